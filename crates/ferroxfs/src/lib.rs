@@ -1,0 +1,1 @@
+//! XFS in user space: open a volume and read everything in it.

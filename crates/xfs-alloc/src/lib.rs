@@ -1,0 +1,1 @@
+//! Allocation groups: headers, free space, inode chunks, reverse map, reference counts.

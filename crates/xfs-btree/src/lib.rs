@@ -1,0 +1,1 @@
+//! One generic btree cursor for every XFS btree.

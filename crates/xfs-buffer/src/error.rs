@@ -1,0 +1,88 @@
+//! The error of every layer above the devices.
+
+use std::io;
+
+use thiserror::Error;
+use xfs_format::superblock::{SuperblockError, Unsupported};
+use xfs_format::{Corruption, DiskAddr};
+
+/// What an operation on a volume can fail with.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The host could not read or write.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The volume holds something that cannot be believed.
+    #[error(transparent)]
+    Corrupt(#[from] Corruption),
+    /// The volume, or this file, is of a kind that is refused.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// The operation does not apply, as POSIX has it.
+    #[error(transparent)]
+    Posix(#[from] PosixError),
+}
+
+/// A result with [`enum@Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A request to the device that failed.
+#[derive(Debug, Error)]
+#[error("cannot {operation} {length_bytes} bytes at {at}: {source}")]
+pub struct IoError {
+    /// "read", "write" or "flush".
+    pub operation: &'static str,
+    /// Where on the device.
+    pub at: DiskAddr,
+    /// How much.
+    pub length_bytes: u64,
+    /// What the host said.
+    #[source]
+    pub source: io::Error,
+}
+
+/// The cases of POSIX that reading meets; the errno of each is in `ferroxfs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PosixError {
+    /// ENOENT.
+    #[error("no such file or directory")]
+    NotFound,
+    /// ENOTDIR.
+    #[error("not a directory")]
+    NotDirectory,
+    /// EISDIR.
+    #[error("is a directory")]
+    IsDirectory,
+    /// EINVAL.
+    #[error("invalid argument")]
+    InvalidArgument,
+    /// ELOOP.
+    #[error("too many levels of symbolic links")]
+    SymlinkLoop,
+    /// ENAMETOOLONG.
+    #[error("file name too long")]
+    NameTooLong,
+    /// ENODATA.
+    #[error("no such attribute")]
+    NoAttribute,
+    /// ERANGE.
+    #[error("result too large")]
+    OutOfRange,
+    /// ESTALE.
+    #[error("stale inode")]
+    Stale,
+    /// EROFS.
+    #[error("read-only volume")]
+    ReadOnly,
+}
+
+impl From<SuperblockError> for Error {
+    fn from(error: SuperblockError) -> Self {
+        match error {
+            SuperblockError::Corrupt(corruption) => corruption.into(),
+            SuperblockError::Unsupported(reason) => reason.into(),
+        }
+    }
+}

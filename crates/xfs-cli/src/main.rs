@@ -1,0 +1,2 @@
+//! The ferroxfs command line.
+fn main() {}

@@ -1,0 +1,65 @@
+//! The trait.
+
+use std::io;
+
+/// What a write promises when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing until the next flush.
+    Cached,
+    /// These bytes are on stable storage ("FUA"); nothing is said of earlier writes.
+    Durable,
+}
+
+/// A device of bytes, read and written at any offset, from any thread at once.
+///
+/// # Contract
+///
+/// - A read that succeeds filled the whole buffer. Past the end it fails with
+///   [`io::ErrorKind::UnexpectedEof`] and the buffer's contents are not to be used.
+/// - Reads and writes of disjoint ranges may run side by side; overlapping ones are the caller's
+///   to order.
+/// - After a flush that failed the device may have lost any write since the flush before it:
+///   callers shut the volume down instead of trying again.
+pub trait BlockDevice: Send + Sync {
+    /// Length in bytes. It does not change while the device is open.
+    fn length_bytes(&self) -> u64;
+
+    /// The unit in which a write is atomic, in bytes: a power of two, at least 512.
+    fn sector_size(&self) -> u32;
+
+    /// Whether [`write_at`](Self::write_at) is refused.
+    fn is_read_only(&self) -> bool;
+
+    /// Fills `buffer` from byte `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// What the host says; [`io::ErrorKind::UnexpectedEof`] past the end.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all of `bytes` at byte `offset`.
+    ///
+    /// # Errors
+    ///
+    /// What the host says; [`io::ErrorKind::PermissionDenied`] on a read-only device.
+    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()>;
+
+    /// Makes every write that returned before this call durable.
+    ///
+    /// # Errors
+    ///
+    /// What the host says.
+    fn flush(&self) -> io::Result<()>;
+
+    /// Says that the bytes of this range are not needed any more; what they read as afterwards is
+    /// not defined.
+    ///
+    /// # Errors
+    ///
+    /// What the host says; a device that cannot discard does nothing and succeeds.
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
+
+    /// Says that this range will be read soon. A hint: it never fails and may do nothing.
+    fn prefetch(&self, _offset: u64, _length: u64) {}
+}

@@ -1,0 +1,1 @@
+//! Directories, extended attributes, symbolic links and parent pointers.

@@ -1,0 +1,131 @@
+//! The address spaces of a volume, one type each.
+//!
+//! Owns: the newtypes and their printed form. Does **not** own conversions between spaces that need
+//! a shift from the superblock: those are methods of [`Geometry`](crate::Geometry).
+
+use core::fmt;
+
+/// Bytes in a basic block, the unit of disk addresses and of the log ("BB").
+pub const BASIC_BLOCK_BYTES: u32 = 512;
+
+macro_rules! address {
+    ($(#[$doc:meta])* $name:ident($raw:ty), $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $raw);
+
+        impl $name {
+            /// All ones: "no such address" on disk.
+            pub const NULL: Self = Self(<$raw>::MAX);
+
+            /// Whether this is the "no such address" value.
+            #[must_use]
+            pub const fn is_null(self) -> bool {
+                self.0 == <$raw>::MAX
+            }
+
+            /// The address `count` units further, or `None` on overflow.
+            #[must_use]
+            pub const fn checked_add(self, count: $raw) -> Option<Self> {
+                match self.0.checked_add(count) {
+                    Some(sum) => Some(Self(sum)),
+                    None => None,
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                if self.is_null() {
+                    return write!(f, concat!($prefix, " null"));
+                }
+                write!(f, concat!($prefix, " {}"), self.0)
+            }
+        }
+
+        impl From<$raw> for $name {
+            fn from(raw: $raw) -> Self {
+                Self(raw)
+            }
+        }
+    };
+}
+
+address! {
+    /// An allocation group, counted from 0.
+    #[doc(alias = "agno")] #[doc(alias = "xfs_agnumber_t")]
+    AgNumber(u32), "AG"
+}
+address! {
+    /// A filesystem block inside one allocation group.
+    #[doc(alias = "agbno")] #[doc(alias = "xfs_agblock_t")]
+    AgBlock(u32), "AG block"
+}
+address! {
+    /// An inode number inside one allocation group.
+    #[doc(alias = "agino")] #[doc(alias = "xfs_agino_t")]
+    AgInode(u32), "AG inode"
+}
+address! {
+    /// A filesystem block of the volume: group number in the high bits, so the space is sparse.
+    #[doc(alias = "fsbno")] #[doc(alias = "xfs_fsblock_t")]
+    FsBlock(u64), "block"
+}
+address! {
+    /// A filesystem block inside one fork of a file, counted from the start of the fork.
+    #[doc(alias = "fileoff")] #[doc(alias = "xfs_fileoff_t")]
+    FileBlock(u64), "file block"
+}
+address! {
+    /// A disk address in units of 512 bytes from the start of the data device.
+    #[doc(alias = "daddr")] #[doc(alias = "xfs_daddr_t")]
+    DiskAddr(u64), "disk address"
+}
+address! {
+    /// An inode number of the volume: group number in the high bits, so the space is sparse.
+    #[doc(alias = "ino")] #[doc(alias = "xfs_ino_t")]
+    InodeNumber(u64), "inode"
+}
+
+impl DiskAddr {
+    /// The byte offset of this address on its device, or `None` where it does not fit 64 bits.
+    #[must_use]
+    pub const fn byte_offset(self) -> Option<u64> {
+        self.0.checked_mul(BASIC_BLOCK_BYTES as u64)
+    }
+}
+
+/// A log sequence number: cycle of the log in the high half, basic block in the low half.
+#[doc(alias = "xfs_lsn_t")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+impl Lsn {
+    /// "Never logged", as the kernel writes it into what is not replayed by LSN.
+    #[doc(alias = "NULLCOMMITLSN")]
+    pub const NULL: Self = Self(u64::MAX);
+
+    /// Joins a cycle and a basic block of the log.
+    #[must_use]
+    pub const fn new(cycle: u32, block: u32) -> Self {
+        Self(((cycle as u64) << 32) | block as u64)
+    }
+
+    /// The cycle: how often the log has wrapped, from 1.
+    #[must_use]
+    pub const fn cycle(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// The basic block inside the log.
+    #[must_use]
+    pub const fn block(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LSN {}:{}", self.cycle(), self.block())
+    }
+}

@@ -1,0 +1,9 @@
+//! AG free list (AGFL, `xfs_agfl`).
+
+use thiserror::Error;
+
+/// A check of this structure that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each variant names its values")]
+pub enum AgflCheck {}

@@ -1,0 +1,295 @@
+//! What is wrong with a structure: which one, where, which check failed, and the values.
+//!
+//! Owns: [`Corruption`] and the checks that every structure shares. Checks of one structure are an
+//! enum beside that structure and become a variant of [`Check`] here, so that a caller can match on
+//! them and a test can name them.
+
+use core::fmt;
+
+use alloc::boxed::Box;
+use thiserror::Error;
+
+use crate::acl::AclCheck;
+use crate::addr::{AgNumber, DiskAddr, FileBlock, InodeNumber, Lsn};
+use crate::agf::AgfCheck;
+use crate::agfl::AgflCheck;
+use crate::agi::AgiCheck;
+use crate::attr::AttrCheck;
+use crate::btree::BtreeCheck;
+use crate::dabtree::DaBtreeCheck;
+use crate::directory::DirectoryCheck;
+use crate::extent::ExtentCheck;
+use crate::free_space::FreeSpaceCheck;
+use crate::inode::InodeCheck;
+use crate::inode_chunk::InodeChunkCheck;
+use crate::log_record::LogRecordCheck;
+use crate::parent::ParentCheck;
+use crate::refcount::RefcountCheck;
+use crate::rmap::RmapCheck;
+use crate::superblock::SuperblockCheck;
+use crate::symlink::SymlinkCheck;
+
+/// Which on-disk structure a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Structure {
+    /// Superblock (`xfs_dsb`).
+    Superblock,
+    /// AG free-space header (AGF, `xfs_agf`).
+    Agf,
+    /// AG inode header (AGI, `xfs_agi`).
+    Agi,
+    /// AG free list (AGFL, `xfs_agfl`).
+    Agfl,
+    /// Btree block of any kind (`xfs_btree_block`).
+    Btree,
+    /// Record of an inode btree (`xfs_inobt_rec`).
+    InodeChunk,
+    /// Record of a free-space btree (`xfs_alloc_rec`).
+    FreeSpace,
+    /// Record of the reverse map (`xfs_rmap_rec`).
+    Rmap,
+    /// Record of the reference counts (`xfs_refcount_rec`).
+    Refcount,
+    /// Extent record of a fork (`xfs_bmbt_rec`).
+    Extent,
+    /// Inode (`xfs_dinode`).
+    Inode,
+    /// Node of a directory or attribute btree (`xfs_da3_intnode`).
+    DaBtree,
+    /// Directory, in any form.
+    Directory,
+    /// Extended attributes, in any form.
+    Attr,
+    /// Remote block of a symbolic link (`xfs_dsymlink_hdr`).
+    Symlink,
+    /// Access control list (`xfs_acl`).
+    Acl,
+    /// Parent pointer (`xfs_parent_rec`).
+    Parent,
+    /// Record of the log (`xlog_rec_header`).
+    LogRecord,
+}
+
+impl Structure {
+    /// The name used in messages and, with `_` for spaces, in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Superblock => "superblock",
+            Self::Agf => "AGF",
+            Self::Agi => "AGI",
+            Self::Agfl => "AGFL",
+            Self::Btree => "btree block",
+            Self::InodeChunk => "inode chunk record",
+            Self::FreeSpace => "free space record",
+            Self::Rmap => "reverse map record",
+            Self::Refcount => "reference count record",
+            Self::Extent => "extent",
+            Self::Inode => "inode",
+            Self::DaBtree => "directory/attribute btree node",
+            Self::Directory => "directory",
+            Self::Attr => "extended attributes",
+            Self::Symlink => "symbolic link",
+            Self::Acl => "access control list",
+            Self::Parent => "parent pointer",
+            Self::LogRecord => "log record",
+        }
+    }
+}
+
+impl fmt::Display for Structure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Where a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// A buffer on the data device.
+    Disk(DiskAddr),
+    /// An allocation group as a whole.
+    Group(AgNumber),
+    /// The inode itself: its core or what is stored in line.
+    Inode(InodeNumber),
+    /// A block of an inode's data fork.
+    Data(InodeNumber, FileBlock),
+    /// A block of an inode's attribute fork.
+    Attr(InodeNumber, FileBlock),
+    /// A basic block of the log.
+    Log(u32),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(address) => address.fmt(f),
+            Self::Group(group) => group.fmt(f),
+            Self::Inode(inode) => inode.fmt(f),
+            Self::Data(inode, block) => write!(f, "{inode}, data {block}"),
+            Self::Attr(inode, block) => write!(f, "{inode}, attribute {block}"),
+            Self::Log(block) => write!(f, "log block {block}"),
+        }
+    }
+}
+
+/// One failed check with the values that failed it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Check {
+    /// The magic number is not the structure's own.
+    #[error("magic number is {found:#x}, not {expected:#x}")]
+    Magic {
+        /// What is on disk.
+        found: u64,
+        /// What the structure calls for.
+        expected: u64,
+    },
+    /// The checksum over the structure does not match.
+    #[error("checksum is {stored:#010x}, but the bytes give {computed:#010x}")]
+    Checksum {
+        /// As stored.
+        stored: u32,
+        /// As computed over the bytes with the field taken as zero.
+        computed: u32,
+    },
+    /// The structure belongs to another volume.
+    #[error("belongs to another volume: its UUID is {found}")]
+    ForeignUuid {
+        /// The UUID in the structure.
+        found: uuid::Uuid,
+    },
+    /// The structure says that it lives somewhere else.
+    #[error("says that it lives at {found}")]
+    MisplacedBlock {
+        /// The address in the structure.
+        found: DiskAddr,
+    },
+    /// The structure says that it belongs to somebody else.
+    #[error("belongs to owner {found}, not to {expected}")]
+    ForeignOwner {
+        /// The owner in the structure: an inode or an allocation group, by kind.
+        found: u64,
+        /// The owner that led here.
+        expected: u64,
+    },
+    /// The structure was last logged later than the log goes.
+    #[error("was last written at {found}, ahead of the log, which ends at {log_head}")]
+    LsnAheadOfLog {
+        /// In the structure.
+        found: Lsn,
+        /// The head of the log.
+        log_head: Lsn,
+    },
+    /// There are fewer bytes than the structure needs.
+    #[error("{available} bytes are there where {needed} are needed")]
+    Truncated {
+        /// Bytes present.
+        available: usize,
+        /// Bytes needed.
+        needed: usize,
+    },
+    /// Of the superblock.
+    #[error(transparent)]
+    Superblock(#[from] SuperblockCheck),
+    /// Of: AGF.
+    #[error(transparent)]
+    Agf(#[from] AgfCheck),
+    /// Of: AGI.
+    #[error(transparent)]
+    Agi(#[from] AgiCheck),
+    /// Of: AGFL.
+    #[error(transparent)]
+    Agfl(#[from] AgflCheck),
+    /// Of: btree block.
+    #[error(transparent)]
+    Btree(#[from] BtreeCheck),
+    /// Of: inode chunk record.
+    #[error(transparent)]
+    InodeChunk(#[from] InodeChunkCheck),
+    /// Of: free space record.
+    #[error(transparent)]
+    FreeSpace(#[from] FreeSpaceCheck),
+    /// Of: reverse map record.
+    #[error(transparent)]
+    Rmap(#[from] RmapCheck),
+    /// Of: reference count record.
+    #[error(transparent)]
+    Refcount(#[from] RefcountCheck),
+    /// Of: extent.
+    #[error(transparent)]
+    Extent(#[from] ExtentCheck),
+    /// Of: inode.
+    #[error(transparent)]
+    Inode(#[from] InodeCheck),
+    /// Of: directory/attribute btree node.
+    #[error(transparent)]
+    DaBtree(#[from] DaBtreeCheck),
+    /// Of: directory.
+    #[error(transparent)]
+    Directory(#[from] DirectoryCheck),
+    /// Of: extended attributes.
+    #[error(transparent)]
+    Attr(#[from] AttrCheck),
+    /// Of: symbolic link.
+    #[error(transparent)]
+    Symlink(#[from] SymlinkCheck),
+    /// Of: access control list.
+    #[error(transparent)]
+    Acl(#[from] AclCheck),
+    /// Of: parent pointer.
+    #[error(transparent)]
+    Parent(#[from] ParentCheck),
+    /// Of: log record.
+    #[error(transparent)]
+    LogRecord(#[from] LogRecordCheck),
+}
+
+/// A structure that cannot be believed.
+///
+/// Small to carry: the parts are behind one pointer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Corruption(Box<CorruptionParts>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CorruptionParts {
+    structure: Structure,
+    place: Place,
+    check: Check,
+}
+
+impl Corruption {
+    /// Says that `check` failed for the `structure` at `place`.
+    #[must_use]
+    #[cold]
+    pub fn new(structure: Structure, place: Place, check: impl Into<Check>) -> Self {
+        Self(Box::new(CorruptionParts { structure, place, check: check.into() }))
+    }
+
+    /// Which structure.
+    #[must_use]
+    pub fn structure(&self) -> Structure {
+        self.0.structure
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.0.place
+    }
+
+    /// What is wrong with it.
+    #[must_use]
+    pub fn check(&self) -> &Check {
+        &self.0.check
+    }
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}: {}", self.0.structure, self.0.place, self.0.check)
+    }
+}
+
+impl core::error::Error for Corruption {}

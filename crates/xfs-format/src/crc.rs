@@ -1,0 +1,41 @@
+//! Checksums: CRC-32C over a structure with its checksum field taken as zero.
+//!
+//! One of the two places that read little-endian: XFS stores checksums in that order whatever the
+//! byte order of everything around them.
+#![allow(clippy::little_endian_bytes, reason = "checksums are little-endian on disk")]
+
+/// Bytes of a stored checksum.
+pub const CRC_BYTES: usize = 4;
+
+/// The checksum of `bytes` with the four bytes at `field_offset` taken as zero.
+///
+/// Returns `None` if the field does not lie inside `bytes`.
+#[must_use]
+pub fn compute(bytes: &[u8], field_offset: usize) -> Option<u32> {
+    let before = bytes.get(..field_offset)?;
+    let after = bytes.get(field_offset.checked_add(CRC_BYTES)?..)?;
+    let crc = crc32c::crc32c(before);
+    let crc = crc32c::crc32c_append(crc, &[0; CRC_BYTES]);
+    Some(crc32c::crc32c_append(crc, after))
+}
+
+/// The checksum stored at `field_offset`, or `None` if the field does not lie inside `bytes`.
+#[must_use]
+pub fn stored(bytes: &[u8], field_offset: usize) -> Option<u32> {
+    let field = bytes.get(field_offset..field_offset.checked_add(CRC_BYTES)?)?;
+    Some(u32::from_le_bytes(field.try_into().ok()?))
+}
+
+/// Computes the checksum and stores it at `field_offset`.
+///
+/// # Panics
+///
+/// If the field does not lie inside `bytes`: the caller chose both.
+pub fn seal(bytes: &mut [u8], field_offset: usize) {
+    let crc = compute(bytes, field_offset);
+    let field = bytes.get_mut(field_offset..field_offset + CRC_BYTES);
+    match (crc, field) {
+        (Some(crc), Some(field)) => field.copy_from_slice(&crc.to_le_bytes()),
+        _ => unreachable!("the checksum field lies inside the structure"),
+    }
+}

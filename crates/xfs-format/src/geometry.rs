@@ -1,0 +1,264 @@
+//! Sizes and shifts of a volume, and conversion between its address spaces.
+//!
+//! Owns: the arithmetic, with every range checked. Does **not** own counters or features.
+//!
+//! # Invariants
+//!
+//! - **I1** A `Geometry` comes from a verified superblock, so its shifts are in range: no method
+//!   overflows, whatever address it is given.
+
+use uuid::Uuid;
+
+use crate::addr::{
+    AgBlock, AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FileBlock, FsBlock, InodeNumber,
+};
+use crate::features::{IncompatFeatures, RoCompatFeatures};
+use crate::superblock::SuperblockDisk;
+
+/// Inodes in a chunk, the unit in which inodes are allocated.
+#[doc(alias = "XFS_INODES_PER_CHUNK")]
+pub const INODES_PER_CHUNK: u32 = 64;
+
+/// Sizes and shifts of one volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes in a filesystem block, and its logarithm.
+    pub block_size: u32,
+    /// Logarithm of `block_size`.
+    pub block_log: u8,
+    /// Bytes in a sector.
+    pub sector_size: u32,
+    /// Bytes in an inode.
+    pub inode_size: u32,
+    /// Logarithm of `inode_size`.
+    pub inode_log: u8,
+    /// Logarithm of the inodes in a block.
+    pub inodes_per_block_log: u8,
+    /// Filesystem blocks in a directory block, as a logarithm.
+    pub directory_block_log: u8,
+    /// Allocation groups.
+    pub ag_count: u32,
+    /// Blocks in every allocation group but the last.
+    pub ag_blocks: u32,
+    /// Bits that a block number inside an allocation group takes.
+    pub ag_blocks_log: u8,
+    /// Blocks of the data device.
+    pub data_blocks: u64,
+    /// Alignment of inode chunks in blocks.
+    pub inode_alignment_blocks: u32,
+    /// Alignment of sparse inode chunks in blocks, 0 without them.
+    pub sparse_alignment_blocks: u32,
+    /// The UUID that metadata carries.
+    pub meta_uuid: Uuid,
+    /// Features that change how structures are read.
+    pub incompat: IncompatFeatures,
+    /// Features that add structures.
+    pub ro_compat: RoCompatFeatures,
+}
+
+impl Geometry {
+    /// Copies the fields of a superblock that was verified.
+    pub(crate) fn from_verified(disk: &SuperblockDisk) -> Self {
+        let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
+        let meta_uuid =
+            if incompat.contains(IncompatFeatures::META_UUID) { disk.meta_uuid } else { disk.uuid };
+        Self {
+            block_size: disk.block_size.get(),
+            block_log: disk.block_log,
+            sector_size: disk.sector_size.get().into(),
+            inode_size: disk.inode_size.get().into(),
+            inode_log: disk.inode_log,
+            inodes_per_block_log: disk.inodes_per_block_log,
+            directory_block_log: disk.directory_block_log,
+            ag_count: disk.ag_count.get(),
+            ag_blocks: disk.ag_blocks.get(),
+            ag_blocks_log: disk.ag_blocks_log,
+            data_blocks: disk.data_blocks.get(),
+            inode_alignment_blocks: disk.inode_alignment_blocks.get(),
+            sparse_alignment_blocks: disk.sparse_alignment_blocks.get(),
+            meta_uuid: Uuid::from_bytes(meta_uuid),
+            incompat,
+            ro_compat: RoCompatFeatures::from_bits_retain(disk.ro_compat.get()),
+        }
+    }
+
+    /// Bytes in a directory block.
+    #[must_use]
+    pub const fn directory_block_size(&self) -> u32 {
+        self.block_size << self.directory_block_log
+    }
+
+    /// Basic blocks (512 bytes) in a filesystem block.
+    #[must_use]
+    pub const fn block_basic_blocks(&self) -> u32 {
+        self.block_size / BASIC_BLOCK_BYTES
+    }
+
+    /// Bytes of the data device that the volume covers.
+    #[must_use]
+    pub const fn data_bytes(&self) -> u64 {
+        self.data_blocks << self.block_log
+    }
+
+    /// Blocks in this allocation group; 0 for one that does not exist.
+    #[must_use]
+    pub const fn ag_length(&self, group: AgNumber) -> u32 {
+        if group.0 + 1 < self.ag_count {
+            self.ag_blocks
+        } else if group.0 < self.ag_count {
+            (self.data_blocks - group.0 as u64 * self.ag_blocks as u64) as u32
+        } else {
+            0
+        }
+    }
+
+    /// The allocation groups, in order.
+    pub fn groups(&self) -> impl DoubleEndedIterator<Item = AgNumber> + use<> {
+        (0..self.ag_count).map(AgNumber)
+    }
+
+    /// Whether this block exists.
+    #[must_use]
+    pub const fn contains_ag_block(&self, group: AgNumber, block: AgBlock) -> bool {
+        block.0 < self.ag_length(group)
+    }
+
+    /// Splits a block of the volume, or `None` if there is no such block.
+    #[doc(alias = "XFS_FSB_TO_AGNO")]
+    #[must_use]
+    pub fn split_block(&self, block: FsBlock) -> Option<(AgNumber, AgBlock)> {
+        let group = AgNumber(u32::try_from(block.0 >> self.ag_blocks_log).ok()?);
+        let in_group = AgBlock((block.0 & ((1 << self.ag_blocks_log) - 1)) as u32);
+        self.contains_ag_block(group, in_group).then_some((group, in_group))
+    }
+
+    /// Whether `count` blocks from `start` all exist, inside one allocation group.
+    #[must_use]
+    pub fn contains_extent(&self, start: FsBlock, count: u64) -> bool {
+        self.split_block(start).is_some_and(|(group, block)| {
+            count != 0 && count <= u64::from(self.ag_length(group) - block.0)
+        })
+    }
+
+    /// Joins group and block.
+    #[doc(alias = "XFS_AGB_TO_FSB")]
+    #[must_use]
+    pub const fn join_block(&self, group: AgNumber, block: AgBlock) -> FsBlock {
+        FsBlock(((group.0 as u64) << self.ag_blocks_log) | block.0 as u64)
+    }
+
+    /// Where a block of a group lies on the data device.
+    #[doc(alias = "XFS_AGB_TO_DADDR")]
+    #[must_use]
+    pub const fn ag_block_disk_addr(&self, group: AgNumber, block: AgBlock) -> DiskAddr {
+        let linear = group.0 as u64 * self.ag_blocks as u64 + block.0 as u64;
+        DiskAddr(linear * self.block_basic_blocks() as u64)
+    }
+
+    /// Where a block of the volume lies on the data device, or `None` if there is no such block.
+    #[doc(alias = "XFS_FSB_TO_DADDR")]
+    #[must_use]
+    pub fn block_disk_addr(&self, block: FsBlock) -> Option<DiskAddr> {
+        let (group, block) = self.split_block(block)?;
+        Some(self.ag_block_disk_addr(group, block))
+    }
+
+    /// Where sector `index` of a group's header sectors lies: 0 superblock, 1 AGF, 2 AGI, 3 AGFL.
+    #[doc(alias = "XFS_AG_DADDR")]
+    #[must_use]
+    pub const fn header_disk_addr(&self, group: AgNumber, index: u32) -> DiskAddr {
+        let sectors = (self.sector_size / BASIC_BLOCK_BYTES * index) as u64;
+        DiskAddr(self.ag_block_disk_addr(group, AgBlock(0)).0 + sectors)
+    }
+
+    /// Blocks at the head of each group that the four header sectors take.
+    #[must_use]
+    pub const fn header_blocks(&self) -> u32 {
+        (4 * self.sector_size).div_ceil(self.block_size)
+    }
+
+    /// Splits an inode number, or `None` if it is outside the volume.
+    #[doc(alias = "XFS_INO_TO_AGINO")]
+    #[must_use]
+    pub fn split_inode(&self, inode: InodeNumber) -> Option<(AgNumber, AgInode)> {
+        let bits = self.ag_inode_log();
+        let group = AgNumber(u32::try_from(inode.0 >> bits).ok()?);
+        let in_group = AgInode((inode.0 & ((1_u64 << bits) - 1)) as u32);
+        let block = self.ag_inode_block(in_group);
+        let exists = block.0 >= self.header_blocks() && self.contains_ag_block(group, block);
+        exists.then_some((group, in_group))
+    }
+
+    /// Joins group and inode inside it.
+    #[doc(alias = "XFS_AGINO_TO_INO")]
+    #[must_use]
+    pub const fn join_inode(&self, group: AgNumber, inode: AgInode) -> InodeNumber {
+        InodeNumber(((group.0 as u64) << self.ag_inode_log()) | inode.0 as u64)
+    }
+
+    /// The block of its group that holds an inode.
+    #[doc(alias = "XFS_AGINO_TO_AGBNO")]
+    #[must_use]
+    pub const fn ag_inode_block(&self, inode: AgInode) -> AgBlock {
+        AgBlock(inode.0 >> self.inodes_per_block_log)
+    }
+
+    /// Byte offset of an inode inside its block.
+    #[must_use]
+    pub const fn inode_offset_in_block(&self, inode: AgInode) -> u32 {
+        (inode.0 & ((1 << self.inodes_per_block_log) - 1)) << self.inode_log
+    }
+
+    /// Bits that an inode number inside an allocation group takes; at most 32 + 6.
+    #[must_use]
+    pub const fn ag_inode_log(&self) -> u32 {
+        self.ag_blocks_log as u32 + self.inodes_per_block_log as u32
+    }
+
+    /// Filesystem blocks in a full inode chunk, at least 1.
+    #[must_use]
+    pub const fn chunk_blocks(&self) -> u32 {
+        let blocks = (INODES_PER_CHUNK * self.inode_size) >> self.block_log;
+        if blocks == 0 { 1 } else { blocks }
+    }
+
+    /// Inodes in the buffer that is read, logged and written as one: an inode cluster.
+    #[doc(alias = "M_IGEO inodes_per_cluster")]
+    #[must_use]
+    pub const fn cluster_inodes(&self) -> u32 {
+        let scaled = (8 << 10) * (self.inode_size / 256);
+        let aligned = self.inode_alignment_blocks >= scaled >> self.block_log;
+        let bytes = if aligned { scaled } else { 8 << 10 };
+        let bytes = if bytes < self.block_size { self.block_size } else { bytes };
+        let inodes = bytes >> self.inode_log;
+        if inodes > INODES_PER_CHUNK && self.block_size <= INODES_PER_CHUNK * self.inode_size {
+            INODES_PER_CHUNK
+        } else {
+            inodes
+        }
+    }
+
+    /// The byte length of `blocks` filesystem blocks, or `None` past 64 bits.
+    #[must_use]
+    pub fn blocks_to_bytes(&self, blocks: u64) -> Option<u64> {
+        blocks.checked_mul(u64::from(self.block_size))
+    }
+
+    /// The block of a file that holds byte `offset`.
+    #[must_use]
+    pub const fn file_block(&self, offset: u64) -> FileBlock {
+        FileBlock(offset >> self.block_log)
+    }
+
+    /// Whether this feature that forbids access to those who do not know it is on.
+    #[must_use]
+    pub const fn has_incompat(&self, feature: IncompatFeatures) -> bool {
+        self.incompat.contains(feature)
+    }
+
+    /// Whether this feature that forbids writing to those who do not know it is on.
+    #[must_use]
+    pub const fn has_ro_compat(&self, feature: RoCompatFeatures) -> bool {
+        self.ro_compat.contains(feature)
+    }
+}

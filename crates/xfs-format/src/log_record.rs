@@ -1,0 +1,9 @@
+//! Record of the log (`xlog_rec_header`).
+
+use thiserror::Error;
+
+/// A check of this structure that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each variant names its values")]
+pub enum LogRecordCheck {}

@@ -1,0 +1,353 @@
+//! The superblock: sector 0 of every allocation group.
+//!
+//! Owns: decoding, the checksum and every check that the superblock can make on itself, and which
+//! features are refused by name. Does **not** own the arithmetic of addresses
+//! ([`Geometry`](crate::Geometry)) or the comparison of superblocks with each other.
+//!
+//! ```text
+//!   0 magic  4 block size  8 data blocks  16 rt blocks  24 rt extents  32 UUID  48 log start
+//!  56 root inode  64 rt bitmap inode  72 rt summary inode  80 rt extent size  84 AG blocks
+//!  88 AG count  92 rt bitmap blocks  96 log blocks  100 version  102 sector size  104 inode size
+//! 106 inodes per block  108 label  120 logarithms of the sizes  128 inodes, free, free blocks
+//! 160 quota inodes  176 flags  180 alignments  192 directory block, log sector, log stripe
+//! 200 feature words  224 CRC  228 sparse alignment  232 project quota  240 LSN  248 meta UUID
+//! 264 metadata directory and realtime groups (only with METADIR)  .. 304
+//! ```
+
+mod refusal;
+mod verify;
+
+pub use refusal::{Access, Unsupported};
+pub use verify::SuperblockCheck;
+
+use core::mem::{offset_of, size_of};
+
+use uuid::Uuid;
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::{AgBlock, FsBlock, InodeNumber, Lsn};
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::crc;
+use crate::features::{
+    CompatFeatures, Features2, IncompatFeatures, LogIncompatFeatures, RoCompatFeatures,
+    VersionFlags,
+};
+use crate::geometry::Geometry;
+
+/// "XFSB".
+pub const SUPERBLOCK_MAGIC: u32 = 0x5846_5342;
+
+/// Offset of the checksum inside the sector.
+pub const CRC_OFFSET: usize = offset_of!(SuperblockDisk, crc);
+
+/// The superblock as it lies on disk.
+#[doc(alias = "xfs_dsb")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `Superblock`, documented there")]
+pub struct SuperblockDisk {
+    pub magic: U32,
+    pub block_size: U32,
+    pub data_blocks: U64,
+    pub realtime_blocks: U64,
+    pub realtime_extents: U64,
+    pub uuid: [u8; 16],
+    pub log_start: U64,
+    pub root_inode: U64,
+    pub realtime_bitmap_inode: U64,
+    pub realtime_summary_inode: U64,
+    pub realtime_extent_blocks: U32,
+    pub ag_blocks: U32,
+    pub ag_count: U32,
+    pub realtime_bitmap_blocks: U32,
+    pub log_blocks: U32,
+    pub version: U16,
+    pub sector_size: U16,
+    pub inode_size: U16,
+    pub inodes_per_block: U16,
+    pub label: [u8; 12],
+    pub block_log: u8,
+    pub sector_log: u8,
+    pub inode_log: u8,
+    pub inodes_per_block_log: u8,
+    pub ag_blocks_log: u8,
+    pub realtime_extents_log: u8,
+    pub in_progress: u8,
+    pub inode_max_percent: u8,
+    pub inode_count: U64,
+    pub free_inodes: U64,
+    pub free_blocks: U64,
+    pub free_realtime_extents: U64,
+    pub user_quota_inode: U64,
+    pub group_quota_inode: U64,
+    pub quota_flags: U16,
+    pub flags: u8,
+    pub shared_version: u8,
+    pub inode_alignment_blocks: U32,
+    pub stripe_unit_blocks: U32,
+    pub stripe_width_blocks: U32,
+    pub directory_block_log: u8,
+    pub log_sector_log: u8,
+    pub log_sector_size: U16,
+    pub log_stripe_unit_bytes: U32,
+    pub features2: U32,
+    pub bad_features2: U32,
+    pub compat: U32,
+    pub ro_compat: U32,
+    pub incompat: U32,
+    pub log_incompat: U32,
+    pub crc: [u8; 4],
+    pub sparse_alignment_blocks: U32,
+    pub project_quota_inode: U64,
+    pub lsn: U64,
+    pub meta_uuid: [u8; 16],
+    pub metadata_directory_inode: U64,
+    pub realtime_group_count: U32,
+    pub realtime_group_extents: U32,
+    pub realtime_group_blocks_log: u8,
+    pub pad: [u8; 7],
+    pub realtime_start: U64,
+    pub realtime_reserved: U64,
+}
+
+const _: () = assert!(size_of::<SuperblockDisk>() == 304);
+const _: () = assert!(offset_of!(SuperblockDisk, crc) == 224);
+const _: () = assert!(offset_of!(SuperblockDisk, metadata_directory_inode) == 264);
+
+/// The superblock in memory. Field units stand in the names; `blocks` are filesystem blocks.
+#[doc(alias = "xfs_sb")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Sizes and shifts, checked.
+    pub geometry: Geometry,
+    /// The volume's UUID, as users see and change it.
+    pub uuid: Uuid,
+    /// First block of the internal log; block 0 for a log on its own device.
+    pub log_start: FsBlock,
+    /// Length of the log.
+    pub log_blocks: u32,
+    /// Sector size of the log device in bytes; 0 where it is the data device's 512.
+    pub log_sector_size: u16,
+    /// Stripe unit of the log in bytes; 1 means none.
+    pub log_stripe_unit_bytes: u32,
+    /// The root directory.
+    pub root_inode: InodeNumber,
+    /// Realtime: blocks, extents, blocks per extent; all 0 without a realtime device.
+    pub realtime_blocks: u64,
+    /// Number of realtime extents.
+    pub realtime_extents: u64,
+    /// Realtime extent size.
+    pub realtime_extent_blocks: u32,
+    /// Blocks of the realtime bitmap.
+    pub realtime_bitmap_blocks: u32,
+    /// Inode of the realtime bitmap.
+    pub realtime_bitmap_inode: InodeNumber,
+    /// Inode of the realtime summary.
+    pub realtime_summary_inode: InodeNumber,
+    /// Realtime groups (METADIR only).
+    pub realtime_group_count: u32,
+    /// Root of the metadata directory tree (METADIR only).
+    pub metadata_directory_inode: Option<InodeNumber>,
+    /// First block of an internal realtime section (ZONED only).
+    pub realtime_start: u64,
+    /// The label: up to 12 bytes, without the padding zeros.
+    #[doc(alias = "fname")]
+    pub label: Label,
+    /// mkfs has not finished (set in secondary superblocks for ever).
+    pub in_progress: bool,
+    /// Percent of the volume that inodes may take; 0 means no bound.
+    #[doc(alias = "imax_pct")]
+    pub inode_max_percent: u8,
+    /// Allocated inodes, free ones included. Lazy: exact only on a cleanly unmounted volume.
+    #[doc(alias = "icount")]
+    pub inode_count: u64,
+    /// Free inodes among them.
+    #[doc(alias = "ifree")]
+    pub free_inodes: u64,
+    /// Free blocks.
+    #[doc(alias = "fdblocks")]
+    pub free_blocks: u64,
+    /// Free realtime extents.
+    pub free_realtime_extents: u64,
+    /// Quota inodes: user, group, project.
+    pub quota_inodes: [Option<InodeNumber>; 3],
+    /// Quota state flags.
+    #[doc(alias = "sb_qflags")]
+    pub quota_flags: u16,
+    /// Stripe unit in blocks, 0 for none.
+    #[doc(alias = "sunit")]
+    pub stripe_unit_blocks: u32,
+    /// Stripe width in blocks, 0 for none.
+    #[doc(alias = "swidth")]
+    pub stripe_width_blocks: u32,
+    /// Version word without its nibble.
+    pub version_flags: VersionFlags,
+    /// Second version word.
+    pub features2: Features2,
+    /// Compatible features.
+    pub compat: CompatFeatures,
+    /// Features whose absence forbids writing.
+    pub ro_compat: RoCompatFeatures,
+    /// Features whose absence forbids any access.
+    pub incompat: IncompatFeatures,
+    /// Features whose absence forbids recovery.
+    pub log_incompat: LogIncompatFeatures,
+    /// LSN of the last logged change.
+    pub lsn: Lsn,
+}
+
+/// A volume label: at most 12 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Label([u8; 12]);
+
+impl Label {
+    /// The bytes before the first zero.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.split(|byte| *byte == 0).next().unwrap_or(&[])
+    }
+}
+
+impl Superblock {
+    /// Decodes the superblock in `sector` and checks everything that it can check on itself: magic,
+    /// version, sizes, checksum. `place` is where the bytes come from, for messages.
+    ///
+    /// `sector` may be longer than the sector; it must hold at least `sb_sectsize` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`SuperblockError::Unsupported`] for a version 4 volume, before any other check;
+    /// [`SuperblockError::Corrupt`] for everything that does not hold.
+    pub fn decode(sector: &[u8], place: Place) -> Result<Self, SuperblockError> {
+        let corrupt = |check: Check| Corruption::new(Structure::Superblock, place, check);
+        let Ok((disk, _)) = SuperblockDisk::ref_from_prefix(sector) else {
+            let needed = size_of::<SuperblockDisk>();
+            return Err(corrupt(Check::Truncated { available: sector.len(), needed }).into());
+        };
+        let magic = disk.magic.get();
+        if magic != SUPERBLOCK_MAGIC {
+            let (found, expected) = (u64::from(magic), u64::from(SUPERBLOCK_MAGIC));
+            return Err(corrupt(Check::Magic { found, expected }).into());
+        }
+        refusal::refuse_version(disk)?;
+        verify::verify_checksum(disk, sector).map_err(corrupt)?;
+        verify::verify_fields(disk).map_err(|check| corrupt(check.into()))?;
+        Ok(Self::from_verified(disk))
+    }
+
+    /// Copies the fields out of a superblock that [`verify`] has passed.
+    fn from_verified(disk: &SuperblockDisk) -> Self {
+        let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
+        let metadir = incompat.contains(IncompatFeatures::METADIR);
+        Self {
+            geometry: Geometry::from_verified(disk),
+            uuid: Uuid::from_bytes(disk.uuid),
+            log_start: FsBlock(disk.log_start.get()),
+            log_blocks: disk.log_blocks.get(),
+            log_sector_size: disk.log_sector_size.get(),
+            log_stripe_unit_bytes: disk.log_stripe_unit_bytes.get(),
+            root_inode: InodeNumber(disk.root_inode.get()),
+            realtime_blocks: disk.realtime_blocks.get(),
+            realtime_extents: disk.realtime_extents.get(),
+            realtime_extent_blocks: disk.realtime_extent_blocks.get(),
+            realtime_bitmap_blocks: disk.realtime_bitmap_blocks.get(),
+            realtime_bitmap_inode: InodeNumber(disk.realtime_bitmap_inode.get()),
+            realtime_summary_inode: InodeNumber(disk.realtime_summary_inode.get()),
+            realtime_group_count: if metadir { disk.realtime_group_count.get() } else { 0 },
+            metadata_directory_inode: metadir
+                .then(|| InodeNumber(disk.metadata_directory_inode.get())),
+            realtime_start: if metadir { disk.realtime_start.get() } else { 0 },
+            label: Label(disk.label),
+            in_progress: disk.in_progress != 0,
+            inode_max_percent: disk.inode_max_percent,
+            inode_count: disk.inode_count.get(),
+            free_inodes: disk.free_inodes.get(),
+            free_blocks: disk.free_blocks.get(),
+            free_realtime_extents: disk.free_realtime_extents.get(),
+            quota_inodes: [
+                present_inode(disk.user_quota_inode),
+                present_inode(disk.group_quota_inode),
+                present_inode(disk.project_quota_inode),
+            ],
+            quota_flags: disk.quota_flags.get(),
+            stripe_unit_blocks: disk.stripe_unit_blocks.get(),
+            stripe_width_blocks: disk.stripe_width_blocks.get(),
+            version_flags: VersionFlags::from_bits_truncate(disk.version.get()),
+            features2: Features2::from_bits_retain(disk.features2.get()),
+            compat: CompatFeatures::from_bits_retain(disk.compat.get()),
+            ro_compat: RoCompatFeatures::from_bits_retain(disk.ro_compat.get()),
+            incompat,
+            log_incompat: LogIncompatFeatures::from_bits_retain(disk.log_incompat.get()),
+            lsn: Lsn(disk.lsn.get()),
+        }
+    }
+
+    /// Whether the log is on a device of its own.
+    #[must_use]
+    pub const fn has_external_log(&self) -> bool {
+        self.log_start.0 == 0
+    }
+
+    /// Whether any part of the volume is on a realtime device or section.
+    #[must_use]
+    pub const fn has_realtime(&self) -> bool {
+        self.realtime_blocks != 0
+    }
+
+    /// Where the internal log starts, or `None` for an external one.
+    #[must_use]
+    pub fn log_first_block(&self) -> Option<(crate::AgNumber, AgBlock)> {
+        if self.has_external_log() { None } else { self.geometry.split_block(self.log_start) }
+    }
+
+    /// The sector size of the log in bytes.
+    #[must_use]
+    pub const fn log_sector_bytes(&self) -> u32 {
+        match self.log_sector_size {
+            0 => crate::BASIC_BLOCK_BYTES,
+            bytes => bytes as u32,
+        }
+    }
+
+    /// Whether this feature that forbids access to those who do not know it is on.
+    #[must_use]
+    pub const fn has_incompat(&self, feature: IncompatFeatures) -> bool {
+        self.incompat.contains(feature)
+    }
+
+    /// Whether this feature that forbids writing to those who do not know it is on.
+    #[must_use]
+    pub const fn has_ro_compat(&self, feature: RoCompatFeatures) -> bool {
+        self.ro_compat.contains(feature)
+    }
+}
+
+/// An optional inode number: 0 and all ones both mean "none".
+fn present_inode(raw: U64) -> Option<InodeNumber> {
+    let inode = InodeNumber(raw.get());
+    (inode.0 != 0 && !inode.is_null()).then_some(inode)
+}
+
+/// Why a superblock could not be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SuperblockError {
+    /// The bytes are not a superblock that can be believed.
+    #[error(transparent)]
+    Corrupt(#[from] Corruption),
+    /// It is one, of a kind that ferroxfs refuses.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+}
+
+/// Stores the checksum over the whole sector.
+///
+/// # Panics
+///
+/// If `sector` is shorter than the checksum field's end.
+pub fn seal(sector: &mut [u8]) {
+    crc::seal(sector, CRC_OFFSET);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Which volumes are refused, by name.
+
+use super::{Superblock, SuperblockDisk};
+use crate::features::{IncompatFeatures, LogIncompatFeatures, RoCompatFeatures, VersionFlags};
+
+/// What somebody wants to do with a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read the superblock and the headers, and say what they hold.
+    Describe,
+    /// Read files and metadata.
+    Read,
+    /// Change the volume.
+    Write,
+    /// Replay its log.
+    Recover,
+}
+
+/// A feature, or a kind of volume, that ferroxfs does not handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// A volume without checksums, as mkfs.xfs made them before 2013 or with `-m crc=0`.
+    #[error("this is an XFS version {version} volume; only version 5 (-m crc=1) is supported")]
+    Version {
+        /// The version nibble.
+        version: u16,
+    },
+    /// Names are compared without case.
+    #[error("case-insensitive names (-n version=ci) are not supported")]
+    AsciiCi,
+    /// xfs_repair did not finish, or an upgrade calls for it.
+    #[error("the volume is marked as needing repair (NEEDSREPAIR)")]
+    NeedsRepair,
+    /// Bits nobody here knows, that forbid any access.
+    #[error("unknown incompatible features {0:#x}")]
+    UnknownIncompat(u32),
+    /// Bits nobody here knows, that forbid writing.
+    #[error("unknown read-only-compatible features {0:#x}: the volume can only be read")]
+    UnknownRoCompat(u32),
+    /// Bits nobody here knows, that forbid recovery.
+    #[error("unknown log features {0:#x}: the log cannot be replayed")]
+    UnknownLogIncompat(u32),
+    /// The data is on a realtime device.
+    #[error("the data of this file is on the realtime device, which is not supported")]
+    RealtimeData,
+    /// Changing a volume that has a realtime device.
+    #[error("volumes with a realtime device can only be read")]
+    RealtimeWrite,
+    /// Changing a volume with a metadata directory tree.
+    #[error("volumes with a metadata directory (METADIR) can only be read")]
+    MetadirWrite,
+    /// Changing a volume that accounts quota.
+    #[error("volumes with quota can only be read")]
+    QuotaWrite,
+}
+
+/// The version nibble of a v5 volume.
+const VERSION_5: u16 = 5;
+/// Where the nibble lies in `sb_versionnum`.
+const VERSION_NIBBLE: u16 = 0x000f;
+/// Versions that existed.
+const KNOWN_VERSIONS: core::ops::RangeInclusive<u16> = 1..=VERSION_5;
+
+/// Refuses a volume of an older version before anything else is looked at: it has no checksum.
+pub(super) fn refuse_version(disk: &SuperblockDisk) -> Result<(), Unsupported> {
+    let version = disk.version.get() & VERSION_NIBBLE;
+    if version != VERSION_5 && KNOWN_VERSIONS.contains(&version) {
+        return Err(Unsupported::Version { version });
+    }
+    Ok(())
+}
+
+/// Incompatible features that reading knows.
+const READABLE: IncompatFeatures = IncompatFeatures::FTYPE
+    .union(IncompatFeatures::SPARSE_INODES)
+    .union(IncompatFeatures::META_UUID)
+    .union(IncompatFeatures::BIGTIME)
+    .union(IncompatFeatures::NEEDSREPAIR)
+    .union(IncompatFeatures::NREXT64)
+    .union(IncompatFeatures::EXCHRANGE)
+    .union(IncompatFeatures::PARENT)
+    .union(IncompatFeatures::METADIR)
+    .union(IncompatFeatures::ZONED)
+    .union(IncompatFeatures::ZONE_GAPS);
+
+/// Read-only-compatible features that writing knows.
+const WRITABLE: RoCompatFeatures = RoCompatFeatures::FINOBT
+    .union(RoCompatFeatures::RMAPBT)
+    .union(RoCompatFeatures::REFLINK)
+    .union(RoCompatFeatures::INOBTCNT);
+
+impl Superblock {
+    /// The reason why `access` is refused, if it is.
+    #[must_use]
+    pub fn refusal(&self, access: Access) -> Option<Unsupported> {
+        let reasons = [self.read_refusal(access), self.write_refusal(access)];
+        reasons.into_iter().flatten().next()
+    }
+
+    fn read_refusal(&self, access: Access) -> Option<Unsupported> {
+        if access == Access::Describe {
+            return None;
+        }
+        if self.version_flags.contains(VersionFlags::BORG) {
+            return Some(Unsupported::AsciiCi);
+        }
+        let unknown = self.incompat.difference(READABLE);
+        if !unknown.is_empty() {
+            return Some(Unsupported::UnknownIncompat(unknown.bits()));
+        }
+        if self.has_incompat(IncompatFeatures::NEEDSREPAIR) {
+            return Some(Unsupported::NeedsRepair);
+        }
+        None
+    }
+
+    fn write_refusal(&self, access: Access) -> Option<Unsupported> {
+        if matches!(access, Access::Describe | Access::Read) {
+            return None;
+        }
+        let unknown = self.ro_compat.difference(WRITABLE);
+        if !unknown.is_empty() {
+            return Some(Unsupported::UnknownRoCompat(unknown.bits()));
+        }
+        let unknown = self.log_incompat.difference(LogIncompatFeatures::XATTRS);
+        if access == Access::Recover && !unknown.is_empty() {
+            return Some(Unsupported::UnknownLogIncompat(unknown.bits()));
+        }
+        if self.has_realtime() {
+            return Some(Unsupported::RealtimeWrite);
+        }
+        if self.has_incompat(IncompatFeatures::METADIR) {
+            return Some(Unsupported::MetadirWrite);
+        }
+        (self.quota_flags != 0).then_some(Unsupported::QuotaWrite)
+    }
+}

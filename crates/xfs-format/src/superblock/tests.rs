@@ -1,0 +1,1 @@
+//! Superblock checks on a hand-made superblock with mkfs.xfs's values for a 300 MiB volume.

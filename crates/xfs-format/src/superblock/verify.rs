@@ -1,0 +1,281 @@
+//! What must hold inside one superblock.
+
+use thiserror::Error;
+
+use super::{CRC_OFFSET, SuperblockDisk};
+use crate::corruption::Check;
+use crate::crc;
+use crate::features::{Features2, IncompatFeatures, VersionFlags};
+
+/// A check of the superblock that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each variant names its values")]
+pub enum SuperblockCheck {
+    #[error("version word {version:#06x} is not one of a v5 volume")]
+    Version { version: u16 },
+    #[error("feature word {features2:#x} lacks what every v5 volume has")]
+    Features2 { features2: u32 },
+    #[error("{field} of {size} bytes does not go with its logarithm {log}")]
+    SizeAgainstLog { field: &'static str, size: u32, log: u8 },
+    #[error("{field} is {size} bytes, outside {min}..={max}")]
+    SizeRange { field: &'static str, size: u32, min: u32, max: u32 },
+    #[error("{inodes} inodes per block of {block_size} bytes with inodes of {inode_size}")]
+    InodesPerBlock { inodes: u16, block_size: u32, inode_size: u16 },
+    #[error("directory blocks of 2^{log} bytes")]
+    DirectoryBlock { log: u8 },
+    #[error("{ag_blocks} blocks per allocation group, outside what is allowed")]
+    AgBlocks { ag_blocks: u32 },
+    #[error("logarithm {log} does not go with {ag_blocks} blocks per allocation group")]
+    AgBlocksLog { ag_blocks: u32, log: u8 },
+    #[error("{ag_count} allocation groups of {ag_blocks} blocks for {data_blocks} data blocks")]
+    AgCount { ag_count: u32, ag_blocks: u32, data_blocks: u64 },
+    #[error("inodes may take {percent} percent")]
+    InodeMaxPercent { percent: u8 },
+    #[error("shared version {version} is not zero")]
+    SharedVersion { version: u8 },
+    #[error("inode chunk alignment of {blocks} blocks with sparse chunks")]
+    SparseAlignment { blocks: u32 },
+    #[error("log of {blocks} blocks")]
+    LogBlocks { blocks: u32 },
+    #[error("log of {blocks} blocks at block {start:#x} is outside its allocation group")]
+    LogOutside { start: u64, blocks: u32 },
+    #[error("log sectors of {size} bytes (logarithm {log})")]
+    LogSector { size: u16, log: u8 },
+    #[error("log stripe unit of {bytes} bytes")]
+    LogStripeUnit { bytes: u32 },
+    #[error("stripe unit {unit} and width {width} blocks")]
+    Stripe { unit: u32, width: u32 },
+    #[error("root inode {root:#x} is outside the volume")]
+    RootInode { root: u64 },
+    #[error("{free} free of {count} {what}")]
+    Counter { what: &'static str, free: u64, count: u64 },
+    #[error("realtime section: {blocks} blocks, {extents} extents of {extent_blocks} blocks")]
+    Realtime { blocks: u64, extents: u64, extent_blocks: u32 },
+}
+
+const MIN_BLOCK: u32 = 1 << 10;
+const MAX_BLOCK: u32 = 1 << 16;
+const MIN_SECTOR: u32 = 1 << 9;
+const MAX_SECTOR: u32 = 1 << 15;
+const MIN_INODE: u32 = 1 << 9;
+const MAX_INODE: u32 = 1 << 11;
+/// Smallest allocation group.
+const MIN_AG_BYTES: u64 = 16 << 20;
+/// Largest allocation group.
+const MAX_AG_BYTES: u64 = 1 << 40;
+/// Shortest log.
+pub(super) const MIN_LOG_BLOCKS: u32 = 512;
+const MAX_LOG_BLOCKS: u32 = 1 << 20;
+const MAX_LOG_BYTES: u64 = 1 << 31;
+const MAX_LOG_STRIPE_UNIT: u32 = 256 << 10;
+/// The last allocation group may be short, but not shorter than this many blocks.
+const MIN_LAST_AG_BLOCKS: u64 = 64;
+const MAX_DIRECTORY_BLOCK_LOG: u8 = 16;
+const MAX_REALTIME_EXTENT_BYTES: u64 = 1 << 30;
+
+pub(super) fn verify_checksum(disk: &SuperblockDisk, sector: &[u8]) -> Result<(), Check> {
+    let size = usize::from(disk.sector_size.get());
+    let truncated = Check::Truncated { available: sector.len(), needed: size };
+    let Some(whole) = sector.get(..size) else { return Err(truncated) };
+    let (Some(stored), Some(computed)) =
+        (crc::stored(whole, CRC_OFFSET), crc::compute(whole, CRC_OFFSET))
+    else {
+        return Err(truncated);
+    };
+    if stored != computed {
+        return Err(Check::Checksum { stored, computed });
+    }
+    Ok(())
+}
+
+pub(super) fn verify_fields(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
+    verify_version(disk)?;
+    verify_sizes(disk)?;
+    verify_groups(disk)?;
+    verify_inodes(disk)?;
+    verify_log(disk)?;
+    verify_stripe(disk)?;
+    verify_realtime(disk)
+}
+
+fn verify_version(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
+    let version = disk.version.get();
+    let flags = VersionFlags::from_bits_truncate(version);
+    let required = VersionFlags::NLINK
+        .union(VersionFlags::ALIGN)
+        .union(VersionFlags::LOGV2)
+        .union(VersionFlags::EXTFLG)
+        .union(VersionFlags::DIRV2)
+        .union(VersionFlags::MOREBITS);
+    if version & 0xf != 5 || !flags.contains(required) {
+        return Err(SuperblockCheck::Version { version });
+    }
+    let features2 = disk.features2.get();
+    let bits = Features2::from_bits_truncate(features2);
+    if !bits.contains(Features2::CRC | Features2::PROJID32 | Features2::LAZYSBCOUNT) {
+        return Err(SuperblockCheck::Features2 { features2 });
+    }
+    match disk.shared_version {
+        0 => Ok(()),
+        version => Err(SuperblockCheck::SharedVersion { version }),
+    }
+}
+
+fn verify_power(
+    field: &'static str,
+    size: u32,
+    log: u8,
+    (min, max): (u32, u32),
+) -> Result<(), SuperblockCheck> {
+    if !(min..=max).contains(&size) {
+        return Err(SuperblockCheck::SizeRange { field, size, min, max });
+    }
+    if 1_u32.checked_shl(u32::from(log)) != Some(size) {
+        return Err(SuperblockCheck::SizeAgainstLog { field, size, log });
+    }
+    Ok(())
+}
+
+fn verify_sizes(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
+    let block_size = disk.block_size.get();
+    let sector_size = u32::from(disk.sector_size.get());
+    let inode_size = disk.inode_size.get();
+    verify_power("block size", block_size, disk.block_log, (MIN_BLOCK, MAX_BLOCK))?;
+    verify_power("sector size", sector_size, disk.sector_log, (MIN_SECTOR, MAX_SECTOR))?;
+    if sector_size > block_size {
+        let (field, size) = ("sector size", sector_size);
+        return Err(SuperblockCheck::SizeRange { field, size, min: MIN_SECTOR, max: block_size });
+    }
+    verify_power("inode size", inode_size.into(), disk.inode_log, (MIN_INODE, MAX_INODE))?;
+    let inodes = disk.inodes_per_block.get();
+    let inodes_match = u32::from(inodes) * u32::from(inode_size) == block_size
+        && disk.block_log.checked_sub(disk.inode_log) == Some(disk.inodes_per_block_log);
+    if inodes == 0 || !inodes_match {
+        return Err(SuperblockCheck::InodesPerBlock { inodes, block_size, inode_size });
+    }
+    match disk.block_log.checked_add(disk.directory_block_log) {
+        Some(log) if log <= MAX_DIRECTORY_BLOCK_LOG => Ok(()),
+        _ => Err(SuperblockCheck::DirectoryBlock { log: disk.directory_block_log }),
+    }
+}
+
+fn verify_groups(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
+    let ag_blocks = disk.ag_blocks.get();
+    let ag_bytes = u64::from(ag_blocks) << disk.block_log;
+    if !(MIN_AG_BYTES..=MAX_AG_BYTES).contains(&ag_bytes) {
+        return Err(SuperblockCheck::AgBlocks { ag_blocks });
+    }
+    let log = disk.ag_blocks_log;
+    if ag_blocks.next_power_of_two().trailing_zeros() != u32::from(log) {
+        return Err(SuperblockCheck::AgBlocksLog { ag_blocks, log });
+    }
+    let (ag_count, data_blocks) = (disk.ag_count.get(), disk.data_blocks.get());
+    let full = u64::from(ag_count) * u64::from(ag_blocks);
+    let shortest = full - u64::from(ag_blocks) * u64::from(ag_count != 0) + MIN_LAST_AG_BLOCKS;
+    if ag_count == 0 || data_blocks > full || data_blocks < shortest {
+        return Err(SuperblockCheck::AgCount { ag_count, ag_blocks, data_blocks });
+    }
+    let free = disk.free_blocks.get();
+    if !disk.in_progress_is_set() && free > data_blocks {
+        return Err(SuperblockCheck::Counter { what: "blocks", free, count: data_blocks });
+    }
+    Ok(())
+}
+
+fn verify_inodes(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
+    if disk.inode_max_percent > 100 {
+        return Err(SuperblockCheck::InodeMaxPercent { percent: disk.inode_max_percent });
+    }
+    let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
+    let blocks = disk.inode_alignment_blocks.get();
+    let chunk_bytes = 64 * u64::from(disk.inode_size.get());
+    let chunk_blocks = chunk_bytes >> disk.block_log;
+    if incompat.contains(IncompatFeatures::SPARSE_INODES)
+        && u64::from(blocks) != chunk_blocks.max(1)
+    {
+        return Err(SuperblockCheck::SparseAlignment { blocks });
+    }
+    let root = disk.root_inode.get();
+    let inode_bits = u32::from(disk.ag_blocks_log) + u32::from(disk.inodes_per_block_log);
+    let root_is_set = root != u64::MAX;
+    if root_is_set && (root == 0 || root >> inode_bits >= u64::from(disk.ag_count.get())) {
+        return Err(SuperblockCheck::RootInode { root });
+    }
+    let (count, free) = (disk.inode_count.get(), disk.free_inodes.get());
+    if !disk.in_progress_is_set() && free > count {
+        return Err(SuperblockCheck::Counter { what: "inodes", free, count });
+    }
+    Ok(())
+}
+
+fn verify_log(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
+    let blocks = disk.log_blocks.get();
+    let bytes = u64::from(blocks) << disk.block_log;
+    if !(MIN_LOG_BLOCKS..=MAX_LOG_BLOCKS).contains(&blocks) || bytes > MAX_LOG_BYTES {
+        return Err(SuperblockCheck::LogBlocks { blocks });
+    }
+    let start = disk.log_start.get();
+    let in_group = start & ((1 << disk.ag_blocks_log) - 1);
+    let ends = in_group + u64::from(blocks);
+    let group = start >> disk.ag_blocks_log;
+    let outside = group >= u64::from(disk.ag_count.get()) || ends > disk.ag_blocks.get().into();
+    if start != 0 && outside {
+        return Err(SuperblockCheck::LogOutside { start, blocks });
+    }
+    let (size, log) = (disk.log_sector_size.get(), disk.log_sector_log);
+    let with_sectors =
+        VersionFlags::from_bits_truncate(disk.version.get()).contains(VersionFlags::SECTOR);
+    let sector_is_right = if with_sectors {
+        verify_power("log sector size", size.into(), log, (MIN_SECTOR, MAX_SECTOR)).is_ok()
+    } else {
+        size == 0 && log == 0
+    };
+    if !sector_is_right {
+        return Err(SuperblockCheck::LogSector { size, log });
+    }
+    let unit = disk.log_stripe_unit_bytes.get();
+    let unit_is_right =
+        unit <= 1 || (unit <= MAX_LOG_STRIPE_UNIT && unit.is_multiple_of(disk.block_size.get()));
+    if !unit_is_right {
+        return Err(SuperblockCheck::LogStripeUnit { bytes: unit });
+    }
+    Ok(())
+}
+
+fn verify_stripe(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
+    let (unit, width) = (disk.stripe_unit_blocks.get(), disk.stripe_width_blocks.get());
+    let flagged =
+        VersionFlags::from_bits_truncate(disk.version.get()).contains(VersionFlags::DALIGN);
+    let is_right = match (flagged, unit) {
+        (false, _) => unit == 0 && width == 0,
+        (true, 0) => width == 0,
+        (true, unit) => width >= unit && width.is_multiple_of(unit),
+    };
+    if is_right { Ok(()) } else { Err(SuperblockCheck::Stripe { unit, width }) }
+}
+
+fn verify_realtime(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
+    let (blocks, extents) = (disk.realtime_blocks.get(), disk.realtime_extents.get());
+    let extent_blocks = disk.realtime_extent_blocks.get();
+    let extent_bytes = u64::from(extent_blocks) << disk.block_log;
+    let is_right = if blocks == 0 {
+        extents == 0
+    } else {
+        extent_blocks != 0
+            && extent_bytes <= MAX_REALTIME_EXTENT_BYTES
+            && extents == blocks / u64::from(extent_blocks)
+    };
+    if is_right {
+        Ok(())
+    } else {
+        Err(SuperblockCheck::Realtime { blocks, extents, extent_blocks })
+    }
+}
+
+impl SuperblockDisk {
+    /// Secondary superblocks keep `sb_inprogress` for ever, with counters as mkfs left them.
+    fn in_progress_is_set(&self) -> bool {
+        self.in_progress != 0
+    }
+}

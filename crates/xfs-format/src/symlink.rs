@@ -1,0 +1,9 @@
+//! Remote block of a symbolic link (`xfs_dsymlink_hdr`).
+
+use thiserror::Error;
+
+/// A check of this structure that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each variant names its values")]
+pub enum SymlinkCheck {}

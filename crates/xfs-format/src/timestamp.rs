@@ -1,0 +1,1 @@
+//! Time stamps of inodes, in both encodings.

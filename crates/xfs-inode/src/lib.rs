@@ -1,0 +1,1 @@
+//! In-core inodes, forks and extent maps.

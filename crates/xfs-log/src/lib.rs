@@ -1,0 +1,1 @@
+//! The journal: finding head and tail, and the log's state.

@@ -1,0 +1,1 @@
+//! The fastest inventory of an XFS volume: every inode, with its paths.

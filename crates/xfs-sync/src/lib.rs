@@ -1,0 +1,1 @@
+//! Locks and atomics that can be counted by scope: slot, object, allocation group, volume.
