@@ -1,1 +1,51 @@
 //! Locks and atomics that can be counted by scope: slot, object, allocation group, volume.
+//!
+//! Owns: the only raw locks and atomics of the workspace. Each says in its type how widely it is
+//! shared ([`Scope`]), so that "this path writes nothing that the whole volume shares" is a number
+//! that a test asserts. Does **not** own: lock order (stated by each user), or epochs (the
+//! concurrent map of the buffer cache brings its own).
+//!
+//! # The scopes, narrowest first
+//!
+//! | scope | written by | cost when busy |
+//! |---|---|---|
+//! | [`Slot`] | mostly one thread: a share of something that is split by thread | none |
+//! | [`Object`] | operations on one inode, one buffer, one open file | of that object's users |
+//! | [`Group`] | operations that meet in one allocation group, or in one shard of a table that is split by address | one part in many |
+//! | [`Volume`] | operations on unrelated objects of one volume | everybody waits for one cache line |
+//!
+//! A type parameter and not a comment, because the scope of a lock decides whether a hot path may
+//! take it: at most one write of scope [`Volume`] per 64 operations.
+//!
+//! # Counting
+//!
+//! With the feature `count` each atomic store, each atomic read-modify-write and each lock taken
+//! is added to a counter of the calling thread, by scope. [`counts`] sums over all threads,
+//! [`thread_counts`] gives those of the calling thread. A load is not counted: it does not take a
+//! cache line away from anybody. A lock counts once, when it is taken, for reading too, since a
+//! reader writes the lock's word. Reference counts of `Arc` are not seen: they have the scope of
+//! what they count, so a hot path clones no `Arc` of something that the volume shares.
+//!
+//! Without the feature the types are those of `parking_lot` and `core` under another name and
+//! cost the same.
+
+mod atomic;
+mod cell;
+mod lock;
+mod scope;
+mod slots;
+
+#[cfg(feature = "count")]
+mod count;
+
+pub use atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+pub use cell::SetOnce;
+pub use core::sync::atomic::{Ordering, fence};
+#[cfg(feature = "count")]
+pub use count::{Counts, Tally, counts, thread_counts};
+pub use crossbeam_utils::CachePadded;
+pub use lock::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeout,
+};
+pub use scope::{Group, Object, Scope, Slot, Volume};
+pub use slots::Slots;

@@ -1,0 +1,144 @@
+//! Atomics with a scope.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::sync::atomic::{self, Ordering};
+
+use crate::scope::{Scope, note_write};
+
+macro_rules! atomic_base {
+    ($name:ident, $raw:ty, $value:ty) => {
+        #[doc = concat!("An atomic `", stringify!($value), "` of scope `S`.")]
+        pub struct $name<S: Scope> {
+            raw: $raw,
+            scope: PhantomData<S>,
+        }
+
+        impl<S: Scope> $name<S> {
+            /// An atomic with this value.
+            #[must_use]
+            pub const fn new(value: $value) -> Self {
+                Self { raw: <$raw>::new(value), scope: PhantomData }
+            }
+
+            /// The value now.
+            #[inline]
+            #[must_use]
+            pub fn load(&self, order: Ordering) -> $value {
+                self.raw.load(order)
+            }
+
+            /// Replaces the value.
+            #[inline]
+            pub fn store(&self, value: $value, order: Ordering) {
+                note_write::<S>();
+                self.raw.store(value, order);
+            }
+
+            /// Replaces the value and returns the one before.
+            #[inline]
+            pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                note_write::<S>();
+                self.raw.swap(value, order)
+            }
+
+            /// Replaces the value if it is `current`.
+            ///
+            /// # Errors
+            ///
+            /// The value that stood there instead.
+            #[inline]
+            pub fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                note_write::<S>();
+                self.raw.compare_exchange(current, new, success, failure)
+            }
+
+            /// As [`compare_exchange`](Self::compare_exchange), but it may fail for no reason: for
+            /// loops.
+            ///
+            /// # Errors
+            ///
+            /// The value that stood there.
+            #[inline]
+            pub fn compare_exchange_weak(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                note_write::<S>();
+                self.raw.compare_exchange_weak(current, new, success, failure)
+            }
+
+            /// Sets the bits of `value` and returns what stood there before.
+            #[inline]
+            pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                note_write::<S>();
+                self.raw.fetch_or(value, order)
+            }
+
+            /// Keeps only the bits of `value` and returns what stood there before.
+            #[inline]
+            pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                note_write::<S>();
+                self.raw.fetch_and(value, order)
+            }
+        }
+
+        impl<S: Scope> Default for $name<S> {
+            fn default() -> Self {
+                Self::new(<$value>::default())
+            }
+        }
+
+        impl<S: Scope> fmt::Debug for $name<S> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.raw.fmt(f)
+            }
+        }
+    };
+}
+
+macro_rules! atomic_number {
+    ($name:ident, $raw:ty, $value:ty) => {
+        atomic_base!($name, $raw, $value);
+
+        impl<S: Scope> $name<S> {
+            /// Adds, wrapping, and returns the value before.
+            #[inline]
+            pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                note_write::<S>();
+                self.raw.fetch_add(value, order)
+            }
+
+            /// Subtracts, wrapping, and returns the value before.
+            #[inline]
+            pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                note_write::<S>();
+                self.raw.fetch_sub(value, order)
+            }
+
+            /// Raises the value to at least this one and returns the value before.
+            #[inline]
+            pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
+                note_write::<S>();
+                self.raw.fetch_max(value, order)
+            }
+        }
+    };
+}
+
+atomic_base!(AtomicBool, atomic::AtomicBool, bool);
+atomic_number!(AtomicU32, atomic::AtomicU32, u32);
+atomic_number!(AtomicU64, atomic::AtomicU64, u64);
+atomic_number!(AtomicUsize, atomic::AtomicUsize, usize);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! The counters behind the feature `count`.
+//!
+//! Each thread writes counters of its own, so that counting does not itself become what the
+//! threads share; a sum visits them all. The counters of a thread that ends are folded into one
+//! table.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::scope::{Group, Object, Scope, Slot, Volume};
+
+const SCOPES: usize = 4;
+
+/// What was written in one scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Atomic stores and read-modify-writes.
+    pub writes: u64,
+    /// Locks taken, for reading or writing.
+    pub locks: u64,
+}
+
+impl Tally {
+    /// Writes and locks together.
+    #[must_use]
+    pub const fn total(self) -> u64 {
+        self.writes + self.locks
+    }
+}
+
+/// What was written, by scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Of scope [`Slot`].
+    pub slot: Tally,
+    /// Of scope [`Object`].
+    pub object: Tally,
+    /// Of scope [`Group`].
+    pub group: Tally,
+    /// Of scope [`Volume`].
+    pub volume: Tally,
+}
+
+impl Counts {
+    /// What came on top of an earlier count.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let less = |now: Tally, then: Tally| Tally {
+            writes: now.writes - then.writes,
+            locks: now.locks - then.locks,
+        };
+        Self {
+            slot: less(self.slot, earlier.slot),
+            object: less(self.object, earlier.object),
+            group: less(self.group, earlier.group),
+            volume: less(self.volume, earlier.volume),
+        }
+    }
+}
+
+/// The counters of one thread.
+#[derive(Default)]
+struct Counters {
+    writes: [AtomicU64; SCOPES],
+    locks: [AtomicU64; SCOPES],
+}
+
+impl Counters {
+    fn add_to(&self, counts: &mut Counts) {
+        let add = |tally: &mut Tally, index: usize| {
+            let read = |table: &[AtomicU64; SCOPES]| {
+                table.get(index).map_or(0, |counter| counter.load(Ordering::Relaxed))
+            };
+            tally.writes += read(&self.writes);
+            tally.locks += read(&self.locks);
+        };
+        add(&mut counts.slot, Slot::INDEX);
+        add(&mut counts.object, Object::INDEX);
+        add(&mut counts.group, Group::INDEX);
+        add(&mut counts.volume, Volume::INDEX);
+    }
+}
+
+#[derive(Default)]
+struct Registry {
+    running: Vec<Arc<Counters>>,
+    ended: Counts,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    running: Vec::new(),
+    ended: Counts {
+        slot: Tally { writes: 0, locks: 0 },
+        object: Tally { writes: 0, locks: 0 },
+        group: Tally { writes: 0, locks: 0 },
+        volume: Tally { writes: 0, locks: 0 },
+    },
+});
+
+fn registry() -> MutexGuard<'static, Registry> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread's entry in the registry, taken out when the thread ends.
+struct Registered(Arc<Counters>);
+
+impl Registered {
+    fn new() -> Self {
+        let counters = Arc::<Counters>::default();
+        registry().running.push(Arc::clone(&counters));
+        Self(counters)
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        let mut registry = registry();
+        registry.running.retain(|counters| !Arc::ptr_eq(counters, &self.0));
+        self.0.add_to(&mut registry.ended);
+    }
+}
+
+thread_local! {
+    static MINE: Registered = Registered::new();
+}
+
+/// Adds one to a counter of this thread. Nobody else writes it, so this needs no atomic add. What
+/// a thread does while its locals are torn down is not counted.
+fn note(scope: usize, table: impl Fn(&Counters) -> &[AtomicU64; SCOPES]) {
+    let _ = MINE.try_with(|mine| {
+        if let Some(counter) = table(&mine.0).get(scope) {
+            counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+    });
+}
+
+pub(crate) fn note_write(scope: usize) {
+    note(scope, |counters| &counters.writes);
+}
+
+pub(crate) fn note_lock(scope: usize) {
+    note(scope, |counters| &counters.locks);
+}
+
+/// What all threads of the process have written so far, by scope.
+#[must_use]
+pub fn counts() -> Counts {
+    let registry = registry();
+    let mut counts = registry.ended;
+    for counters in &registry.running {
+        counters.add_to(&mut counts);
+    }
+    counts
+}
+
+/// What the calling thread has written so far, by scope.
+#[must_use]
+pub fn thread_counts() -> Counts {
+    let mut counts = Counts::default();
+    let _ = MINE.try_with(|mine| mine.0.add_to(&mut counts));
+    counts
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Locks with a scope.
+//!
+//! None of them is poisoned by a panic: what a lock guards must be consistent at every point where
+//! code that can panic runs under it.
+
+use core::fmt;
+use core::marker::PhantomData;
+use std::time::Duration;
+
+use crate::scope::{Scope, note_lock};
+
+/// Exclusive access to what a [`Mutex`] guards.
+pub type MutexGuard<'a, T> = parking_lot::MutexGuard<'a, T>;
+/// Shared access to what a [`RwLock`] guards.
+pub type RwLockReadGuard<'a, T> = parking_lot::RwLockReadGuard<'a, T>;
+/// Exclusive access to what a [`RwLock`] guards.
+pub type RwLockWriteGuard<'a, T> = parking_lot::RwLockWriteGuard<'a, T>;
+
+/// A lock for one thread at a time.
+pub struct Mutex<T: ?Sized, S: Scope> {
+    scope: PhantomData<S>,
+    raw: parking_lot::Mutex<T>,
+}
+
+impl<T, S: Scope> Mutex<T, S> {
+    /// A free lock around `value`.
+    #[must_use]
+    pub const fn new(value: T) -> Self {
+        Self { scope: PhantomData, raw: parking_lot::Mutex::new(value) }
+    }
+
+    /// What it guards, once nobody can lock it any more.
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        self.raw.into_inner()
+    }
+}
+
+impl<T: ?Sized, S: Scope> Mutex<T, S> {
+    /// Waits until the lock is free and takes it.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        note_lock::<S>();
+        self.raw.lock()
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        note_lock::<S>();
+        self.raw.try_lock()
+    }
+}
+
+impl<T: Default, S: Scope> Default for Mutex<T, S> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: ?Sized + fmt::Debug, S: Scope> fmt::Debug for Mutex<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(f)
+    }
+}
+
+/// A lock for many readers or one writer.
+///
+/// A waiting writer holds back new readers, so a thread that holds a read guard must not ask for
+/// a second one of the same lock.
+pub struct RwLock<T: ?Sized, S: Scope> {
+    scope: PhantomData<S>,
+    raw: parking_lot::RwLock<T>,
+}
+
+impl<T, S: Scope> RwLock<T, S> {
+    /// A free lock around `value`.
+    #[must_use]
+    pub const fn new(value: T) -> Self {
+        Self { scope: PhantomData, raw: parking_lot::RwLock::new(value) }
+    }
+
+    /// What it guards, once nobody can lock it any more.
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        self.raw.into_inner()
+    }
+}
+
+impl<T: ?Sized, S: Scope> RwLock<T, S> {
+    /// Waits until no writer holds the lock and takes it for reading.
+    #[inline]
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        note_lock::<S>();
+        self.raw.read()
+    }
+
+    /// Waits until nobody holds the lock and takes it for writing.
+    #[inline]
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        note_lock::<S>();
+        self.raw.write()
+    }
+
+    /// Takes the lock for reading if no writer holds it or waits for it.
+    #[inline]
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        note_lock::<S>();
+        self.raw.try_read()
+    }
+
+    /// Takes the lock for writing if nobody holds it.
+    #[inline]
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        note_lock::<S>();
+        self.raw.try_write()
+    }
+}
+
+impl<T: Default, S: Scope> Default for RwLock<T, S> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T: ?Sized + fmt::Debug, S: Scope> fmt::Debug for RwLock<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(f)
+    }
+}
+
+/// Whether a wait ended by its time limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitTimeout {
+    /// Somebody notified.
+    Notified,
+    /// The time ran out.
+    TimedOut,
+}
+
+/// A queue of threads that wait for what a [`Mutex`] guards to change.
+pub struct Condvar<S: Scope> {
+    raw: parking_lot::Condvar,
+    scope: PhantomData<S>,
+}
+
+impl<S: Scope> Condvar<S> {
+    /// A queue without waiters.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { raw: parking_lot::Condvar::new(), scope: PhantomData }
+    }
+
+    /// Frees the lock, waits to be notified, and takes the lock again. It may also wake for no
+    /// reason: check the condition in a loop.
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        note_lock::<S>();
+        self.raw.wait(guard);
+    }
+
+    /// As [`wait`](Self::wait), for at most this long.
+    pub fn wait_for<T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        timeout: Duration,
+    ) -> WaitTimeout {
+        note_lock::<S>();
+        if self.raw.wait_for(guard, timeout).timed_out() {
+            WaitTimeout::TimedOut
+        } else {
+            WaitTimeout::Notified
+        }
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) {
+        self.raw.notify_one();
+    }
+
+    /// Wakes all waiters.
+    pub fn notify_all(&self) {
+        self.raw.notify_all();
+    }
+}
+
+impl<S: Scope> Default for Condvar<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Scope> fmt::Debug for Condvar<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! One value per slot: something that threads would fight over, split so that they rarely meet.
+//!
+//! A slot is not a processor. A user thread can be moved to another processor between any two
+//! instructions, so a slot belongs to a thread for the thread's life, and two threads may share
+//! one: what stands in a slot is an atomic or has a lock of its own.
+
+use core::fmt;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+/// More slots than this cost more to sum than they save.
+const MOST_SLOTS: usize = 64;
+
+/// Hands out numbers to threads, once for each.
+static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static THREAD: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The calling thread's number, given in the order in which threads first ask.
+fn thread_number() -> usize {
+    THREAD.with(|number| {
+        number.get().unwrap_or_else(|| {
+            let next = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
+            number.set(Some(next));
+            next
+        })
+    })
+}
+
+/// One `T` per slot, each on cache lines of its own.
+pub struct Slots<T> {
+    slots: Box<[CachePadded<T>]>,
+}
+
+impl<T> Slots<T> {
+    /// Slots for the processors of this machine, filled by `make`.
+    #[must_use]
+    pub fn new(make: impl FnMut() -> T) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::with_count(processors.saturating_mul(2), make)
+    }
+
+    /// At least `count` slots, up to a limit, filled by `make`.
+    #[must_use]
+    pub fn with_count(count: usize, mut make: impl FnMut() -> T) -> Self {
+        let count = count.clamp(1, MOST_SLOTS).next_power_of_two();
+        Self { slots: (0..count).map(|_| CachePadded::new(make())).collect() }
+    }
+
+    /// The calling thread's slot.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "masked by a length that is a power of two")]
+    pub fn mine(&self) -> &T {
+        &self.slots[thread_number() & (self.slots.len() - 1)]
+    }
+
+    /// All slots, to sum over or to lock in this order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.slots.iter().map(|slot| &**slot)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Slots<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;
