@@ -22,6 +22,7 @@ use crate::extent::ExtentCheck;
 use crate::free_space::FreeSpaceCheck;
 use crate::inode::InodeCheck;
 use crate::inode_chunk::InodeChunkCheck;
+use crate::kind::BlockKind;
 use crate::log_record::LogRecordCheck;
 use crate::parent::ParentCheck;
 use crate::refcount::RefcountCheck;
@@ -189,6 +190,29 @@ pub enum Check {
         available: usize,
         /// Bytes needed.
         needed: usize,
+    },
+    /// The place is in use as something else: two pointers claim it.
+    #[error(
+        "is in use as {cached:?} of {cached_bytes} bytes, \
+         and is claimed as {wanted:?} of {wanted_bytes} bytes"
+    )]
+    BufferInUse {
+        /// What it was read and verified as.
+        cached: BlockKind,
+        /// The length that it was read with.
+        cached_bytes: u32,
+        /// What the second pointer takes it for.
+        wanted: BlockKind,
+        /// The length that the second pointer gives it.
+        wanted_bytes: u32,
+    },
+    /// The place is in use in a buffer that goes on elsewhere: two maps claim it.
+    #[error("is in use with a piece at {cached}, and is claimed with that piece at {wanted}")]
+    BufferElsewhere {
+        /// The first piece that differs, as it was read.
+        cached: DiskAddr,
+        /// The same piece, as the second map has it.
+        wanted: DiskAddr,
     },
     /// Of the superblock.
     #[error(transparent)]

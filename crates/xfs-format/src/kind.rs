@@ -4,9 +4,9 @@
 //! place, LSN and every bound inside the buffer. It does **not** check what the path to the buffer
 //! promised (owner, level, sibling): whoever followed the pointer does that.
 
-use crate::Corruption;
 use crate::addr::{DiskAddr, Lsn};
 use crate::btree::BtreeKind;
+use crate::corruption::{Corruption, Structure};
 use crate::geometry::Geometry;
 
 /// The kind of a metadata buffer.
@@ -48,6 +48,24 @@ pub struct VerifyContext<'a> {
 }
 
 impl BlockKind {
+    /// The structure that a finding about such a buffer names.
+    #[must_use]
+    pub const fn structure(self) -> Structure {
+        match self {
+            Self::Superblock => Structure::Superblock,
+            Self::Agf => Structure::Agf,
+            Self::Agi => Structure::Agi,
+            Self::Agfl => Structure::Agfl,
+            Self::Btree(_) => Structure::Btree,
+            Self::InodeCluster => Structure::Inode,
+            Self::DirectoryData | Self::DirectoryIndex | Self::DirectoryFree => {
+                Structure::Directory
+            }
+            Self::Attr | Self::AttrRemote => Structure::Attr,
+            Self::Symlink => Structure::Symlink,
+        }
+    }
+
     /// Checks the bytes of a buffer that was read from `at`.
     ///
     /// # Errors
