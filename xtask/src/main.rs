@@ -1,2 +1,60 @@
-//! Project chores.
-fn main() {}
+//! The project's chores, behind `cargo xtask`.
+//!
+//! This program only starts other programs and adds up what they say; every command that it runs
+//! is printed first, so that a reader can run it by hand. It is the one place that may need root
+//! or the network, and it says what it skips when it has neither.
+
+mod command;
+mod error;
+mod packages;
+mod report;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::Error;
+
+/// Chores of the ferroxfs project.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Install what the tests need, then run all of them; ends with one line of counts
+    Test,
+    /// What CI runs: the same as `test`
+    Ci,
+    /// Check the rules of this project that neither rustfmt nor clippy knows
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let root = workspace_root();
+    let outcome = match Arguments::parse().chore {
+        Chore::Test | Chore::Ci => test::run(&root),
+        Chore::Tidy => tidy::run(&root),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        // The report has been printed, closing line last: nothing may follow it.
+        Err(Error::TestsFailed) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace is the folder above this package, wherever `cargo xtask` was started.
+fn workspace_root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_path_buf()
+}

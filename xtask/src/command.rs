@@ -1,0 +1,82 @@
+//! Starting other programs: each command line is printed before it runs.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitStatus, Stdio};
+
+use crate::error::Error;
+
+/// `cargo`, of the toolchain that started us.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs a command to its end; a status other than 0 is an error.
+pub(crate) fn run(command: &mut Command) -> Result<(), Error> {
+    announce(command);
+    let status = command.status().map_err(|source| not_started(command, source))?;
+    succeeded(command, status)
+}
+
+/// Runs a command and hands every line of its standard output to `line`, which has printed by
+/// then; returns the status, whatever it is.
+pub(crate) fn run_lines(
+    command: &mut Command,
+    mut line: impl FnMut(&str),
+) -> Result<ExitStatus, Error> {
+    announce(command);
+    let mut child =
+        command.stdout(Stdio::piped()).spawn().map_err(|source| not_started(command, source))?;
+    if let Some(stdout) = child.stdout.take() {
+        for bytes in BufReader::new(stdout).split(b'\n') {
+            let bytes = bytes.map_err(|source| not_started(command, source))?;
+            let text = String::from_utf8_lossy(&bytes);
+            println!("{text}");
+            line(&text);
+        }
+    }
+    child.wait().map_err(|source| not_started(command, source))
+}
+
+/// Runs a command that prints facts and returns its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
+    announce(command);
+    let output =
+        command.stderr(Stdio::inherit()).output().map_err(|source| not_started(command, source))?;
+    succeeded(command, output.status)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Whether a command can be run and succeeds; its output is thrown away.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    announce(command);
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// Whether this process runs as root.
+pub(crate) fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+fn announce(command: &Command) {
+    println!("$ {}", line(command));
+}
+
+fn line(command: &Command) -> String {
+    let program = command.get_program();
+    // Cargo is known by the path of its toolchain; a reader would type its name.
+    let program = std::path::Path::new(program).file_name().unwrap_or(program);
+    let words: Vec<_> =
+        std::iter::once(program).chain(command.get_args()).map(OsStr::to_string_lossy).collect();
+    words.join(" ")
+}
+
+fn succeeded(command: &Command, status: ExitStatus) -> Result<(), Error> {
+    if status.success() { Ok(()) } else { Err(Error::Command { line: line(command), status }) }
+}
+
+fn not_started(command: &Command, source: std::io::Error) -> Error {
+    Error::Start { program: command.get_program().to_string_lossy().into_owned(), source }
+}

@@ -1,0 +1,35 @@
+//! Why a chore stopped.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The reason for which a chore failed; printed as one line.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// A file could not be read or written.
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: io::Error },
+    /// A program could not be started.
+    #[error("cannot run {program}: {source}")]
+    Start { program: String, source: io::Error },
+    /// A program ended with a failure.
+    #[error("{line}: {status}")]
+    Command { line: String, status: std::process::ExitStatus },
+    /// `cargo metadata` printed something else than we expect of it.
+    #[error("cargo metadata: {0}")]
+    Metadata(#[from] serde_json::Error),
+    /// Some rule of `tidy` does not hold; the findings have been printed.
+    #[error("tidy: {0} finding(s)")]
+    Untidy(usize),
+    /// Some test failed; the report has been printed.
+    #[error("tests failed")]
+    TestsFailed,
+}
+
+impl Error {
+    /// Ties an I/O error to the file that it is about.
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}

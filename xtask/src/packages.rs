@@ -1,0 +1,58 @@
+//! Debian packages and toolchain parts that the tests run against.
+
+use std::process::Command;
+
+use crate::command;
+use crate::report::Report;
+
+/// Programs that serve the tests as oracles, by Debian package.
+const PACKAGES: [&str; 6] = ["acl", "attr", "dpkg", "kmod", "util-linux", "xfsprogs"];
+
+/// Parts of the toolchain without which `cargo xtask test` cannot run its checks.
+const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")];
+
+/// Installs what is missing, as root; else says what is missing and which tests that costs.
+pub(crate) fn install(report: &mut Report) {
+    for (component, subcommand) in COMPONENTS {
+        if !command::succeeds(command::cargo().args([subcommand, "--version"])) {
+            let mut rustup = Command::new("rustup");
+            report.check(component, command::run(rustup.args(["component", "add", component])));
+        }
+    }
+    let missing = missing_packages();
+    if missing.is_empty() {
+        return;
+    }
+    if !command::is_root() {
+        report.skip(
+            "tests that need Debian packages",
+            &format!("not root, so cannot install {}", missing.join(" ")),
+        );
+        return;
+    }
+    if !command::succeeds(Command::new("apt-get").arg("--version")) {
+        let reason = format!("no apt-get to install {}", missing.join(" "));
+        report.skip("tests that need Debian packages", &reason);
+        return;
+    }
+    let outcome = command::run(apt_get().arg("update")).and_then(|()| {
+        let options = ["install", "--yes", "--no-install-recommends"];
+        command::run(apt_get().args(options).args(&missing))
+    });
+    if let Err(error) = outcome {
+        report.skip("tests that need Debian packages", &error.to_string());
+    }
+}
+
+fn apt_get() -> Command {
+    let mut apt_get = Command::new("apt-get");
+    apt_get.env("DEBIAN_FRONTEND", "noninteractive");
+    apt_get
+}
+
+fn missing_packages() -> Vec<&'static str> {
+    PACKAGES
+        .into_iter()
+        .filter(|package| !command::succeeds(Command::new("dpkg").args(["--status", package])))
+        .collect()
+}

@@ -1,0 +1,83 @@
+//! What a run of all tests came to: counts, failures by name, skips by reason.
+
+use std::fmt;
+
+use crate::error::Error;
+
+/// Counts of checks and tests. A check of ours (formatting, lints, …) counts as one test.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+    failures: Vec<String>,
+    reasons: Vec<String>,
+}
+
+impl Report {
+    /// Takes down the outcome of one check.
+    pub(crate) fn check(&mut self, name: &str, outcome: Result<(), Error>) {
+        match outcome {
+            Ok(()) => self.passed += 1,
+            Err(error) => {
+                println!("error: {name}: {error}");
+                self.failed += 1;
+                self.failures.push(format!("{name}: {error}"));
+            }
+        }
+    }
+
+    /// Takes down one check that could not be made here.
+    pub(crate) fn skip(&mut self, name: &str, reason: &str) {
+        println!("skipped: {name}: {reason}");
+        self.skipped += 1;
+        self.reasons.push(format!("{name}: {reason}"));
+    }
+
+    /// Takes down one line that a test binary printed: its summary, a failed test, or the reason
+    /// for which it skipped one (`skipped: name: reason`).
+    pub(crate) fn test_line(&mut self, line: &str) {
+        if let Some(reason) = line.strip_prefix("skipped: ") {
+            self.reasons.push(reason.to_owned());
+        } else if let Some(test) =
+            line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"))
+        {
+            self.failures.push(test.to_owned());
+        } else if let Some(counts) = line.strip_prefix("test result: ") {
+            self.passed += count(counts, "passed");
+            self.failed += count(counts, "failed");
+            self.skipped += count(counts, "ignored");
+        }
+    }
+
+    /// How many tests failed so far.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed
+    }
+}
+
+/// The number before `word` in `ok. 3 passed; 0 failed; 1 ignored; …`.
+fn count(counts: &str, word: &str) -> u64 {
+    let mut words = counts.split([' ', ';']).filter(|word| !word.is_empty()).peekable();
+    while let Some(number) = words.next() {
+        if words.peek() == Some(&word) {
+            return number.parse().unwrap_or(0);
+        }
+    }
+    0
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for failure in &self.failures {
+            writeln!(f, "failed: {failure}")?;
+        }
+        for reason in &self.reasons {
+            writeln!(f, "skipped: {reason}")?;
+        }
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+use super::Report;
+use crate::error::Error;
+
+#[test]
+fn lines_of_test_binaries_are_added_up() {
+    let mut report = Report::default();
+    for line in [
+        "running 4 tests",
+        "test agf::tests::round_trip ... ok",
+        "test agf::tests::bad_magic ... FAILED",
+        "skipped: kernel: needs root",
+        "test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 7 filtered out",
+        "test result: ok. 40 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out",
+    ] {
+        report.test_line(line);
+    }
+    report.check("tidy", Ok(()));
+    assert_eq!(
+        report.to_string(),
+        "failed: agf::tests::bad_magic\n\
+         skipped: kernel: needs root\n\
+         43 passed, 1 failed, 1 skipped"
+    );
+}
+
+#[test]
+fn a_failed_check_is_counted_and_named() {
+    let mut report = Report::default();
+    report.check("tidy", Err(Error::Untidy(3)));
+    report.skip("oracles", "no network");
+    assert_eq!(
+        report.to_string(),
+        "failed: tidy: tidy: 3 finding(s)\n\
+         skipped: oracles: no network\n\
+         0 passed, 1 failed, 1 skipped"
+    );
+}

@@ -1,0 +1,81 @@
+//! `cargo xtask test`: every check and every test of the project, in one run.
+//!
+//! All checks run even when an early one fails, so that one run shows everything there is to
+//! mend. The last line printed is the count, alone on its line.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::command;
+use crate::error::Error;
+use crate::packages;
+use crate::report::Report;
+use crate::tidy;
+
+/// Runs everything and prints the report.
+pub(crate) fn run(root: &Path) -> Result<(), Error> {
+    std::env::set_current_dir(root).map_err(Error::file(root))?;
+    let mut report = Report::default();
+    packages::install(&mut report);
+    report.check("tidy", tidy::run(root));
+    report.check("format", command::run(command::cargo().args(["fmt", "--all", "--check"])));
+    report.check("clippy", clippy());
+    report.check("doc", doc());
+    workspace_tests(&mut report);
+    minimum_rust(&mut report);
+    println!();
+    println!("{report}");
+    if report.failed() == 0 { Ok(()) } else { Err(Error::TestsFailed) }
+}
+
+fn clippy() -> Result<(), Error> {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+    command::run(command::cargo().args(arguments))
+}
+
+fn doc() -> Result<(), Error> {
+    let arguments = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
+    command::run(command::cargo().args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn workspace_tests(report: &mut Report) {
+    let failed_before = report.failed();
+    let arguments = ["test", "--workspace", "--no-fail-fast"];
+    let outcome = command::run_lines(command::cargo().args(arguments), |line| {
+        report.test_line(line);
+    });
+    match outcome {
+        Err(error) => report.check("cargo test", Err(error)),
+        // A test that does not build, or a binary that dies, prints no counts of its own.
+        Ok(status) if !status.success() && report.failed() == failed_before => {
+            let line = "cargo test --workspace".to_owned();
+            report.check("cargo test", Err(Error::Command { line, status }));
+        }
+        Ok(_) => {}
+    }
+}
+
+/// The oldest Rust that Cargo.toml promises must build the workspace. Where the toolchain that
+/// runs us is that very version, clippy has just shown it.
+fn minimum_rust(report: &mut Report) {
+    let minimum = env!("CARGO_PKG_RUST_VERSION");
+    let running = command::output(command::cargo().arg("--version")).unwrap_or_default();
+    let running = running.split(' ').nth(1).unwrap_or_default();
+    if running.strip_prefix(minimum).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
+        println!("this toolchain is the minimum one, Rust {minimum}");
+        report.check("minimum Rust", Ok(()));
+        return;
+    }
+    let mut install = Command::new("rustup");
+    install.args(["toolchain", "install", minimum, "--profile", "minimal"]);
+    if let Err(error) = command::run(&mut install) {
+        report.skip("minimum Rust", &error.to_string());
+        return;
+    }
+    let mut check = Command::new("rustup");
+    check.args(["run", minimum, "cargo", "check", "--workspace", "--quiet"]);
+    // Cargo's own variables name the running toolchain and would win over the one asked for.
+    check.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+    check.args(["--target-dir", "target/minimum-rust"]);
+    report.check("minimum Rust", command::run(&mut check));
+}

@@ -1,0 +1,141 @@
+//! `cargo xtask tidy`: the rules of this project that a machine can check and no other tool does.
+//!
+//! Each rule is a pure function from a file (or from the dependency graph) to findings; this file
+//! collects the files, runs the rules and prints what they found. What rustfmt, rustc and clippy
+//! check stands in `rustfmt.toml`, `clippy.toml` and the lint table instead.
+
+mod documents;
+mod layers;
+mod modules;
+mod source;
+mod text;
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::command;
+use crate::error::Error;
+
+/// A place where a rule does not hold.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    /// The file, relative to the workspace; or the package, for a rule about dependencies.
+    place: String,
+    /// The line, counted from 1; 0 when the finding is about the whole file.
+    line: usize,
+    /// Which rule, and how to keep it.
+    rule: String,
+}
+
+impl Finding {
+    fn new(file: &File, line: usize, rule: impl Into<String>) -> Self {
+        Self { place: file.path.clone(), line, rule: rule.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, line, rule } = self;
+        if *line == 0 { write!(f, "{place}: {rule}") } else { write!(f, "{place}:{line}: {rule}") }
+    }
+}
+
+/// A text file of the project.
+#[derive(Debug)]
+struct File {
+    /// Relative to the workspace, with `/` between folders.
+    path: String,
+    text: String,
+}
+
+impl File {
+    fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    fn is_markdown(&self) -> bool {
+        self.path.ends_with(".md")
+    }
+
+    /// Whether the file holds nothing but tests.
+    fn is_test(&self) -> bool {
+        self.path.ends_with("/tests.rs") || self.path.contains("/tests/")
+    }
+
+    /// The file name without its folders.
+    fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+/// Checks every rule over the whole project; prints the findings.
+pub(crate) fn run(root: &Path) -> Result<(), Error> {
+    let files = collect(root)?;
+    let metadata = command::output(
+        command::cargo().args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root),
+    )?;
+    let metadata = serde_json::from_str(&metadata)?;
+    let mut findings = layers::check(&metadata);
+    findings.extend(modules::check(&files, &modules::roots(&metadata, root)));
+    findings.extend(documents::check(&files, &listed(root)));
+    findings.extend(text::check(&files, &private_paths(root)));
+    for file in files.iter().filter(|file| file.is_rust()) {
+        findings.extend(source::check(file));
+    }
+    findings.extend(source::check_unsafe(&files));
+    findings.sort();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    for warning in files.iter().filter_map(source::size_warning) {
+        println!("warning: {warning}");
+    }
+    if findings.is_empty() { Ok(()) } else { Err(Error::Untidy(findings.len())) }
+}
+
+/// Whether a path, relative to the workspace, exists.
+fn listed(root: &Path) -> impl Fn(&str) -> bool {
+    let root = root.to_path_buf();
+    move |path| root.join(path).exists()
+}
+
+/// Paths of this machine that must not have slipped into the project.
+fn private_paths(root: &Path) -> Vec<String> {
+    let home = std::env::var("HOME").unwrap_or_default();
+    [home, root.to_string_lossy().into_owned()]
+        .into_iter()
+        .map(|path| format!("{}/", path.trim_end_matches('/')))
+        .filter(|path| path.len() > 1)
+        .collect()
+}
+
+/// Every text file of the project, apart from what is built or fetched.
+fn collect(root: &Path) -> Result<Vec<File>, Error> {
+    let mut files = Vec::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        let absolute = root.join(&folder);
+        for entry in fs::read_dir(&absolute).map_err(Error::file(&absolute))? {
+            let entry = entry.map_err(Error::file(&absolute))?;
+            let path = folder.join(entry.file_name());
+            let kind = entry.file_type().map_err(Error::file(&path))?;
+            if kind.is_dir() && !is_foreign(&path) {
+                folders.push(path);
+            } else if kind.is_file() {
+                let bytes = fs::read(root.join(&path)).map_err(Error::file(&path))?;
+                if let Ok(text) = String::from_utf8(bytes) {
+                    files.push(File { path: path.to_string_lossy().into_owned(), text });
+                }
+            }
+        }
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}
+
+/// Folders whose contents nobody wrote by hand.
+fn is_foreign(folder: &Path) -> bool {
+    let names = [".git", "target", "fuzz/corpus", "fuzz/artifacts"];
+    names.iter().any(|name| folder.ends_with(name))
+}

@@ -1,0 +1,37 @@
+use super::{REQUIRED, check};
+use crate::tidy::File;
+
+fn check_document(text: &str, expected: &[&str]) {
+    let file = File { path: "docs/adr/one.md".to_owned(), text: text.to_owned() };
+    let exists = |path: &str| path == "docs/limits.md" || REQUIRED.contains(&path);
+    let findings: Vec<_> = check(&[file], &exists).iter().map(ToString::to_string).collect();
+    assert_eq!(findings, expected);
+}
+
+#[test]
+fn one_title_and_good_links() {
+    check_document("# One\n[a](../limits.md#ram) [b](https://example.org) [c](#x)\n", &[]);
+}
+
+#[test]
+fn code_is_not_prose() {
+    check_document("# One\n```sh\n# a comment, not a title\n[x](nowhere.md)\n```\n", &[]);
+}
+
+#[test]
+fn no_title_and_two_titles() {
+    check_document("Text.\n", &["docs/adr/one.md: has 0 titles (`# …`) instead of one"]);
+    check_document("# A\n# B\n", &["docs/adr/one.md: has 2 titles (`# …`) instead of one"]);
+}
+
+#[test]
+fn a_link_to_nowhere() {
+    check_document("# A\n\n[x](two.md)\n", &["docs/adr/one.md:3: link to nowhere: two.md"]);
+}
+
+#[test]
+fn required_documents() {
+    let findings = check(&[], &|path| path != "CHANGELOG.md");
+    let findings: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    assert_eq!(findings, ["CHANGELOG.md: is missing"]);
+}

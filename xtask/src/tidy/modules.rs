@@ -1,0 +1,64 @@
+//! Every Rust file is part of some crate: a file that no `mod` names is never compiled and rots.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::source::Masked;
+use super::{File, Finding};
+
+/// The root files of all targets of the workspace, and of the fuzz targets beside it.
+pub(super) fn roots(metadata: &Value, root: &Path) -> Vec<String> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    packages
+        .flat_map(|package| package["targets"].as_array().into_iter().flatten())
+        .filter_map(|target| Path::new(target["src_path"].as_str()?).strip_prefix(root).ok())
+        .map(|path| path.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Finds the files that no crate root reaches through its `mod` declarations.
+pub(super) fn check(files: &[File], roots: &[String]) -> Vec<Finding> {
+    let rust = || files.iter().filter(|file| file.is_rust());
+    let mut waiting: Vec<String> = roots.to_vec();
+    // The fuzz targets are a workspace of their own, which `cargo metadata` does not show.
+    waiting.extend(rust().map(|file| file.path.clone()).filter(|path| is_fuzz_target(path)));
+    let mut reached = HashSet::new();
+    while let Some(path) = waiting.pop() {
+        let Some(file) = rust().find(|file| file.path == path) else { continue };
+        let is_root = roots.contains(&path) || is_fuzz_target(&path);
+        if reached.insert(path) {
+            waiting.extend(children(file, is_root));
+        }
+    }
+    rust()
+        .filter(|file| !reached.contains(&file.path))
+        .map(|file| Finding::new(file, 0, "no `mod` names this file, so it is never compiled"))
+        .collect()
+}
+
+fn is_fuzz_target(path: &str) -> bool {
+    path.starts_with("fuzz/fuzz_targets/")
+}
+
+/// The paths at which the modules that a file declares may stand.
+fn children(file: &File, is_root: bool) -> Vec<String> {
+    let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let stem = file.name().trim_end_matches(".rs");
+    let folder = if is_root { folder.to_owned() } else { format!("{folder}/{stem}") };
+    let masked = Masked::new(&file.text);
+    let modules = masked.code.lines().filter_map(declared_module);
+    modules.map(|module| format!("{folder}/{module}.rs")).collect()
+}
+
+/// The name in `mod name;`, with or without visibility.
+fn declared_module(line: &str) -> Option<&str> {
+    let declaration = line.trim().strip_suffix(';')?;
+    let (before, name) = declaration.rsplit_once(' ')?;
+    let is_module = before == "mod" || (before.starts_with("pub") && before.ends_with(" mod"));
+    is_module.then_some(name)
+}
+
+#[cfg(test)]
+mod tests;

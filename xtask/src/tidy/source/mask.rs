@@ -1,0 +1,171 @@
+//! Tells code, comments and literals of a Rust file apart.
+//!
+//! Knows just enough of Rust's lexical rules for that: nested comments, raw strings, and the
+//! difference between a character and a lifetime. It does not know macros or the grammar.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A file twice, line for line: once only its code, once only its comments. Everything else is
+/// left out; literals are in neither.
+pub(crate) struct Masked {
+    pub(crate) code: String,
+    pub(crate) comments: String,
+}
+
+impl Masked {
+    pub(crate) fn new(text: &str) -> Self {
+        let mut lexer = Lexer {
+            rest: text.chars().peekable(),
+            masked: Self { code: String::new(), comments: String::new() },
+        };
+        while lexer.step() {}
+        lexer.masked
+    }
+}
+
+struct Lexer<'a> {
+    rest: Peekable<Chars<'a>>,
+    masked: Masked,
+}
+
+impl Lexer<'_> {
+    /// Takes the next token or character; false at the end.
+    fn step(&mut self) -> bool {
+        let Some(first) = self.rest.next() else { return false };
+        match first {
+            '/' if self.rest.peek() == Some(&'/') => self.line_comment(),
+            '/' if self.rest.peek() == Some(&'*') => self.block_comment(),
+            '"' => self.string(),
+            '\'' => self.character_or_lifetime(),
+            'r' if !self.follows_name() && self.is_raw_string() => self.raw_string(),
+            other => self.code(other),
+        }
+        true
+    }
+
+    fn code(&mut self, character: char) {
+        self.masked.code.push(character);
+        if character == '\n' {
+            self.masked.comments.push('\n');
+        }
+    }
+
+    fn comment(&mut self, character: char) {
+        self.masked.comments.push(character);
+        if character == '\n' {
+            self.masked.code.push('\n');
+        }
+    }
+
+    /// A character of a literal: only its line break counts.
+    fn literal(&mut self, character: char) {
+        if character == '\n' {
+            self.code(character);
+        }
+    }
+
+    fn line_comment(&mut self) {
+        while let Some(character) = self.rest.next_if(|&character| character != '\n') {
+            self.comment(character);
+        }
+    }
+
+    fn block_comment(&mut self) {
+        let mut depth = 0;
+        let mut previous = '/';
+        while let Some(character) = self.rest.next() {
+            self.comment(character);
+            match (previous, character) {
+                ('/', '*') => depth += 1,
+                ('*', '/') => depth -= 1,
+                _ => {
+                    previous = character;
+                    continue;
+                }
+            }
+            // `/*/` opens a comment and does not close it again.
+            previous = ' ';
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+
+    fn string(&mut self) {
+        self.code('"');
+        while let Some(character) = self.rest.next() {
+            match character {
+                '"' => break,
+                '\\' => drop(self.rest.next().map(|escaped| self.literal(escaped))),
+                other => self.literal(other),
+            }
+        }
+        self.code('"');
+    }
+
+    /// Whether the last character of the code belongs to a name, as the `r` of `for` does. The
+    /// `b` of a raw byte string is not part of a name.
+    fn follows_name(&self) -> bool {
+        let mut before = self.masked.code.chars().rev();
+        let is_name = |character: Option<char>| {
+            character.is_some_and(|character| character.is_alphanumeric() || character == '_')
+        };
+        match before.next() {
+            Some('b') => is_name(before.next()),
+            other => is_name(other),
+        }
+    }
+
+    fn is_raw_string(&self) -> bool {
+        let mut ahead = self.rest.clone();
+        while ahead.next_if_eq(&'#').is_some() {}
+        ahead.next() == Some('"')
+    }
+
+    fn raw_string(&mut self) {
+        let mut hashes = 0;
+        while self.rest.next_if_eq(&'#').is_some() {
+            hashes += 1;
+        }
+        self.rest.next();
+        self.code('"');
+        while let Some(character) = self.rest.next() {
+            self.literal(character);
+            if character == '"' && self.closing_hashes(hashes) {
+                break;
+            }
+        }
+        self.code('"');
+    }
+
+    /// Takes the hashes that close a raw string, if all of them are there.
+    fn closing_hashes(&mut self, hashes: usize) -> bool {
+        let ahead = self.rest.clone().take(hashes).filter(|&character| character == '#').count();
+        if ahead == hashes {
+            self.rest.by_ref().take(hashes).for_each(drop);
+        }
+        ahead == hashes
+    }
+
+    fn character_or_lifetime(&mut self) {
+        let mut ahead = self.rest.clone();
+        let (first, second) = (ahead.next(), ahead.next());
+        if first != Some('\\') && second != Some('\'') {
+            self.code('\'');
+            return;
+        }
+        self.code('\'');
+        while let Some(character) = self.rest.next() {
+            match character {
+                '\'' => break,
+                '\\' => drop(self.rest.next()),
+                _ => {}
+            }
+        }
+        self.code('\'');
+    }
+}
+
+#[cfg(test)]
+mod tests;
