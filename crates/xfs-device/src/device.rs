@@ -1,6 +1,10 @@
 //! The trait.
 
 use std::io;
+use std::sync::Arc;
+
+/// A device that several parts of the program use.
+pub type SharedDevice = Arc<dyn BlockDevice>;
 
 /// What a write promises when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +46,8 @@ pub trait BlockDevice: Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the host says; [`io::ErrorKind::PermissionDenied`] on a read-only device.
+    /// What the host says; [`io::ErrorKind::PermissionDenied`] on a read-only device;
+    /// [`io::ErrorKind::UnexpectedEof`] past the end: a device does not grow.
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()>;
 
     /// Makes every write that returned before this call durable.
@@ -62,4 +67,30 @@ pub trait BlockDevice: Send + Sync {
 
     /// Says that this range will be read soon. A hint: it never fails and may do nothing.
     fn prefetch(&self, _offset: u64, _length: u64) {}
+
+    /// Says that somebody else may have written this range, so that the next read shall ask the
+    /// device and not a cache of the host. A hint: it never fails and may do nothing.
+    fn invalidate(&self, _offset: u64, _length: u64) {}
+}
+
+/// Checks that a read lies inside the device.
+pub(crate) fn check_read(device: &dyn BlockDevice, offset: u64, length: usize) -> io::Result<()> {
+    let end = u64::try_from(length).ok().and_then(|length| offset.checked_add(length));
+    if end.is_some_and(|end| end <= device.length_bytes()) {
+        return Ok(());
+    }
+    let message = format!(
+        "{length} bytes at {offset} are past the end of the device, which has {} bytes",
+        device.length_bytes()
+    );
+    Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
+}
+
+/// Checks that a write is allowed and lies inside the device: devices do not grow.
+pub(crate) fn check_write(device: &dyn BlockDevice, offset: u64, length: usize) -> io::Result<()> {
+    if device.is_read_only() {
+        let message = "the device is open for reading only";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    check_read(device, offset, length)
 }

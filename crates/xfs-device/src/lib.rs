@@ -6,5 +6,23 @@
 //! The trait is public on purpose: a caller may bring a device of its own.
 
 mod device;
+mod error;
+mod file;
+mod filesystem;
+mod memory;
+mod partition;
+mod signature;
+mod usage;
+mod window;
 
-pub use device::{BlockDevice, Durability};
+pub use device::{BlockDevice, Durability, SharedDevice};
+pub use error::{DeviceError, DeviceFailure};
+pub use file::{Access, FileDevice, OpenOptions};
+pub use filesystem::{FindError, Found, Selection, find_filesystem};
+pub use memory::MemoryDevice;
+pub use partition::{
+    MAX_PARTITIONS, Partition, PartitionError, PartitionTable, Purpose, TableKind, partitions,
+};
+pub use signature::{Contents, detect};
+pub use usage::Usage;
+pub use window::WindowDevice;

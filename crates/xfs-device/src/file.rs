@@ -1,0 +1,272 @@
+//! A regular file or a block device of the host.
+//!
+//! Owns: opening with the right locks, positional I/O, durability. Does **not** own finding out who
+//! else uses it ([`usage`](crate::usage)) or what its bytes mean.
+//!
+//! # Invariants
+//!
+//! - **I1** A device opened for reading has a descriptor that cannot write: nothing above can make
+//!   it change a byte.
+//! - **I2** While it is open for writing nobody else of good will has it open: an exclusive flock(2)
+//!   stands on it, and on a block device `O_EXCL` keeps the kernel from mounting it.
+//! - **I3** The image is never mapped into memory: a file that somebody truncates gives an error,
+//!   not SIGBUS.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::device::{BlockDevice, Durability, check_read, check_write};
+use crate::error::{DeviceError, DeviceFailure};
+use crate::usage::{self, Usage};
+
+/// Sector size of an image file, for which the host gives no guarantee of its own.
+const IMAGE_SECTOR_BYTES: u32 = 512;
+
+/// What is to be done with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read only: no byte changes.
+    ReadOnly,
+    /// Read and write.
+    ReadWrite,
+}
+
+/// How to open a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    access: Access,
+    live: bool,
+}
+
+impl OpenOptions {
+    /// For reading, shared with other readers.
+    #[must_use]
+    pub const fn read_only() -> Self {
+        Self { access: Access::ReadOnly, live: false }
+    }
+
+    /// For reading and writing, alone.
+    #[must_use]
+    pub const fn read_write() -> Self {
+        Self { access: Access::ReadWrite, live: false }
+    }
+
+    /// Lets a device be read that somebody else has mounted or is writing. What is read may be
+    /// stale or torn. Without effect on writing.
+    #[must_use]
+    pub const fn live(self) -> Self {
+        Self { live: true, ..self }
+    }
+
+    /// Whether it is opened for writing.
+    #[must_use]
+    pub const fn access(self) -> Access {
+        self.access
+    }
+
+    /// Whether a device in use may be read.
+    #[must_use]
+    pub const fn is_live(self) -> bool {
+        self.live && matches!(self.access, Access::ReadOnly)
+    }
+}
+
+/// A regular file or block device of the host.
+#[derive(Debug)]
+pub struct FileDevice {
+    file: File,
+    length_bytes: u64,
+    sector_size: u32,
+    access: Access,
+    usage: Option<Usage>,
+}
+
+impl FileDevice {
+    /// Opens the image or block device at `path`.
+    ///
+    /// # Errors
+    ///
+    /// Typed, with the path and a hint: see [`DeviceFailure`].
+    pub fn open(path: &Path, options: OpenOptions) -> Result<Self, DeviceError> {
+        Self::open_typed(path, options).map_err(|failure| DeviceError::new(path, failure))
+    }
+
+    fn open_typed(path: &Path, options: OpenOptions) -> Result<Self, DeviceFailure> {
+        let before = std::fs::metadata(path).map_err(DeviceFailure::Open)?;
+        let usage = usage::find(&before).filter(|usage| usage.conflicts(options.access));
+        if let (Some(usage), false) = (&usage, options.is_live()) {
+            return Err(DeviceFailure::InUse(usage.clone()));
+        }
+        let is_block = before.file_type().is_block_device();
+        let file = open_host(path, options.access, is_block)?;
+        let metadata = file.metadata().map_err(DeviceFailure::Measure)?;
+        let kind = metadata.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(DeviceFailure::NotADevice(file_type_name(kind)));
+        }
+        lock(&file, options)?;
+        let (length_bytes, sector_size) = if kind.is_block_device() {
+            measure_block_device(&file).map_err(DeviceFailure::Measure)?
+        } else {
+            (metadata.len(), IMAGE_SECTOR_BYTES)
+        };
+        Ok(Self { file, length_bytes, sector_size, access: options.access, usage })
+    }
+
+    /// Who else uses the device, where it was opened in spite of that: what is read may be stale.
+    #[must_use]
+    pub fn usage(&self) -> Option<&Usage> {
+        self.usage.as_ref()
+    }
+}
+
+impl BlockDevice for FileDevice {
+    fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.sector_size
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.access == Access::ReadOnly
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        check_read(self, offset, buffer.len())?;
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+        check_write(self, offset, bytes.len())?;
+        match durability {
+            Durability::Cached => self.file.write_all_at(bytes, offset),
+            Durability::Durable => self.write_durable(offset, bytes),
+        }
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        if self.is_read_only() { Ok(()) } else { self.file.sync_data() }
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        check_write(self, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
+        // A block device takes whole sectors only; what is left at the ends stays as it is.
+        let sector = u64::from(self.sector_size);
+        let start = offset.next_multiple_of(sector);
+        let end = (offset + length) / sector * sector;
+        if start >= end {
+            return Ok(());
+        }
+        // On block devices too this is the kernel's "write zeroes by unmapping", and fails where
+        // the device cannot unmap; a host that cannot punch holes loses nothing but space.
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.file, flags, start, end - start) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn prefetch(&self, offset: u64, length: u64) {
+        self.advise(offset, length, rustix::fs::Advice::WillNeed);
+    }
+
+    fn invalidate(&self, offset: u64, length: u64) {
+        self.advise(offset, length, rustix::fs::Advice::DontNeed);
+    }
+}
+
+impl FileDevice {
+    fn advise(&self, offset: u64, length: u64, advice: rustix::fs::Advice) {
+        if let Some(length) = std::num::NonZeroU64::new(length) {
+            // A hint: the host may refuse it, and nothing depends on it.
+            let _ = rustix::fs::fadvise(&self.file, offset, Some(length), advice);
+        }
+    }
+
+    /// Writes with `RWF_DSYNC`, which syncs these bytes alone; where the host does not know it, with
+    /// a write and a sync of the whole file.
+    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut written = 0;
+        while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
+            let at = offset + written as u64;
+            let slices = [IoSlice::new(rest)];
+            match rustix::io::pwritev2(&self.file, &slices, at, ReadWriteFlags::DSYNC) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    self.file.write_all_at(rest, at)?;
+                    return self.file.sync_data();
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens the path: `O_NONBLOCK` so that a FIFO in its place cannot hang us.
+fn open_host(path: &Path, access: Access, is_block: bool) -> Result<File, DeviceFailure> {
+    let write = access == Access::ReadWrite;
+    let mut flags = OFlags::NONBLOCK;
+    if write && is_block {
+        flags |= OFlags::EXCL;
+    }
+    let flags = i32::try_from(flags.bits()).unwrap_or(0);
+    let opened = File::options().read(true).write(write).custom_flags(flags).open(path);
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => DeviceFailure::Busy,
+        io::ErrorKind::IsADirectory => DeviceFailure::NotADevice("a directory"),
+        _ => DeviceFailure::Open(error),
+    })
+}
+
+/// Locks the file as the access wants it. The kernel's own users of the file take no such lock, so
+/// this never disturbs them, nor do they keep us from it.
+fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
+    let operation = match options.access {
+        Access::ReadOnly => FlockOperation::NonBlockingLockShared,
+        Access::ReadWrite => FlockOperation::NonBlockingLockExclusive,
+    };
+    match rustix::fs::flock(file, operation) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) if options.is_live() => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(DeviceFailure::Locked(options.access)),
+        // Some network filesystems cannot lock; reading needs none to be safe for the image.
+        Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::BADF)
+            if options.access == Access::ReadOnly =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(DeviceFailure::Lock(error.into())),
+    }
+}
+
+fn measure_block_device(mut file: &File) -> io::Result<(u64, u32)> {
+    let length_bytes = file.seek(SeekFrom::End(0))?;
+    Ok((length_bytes, rustix::fs::ioctl_blksszget(file)?))
+}
+
+fn file_type_name(kind: std::fs::FileType) -> &'static str {
+    if kind.is_dir() {
+        "a directory"
+    } else if kind.is_char_device() {
+        "a character device"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "something else"
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Finding the XFS volume on a device: the whole of it, or a partition.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::device::SharedDevice;
+use crate::partition::{Partition, PartitionError, PartitionTable, partitions};
+use crate::signature::{self, Contents};
+use crate::window::WindowDevice;
+
+/// Which part of a device holds the volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Selection {
+    /// Whatever is the only one: the whole device, or the one partition with XFS.
+    #[default]
+    Auto,
+    /// The partition of this number, whatever it seems to hold.
+    Partition(u32),
+    /// From this byte to the end, whatever it seems to hold.
+    Offset(u64),
+}
+
+/// A volume found on a device.
+pub struct Found {
+    /// The bytes of the volume.
+    pub device: SharedDevice,
+    /// Where they start on the device that was searched.
+    pub start: u64,
+    /// The partition, if it is one.
+    pub partition: Option<Partition>,
+}
+
+/// Why no volume was found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FindError {
+    /// The device failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The partition table cannot be used.
+    #[error(transparent)]
+    Table(#[from] PartitionError),
+    /// A partition was asked for, but there is no table.
+    #[error("has no partition table, so there is no partition {number}: it holds {found}")]
+    NoTable {
+        /// What was asked for.
+        number: u32,
+        /// What the device holds.
+        found: Contents,
+    },
+    /// A partition was asked for that the table does not have.
+    #[error("has no partition {number}; its {} has {}", table.kind, list(&table.partitions))]
+    NoSuchPartition {
+        /// What was asked for.
+        number: u32,
+        /// What there is.
+        table: PartitionTable,
+    },
+    /// The offset that was asked for is not on the device.
+    #[error("byte {offset} is past the end: the device has {length_bytes} bytes")]
+    OffsetPastEnd {
+        /// What was asked for.
+        offset: u64,
+        /// Length of the device.
+        length_bytes: u64,
+    },
+    /// There is no partition table and no XFS.
+    #[error("is not an XFS volume: it holds {0}")]
+    NotXfs(Contents),
+    /// There is a partition table, but no partition holds XFS.
+    #[error("has a {} without an XFS partition; it has {}", .0.kind, list(&.0.partitions))]
+    NoXfsPartition(PartitionTable),
+    /// More than one partition holds XFS.
+    #[error("has several XFS partitions: {}", list_xfs(.0))]
+    Several(PartitionTable),
+}
+
+impl FindError {
+    /// What the user can do, where there is something.
+    #[must_use]
+    pub const fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Several(_) => "choose one with --partition N",
+            Self::NoSuchPartition { .. } | Self::NoTable { .. } => {
+                "choose one that is there, or give the place with --offset BYTES"
+            }
+            Self::Table(PartitionError::DamagedGpt) => {
+                "give the place of the volume with --offset BYTES"
+            }
+            Self::NotXfs(contents) if contents.is_disk_image() => {
+                "convert it (qemu-img convert -O raw) or attach it as a block device (qemu-nbd)"
+            }
+            Self::NotXfs(Contents::XfsMetadump) => "restore it to an image with xfs_mdrestore",
+            Self::NotXfs(Contents::Gzip | Contents::Xz | Contents::Zstd) => "decompress it first",
+            Self::NotXfs(_) => {
+                "if the volume's first sector is damaged, say where it is with --offset 0"
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn list(partitions: &[Partition]) -> String {
+    if partitions.is_empty() {
+        return "no partitions".to_owned();
+    }
+    partitions.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn list_xfs(table: &PartitionTable) -> String {
+    table.xfs_partitions().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Finds the XFS volume on a device.
+///
+/// # Errors
+///
+/// Typed, and saying what was found instead: see [`FindError`].
+pub fn find_filesystem(device: SharedDevice, selection: Selection) -> Result<Found, FindError> {
+    match selection {
+        Selection::Auto => find_only(device),
+        Selection::Partition(number) => {
+            let Some(table) = partitions(&*device)? else {
+                let found = signature::detect(&*device, 0)?;
+                return Err(FindError::NoTable { number, found });
+            };
+            match table.find(number).cloned() {
+                Some(partition) => Ok(partition_of(device, partition)),
+                None => Err(FindError::NoSuchPartition { number, table }),
+            }
+        }
+        Selection::Offset(0) => Ok(Found { device, start: 0, partition: None }),
+        Selection::Offset(offset) => {
+            let length_bytes = device.length_bytes();
+            if offset >= length_bytes {
+                return Err(FindError::OffsetPastEnd { offset, length_bytes });
+            }
+            let window = WindowDevice::new(device, offset, length_bytes - offset);
+            Ok(Found { device: Arc::new(window), start: offset, partition: None })
+        }
+    }
+}
+
+fn find_only(device: SharedDevice) -> Result<Found, FindError> {
+    let contents = signature::detect(&*device, 0)?;
+    if contents == Contents::Xfs {
+        return Ok(Found { device, start: 0, partition: None });
+    }
+    if contents.is_disk_image() {
+        return Err(FindError::NotXfs(contents));
+    }
+    let Some(table) = partitions(&*device)? else { return Err(FindError::NotXfs(contents)) };
+    let mut candidates: Vec<Partition> = table.xfs_partitions().cloned().collect();
+    match (candidates.pop(), candidates.is_empty()) {
+        (Some(partition), true) => Ok(partition_of(device, partition)),
+        (Some(_), false) => Err(FindError::Several(table)),
+        (None, _) => Err(FindError::NoXfsPartition(table)),
+    }
+}
+
+fn partition_of(device: SharedDevice, partition: Partition) -> Found {
+    let window = WindowDevice::new(device, partition.start, partition.length_bytes);
+    Found { device: Arc::new(window), start: partition.start, partition: Some(partition) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! The master boot record and its chain of extended boot records.
+//!
+//! ```text
+//! record 446 four entries of 16 bytes  510 0x55 0xaa
+//! entry    0 boot flag  4 type  8 first sector  12 sectors
+//! ```
+//! Logical partitions are counted from 5 on. Each extended boot record holds the partition (its
+//! start counted from this record) and the way to the next record (counted from the start of the
+//! whole extended partition).
+#![allow(clippy::little_endian_bytes, reason = "partition tables are little-endian")]
+
+use std::io;
+
+use super::{Entry, MAX_PARTITIONS, Purpose};
+use crate::device::BlockDevice;
+
+/// The type of the one partition in the MBR of a disk with a GPT.
+pub(super) const PROTECTIVE: u8 = 0xee;
+
+/// The types that mean "extended": by CHS, by LBA, by Linux.
+const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
+
+const RECORD_BYTES: usize = 512;
+const ENTRIES_OFFSET: usize = 446;
+const ENTRY_BYTES: usize = 16;
+const FIRST_LOGICAL: u32 = 5;
+
+/// One entry of a record, as it stands there.
+#[derive(Clone, Copy)]
+struct Slot {
+    kind: u8,
+    first_sector: u32,
+    sectors: u32,
+}
+
+impl Slot {
+    fn is_used(self) -> bool {
+        self.kind != 0 && self.sectors != 0
+    }
+
+    fn is_extended(self) -> bool {
+        self.is_used() && EXTENDED.contains(&self.kind)
+    }
+
+    fn entry(self, number: u32, base: u64) -> Entry {
+        Entry {
+            number,
+            first_sector: base + u64::from(self.first_sector),
+            sectors: self.sectors.into(),
+            purpose: Purpose::Mbr(self.kind),
+            name: String::new(),
+        }
+    }
+}
+
+/// Reads the table; `None` if there is none.
+pub(super) fn read(device: &dyn BlockDevice, sector_size: u32) -> io::Result<Option<Vec<Entry>>> {
+    let Some(slots) = read_record(device, 0)? else { return Ok(None) };
+    let numbered = (1..).zip(slots);
+    let primary = numbered.filter(|(_, slot)| slot.is_used() && !slot.is_extended());
+    let mut entries: Vec<Entry> = primary.map(|(number, slot)| slot.entry(number, 0)).collect();
+    if let Some(extended) = slots.into_iter().find(|slot| slot.is_extended()) {
+        read_logical(device, sector_size, extended, &mut entries)?;
+    }
+    // A boot sector without partitions has the same signature; that is no table.
+    Ok((!entries.is_empty()).then_some(entries))
+}
+
+/// Follows the chain of extended boot records. It is bounded by the number of partitions and of
+/// records, so a chain that runs in a circle ends.
+fn read_logical(
+    device: &dyn BlockDevice,
+    sector_size: u32,
+    extended: Slot,
+    entries: &mut Vec<Entry>,
+) -> io::Result<()> {
+    let mut number = FIRST_LOGICAL;
+    let mut record = u64::from(extended.first_sector);
+    for _ in 0..MAX_PARTITIONS {
+        let Some(slots) = read_record(device, record * u64::from(sector_size))? else { break };
+        for slot in slots.into_iter().filter(|slot| slot.is_used() && !slot.is_extended()) {
+            if entries.len() >= MAX_PARTITIONS {
+                return Ok(());
+            }
+            entries.push(slot.entry(number, record));
+            number += 1;
+        }
+        let Some(next) = slots.into_iter().find(|slot| slot.is_extended()) else { break };
+        let next = u64::from(extended.first_sector) + u64::from(next.first_sector);
+        // Every tool writes the chain upwards; one that goes back is damaged or a trap.
+        if next <= record {
+            break;
+        }
+        record = next;
+    }
+    Ok(())
+}
+
+/// Reads the four slots of the record at this byte; `None` if there is no record.
+fn read_record(device: &dyn BlockDevice, start: u64) -> io::Result<Option<[Slot; 4]>> {
+    let end = start.checked_add(RECORD_BYTES as u64);
+    if end.is_none_or(|end| end > device.length_bytes()) {
+        return Ok(None);
+    }
+    let mut record = [0; RECORD_BYTES];
+    device.read_at(start, &mut record)?;
+    Ok(decode_record(&record))
+}
+
+fn decode_record(record: &[u8; RECORD_BYTES]) -> Option<[Slot; 4]> {
+    let (entries, signature) = record.get(ENTRIES_OFFSET..)?.split_at_checked(4 * ENTRY_BYTES)?;
+    let (entries, _) = entries.as_chunks::<ENTRY_BYTES>();
+    let flags_sound = entries.iter().all(|entry| matches!(entry.first(), Some(0 | 0x80)));
+    if signature != [0x55, 0xaa] || !flags_sound {
+        return None;
+    }
+    let mut slots = [Slot { kind: 0, first_sector: 0, sectors: 0 }; 4];
+    for (slot, entry) in slots.iter_mut().zip(entries) {
+        slot.kind = *entry.get(4)?;
+        slot.first_sector = u32::from_le_bytes(*entry.get(8..)?.first_chunk()?);
+        slot.sectors = u32::from_le_bytes(*entry.get(12..)?.first_chunk()?);
+    }
+    Some(slots)
+}

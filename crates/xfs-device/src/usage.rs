@@ -1,0 +1,172 @@
+//! Who else uses a file or block device: a mount, or a loop device made of it.
+//!
+//! Owns: asking the kernel through procfs and sysfs. Does **not** own what follows from the answer.
+//!
+//! The answer is the best that can be had, not a lock: a mount in another mount namespace is not
+//! seen, and somebody may mount a moment later. For writing to a block device `O_EXCL` closes both
+//! holes; for image files nothing does.
+
+use std::fmt;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::file::Access;
+
+/// Who uses a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// It, one of its partitions, or a loop device made of it is mounted.
+    Mounted {
+        /// Where.
+        mount_point: PathBuf,
+    },
+    /// A loop device is made of it, and not mounted.
+    Loop {
+        /// The loop device.
+        device: PathBuf,
+    },
+}
+
+impl Usage {
+    /// Whether it keeps us from this access. A loop device that is not mounted does not change the
+    /// bytes under a reader, but would not see what a writer changes.
+    #[must_use]
+    pub fn conflicts(&self, access: Access) -> bool {
+        match self {
+            Self::Mounted { .. } => true,
+            Self::Loop { .. } => access == Access::ReadWrite,
+        }
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mounted { mount_point } => write!(f, "is mounted at {}", mount_point.display()),
+            Self::Loop { device } => write!(f, "is attached to {}", device.display()),
+        }
+    }
+}
+
+/// A device number in the text form of procfs and sysfs: `major:minor`.
+type DeviceName = String;
+
+/// Finds who uses the file or block device that `metadata` is of.
+#[must_use]
+pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
+    let mounts = Mounts::read();
+    if metadata.file_type().is_block_device() {
+        let name = device_name(metadata.rdev());
+        if let Some(mount_point) = mounts.find_with_partitions(&name) {
+            return Some(Usage::Mounted { mount_point });
+        }
+    }
+    let loops = loops_of(metadata);
+    let mounted = loops.iter().find_map(|(_, name)| mounts.find_with_partitions(name));
+    if let Some(mount_point) = mounted {
+        return Some(Usage::Mounted { mount_point });
+    }
+    let (device, _) = loops.into_iter().next()?;
+    Some(Usage::Loop { device })
+}
+
+fn device_name(number: u64) -> DeviceName {
+    format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
+}
+
+/// The mounts of our mount namespace.
+struct Mounts(Vec<(DeviceName, PathBuf)>);
+
+impl Mounts {
+    fn read() -> Self {
+        let text = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        Self(text.split(|byte| *byte == b'\n').filter_map(parse_mount).collect())
+    }
+
+    fn find(&self, wanted: &str) -> Option<PathBuf> {
+        let (_, mount_point) = self.0.iter().find(|(name, _)| name == wanted)?;
+        Some(mount_point.clone())
+    }
+
+    /// Finds a mount of this device or of one of its partitions.
+    fn find_with_partitions(&self, name: &str) -> Option<PathBuf> {
+        self.find(name)
+            .or_else(|| partitions_of(name).iter().find_map(|partition| self.find(partition)))
+    }
+}
+
+/// Takes device and mount point out of a line of mountinfo (the third and the fifth word).
+fn parse_mount(line: &[u8]) -> Option<(DeviceName, PathBuf)> {
+    let mut words = line.split(|byte| *byte == b' ').skip(2);
+    let name = String::from_utf8(words.next()?.to_vec()).ok()?;
+    let mount_point = unescape(words.nth(1)?);
+    Some((
+        name,
+        PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(
+            mount_point,
+        )),
+    ))
+}
+
+/// Undoes the kernel's escapes of blanks and backslashes: `\040` and the like.
+fn unescape(word: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.first_chunk::<3>().filter(|_| byte == b'\\');
+        let code =
+            digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        match code {
+            Some(code) => {
+                plain.push(code);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                plain.push(byte);
+                rest = after;
+            }
+        }
+    }
+    plain
+}
+
+/// The partitions of a block device, by what sysfs shows below it.
+fn partitions_of(name: &str) -> Vec<DeviceName> {
+    let directory = Path::new("/sys/dev/block").join(name);
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let below = entries.filter_map(Result::ok).map(|entry| entry.path());
+    below
+        .filter(|path| path.join("partition").exists())
+        .filter_map(|path| read_line(&path.join("dev")))
+        .collect()
+}
+
+/// The loop devices that are made of this file or block device, with their numbers.
+fn loops_of(metadata: &Metadata) -> Vec<(PathBuf, DeviceName)> {
+    let Ok(entries) = fs::read_dir("/sys/block") else { return Vec::new() };
+    let names = entries.filter_map(Result::ok).map(|entry| entry.path());
+    names
+        .filter_map(|path| {
+            let backing = read_line(&path.join("loop/backing_file"))?;
+            let backing = fs::metadata(backing).ok()?;
+            let same = is_same(&backing, metadata);
+            let device = Path::new("/dev").join(path.file_name()?);
+            same.then(|| read_line(&path.join("dev"))).flatten().map(|name| (device, name))
+        })
+        .collect()
+}
+
+fn is_same(left: &Metadata, right: &Metadata) -> bool {
+    let block = left.file_type().is_block_device() && right.file_type().is_block_device();
+    let same_file = left.dev() == right.dev() && left.ino() == right.ino();
+    same_file || (block && left.rdev() == right.rdev())
+}
+
+fn read_line(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim_end_matches('\n').to_owned())
+}
+
+#[cfg(test)]
+mod tests;

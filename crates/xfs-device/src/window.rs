@@ -1,0 +1,78 @@
+//! A byte range of another device, as a device: a partition.
+
+use std::io;
+
+use crate::device::{BlockDevice, Durability, SharedDevice, check_read, check_write};
+
+/// A byte range of another device.
+///
+/// Invariant: the range lies inside the other device, so adding the start to a checked offset
+/// cannot overflow.
+pub struct WindowDevice {
+    device: SharedDevice,
+    start: u64,
+    length_bytes: u64,
+}
+
+impl WindowDevice {
+    /// The range of `length_bytes` from byte `start` on. What reaches past the end of the device is
+    /// cut off: a truncated image is readable as far as it goes.
+    #[must_use]
+    pub fn new(device: SharedDevice, start: u64, length_bytes: u64) -> Self {
+        let whole = device.length_bytes();
+        let start = start.min(whole);
+        Self { device, start, length_bytes: length_bytes.min(whole - start) }
+    }
+
+    /// Where the range starts on the other device.
+    #[must_use]
+    pub const fn start(&self) -> u64 {
+        self.start
+    }
+}
+
+impl BlockDevice for WindowDevice {
+    fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.device.sector_size()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.device.is_read_only()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        check_read(self, offset, buffer.len())?;
+        self.device.read_at(self.start + offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+        check_write(self, offset, bytes.len())?;
+        self.device.write_at(self.start + offset, bytes, durability)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.device.flush()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        check_write(self, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
+        self.device.discard(self.start + offset, length)
+    }
+
+    fn prefetch(&self, offset: u64, length: u64) {
+        let offset = offset.min(self.length_bytes);
+        self.device.prefetch(self.start + offset, length.min(self.length_bytes - offset));
+    }
+
+    fn invalidate(&self, offset: u64, length: u64) {
+        let offset = offset.min(self.length_bytes);
+        self.device.invalidate(self.start + offset, length.min(self.length_bytes - offset));
+    }
+}
+
+#[cfg(test)]
+mod tests;
