@@ -1,9 +1,169 @@
-//! Access control list (`xfs_acl`).
+//! Access control list (`xfs_acl`): the value of two extended attributes in the trusted namespace.
+//!
+//! Owns: the form on disk, and the form in which Linux shows the same list to programs, as value of
+//! `system.posix_acl_access` or `system.posix_acl_default`. Does **not** own: reading the
+//! attribute, or what a list allows.
+//!
+//! ```text
+//! 0       4        8       12      14    16
+//! | count | tag    | id    | permissions | pad |  tag ...
+//! ```
+
+use alloc::vec::Vec;
+use core::mem::size_of;
 
 use thiserror::Error;
+use zerocopy::big_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, little_endian};
+
+use crate::addr::InodeNumber;
+use crate::corruption::{Check, Corruption, Place, Structure};
+
+/// Name of the attribute that holds the list of a file, in the trusted namespace.
+#[doc(alias = "SGI_ACL_FILE")]
+pub const ACCESS_NAME: &[u8] = b"SGI_ACL_FILE";
+/// Name of the attribute that holds the list which new files of a directory get.
+#[doc(alias = "SGI_ACL_DEFAULT")]
+pub const DEFAULT_NAME: &[u8] = b"SGI_ACL_DEFAULT";
+/// The most entries: as many as fit an attribute value.
+#[doc(alias = "XFS_ACL_MAX_ENTRIES")]
+pub const MAX_ACL_ENTRIES: u32 =
+    ((MAX_VALUE_BYTES - size_of::<U32>()) / size_of::<EntryDisk>()) as u32;
+
+const MAX_VALUE_BYTES: usize = 1 << 16;
+
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct EntryDisk {
+    tag: U32,
+    id: U32,
+    permissions: U16,
+    pad: U16,
+}
+
+const _: () = assert!(size_of::<EntryDisk>() == 12);
+
+/// One entry in the form that Linux shows, which is little-endian on every machine.
+#[derive(Clone, Copy, Debug, IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct PosixEntry {
+    tag: little_endian::U16,
+    permissions: little_endian::U16,
+    id: little_endian::U32,
+}
+
+/// Version of the form that Linux shows.
+const POSIX_ACL_XATTR_VERSION: u32 = 2;
+/// What stands for the identifier where an entry names nobody.
+const POSIX_ACL_UNDEFINED_ID: u32 = u32::MAX;
+
+/// Whom an entry is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AclTag {
+    /// The owner.
+    Owner,
+    /// A user by number.
+    User(u32),
+    /// The group of the file.
+    OwningGroup,
+    /// A group by number.
+    Group(u32),
+    /// The most that users and groups by number, and the group of the file, can get.
+    Mask,
+    /// Everybody else.
+    Other,
+}
+
+impl AclTag {
+    const fn decode(raw: u32, id: u32) -> Option<Self> {
+        match raw {
+            0x01 => Some(Self::Owner),
+            0x02 => Some(Self::User(id)),
+            0x04 => Some(Self::OwningGroup),
+            0x08 => Some(Self::Group(id)),
+            0x10 => Some(Self::Mask),
+            0x20 => Some(Self::Other),
+            _ => None,
+        }
+    }
+
+    const fn encode(self) -> (u16, u32) {
+        match self {
+            Self::Owner => (0x01, POSIX_ACL_UNDEFINED_ID),
+            Self::User(id) => (0x02, id),
+            Self::OwningGroup => (0x04, POSIX_ACL_UNDEFINED_ID),
+            Self::Group(id) => (0x08, id),
+            Self::Mask => (0x10, POSIX_ACL_UNDEFINED_ID),
+            Self::Other => (0x20, POSIX_ACL_UNDEFINED_ID),
+        }
+    }
+}
+
+/// One entry of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AclEntry {
+    /// Whom it is for.
+    pub tag: AclTag,
+    /// Read 4, write 2, execute 1.
+    pub permissions: u16,
+}
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum AclCheck {}
+pub enum AclCheck {
+    #[error("{count} entries in {bytes} bytes")]
+    Count { count: u32, bytes: usize },
+    #[error("entry with unknown tag {tag:#x}")]
+    Tag { tag: u32 },
+    #[error("entry with permissions {permissions:#x}")]
+    Permissions { permissions: u16 },
+}
+
+/// Decodes the value of one of the two attributes of `inode`.
+///
+/// # Errors
+///
+/// [`Corruption`] where the count does not go with the length, and for entries nobody knows.
+pub fn decode(value: &[u8], inode: InodeNumber) -> Result<Vec<AclEntry>, Corruption> {
+    decode_entries(value)
+        .map_err(|check| Corruption::new(Structure::Acl, Place::Inode(inode), check))
+}
+
+fn decode_entries(value: &[u8]) -> Result<Vec<AclEntry>, Check> {
+    let truncated = Check::Truncated { available: value.len(), needed: size_of::<U32>() };
+    let (count, rest) = U32::ref_from_prefix(value).map_err(|_| truncated)?;
+    let count = count.get();
+    let entries = <[EntryDisk]>::ref_from_bytes(rest)
+        .ok()
+        .filter(|entries| entries.len() == count as usize && count <= MAX_ACL_ENTRIES)
+        .ok_or(AclCheck::Count { count, bytes: value.len() })?;
+    let decoded = entries.iter().map(decode_entry).collect::<Result<_, _>>()?;
+    Ok(decoded)
+}
+
+fn decode_entry(disk: &EntryDisk) -> Result<AclEntry, AclCheck> {
+    let (tag, permissions) = (disk.tag.get(), disk.permissions.get());
+    if permissions > 0o7 {
+        return Err(AclCheck::Permissions { permissions });
+    }
+    let tag = AclTag::decode(tag, disk.id.get()).ok_or(AclCheck::Tag { tag })?;
+    Ok(AclEntry { tag, permissions })
+}
+
+/// Encodes a list as the value of `system.posix_acl_access` or `system.posix_acl_default`.
+#[must_use]
+pub fn encode_posix_xattr(entries: &[AclEntry]) -> Vec<u8> {
+    let mut value = little_endian::U32::new(POSIX_ACL_XATTR_VERSION).as_bytes().to_vec();
+    for entry in entries {
+        let (tag, id) = entry.tag.encode();
+        let posix =
+            PosixEntry { tag: tag.into(), permissions: entry.permissions.into(), id: id.into() };
+        value.extend_from_slice(posix.as_bytes());
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests;

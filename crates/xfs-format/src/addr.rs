@@ -111,6 +111,12 @@ impl Lsn {
         Self(((cycle as u64) << 32) | block as u64)
     }
 
+    /// Whether this is the "never logged" value.
+    #[must_use]
+    pub const fn is_null(self) -> bool {
+        self.0 == u64::MAX
+    }
+
     /// The cycle: how often the log has wrapped, from 1.
     #[must_use]
     pub const fn cycle(self) -> u32 {

@@ -1,9 +1,257 @@
-//! Extent record of a fork (`xfs_bmbt_rec`).
+//! Extent record of a fork (`xfs_bmbt_rec`), lists of them, and the root of an extent btree.
+//!
+//! Owns: the packed record, the rules of a list in one place, and the root that lies in the inode.
+//! Does **not** own: btree blocks outside the inode ([`btree`](crate::btree)), or the map of a whole
+//! fork, which is built above.
+//!
+//! ```text
+//! bit 127        126                 73 72                 21 20            0
+//!     | unwritten | file block (54)    | block (52)          | length (21)   |
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** Records of a fork are in file order and do not overlap; a gap is a hole.
+//! - **I2** Every record covers at least one block, all inside one allocation group (data device).
+//! - **I3** Unwritten records are found only in the data forks of regular files.
+
+mod root;
+
+pub use root::{EXTENT_ROOT_HEADER_BYTES, ExtentRoot, MAX_EXTENT_LEVELS};
+
+use core::mem::size_of;
 
 use thiserror::Error;
+use zerocopy::big_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::{FileBlock, FsBlock};
+use crate::geometry::Geometry;
+use crate::inode::{FileType, ForkKind, InodeCore};
+
+/// Bytes of a record.
+pub const EXTENT_BYTES: usize = size_of::<ExtentDisk>();
+/// Blocks that one record can cover.
+#[doc(alias = "XFS_MAX_BMBT_EXTLEN")]
+pub const MAX_EXTENT_BLOCKS: u32 = (1 << LENGTH_BITS) - 1;
+/// No file has blocks from here on.
+#[doc(alias = "XFS_MAX_FILEOFF")]
+pub const FILE_BLOCK_LIMIT: u64 = (1 << FILE_BLOCK_BITS) - 1;
+/// Extents of a data fork with 32-bit counters.
+#[doc(alias = "XFS_MAX_EXTCNT_DATA_FORK_SMALL")]
+pub const MAX_EXTENTS: u64 = (1 << 31) - 1;
+/// Extents of an attribute fork with 16-bit counters.
+#[doc(alias = "XFS_MAX_EXTCNT_ATTR_FORK_SMALL")]
+pub const MAX_ATTR_EXTENTS: u64 = (1 << 15) - 1;
+/// Extents of a data fork with 64-bit counters.
+#[doc(alias = "XFS_MAX_EXTCNT_DATA_FORK_LARGE")]
+pub const MAX_BIG_EXTENTS: u64 = (1 << 48) - 1;
+/// Extents of an attribute fork with 32-bit counters.
+#[doc(alias = "XFS_MAX_EXTCNT_ATTR_FORK_LARGE")]
+pub const MAX_BIG_ATTR_EXTENTS: u64 = (1 << 32) - 1;
+
+const LENGTH_BITS: u32 = 21;
+const FILE_BLOCK_BITS: u32 = 54;
+const BLOCK_BITS: u32 = 52;
+const LOW_BLOCK_BITS: u32 = 64 - LENGTH_BITS;
+const HIGH_BLOCK_BITS: u32 = BLOCK_BITS - LOW_BLOCK_BITS;
+
+/// A record as it lies on disk.
+#[doc(alias = "xfs_bmbt_rec")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct ExtentDisk {
+    /// Unwritten bit, file block, high bits of the block.
+    pub high: U64,
+    /// Low bits of the block, length.
+    pub low: U64,
+}
+
+const _: () = assert!(size_of::<ExtentDisk>() == 16);
+
+/// A run of file blocks on a run of blocks of the volume.
+#[doc(alias = "xfs_bmbt_irec")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// The first block in the file.
+    #[doc(alias = "br_startoff")]
+    pub file_block: FileBlock,
+    /// The first block on the volume.
+    #[doc(alias = "br_startblock")]
+    pub start: FsBlock,
+    /// How many.
+    #[doc(alias = "br_blockcount")]
+    pub length_blocks: u32,
+    /// Allocated, but reads as zeros.
+    pub unwritten: bool,
+}
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum ExtentCheck {}
+pub enum ExtentCheck {
+    #[error("the extent at {file_block} has no length")]
+    Empty { file_block: FileBlock },
+    #[error("the extent at {file_block} starts before {end}, where the one before it ends")]
+    Order { file_block: FileBlock, end: FileBlock },
+    #[error("the extent at {file_block} goes past the last block that a file can have")]
+    FileLimit { file_block: FileBlock },
+    #[error("the extent at {file_block} is on {start}, {length_blocks} long, outside the volume")]
+    OutsideVolume { file_block: FileBlock, start: FsBlock, length_blocks: u32 },
+    #[error("the extent at {file_block} is unwritten in a fork that has none")]
+    Unwritten { file_block: FileBlock },
+    #[error("{count} extents do not fit {room} bytes")]
+    Room { count: u64, room: usize },
+    #[error("the map holds {found} extents, the inode says {expected}")]
+    Count { found: u64, expected: u64 },
+    #[error("btree root of level {level} in the inode")]
+    RootLevel { level: u16 },
+    #[error("btree root of {count} entries, where {limit} have room")]
+    RootCount { count: u16, limit: usize },
+    #[error("btree keys are not in order at {file_block}")]
+    KeyOrder { file_block: FileBlock },
+    #[error("btree entry at {file_block} points to {child}, outside the volume")]
+    Child { file_block: FileBlock, child: FsBlock },
+    #[error("{file_block} is not mapped")]
+    NotMapped { file_block: FileBlock },
+}
+
+/// What the records of one fork may be.
+#[derive(Clone, Copy, Debug)]
+pub struct ExtentRules<'a> {
+    /// Sizes of the volume; `None` for records on the realtime device, whose range is not known.
+    data_device: Option<&'a Geometry>,
+    unwritten_allowed: bool,
+}
+
+impl<'a> ExtentRules<'a> {
+    /// The rules for a fork of this inode.
+    #[must_use]
+    pub fn of(core: &InodeCore, kind: ForkKind, geometry: &'a Geometry) -> Self {
+        let is_data = kind == ForkKind::Data;
+        Self {
+            data_device: (!is_data || !core.is_realtime()).then_some(geometry),
+            unwritten_allowed: is_data && core.file_type() == Some(FileType::Regular),
+        }
+    }
+}
+
+impl Extent {
+    /// Unpacks a record. Every pattern of bits is one; see [`verify`](Self::verify).
+    #[doc(alias = "xfs_bmbt_disk_get_all")]
+    #[inline]
+    #[must_use]
+    pub const fn decode(disk: &ExtentDisk) -> Self {
+        let (high, low) = (disk.high.get(), disk.low.get());
+        let high_block = high & ((1 << HIGH_BLOCK_BITS) - 1);
+        Self {
+            file_block: FileBlock((high >> HIGH_BLOCK_BITS) & ((1 << FILE_BLOCK_BITS) - 1)),
+            start: FsBlock((high_block << LOW_BLOCK_BITS) | (low >> LENGTH_BITS)),
+            length_blocks: (low & ((1 << LENGTH_BITS) - 1)) as u32,
+            unwritten: high >> (FILE_BLOCK_BITS + HIGH_BLOCK_BITS) != 0,
+        }
+    }
+
+    /// Packs a record, or `None` where a part does not fit.
+    #[doc(alias = "xfs_bmbt_disk_set_all")]
+    #[must_use]
+    pub fn encode(&self) -> Option<ExtentDisk> {
+        let (file_block, start) = (self.file_block.0, self.start.0);
+        let fits = file_block >> FILE_BLOCK_BITS == 0
+            && start >> BLOCK_BITS == 0
+            && self.length_blocks <= MAX_EXTENT_BLOCKS;
+        let high = (u64::from(self.unwritten) << (FILE_BLOCK_BITS + HIGH_BLOCK_BITS))
+            | (file_block << HIGH_BLOCK_BITS)
+            | (start >> LOW_BLOCK_BITS);
+        let low = (start << LENGTH_BITS) | u64::from(self.length_blocks);
+        fits.then(|| ExtentDisk { high: high.into(), low: low.into() })
+    }
+
+    /// The file block after the last one.
+    #[must_use]
+    pub const fn end(&self) -> FileBlock {
+        FileBlock(self.file_block.0.saturating_add(self.length_blocks as u64))
+    }
+
+    /// Checks the record on itself (I2, I3).
+    ///
+    /// # Errors
+    ///
+    /// The first check that failed.
+    pub fn verify(&self, rules: &ExtentRules<'_>) -> Result<(), ExtentCheck> {
+        let Self { file_block, start, length_blocks, unwritten } = *self;
+        if length_blocks == 0 {
+            return Err(ExtentCheck::Empty { file_block });
+        }
+        if self.end().0 > FILE_BLOCK_LIMIT {
+            return Err(ExtentCheck::FileLimit { file_block });
+        }
+        let outside = |geometry: &Geometry| !geometry.contains_extent(start, length_blocks.into());
+        if rules.data_device.is_some_and(outside) {
+            return Err(ExtentCheck::OutsideVolume { file_block, start, length_blocks });
+        }
+        if unwritten && !rules.unwritten_allowed {
+            return Err(ExtentCheck::Unwritten { file_block });
+        }
+        Ok(())
+    }
+}
+
+/// The records in the bytes of a fork or of a btree leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct ExtentList<'a> {
+    records: &'a [ExtentDisk],
+}
+
+impl<'a> ExtentList<'a> {
+    /// The first `count` records of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtentCheck::Room`] where there are fewer bytes.
+    pub fn decode(bytes: &'a [u8], count: u64) -> Result<Self, ExtentCheck> {
+        let no_room = ExtentCheck::Room { count, room: bytes.len() };
+        let wanted = usize::try_from(count).map_err(|_| no_room)?;
+        match <[ExtentDisk]>::ref_from_prefix_with_elems(bytes, wanted) {
+            Ok((records, _)) => Ok(Self { records }),
+            Err(_) => Err(no_room),
+        }
+    }
+
+    /// How many.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The records, in order. Nothing is checked.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Extent> + DoubleEndedIterator + use<'a> {
+        self.records.iter().map(Extent::decode)
+    }
+
+    /// Checks every record, and that they are in order (I1) from file block `from` on. Returns
+    /// where the last one ends, from which the next list of the fork goes on.
+    ///
+    /// # Errors
+    ///
+    /// The first check that failed.
+    pub fn verify(
+        &self,
+        from: FileBlock,
+        rules: &ExtentRules<'_>,
+    ) -> Result<FileBlock, ExtentCheck> {
+        let mut end = from;
+        for extent in self.iter() {
+            extent.verify(rules)?;
+            if extent.file_block < end {
+                return Err(ExtentCheck::Order { file_block: extent.file_block, end });
+            }
+            end = extent.end();
+        }
+        Ok(end)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,158 @@
 //! Remote block of a symbolic link (`xfs_dsymlink_hdr`).
+//!
+//! Owns: the header of a buffer that holds a piece of a target too long for the inode. Each extent
+//! of the link is one buffer with a header of its own. Does **not** own: joining the pieces.
+//!
+//! ```text
+//! 0     4        8       12    16     32      40      48    56            56 + length
+//! | XSLM | offset | length | crc | uuid | owner | at    | lsn | target ...    |
+//! ```
+
+use core::mem::{offset_of, size_of};
 
 use thiserror::Error;
+use uuid::Uuid;
+use zerocopy::big_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::{DiskAddr, InodeNumber, Lsn};
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::crc;
+use crate::kind::VerifyContext;
+
+/// "XSLM".
+pub const SYMLINK_MAGIC: u32 = 0x5853_4c4d;
+/// The longest target.
+#[doc(alias = "XFS_SYMLINK_MAXLEN")]
+pub const MAX_TARGET_BYTES: u32 = 1024;
+/// Bytes before the target.
+pub const SYMLINK_HEADER_BYTES: usize = size_of::<SymlinkDisk>();
+/// Offset of the checksum inside the block.
+pub const CRC_OFFSET: usize = offset_of!(SymlinkDisk, crc);
+
+/// The header as it lies on disk.
+#[doc(alias = "xfs_dsymlink_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `SymlinkBlock`, documented there")]
+pub struct SymlinkDisk {
+    pub magic: U32,
+    pub offset: U32,
+    pub length: U32,
+    pub crc: [u8; 4],
+    pub uuid: [u8; 16],
+    pub owner: U64,
+    pub disk_addr: U64,
+    pub lsn: U64,
+}
+
+const _: () = assert!(size_of::<SymlinkDisk>() == 56);
+
+/// A piece of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymlinkBlock<'a> {
+    /// Where in the target the piece starts.
+    pub offset_bytes: u32,
+    /// The link.
+    pub owner: InodeNumber,
+    /// LSN of the last write.
+    pub lsn: Lsn,
+    /// The bytes of the piece.
+    pub target: &'a [u8],
+}
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum SymlinkCheck {}
+pub enum SymlinkCheck {
+    #[error("{length} bytes of a target at offset {offset} in a block with room for {room}")]
+    Range { offset: u32, length: u32, room: usize },
+    #[error("the piece starts at offset {found} of the target, not at {expected}")]
+    Offset { found: u32, expected: u32 },
+    #[error("the blocks hold {found} bytes of the target, the inode says {expected}")]
+    Length { found: u64, expected: u64 },
+    #[error("the target holds a NUL byte at offset {offset}")]
+    Nul { offset: u64 },
+}
+
+impl<'a> SymlinkBlock<'a> {
+    /// Reads the fields and takes the piece out of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Corruption`] for another magic number, and for a piece that does not fit.
+    pub fn decode(bytes: &'a [u8], at: DiskAddr) -> Result<Self, Corruption> {
+        Self::decode_parts(bytes).map(|(block, _)| block).map_err(|check| corrupt(at, check))
+    }
+
+    fn decode_parts(bytes: &'a [u8]) -> Result<(Self, &'a SymlinkDisk), Check> {
+        let (disk, rest) = SymlinkDisk::ref_from_prefix(bytes).map_err(|_| Check::Truncated {
+            available: bytes.len(),
+            needed: SYMLINK_HEADER_BYTES,
+        })?;
+        if disk.magic.get() != SYMLINK_MAGIC {
+            let (found, expected) = (disk.magic.get().into(), SYMLINK_MAGIC.into());
+            return Err(Check::Magic { found, expected });
+        }
+        let (offset, length) = (disk.offset.get(), disk.length.get());
+        let end = offset.checked_add(length).filter(|end| *end <= MAX_TARGET_BYTES);
+        let target = rest.get(..length as usize).filter(|_| end.is_some());
+        let target = target.ok_or(SymlinkCheck::Range { offset, length, room: rest.len() })?;
+        let (owner, lsn) = (InodeNumber(disk.owner.get()), Lsn(disk.lsn.get()));
+        Ok((Self { offset_bytes: offset, owner, lsn, target }, disk))
+    }
+}
+
+/// Checks the bytes of the buffer that was read from `at`.
+///
+/// # Errors
+///
+/// The first check that failed.
+pub fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Corruption> {
+    check(bytes, at, context).map_err(|check| corrupt(at, check))
+}
+
+fn check(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    let (block, disk) = SymlinkBlock::decode_parts(bytes)?;
+    if let (Some(stored), Some(computed)) =
+        (crc::stored(bytes, CRC_OFFSET), crc::compute(bytes, CRC_OFFSET))
+        && stored != computed
+    {
+        return Err(Check::Checksum { stored, computed });
+    }
+    let uuid = Uuid::from_bytes(disk.uuid);
+    if uuid != context.geometry.meta_uuid {
+        return Err(Check::ForeignUuid { found: uuid });
+    }
+    let found = DiskAddr(disk.disk_addr.get());
+    if found != at {
+        return Err(Check::MisplacedBlock { found });
+    }
+    match context.log_head {
+        Some(log_head) if !block.lsn.is_null() && block.lsn > log_head => {
+            Err(Check::LsnAheadOfLog { found: block.lsn, log_head })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Stores LSN and checksum before the block is written.
+///
+/// # Panics
+///
+/// If `bytes` is shorter than the header.
+pub fn seal(bytes: &mut [u8], lsn: Lsn) {
+    match SymlinkDisk::mut_from_prefix(bytes) {
+        Ok((disk, _)) => disk.lsn = lsn.0.into(),
+        Err(_) => unreachable!("a block holds its header"),
+    }
+    crc::seal(bytes, CRC_OFFSET);
+}
+
+fn corrupt(at: DiskAddr, check: Check) -> Corruption {
+    Corruption::new(Structure::Symlink, Place::Disk(at), check)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,105 @@
-//! Time stamps of inodes, in both encodings.
+//! Time stamps of inodes, in both forms that a volume may mix.
+//!
+//! Owns: the two 8-byte forms and their ranges. Which one an inode uses is its own flag
+//! ([`InodeFlags2::BIGTIME`](crate::inode::InodeFlags2::BIGTIME)): a volume that learned the newer
+//! form converts an inode when it next writes it.
+//!
+//! ```text
+//! legacy   0        4           8      seconds since 1970 (signed), nanoseconds
+//!          | seconds | nanosec. |      1901-12-13 to 2038-01-19
+//! bigtime  0                    8      nanoseconds since 1901-12-13 20:45:52 UTC
+//!          |    nanoseconds     |      to 2486-07-02
+//! ```
+
+/// Nanoseconds in a second.
+pub const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
+/// Seconds from the start of the bigtime form to 1970.
+#[doc(alias = "XFS_BIGTIME_EPOCH_OFFSET")]
+const BIGTIME_EPOCH_SECONDS: i64 = 1 << 31;
+/// The last second of the bigtime form, counted from its own start.
+const BIGTIME_LAST_SECOND: i64 = (u64::MAX / NANOSECONDS_PER_SECOND as u64) as i64;
+
+/// A moment: seconds since 1970-01-01 00:00:00 UTC, and the nanoseconds after that second.
+///
+/// Invariant: `nanoseconds` is below 10⁹, also before 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp {
+    seconds: i64,
+    nanoseconds: u32,
+}
+
+impl Timestamp {
+    /// A moment, or `None` if `nanoseconds` is a second or more.
+    #[must_use]
+    pub const fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
+        if nanoseconds < NANOSECONDS_PER_SECOND {
+            Some(Self { seconds, nanoseconds })
+        } else {
+            None
+        }
+    }
+
+    /// Decodes the older form. Nanoseconds out of range become the last one of the second: the
+    /// moment is shown as well as it can be, and [`is_legacy_valid`](Self::is_legacy_valid) tells.
+    #[must_use]
+    pub const fn decode_legacy(raw: u64) -> Self {
+        let nanoseconds = raw as u32;
+        let last = NANOSECONDS_PER_SECOND - 1;
+        let nanoseconds = if nanoseconds > last { last } else { nanoseconds };
+        Self { seconds: (raw >> 32) as u32 as i32 as i64, nanoseconds }
+    }
+
+    /// Whether the nanoseconds of the older form are below a second.
+    #[must_use]
+    pub const fn is_legacy_valid(raw: u64) -> bool {
+        (raw as u32) < NANOSECONDS_PER_SECOND
+    }
+
+    /// Decodes the newer form, of which every value is a moment.
+    #[must_use]
+    pub const fn decode_bigtime(raw: u64) -> Self {
+        let seconds = (raw / NANOSECONDS_PER_SECOND as u64) as i64 - BIGTIME_EPOCH_SECONDS;
+        Self { seconds, nanoseconds: (raw % NANOSECONDS_PER_SECOND as u64) as u32 }
+    }
+
+    /// Encodes into the older form, or `None` where the moment is outside its range.
+    #[must_use]
+    pub fn encode_legacy(self) -> Option<u64> {
+        let seconds = i32::try_from(self.seconds).ok()?.cast_unsigned();
+        Some((u64::from(seconds) << 32) | u64::from(self.nanoseconds))
+    }
+
+    /// Encodes into the newer form, or `None` where the moment is outside its range.
+    #[must_use]
+    pub fn encode_bigtime(self) -> Option<u64> {
+        let seconds = self.seconds.checked_add(BIGTIME_EPOCH_SECONDS)?;
+        if !(0..=BIGTIME_LAST_SECOND).contains(&seconds) {
+            return None;
+        }
+        seconds
+            .cast_unsigned()
+            .checked_mul(NANOSECONDS_PER_SECOND.into())?
+            .checked_add(self.nanoseconds.into())
+    }
+
+    /// Whole seconds since 1970, rounded down.
+    #[must_use]
+    pub const fn seconds(self) -> i64 {
+        self.seconds
+    }
+
+    /// Nanoseconds after that second, below 10⁹.
+    #[must_use]
+    pub const fn nanoseconds(self) -> u32 {
+        self.nanoseconds
+    }
+
+    /// Nanoseconds since 1970. The newer form reaches past what 64 bits with a sign can hold.
+    #[must_use]
+    pub const fn nanoseconds_since_1970(self) -> i128 {
+        self.seconds as i128 * NANOSECONDS_PER_SECOND as i128 + self.nanoseconds as i128
+    }
+}
+
+#[cfg(test)]
+mod tests;

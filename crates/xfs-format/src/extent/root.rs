@@ -1,0 +1,111 @@
+//! The root of an extent btree, which lies in the inode.
+//!
+//! ```text
+//! 0       2       4                 4 + 8·capacity
+//! | level | count | keys            | pointers        |
+//! ```
+//!
+//! Other than a block, the root has no header of its own, and it is never a leaf.
+
+use core::mem::size_of;
+
+use zerocopy::big_endian::{U16, U64};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+use super::ExtentCheck;
+use crate::addr::{FileBlock, FsBlock};
+use crate::geometry::Geometry;
+
+/// Bytes before the keys of a root in an inode.
+pub const EXTENT_ROOT_HEADER_BYTES: usize = size_of::<RootDisk>();
+/// Bound of an extent btree's levels, the root's included: 2⁴⁸ records in blocks of 1 KiB, each half
+/// full.
+#[doc(alias = "XFS_BM_MAXLEVELS")]
+pub const MAX_EXTENT_LEVELS: u16 = 12;
+
+/// Key and pointer.
+const ENTRY_BYTES: usize = 2 * size_of::<U64>();
+
+#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RootDisk {
+    level: U16,
+    count: U16,
+}
+
+/// The root of an extent btree, decoded from the fork of an inode.
+#[doc(alias = "xfs_bmdr_block")]
+#[derive(Clone, Copy, Debug)]
+pub struct ExtentRoot<'a> {
+    level: u16,
+    keys: &'a [U64],
+    pointers: &'a [U64],
+}
+
+impl<'a> ExtentRoot<'a> {
+    /// Decodes the root in the bytes of a fork, all of them: where the pointers lie depends on how
+    /// much room the fork has.
+    ///
+    /// # Errors
+    ///
+    /// [`ExtentCheck`] for a level of 0 or too high, and for a count that is 0 or does not fit.
+    pub fn decode(fork: &'a [u8]) -> Result<Self, ExtentCheck> {
+        let no_room = ExtentCheck::Room { count: 1, room: fork.len() };
+        let (disk, entries) = RootDisk::ref_from_prefix(fork).map_err(|_| no_room)?;
+        let (level, count) = (disk.level.get(), disk.count.get());
+        if level == 0 || level >= MAX_EXTENT_LEVELS {
+            return Err(ExtentCheck::RootLevel { level });
+        }
+        let limit = entries.len() / ENTRY_BYTES;
+        let wrong_count = ExtentCheck::RootCount { count, limit };
+        let wanted = usize::from(count);
+        if wanted == 0 || wanted > limit {
+            return Err(wrong_count);
+        }
+        let (keys, _) =
+            <[U64]>::ref_from_prefix_with_elems(entries, wanted).map_err(|_| wrong_count)?;
+        let pointers = entries.get(limit * size_of::<U64>()..).unwrap_or_default();
+        let (pointers, _) =
+            <[U64]>::ref_from_prefix_with_elems(pointers, wanted).map_err(|_| wrong_count)?;
+        Ok(Self { level, keys, pointers })
+    }
+
+    /// Levels below this one; at least 1.
+    #[must_use]
+    pub const fn level(&self) -> u16 {
+        self.level
+    }
+
+    /// How many children; at least 1.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The first file block under each child, and the block where the child lies.
+    pub fn iter(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (FileBlock, FsBlock)> + DoubleEndedIterator + use<'a> {
+        let keys = self.keys.iter().map(|key| FileBlock(key.get()));
+        keys.zip(self.pointers.iter().map(|pointer| FsBlock(pointer.get())))
+    }
+
+    /// Checks that the keys rise and the children exist.
+    ///
+    /// # Errors
+    ///
+    /// The first check that failed.
+    pub fn verify(&self, geometry: &Geometry) -> Result<(), ExtentCheck> {
+        let mut previous = None;
+        for (file_block, child) in self.iter() {
+            if previous.is_some_and(|previous| file_block <= previous) {
+                return Err(ExtentCheck::KeyOrder { file_block });
+            }
+            if geometry.split_block(child).is_none() {
+                return Err(ExtentCheck::Child { file_block, child });
+            }
+            previous = Some(file_block);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! Flag words of an inode, and the form in which programs see them.
+
+use bitflags::bitflags;
+
+bitflags! {
+    /// `di_flags`.
+    #[doc(alias = "XFS_DIFLAG")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct InodeFlags: u16 {
+        /// Data is on the realtime device.
+        const REALTIME = 1 << 0;
+        /// Blocks past the end are kept.
+        const PREALLOC = 1 << 1;
+        /// The realtime bitmap has the newer format.
+        const NEWRTBM = 1 << 2;
+        /// Cannot be changed.
+        const IMMUTABLE = 1 << 3;
+        /// Can only be appended to.
+        const APPEND = 1 << 4;
+        /// Written through.
+        const SYNC = 1 << 5;
+        /// The access time is not kept.
+        const NOATIME = 1 << 6;
+        /// Backup programs pass it over.
+        const NODUMP = 1 << 7;
+        /// New files of this directory are realtime files.
+        const RTINHERIT = 1 << 8;
+        /// New files of this directory belong to its project.
+        const PROJINHERIT = 1 << 9;
+        /// No symbolic links may be made here.
+        const NOSYMLINKS = 1 << 10;
+        /// The extent size hint counts.
+        const EXTSIZE = 1 << 11;
+        /// New files of this directory take its extent size hint.
+        const EXTSZINHERIT = 1 << 12;
+        /// Not to be defragmented.
+        const NODEFRAG = 1 << 13;
+        /// Files of this directory are laid out as streams.
+        const FILESTREAM = 1 << 14;
+        /// Bits that no name is known for are kept.
+        const _ = !0;
+    }
+
+    /// `di_flags2`.
+    #[doc(alias = "XFS_DIFLAG2")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct InodeFlags2: u64 {
+        /// Mapped without the page cache.
+        const DAX = 1 << 0;
+        /// Some extents may be shared with other files.
+        const REFLINK = 1 << 1;
+        /// The extent size hint for copies of shared blocks counts.
+        const COWEXTSIZE = 1 << 2;
+        /// Times are in the 64-bit form.
+        const BIGTIME = 1 << 3;
+        /// Extent counters are in the 64-bit form.
+        const NREXT64 = 1 << 4;
+        /// Belongs to the volume itself, under its metadata directory.
+        const METADATA = 1 << 5;
+        /// Bits that no name is known for are kept.
+        const _ = !0;
+    }
+
+    /// Flags as `FS_IOC_FSGETXATTR` shows them.
+    #[doc(alias = "FS_XFLAG")]
+    #[doc(alias = "fsx_xflags")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct ExtendedFlags: u32 {
+        /// Data is on the realtime device.
+        const REALTIME = 0x0000_0001;
+        /// Blocks past the end are kept.
+        const PREALLOC = 0x0000_0002;
+        /// Cannot be changed.
+        const IMMUTABLE = 0x0000_0008;
+        /// Can only be appended to.
+        const APPEND = 0x0000_0010;
+        /// Written through.
+        const SYNC = 0x0000_0020;
+        /// The access time is not kept.
+        const NOATIME = 0x0000_0040;
+        /// Backup programs pass it over.
+        const NODUMP = 0x0000_0080;
+        /// New files are realtime files.
+        const RTINHERIT = 0x0000_0100;
+        /// New files belong to the directory's project.
+        const PROJINHERIT = 0x0000_0200;
+        /// No symbolic links may be made here.
+        const NOSYMLINKS = 0x0000_0400;
+        /// The extent size hint counts.
+        const EXTSIZE = 0x0000_0800;
+        /// New files take the directory's extent size hint.
+        const EXTSZINHERIT = 0x0000_1000;
+        /// Not to be defragmented.
+        const NODEFRAG = 0x0000_2000;
+        /// Files are laid out as streams.
+        const FILESTREAM = 0x0000_4000;
+        /// Mapped without the page cache.
+        const DAX = 0x0000_8000;
+        /// The extent size hint for copies counts.
+        const COWEXTSIZE = 0x0001_0000;
+        /// There is an attribute fork.
+        const HAS_ATTR = 0x8000_0000;
+    }
+}
+
+/// Flags of `di_flags` that programs see. `NEWRTBM` is the volume's own.
+const SHOWN: [(InodeFlags, ExtendedFlags); 14] = [
+    (InodeFlags::REALTIME, ExtendedFlags::REALTIME),
+    (InodeFlags::PREALLOC, ExtendedFlags::PREALLOC),
+    (InodeFlags::IMMUTABLE, ExtendedFlags::IMMUTABLE),
+    (InodeFlags::APPEND, ExtendedFlags::APPEND),
+    (InodeFlags::SYNC, ExtendedFlags::SYNC),
+    (InodeFlags::NOATIME, ExtendedFlags::NOATIME),
+    (InodeFlags::NODUMP, ExtendedFlags::NODUMP),
+    (InodeFlags::RTINHERIT, ExtendedFlags::RTINHERIT),
+    (InodeFlags::PROJINHERIT, ExtendedFlags::PROJINHERIT),
+    (InodeFlags::NOSYMLINKS, ExtendedFlags::NOSYMLINKS),
+    (InodeFlags::EXTSIZE, ExtendedFlags::EXTSIZE),
+    (InodeFlags::EXTSZINHERIT, ExtendedFlags::EXTSZINHERIT),
+    (InodeFlags::NODEFRAG, ExtendedFlags::NODEFRAG),
+    (InodeFlags::FILESTREAM, ExtendedFlags::FILESTREAM),
+];
+
+/// The same of `di_flags2`.
+const SHOWN2: [(InodeFlags2, ExtendedFlags); 2] =
+    [(InodeFlags2::DAX, ExtendedFlags::DAX), (InodeFlags2::COWEXTSIZE, ExtendedFlags::COWEXTSIZE)];
+
+impl ExtendedFlags {
+    /// What programs see of the two flag words.
+    pub(super) fn from_inode(flags: InodeFlags, flags2: InodeFlags2) -> Self {
+        let mut shown = Self::empty();
+        // Nearly every inode has none, and a scan asks for all of them.
+        if !flags.is_empty() {
+            for (flag, as_shown) in SHOWN {
+                shown.set(as_shown, flags.contains(flag));
+            }
+        }
+        for (flag, as_shown) in SHOWN2 {
+            shown.set(as_shown, flags2.contains(flag));
+        }
+        shown
+    }
+}

@@ -1,0 +1,315 @@
+//! The checks of an inode on its own bytes.
+
+use core::mem::size_of;
+
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::{
+    CRC_OFFSET, FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind, INODE_VERSION, InodeCore,
+    InodeDisk, InodeFlags, InodeFlags2, fork,
+};
+use crate::addr::InodeNumber;
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::crc;
+use crate::extent::{
+    EXTENT_BYTES, MAX_ATTR_EXTENTS, MAX_BIG_ATTR_EXTENTS, MAX_BIG_EXTENTS, MAX_EXTENT_BLOCKS,
+    MAX_EXTENTS,
+};
+use crate::features::{IncompatFeatures, RoCompatFeatures};
+use crate::geometry::Geometry;
+use crate::kind::VerifyContext;
+use crate::symlink::MAX_TARGET_BYTES;
+use crate::timestamp::Timestamp;
+
+/// The only place for the attribute fork of an inode whose data fork is a device number.
+const DEVICE_FORK_OFFSET: u8 = 1;
+
+/// A check of this structure that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each variant names its values")]
+pub enum InodeCheck {
+    #[error("its version is {version}, not 3")]
+    Version { version: u8 },
+    #[error("says that it is {found}")]
+    Misplaced { found: InodeNumber },
+    #[error("fork format {raw} is unknown")]
+    UnknownFormat { raw: u8 },
+    #[error("mode {mode:#o} has no known file type")]
+    Mode { mode: u16 },
+    #[error("size {size:#x} is negative")]
+    Size { size: u64 },
+    #[error("a {file_type:?} of size 0 has {nlink} links")]
+    Empty { file_type: FileType, nlink: u32 },
+    #[error("the 16-bit link count holds {found}")]
+    OldLinkCount { found: u16 },
+    #[error("padding of the extent counters is not zero")]
+    CounterPadding,
+    #[error("feature {feature} is off on this volume, but the inode uses it")]
+    FeatureOff { feature: &'static str },
+    #[error("{extents} extents and {attr_extents} attribute extents in {blocks} blocks")]
+    ExtentsExceedBlocks { extents: u64, attr_extents: u32, blocks: u64 },
+    #[error("attribute fork at offset {offset} of a literal area of {literal_bytes} bytes")]
+    ForkOffset { offset: u8, literal_bytes: usize },
+    #[error("{fork:?} fork of a {file_type:?} in format {format:?}")]
+    Format { fork: ForkKind, file_type: FileType, format: ForkFormat },
+    #[error("{bytes} bytes stored in line, where {room} have room")]
+    LocalSize { bytes: u64, room: usize },
+    #[error("{fork:?} fork in format {format:?} has {extents} extents, where {limit} is the limit")]
+    ExtentCount { fork: ForkKind, format: ForkFormat, extents: u64, limit: u64 },
+    #[error("{fork:?} fork is a btree of only {extents} extents, which fit the inode")]
+    NeedlessBtree { fork: ForkKind, extents: u64 },
+    #[error("no attribute fork, but {extents} attribute extents")]
+    ExtentsWithoutFork { extents: u32 },
+    #[error("extent size hint of {blocks} blocks does not go with flags {flags:?}")]
+    ExtentSizeHint { blocks: u32, flags: InodeFlags },
+    #[error("copy-on-write extent size hint of {blocks} blocks does not go with {flags:?}")]
+    CowExtentSizeHint { blocks: u32, flags: InodeFlags2 },
+    #[error("a {file_type:?} cannot share extents")]
+    Reflink { file_type: FileType },
+    #[error("time stamp {raw:#018x} has more than a second of nanoseconds")]
+    Nanoseconds { raw: u64 },
+    #[error("a symbolic link of {size} bytes; 1024 is the limit")]
+    TargetSize { size: u64 },
+}
+
+impl InodeCore {
+    /// Checks everything that an inode can check on itself: checksum, version, UUID, number, LSN,
+    /// and that type, formats, sizes, counters and flags go together.
+    ///
+    /// `bytes` is the whole inode, from which this core was decoded.
+    ///
+    /// # Errors
+    ///
+    /// The first check that failed.
+    pub fn verify(&self, bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Corruption> {
+        self.check(bytes, context)
+            .map_err(|check| Corruption::new(Structure::Inode, Place::Inode(self.number), check))
+    }
+
+    fn check(&self, bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Check> {
+        let needed = context.geometry.inode_size as usize;
+        let whole =
+            bytes.get(..needed).ok_or(Check::Truncated { available: bytes.len(), needed })?;
+        let (disk, _) = super::split_core(whole)
+            .ok_or(Check::Truncated { available: bytes.len(), needed: size_of::<InodeDisk>() })?;
+        verify_checksum(whole)?;
+        self.check_identity(disk, context)?;
+        self.check_plain_fields(disk, context.geometry)?;
+        if let Some(file_type) = self.file_type() {
+            self.check_counters(file_type)?;
+            self.check_data_fork(whole, file_type)?;
+            self.check_attr_fork(whole, file_type)?;
+            self.check_hints(file_type, context.geometry)?;
+        }
+        Ok(())
+    }
+
+    fn check_identity(&self, disk: &InodeDisk, context: &VerifyContext<'_>) -> Result<(), Check> {
+        if disk.version != INODE_VERSION {
+            return Err(InodeCheck::Version { version: disk.version }.into());
+        }
+        let uuid = Uuid::from_bytes(disk.uuid);
+        if uuid != context.geometry.meta_uuid {
+            return Err(Check::ForeignUuid { found: uuid });
+        }
+        let found = InodeNumber(disk.number.get());
+        if found != self.number {
+            return Err(InodeCheck::Misplaced { found }.into());
+        }
+        match context.log_head {
+            Some(log_head) if !self.lsn.is_null() && self.lsn > log_head => {
+                Err(Check::LsnAheadOfLog { found: self.lsn, log_head })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that hold for free inodes too, and those of single fields.
+    fn check_plain_fields(&self, disk: &InodeDisk, geometry: &Geometry) -> Result<(), InodeCheck> {
+        self.check_features(geometry)?;
+        if self.mode != 0 && self.file_type().is_none() {
+            return Err(InodeCheck::Mode { mode: self.mode });
+        }
+        let is_metadata = self.flags2.contains(InodeFlags2::METADATA);
+        if disk.old_nlink.get() != 0 && !is_metadata {
+            return Err(InodeCheck::OldLinkCount { found: disk.old_nlink.get() });
+        }
+        let padding = if self.flags2.contains(InodeFlags2::NREXT64) {
+            u64::from(disk.attr_extents.get())
+        } else {
+            disk.big_extents.get()
+        };
+        if padding != 0 {
+            return Err(InodeCheck::CounterPadding);
+        }
+        if self.size > i64::MAX.cast_unsigned() {
+            return Err(InodeCheck::Size { size: self.size });
+        }
+        if self.flags2.contains(InodeFlags2::BIGTIME) || self.is_free() {
+            return Ok(());
+        }
+        let times = [disk.access_time, disk.modify_time, disk.change_time, disk.birth_time];
+        match times.iter().map(|raw| raw.get()).find(|raw| !Timestamp::is_legacy_valid(*raw)) {
+            Some(raw) => Err(InodeCheck::Nanoseconds { raw }),
+            None => Ok(()),
+        }
+    }
+
+    /// A flag that changes how the inode is read goes with its feature of the volume.
+    fn check_features(&self, geometry: &Geometry) -> Result<(), InodeCheck> {
+        let bound = [
+            (InodeFlags2::BIGTIME, geometry.has_incompat(IncompatFeatures::BIGTIME), "bigtime"),
+            (InodeFlags2::NREXT64, geometry.has_incompat(IncompatFeatures::NREXT64), "nrext64"),
+            (InodeFlags2::METADATA, geometry.has_incompat(IncompatFeatures::METADIR), "metadir"),
+            (InodeFlags2::REFLINK, geometry.has_ro_compat(RoCompatFeatures::REFLINK), "reflink"),
+        ];
+        for (flag, is_on, feature) in bound {
+            if self.flags2.contains(flag) && !is_on {
+                return Err(InodeCheck::FeatureOff { feature });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_counters(&self, file_type: FileType) -> Result<(), InodeCheck> {
+        let (extents, attr_extents, blocks) = (self.extents, self.attr_extents, self.blocks);
+        let all = extents.saturating_add(attr_extents.into());
+        // A metadata btree has blocks, but no extents.
+        let blocks_without_extents =
+            all == 0 && blocks != 0 && self.data_format != ForkFormat::MetadataBtree;
+        if all > blocks || blocks_without_extents {
+            return Err(InodeCheck::ExtentsExceedBlocks { extents, attr_extents, blocks });
+        }
+        let has_contents = matches!(file_type, FileType::Directory | FileType::Symlink);
+        // Between unlink and the end of its last use such an inode has already been emptied.
+        if has_contents && self.size == 0 && self.nlink != 0 {
+            return Err(InodeCheck::Empty { file_type, nlink: self.nlink });
+        }
+        if file_type == FileType::Symlink && self.size > MAX_TARGET_BYTES as u64 {
+            return Err(InodeCheck::TargetSize { size: self.size });
+        }
+        Ok(())
+    }
+
+    fn check_data_fork(&self, bytes: &[u8], file_type: FileType) -> Result<(), InodeCheck> {
+        let room = fork(bytes, self, ForkKind::Data).len();
+        let format = self.data_format;
+        let fits = match file_type {
+            FileType::Regular => {
+                matches!(format, ForkFormat::Extents | ForkFormat::Btree)
+                    || (format == ForkFormat::MetadataBtree
+                        && self.flags2.contains(InodeFlags2::METADATA))
+            }
+            FileType::Directory | FileType::Symlink => {
+                matches!(format, ForkFormat::Local | ForkFormat::Extents | ForkFormat::Btree)
+            }
+            _ => format == ForkFormat::Device,
+        };
+        if !fits {
+            return Err(InodeCheck::Format { fork: ForkKind::Data, file_type, format });
+        }
+        if format == ForkFormat::Local && self.size > room as u64 {
+            return Err(InodeCheck::LocalSize { bytes: self.size, room });
+        }
+        let large = self.flags2.contains(InodeFlags2::NREXT64);
+        let limit = if large { MAX_BIG_EXTENTS } else { MAX_EXTENTS };
+        self.check_extent_count(ForkKind::Data, room, limit)
+    }
+
+    fn check_attr_fork(&self, bytes: &[u8], file_type: FileType) -> Result<(), InodeCheck> {
+        let format = self.attr_format;
+        let wrong = InodeCheck::Format { fork: ForkKind::Attr, file_type, format };
+        if !self.has_attr_fork() {
+            if !matches!(format, ForkFormat::Device | ForkFormat::Extents) {
+                return Err(wrong);
+            }
+            return match self.attr_extents {
+                0 => Ok(()),
+                extents => Err(InodeCheck::ExtentsWithoutFork { extents }),
+            };
+        }
+        let (offset, literal_bytes) = (self.fork_offset, bytes.len() - size_of::<InodeDisk>());
+        let misplaced = if self.data_format == ForkFormat::Device {
+            offset != DEVICE_FORK_OFFSET
+        } else {
+            usize::from(offset) * FORK_OFFSET_BYTES >= literal_bytes
+        };
+        if misplaced {
+            return Err(InodeCheck::ForkOffset { offset, literal_bytes });
+        }
+        if !matches!(format, ForkFormat::Local | ForkFormat::Extents | ForkFormat::Btree) {
+            return Err(wrong);
+        }
+        let large = self.flags2.contains(InodeFlags2::NREXT64);
+        let limit = if large { MAX_BIG_ATTR_EXTENTS } else { MAX_ATTR_EXTENTS };
+        self.check_extent_count(ForkKind::Attr, fork(bytes, self, ForkKind::Attr).len(), limit)
+    }
+
+    /// The counter against the format, whose room in the inode is `room` bytes.
+    fn check_extent_count(&self, kind: ForkKind, room: usize, most: u64) -> Result<(), InodeCheck> {
+        let Some(format) = self.fork_format(kind) else { return Ok(()) };
+        let extents = self.fork_extents(kind);
+        let in_line = (room / EXTENT_BYTES) as u64;
+        let limit = match format {
+            ForkFormat::Extents => in_line.min(most),
+            ForkFormat::Btree => most,
+            _ => 0,
+        };
+        if extents > limit {
+            return Err(InodeCheck::ExtentCount { fork: kind, format, extents, limit });
+        }
+        if format == ForkFormat::Btree && extents <= in_line {
+            return Err(InodeCheck::NeedlessBtree { fork: kind, extents });
+        }
+        Ok(())
+    }
+
+    fn check_hints(&self, file_type: FileType, geometry: &Geometry) -> Result<(), InodeCheck> {
+        let is_regular = file_type == FileType::Regular;
+        let is_directory = file_type == FileType::Directory;
+        if self.flags2.contains(InodeFlags2::REFLINK) && !is_regular {
+            return Err(InodeCheck::Reflink { file_type });
+        }
+        let longest = if self.is_realtime() {
+            MAX_EXTENT_BLOCKS
+        } else {
+            MAX_EXTENT_BLOCKS.min(geometry.ag_blocks / 2)
+        };
+        let own = self.flags.contains(InodeFlags::EXTSIZE);
+        let inherited = self.flags.contains(InodeFlags::EXTSZINHERIT);
+        let blocks = self.extent_size_hint_blocks;
+        let present = own || inherited;
+        let misused = (own && !is_regular) || (inherited && !is_directory);
+        if misused || present != (blocks != 0) || blocks > longest {
+            return Err(InodeCheck::ExtentSizeHint { blocks, flags: self.flags });
+        }
+        // Metadata inodes of a zoned volume count blocks in this field.
+        if self.flags2.contains(InodeFlags2::METADATA) {
+            return Ok(());
+        }
+        let blocks = self.cow_extent_size_hint_blocks;
+        let present = self.flags2.contains(InodeFlags2::COWEXTSIZE);
+        let misused = present
+            && !((is_regular || is_directory) && geometry.has_ro_compat(RoCompatFeatures::REFLINK));
+        if misused || present != (blocks != 0) || blocks > longest {
+            return Err(InodeCheck::CowExtentSizeHint { blocks, flags: self.flags2 });
+        }
+        Ok(())
+    }
+}
+
+/// Checks the checksum over a whole inode.
+///
+/// # Errors
+///
+/// [`Check::Checksum`], or [`Check::Truncated`] where there is no room for one.
+pub fn verify_checksum(bytes: &[u8]) -> Result<(), Check> {
+    let (Some(stored), Some(computed)) =
+        (crc::stored(bytes, CRC_OFFSET), crc::compute(bytes, CRC_OFFSET))
+    else {
+        return Err(Check::Truncated { available: bytes.len(), needed: size_of::<InodeDisk>() });
+    };
+    if stored == computed { Ok(()) } else { Err(Check::Checksum { stored, computed }) }
+}
