@@ -62,6 +62,12 @@ impl DeviceError {
         &self.failure
     }
 
+    /// What stood in the way, without the path.
+    #[must_use]
+    pub fn into_failure(self) -> DeviceFailure {
+        self.failure
+    }
+
     /// What the user can do, where there is something.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {

@@ -188,4 +188,4 @@ impl PartitionTable {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,8 +6,10 @@
 //! seen, and somebody may mount a moment later. For writing to a block device `O_EXCL` closes both
 //! holes; for image files nothing does.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -53,7 +55,6 @@ impl fmt::Display for Usage {
 type DeviceName = String;
 
 /// Finds who uses the file or block device that `metadata` is of.
-#[must_use]
 pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
     let mounts = Mounts::read();
     if metadata.file_type().is_block_device() {
@@ -100,13 +101,8 @@ impl Mounts {
 fn parse_mount(line: &[u8]) -> Option<(DeviceName, PathBuf)> {
     let mut words = line.split(|byte| *byte == b' ').skip(2);
     let name = String::from_utf8(words.next()?.to_vec()).ok()?;
-    let mount_point = unescape(words.nth(1)?);
-    Some((
-        name,
-        PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(
-            mount_point,
-        )),
-    ))
+    let mount_point = OsString::from_vec(unescape(words.nth(1)?));
+    Some((name, PathBuf::from(mount_point)))
 }
 
 /// Undoes the kernel's escapes of blanks and backslashes: `\040` and the like.

@@ -1,1 +1,125 @@
-//! Tests.
+//! Opening, locking and I/O on temporary files; block devices need privilege and are tested against
+//! the kernel elsewhere.
+
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+use super::{Access, FileDevice, OpenOptions};
+use crate::device::{BlockDevice, Durability};
+use crate::error::DeviceFailure;
+
+fn image(bytes: &[u8]) -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(bytes).unwrap();
+    file
+}
+
+fn failure(path: &std::path::Path, options: OpenOptions) -> DeviceFailure {
+    match FileDevice::open(path, options) {
+        Ok(_) => panic!("opened {}", path.display()),
+        Err(error) => {
+            assert_eq!(error.path(), path);
+            assert!(error.to_string().starts_with(&path.display().to_string()));
+            error.into_failure()
+        }
+    }
+}
+
+#[test]
+fn reads_and_writes_at_offsets() {
+    let file = image(&[7; 4096]);
+    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    assert_eq!(device.length_bytes(), 4096);
+    assert_eq!(device.sector_size(), 512);
+    device.write_at(512, &[1; 512], Durability::Cached).unwrap();
+    device.write_at(1024, &[2; 512], Durability::Durable).unwrap();
+    device.flush().unwrap();
+    let mut bytes = [0; 1536];
+    device.read_at(512, &mut bytes).unwrap();
+    assert_eq!(bytes[..512], [1; 512]);
+    assert_eq!(bytes[512..1024], [2; 512]);
+    assert_eq!(bytes[1024..], [7; 512]);
+}
+
+#[test]
+fn discards_whole_sectors() {
+    let file = image(&[7; 4096]);
+    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    device.discard(100, 1500).unwrap();
+    let mut bytes = [0; 4096];
+    device.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes[..512], [7; 512]);
+    assert_eq!(bytes[1536..], [7; 2560]);
+    assert_eq!(device.length_bytes(), 4096);
+}
+
+#[test]
+fn refuses_io_past_the_end() {
+    let file = image(&[0; 1000]);
+    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    for (offset, length) in [(0, 1001), (1000, 1), (u64::MAX, 1), (u64::MAX - 1, 2)] {
+        let read = device.read_at(offset, &mut vec![0; length]).unwrap_err();
+        assert_eq!(read.kind(), ErrorKind::UnexpectedEof);
+        let write = device.write_at(offset, &vec![0; length], Durability::Cached).unwrap_err();
+        assert_eq!(write.kind(), ErrorKind::UnexpectedEof);
+    }
+    device.read_at(1000, &mut []).unwrap();
+}
+
+#[test]
+fn a_file_that_shrinks_gives_an_error() {
+    let file = image(&[0; 8192]);
+    let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    file.as_file().set_len(4096).unwrap();
+    let error = device.read_at(0, &mut [0; 8192]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+}
+
+#[test]
+fn a_read_only_device_refuses_every_change() {
+    let file = image(&[7; 4096]);
+    let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    assert!(device.is_read_only());
+    for durability in [Durability::Cached, Durability::Durable] {
+        let error = device.write_at(0, &[0; 512], durability).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    }
+    assert_eq!(device.discard(0, 4096).unwrap_err().kind(), ErrorKind::PermissionDenied);
+    device.flush().unwrap();
+    assert_eq!(std::fs::read(file.path()).unwrap(), [7; 4096]);
+}
+
+#[test]
+fn readers_share_and_a_writer_is_alone() {
+    let file = image(&[0; 4096]);
+    let reader = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    let second = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    assert!(matches!(
+        failure(file.path(), OpenOptions::read_write()),
+        DeviceFailure::Locked(Access::ReadWrite)
+    ));
+    drop((reader, second));
+    let writer = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    for options in [OpenOptions::read_write(), OpenOptions::read_write().live()] {
+        assert!(matches!(failure(file.path(), options), DeviceFailure::Locked(_)));
+    }
+    assert!(matches!(
+        failure(file.path(), OpenOptions::read_only()),
+        DeviceFailure::Locked(Access::ReadOnly)
+    ));
+    FileDevice::open(file.path(), OpenOptions::read_only().live()).unwrap();
+    drop(writer);
+    FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+}
+
+#[test]
+fn refuses_what_is_no_device() {
+    let directory = tempfile::tempdir().unwrap();
+    for access in [OpenOptions::read_only(), OpenOptions::read_write()] {
+        assert!(matches!(failure(directory.path(), access), DeviceFailure::NotADevice(_)));
+        let null = PathBuf::from("/dev/null");
+        assert!(matches!(failure(&null, access), DeviceFailure::NotADevice("a character device")));
+        let missing = directory.path().join("missing");
+        assert!(matches!(failure(&missing, access), DeviceFailure::Open(_)));
+    }
+}

@@ -1,1 +1,96 @@
-//! Tests.
+//! Finding the one XFS volume of a device.
+
+use std::sync::Arc;
+
+use super::{FindError, Found, Selection, find_filesystem};
+use crate::memory::MemoryDevice;
+use crate::partition::tests::{Gpt, write, write_record};
+use crate::signature::Contents;
+
+fn find(disk: MemoryDevice, selection: Selection) -> Result<Found, FindError> {
+    find_filesystem(Arc::new(disk), selection)
+}
+
+fn error(disk: MemoryDevice, selection: Selection) -> FindError {
+    find(disk, selection).err().expect("nothing should be found")
+}
+
+fn two_partitions() -> MemoryDevice {
+    Gpt::new(512, &[(1, 100, 199), (2, 200, 299)]).disk()
+}
+
+#[test]
+fn a_whole_device_comes_first() {
+    let disk = two_partitions();
+    write(&disk, 0, b"XFSB");
+    write(&disk, 100 * 512, b"XFSB");
+    let found = find(disk, Selection::Auto).unwrap();
+    assert_eq!((found.start, found.partition), (0, None));
+}
+
+#[test]
+fn the_only_xfs_partition_is_found() {
+    let disk = two_partitions();
+    write(&disk, 200 * 512, b"XFSB");
+    let found = find(disk, Selection::Auto).unwrap();
+    assert_eq!(found.start, 200 * 512);
+    assert_eq!(found.device.length_bytes(), 100 * 512);
+    assert_eq!(found.partition.unwrap().number, 2);
+}
+
+#[test]
+fn several_are_listed_and_one_is_chosen() {
+    let disks = || {
+        let disk = two_partitions();
+        write(&disk, 100 * 512, b"XFSB");
+        write(&disk, 200 * 512, b"XFSB");
+        disk
+    };
+    let several = error(disks(), Selection::Auto);
+    assert!(matches!(several, FindError::Several(_)));
+    let text = several.to_string();
+    assert!(text.contains("partition 1") && text.contains("partition 2"), "{text}");
+    assert_eq!(find(disks(), Selection::Partition(1)).unwrap().start, 100 * 512);
+    let missing = error(disks(), Selection::Partition(3));
+    assert!(matches!(missing, FindError::NoSuchPartition { number: 3, .. }));
+}
+
+#[test]
+fn what_is_there_instead_is_named() {
+    let disk = two_partitions();
+    write(&disk, 100 * 512 + 1080, b"\x53\xef");
+    let text = error(disk, Selection::Auto).to_string();
+    assert!(text.contains("GPT") && text.contains("ext2/3/4"), "{text}");
+
+    let disk = MemoryDevice::new(1 << 20);
+    assert!(matches!(error(disk, Selection::Auto), FindError::NotXfs(Contents::Zeros)));
+    let disk = MemoryDevice::new(1 << 20);
+    assert!(matches!(error(disk, Selection::Partition(1)), FindError::NoTable { .. }));
+
+    let disk = MemoryDevice::new(8 << 20);
+    write(&disk, 0, b"QFI\xfb");
+    let image = error(disk, Selection::Auto);
+    assert!(matches!(image, FindError::NotXfs(Contents::Qcow2)));
+    assert!(image.hint().unwrap().contains("qemu-nbd"));
+}
+
+#[test]
+fn an_offset_is_taken_at_its_word() {
+    let found = find(MemoryDevice::new(5000), Selection::Offset(1000)).unwrap();
+    assert_eq!((found.start, found.device.length_bytes()), (1000, 4000));
+    assert!(find(MemoryDevice::new(0), Selection::Offset(0)).is_ok());
+    for offset in [5000, u64::MAX] {
+        let past = error(MemoryDevice::new(5000), Selection::Offset(offset));
+        assert!(matches!(past, FindError::OffsetPastEnd { .. }));
+    }
+}
+
+#[test]
+fn a_partition_of_a_truncated_disk_is_cut_off() {
+    let disk = MemoryDevice::new(8 << 20);
+    write_record(&disk, 0, &[(0x83, 100, u32::MAX)]);
+    write(&disk, 51200, b"XFSB");
+    let found = find(disk, Selection::Auto).unwrap();
+    assert_eq!(found.device.length_bytes(), (8 << 20) - 51200);
+    assert_eq!(found.partition.unwrap().length_bytes, u64::from(u32::MAX) * 512);
+}

@@ -1,1 +1,74 @@
-//! Tests.
+//! The device in memory: chunk boundaries, sparseness, concurrency.
+
+use std::io::ErrorKind;
+
+use super::{CHUNK_BYTES, MemoryDevice};
+use crate::device::{BlockDevice, Durability};
+
+fn read(device: &MemoryDevice, offset: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0xaa; length];
+    device.read_at(offset, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn what_was_never_written_reads_as_zeros() {
+    let device = MemoryDevice::new(1 << 40);
+    assert_eq!(read(&device, (1 << 40) - 100, 100), [0; 100]);
+    assert_eq!(read(&device, CHUNK_BYTES as u64 - 3, 7), [0; 7]);
+}
+
+#[test]
+fn writes_cross_chunks_and_tables() {
+    let device = MemoryDevice::new(1 << 30);
+    let bytes: Vec<u8> = (0..3 * CHUNK_BYTES).map(|index| (index % 251) as u8).collect();
+    for offset in [0, 100, (32 << 20) - 70_000, (1 << 30) - bytes.len() as u64] {
+        device.write_at(offset, &bytes, Durability::Cached).unwrap();
+        assert_eq!(read(&device, offset, bytes.len()), bytes);
+    }
+}
+
+#[test]
+fn discarded_bytes_read_as_zeros() {
+    let device = MemoryDevice::from_bytes(&vec![7; 4 * CHUNK_BYTES]).unwrap();
+    device.discard(10, 2 * CHUNK_BYTES as u64).unwrap();
+    let bytes = read(&device, 0, 4 * CHUNK_BYTES);
+    assert!(bytes[..10].iter().all(|byte| *byte == 7));
+    assert!(bytes[10..10 + 2 * CHUNK_BYTES].iter().all(|byte| *byte == 0));
+    assert!(bytes[10 + 2 * CHUNK_BYTES..].iter().all(|byte| *byte == 7));
+}
+
+#[test]
+fn refuses_io_past_the_end() {
+    let device = MemoryDevice::new(1000);
+    for (offset, length) in [(0, 1001), (1000, 1), (u64::MAX, 2)] {
+        let error = device.read_at(offset, &mut vec![0; length]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        let error = device.write_at(offset, &vec![0; length], Durability::Cached).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    }
+    assert_eq!(device.discard(900, u64::MAX).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    assert_eq!(MemoryDevice::new(0).read_at(0, &mut []).ok(), Some(()));
+}
+
+#[test]
+fn threads_write_beside_each_other() {
+    let device = MemoryDevice::new(8 << 20);
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let device = &device;
+            scope.spawn(move || {
+                for at in (0..8 << 20).step_by(1 << 20) {
+                    let offset = at + u64::from(thread) * 1000;
+                    device.write_at(offset, &[thread + 1; 1000], Durability::Cached).unwrap();
+                }
+            });
+        }
+    });
+    for at in (0..8 << 20).step_by(1 << 20) {
+        for thread in 0..4_u8 {
+            let offset = at + u64::from(thread) * 1000;
+            assert_eq!(read(&device, offset, 1000), [thread + 1; 1000]);
+        }
+    }
+}

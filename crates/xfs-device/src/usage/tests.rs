@@ -1,1 +1,36 @@
-//! Tests.
+//! Parsing of what the kernel prints; real mounts need privilege.
+
+use std::path::PathBuf;
+
+use super::{Usage, device_name, parse_mount, unescape};
+use crate::file::Access;
+
+#[test]
+fn takes_device_and_mount_point_out_of_a_line() {
+    let line = b"36 35 98:0 /mnt1 /mnt\\040two rw,noatime master:1 - xfs /dev/root rw";
+    let expected = ("98:0".to_owned(), PathBuf::from("/mnt two"));
+    assert_eq!(parse_mount(line), Some(expected));
+    assert_eq!(parse_mount(b"36 35 98:0 /mnt1"), None);
+    assert_eq!(parse_mount(b""), None);
+}
+
+#[test]
+fn undoes_escapes_and_leaves_the_rest() {
+    assert_eq!(unescape(b"a\\134b\\011"), b"a\\b\t");
+    assert_eq!(unescape(b"\\9\\04"), b"\\9\\04");
+    assert_eq!(unescape(b"\\777"), b"\\777");
+}
+
+#[test]
+fn names_devices_as_the_kernel_does() {
+    assert_eq!(device_name(rustix::fs::makedev(259, 12)), "259:12");
+}
+
+#[test]
+fn a_loop_device_bars_writers_only() {
+    let attached = Usage::Loop { device: PathBuf::from("/dev/loop0") };
+    assert!(!attached.conflicts(Access::ReadOnly));
+    assert!(attached.conflicts(Access::ReadWrite));
+    let mounted = Usage::Mounted { mount_point: PathBuf::from("/mnt") };
+    assert!(mounted.conflicts(Access::ReadOnly));
+}

@@ -1,1 +1,33 @@
-//! Tests.
+//! A range of another device.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use super::WindowDevice;
+use crate::device::{BlockDevice, Durability};
+use crate::memory::MemoryDevice;
+
+#[test]
+fn moves_offsets_and_keeps_inside() {
+    let whole = Arc::new(MemoryDevice::new(10_000));
+    let window = WindowDevice::new(whole.clone(), 1000, 2000);
+    assert_eq!(window.length_bytes(), 2000);
+    window.write_at(0, &[7; 2000], Durability::Durable).unwrap();
+    let mut bytes = [0; 2002];
+    whole.read_at(999, &mut bytes).unwrap();
+    assert_eq!((bytes[0], bytes[1], bytes[2000], bytes[2001]), (0, 7, 7, 0));
+    let error = window.read_at(1999, &mut [0; 2]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    window.discard(0, 2000).unwrap();
+    assert_eq!(window.discard(0, 2001).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    window.prefetch(u64::MAX, u64::MAX);
+    window.invalidate(1000, u64::MAX);
+}
+
+#[test]
+fn is_cut_off_at_the_end_of_a_truncated_device() {
+    let whole = Arc::new(MemoryDevice::new(10_000));
+    assert_eq!(WindowDevice::new(whole.clone(), 9000, u64::MAX).length_bytes(), 1000);
+    assert_eq!(WindowDevice::new(whole.clone(), 10_000, 5).length_bytes(), 0);
+    assert_eq!(WindowDevice::new(whole, u64::MAX, u64::MAX).length_bytes(), 0);
+}
