@@ -1,9 +1,223 @@
-//! Node of a directory or attribute btree (`xfs_da3_intnode`).
+//! Blocks of the btree over name hashes that directories and attribute forks share: the common
+//! header and the nodes. Its leaves differ: [`directory::leaf`](crate::directory::leaf) and
+//! [`attr::leaf`](crate::attr::leaf).
+//!
+//! Owns: header and node. Does **not** own the walk: that levels fall by one from parent to child
+//! and that hashes rise along siblings is checked by who follows the pointers.
+//!
+//! ```text
+//!  0 forward  4 back  8 magic  10 pad  12 CRC  16 own address  24 LSN  32 UUID  48 owner   (header)
+//! 56 count  58 level  60 pad  64 entries { hash, child block } ...                         (node)
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** The hash of an entry is the highest hash in its child, so entries are sorted and the
+//!   first entry whose hash is not below a name's leads to the first leaf that may hold it.
+
+use core::mem::{offset_of, size_of};
 
 use thiserror::Error;
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::{DiskAddr, FileBlock, InodeNumber};
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::envelope::Envelope;
+use crate::kind::VerifyContext;
+
+/// Magic number of a node.
+#[doc(alias = "XFS_DA3_NODE_MAGIC")]
+pub const NODE_MAGIC: u16 = 0x3ebe;
+
+/// Levels that a tree may have, its leaves included.
+#[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
+pub const MAX_DEPTH: u16 = 5;
+
+/// The header of every block of the tree.
+#[doc(alias = "xfs_da3_blkinfo")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct DaHeaderDisk {
+    pub forward: U32,
+    pub back: U32,
+    pub magic: U16,
+    pub pad: U16,
+    pub crc: [u8; 4],
+    pub block: U64,
+    pub lsn: U64,
+    pub uuid: [u8; 16],
+    pub owner: U64,
+}
+
+/// The header of a node.
+#[doc(alias = "xfs_da3_node_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct NodeHeaderDisk {
+    pub header: DaHeaderDisk,
+    pub count: U16,
+    pub level: U16,
+    pub pad: U32,
+}
+
+/// An entry of a node.
+#[doc(alias = "xfs_da_node_entry")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct NodeEntryDisk {
+    /// Highest hash in the child.
+    pub hash: U32,
+    /// The child's block in the fork.
+    pub before: U32,
+}
+
+const _: () = assert!(size_of::<DaHeaderDisk>() == 56);
+const _: () = assert!(size_of::<NodeHeaderDisk>() == 64);
+const _: () = assert!(size_of::<NodeEntryDisk>() == 8);
+
+/// Where the common fields lie in every block of the tree.
+pub(crate) const ENVELOPE: Envelope = Envelope {
+    crc: offset_of!(DaHeaderDisk, crc),
+    block: offset_of!(DaHeaderDisk, block),
+    lsn: offset_of!(DaHeaderDisk, lsn),
+    uuid: offset_of!(DaHeaderDisk, uuid),
+};
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum DaBtreeCheck {}
+pub enum DaBtreeCheck {
+    #[error("level {level} of a node, outside 1..={MAX_DEPTH}")]
+    Level { level: u16 },
+    #[error("{count} entries in a node, outside 1..={capacity}")]
+    Count { count: u16, capacity: usize },
+    #[error("entry {index} has hash {hash:#010x}, below {previous:#010x} before it")]
+    HashOrder { index: usize, hash: u32, previous: u32 },
+    #[error("entry {index} leads to fork block {block}, which cannot be a child")]
+    Child { index: usize, block: u32 },
+    #[error("level {found} where the parent calls for level {expected}")]
+    LevelBelow { found: u16, expected: u16 },
+    #[error("the path or the chain of siblings passes {visited} blocks, more than the fork has")]
+    Cycle { visited: u64 },
+    #[error("the next block starts at hash {hash:#010x}, below {previous:#010x}")]
+    SiblingOrder { hash: u32, previous: u32 },
+}
+
+/// The magic number of any block of the tree, or `None` where the bytes are too few.
+#[must_use]
+pub fn magic(bytes: &[u8]) -> Option<u16> {
+    DaHeaderDisk::ref_from_prefix(bytes).ok().map(|(header, _)| header.magic.get())
+}
+
+/// The inode that any block of the tree says it belongs to.
+#[must_use]
+pub fn owner(bytes: &[u8]) -> Option<InodeNumber> {
+    let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
+    Some(InodeNumber(header.owner.get()))
+}
+
+/// A node, borrowed from its block.
+#[doc(alias = "xfs_da3_intnode")]
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'a> {
+    header: &'a NodeHeaderDisk,
+    entries: &'a [NodeEntryDisk],
+}
+
+impl<'a> Node<'a> {
+    /// Decodes the node in `bytes`, which are the whole block.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the entries from being read: magic number, level, count.
+    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+        Self::parse(bytes).map_err(|check| Corruption::new(Structure::DaBtree, place, check))
+    }
+
+    fn parse(bytes: &'a [u8]) -> Result<Self, Check> {
+        let needed = size_of::<NodeHeaderDisk>();
+        let truncated = Check::Truncated { available: bytes.len(), needed };
+        let Ok((header, rest)) = NodeHeaderDisk::ref_from_prefix(bytes) else {
+            return Err(truncated);
+        };
+        let (found, expected) = (header.header.magic.get(), NODE_MAGIC);
+        if found != expected {
+            return Err(Check::Magic { found: found.into(), expected: expected.into() });
+        }
+        let (level, count) = (header.level.get(), header.count.get());
+        if !(1..=MAX_DEPTH).contains(&level) {
+            return Err(DaBtreeCheck::Level { level }.into());
+        }
+        let capacity = rest.len() / size_of::<NodeEntryDisk>();
+        match <[NodeEntryDisk]>::ref_from_prefix_with_elems(rest, count.into()) {
+            Ok((entries, _)) if count != 0 => Ok(Self { header, entries }),
+            _ => Err(DaBtreeCheck::Count { count, capacity }.into()),
+        }
+    }
+
+    /// The level: 1 for a node above leaves.
+    #[must_use]
+    pub fn level(&self) -> u16 {
+        self.header.level.get()
+    }
+
+    /// The inode that the node says it belongs to.
+    #[must_use]
+    pub fn owner(&self) -> InodeNumber {
+        InodeNumber(self.header.header.owner.get())
+    }
+
+    /// The entries, by hash.
+    #[must_use]
+    pub fn entries(&self) -> &'a [NodeEntryDisk] {
+        self.entries
+    }
+
+    /// The child that holds the first entry of this hash, if any holds it.
+    #[must_use]
+    pub fn find(&self, hash: u32) -> Option<FileBlock> {
+        let index = self.entries.partition_point(|entry| entry.hash.get() < hash);
+        self.entries.get(index).map(|entry| FileBlock(entry.before.get().into()))
+    }
+
+    /// The first child.
+    #[must_use]
+    pub fn first(&self) -> Option<FileBlock> {
+        self.entries.first().map(|entry| FileBlock(entry.before.get().into()))
+    }
+}
+
+/// Checks a node that was read from `at`.
+pub(crate) fn verify(
+    bytes: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    verify_node(bytes, at, context)
+        .map_err(|check| Corruption::new(Structure::DaBtree, Place::Disk(at), check))
+}
+
+fn verify_node(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    ENVELOPE.verify(bytes, at, context)?;
+    let node = Node::parse(bytes)?;
+    let mut previous = 0;
+    for (index, entry) in node.entries.iter().enumerate() {
+        let (hash, block) = (entry.hash.get(), entry.before.get());
+        if hash < previous {
+            return Err(DaBtreeCheck::HashOrder { index, hash, previous }.into());
+        }
+        // Block 0 is the root of an attribute tree; in a directory it is no index block at all.
+        if block == 0 {
+            return Err(DaBtreeCheck::Child { index, block }.into());
+        }
+        previous = hash;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

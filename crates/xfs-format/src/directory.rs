@@ -1,9 +1,240 @@
-//! Directory, in any form.
+//! Directories: names to inode numbers, in four forms that share their entries' meaning.
+//!
+//! Owns: the address spaces of a directory, the type byte, the rules for names, and in the modules
+//! below each block. Does **not** own: which form a directory has and where its blocks lie; that is
+//! in its inode.
+//!
+//! ```text
+//! byte offset in the data fork    form: short  block  leaf  node
+//! 0        data blocks                  -      1      n     n
+//! 32 GiB   hash index                   -      -      1     da btree
+//! 64 GiB   free-space index             -      -      -     n
+//! ```
+//!
+//! A short form directory lies in the inode itself ([`short_form`]). The block form keeps its hash
+//! index at the end of its one data block ([`data`]); the leaf form has one index block that also
+//! holds the best free length of each data block ([`leaf`]); the node form has a tree of them and
+//! keeps those lengths apart ([`free`]).
+//!
+//! Every v5 volume that mkfs.xfs makes has the type byte in its entries, so this reads no other.
+
+pub mod data;
+pub mod free;
+pub mod hash;
+pub mod leaf;
+pub mod short_form;
 
 use thiserror::Error;
+
+use crate::addr::{FileBlock, InodeNumber};
+use crate::geometry::Geometry;
+use crate::inode::FileType;
+
+pub use data::{DataBlock, DataEntries};
+pub use free::FreeBlock;
+pub use hash::name_hash;
+pub use leaf::{HashEntryDisk, LeafBlock};
+pub use short_form::{ShortForm, ShortFormEntries};
+
+/// Bytes in the longest name.
+pub const MAX_NAME: usize = 255;
+
+/// Byte offset of the hash index in the data fork.
+#[doc(alias = "XFS_DIR2_LEAF_OFFSET")]
+pub const INDEX_OFFSET: u64 = 32 << 30;
+
+/// Byte offset of the free-space index in the data fork.
+#[doc(alias = "XFS_DIR2_FREE_OFFSET")]
+pub const FREE_OFFSET: u64 = 64 << 30;
+
+/// Entries start at multiples of this many bytes.
+pub(crate) const ALIGNMENT: usize = 8;
+
+/// A best free length, or a free record's tag, that stands for "none".
+#[doc(alias = "NULLDATAOFF")]
+pub const NULL_OFFSET: u16 = 0xffff;
+
+/// The first block of a directory's hash index.
+#[must_use]
+pub const fn index_start(geometry: &Geometry) -> FileBlock {
+    geometry.file_block(INDEX_OFFSET)
+}
+
+/// The first block of a directory's free-space index.
+#[must_use]
+pub const fn free_start(geometry: &Geometry) -> FileBlock {
+    geometry.file_block(FREE_OFFSET)
+}
+
+/// Where an entry lies in its directory: byte offset in the data section in units of 8 bytes.
+///
+/// An entry keeps its cookie as long as it lives, also when the directory changes form, so that an
+/// iteration can go on after any change: it yields the entries whose cookie is not below its own.
+#[doc(alias = "xfs_dir2_dataptr_t")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cookie(pub u32);
+
+impl Cookie {
+    /// Below every entry.
+    pub const START: Self = Self(0);
+
+    /// The cookie of byte `offset`, or `None` past the data section.
+    #[must_use]
+    pub fn from_offset(offset: u64) -> Option<Self> {
+        if offset >= INDEX_OFFSET { None } else { u32::try_from(offset >> 3).ok().map(Self) }
+    }
+
+    /// The byte offset in the data section.
+    #[must_use]
+    pub const fn offset(self) -> u64 {
+        (self.0 as u64) << 3
+    }
+
+    /// The cookie from which an iteration goes on after this entry.
+    #[must_use]
+    pub const fn after(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// The type of an inode as its directory entries repeat it.
+#[doc(alias = "ftype")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EntryType {
+    /// Not said.
+    #[default]
+    Unknown,
+    /// Regular file.
+    Regular,
+    /// Directory.
+    Directory,
+    /// Character device.
+    CharacterDevice,
+    /// Block device.
+    BlockDevice,
+    /// Named pipe.
+    Fifo,
+    /// Socket.
+    Socket,
+    /// Symbolic link.
+    Symlink,
+    /// Whiteout of an overlay.
+    Whiteout,
+}
+
+impl EntryType {
+    /// The type that this byte stands for.
+    #[must_use]
+    pub const fn from_disk(byte: u8) -> Option<Self> {
+        Some(match byte {
+            0 => Self::Unknown,
+            1 => Self::Regular,
+            2 => Self::Directory,
+            3 => Self::CharacterDevice,
+            4 => Self::BlockDevice,
+            5 => Self::Fifo,
+            6 => Self::Socket,
+            7 => Self::Symlink,
+            8 => Self::Whiteout,
+            _ => return None,
+        })
+    }
+
+    /// The byte on disk.
+    #[must_use]
+    pub const fn to_disk(self) -> u8 {
+        self as u8
+    }
+
+    /// The type of the inode, or `None` where the entry does not say.
+    #[must_use]
+    pub const fn file_type(self) -> Option<FileType> {
+        Some(match self {
+            Self::Unknown => return None,
+            Self::Regular => FileType::Regular,
+            Self::Directory => FileType::Directory,
+            // An overlay's whiteout is a character device with number 0.
+            Self::CharacterDevice | Self::Whiteout => FileType::CharDevice,
+            Self::BlockDevice => FileType::BlockDevice,
+            Self::Fifo => FileType::Fifo,
+            Self::Socket => FileType::Socket,
+            Self::Symlink => FileType::Symlink,
+        })
+    }
+}
+
+/// An entry, its name borrowed from the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The name: 1 to 255 bytes without `/` and NUL, of any encoding.
+    pub name: &'a [u8],
+    /// The inode it names.
+    pub inode: InodeNumber,
+    /// The type of that inode.
+    pub entry_type: EntryType,
+    /// Where it lies.
+    pub cookie: Cookie,
+}
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum DirectoryCheck {}
+pub enum DirectoryCheck {
+    #[error("the record at offset {offset} does not end inside the entries, which end at {end}")]
+    RecordEnd { offset: usize, end: usize },
+    #[error("the entry at offset {offset} has no name")]
+    NameEmpty { offset: usize },
+    #[error("the name at offset {offset} holds a slash or a NUL, or is a misplaced dot name")]
+    NameBytes { offset: usize },
+    #[error("the entry at offset {offset} has type {type_byte}")]
+    TypeByte { offset: usize, type_byte: u8 },
+    #[error("the entry at offset {offset} names inode {inode}, which cannot exist")]
+    EntryInode { offset: usize, inode: u64 },
+    #[error("the record at offset {offset} is tagged {tag}")]
+    Tag { offset: usize, tag: u16 },
+    #[error("the free record at offset {offset} is {length} bytes long")]
+    FreeLength { offset: usize, length: u16 },
+    #[error("the free record at offset {offset} follows another without a break")]
+    FreeAdjacent { offset: usize },
+    #[error("the free record at offset {offset} of {length} bytes is not in the table of the best")]
+    FreeNotListed { offset: usize, length: u16 },
+    #[error("the table of best free records, entry {index}: offset {offset}, length {length}")]
+    BestFree { index: usize, offset: u16, length: u16 },
+    #[error("the first entries are not \".\" and \"..\"")]
+    DotEntries,
+    #[error("{count} index entries, of which {stale} stale, do not go with the block")]
+    IndexCount { count: u32, stale: u32 },
+    #[error("index entry {index} has hash {hash:#010x}, below {previous:#010x} before it")]
+    HashOrder { index: usize, hash: u32, previous: u32 },
+    #[error("the entry at offset {offset} is not in the index")]
+    NotIndexed { offset: usize },
+    #[error("index entry {hash:#010x} points to offset {offset}, where no such entry is")]
+    IndexTarget { hash: u32, offset: u64 },
+    #[error("{live} index entries are live where {expected} should be")]
+    IndexLive { live: u32, expected: u32 },
+    #[error("{count} best free lengths do not fit the block")]
+    BestCount { count: u32 },
+    #[error("first data block {first} and {count} best free lengths, {used} of them in use")]
+    FreeIndex { first: u32, count: u32, used: u32 },
+    #[error("short form of {count} entries, {wide} of them wide, in {size} bytes")]
+    ShortForm { count: u8, wide: u8, size: usize },
+    #[error("the short form entry at offset {offset} has cookie offset {cookie_offset}")]
+    ShortFormOrder { offset: usize, cookie_offset: u16 },
+    #[error("size of {size} bytes does not go with blocks of {block_size}")]
+    Size { size: u64, block_size: u32 },
+    #[error("a block of the {expected} form was expected, magic number {magic:#x} found")]
+    Form { expected: &'static str, magic: u32 },
+}
+
+/// Whether a directory may hold this name besides the two dot entries.
+pub(crate) fn name_is_sound(name: &[u8]) -> bool {
+    !is_dot_name(name) && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
+}
+
+pub(crate) fn is_dot_name(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use crate::addr::{DiskAddr, Lsn};
 use crate::btree::BtreeKind;
 use crate::corruption::{Corruption, Structure};
 use crate::geometry::Geometry;
-use crate::symlink;
+use crate::{attr, dabtree, directory, symlink};
 
 /// The kind of a metadata buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,6 +81,17 @@ impl BlockKind {
         match self {
             // One bad inode says nothing about its neighbours: each is verified when it is decoded.
             Self::InodeCluster => Ok(()),
+            Self::DirectoryData => directory::data::verify(bytes, at, context),
+            Self::DirectoryIndex if dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC) => {
+                dabtree::verify(bytes, at, context)
+            }
+            Self::DirectoryIndex => directory::leaf::verify(bytes, at, context),
+            Self::DirectoryFree => directory::free::verify(bytes, at, context),
+            Self::Attr if dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC) => {
+                dabtree::verify(bytes, at, context)
+            }
+            Self::Attr => attr::leaf::verify(bytes, at, context),
+            Self::AttrRemote => attr::remote::verify(bytes, at, context),
             Self::Symlink => symlink::verify(bytes, at, context),
             _ => Ok(()),
         }
@@ -92,7 +103,9 @@ impl BlockKind {
     /// is left alone here.
     pub fn seal(self, bytes: &mut [u8], lsn: Lsn) {
         match self {
-            Self::InodeCluster => {}
+            Self::InodeCluster | Self::AttrRemote => {}
+            Self::DirectoryData | Self::DirectoryFree => directory::data::ENVELOPE.seal(bytes, lsn),
+            Self::DirectoryIndex | Self::Attr => dabtree::ENVELOPE.seal(bytes, lsn),
             Self::Symlink => symlink::seal(bytes, lsn),
             _ => {}
         }

@@ -33,6 +33,7 @@ pub mod corruption;
 pub mod crc;
 pub mod dabtree;
 pub mod directory;
+mod envelope;
 pub mod extent;
 pub mod features;
 pub mod free_space;

@@ -1,9 +1,93 @@
-//! Parent pointer (`xfs_parent_rec`).
+//! Parent pointers: an attribute per link of an inode that says in which directory the link is.
+//!
+//! Owns: the record that is the attribute's value, and the hash that orders such attributes. The
+//! attribute's name is the name of the directory entry.
+//!
+//! ```text
+//! 0 inode of the directory (8)  8 its generation (4)
+//! ```
+
+use core::mem::size_of;
 
 use thiserror::Error;
+use zerocopy::big_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::InodeNumber;
+use crate::attr::{AttrEntry, AttrValue, Namespace};
+use crate::corruption::{Corruption, Place, Structure};
+use crate::directory::{MAX_NAME, name_hash, name_is_sound};
+
+/// The value of a parent pointer.
+#[doc(alias = "xfs_parent_rec")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct ParentDisk {
+    pub inode: U64,
+    pub generation: U32,
+}
+
+const _: () = assert!(size_of::<ParentDisk>() == 12);
+
+/// A parent pointer, its name borrowed from the attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parent<'a> {
+    /// The directory.
+    pub inode: InodeNumber,
+    /// The directory's generation.
+    pub generation: u32,
+    /// The name in it.
+    pub name: &'a [u8],
+}
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum ParentCheck {}
+pub enum ParentCheck {
+    #[error("the value is {length} bytes long, not 12")]
+    Length { length: u32 },
+    #[error("the name of {length} bytes cannot be that of a directory entry")]
+    Name { length: usize },
+}
+
+impl<'a> Parent<'a> {
+    /// The parent pointer that an attribute is, or `None` for one of another namespace.
+    ///
+    /// # Errors
+    ///
+    /// If value or name cannot be those of a parent pointer.
+    #[inline]
+    pub fn decode(entry: &AttrEntry<'a>, place: Place) -> Result<Option<Self>, Corruption> {
+        if entry.namespace != Namespace::Parent {
+            return Ok(None);
+        }
+        let record = match entry.value {
+            AttrValue::Local(value) => ParentDisk::ref_from_bytes(value).ok(),
+            AttrValue::Remote { .. } => None,
+        };
+        let corrupt = |check: ParentCheck| Corruption::new(Structure::Parent, place, check);
+        let Some(record) = record else {
+            let length = entry.value.length_bytes();
+            return Err(corrupt(ParentCheck::Length { length }));
+        };
+        let name = entry.name;
+        if name.len() > MAX_NAME || !name_is_sound(name) {
+            return Err(corrupt(ParentCheck::Name { length: name.len() }));
+        }
+        let inode = InodeNumber(record.inode.get());
+        Ok(Some(Self { inode, generation: record.generation.get(), name }))
+    }
+
+    /// The hash by which this parent pointer is found among the attributes.
+    #[doc(alias = "xfs_parent_hashval")]
+    #[must_use]
+    pub fn hash(&self) -> u32 {
+        let inode = self.inode.0;
+        name_hash(self.name) ^ (inode >> 32) as u32 ^ inode as u32
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+//! Leaves: attributes by the hash of their names.
+//!
+//! Owns: decoding, search and the checks of one leaf.
+//!
+//! ```text
+//!  0 common header (see dabtree)  56 count  58 used bytes  60 first used  62 holes  63 pad
+//! 64 free [3] { base, size }  76 pad  80 { hash, name offset (2), flags, pad } ...
+//! names, from the end of the block down:
+//!    local:  0 value length (2)  2 name length  3 name .. value
+//!    remote: 0 value block  4 value length  8 name length  9 name
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** Entries are sorted by hash.
+//! - **I2** Names lie between "first used" and the end of the block and do not overlap. A first
+//!   used of 0 stands for 65536, the end of the largest block.
+//! - **I3** A remote name takes two bytes more than its fields: padding that became format.
+//!
+//! The free ranges are a hint that kernels before 2026 could leave overlapping or stale, so that
+//! they are held to lie inside the block and to nothing more.
+
+use core::mem::size_of;
+
+use zerocopy::big_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::short_form::verify_flags;
+use super::{ALIGNMENT, AttrCheck, AttrEntry, AttrFlags, AttrValue, MAX_VALUE, Namespace};
+use crate::addr::{DiskAddr, FileBlock, InodeNumber};
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::dabtree::{self, DaHeaderDisk};
+use crate::directory::name_hash;
+use crate::kind::VerifyContext;
+
+/// Magic number of a leaf.
+#[doc(alias = "XFS_ATTR3_LEAF_MAGIC")]
+pub const LEAF_MAGIC: u16 = 0x3bee;
+
+/// The header of a leaf.
+#[doc(alias = "xfs_attr3_leaf_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct AttrLeafHeaderDisk {
+    pub header: DaHeaderDisk,
+    pub count: U16,
+    pub used_bytes: U16,
+    pub first_used: U16,
+    pub holes: u8,
+    pub pad: u8,
+    pub free: [AttrFreeDisk; 3],
+    pub pad2: U32,
+}
+
+/// A free range of a leaf.
+#[doc(alias = "xfs_attr_leaf_map")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct AttrFreeDisk {
+    pub base: U16,
+    pub size: U16,
+}
+
+/// An entry of a leaf.
+#[doc(alias = "xfs_attr_leaf_entry")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct AttrLeafEntryDisk {
+    pub hash: U32,
+    pub name_offset: U16,
+    pub flags: u8,
+    pub pad: u8,
+}
+
+/// The part of a local name before the name.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct LocalHeadDisk {
+    value_length: U16,
+    name_length: u8,
+}
+
+/// The part of a remote name before the name.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RemoteHeadDisk {
+    value_block: U32,
+    value_length: U32,
+    name_length: u8,
+}
+
+const _: () = assert!(size_of::<AttrLeafHeaderDisk>() == 80);
+const _: () = assert!(size_of::<AttrLeafEntryDisk>() == 8);
+const LOCAL_HEAD: usize = size_of::<LocalHeadDisk>();
+const REMOTE_HEAD: usize = size_of::<RemoteHeadDisk>();
+const REMOTE_PADDING: usize = 2;
+
+/// A leaf, borrowed from its buffer.
+#[doc(alias = "xfs_attr3_leafblock")]
+#[derive(Clone, Copy, Debug)]
+pub struct AttrLeaf<'a> {
+    bytes: &'a [u8],
+    header: &'a AttrLeafHeaderDisk,
+    entries: &'a [AttrLeafEntryDisk],
+    place: Place,
+}
+
+impl<'a> AttrLeaf<'a> {
+    /// Decodes the leaf in `bytes`, which are the whole block.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the entries from being found: magic number, count.
+    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+        Self::parse(bytes, place).map_err(|check| Corruption::new(Structure::Attr, place, check))
+    }
+
+    fn parse(bytes: &'a [u8], place: Place) -> Result<Self, Check> {
+        let needed = size_of::<AttrLeafHeaderDisk>();
+        let truncated = Check::Truncated { available: bytes.len(), needed };
+        let Ok((header, rest)) = AttrLeafHeaderDisk::ref_from_prefix(bytes) else {
+            return Err(truncated);
+        };
+        let (found, expected) = (header.header.magic.get(), LEAF_MAGIC);
+        if found != expected {
+            return Err(Check::Magic { found: found.into(), expected: expected.into() });
+        }
+        let count = header.count.get();
+        match <[AttrLeafEntryDisk]>::ref_from_prefix_with_elems(rest, count.into()) {
+            Ok((entries, _)) => Ok(Self { bytes, header, entries, place }),
+            Err(_) => Err(AttrCheck::Count { count, first_used: first_used(header) }.into()),
+        }
+    }
+
+    /// The inode that the leaf says it belongs to.
+    #[must_use]
+    pub fn owner(&self) -> InodeNumber {
+        InodeNumber(self.header.header.owner.get())
+    }
+
+    /// The next leaf by hash, or `None` at the end.
+    #[must_use]
+    pub fn forward(&self) -> Option<FileBlock> {
+        let block = self.header.header.forward.get();
+        (block != 0).then(|| FileBlock(block.into()))
+    }
+
+    /// The hashes of the first and the last entry, or `None` without entries.
+    #[must_use]
+    pub fn hash_range(&self) -> Option<(u32, u32)> {
+        Some((self.entries.first()?.hash.get(), self.entries.last()?.hash.get()))
+    }
+
+    /// The attributes, by hash, without those being made or removed. An entry that cannot be read
+    /// is an error of its own; the others follow.
+    pub fn entries(&self) -> impl Iterator<Item = Result<AttrEntry<'a>, Corruption>> + use<'a> {
+        self.select(0..self.entries.len())
+    }
+
+    /// The attributes of this hash, as [`entries`](Self::entries).
+    pub fn find(
+        &self,
+        hash: u32,
+    ) -> impl Iterator<Item = Result<AttrEntry<'a>, Corruption>> + use<'a> {
+        let start = self.entries.partition_point(|entry| entry.hash.get() < hash);
+        let end = self.entries.partition_point(|entry| entry.hash.get() <= hash);
+        self.select(start..end)
+    }
+
+    fn select(
+        &self,
+        range: core::ops::Range<usize>,
+    ) -> impl Iterator<Item = Result<AttrEntry<'a>, Corruption>> + use<'a> {
+        let leaf = *self;
+        let selected = self.entries.get(range.clone()).unwrap_or_default();
+        range.zip(selected).filter(|(_, entry)| !is_incomplete(entry)).map(move |(index, entry)| {
+            let parsed = leaf.parse_entry(index, entry);
+            parsed
+                .map(|(entry, _)| entry)
+                .map_err(|check| Corruption::new(Structure::Attr, leaf.place, check))
+        })
+    }
+
+    /// An attribute and the bytes that its name takes in the block.
+    fn parse_entry(
+        &self,
+        index: usize,
+        entry: &AttrLeafEntryDisk,
+    ) -> Result<(AttrEntry<'a>, usize), AttrCheck> {
+        let offset = entry.name_offset.get();
+        let outside = AttrCheck::NamePlace { index, offset };
+        let allowed = AttrFlags::LOCAL | AttrFlags::INCOMPLETE;
+        let namespace = verify_flags(entry.flags, allowed)
+            .ok_or(AttrCheck::Flags { index, flags: entry.flags })?;
+        let rest = self.bytes.get(offset.into()..).ok_or(outside)?;
+        let (name, value, length) = if entry.flags & AttrFlags::LOCAL.bits() != 0 {
+            split_local(rest).ok_or(outside)?
+        } else {
+            split_remote(rest).ok_or(outside)?
+        };
+        if name.is_empty() {
+            return Err(AttrCheck::NameEmpty { index });
+        }
+        // The name of a parent pointer is that of a directory entry; no other may hold a NUL
+        // either, because it is handed on as a C string.
+        if name.contains(&0) {
+            return Err(AttrCheck::NameBytes { index });
+        }
+        if let AttrValue::Remote { first_block, length_bytes } = value {
+            // One that is being made has no blocks yet.
+            let unset = first_block.0 == 0 && !is_incomplete(entry);
+            if unset || length_bytes > MAX_VALUE || namespace == Namespace::Parent {
+                let block = first_block.0 as u32;
+                return Err(AttrCheck::RemoteValue { index, block, length: length_bytes });
+            }
+        }
+        Ok((AttrEntry { namespace, name, value }, length))
+    }
+}
+
+fn is_incomplete(entry: &AttrLeafEntryDisk) -> bool {
+    entry.flags & AttrFlags::INCOMPLETE.bits() != 0
+}
+
+fn first_used(header: &AttrLeafHeaderDisk) -> u32 {
+    match header.first_used.get() {
+        0 => 1 << 16,
+        offset => offset.into(),
+    }
+}
+
+type Split<'a> = (&'a [u8], AttrValue<'a>, usize);
+
+fn split_local(rest: &[u8]) -> Option<Split<'_>> {
+    let (head, rest) = LocalHeadDisk::ref_from_prefix(rest).ok()?;
+    let (name, rest) = rest.split_at_checked(head.name_length.into())?;
+    let (value, _) = rest.split_at_checked(head.value_length.get().into())?;
+    let length = LOCAL_HEAD + name.len() + value.len();
+    Some((name, AttrValue::Local(value), length.next_multiple_of(ALIGNMENT)))
+}
+
+fn split_remote(rest: &[u8]) -> Option<Split<'_>> {
+    let (head, rest) = RemoteHeadDisk::ref_from_prefix(rest).ok()?;
+    let (name, _) = rest.split_at_checked(head.name_length.into())?;
+    let first_block = FileBlock(head.value_block.get().into());
+    let value = AttrValue::Remote { first_block, length_bytes: head.value_length.get() };
+    let length = REMOTE_HEAD + name.len() + REMOTE_PADDING;
+    Some((name, value, length.next_multiple_of(ALIGNMENT)))
+}
+
+/// Checks a leaf that was read from `at`.
+pub(crate) fn verify(
+    bytes: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    let place = Place::Disk(at);
+    let checked = AttrLeaf::parse(bytes, place).and_then(|leaf| {
+        dabtree::ENVELOPE.verify(bytes, at, context)?;
+        verify_header(&leaf)?;
+        verify_entries(&leaf)?;
+        Ok(())
+    });
+    checked.map_err(|check| Corruption::new(Structure::Attr, place, check))
+}
+
+fn verify_header(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
+    let block_size = leaf.bytes.len();
+    let first_used = first_used(leaf.header);
+    let table_end = size_of::<AttrLeafHeaderDisk>() + size_of_val(leaf.entries);
+    if first_used as usize > block_size {
+        return Err(AttrCheck::FirstUsed { first_used, block_size });
+    }
+    if (first_used as usize) < table_end {
+        return Err(AttrCheck::Count { count: leaf.header.count.get(), first_used });
+    }
+    for (index, free) in leaf.header.free.iter().enumerate() {
+        let (base, size) = (free.base.get(), free.size.get());
+        let inside = usize::from(base) + usize::from(size) <= block_size;
+        let aligned =
+            base.is_multiple_of(ALIGNMENT as u16) && size.is_multiple_of(ALIGNMENT as u16);
+        if !inside || !aligned {
+            return Err(AttrCheck::FreeRange { index, base, size });
+        }
+    }
+    Ok(())
+}
+
+fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
+    let first_used = first_used(leaf.header) as usize;
+    let mut taken = TakenCells::default();
+    let (mut previous, mut found) = (0, 0);
+    for (index, entry) in leaf.entries.iter().enumerate() {
+        let (hash, offset) = (entry.hash.get(), entry.name_offset.get());
+        if hash < previous {
+            return Err(AttrCheck::HashOrder { index, hash, previous });
+        }
+        previous = hash;
+        let (parsed, length) = leaf.parse_entry(index, entry)?;
+        let start = usize::from(offset);
+        let inside = start >= first_used && start + length <= leaf.bytes.len();
+        if !inside || !start.is_multiple_of(ALIGNMENT) {
+            return Err(AttrCheck::NamePlace { index, offset });
+        }
+        if !taken.take(start / ALIGNMENT, length / ALIGNMENT) {
+            return Err(AttrCheck::NameOverlap { index, offset });
+        }
+        found += length;
+        if parsed.namespace != Namespace::Parent && name_hash(parsed.name) != hash {
+            let computed = name_hash(parsed.name);
+            return Err(AttrCheck::Hash { index, hash, computed });
+        }
+    }
+    let used = leaf.header.used_bytes.get();
+    if usize::from(used) != found {
+        return Err(AttrCheck::UsedBytes { used, found });
+    }
+    Ok(())
+}
+
+/// Which 4-byte cells of a block, of at most 64 KiB, belong to a name.
+struct TakenCells([u64; 256]);
+
+impl Default for TakenCells {
+    fn default() -> Self {
+        Self([0; 256])
+    }
+}
+
+impl TakenCells {
+    /// Takes cells; `false` if one was taken before.
+    fn take(&mut self, first: usize, count: usize) -> bool {
+        (first..first + count).all(|cell| {
+            let Some(word) = self.0.get_mut(cell / 64) else { return false };
+            let bit = 1 << (cell % 64);
+            let was_free = *word & bit == 0;
+            *word |= bit;
+            was_free
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

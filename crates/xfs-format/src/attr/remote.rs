@@ -1,0 +1,133 @@
+//! Blocks of a remote value: each filesystem block has a header and the next piece of the value.
+//!
+//! Owns: decoding and the checks of one block. Does **not** own: that the pieces follow each other,
+//! which is checked by who reads the value.
+//!
+//! ```text
+//! 0 magic  4 offset in the value  8 bytes here  12 CRC  16 UUID  32 owner  40 own address  48 LSN
+//! 56 the piece
+//! ```
+//!
+//! These blocks are never logged: they are written before the attribute becomes visible, and their
+//! LSN is always null.
+
+use core::mem::{offset_of, size_of};
+
+use zerocopy::big_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{AttrCheck, MAX_VALUE};
+use crate::addr::{DiskAddr, InodeNumber};
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::envelope::Envelope;
+use crate::kind::VerifyContext;
+
+/// "XARM".
+#[doc(alias = "XFS_ATTR3_RMT_MAGIC")]
+pub const REMOTE_MAGIC: u32 = 0x5841_524d;
+
+/// The header of each block.
+#[doc(alias = "xfs_attr3_rmt_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct RemoteHeaderDisk {
+    pub magic: U32,
+    pub offset: U32,
+    pub bytes: U32,
+    pub crc: [u8; 4],
+    pub uuid: [u8; 16],
+    pub owner: U64,
+    pub block: U64,
+    pub lsn: U64,
+}
+
+const _: () = assert!(size_of::<RemoteHeaderDisk>() == 56);
+
+const ENVELOPE: Envelope = Envelope {
+    crc: offset_of!(RemoteHeaderDisk, crc),
+    block: offset_of!(RemoteHeaderDisk, block),
+    lsn: offset_of!(RemoteHeaderDisk, lsn),
+    uuid: offset_of!(RemoteHeaderDisk, uuid),
+};
+
+/// One filesystem block of a remote value, borrowed from its buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteBlock<'a> {
+    header: &'a RemoteHeaderDisk,
+    piece: &'a [u8],
+}
+
+impl<'a> RemoteBlock<'a> {
+    /// Bytes of a value that a block of `block_size` holds.
+    #[must_use]
+    pub const fn capacity(block_size: u32) -> u32 {
+        block_size - size_of::<RemoteHeaderDisk>() as u32
+    }
+
+    /// Decodes the filesystem block in `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such block, or its piece does not fit it.
+    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+        Self::parse(bytes).map_err(|check| Corruption::new(Structure::Attr, place, check))
+    }
+
+    fn parse(bytes: &'a [u8]) -> Result<Self, Check> {
+        let needed = size_of::<RemoteHeaderDisk>();
+        let truncated = Check::Truncated { available: bytes.len(), needed };
+        let Ok((header, rest)) = RemoteHeaderDisk::ref_from_prefix(bytes) else {
+            return Err(truncated);
+        };
+        let (found, expected) = (header.magic.get(), REMOTE_MAGIC);
+        if found != expected {
+            return Err(Check::Magic { found: found.into(), expected: expected.into() });
+        }
+        let (offset, length) = (header.offset.get(), header.bytes.get());
+        let ends_inside = offset.checked_add(length).is_some_and(|end| end <= MAX_VALUE);
+        let piece = usize::try_from(length).ok().and_then(|length| rest.get(..length));
+        match piece {
+            Some(piece) if ends_inside => Ok(Self { header, piece }),
+            _ => Err(AttrCheck::RemoteRange { offset, bytes: length }.into()),
+        }
+    }
+
+    /// The inode that the block says it belongs to.
+    #[must_use]
+    pub fn owner(&self) -> InodeNumber {
+        InodeNumber(self.header.owner.get())
+    }
+
+    /// Where in the value the piece starts.
+    #[must_use]
+    pub fn offset(&self) -> u32 {
+        self.header.offset.get()
+    }
+
+    /// The piece of the value.
+    #[must_use]
+    pub fn piece(&self) -> &'a [u8] {
+        self.piece
+    }
+}
+
+/// Checks the filesystem blocks of a buffer that was read from `at`, one after the other.
+pub(crate) fn verify(
+    bytes: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    let step = u64::from(context.geometry.block_basic_blocks());
+    let mut place = at;
+    for block in bytes.chunks(context.geometry.block_size as usize) {
+        let checked =
+            RemoteBlock::parse(block).and_then(|_| ENVELOPE.verify(block, place, context));
+        checked.map_err(|check| Corruption::new(Structure::Attr, Place::Disk(place), check))?;
+        place = DiskAddr(place.0.saturating_add(step));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The short form: a few attributes inside their inode.
+//!
+//! Owns: decoding and iteration.
+//!
+//! ```text
+//! 0 size in bytes (2)  2 count  3 pad
+//! then each: 0 name length  1 value length  2 flags  3 name ..  value ..
+//! ```
+
+use core::mem::size_of;
+
+use zerocopy::big_endian::U16;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{AttrCheck, AttrEntry, AttrFlags, AttrValue, Namespace};
+use crate::corruption::{Check, Corruption, Place, Structure};
+
+/// The header of the short form.
+#[doc(alias = "xfs_attr_sf_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct AttrShortFormHeaderDisk {
+    pub size: U16,
+    pub count: u8,
+    pub pad: u8,
+}
+
+/// The part of an entry before its name.
+#[doc(alias = "xfs_attr_sf_entry")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct AttrShortFormEntryDisk {
+    pub name_length: u8,
+    pub value_length: u8,
+    pub flags: u8,
+}
+
+const _: () = assert!(size_of::<AttrShortFormHeaderDisk>() == 4);
+const _: () = assert!(size_of::<AttrShortFormEntryDisk>() == 3);
+
+/// Short form attributes, borrowed from their inode.
+#[doc(alias = "xfs_attr_shortform")]
+#[derive(Clone, Copy, Debug)]
+pub struct AttrShortForm<'a> {
+    /// The entries, to the end of the form.
+    entries: &'a [u8],
+    count: u8,
+    place: Place,
+}
+
+impl<'a> AttrShortForm<'a> {
+    /// Decodes the header. `bytes` are the attribute fork, which may be longer than the form.
+    ///
+    /// # Errors
+    ///
+    /// If the form does not lie inside the fork.
+    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+        let corrupt = |check: Check| Corruption::new(Structure::Attr, place, check);
+        let needed = size_of::<AttrShortFormHeaderDisk>();
+        let Ok((header, _)) = AttrShortFormHeaderDisk::ref_from_prefix(bytes) else {
+            return Err(corrupt(Check::Truncated { available: bytes.len(), needed }));
+        };
+        let size = header.size.get();
+        match bytes.get(needed..size.into()) {
+            Some(entries) => Ok(Self { entries, count: header.count, place }),
+            None => {
+                let available = bytes.len();
+                Err(corrupt(AttrCheck::ShortFormSize { size, available }.into()))
+            }
+        }
+    }
+
+    /// How many attributes there are.
+    #[must_use]
+    pub fn count(&self) -> u8 {
+        self.count
+    }
+
+    /// The attributes, in no order. Ends after the first error.
+    #[must_use]
+    pub fn entries(&self) -> AttrShortFormEntries<'a> {
+        AttrShortFormEntries { form: *self, rest: self.entries, left: self.count }
+    }
+
+    /// Checks the whole form.
+    ///
+    /// # Errors
+    ///
+    /// The first check that failed.
+    pub fn verify(&self) -> Result<(), Corruption> {
+        let mut entries = self.entries();
+        for entry in entries.by_ref() {
+            entry?;
+        }
+        if entries.rest.is_empty() {
+            return Ok(());
+        }
+        let offset = self.entries.len() - entries.rest.len();
+        Err(self.corrupt(AttrCheck::EntryEnd { offset, end: self.entries.len() }))
+    }
+
+    #[cold]
+    fn corrupt(&self, check: AttrCheck) -> Corruption {
+        Corruption::new(Structure::Attr, self.place, check)
+    }
+}
+
+/// Iterator over short form attributes.
+#[derive(Clone, Debug)]
+pub struct AttrShortFormEntries<'a> {
+    form: AttrShortForm<'a>,
+    rest: &'a [u8],
+    left: u8,
+}
+
+impl<'a> AttrShortFormEntries<'a> {
+    fn parse(&mut self) -> Result<AttrEntry<'a>, AttrCheck> {
+        let end = self.form.entries.len();
+        let index = usize::from(self.form.count) - usize::from(self.left) - 1;
+        let outside = AttrCheck::EntryEnd { offset: end - self.rest.len(), end };
+        let (head, rest) =
+            AttrShortFormEntryDisk::ref_from_prefix(self.rest).map_err(|_| outside)?;
+        let (name, rest) = rest.split_at_checked(head.name_length.into()).ok_or(outside)?;
+        let (value, rest) = rest.split_at_checked(head.value_length.into()).ok_or(outside)?;
+        if name.is_empty() {
+            return Err(AttrCheck::NameEmpty { index });
+        }
+        let namespace = verify_flags(head.flags, AttrFlags::empty())
+            .ok_or(AttrCheck::Flags { index, flags: head.flags })?;
+        if name.contains(&0) {
+            return Err(AttrCheck::NameBytes { index });
+        }
+        self.rest = rest;
+        Ok(AttrEntry { namespace, name, value: AttrValue::Local(value) })
+    }
+}
+
+impl<'a> Iterator for AttrShortFormEntries<'a> {
+    type Item = Result<AttrEntry<'a>, Corruption>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let parsed = self.parse();
+        if parsed.is_err() {
+            self.left = 0;
+        }
+        Some(parsed.map_err(|check| self.form.corrupt(check)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.left.into()))
+    }
+}
+
+/// The namespace of an entry whose flags are known, name one namespace, and besides that only
+/// what is `allowed`.
+pub(super) fn verify_flags(byte: u8, allowed: AttrFlags) -> Option<Namespace> {
+    let flags = AttrFlags::from_bits(byte)?;
+    let namespace = Namespace::from_flags(flags)?;
+    allowed.union(namespace.flags()).contains(flags).then_some(namespace)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! Data blocks: the entries themselves, in the order in which they were put, with the free space
+//! between them. In the block form the same block ends with its hash index.
+//!
+//! Owns: decoding, iteration and the checks of one block. Does **not** own: the index blocks of the
+//! larger forms.
+//!
+//! ```text
+//!  0 magic  4 CRC  8 own address  16 LSN  24 UUID  40 owner  48 best free [3] { offset, length }
+//! 60 pad  64 records:
+//!    entry: 0 inode  8 name length  9 name  .. type byte  .. pad  .. tag (2, at the very end)
+//!    free:  0 0xffff  2 length  ..                            .. tag (2, at the very end)
+//! block form only, at the end of the block: index { hash, cookie } ..., count, stale
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** Records tile the block; each starts at a multiple of 8 and its tag is its own offset.
+//! - **I2** Two free records never touch. The longest three stand in the table, longest first.
+//! - **I3** In the block form every entry is in the index once, and the index holds nothing else
+//!   but stale entries, whose cookie is 0.
+
+mod verify;
+
+use core::mem::size_of;
+
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::leaf::HashEntryDisk;
+use super::{ALIGNMENT, Cookie, DirectoryCheck, Entry, EntryType, is_dot_name, name_is_sound};
+use crate::addr::InodeNumber;
+use crate::corruption::{Check, Corruption, Place, Structure};
+
+pub(crate) use verify::{ENVELOPE, verify};
+
+/// "XDB3": the single block of the block form.
+#[doc(alias = "XFS_DIR3_BLOCK_MAGIC")]
+pub const BLOCK_MAGIC: u32 = 0x5844_4233;
+
+/// "XDD3": one of the data blocks of the leaf and node forms.
+#[doc(alias = "XFS_DIR3_DATA_MAGIC")]
+pub const DATA_MAGIC: u32 = 0x5844_4433;
+
+/// Bytes before the first record.
+pub(crate) const DATA_HEADER: usize = size_of::<DataHeaderDisk>();
+
+/// The first two bytes of a free record; no inode number starts with them.
+const FREE_TAG: u16 = 0xffff;
+
+/// Bytes of an entry's inode number and name length, and of its type and tag.
+const ENTRY_HEAD: usize = 9;
+const ENTRY_TAIL: usize = 3;
+
+/// The header of a data block.
+#[doc(alias = "xfs_dir3_data_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct DataHeaderDisk {
+    pub magic: U32,
+    pub crc: [u8; 4],
+    pub block: U64,
+    pub lsn: U64,
+    pub uuid: [u8; 16],
+    pub owner: U64,
+    pub best_free: [BestFreeDisk; 3],
+    pub pad: U32,
+}
+
+/// One of the longest free records.
+#[doc(alias = "xfs_dir2_data_free")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct BestFreeDisk {
+    pub offset: U16,
+    pub length: U16,
+}
+
+/// The last bytes of the block form.
+#[doc(alias = "xfs_dir2_block_tail")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct BlockTailDisk {
+    pub count: U32,
+    pub stale: U32,
+}
+
+const _: () = assert!(DATA_HEADER == 64);
+const _: () = assert!(size_of::<BlockTailDisk>() == 8);
+
+/// Bytes that an entry with a name of `name_length` bytes takes.
+#[doc(alias = "xfs_dir2_data_entsize")]
+pub(crate) const fn entry_length(name_length: usize) -> usize {
+    (ENTRY_HEAD + name_length + ENTRY_TAIL).next_multiple_of(ALIGNMENT)
+}
+
+/// A data block, borrowed from its buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct DataBlock<'a> {
+    /// The block up to the end of its records.
+    bytes: &'a [u8],
+    header: &'a DataHeaderDisk,
+    /// The index and its tail, in the block form.
+    index: Option<(&'a [HashEntryDisk], &'a BlockTailDisk)>,
+    place: Place,
+    /// Byte offset of the block in the directory.
+    start: u64,
+}
+
+/// A record of a data block.
+#[derive(Clone, Copy, Debug)]
+enum Record<'a> {
+    Entry(Entry<'a>),
+    Free,
+}
+
+impl<'a> DataBlock<'a> {
+    /// Decodes the header of the block in `bytes`, which starts at byte `start` of the directory.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the records from being found: magic number, size of the index.
+    pub fn decode(bytes: &'a [u8], start: u64, place: Place) -> Result<Self, Corruption> {
+        Self::parse(bytes, start, place)
+            .map_err(|check| Corruption::new(Structure::Directory, place, check))
+    }
+
+    fn parse(bytes: &'a [u8], start: u64, place: Place) -> Result<Self, Check> {
+        let truncated = Check::Truncated { available: bytes.len(), needed: DATA_HEADER };
+        let Ok((header, records)) = DataHeaderDisk::ref_from_prefix(bytes) else {
+            return Err(truncated);
+        };
+        match header.magic.get() {
+            DATA_MAGIC => Ok(Self { bytes, header, index: None, place, start }),
+            BLOCK_MAGIC => {
+                let (index, tail) = split_index(records)?;
+                let end = bytes.len() - size_of_val(index) - size_of_val(tail);
+                let bytes = bytes.get(..end).unwrap_or_default();
+                Ok(Self { bytes, header, index: Some((index, tail)), place, start })
+            }
+            magic => {
+                let (found, expected) = (magic.into(), DATA_MAGIC.into());
+                Err(Check::Magic { found, expected })
+            }
+        }
+    }
+
+    /// The inode that the block says it belongs to.
+    #[must_use]
+    pub fn owner(&self) -> InodeNumber {
+        InodeNumber(self.header.owner.get())
+    }
+
+    /// Whether this is the one block of the block form.
+    #[must_use]
+    pub fn is_block_form(&self) -> bool {
+        self.index.is_some()
+    }
+
+    /// The index of the block form; empty in the other forms.
+    #[must_use]
+    pub fn index(&self) -> &'a [HashEntryDisk] {
+        self.index.map_or(&[], |(index, _)| index)
+    }
+
+    /// The length of the longest free record, 0 if there is none.
+    #[must_use]
+    pub fn best_free_length(&self) -> u16 {
+        self.header.best_free.first().map_or(0, |best| best.length.get())
+    }
+
+    /// The entries, by cookie, with `.` and `..`. Ends after the first error.
+    #[must_use]
+    pub fn entries(&self) -> DataEntries<'a> {
+        DataEntries { block: *self, offset: DATA_HEADER }
+    }
+
+    /// The entry that an index entry points to.
+    ///
+    /// # Errors
+    ///
+    /// If there is no entry at that place.
+    pub fn entry_at(&self, cookie: Cookie) -> Result<Entry<'a>, Corruption> {
+        let missing = DirectoryCheck::IndexTarget { hash: 0, offset: cookie.offset() };
+        let offset = cookie
+            .offset()
+            .checked_sub(self.start)
+            .and_then(|offset| usize::try_from(offset).ok())
+            .filter(|offset| *offset >= DATA_HEADER);
+        let record = offset.ok_or(missing).and_then(|offset| self.record(offset));
+        match record {
+            Ok((Record::Entry(entry), _)) => Ok(entry),
+            Ok((Record::Free, _)) => Err(self.corrupt(missing)),
+            Err(check) => Err(self.corrupt(check)),
+        }
+    }
+
+    /// The entry of this name, by the index of the block form.
+    ///
+    /// # Errors
+    ///
+    /// If the index points to what is no entry.
+    pub fn find(&self, name: &[u8]) -> Result<Option<Entry<'a>>, Corruption> {
+        for candidate in super::leaf::equal_hashes(self.index(), super::name_hash(name)) {
+            let cookie = Cookie(candidate.cookie.get());
+            if cookie != Cookie::START {
+                let entry = self.entry_at(cookie)?;
+                if entry.name == name {
+                    return Ok(Some(entry));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The record at `offset` and its length.
+    fn record(&self, offset: usize) -> Result<(Record<'a>, usize), DirectoryCheck> {
+        let outside = DirectoryCheck::RecordEnd { offset, end: self.bytes.len() };
+        let rest = self.bytes.get(offset..).ok_or(outside)?;
+        let (tag, after) = U16::ref_from_prefix(rest).map_err(|_| outside)?;
+        if tag.get() == FREE_TAG {
+            let (length, _) = U16::ref_from_prefix(after).map_err(|_| outside)?;
+            let length = length.get();
+            if length == 0 || !usize::from(length).is_multiple_of(ALIGNMENT) {
+                return Err(DirectoryCheck::FreeLength { offset, length });
+            }
+            verify_tag(rest, offset, length.into()).ok_or(outside)??;
+            return Ok((Record::Free, length.into()));
+        }
+        let (entry, length) = self.entry(rest, offset)?;
+        Ok((Record::Entry(entry), length))
+    }
+
+    fn entry(&self, rest: &'a [u8], offset: usize) -> Result<(Entry<'a>, usize), DirectoryCheck> {
+        let outside = DirectoryCheck::RecordEnd { offset, end: self.bytes.len() };
+        let (inode, after) = U64::ref_from_prefix(rest).map_err(|_| outside)?;
+        let (name_length, after) = after.split_first().ok_or(outside)?;
+        let (name, after) = after.split_at_checked((*name_length).into()).ok_or(outside)?;
+        let type_byte = *after.first().ok_or(outside)?;
+        let length = entry_length(name.len());
+        verify_tag(rest, offset, length).ok_or(outside)??;
+        if name.is_empty() {
+            return Err(DirectoryCheck::NameEmpty { offset });
+        }
+        let start = self.start.saturating_add(offset as u64);
+        if !name_is_sound(name) && !is_dot_entry(name, start) {
+            return Err(DirectoryCheck::NameBytes { offset });
+        }
+        let entry_type = EntryType::from_disk(type_byte)
+            .ok_or(DirectoryCheck::TypeByte { offset, type_byte })?;
+        let cookie = Cookie::from_offset(start).ok_or(outside)?;
+        let inode = InodeNumber(inode.get());
+        Ok((Entry { name, inode, entry_type, cookie }, length))
+    }
+
+    #[cold]
+    fn corrupt(&self, check: DirectoryCheck) -> Corruption {
+        Corruption::new(Structure::Directory, self.place, check)
+    }
+}
+
+/// Iterator over the entries of a data block.
+#[derive(Clone, Debug)]
+pub struct DataEntries<'a> {
+    block: DataBlock<'a>,
+    offset: usize,
+}
+
+impl<'a> Iterator for DataEntries<'a> {
+    type Item = Result<Entry<'a>, Corruption>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.offset < self.block.bytes.len() {
+            match self.block.record(self.offset) {
+                Ok((record, length)) => {
+                    self.offset += length;
+                    if let Record::Entry(entry) = record {
+                        return Some(Ok(entry));
+                    }
+                }
+                Err(check) => {
+                    self.offset = usize::MAX;
+                    return Some(Err(self.block.corrupt(check)));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The index at the end of a block form's records, and its tail.
+fn split_index(records: &[u8]) -> Result<(&[HashEntryDisk], &BlockTailDisk), Check> {
+    let needed = size_of::<BlockTailDisk>();
+    let truncated = Check::Truncated { available: records.len(), needed };
+    let Ok((rest, tail)) = BlockTailDisk::ref_from_suffix(records) else {
+        return Err(truncated);
+    };
+    let (count, stale) = (tail.count.get(), tail.stale.get());
+    let length = usize::try_from(count).ok();
+    match length.map(|length| <[HashEntryDisk]>::ref_from_suffix_with_elems(rest, length)) {
+        Some(Ok((_, index))) => Ok((index, tail)),
+        _ => Err(DirectoryCheck::IndexCount { count, stale }.into()),
+    }
+}
+
+/// The tag in the last two bytes of a record, or `None` where they are not inside `rest`.
+fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), DirectoryCheck>> {
+    let (tag, _) = U16::ref_from_prefix(rest.get(length.checked_sub(2)?..)?).ok()?;
+    let tag = tag.get();
+    let is_own = usize::from(tag) == offset;
+    Some(if is_own { Ok(()) } else { Err(DirectoryCheck::Tag { offset, tag }) })
+}
+
+/// Whether `name` is the dot name that belongs at byte `start` of the directory.
+fn is_dot_entry(name: &[u8], start: u64) -> bool {
+    let dot = DATA_HEADER as u64;
+    let parent = (DATA_HEADER + entry_length(1)) as u64;
+    is_dot_name(name) && ((name.len() == 1 && start == dot) || (name.len() == 2 && start == parent))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What must hold inside one data block.
+
+use core::mem::offset_of;
+
+use super::{DATA_HEADER, DataBlock, DataHeaderDisk, Record};
+use crate::addr::DiskAddr;
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::directory::{DirectoryCheck, Entry, EntryType, leaf, name_hash};
+use crate::envelope::Envelope;
+use crate::geometry::Geometry;
+use crate::kind::VerifyContext;
+
+/// Where the common fields lie in data blocks and in blocks of the free-space index.
+pub(crate) const ENVELOPE: Envelope = Envelope {
+    crc: offset_of!(DataHeaderDisk, crc),
+    block: offset_of!(DataHeaderDisk, block),
+    lsn: offset_of!(DataHeaderDisk, lsn),
+    uuid: offset_of!(DataHeaderDisk, uuid),
+};
+
+/// Checks a data block that was read from `at`.
+///
+/// Its place in the directory is not known here, so that dot names may stand in every block where
+/// they stand in the first.
+pub(crate) fn verify(
+    bytes: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    let place = Place::Disk(at);
+    let checked = DataBlock::parse(bytes, 0, place).and_then(|block| {
+        ENVELOPE.verify(bytes, at, context)?;
+        verify_block(&block, context.geometry).map_err(Check::from)
+    });
+    checked.map_err(|check| Corruption::new(Structure::Directory, place, check))
+}
+
+fn verify_block(block: &DataBlock<'_>, geometry: &Geometry) -> Result<(), DirectoryCheck> {
+    let mut free = FreeTable::new(block)?;
+    let mut live = 0;
+    let mut offset = DATA_HEADER;
+    while offset < block.bytes.len() {
+        let (record, length) = block.record(offset)?;
+        match record {
+            Record::Free => free.see(offset, length as u16)?,
+            Record::Entry(entry) => {
+                free.follows_free = false;
+                verify_entry(block, &entry, geometry)?;
+                live += 1;
+            }
+        }
+        offset += length;
+    }
+    free.finish()?;
+    verify_index(block, live)
+}
+
+fn verify_entry(
+    block: &DataBlock<'_>,
+    entry: &Entry<'_>,
+    geometry: &Geometry,
+) -> Result<(), DirectoryCheck> {
+    let offset = entry.cookie.offset() as usize;
+    if geometry.split_inode(entry.inode).is_none() {
+        return Err(DirectoryCheck::EntryInode { offset, inode: entry.inode.0 });
+    }
+    let Some((index, _)) = block.index else { return Ok(()) };
+    let hash = name_hash(entry.name);
+    let listed =
+        leaf::equal_hashes(index, hash).any(|candidate| candidate.cookie.get() == entry.cookie.0);
+    if listed { Ok(()) } else { Err(DirectoryCheck::NotIndexed { offset }) }
+}
+
+/// The index of the block form. Every entry was found in it, so equal numbers make it exact.
+fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryCheck> {
+    let Some((index, tail)) = block.index else { return Ok(()) };
+    let stale = leaf::verify_order(index)?;
+    let count = tail.count.get();
+    if stale != tail.stale.get() {
+        return Err(DirectoryCheck::IndexCount { count, stale: tail.stale.get() });
+    }
+    let live = count - stale;
+    if live != entries {
+        return Err(DirectoryCheck::IndexLive { live, expected: entries });
+    }
+    let mut first = block.entries();
+    let is_dot = |entry: Option<Result<Entry<'_>, _>>, name: &[u8]| {
+        entry.is_some_and(|entry| {
+            entry.is_ok_and(|e| e.name == name && e.entry_type == EntryType::Directory)
+        })
+    };
+    let dot_is_self = block.entries().next().is_some_and(|entry| {
+        entry.is_ok_and(|e| e.inode == block.owner() && e.cookie.offset() == DATA_HEADER as u64)
+    });
+    if !(is_dot(first.next(), b".") && is_dot(first.next(), b"..") && dot_is_self) {
+        return Err(DirectoryCheck::DotEntries);
+    }
+    Ok(())
+}
+
+/// The table of the best free records against those that are met, in the order of the block.
+struct FreeTable {
+    best: [(u16, u16); 3],
+    seen: [bool; 3],
+    follows_free: bool,
+}
+
+impl FreeTable {
+    fn new(block: &DataBlock<'_>) -> Result<Self, DirectoryCheck> {
+        let best = block.header.best_free.map(|best| (best.offset.get(), best.length.get()));
+        let mut longest = u16::MAX;
+        for (index, (offset, length)) in best.into_iter().enumerate() {
+            if length > longest || (offset == 0) != (length == 0) {
+                return Err(DirectoryCheck::BestFree { index, offset, length });
+            }
+            longest = length;
+        }
+        Ok(Self { best, seen: best.map(|(offset, _)| offset == 0), follows_free: false })
+    }
+
+    fn see(&mut self, offset: usize, length: u16) -> Result<(), DirectoryCheck> {
+        if self.follows_free {
+            return Err(DirectoryCheck::FreeAdjacent { offset });
+        }
+        self.follows_free = true;
+        let place = (offset as u16, length);
+        if let Some(index) = self.best.iter().position(|best| *best == place) {
+            self.seen.get_mut(index).into_iter().for_each(|seen| *seen = true);
+            return Ok(());
+        }
+        let [.., (_, shortest)] = self.best;
+        if length > shortest {
+            return Err(DirectoryCheck::FreeNotListed { offset, length });
+        }
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<(), DirectoryCheck> {
+        match self.seen.iter().position(|seen| !seen) {
+            None => Ok(()),
+            Some(index) => {
+                let (offset, length) = self.best.get(index).copied().unwrap_or_default();
+                Err(DirectoryCheck::BestFree { index, offset, length })
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Blocks of the free-space index: for each data block the length of its longest free record.
+//!
+//! Owns: decoding and the checks of one block.
+//!
+//! ```text
+//!  0 as in a data block up to the owner  48 first data block  52 count  56 used  60 pad
+//! 64 best free length (2) of each data block, 0xffff where there is no such block
+//! ```
+
+use core::mem::size_of;
+
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{DirectoryCheck, NULL_OFFSET, data};
+use crate::addr::{DiskAddr, InodeNumber};
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::kind::VerifyContext;
+
+/// "XDF3".
+#[doc(alias = "XFS_DIR3_FREE_MAGIC")]
+pub const FREE_MAGIC: u32 = 0x5844_4633;
+
+/// The header of a block of the free-space index.
+#[doc(alias = "xfs_dir3_free_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct FreeHeaderDisk {
+    pub magic: U32,
+    pub crc: [u8; 4],
+    pub block: U64,
+    pub lsn: U64,
+    pub uuid: [u8; 16],
+    pub owner: U64,
+    pub first: U32,
+    pub count: U32,
+    pub used: U32,
+    pub pad: U32,
+}
+
+const _: () = assert!(size_of::<FreeHeaderDisk>() == 64);
+
+/// A block of the free-space index, borrowed from its buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct FreeBlock<'a> {
+    header: &'a FreeHeaderDisk,
+    capacity: usize,
+    best_free: &'a [U16],
+}
+
+impl<'a> FreeBlock<'a> {
+    /// Decodes the block in `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the lengths from being found: magic number, count.
+    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+        Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
+    }
+
+    fn parse(bytes: &'a [u8]) -> Result<Self, Check> {
+        let needed = size_of::<FreeHeaderDisk>();
+        let truncated = Check::Truncated { available: bytes.len(), needed };
+        let Ok((header, rest)) = FreeHeaderDisk::ref_from_prefix(bytes) else {
+            return Err(truncated);
+        };
+        let (found, expected) = (header.magic.get(), FREE_MAGIC);
+        if found != expected {
+            return Err(Check::Magic { found: found.into(), expected: expected.into() });
+        }
+        let count = header.count.get();
+        let capacity = rest.len() / size_of::<U16>();
+        let length = usize::try_from(count).ok();
+        match length.map(|length| <[U16]>::ref_from_prefix_with_elems(rest, length)) {
+            Some(Ok((best_free, _))) => Ok(Self { header, capacity, best_free }),
+            _ => Err(DirectoryCheck::BestCount { count }.into()),
+        }
+    }
+
+    /// The inode that the block says it belongs to.
+    #[must_use]
+    pub fn owner(&self) -> InodeNumber {
+        InodeNumber(self.header.owner.get())
+    }
+
+    /// The data block, counted in directory blocks, that the first length is of.
+    #[must_use]
+    pub fn first_data_block(&self) -> u32 {
+        self.header.first.get()
+    }
+
+    /// The best free length of each data block from the first on.
+    #[must_use]
+    pub fn best_free(&self) -> &'a [U16] {
+        self.best_free
+    }
+}
+
+/// Checks a block that was read from `at`.
+pub(crate) fn verify(
+    bytes: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    let checked = FreeBlock::parse(bytes).and_then(|block| {
+        data::ENVELOPE.verify(bytes, at, context)?;
+        let (first, count) = (block.header.first.get(), block.header.count.get());
+        let used = block.header.used.get();
+        let in_use = block.best_free.iter().filter(|best| best.get() != NULL_OFFSET).count();
+        if usize::try_from(used) != Ok(in_use)
+            || !usize::try_from(first).is_ok_and(|first| first.is_multiple_of(block.capacity))
+        {
+            return Err(DirectoryCheck::FreeIndex { first, count, used }.into());
+        }
+        Ok(())
+    });
+    checked.map_err(|check| Corruption::new(Structure::Directory, Place::Disk(at), check))
+}
+
+#[cfg(test)]
+mod tests;

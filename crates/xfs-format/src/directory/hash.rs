@@ -1,0 +1,19 @@
+//! The hash by which names are indexed.
+
+/// The hash of a directory entry's or an extended attribute's name.
+///
+/// Each byte is mixed in by exclusive or after a rotation by 7. Four bytes at a time give the same
+/// in one step, because a byte shifted by at most 21 loses no bit.
+#[doc(alias = "xfs_da_hashname")]
+#[must_use]
+pub fn name_hash(name: &[u8]) -> u32 {
+    let (chunks, tail) = name.as_chunks::<4>();
+    let hash = chunks.iter().fold(0_u32, |hash, [first, second, third, fourth]| {
+        (u32::from(*first) << 21)
+            ^ (u32::from(*second) << 14)
+            ^ (u32::from(*third) << 7)
+            ^ u32::from(*fourth)
+            ^ hash.rotate_left(28)
+    });
+    tail.iter().fold(hash, |hash, byte| u32::from(*byte) ^ hash.rotate_left(7))
+}

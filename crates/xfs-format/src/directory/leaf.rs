@@ -1,0 +1,192 @@
+//! Leaves of the hash index: name hashes and the places of the entries.
+//!
+//! Owns: decoding, search and the checks of one leaf. A directory with one leaf keeps the best
+//! free length of each data block at its end ("leaf1"); leaves below nodes do not ("leafn").
+//!
+//! ```text
+//!  0 common header (see dabtree)  56 count  58 stale  60 pad  64 { hash, cookie } ...
+//! leaf1 only, at the end of the block: best free length (2) of each data block ..., their count
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** Entries are sorted by hash. A stale entry keeps its hash; its cookie is 0.
+
+use core::mem::size_of;
+
+use zerocopy::big_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::DirectoryCheck;
+use crate::addr::{DiskAddr, FileBlock, InodeNumber};
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::dabtree::{self, DaHeaderDisk};
+use crate::kind::VerifyContext;
+
+/// Magic number of the only leaf.
+#[doc(alias = "XFS_DIR3_LEAF1_MAGIC")]
+pub const LEAF1_MAGIC: u16 = 0x3df1;
+
+/// Magic number of a leaf below nodes.
+#[doc(alias = "XFS_DIR3_LEAFN_MAGIC")]
+pub const LEAFN_MAGIC: u16 = 0x3dff;
+
+/// An entry of the hash index.
+#[doc(alias = "xfs_dir2_leaf_entry")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct HashEntryDisk {
+    /// The name's hash.
+    pub hash: U32,
+    /// The entry's cookie; 0 if it is gone.
+    #[doc(alias = "address")]
+    pub cookie: U32,
+}
+
+/// The header of a leaf.
+#[doc(alias = "xfs_dir3_leaf_hdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+pub struct LeafHeaderDisk {
+    pub header: DaHeaderDisk,
+    pub count: U16,
+    pub stale: U16,
+    pub pad: U32,
+}
+
+const _: () = assert!(size_of::<HashEntryDisk>() == 8);
+const _: () = assert!(size_of::<LeafHeaderDisk>() == 64);
+
+/// A leaf of either kind, borrowed from its buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct LeafBlock<'a> {
+    header: &'a LeafHeaderDisk,
+    entries: &'a [HashEntryDisk],
+    best_free: Option<&'a [U16]>,
+}
+
+impl<'a> LeafBlock<'a> {
+    /// Decodes the leaf in `bytes`, which are the whole block.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the entries from being found: magic number, counts.
+    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+        Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
+    }
+
+    fn parse(bytes: &'a [u8]) -> Result<Self, Check> {
+        let needed = size_of::<LeafHeaderDisk>();
+        let truncated = Check::Truncated { available: bytes.len(), needed };
+        let Ok((header, rest)) = LeafHeaderDisk::ref_from_prefix(bytes) else {
+            return Err(truncated);
+        };
+        let (rest, best_free) = match header.header.magic.get() {
+            LEAFN_MAGIC => (rest, None),
+            LEAF1_MAGIC => {
+                let (rest, best_free) = split_best_free(rest)?;
+                (rest, Some(best_free))
+            }
+            magic => {
+                let (found, expected) = (magic.into(), LEAFN_MAGIC.into());
+                return Err(Check::Magic { found, expected });
+            }
+        };
+        let (count, stale) = (header.count.get(), header.stale.get());
+        match <[HashEntryDisk]>::ref_from_prefix_with_elems(rest, count.into()) {
+            Ok((entries, _)) if stale <= count => Ok(Self { header, entries, best_free }),
+            _ => {
+                let (count, stale) = (count.into(), stale.into());
+                Err(DirectoryCheck::IndexCount { count, stale }.into())
+            }
+        }
+    }
+
+    /// The inode that the leaf says it belongs to.
+    #[must_use]
+    pub fn owner(&self) -> InodeNumber {
+        InodeNumber(self.header.header.owner.get())
+    }
+
+    /// The next leaf by hash, or `None` at the end.
+    #[must_use]
+    pub fn forward(&self) -> Option<FileBlock> {
+        let block = self.header.header.forward.get();
+        (block != 0).then(|| FileBlock(block.into()))
+    }
+
+    /// The entries, by hash, with the stale ones.
+    #[must_use]
+    pub fn entries(&self) -> &'a [HashEntryDisk] {
+        self.entries
+    }
+
+    /// The best free length of each data block, if this is the only leaf.
+    #[must_use]
+    pub fn best_free(&self) -> Option<&'a [U16]> {
+        self.best_free
+    }
+
+    /// The entries of this hash, with the stale ones.
+    pub fn find(&self, hash: u32) -> impl Iterator<Item = &'a HashEntryDisk> + use<'a> {
+        equal_hashes(self.entries, hash)
+    }
+}
+
+/// The entries of `index` with this hash.
+pub(crate) fn equal_hashes(
+    index: &[HashEntryDisk],
+    hash: u32,
+) -> impl Iterator<Item = &HashEntryDisk> {
+    let start = index.partition_point(|entry| entry.hash.get() < hash);
+    let rest = index.get(start..).unwrap_or_default();
+    rest.iter().take_while(move |entry| entry.hash.get() == hash)
+}
+
+/// Checks that the hashes do not fall; returns how many entries are stale.
+pub(crate) fn verify_order(index: &[HashEntryDisk]) -> Result<u32, DirectoryCheck> {
+    let (mut previous, mut stale) = (0, 0);
+    for (index, entry) in index.iter().enumerate() {
+        let hash = entry.hash.get();
+        if hash < previous {
+            return Err(DirectoryCheck::HashOrder { index, hash, previous });
+        }
+        previous = hash;
+        stale += u32::from(entry.cookie.get() == 0);
+    }
+    Ok(stale)
+}
+
+fn split_best_free(rest: &[u8]) -> Result<(&[u8], &[U16]), Check> {
+    let truncated = Check::Truncated { available: rest.len(), needed: size_of::<U32>() };
+    let Ok((rest, count)) = U32::ref_from_suffix(rest) else {
+        return Err(truncated);
+    };
+    let count = count.get();
+    let length = usize::try_from(count).ok();
+    match length.map(|length| <[U16]>::ref_from_suffix_with_elems(rest, length)) {
+        Some(Ok((rest, best_free))) => Ok((rest, best_free)),
+        _ => Err(DirectoryCheck::BestCount { count }.into()),
+    }
+}
+
+/// Checks a leaf that was read from `at`.
+pub(crate) fn verify(
+    bytes: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    let checked = LeafBlock::parse(bytes).and_then(|leaf| {
+        dabtree::ENVELOPE.verify(bytes, at, context)?;
+        let (count, stale) = (leaf.header.count.get().into(), leaf.header.stale.get().into());
+        if verify_order(leaf.entries)? != stale {
+            return Err(DirectoryCheck::IndexCount { count, stale }.into());
+        }
+        Ok(())
+    });
+    checked.map_err(|check| Corruption::new(Structure::Directory, Place::Disk(at), check))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! The short form: a small directory inside its inode.
+//!
+//! Owns: decoding and iteration. `.` and `..` have no entries: the one is the inode itself, the
+//! other is the parent in the header.
+//!
+//! ```text
+//! 0 count  1 wide count  2 parent (4 bytes, or 8 if the wide count is not 0)
+//! then each: 0 name length  1 offset  3 name  .. type byte  .. inode (4 or 8)
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** The wide count is the number of inode numbers, the parent's included, that need more
+//!   than 32 bits. If there is one, all are stored in 8 bytes.
+//! - **I2** The offset of an entry is where it would lie in a data block: its cookie outlives the
+//!   change of form. Offsets rise.
+
+use zerocopy::big_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::data::{DATA_HEADER, entry_length};
+use super::leaf::HashEntryDisk;
+use super::{ALIGNMENT, Cookie, DirectoryCheck, Entry, EntryType, name_is_sound};
+use crate::addr::InodeNumber;
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::geometry::Geometry;
+
+/// Bytes before the parent.
+const COUNTS: usize = 2;
+
+/// The offset of `..` in a data block, so the cookie of the parent entry.
+const PARENT_OFFSET: usize = DATA_HEADER + entry_length(1);
+
+/// The lowest offset of an entry that lies here.
+const FIRST_OFFSET: usize = PARENT_OFFSET + entry_length(2);
+
+/// The part of an entry before its name.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct EntryHeadDisk {
+    name_length: u8,
+    offset: [u8; 2],
+}
+
+/// A short form directory, borrowed from its inode.
+#[doc(alias = "xfs_dir2_sf_hdr")]
+#[derive(Clone, Copy, Debug)]
+pub struct ShortForm<'a> {
+    bytes: &'a [u8],
+    place: Place,
+    count: u8,
+    wide_count: u8,
+    parent: InodeNumber,
+}
+
+impl<'a> ShortForm<'a> {
+    /// The cookie of `.`, which has no entry.
+    pub const DOT_COOKIE: Cookie = Cookie((DATA_HEADER >> 3) as u32);
+
+    /// The cookie of `..`, which has no entry.
+    pub const PARENT_COOKIE: Cookie = Cookie((PARENT_OFFSET >> 3) as u32);
+
+    /// Decodes the header. `bytes` are the directory, as long as the inode's size says.
+    ///
+    /// # Errors
+    ///
+    /// If the header does not fit.
+    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+        let truncated = || {
+            let check = Check::Truncated { available: bytes.len(), needed: COUNTS + 4 };
+            Corruption::new(Structure::Directory, place, check)
+        };
+        let ([count, wide_count], rest) = match bytes.split_first_chunk() {
+            Some((counts, rest)) => (*counts, rest),
+            None => return Err(truncated()),
+        };
+        let (parent, _) = read_inode(rest, wide_count != 0).ok_or_else(truncated)?;
+        Ok(Self { bytes, place, count, wide_count, parent })
+    }
+
+    /// The parent directory.
+    #[must_use]
+    pub fn parent(&self) -> InodeNumber {
+        self.parent
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn count(&self) -> u8 {
+        self.count
+    }
+
+    /// The entries, by cookie, without `.` and `..`. Ends after the first error.
+    #[must_use]
+    pub fn entries(&self) -> ShortFormEntries<'a> {
+        let offset = COUNTS + inode_bytes(self.wide_count != 0);
+        let rest = self.bytes.get(offset..).unwrap_or_default();
+        ShortFormEntries { form: *self, rest, left: self.count, lowest: FIRST_OFFSET }
+    }
+
+    /// The entry of this name.
+    ///
+    /// # Errors
+    ///
+    /// If an entry before it cannot be read.
+    pub fn find(&self, name: &[u8]) -> Result<Option<Entry<'a>>, Corruption> {
+        for entry in self.entries() {
+            let entry = entry?;
+            if entry.name == name {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Checks the whole directory.
+    ///
+    /// # Errors
+    ///
+    /// The first check that failed.
+    pub fn verify(&self, geometry: &Geometry) -> Result<(), Corruption> {
+        let mut entries = self.entries();
+        let mut wide_count = u32::from(is_wide(self.parent));
+        if geometry.split_inode(self.parent).is_none() {
+            let check = DirectoryCheck::EntryInode { offset: COUNTS, inode: self.parent.0 };
+            return Err(self.corrupt(check));
+        }
+        loop {
+            let offset = self.bytes.len() - entries.rest.len();
+            let Some(entry) = entries.next() else { break };
+            let entry = entry?;
+            if geometry.split_inode(entry.inode).is_none() {
+                let check = DirectoryCheck::EntryInode { offset, inode: entry.inode.0 };
+                return Err(self.corrupt(check));
+            }
+            wide_count += u32::from(is_wide(entry.inode));
+        }
+        // What lies in the inode must fit one block: it is what the next change may make of it.
+        let index = (usize::from(self.count) + 2) * size_of::<HashEntryDisk>() + 8;
+        let fits = entries.lowest + index <= geometry.directory_block_size() as usize;
+        if !fits || !entries.rest.is_empty() || wide_count != u32::from(self.wide_count) {
+            let (count, wide, size) = (self.count, self.wide_count, self.bytes.len());
+            return Err(self.corrupt(DirectoryCheck::ShortForm { count, wide, size }));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn corrupt(&self, check: DirectoryCheck) -> Corruption {
+        Corruption::new(Structure::Directory, self.place, check)
+    }
+}
+
+/// Iterator over the entries of a short form directory.
+#[derive(Clone, Debug)]
+pub struct ShortFormEntries<'a> {
+    form: ShortForm<'a>,
+    rest: &'a [u8],
+    left: u8,
+    lowest: usize,
+}
+
+impl<'a> ShortFormEntries<'a> {
+    fn parse(&mut self) -> Result<Entry<'a>, DirectoryCheck> {
+        let (offset, end) = (self.form.bytes.len() - self.rest.len(), self.form.bytes.len());
+        let outside = DirectoryCheck::RecordEnd { offset, end };
+        let (head, rest) = EntryHeadDisk::ref_from_prefix(self.rest).map_err(|_| outside)?;
+        let (name, rest) = rest.split_at_checked(head.name_length.into()).ok_or(outside)?;
+        let (type_byte, rest) = rest.split_first().ok_or(outside)?;
+        let (inode, rest) = read_inode(rest, self.form.wide_count != 0).ok_or(outside)?;
+        if name.is_empty() {
+            return Err(DirectoryCheck::NameEmpty { offset });
+        }
+        if !name_is_sound(name) {
+            return Err(DirectoryCheck::NameBytes { offset });
+        }
+        let cookie_offset = u16::from_be_bytes(head.offset);
+        if usize::from(cookie_offset) < self.lowest || cookie_offset % ALIGNMENT as u16 != 0 {
+            return Err(DirectoryCheck::ShortFormOrder { offset, cookie_offset });
+        }
+        let entry_type = EntryType::from_disk(*type_byte)
+            .ok_or(DirectoryCheck::TypeByte { offset, type_byte: *type_byte })?;
+        self.rest = rest;
+        self.lowest = usize::from(cookie_offset) + entry_length(name.len());
+        Ok(Entry { name, inode, entry_type, cookie: Cookie(u32::from(cookie_offset) >> 3) })
+    }
+}
+
+impl<'a> Iterator for ShortFormEntries<'a> {
+    type Item = Result<Entry<'a>, Corruption>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let parsed = self.parse();
+        if parsed.is_err() {
+            self.left = 0;
+        }
+        Some(parsed.map_err(|check| self.form.corrupt(check)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (0, Some(self.left.into()))
+    }
+}
+
+const fn inode_bytes(wide: bool) -> usize {
+    if wide { 8 } else { 4 }
+}
+
+fn is_wide(inode: InodeNumber) -> bool {
+    inode.0 > u64::from(u32::MAX)
+}
+
+fn read_inode(bytes: &[u8], wide: bool) -> Option<(InodeNumber, &[u8])> {
+    if wide {
+        let (inode, rest) = U64::ref_from_prefix(bytes).ok()?;
+        // The highest byte of the 8 is not part of the number.
+        Some((InodeNumber(inode.get() & 0x00ff_ffff_ffff_ffff), rest))
+    } else {
+        let (inode, rest) = U32::ref_from_prefix(bytes).ok()?;
+        Some((InodeNumber(inode.get().into()), rest))
+    }
+}
+
+#[cfg(test)]
+mod tests;
