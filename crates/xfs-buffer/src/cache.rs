@@ -66,6 +66,12 @@ impl BufferCache {
         &self.geometry
     }
 
+    /// What a verifier of this volume's structures may know.
+    #[must_use]
+    pub fn verify_context(&self) -> VerifyContext<'_> {
+        VerifyContext { geometry: &self.geometry, log_head: self.log_head.get().copied() }
+    }
+
     /// The data device.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
@@ -108,9 +114,7 @@ impl BufferCache {
             })?;
         }
         let at = map.first().map_or(DiskAddr::NULL, |extent| extent.at);
-        let context =
-            VerifyContext { geometry: &self.geometry, log_head: self.log_head.get().copied() };
-        kind.verify(&bytes, at, &context)?;
+        kind.verify(&bytes, at, &self.verify_context())?;
         Ok(Buffer(Arc::new(bytes)))
     }
 }

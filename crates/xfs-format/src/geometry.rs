@@ -56,6 +56,18 @@ pub struct Geometry {
     pub ro_compat: RoCompatFeatures,
 }
 
+/// Where an inode lies on the data device.
+#[doc(alias = "xfs_imap")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InodePlace {
+    /// The cluster that holds it, which is read and written as one.
+    pub cluster: DiskAddr,
+    /// Length of the cluster.
+    pub cluster_bytes: u32,
+    /// Where in the cluster the inode starts.
+    pub offset_bytes: u32,
+}
+
 impl Geometry {
     /// Copies the fields of a superblock that was verified.
     pub(crate) fn from_verified(disk: &SuperblockDisk) -> Self {
@@ -236,6 +248,30 @@ impl Geometry {
         } else {
             inodes
         }
+    }
+
+    /// Filesystem blocks in an inode cluster. Clusters start at multiples of this in their group;
+    /// where chunks are aligned less than that, a cluster is one block.
+    #[must_use]
+    pub const fn cluster_blocks(&self) -> u32 {
+        let blocks = (self.cluster_inodes() << self.inode_log) >> self.block_log;
+        if blocks <= 1 || self.inode_alignment_blocks < blocks { 1 } else { blocks }
+    }
+
+    /// Where an inode lies, or `None` if it is outside the volume.
+    #[doc(alias = "xfs_imap")]
+    #[must_use]
+    pub fn inode_place(&self, inode: InodeNumber) -> Option<InodePlace> {
+        let (group, inode) = self.split_inode(inode)?;
+        let block = self.ag_inode_block(inode);
+        let in_cluster = block.0 % self.cluster_blocks();
+        let first = AgBlock(block.0 - in_cluster);
+        let last = first.checked_add(self.cluster_blocks() - 1)?;
+        self.contains_ag_block(group, last).then(|| InodePlace {
+            cluster: self.ag_block_disk_addr(group, first),
+            cluster_bytes: self.cluster_blocks() << self.block_log,
+            offset_bytes: (in_cluster << self.block_log) + self.inode_offset_in_block(inode),
+        })
     }
 
     /// The byte length of `blocks` filesystem blocks, or `None` past 64 bits.
