@@ -37,8 +37,8 @@ pub enum DeviceFailure {
     InUse(Usage),
     /// The kernel will not give it exclusively, without saying to whom it belongs.
     Busy,
-    /// It is a disk image in a format that is not read here.
-    ForeignImage(Contents),
+    /// It is a disk image in a format that cannot be opened like this.
+    ForeignImage(Contents, Access),
     /// It is a disk image that could not be opened as one.
     Image(io::Error),
 }
@@ -89,7 +89,7 @@ impl DeviceError {
             DeviceFailure::Busy => {
                 "unmount it, or stop the volume group, RAID or swap that is made of it"
             }
-            DeviceFailure::ForeignImage(_) => {
+            DeviceFailure::ForeignImage(..) => {
                 "convert it (qemu-img convert -O raw) or attach it as a block device (qemu-nbd)"
             }
             DeviceFailure::Image(_) => {
@@ -121,7 +121,12 @@ impl fmt::Display for DeviceFailure {
             Self::Lock(error) => write!(f, "cannot be locked: {error}"),
             Self::InUse(usage) => usage.fmt(f),
             Self::Busy => f.write_str("is in use by the kernel"),
-            Self::ForeignImage(found) => write!(f, "is {found}, which is not read here"),
+            Self::ForeignImage(found, Access::ReadOnly) => {
+                write!(f, "is {found}, which is not read here")
+            }
+            Self::ForeignImage(found, Access::ReadWrite) => {
+                write!(f, "is {found}, which is not written here")
+            }
             Self::Image(error) => write!(f, "cannot be opened as a disk image: {error}"),
         }
     }

@@ -118,6 +118,12 @@ impl FileDevice {
         Ok(Self { file, length_bytes, sector_size, access: options.access, usage })
     }
 
+    /// A second descriptor of the host's file; the lock is common to both.
+    #[cfg(feature = "disk-images")]
+    pub(crate) fn try_clone_host(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
     /// Who else uses the device, where it was opened in spite of that: what is read may be stale.
     #[must_use]
     pub fn usage(&self) -> Option<&Usage> {

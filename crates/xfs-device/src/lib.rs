@@ -9,7 +9,10 @@ mod device;
 mod error;
 mod file;
 mod filesystem;
+#[cfg(feature = "disk-images")]
+mod image;
 mod memory;
+mod open;
 mod partition;
 mod signature;
 mod usage;
@@ -19,7 +22,10 @@ pub use device::{BlockDevice, Durability, SharedDevice};
 pub use error::{DeviceError, DeviceFailure};
 pub use file::{Access, FileDevice, OpenOptions};
 pub use filesystem::{FindError, Found, Selection, find_filesystem};
+#[cfg(feature = "disk-images")]
+pub use image::ImageDevice;
 pub use memory::MemoryDevice;
+pub use open::{OpenedDevice, open_device};
 pub use partition::{
     MAX_PARTITIONS, Partition, PartitionError, PartitionTable, Purpose, TableKind, partitions,
 };

@@ -1,0 +1,65 @@
+//! Opening whatever a path names: an image, a block device, or a virtual disk in a container.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::device::SharedDevice;
+use crate::error::{DeviceError, DeviceFailure};
+use crate::file::{FileDevice, OpenOptions};
+use crate::signature::{self, Contents};
+use crate::usage::Usage;
+
+/// An open device, and who else uses it.
+pub struct OpenedDevice {
+    /// The device.
+    pub device: SharedDevice,
+    /// Who else uses it, where it was opened in spite of that: what is read may be stale.
+    pub usage: Option<Usage>,
+}
+
+/// Opens the image file or block device at `path`. A qcow2 image is opened as the disk inside it,
+/// for reading, if the feature `disk-images` is on.
+///
+/// # Errors
+///
+/// Typed, with the path and a hint: see [`DeviceFailure`]. Containers of virtual disks that are not
+/// read here are refused by name.
+pub fn open_device(path: &Path, options: OpenOptions) -> Result<OpenedDevice, DeviceError> {
+    let failed = |failure| DeviceError::new(path, failure);
+    let device = FileDevice::open(path, options)?;
+    let usage = device.usage().cloned();
+    let contents =
+        signature::detect(&device, 0).map_err(|error| failed(DeviceFailure::Open(error)))?;
+    if !contents.is_disk_image() {
+        return Ok(OpenedDevice { device: Arc::new(device), usage });
+    }
+    let device = open_image(device, contents, options).map_err(failed)?;
+    Ok(OpenedDevice { device, usage })
+}
+
+#[cfg(feature = "disk-images")]
+fn open_image(
+    device: FileDevice,
+    contents: Contents,
+    options: OpenOptions,
+) -> Result<SharedDevice, DeviceFailure> {
+    use crate::file::Access;
+    use crate::image::ImageDevice;
+
+    if contents != Contents::Qcow2 || options.access() != Access::ReadOnly {
+        return Err(DeviceFailure::ForeignImage(contents, options.access()));
+    }
+    Ok(Arc::new(ImageDevice::open(device).map_err(DeviceFailure::Image)?))
+}
+
+#[cfg(not(feature = "disk-images"))]
+fn open_image(
+    _device: FileDevice,
+    contents: Contents,
+    options: OpenOptions,
+) -> Result<SharedDevice, DeviceFailure> {
+    Err(DeviceFailure::ForeignImage(contents, options.access()))
+}
+
+#[cfg(test)]
+mod tests;
