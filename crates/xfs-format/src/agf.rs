@@ -1,9 +1,303 @@
-//! AG free-space header (AGF, `xfs_agf`).
+//! AG free-space header (AGF, `xfs_agf`): sector 1 of every allocation group.
+//!
+//! Owns: decoding, and every check that the AGF can make on itself and against the group's size.
+//! Does **not** own the comparison of its counters with the btrees.
+//!
+//! ```text
+//!   0 magic  4 version  8 group  12 length  16 roots (by block, by size, reverse map)  28 levels
+//!  40 free list: first, last, count  52 free blocks  56 longest  60 btree blocks  64 UUID
+//!  80 reverse map blocks  84 reference count blocks, root, level  96 spare  208 LSN  216 CRC .. 224
+//! ```
+
+use core::mem::offset_of;
 
 use thiserror::Error;
+use zerocopy::big_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
+use crate::agfl;
+use crate::btree::BtreeKind;
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::features::RoCompatFeatures;
+use crate::geometry::Geometry;
+use crate::group::Group;
+use crate::header::{self, HeaderFields};
+use crate::kind::VerifyContext;
+
+/// "XAGF".
+pub const AGF_MAGIC: u32 = 0x5841_4746;
+/// Which sector of the group.
+pub const AGF_SECTOR: u32 = 1;
+const VERSION: u32 = 1;
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum AgfCheck {}
+pub enum AgfCheck {
+    #[error("version {version} is not known")]
+    Version { version: u32 },
+    #[error("says that it is group {found}, not {expected}")]
+    GroupNumber { found: u32, expected: u32 },
+    #[error("group of {found} blocks, where the superblock has {expected}")]
+    Length { found: u32, expected: u32 },
+    #[error("free list from {first} to {last} with {count} entries, of {size} places")]
+    FreeList { first: u32, last: u32, count: u32, size: u32 },
+    #[error("btree of {tree}: root is block {block:#x}")]
+    Root { tree: &'static str, block: u32 },
+    #[error("btree of {tree}: {levels} levels, outside 1..={max}")]
+    Levels { tree: &'static str, levels: u32, max: u32 },
+    #[error("{free} free blocks of {length}, the longest extent has {longest}")]
+    FreeBlocks { free: u32, longest: u32, length: u32 },
+    #[error("{blocks} blocks taken by {what}, of {length}")]
+    Blocks { what: &'static str, blocks: u32, length: u32 },
+}
+
+/// The AGF as it lies on disk.
+#[doc(alias = "xfs_agf")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `Agf`, documented there")]
+pub struct AgfDisk {
+    pub magic: U32,
+    pub version: U32,
+    pub group: U32,
+    pub length: U32,
+    pub by_block_root: U32,
+    pub by_size_root: U32,
+    pub reverse_map_root: U32,
+    pub by_block_levels: U32,
+    pub by_size_levels: U32,
+    pub reverse_map_levels: U32,
+    pub free_list_first: U32,
+    pub free_list_last: U32,
+    pub free_list_count: U32,
+    pub free_blocks: U32,
+    pub longest: U32,
+    pub btree_blocks: U32,
+    pub uuid: [u8; 16],
+    pub reverse_map_blocks: U32,
+    pub refcount_blocks: U32,
+    pub refcount_root: U32,
+    pub refcount_levels: U32,
+    pub spare: [U64; 14],
+    pub lsn: U64,
+    pub crc: [u8; 4],
+    pub spare2: U32,
+}
+
+const _: () = assert!(size_of::<AgfDisk>() == 224);
+const _: () = assert!(offset_of!(AgfDisk, uuid) == 64);
+const _: () = assert!(offset_of!(AgfDisk, crc) == 216);
+
+const FIELDS: HeaderFields = HeaderFields {
+    crc: offset_of!(AgfDisk, crc),
+    uuid: offset_of!(AgfDisk, uuid),
+    lsn: offset_of!(AgfDisk, lsn),
+    address: None,
+};
+
+/// Where the root of a btree of the group is, and how high it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BtreeRoot {
+    /// The root block.
+    pub block: AgBlock,
+    /// Levels of the btree; 1 where the root is a leaf.
+    pub levels: u32,
+}
+
+/// The places of the free list that are in use: a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FreeListRange {
+    /// First place in use.
+    #[doc(alias = "flfirst")]
+    pub first: u32,
+    /// Last place in use.
+    #[doc(alias = "fllast")]
+    pub last: u32,
+    /// How many; `first` and `last` mean nothing when it is 0.
+    #[doc(alias = "flcount")]
+    pub count: u32,
+}
+
+/// The AGF in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agf {
+    /// Which group.
+    #[doc(alias = "seqno")]
+    pub group: AgNumber,
+    /// Blocks in the group.
+    pub length_blocks: u32,
+    /// Free extents by block number.
+    #[doc(alias = "bnobt")]
+    pub free_space_by_block: BtreeRoot,
+    /// Free extents by length.
+    #[doc(alias = "cntbt")]
+    pub free_space_by_size: BtreeRoot,
+    /// The reverse map, where the volume has one.
+    #[doc(alias = "rmapbt")]
+    pub reverse_map: Option<BtreeRoot>,
+    /// Reference counts, where the volume has them.
+    #[doc(alias = "refcountbt")]
+    pub refcount: Option<BtreeRoot>,
+    /// Places of the free list in use.
+    pub free_list: FreeListRange,
+    /// Blocks in the free-space btrees' records. Those on the free list are not among them.
+    #[doc(alias = "freeblks")]
+    pub free_blocks: u32,
+    /// Length of the longest free extent.
+    #[doc(alias = "longest")]
+    pub longest_free_blocks: u32,
+    /// Blocks of both free-space btrees and of the reverse map, their roots not counted.
+    #[doc(alias = "btreeblks")]
+    pub btree_blocks: u32,
+    /// Blocks of the reverse map, its root included.
+    #[doc(alias = "rmap_blocks")]
+    pub reverse_map_blocks: u32,
+    /// Blocks of the reference counts, their root included.
+    pub refcount_blocks: u32,
+    /// When it was last logged.
+    pub lsn: Lsn,
+}
+
+impl Agf {
+    /// Decodes the AGF at the start of `sector`, which was read from `at`. Optional btrees are
+    /// there as the volume's features say. Values are taken as they are: [`BlockKind::verify`]
+    /// checks them.
+    ///
+    /// [`BlockKind::verify`]: crate::BlockKind::verify
+    ///
+    /// # Errors
+    ///
+    /// A wrong magic number, or too few bytes.
+    pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
+        disk_form(sector)
+            .map(|disk| Self::from_disk(disk, geometry))
+            .map_err(|check| Corruption::new(Structure::Agf, Place::Disk(at), check))
+    }
+
+    fn from_disk(disk: &AgfDisk, geometry: &Geometry) -> Self {
+        let has_reverse_map = geometry.has_ro_compat(RoCompatFeatures::RMAPBT);
+        let has_refcount = geometry.has_ro_compat(RoCompatFeatures::REFLINK);
+        let root = |block: U32, levels: U32| BtreeRoot {
+            block: AgBlock(block.get()),
+            levels: levels.get(),
+        };
+        Self {
+            group: AgNumber(disk.group.get()),
+            length_blocks: disk.length.get(),
+            free_space_by_block: root(disk.by_block_root, disk.by_block_levels),
+            free_space_by_size: root(disk.by_size_root, disk.by_size_levels),
+            reverse_map: has_reverse_map
+                .then(|| root(disk.reverse_map_root, disk.reverse_map_levels)),
+            refcount: has_refcount.then(|| root(disk.refcount_root, disk.refcount_levels)),
+            free_list: FreeListRange {
+                first: disk.free_list_first.get(),
+                last: disk.free_list_last.get(),
+                count: disk.free_list_count.get(),
+            },
+            free_blocks: disk.free_blocks.get(),
+            longest_free_blocks: disk.longest.get(),
+            btree_blocks: disk.btree_blocks.get(),
+            reverse_map_blocks: if has_reverse_map { disk.reverse_map_blocks.get() } else { 0 },
+            refcount_blocks: if has_refcount { disk.refcount_blocks.get() } else { 0 },
+            lsn: Lsn(disk.lsn.get()),
+        }
+    }
+
+    fn verify(&self, group: &Group<'_>) -> Result<(), AgfCheck> {
+        let geometry = group.geometry();
+        let (found, expected) = (self.group.0, group.number().0);
+        if found != expected {
+            return Err(AgfCheck::GroupNumber { found, expected });
+        }
+        let (found, expected) = (self.length_blocks, group.length_blocks());
+        if found != expected {
+            return Err(AgfCheck::Length { found, expected });
+        }
+        self.free_list.verify(agfl::places(geometry.sector_size))?;
+        let trees = [
+            (BtreeKind::FreeSpaceByBlock, Some(self.free_space_by_block)),
+            (BtreeKind::FreeSpaceBySize, Some(self.free_space_by_size)),
+            (BtreeKind::ReverseMap, self.reverse_map),
+            (BtreeKind::Refcount, self.refcount),
+        ];
+        for (kind, root) in trees {
+            let Some(BtreeRoot { block, levels }) = root else { continue };
+            let (tree, max) = (kind.name(), kind.max_levels(geometry));
+            if !group.contains_block(block) {
+                return Err(AgfCheck::Root { tree, block: block.0 });
+            }
+            if levels == 0 || levels > max {
+                return Err(AgfCheck::Levels { tree, levels, max });
+            }
+        }
+        self.verify_counters()
+    }
+
+    fn verify_counters(&self) -> Result<(), AgfCheck> {
+        let (free, longest) = (self.free_blocks, self.longest_free_blocks);
+        let length = self.length_blocks;
+        if free > length || longest > free || (longest == 0 && free != 0) {
+            return Err(AgfCheck::FreeBlocks { free, longest, length });
+        }
+        let taken = [
+            ("free-space btrees", self.btree_blocks, false),
+            ("the reverse map", self.reverse_map_blocks, self.reverse_map.is_some()),
+            ("reference counts", self.refcount_blocks, self.refcount.is_some()),
+        ];
+        for (what, blocks, has_root) in taken {
+            if blocks > length || blocks < u32::from(has_root) {
+                return Err(AgfCheck::Blocks { what, blocks, length });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FreeListRange {
+    /// A list whose `first` and `last` do not enclose `count` places passes here: kernels before
+    /// 4.17 wrote such, and the first to write resets it. Who reads the list refuses it.
+    fn verify(&self, size: u32) -> Result<(), AgfCheck> {
+        let Self { first, last, count } = *self;
+        if first >= size || last >= size || count > size {
+            return Err(AgfCheck::FreeList { first, last, count, size });
+        }
+        Ok(())
+    }
+}
+
+fn disk_form(sector: &[u8]) -> Result<&AgfDisk, Check> {
+    let (disk, _) = AgfDisk::ref_from_prefix(sector)
+        .map_err(|_| header::truncated(sector, size_of::<AgfDisk>()))?;
+    header::verify_magic(disk.magic.get(), AGF_MAGIC)?;
+    Ok(disk)
+}
+
+/// Checks the whole sector.
+pub(crate) fn verify(
+    sector: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    let verify = || -> Result<(), Check> {
+        let disk = disk_form(sector)?;
+        FIELDS.verify(sector, at, context)?;
+        let version = disk.version.get();
+        if version != VERSION {
+            return Err(AgfCheck::Version { version }.into());
+        }
+        let group = header::group_of_sector(at, AGF_SECTOR, context)?;
+        Ok(Agf::from_disk(disk, context.geometry).verify(&group)?)
+    };
+    verify().map_err(|check| Corruption::new(Structure::Agf, Place::Disk(at), check))
+}
+
+/// Stores LSN and checksum.
+pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
+    FIELDS.seal(sector, lsn);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,188 @@
-//! AG free list (AGFL, `xfs_agfl`).
+//! AG free list (AGFL, `xfs_agfl`): sector 3 of every allocation group.
+//!
+//! Owns: the ring of blocks that the free-space btrees and the reverse map grow into and shrink
+//! from. Which of its places are in use stands in the AGF.
+//!
+//! ```text
+//! 0 magic  4 group  8 UUID  24 LSN  32 CRC  36 block numbers to the end of the sector
+//! ```
+
+use core::mem::offset_of;
 
 use thiserror::Error;
+use zerocopy::big_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
+use crate::agf::FreeListRange;
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::header::{self, HeaderFields};
+use crate::kind::VerifyContext;
+
+/// "XAFL".
+pub const AGFL_MAGIC: u32 = 0x5841_464c;
+/// Which sector of the group.
+pub const AGFL_SECTOR: u32 = 3;
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum AgflCheck {}
+pub enum AgflCheck {
+    #[error("says that it is group {found}, not {expected}")]
+    GroupNumber { found: u32, expected: u32 },
+    #[error("place {place} holds block {block:#x}, which does not exist")]
+    Block { place: usize, block: u32 },
+    #[error("the AGF has {count} entries, from {first} to {last}")]
+    Range { first: u32, last: u32, count: u32 },
+    #[error("place {place} is in use, but empty")]
+    Empty { place: usize },
+}
+
+/// The header of the AGFL as it lies on disk.
+#[doc(alias = "xfs_agfl")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the module's diagram says what the fields are")]
+pub struct AgflHeaderDisk {
+    pub magic: U32,
+    pub group: U32,
+    pub uuid: [u8; 16],
+    pub lsn: U64,
+    pub crc: [u8; 4],
+}
+
+const HEADER_BYTES: usize = size_of::<AgflHeaderDisk>();
+const _: () = assert!(HEADER_BYTES == 36);
+
+const FIELDS: HeaderFields = HeaderFields {
+    crc: offset_of!(AgflHeaderDisk, crc),
+    uuid: offset_of!(AgflHeaderDisk, uuid),
+    lsn: offset_of!(AgflHeaderDisk, lsn),
+    address: None,
+};
+
+/// Places in the free list of a volume with sectors of this size.
+#[doc(alias = "xfs_agfl_size")]
+#[must_use]
+pub const fn places(sector_size: u32) -> u32 {
+    (sector_size - HEADER_BYTES as u32) / size_of::<U32>() as u32
+}
+
+/// The free list, seen over its sector.
+#[derive(Clone, Copy, Debug)]
+pub struct Agfl<'a> {
+    header: &'a AgflHeaderDisk,
+    places: &'a [U32],
+    at: DiskAddr,
+}
+
+impl<'a> Agfl<'a> {
+    /// Views `sector`, exactly one sector read from `at`. Values are taken as they are:
+    /// [`BlockKind::verify`] checks them.
+    ///
+    /// [`BlockKind::verify`]: crate::BlockKind::verify
+    ///
+    /// # Errors
+    ///
+    /// A wrong magic number, or too few bytes.
+    pub fn decode(sector: &'a [u8], at: DiskAddr) -> Result<Self, Corruption> {
+        Self::view(sector, at)
+            .map_err(|check| Corruption::new(Structure::Agfl, Place::Disk(at), check))
+    }
+
+    fn view(sector: &'a [u8], at: DiskAddr) -> Result<Self, Check> {
+        let truncated = header::truncated(sector, HEADER_BYTES);
+        let Ok((header, rest)) = AgflHeaderDisk::ref_from_prefix(sector) else {
+            return Err(truncated);
+        };
+        header::verify_magic(header.magic.get(), AGFL_MAGIC)?;
+        let Ok((places, _)) =
+            <[U32]>::ref_from_prefix_with_elems(rest, rest.len() / size_of::<U32>())
+        else {
+            return Err(truncated);
+        };
+        Ok(Self { header, places, at })
+    }
+
+    /// Which group it belongs to.
+    #[must_use]
+    pub const fn group(&self) -> AgNumber {
+        AgNumber(self.header.group.get())
+    }
+
+    /// When it was last logged.
+    #[must_use]
+    pub const fn lsn(&self) -> Lsn {
+        Lsn(self.header.lsn.get())
+    }
+
+    /// All places, in use or not.
+    pub fn places(&self) -> impl ExactSizeIterator<Item = Option<AgBlock>> + use<'a> {
+        self.places.iter().map(|raw| Some(AgBlock(raw.get())).filter(|block| !block.is_null()))
+    }
+
+    /// The blocks on the list, in the order in which they will be taken. `range` is the AGF's.
+    ///
+    /// # Errors
+    ///
+    /// The range must lie inside the ring and enclose as many places as it counts. Each item fails
+    /// on its own if its place is empty.
+    pub fn blocks(
+        &self,
+        range: FreeListRange,
+    ) -> Result<impl Iterator<Item = Result<AgBlock, Corruption>> + use<'a>, Corruption> {
+        let FreeListRange { first, last, count } = range;
+        let size = self.places.len();
+        let enclosed = (last as usize + size).wrapping_sub(first as usize).wrapping_add(1);
+        let is_inside = (first as usize) < size && (last as usize) < size;
+        if count != 0 && (!is_inside || count as usize != (enclosed - 1) % size + 1) {
+            return Err(self.corrupt(AgflCheck::Range { first, last, count }));
+        }
+        let this = *self;
+        Ok((0..count as usize).map(move |index| {
+            let place = (first as usize + index) % size;
+            let block = this.places.get(place).map_or(AgBlock::NULL, |raw| AgBlock(raw.get()));
+            if block.is_null() {
+                return Err(this.corrupt(AgflCheck::Empty { place }));
+            }
+            Ok(block)
+        }))
+    }
+
+    fn corrupt(&self, check: AgflCheck) -> Corruption {
+        Corruption::new(Structure::Agfl, Place::Disk(self.at), check)
+    }
+}
+
+/// Checks the whole sector.
+pub(crate) fn verify(
+    sector: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    let verify = || -> Result<(), Check> {
+        let list = Agfl::view(sector, at)?;
+        FIELDS.verify(sector, at, context)?;
+        let group = header::group_of_sector(at, AGFL_SECTOR, context)?;
+        let (found, expected) = (list.group().0, group.number().0);
+        if found != expected {
+            return Err(AgflCheck::GroupNumber { found, expected }.into());
+        }
+        for (place, block) in list.places().enumerate() {
+            if let Some(block) = block.filter(|block| !group.contains_block(*block)) {
+                return Err(AgflCheck::Block { place, block: block.0 }.into());
+            }
+        }
+        Ok(())
+    };
+    verify().map_err(|check| Corruption::new(Structure::Agfl, Place::Disk(at), check))
+}
+
+/// Stores LSN and checksum.
+pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
+    FIELDS.seal(sector, lsn);
+}
+
+#[cfg(test)]
+mod tests;

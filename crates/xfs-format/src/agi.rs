@@ -1,9 +1,261 @@
-//! AG inode header (AGI, `xfs_agi`).
+//! AG inode header (AGI, `xfs_agi`): sector 2 of every allocation group.
+//!
+//! Owns: decoding, and every check that the AGI can make on itself and against the group's size.
+//! Does **not** own the comparison of its counters with the btrees.
+//!
+//! ```text
+//!   0 magic  4 version  8 group  12 length  16 inodes  20 root  24 levels  28 free inodes
+//!  32 newest chunk  36 unused  40 unlinked lists (64)  296 UUID  312 CRC  320 LSN
+//! 328 root, levels of free inodes  336 blocks of the two btrees                          .. 344
+//! ```
+
+use core::mem::offset_of;
 
 use thiserror::Error;
+use zerocopy::big_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::{AgBlock, AgInode, AgNumber, DiskAddr, Lsn};
+use crate::agf::BtreeRoot;
+use crate::btree::BtreeKind;
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::features::RoCompatFeatures;
+use crate::geometry::Geometry;
+use crate::group::Group;
+use crate::header::{self, HeaderFields};
+use crate::kind::VerifyContext;
+
+/// "XAGI".
+pub const AGI_MAGIC: u32 = 0x5841_4749;
+/// Which sector of the group.
+pub const AGI_SECTOR: u32 = 2;
+/// Lists of inodes that have no name and are still open, by inode number modulo this.
+#[doc(alias = "XFS_AGI_UNLINKED_BUCKETS")]
+pub const UNLINKED_BUCKETS: usize = 64;
+const VERSION: u32 = 1;
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum AgiCheck {}
+pub enum AgiCheck {
+    #[error("version {version} is not known")]
+    Version { version: u32 },
+    #[error("says that it is group {found}, not {expected}")]
+    GroupNumber { found: u32, expected: u32 },
+    #[error("group of {found} blocks, where the superblock has {expected}")]
+    Length { found: u32, expected: u32 },
+    #[error("btree of {tree}: root is block {block:#x}")]
+    Root { tree: &'static str, block: u32 },
+    #[error("btree of {tree}: {levels} levels, outside 1..={max}")]
+    Levels { tree: &'static str, levels: u32, max: u32 },
+    #[error("{free} free of {count} inodes, where {max} fit")]
+    Inodes { free: u32, count: u32, max: u64 },
+    #[error("{blocks} blocks taken by the btree of {tree}, of {length}")]
+    Blocks { tree: &'static str, blocks: u32, length: u32 },
+    #[error("unlinked list {bucket} starts at inode {inode:#x}")]
+    Unlinked { bucket: usize, inode: u32 },
+}
+
+/// The AGI as it lies on disk.
+#[doc(alias = "xfs_agi")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `Agi`, documented there")]
+pub struct AgiDisk {
+    pub magic: U32,
+    pub version: U32,
+    pub group: U32,
+    pub length: U32,
+    pub count: U32,
+    pub root: U32,
+    pub levels: U32,
+    pub free_count: U32,
+    pub newest_inode: U32,
+    pub unused_directory_inode: U32,
+    pub unlinked: [U32; UNLINKED_BUCKETS],
+    pub uuid: [u8; 16],
+    pub crc: [u8; 4],
+    pub pad: U32,
+    pub lsn: U64,
+    pub free_root: U32,
+    pub free_levels: U32,
+    pub inode_btree_blocks: U32,
+    pub free_inode_btree_blocks: U32,
+}
+
+const _: () = assert!(size_of::<AgiDisk>() == 344);
+const _: () = assert!(offset_of!(AgiDisk, uuid) == 296);
+const _: () = assert!(offset_of!(AgiDisk, lsn) == 320);
+
+const FIELDS: HeaderFields = HeaderFields {
+    crc: offset_of!(AgiDisk, crc),
+    uuid: offset_of!(AgiDisk, uuid),
+    lsn: offset_of!(AgiDisk, lsn),
+    address: None,
+};
+
+/// The AGI in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agi {
+    /// Which group.
+    #[doc(alias = "seqno")]
+    pub group: AgNumber,
+    /// Blocks in the group.
+    pub length_blocks: u32,
+    /// Inodes on disk in the group, free ones included.
+    pub count: u32,
+    /// How many of those are free.
+    #[doc(alias = "freecount")]
+    pub free_count: u32,
+    /// Inode chunks.
+    #[doc(alias = "inobt")]
+    pub inode_btree: BtreeRoot,
+    /// Inode chunks with free inodes, where the volume has that btree.
+    #[doc(alias = "finobt")]
+    pub free_inode_btree: Option<BtreeRoot>,
+    /// First inode of the newest chunk: a hint.
+    #[doc(alias = "newino")]
+    pub newest_inode: Option<AgInode>,
+    /// First inode of each unlinked list.
+    pub unlinked: [Option<AgInode>; UNLINKED_BUCKETS],
+    /// Blocks of the inode btree, where the volume counts them.
+    #[doc(alias = "iblocks")]
+    pub inode_btree_blocks: Option<u32>,
+    /// Blocks of the free-inode btree, where the volume counts them.
+    #[doc(alias = "fblocks")]
+    pub free_inode_btree_blocks: Option<u32>,
+    /// When it was last logged.
+    pub lsn: Lsn,
+}
+
+impl Agi {
+    /// Decodes the AGI at the start of `sector`, which was read from `at`. Optional fields are
+    /// there as the volume's features say. Values are taken as they are: [`BlockKind::verify`]
+    /// checks them.
+    ///
+    /// [`BlockKind::verify`]: crate::BlockKind::verify
+    ///
+    /// # Errors
+    ///
+    /// A wrong magic number, or too few bytes.
+    pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
+        disk_form(sector)
+            .map(|disk| Self::from_disk(disk, geometry))
+            .map_err(|check| Corruption::new(Structure::Agi, Place::Disk(at), check))
+    }
+
+    fn from_disk(disk: &AgiDisk, geometry: &Geometry) -> Self {
+        let has_free_btree = geometry.has_ro_compat(RoCompatFeatures::FINOBT);
+        let has_counts = geometry.has_ro_compat(RoCompatFeatures::INOBTCNT);
+        let root = |block: U32, levels: U32| BtreeRoot {
+            block: AgBlock(block.get()),
+            levels: levels.get(),
+        };
+        Self {
+            group: AgNumber(disk.group.get()),
+            length_blocks: disk.length.get(),
+            count: disk.count.get(),
+            free_count: disk.free_count.get(),
+            inode_btree: root(disk.root, disk.levels),
+            free_inode_btree: has_free_btree.then(|| root(disk.free_root, disk.free_levels)),
+            newest_inode: present(disk.newest_inode),
+            unlinked: disk.unlinked.map(present),
+            inode_btree_blocks: has_counts.then(|| disk.inode_btree_blocks.get()),
+            free_inode_btree_blocks: (has_counts && has_free_btree)
+                .then(|| disk.free_inode_btree_blocks.get()),
+            lsn: Lsn(disk.lsn.get()),
+        }
+    }
+
+    fn verify(&self, group: &Group<'_>) -> Result<(), AgiCheck> {
+        let (found, expected) = (self.group.0, group.number().0);
+        if found != expected {
+            return Err(AgiCheck::GroupNumber { found, expected });
+        }
+        let (found, expected) = (self.length_blocks, group.length_blocks());
+        if found != expected {
+            return Err(AgiCheck::Length { found, expected });
+        }
+        self.verify_btrees(group)?;
+        let max = u64::from(group.length_blocks()) << group.geometry().inodes_per_block_log;
+        let (free, count) = (self.free_count, self.count);
+        if free > count || u64::from(count) > max {
+            return Err(AgiCheck::Inodes { free, count, max });
+        }
+        for (bucket, inode) in self.unlinked.iter().enumerate() {
+            let Some(inode) = inode else { continue };
+            if inode.0 as usize % UNLINKED_BUCKETS != bucket || !group.contains_inode(*inode) {
+                return Err(AgiCheck::Unlinked { bucket, inode: inode.0 });
+            }
+        }
+        Ok(())
+    }
+
+    fn verify_btrees(&self, group: &Group<'_>) -> Result<(), AgiCheck> {
+        let trees = [
+            (BtreeKind::Inode, Some(self.inode_btree), self.inode_btree_blocks),
+            (BtreeKind::FreeInode, self.free_inode_btree, self.free_inode_btree_blocks),
+        ];
+        for (kind, root, blocks) in trees {
+            let Some(BtreeRoot { block, levels }) = root else { continue };
+            let (tree, max) = (kind.name(), kind.max_levels(group.geometry()));
+            if !group.contains_block(block) {
+                return Err(AgiCheck::Root { tree, block: block.0 });
+            }
+            if levels == 0 || levels > max {
+                return Err(AgiCheck::Levels { tree, levels, max });
+            }
+            let length = group.length_blocks();
+            if let Some(blocks) = blocks.filter(|blocks| *blocks < levels || *blocks > length) {
+                return Err(AgiCheck::Blocks { tree, blocks, length });
+            }
+        }
+        Ok(())
+    }
+
+    /// The first inode of each unlinked list that is not empty, by bucket.
+    pub fn unlinked_heads(&self) -> impl Iterator<Item = (usize, AgInode)> + '_ {
+        let heads = self.unlinked.iter().enumerate();
+        heads.filter_map(|(bucket, inode)| inode.map(|inode| (bucket, inode)))
+    }
+}
+
+fn present(raw: U32) -> Option<AgInode> {
+    let inode = AgInode(raw.get());
+    (!inode.is_null()).then_some(inode)
+}
+
+fn disk_form(sector: &[u8]) -> Result<&AgiDisk, Check> {
+    let (disk, _) = AgiDisk::ref_from_prefix(sector)
+        .map_err(|_| header::truncated(sector, size_of::<AgiDisk>()))?;
+    header::verify_magic(disk.magic.get(), AGI_MAGIC)?;
+    Ok(disk)
+}
+
+/// Checks the whole sector.
+pub(crate) fn verify(
+    sector: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    let verify = || -> Result<(), Check> {
+        let disk = disk_form(sector)?;
+        FIELDS.verify(sector, at, context)?;
+        let version = disk.version.get();
+        if version != VERSION {
+            return Err(AgiCheck::Version { version }.into());
+        }
+        let group = header::group_of_sector(at, AGI_SECTOR, context)?;
+        Ok(Agi::from_disk(disk, context.geometry).verify(&group)?)
+    };
+    verify().map_err(|check| Corruption::new(Structure::Agi, Place::Disk(at), check))
+}
+
+/// Stores LSN and checksum.
+pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
+    FIELDS.seal(sector, lsn);
+}
+
+#[cfg(test)]
+mod tests;

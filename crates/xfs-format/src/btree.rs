@@ -1,35 +1,65 @@
-//! Btree block of any kind (`xfs_btree_block`).
+//! Blocks of all btrees (`xfs_btree_block`).
+//!
+//! Owns: the two headers, the places of records, keys and pointers, and every check that one block
+//! can make on itself, its records included. Does **not** own descent, siblings or owners: that is
+//! the cursor's, which sees more than one block. The root of a fork's btree lies in the inode and
+//! has another form: [`ExtentRoot`](crate::extent::ExtentRoot).
+//!
+//! ```text
+//! short   0 magic  4 level  6 count  8 left   12 right  16 address  24 LSN  32 UUID  48 owner
+//!        52 CRC                                                                        .. 56
+//! long    0 magic  4 level  6 count  8 left   16 right  24 address  32 LSN  40 UUID  56 owner
+//!        64 CRC  68 pad                                                                .. 72
+//! leaf    header, then records
+//! node    header, then places for the most keys a node can hold, then pointers
+//! ```
+//!
+//! Btrees of an allocation group are short: pointers are block numbers inside the group, and the
+//! owner is the group. The extents of a fork are long: pointers are blocks of the volume, and the
+//! owner is the inode.
 
-use thiserror::Error;
+mod block;
+mod extents;
+mod layout;
+mod verify;
 
-/// A check of this structure that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum BtreeCheck {}
+pub use block::{BtreeBlock, LongHeaderDisk, ShortHeaderDisk};
+pub use extents::Extents;
+pub use layout::{BtreeKind, BtreeLayout, PointerForm};
+pub use verify::BtreeCheck;
+pub(crate) use verify::{seal, verify};
 
-/// Which btree a block belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BtreeKind {
-    /// Free space by block number.
-    #[doc(alias = "bnobt")]
-    FreeSpaceByBlock,
-    /// Free space by size.
-    #[doc(alias = "cntbt")]
-    FreeSpaceBySize,
-    /// Inode chunks.
-    #[doc(alias = "inobt")]
-    Inode,
-    /// Inode chunks with free inodes.
-    #[doc(alias = "finobt")]
-    FreeInode,
-    /// Reverse map.
-    #[doc(alias = "rmapbt")]
-    ReverseMap,
-    /// Reference counts.
-    #[doc(alias = "refcountbt")]
-    Refcount,
-    /// Extents of a fork.
-    #[doc(alias = "bmbt")]
-    Extent,
+use core::fmt::Debug;
+
+use crate::corruption::Check;
+use crate::group::Group;
+
+/// What a cursor has to know of one kind of btree.
+pub trait BtreeFormat {
+    /// The kind: magic number and sizes follow from it.
+    const KIND: BtreeKind;
+    /// A decoded record.
+    type Record: Copy + Debug + PartialEq;
+    /// What records are ordered by.
+    type Key: Copy + Debug + Ord;
+
+    /// Decodes a record of this btree and checks it. `group` is the one that the block lies in.
+    ///
+    /// # Errors
+    ///
+    /// The check that failed.
+    fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<Self::Record, Check>;
+
+    /// Decodes the (low) key at the start of `bytes`; `None` if there are too few.
+    fn decode_key(bytes: &[u8]) -> Option<Self::Key>;
+
+    /// The key of a record.
+    fn key(record: &Self::Record) -> Self::Key;
+
+    /// Whether `record` may stand right after `previous`: its key is higher, and the two do not
+    /// overlap where this kind forbids it.
+    fn may_follow(record: &Self::Record, previous: &Self::Record) -> bool;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,127 @@
-//! Record of a free-space btree (`xfs_alloc_rec`).
+//! Record of the two free-space btrees (`xfs_alloc_rec`): 4 bytes first block, 4 bytes length.
+//!
+//! Owns: the record, which is its own key, in both orders. Does **not** own the rule that the
+//! longest record is the AGF's `longest`.
 
 use thiserror::Error;
+use zerocopy::big_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::AgBlock;
+use crate::btree::{BtreeFormat, BtreeKind};
+use crate::corruption::Check;
+use crate::group::Group;
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum FreeSpaceCheck {}
+pub enum FreeSpaceCheck {
+    #[error("{count} blocks from block {start} lie outside the allocation group")]
+    Range { start: u32, count: u32 },
+}
+
+/// A free extent as it lies on disk, in records and in keys.
+#[doc(alias = "xfs_alloc_rec")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `FreeSpace`, documented there")]
+pub struct FreeSpaceDisk {
+    pub start: U32,
+    pub count: U32,
+}
+
+const _: () = assert!(size_of::<FreeSpaceDisk>() == 8);
+
+/// A free extent of an allocation group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FreeSpace {
+    /// First free block.
+    pub start: AgBlock,
+    /// How many.
+    pub count: u32,
+}
+
+impl FreeSpace {
+    /// Decodes a record and checks that it lies inside `group`.
+    ///
+    /// # Errors
+    ///
+    /// The check that failed.
+    pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
+        let disk = FreeSpaceDisk::read_from_bytes(bytes)
+            .map_err(|_| crate::header::truncated(bytes, size_of::<FreeSpaceDisk>()))?;
+        let (start, count) = (disk.start.get(), disk.count.get());
+        if !group.contains_extent(AgBlock(start), count) {
+            return Err(FreeSpaceCheck::Range { start, count }.into());
+        }
+        Ok(Self { start: AgBlock(start), count })
+    }
+
+    /// The block after the last.
+    #[must_use]
+    pub const fn end(&self) -> AgBlock {
+        AgBlock(self.start.0 + self.count)
+    }
+}
+
+fn decode_key(bytes: &[u8]) -> Option<FreeSpaceDisk> {
+    FreeSpaceDisk::read_from_bytes(bytes).ok()
+}
+
+/// The btree of free extents by block number.
+#[doc(alias = "bnobt")]
+#[derive(Clone, Copy, Debug)]
+pub enum FreeSpaceByBlock {}
+
+impl BtreeFormat for FreeSpaceByBlock {
+    const KIND: BtreeKind = BtreeKind::FreeSpaceByBlock;
+    type Record = FreeSpace;
+    type Key = AgBlock;
+
+    fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<FreeSpace, Check> {
+        FreeSpace::decode(bytes, group)
+    }
+
+    fn decode_key(bytes: &[u8]) -> Option<AgBlock> {
+        decode_key(bytes).map(|key| AgBlock(key.start.get()))
+    }
+
+    fn key(record: &FreeSpace) -> AgBlock {
+        record.start
+    }
+
+    /// Extents that touch would be one record.
+    fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
+        record.start > previous.end()
+    }
+}
+
+/// The btree of free extents by length, then block number.
+#[doc(alias = "cntbt")]
+#[derive(Clone, Copy, Debug)]
+pub enum FreeSpaceBySize {}
+
+impl BtreeFormat for FreeSpaceBySize {
+    const KIND: BtreeKind = BtreeKind::FreeSpaceBySize;
+    type Record = FreeSpace;
+    type Key = (u32, AgBlock);
+
+    fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<FreeSpace, Check> {
+        FreeSpace::decode(bytes, group)
+    }
+
+    fn decode_key(bytes: &[u8]) -> Option<(u32, AgBlock)> {
+        decode_key(bytes).map(|key| (key.count.get(), AgBlock(key.start.get())))
+    }
+
+    fn key(record: &FreeSpace) -> (u32, AgBlock) {
+        (record.count, record.start)
+    }
+
+    /// Extents of one length that touch would be one record.
+    fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
+        record.count > previous.count
+            || (record.count == previous.count && record.start > previous.end())
+    }
+}

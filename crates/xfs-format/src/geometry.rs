@@ -175,6 +175,19 @@ impl Geometry {
         Some(self.ag_block_disk_addr(group, block))
     }
 
+    /// The block that a disk address lies in, or `None` past the end of the volume.
+    #[doc(alias = "xfs_daddr_to_agno")]
+    #[doc(alias = "xfs_daddr_to_agbno")]
+    #[must_use]
+    pub const fn split_disk_addr(&self, at: DiskAddr) -> Option<(AgNumber, AgBlock)> {
+        let linear = at.0 / self.block_basic_blocks() as u64;
+        if linear >= self.data_blocks {
+            return None;
+        }
+        let group = AgNumber((linear / self.ag_blocks as u64) as u32);
+        Some((group, AgBlock((linear % self.ag_blocks as u64) as u32)))
+    }
+
     /// Where sector `index` of a group's header sectors lies: 0 superblock, 1 AGF, 2 AGI, 3 AGFL.
     #[doc(alias = "XFS_AG_DADDR")]
     #[must_use]

@@ -1,9 +1,230 @@
-//! Record of an inode btree (`xfs_inobt_rec`).
+//! Record of the two inode btrees (`xfs_inobt_rec`): 64 consecutive inode numbers.
+//!
+//! Owns: the record in its full and its sparse form, and the masks that follow from it. Does
+//! **not** own the inodes.
+//!
+//! ```text
+//! full     0 first inode  4 free count (4 bytes)                          8 free mask  .. 16
+//! sparse   0 first inode  4 hole mask (2 bytes)  6 count  7 free count    8 free mask  .. 16
+//! ```
+//!
+//! Bit i of the free mask is inode i of the chunk. Bit i of the hole mask stands for four inodes
+//! that have no space on disk; their bits in the free mask are set and not counted.
 
 use thiserror::Error;
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::AgInode;
+use crate::btree::{BtreeFormat, BtreeKind};
+use crate::corruption::Check;
+use crate::features::IncompatFeatures;
+use crate::geometry::INODES_PER_CHUNK;
+use crate::group::Group;
+
+/// Inodes that one bit of the hole mask stands for.
+#[doc(alias = "XFS_INODES_PER_HOLEMASK_BIT")]
+pub const INODES_PER_HOLE_BIT: u32 = 4;
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum InodeChunkCheck {}
+pub enum InodeChunkCheck {
+    #[error("first inode {start} is not at the start of a block or chunk")]
+    Alignment { start: u32 },
+    #[error("inodes of the chunk at {start} lie outside the allocation group")]
+    Range { start: u32 },
+    #[error("{count} inodes with hole mask {holes:#06x}")]
+    Count { count: u8, holes: u16 },
+    #[error("{free_count} free inodes, but the free mask has {counted}")]
+    FreeCount { free_count: u32, counted: u32 },
+    #[error("chunk at {start} has no free inode, but is in the free-inode btree")]
+    NoneFree { start: u32 },
+}
+
+/// An inode chunk as it lies on disk, in the sparse form.
+#[doc(alias = "xfs_inobt_rec")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `InodeChunk`, documented there")]
+pub struct InodeChunkDisk {
+    pub start: U32,
+    pub holes: U16,
+    pub count: u8,
+    pub free_count: u8,
+    pub free: U64,
+}
+
+const _: () = assert!(size_of::<InodeChunkDisk>() == 16);
+
+impl InodeChunkDisk {
+    /// The free count of the full form, which takes the place of three fields.
+    #[must_use]
+    pub const fn full_free_count(&self) -> u32 {
+        (self.holes.get() as u32) << 16 | (self.count as u32) << 8 | self.free_count as u32
+    }
+}
+
+/// 64 consecutive inode numbers of an allocation group, and which of them exist and are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InodeChunk {
+    /// The first of the 64 numbers.
+    pub start: AgInode,
+    /// One bit for each four inodes that are not on disk.
+    #[doc(alias = "holemask")]
+    pub holes: u16,
+    /// Inodes that are on disk.
+    pub count: u8,
+    /// How many of those are free.
+    #[doc(alias = "freecount")]
+    pub free_count: u8,
+    /// One bit for each inode that is free, or not on disk.
+    pub free: u64,
+}
+
+impl InodeChunk {
+    /// Decodes a record, in the form that the volume's features call for, and checks it.
+    ///
+    /// # Errors
+    ///
+    /// The check that failed.
+    pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
+        let disk = InodeChunkDisk::read_from_bytes(bytes)
+            .map_err(|_| crate::header::truncated(bytes, size_of::<InodeChunkDisk>()))?;
+        let is_sparse = group.geometry().has_incompat(IncompatFeatures::SPARSE_INODES);
+        let (holes, count, free_count) = if is_sparse {
+            (disk.holes.get(), disk.count, u32::from(disk.free_count))
+        } else {
+            (0, INODES_PER_CHUNK as u8, disk.full_free_count())
+        };
+        let (start, free) = (AgInode(disk.start.get()), disk.free.get());
+        let chunk = Self { start, holes, count, free_count: free_count as u8, free };
+        let counted = (chunk.present() & free).count_ones();
+        if free_count != counted {
+            return Err(InodeChunkCheck::FreeCount { free_count, counted }.into());
+        }
+        chunk.verify(group)?;
+        Ok(chunk)
+    }
+
+    fn verify(&self, group: &Group<'_>) -> Result<(), InodeChunkCheck> {
+        let start = self.start.0;
+        let inodes_per_block = 1_u32 << group.geometry().inodes_per_block_log;
+        if !start.is_multiple_of(inodes_per_block.min(INODES_PER_CHUNK)) {
+            return Err(InodeChunkCheck::Alignment { start });
+        }
+        let present = self.present();
+        if present == 0 || present.count_ones() != u32::from(self.count) {
+            return Err(InodeChunkCheck::Count { count: self.count, holes: self.holes });
+        }
+        // A sparse chunk at the end of the group may reach past it with inodes that do not exist.
+        let first = start.checked_add(present.trailing_zeros());
+        let last = start.checked_add(u64::BITS - 1 - present.leading_zeros());
+        let is_inside =
+            |inode: Option<u32>| inode.is_some_and(|inode| group.contains_inode(AgInode(inode)));
+        if !is_inside(first) || !is_inside(last) {
+            return Err(InodeChunkCheck::Range { start });
+        }
+        Ok(())
+    }
+
+    /// One bit for each inode that is on disk.
+    #[must_use]
+    pub const fn present(&self) -> u64 {
+        // Spread each bit of the hole mask to four: first apart, then over the gaps.
+        let mut bits = self.holes as u64;
+        bits = (bits | bits << 24) & 0x0000_00ff_0000_00ff;
+        bits = (bits | bits << 12) & 0x000f_000f_000f_000f;
+        bits = (bits | bits << 6) & 0x0303_0303_0303_0303;
+        bits = (bits | bits << 3) & 0x1111_1111_1111_1111;
+        !(bits * 0xf)
+    }
+
+    /// One bit for each inode that is on disk and in use.
+    #[must_use]
+    pub const fn allocated(&self) -> u64 {
+        self.present() & !self.free
+    }
+
+    /// Whether some of the 64 inodes are not on disk.
+    #[must_use]
+    pub const fn is_sparse(&self) -> bool {
+        self.holes != 0
+    }
+
+    /// The position in the chunk of an inode number, if it is one of the 64.
+    #[must_use]
+    pub const fn position(&self, inode: AgInode) -> Option<u32> {
+        match inode.0.checked_sub(self.start.0) {
+            Some(position) if position < INODES_PER_CHUNK => Some(position),
+            _ => None,
+        }
+    }
+}
+
+fn decode_key(bytes: &[u8]) -> Option<AgInode> {
+    U32::read_from_bytes(bytes).ok().map(|start| AgInode(start.get()))
+}
+
+fn may_follow(record: &InodeChunk, previous: &InodeChunk) -> bool {
+    record.start.0.checked_sub(INODES_PER_CHUNK).is_some_and(|before| previous.start.0 <= before)
+}
+
+/// The btree of all inode chunks.
+#[doc(alias = "inobt")]
+#[derive(Clone, Copy, Debug)]
+pub enum InodeChunks {}
+
+impl BtreeFormat for InodeChunks {
+    const KIND: BtreeKind = BtreeKind::Inode;
+    type Record = InodeChunk;
+    type Key = AgInode;
+
+    fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<InodeChunk, Check> {
+        InodeChunk::decode(bytes, group)
+    }
+
+    fn decode_key(bytes: &[u8]) -> Option<AgInode> {
+        decode_key(bytes)
+    }
+
+    fn key(record: &InodeChunk) -> AgInode {
+        record.start
+    }
+
+    fn may_follow(record: &InodeChunk, previous: &InodeChunk) -> bool {
+        may_follow(record, previous)
+    }
+}
+
+/// The btree of inode chunks that have a free inode.
+#[doc(alias = "finobt")]
+#[derive(Clone, Copy, Debug)]
+pub enum FreeInodeChunks {}
+
+impl BtreeFormat for FreeInodeChunks {
+    const KIND: BtreeKind = BtreeKind::FreeInode;
+    type Record = InodeChunk;
+    type Key = AgInode;
+
+    fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<InodeChunk, Check> {
+        let chunk = InodeChunk::decode(bytes, group)?;
+        if chunk.free_count == 0 {
+            return Err(InodeChunkCheck::NoneFree { start: chunk.start.0 }.into());
+        }
+        Ok(chunk)
+    }
+
+    fn decode_key(bytes: &[u8]) -> Option<AgInode> {
+        decode_key(bytes)
+    }
+
+    fn key(record: &InodeChunk) -> AgInode {
+        record.start
+    }
+
+    fn may_follow(record: &InodeChunk, previous: &InodeChunk) -> bool {
+        may_follow(record, previous)
+    }
+}

@@ -5,10 +5,10 @@
 //! promised (owner, level, sibling): whoever followed the pointer does that.
 
 use crate::addr::{DiskAddr, Lsn};
-use crate::btree::BtreeKind;
+use crate::btree::{self, BtreeKind};
 use crate::corruption::{Corruption, Structure};
 use crate::geometry::Geometry;
-use crate::{attr, dabtree, directory, symlink};
+use crate::{agf, agfl, agi, attr, dabtree, directory, superblock, symlink};
 
 /// The kind of a metadata buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,6 +79,11 @@ impl BlockKind {
         context: &VerifyContext<'_>,
     ) -> Result<(), Corruption> {
         match self {
+            Self::Superblock => superblock::verify_copy(bytes, at, context),
+            Self::Agf => agf::verify(bytes, at, context),
+            Self::Agi => agi::verify(bytes, at, context),
+            Self::Agfl => agfl::verify(bytes, at, context),
+            Self::Btree(kind) => btree::verify(bytes, kind, at, context),
             // One bad inode says nothing about its neighbours: each is verified when it is decoded.
             Self::InodeCluster => Ok(()),
             Self::DirectoryData => directory::data::verify(bytes, at, context),
@@ -93,7 +98,6 @@ impl BlockKind {
             Self::Attr => attr::leaf::verify(bytes, at, context),
             Self::AttrRemote => attr::remote::verify(bytes, at, context),
             Self::Symlink => symlink::verify(bytes, at, context),
-            _ => Ok(()),
         }
     }
 
@@ -103,11 +107,15 @@ impl BlockKind {
     /// is left alone here.
     pub fn seal(self, bytes: &mut [u8], lsn: Lsn) {
         match self {
+            Self::Superblock => superblock::seal_at(bytes, lsn),
+            Self::Agf => agf::seal(bytes, lsn),
+            Self::Agi => agi::seal(bytes, lsn),
+            Self::Agfl => agfl::seal(bytes, lsn),
+            Self::Btree(kind) => btree::seal(bytes, kind, lsn),
             Self::InodeCluster | Self::AttrRemote => {}
             Self::DirectoryData | Self::DirectoryFree => directory::data::ENVELOPE.seal(bytes, lsn),
             Self::DirectoryIndex | Self::Attr => dabtree::ENVELOPE.seal(bytes, lsn),
             Self::Symlink => symlink::seal(bytes, lsn),
-            _ => {}
         }
     }
 }

@@ -38,6 +38,8 @@ pub mod extent;
 pub mod features;
 pub mod free_space;
 pub mod geometry;
+pub mod group;
+mod header;
 pub mod inode;
 pub mod inode_chunk;
 pub mod kind;
@@ -55,5 +57,6 @@ pub use addr::{
 pub use corruption::{Check, Corruption, Place, Structure};
 pub use features::{CompatFeatures, IncompatFeatures, LogIncompatFeatures, RoCompatFeatures};
 pub use geometry::Geometry;
+pub use group::Group;
 pub use kind::{BlockKind, VerifyContext};
 pub use superblock::{Superblock, SuperblockDisk};

@@ -1,9 +1,135 @@
-//! Record of the reference counts (`xfs_refcount_rec`).
+//! Record of the reference counts (`xfs_refcount_rec`): 4 bytes first block, length, count.
+//!
+//! Owns: the record and its two domains. Does **not** own the question who the referrers are: that
+//! is the reverse map.
+//!
+//! Blocks that one file owns alone have no record. The top bit of the first block tells extents
+//! that copy-on-write has set aside; as keys are compared with it, all of those sort last.
 
 use thiserror::Error;
+use zerocopy::big_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::AgBlock;
+use crate::btree::{BtreeFormat, BtreeKind};
+use crate::corruption::Check;
+use crate::group::Group;
+
+/// The bit of the first block that tells the copy-on-write domain.
+#[doc(alias = "XFS_REFC_COWFLAG")]
+const STAGING_BIT: u32 = 1 << 31;
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum RefcountCheck {}
+pub enum RefcountCheck {
+    #[error("{count} blocks from block {start} lie outside the allocation group")]
+    Range { start: u32, count: u32 },
+    #[error("{references} references to shared blocks from block {start}")]
+    Shared { start: u32, references: u32 },
+    #[error("{references} references to blocks set aside for copy-on-write from block {start}")]
+    Staging { start: u32, references: u32 },
+}
+
+/// A reference count as it lies on disk.
+#[doc(alias = "xfs_refcount_rec")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `Refcount`, documented there")]
+pub struct RefcountDisk {
+    pub start: U32,
+    pub count: U32,
+    pub references: U32,
+}
+
+const _: () = assert!(size_of::<RefcountDisk>() == 12);
+
+/// What the count of an extent is for. The order is that of the btree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RefcountDomain {
+    /// Blocks that several files, or several places of a file, share.
+    Shared,
+    /// Blocks that copy-on-write has set aside and that belong to no file yet.
+    #[doc(alias = "CoW staging")]
+    Staging,
+}
+
+/// An extent with one count of references.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Refcount {
+    /// What it is for.
+    pub domain: RefcountDomain,
+    /// First block.
+    pub start: AgBlock,
+    /// How many blocks.
+    pub count: u32,
+    /// How many references each of them has; all ones: so many that nobody counts any more.
+    pub references: u32,
+}
+
+impl Refcount {
+    /// Decodes a record and checks it.
+    ///
+    /// # Errors
+    ///
+    /// The check that failed.
+    pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
+        let disk = RefcountDisk::read_from_bytes(bytes)
+            .map_err(|_| crate::header::truncated(bytes, size_of::<RefcountDisk>()))?;
+        let (domain, block) = split_start(disk.start.get());
+        let (start, count, references) = (block.0, disk.count.get(), disk.references.get());
+        if !group.contains_extent(block, count) {
+            return Err(RefcountCheck::Range { start, count }.into());
+        }
+        match domain {
+            RefcountDomain::Shared if references < 2 => {
+                Err(RefcountCheck::Shared { start, references }.into())
+            }
+            RefcountDomain::Staging if references != 1 => {
+                Err(RefcountCheck::Staging { start, references }.into())
+            }
+            _ => Ok(Self { domain, start: block, count, references }),
+        }
+    }
+
+    /// The block after the last.
+    #[must_use]
+    pub const fn end(&self) -> AgBlock {
+        AgBlock(self.start.0 + self.count)
+    }
+}
+
+fn split_start(raw: u32) -> (RefcountDomain, AgBlock) {
+    let is_staging = raw & STAGING_BIT != 0;
+    let domain = if is_staging { RefcountDomain::Staging } else { RefcountDomain::Shared };
+    (domain, AgBlock(raw & !STAGING_BIT))
+}
+
+/// The btree of reference counts.
+#[doc(alias = "refcountbt")]
+#[derive(Clone, Copy, Debug)]
+pub enum Refcounts {}
+
+impl BtreeFormat for Refcounts {
+    const KIND: BtreeKind = BtreeKind::Refcount;
+    type Record = Refcount;
+    type Key = (RefcountDomain, AgBlock);
+
+    fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<Refcount, Check> {
+        Refcount::decode(bytes, group)
+    }
+
+    fn decode_key(bytes: &[u8]) -> Option<Self::Key> {
+        U32::read_from_bytes(bytes).ok().map(|raw| split_start(raw.get()))
+    }
+
+    fn key(record: &Refcount) -> Self::Key {
+        (record.domain, record.start)
+    }
+
+    fn may_follow(record: &Refcount, previous: &Refcount) -> bool {
+        record.domain > previous.domain
+            || (record.domain == previous.domain && record.start >= previous.end())
+    }
+}

@@ -1,9 +1,281 @@
-//! Record of the reverse map (`xfs_rmap_rec`).
+//! Record of the reverse map (`xfs_rmap_rec`): who owns which blocks.
+//!
+//! Owns: the record, its owners and flags, its low and high key. Does **not** own the comparison of
+//! the map with the structures that it mirrors.
+//!
+//! ```text
+//! record   0 first block  4 count  8 owner  16 offset and flags   .. 24
+//! key      0 first block           4 owner  12 offset and flags   .. 20   (low, then high)
+//!
+//! offset   63 attribute fork  62 block of a fork's btree  61 unwritten  53..0 block of the file
+//! ```
+//!
+//! Extents of one file may overlap those of others, where blocks are shared. That is why a node
+//! holds the highest key of each child too, and why records are ordered by block, owner and offset.
 
+use bitflags::bitflags;
 use thiserror::Error;
+use zerocopy::big_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::addr::{AgBlock, FileBlock, InodeNumber};
+use crate::btree::{BtreeFormat, BtreeKind};
+use crate::corruption::Check;
+use crate::group::Group;
+
+/// Bits of the offset word that are the offset.
+const OFFSET_MASK: u64 = (1 << 54) - 1;
 
 /// A check of this structure that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum RmapCheck {}
+pub enum RmapCheck {
+    #[error("{count} blocks from block {start} lie outside the allocation group")]
+    Range { start: u32, count: u32 },
+    #[error("blocks from block {start} belong to {owner:#x}, which is no owner")]
+    Owner { start: u32, owner: u64 },
+    #[error("offset {offset:#x} of blocks from block {start} does not go with their owner")]
+    Offset { start: u32, offset: u64 },
+}
+
+bitflags! {
+    /// How an owner uses an extent. The bits are those of the offset word.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct RmapFlags: u64 {
+        /// In the attribute fork.
+        const ATTR = 1 << 63;
+        /// A block of the fork's btree.
+        #[doc(alias = "BMBT_BLOCK")]
+        const FORK_BTREE = 1 << 62;
+        /// Allocated, but reads as zeros.
+        const UNWRITTEN = 1 << 61;
+    }
+}
+
+/// Who owns an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RmapOwner {
+    /// An inode.
+    Inode(InodeNumber),
+    /// The volume: headers of the allocation group.
+    Volume,
+    /// The log.
+    Log,
+    /// The group: its free-space btrees, reverse map and free list.
+    Group,
+    /// The inode btrees.
+    InodeBtree,
+    /// Inode chunks.
+    Inodes,
+    /// The reference-count btree.
+    RefcountBtree,
+    /// Copy-on-write, until a file takes the blocks over.
+    Staging,
+}
+
+impl RmapOwner {
+    /// The owner of this number, if it is that of a special owner or of an inode of the volume.
+    #[must_use]
+    pub fn from_raw(raw: u64, group: &Group<'_>) -> Option<Self> {
+        // Special owners count down from all ones; the first two are "nobody" and "unknown".
+        match raw.wrapping_neg() {
+            3 => Some(Self::Volume),
+            4 => Some(Self::Log),
+            5 => Some(Self::Group),
+            6 => Some(Self::InodeBtree),
+            7 => Some(Self::Inodes),
+            8 => Some(Self::RefcountBtree),
+            9 => Some(Self::Staging),
+            _ => {
+                let inode = InodeNumber(raw);
+                group.geometry().split_inode(inode).map(|_| Self::Inode(inode))
+            }
+        }
+    }
+
+    /// The number on disk.
+    #[must_use]
+    pub const fn to_raw(self) -> u64 {
+        let below_zero: u64 = match self {
+            Self::Inode(inode) => return inode.0,
+            Self::Volume => 3,
+            Self::Log => 4,
+            Self::Group => 5,
+            Self::InodeBtree => 6,
+            Self::Inodes => 7,
+            Self::RefcountBtree => 8,
+            Self::Staging => 9,
+        };
+        below_zero.wrapping_neg()
+    }
+}
+
+/// A reverse mapping as it lies on disk.
+#[doc(alias = "xfs_rmap_rec")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `Rmap`, documented there")]
+pub struct RmapDisk {
+    pub start: U32,
+    pub count: U32,
+    pub owner: U64,
+    pub offset: U64,
+}
+
+/// A key of the reverse map as it lies on disk.
+#[doc(alias = "xfs_rmap_key")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `Rmap`, documented there")]
+pub struct RmapKeyDisk {
+    pub start: U32,
+    pub owner: U64,
+    pub offset: U64,
+}
+
+const _: () = assert!(size_of::<RmapDisk>() == 24);
+const _: () = assert!(size_of::<RmapKeyDisk>() == 20);
+
+/// An extent and its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rmap {
+    /// First block.
+    pub start: AgBlock,
+    /// How many.
+    pub count: u32,
+    /// Whose they are.
+    pub owner: RmapOwner,
+    /// Which block of the fork the first one is; 0 for all but file contents.
+    pub offset: FileBlock,
+    /// How they are used.
+    pub flags: RmapFlags,
+}
+
+/// What records are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RmapKey {
+    /// First block; of a high key, the last.
+    pub start: AgBlock,
+    /// The owner's number.
+    pub owner: u64,
+    /// Offset and flags, without the unwritten flag.
+    pub offset: u64,
+}
+
+impl Rmap {
+    /// Decodes a record and checks it.
+    ///
+    /// # Errors
+    ///
+    /// The check that failed.
+    pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
+        let disk = RmapDisk::read_from_bytes(bytes)
+            .map_err(|_| crate::header::truncated(bytes, size_of::<RmapDisk>()))?;
+        let (start, count) = (disk.start.get(), disk.count.get());
+        let raw_owner = disk.owner.get();
+        let Some(owner) = RmapOwner::from_raw(raw_owner, group) else {
+            return Err(RmapCheck::Owner { start, owner: raw_owner }.into());
+        };
+        let offset = disk.offset.get();
+        let rmap = Self {
+            start: AgBlock(start),
+            count,
+            owner,
+            offset: FileBlock(offset & OFFSET_MASK),
+            flags: RmapFlags::from_bits_truncate(offset),
+        };
+        if !rmap.is_in_range(group) {
+            return Err(RmapCheck::Range { start, count }.into());
+        }
+        if rmap.offset_word() != offset || !rmap.offset_is_valid() {
+            return Err(RmapCheck::Offset { start, offset }.into());
+        }
+        Ok(rmap)
+    }
+
+    /// The headers of the group are one extent of the volume; nobody else's starts among them.
+    fn is_in_range(&self, group: &Group<'_>) -> bool {
+        if self.start.0 < group.geometry().header_blocks() {
+            return self.owner == RmapOwner::Volume
+                && self.start.0 == 0
+                && self.count == group.geometry().header_blocks();
+        }
+        group.contains_extent(self.start, self.count)
+    }
+
+    /// Only contents of a fork have an offset, and only they can be unwritten.
+    fn offset_is_valid(&self) -> bool {
+        let RmapOwner::Inode(_) = self.owner else { return self.offset_word() == 0 };
+        if self.flags.contains(RmapFlags::FORK_BTREE) {
+            return self.offset.0 == 0 && !self.flags.contains(RmapFlags::UNWRITTEN);
+        }
+        // Attributes are never preallocated.
+        !self.flags.contains(RmapFlags::ATTR | RmapFlags::UNWRITTEN)
+            && self.offset.0 + u64::from(self.count) <= OFFSET_MASK + 1
+    }
+
+    /// Offset and flags as on disk.
+    #[must_use]
+    pub const fn offset_word(&self) -> u64 {
+        self.offset.0 | self.flags.bits()
+    }
+
+    /// The block after the last.
+    #[must_use]
+    pub const fn end(&self) -> AgBlock {
+        AgBlock(self.start.0 + self.count)
+    }
+
+    /// The highest key that the record covers, as nodes hold it for each child.
+    #[must_use]
+    pub fn high_key(&self) -> RmapKey {
+        let span = self.count - 1;
+        let mut key = ReverseMap::key(self);
+        key.start.0 += span;
+        let has_offset = matches!(self.owner, RmapOwner::Inode(_))
+            && !self.flags.contains(RmapFlags::FORK_BTREE);
+        if has_offset {
+            key.offset += u64::from(span);
+        }
+        key
+    }
+}
+
+/// The reverse-map btree.
+#[doc(alias = "rmapbt")]
+#[derive(Clone, Copy, Debug)]
+pub enum ReverseMap {}
+
+impl BtreeFormat for ReverseMap {
+    const KIND: BtreeKind = BtreeKind::ReverseMap;
+    type Record = Rmap;
+    type Key = RmapKey;
+
+    fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<Rmap, Check> {
+        Rmap::decode(bytes, group)
+    }
+
+    fn decode_key(bytes: &[u8]) -> Option<RmapKey> {
+        let disk = RmapKeyDisk::read_from_bytes(bytes).ok()?;
+        Some(RmapKey {
+            start: AgBlock(disk.start.get()),
+            owner: disk.owner.get(),
+            // Kernels before 6.4 left the unwritten flag in keys, and compared without it.
+            offset: disk.offset.get() & !RmapFlags::UNWRITTEN.bits(),
+        })
+    }
+
+    fn key(record: &Rmap) -> RmapKey {
+        RmapKey {
+            start: record.start,
+            owner: record.owner.to_raw(),
+            offset: record.offset_word() & !RmapFlags::UNWRITTEN.bits(),
+        }
+    }
+
+    /// Shared blocks may be mapped by many; without sharing extents cannot overlap.
+    fn may_follow(record: &Rmap, previous: &Rmap) -> bool {
+        Self::key(record) > Self::key(previous)
+    }
+}

@@ -26,7 +26,7 @@ use uuid::Uuid;
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::addr::{AgBlock, FsBlock, InodeNumber, Lsn};
+use crate::addr::{AgBlock, DiskAddr, FsBlock, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, Place, Structure};
 use crate::crc;
 use crate::features::{
@@ -34,12 +34,16 @@ use crate::features::{
     VersionFlags,
 };
 use crate::geometry::Geometry;
+use crate::header;
+use crate::kind::VerifyContext;
 
 /// "XFSB".
 pub const SUPERBLOCK_MAGIC: u32 = 0x5846_5342;
 
 /// Offset of the checksum inside the sector.
 pub const CRC_OFFSET: usize = offset_of!(SuperblockDisk, crc);
+
+const LSN_OFFSET: usize = offset_of!(SuperblockDisk, lsn);
 
 /// The superblock as it lies on disk.
 #[doc(alias = "xfs_dsb")]
@@ -338,6 +342,41 @@ pub enum SuperblockError {
     /// It is one, of a kind that ferroxfs refuses.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+}
+
+/// Checks a superblock of the volume, in any of its groups.
+pub(crate) fn verify_copy(
+    sector: &[u8],
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    let place = Place::Disk(at);
+    let corrupt = |check: Check| Corruption::new(Structure::Superblock, place, check);
+    let superblock = Superblock::decode(sector, place).map_err(|error| match error {
+        SuperblockError::Corrupt(corruption) => corruption,
+        // One volume does not mix versions: next to a v5 superblock an older one is damage.
+        SuperblockError::Unsupported(Unsupported::Version { version }) => {
+            corrupt(SuperblockCheck::Version { version }.into())
+        }
+        SuperblockError::Unsupported(_) => corrupt(SuperblockCheck::Version { version: 0 }.into()),
+    })?;
+    header::group_of_sector(at, 0, context).map_err(corrupt)?;
+    let found = superblock.geometry.meta_uuid;
+    if found != context.geometry.meta_uuid {
+        return Err(corrupt(Check::ForeignUuid { found }));
+    }
+    header::verify_lsn(superblock.lsn, context).map_err(corrupt)
+}
+
+/// Stores the LSN, then the checksum.
+///
+/// # Panics
+///
+/// If `sector` is shorter than the superblock.
+pub(crate) fn seal_at(sector: &mut [u8], lsn: Lsn) {
+    let field = sector.get_mut(LSN_OFFSET..LSN_OFFSET + size_of::<U64>());
+    field.expect("the LSN lies inside the sector").copy_from_slice(&lsn.0.to_be_bytes());
+    seal(sector);
 }
 
 /// Stores the checksum over the whole sector.

@@ -1,0 +1,1 @@
+//! AGF sectors made by hand.

@@ -1,0 +1,1 @@
+//! AGFL sectors made by hand.

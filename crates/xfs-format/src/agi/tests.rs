@@ -1,0 +1,1 @@
+//! AGI sectors made by hand.

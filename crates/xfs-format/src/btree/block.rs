@@ -1,0 +1,232 @@
+//! One block of a btree, seen over its bytes.
+
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{BtreeCheck, BtreeKind, BtreeLayout, PointerForm};
+use crate::addr::{DiskAddr, Lsn};
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::header;
+
+/// The header of a block of an allocation group's btree.
+#[doc(alias = "xfs_btree_block_shdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the methods of `BtreeBlock` say what the fields are")]
+pub struct ShortHeaderDisk {
+    pub magic: U32,
+    pub level: U16,
+    pub count: U16,
+    pub left: U32,
+    pub right: U32,
+    pub address: U64,
+    pub lsn: U64,
+    pub uuid: [u8; 16],
+    pub owner: U32,
+    pub crc: [u8; 4],
+}
+
+/// The header of a block of a fork's btree.
+#[doc(alias = "xfs_btree_block_lhdr")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the methods of `BtreeBlock` say what the fields are")]
+pub struct LongHeaderDisk {
+    pub magic: U32,
+    pub level: U16,
+    pub count: U16,
+    pub left: U64,
+    pub right: U64,
+    pub address: U64,
+    pub lsn: U64,
+    pub uuid: [u8; 16],
+    pub owner: U64,
+    pub crc: [u8; 4],
+    pub pad: U32,
+}
+
+const _: () = assert!(size_of::<ShortHeaderDisk>() == 56);
+const _: () = assert!(size_of::<LongHeaderDisk>() == 72);
+
+/// One block of a btree, seen over its bytes.
+///
+/// Records, keys and pointers are given as they lie on disk: [`BtreeFormat`](super::BtreeFormat)
+/// decodes them. Copying it is cheap.
+#[derive(Clone, Copy, Debug)]
+pub struct BtreeBlock<'a> {
+    bytes: &'a [u8],
+    layout: &'static BtreeLayout,
+    level: u16,
+    count: usize,
+    /// Where pointers start: behind as many keys as there is room for.
+    pointers: usize,
+}
+
+impl<'a> BtreeBlock<'a> {
+    /// Views `bytes`, one whole block read from `at`, as a block of `kind`: magic number and
+    /// count must be right. Whether checksum and contents are is the verifier's matter.
+    ///
+    /// # Errors
+    ///
+    /// The check that failed.
+    pub fn decode(bytes: &'a [u8], kind: BtreeKind, at: DiskAddr) -> Result<Self, Corruption> {
+        Self::view(bytes, kind)
+            .map_err(|check| Corruption::new(Structure::Btree, Place::Disk(at), check))
+    }
+
+    pub(super) fn view(bytes: &'a [u8], kind: BtreeKind) -> Result<Self, Check> {
+        let layout = kind.layout();
+        let header_bytes = layout.header_bytes();
+        let truncated = header::truncated(bytes, header_bytes);
+        if bytes.len() < header_bytes {
+            return Err(truncated);
+        }
+        // The first fields of both headers are the same.
+        let (disk, _) = ShortHeaderDisk::ref_from_prefix(bytes).map_err(|_| truncated)?;
+        header::verify_magic(disk.magic.get(), layout.magic)?;
+        let block_size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let (level, count) = (disk.level.get(), usize::from(disk.count.get()));
+        let max_pointers = layout.max_pointers(block_size);
+        let max = if level == 0 { layout.max_records(block_size) } else { max_pointers };
+        if count > max {
+            return Err(BtreeCheck::Count { count, max, level }.into());
+        }
+        let pointers = header_bytes + max_pointers * layout.node_key_bytes();
+        Ok(Self { bytes, layout, level, count, pointers })
+    }
+
+    /// Magic number and sizes.
+    #[must_use]
+    pub const fn layout(&self) -> &'static BtreeLayout {
+        self.layout
+    }
+
+    /// How far above the leaves, which are level 0.
+    #[must_use]
+    pub const fn level(&self) -> u32 {
+        self.level as u32
+    }
+
+    /// Whether it holds records, not pointers.
+    #[must_use]
+    pub const fn is_leaf(&self) -> bool {
+        self.level == 0
+    }
+
+    /// Records in a leaf, children of a node.
+    #[doc(alias = "numrecs")]
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    fn short(&self) -> Option<&'a ShortHeaderDisk> {
+        ShortHeaderDisk::ref_from_prefix(self.bytes).ok().map(|(header, _)| header)
+    }
+
+    fn long(&self) -> Option<&'a LongHeaderDisk> {
+        LongHeaderDisk::ref_from_prefix(self.bytes).ok().map(|(header, _)| header)
+    }
+
+    /// The block before this one on its level, or `None` for the first.
+    #[must_use]
+    pub fn left_sibling(&self) -> Option<u64> {
+        match self.layout.form {
+            PointerForm::Short => self.short().and_then(|header| present(header.left)),
+            PointerForm::Long => self.long().and_then(|header| present_long(header.left)),
+        }
+    }
+
+    /// The block after this one on its level, or `None` for the last.
+    #[must_use]
+    pub fn right_sibling(&self) -> Option<u64> {
+        match self.layout.form {
+            PointerForm::Short => self.short().and_then(|header| present(header.right)),
+            PointerForm::Long => self.long().and_then(|header| present_long(header.right)),
+        }
+    }
+
+    /// Who it belongs to: the allocation group, or the inode.
+    #[must_use]
+    pub fn owner(&self) -> u64 {
+        match self.layout.form {
+            PointerForm::Short => self.short().map_or(0, |header| header.owner.get().into()),
+            PointerForm::Long => self.long().map_or(0, |header| header.owner.get()),
+        }
+    }
+
+    /// When it was last logged.
+    #[must_use]
+    pub fn lsn(&self) -> Lsn {
+        Lsn(match self.layout.form {
+            PointerForm::Short => self.short().map_or(0, |header| header.lsn.get()),
+            PointerForm::Long => self.long().map_or(0, |header| header.lsn.get()),
+        })
+    }
+
+    /// The records of a leaf, in order; none for a node.
+    pub fn records(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = &'a [u8]> + ExactSizeIterator + use<'a> {
+        let count = if self.is_leaf() { self.count } else { 0 };
+        let start = self.layout.header_bytes();
+        let end = start + count * self.layout.record_bytes;
+        self.bytes.get(start..end).unwrap_or_default().chunks_exact(self.layout.record_bytes)
+    }
+
+    /// Record `index` of a leaf.
+    #[must_use]
+    pub fn record(&self, index: usize) -> Option<&'a [u8]> {
+        if !self.is_leaf() || index >= self.count {
+            return None;
+        }
+        let start = self.layout.header_bytes() + index * self.layout.record_bytes;
+        self.bytes.get(start..start + self.layout.record_bytes)
+    }
+
+    /// The lowest key below child `index` of a node.
+    #[must_use]
+    pub fn key(&self, index: usize) -> Option<&'a [u8]> {
+        let start = self.key_offset(index)?;
+        self.bytes.get(start..start + self.layout.key_bytes)
+    }
+
+    /// The highest key below child `index` of a node of the reverse map.
+    #[must_use]
+    pub fn high_key(&self, index: usize) -> Option<&'a [u8]> {
+        let start = self.key_offset(index)? + self.layout.key_bytes;
+        let bytes = self.bytes.get(start..start + self.layout.key_bytes);
+        bytes.filter(|_| self.layout.has_high_keys)
+    }
+
+    fn key_offset(&self, index: usize) -> Option<usize> {
+        let exists = !self.is_leaf() && index < self.count;
+        exists.then(|| self.layout.header_bytes() + index * self.layout.node_key_bytes())
+    }
+
+    /// Where child `index` of a node is: a block of the group or of the volume, by form.
+    #[must_use]
+    pub fn pointer(&self, index: usize) -> Option<u64> {
+        if self.is_leaf() || index >= self.count {
+            return None;
+        }
+        let start = self.pointers + index * self.layout.pointer_bytes();
+        decode_pointer(self.bytes.get(start..)?, self.layout.form)
+    }
+}
+
+/// The pointer at the start of `bytes`.
+fn decode_pointer(bytes: &[u8], form: PointerForm) -> Option<u64> {
+    match form {
+        PointerForm::Short => bytes.first_chunk().map(|raw| u32::from_be_bytes(*raw).into()),
+        PointerForm::Long => bytes.first_chunk().map(|raw| u64::from_be_bytes(*raw)),
+    }
+}
+
+fn present(raw: U32) -> Option<u64> {
+    (raw.get() != u32::MAX).then(|| raw.get().into())
+}
+
+fn present_long(raw: U64) -> Option<u64> {
+    (raw.get() != u64::MAX).then(|| raw.get())
+}

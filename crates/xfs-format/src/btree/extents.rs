@@ -1,0 +1,51 @@
+//! The btree of a fork's extents.
+
+use zerocopy::FromBytes;
+use zerocopy::big_endian::U64;
+
+use super::{BtreeFormat, BtreeKind};
+use crate::addr::FileBlock;
+use crate::corruption::Check;
+use crate::extent::{EXTENT_BYTES, Extent, ExtentCheck, ExtentDisk, FILE_BLOCK_LIMIT};
+use crate::group::Group;
+use crate::header;
+
+/// The btree of a fork's extents.
+///
+/// Records are checked here without the fork that they belong to: where they may lie, and whether
+/// they may be unwritten, depends on the inode.
+#[doc(alias = "bmbt")]
+#[derive(Clone, Copy, Debug)]
+pub enum Extents {}
+
+impl BtreeFormat for Extents {
+    const KIND: BtreeKind = BtreeKind::Extent;
+    type Record = Extent;
+    type Key = FileBlock;
+
+    fn decode_record(bytes: &[u8], _group: &Group<'_>) -> Result<Extent, Check> {
+        let disk = ExtentDisk::ref_from_bytes(bytes)
+            .map_err(|_| header::truncated(bytes, EXTENT_BYTES))?;
+        let extent = Extent::decode(disk);
+        let file_block = extent.file_block;
+        if extent.length_blocks == 0 {
+            return Err(ExtentCheck::Empty { file_block }.into());
+        }
+        if extent.end().0 > FILE_BLOCK_LIMIT {
+            return Err(ExtentCheck::FileLimit { file_block }.into());
+        }
+        Ok(extent)
+    }
+
+    fn decode_key(bytes: &[u8]) -> Option<FileBlock> {
+        U64::read_from_bytes(bytes).ok().map(|block| FileBlock(block.get()))
+    }
+
+    fn key(record: &Extent) -> FileBlock {
+        record.file_block
+    }
+
+    fn may_follow(record: &Extent, previous: &Extent) -> bool {
+        record.file_block >= previous.end()
+    }
+}

@@ -1,0 +1,151 @@
+//! One table: what sets the kinds of btrees apart.
+
+use crate::geometry::Geometry;
+
+/// Which btree a block belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BtreeKind {
+    /// Free space by block number.
+    #[doc(alias = "bnobt")]
+    FreeSpaceByBlock,
+    /// Free space by size.
+    #[doc(alias = "cntbt")]
+    FreeSpaceBySize,
+    /// Inode chunks.
+    #[doc(alias = "inobt")]
+    Inode,
+    /// Inode chunks with free inodes.
+    #[doc(alias = "finobt")]
+    FreeInode,
+    /// Reverse map.
+    #[doc(alias = "rmapbt")]
+    ReverseMap,
+    /// Reference counts.
+    #[doc(alias = "refcountbt")]
+    Refcount,
+    /// Extents of a fork.
+    #[doc(alias = "bmbt")]
+    Extent,
+}
+
+/// How wide pointers and siblings are, and what they count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PointerForm {
+    /// 4 bytes: a block of the allocation group.
+    Short,
+    /// 8 bytes: a block of the volume.
+    Long,
+}
+
+/// Magic number and sizes of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BtreeLayout {
+    /// At the start of each block.
+    pub magic: u32,
+    /// Which header and which pointers.
+    pub form: PointerForm,
+    /// Bytes of a record.
+    pub record_bytes: usize,
+    /// Bytes of a key.
+    pub key_bytes: usize,
+    /// Whether a node holds the highest key of each child behind the lowest.
+    pub has_high_keys: bool,
+}
+
+impl BtreeKind {
+    /// Magic number and sizes.
+    #[must_use]
+    pub const fn layout(self) -> &'static BtreeLayout {
+        use PointerForm::{Long, Short};
+        const fn row(magic: &[u8; 4], form: PointerForm, record: usize, key: usize) -> BtreeLayout {
+            let magic = u32::from_be_bytes(*magic);
+            let has_high_keys = key == RMAP_KEY_BYTES;
+            BtreeLayout { magic, form, record_bytes: record, key_bytes: key, has_high_keys }
+        }
+        const RMAP_KEY_BYTES: usize = 20;
+        match self {
+            Self::FreeSpaceByBlock => const { &row(b"AB3B", Short, 8, 8) },
+            Self::FreeSpaceBySize => const { &row(b"AB3C", Short, 8, 8) },
+            Self::Inode => const { &row(b"IAB3", Short, 16, 4) },
+            Self::FreeInode => const { &row(b"FIB3", Short, 16, 4) },
+            Self::ReverseMap => const { &row(b"RMB3", Short, 24, RMAP_KEY_BYTES) },
+            Self::Refcount => const { &row(b"R3FC", Short, 12, 4) },
+            Self::Extent => const { &row(b"BMA3", Long, 16, 8) },
+        }
+    }
+
+    /// The name used in messages and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FreeSpaceByBlock => "free space by block",
+            Self::FreeSpaceBySize => "free space by size",
+            Self::Inode => "inode chunks",
+            Self::FreeInode => "free inode chunks",
+            Self::ReverseMap => "reverse map",
+            Self::Refcount => "reference counts",
+            Self::Extent => "extents",
+        }
+    }
+
+    /// The most levels that a btree of this kind can have on this volume, its root in an inode not
+    /// counted: as many as there are when all its nodes are half full and it fills the space that
+    /// it can lie in.
+    #[must_use]
+    pub const fn max_levels(self, geometry: &Geometry) -> u32 {
+        let layout = self.layout();
+        let blocks = match layout.form {
+            PointerForm::Short => geometry.ag_blocks as u64,
+            PointerForm::Long => geometry.data_blocks,
+        };
+        let fanout = (layout.max_pointers(geometry.block_size) / 2) as u64;
+        let fanout = if fanout < 2 { 2 } else { fanout };
+        // A root has two children at least; each level below has `fanout` times as many blocks.
+        let (mut levels, mut level_blocks, mut used) = (1, 2, 1_u64);
+        while used.saturating_add(level_blocks) <= blocks {
+            used += level_blocks;
+            level_blocks = level_blocks.saturating_mul(fanout);
+            levels += 1;
+        }
+        levels
+    }
+}
+
+impl BtreeLayout {
+    /// Bytes of the header of a block.
+    #[must_use]
+    pub const fn header_bytes(&self) -> usize {
+        match self.form {
+            PointerForm::Short => 56,
+            PointerForm::Long => 72,
+        }
+    }
+
+    /// Bytes of a pointer.
+    #[must_use]
+    pub const fn pointer_bytes(&self) -> usize {
+        match self.form {
+            PointerForm::Short => 4,
+            PointerForm::Long => 8,
+        }
+    }
+
+    /// Bytes that the keys of one child take in a node.
+    #[must_use]
+    pub const fn node_key_bytes(&self) -> usize {
+        if self.has_high_keys { 2 * self.key_bytes } else { self.key_bytes }
+    }
+
+    /// The most records in a leaf of `block_size` bytes.
+    #[must_use]
+    pub const fn max_records(&self, block_size: u32) -> usize {
+        (block_size as usize).saturating_sub(self.header_bytes()) / self.record_bytes
+    }
+
+    /// The most children of a node of `block_size` bytes.
+    #[must_use]
+    pub const fn max_pointers(&self, block_size: u32) -> usize {
+        let room = (block_size as usize).saturating_sub(self.header_bytes());
+        room / (self.node_key_bytes() + self.pointer_bytes())
+    }
+}

@@ -1,0 +1,1 @@
+//! Btree blocks made by hand.

@@ -1,0 +1,193 @@
+//! What must hold inside one btree block.
+
+use core::mem::offset_of;
+
+use thiserror::Error;
+
+use super::{
+    BtreeBlock, BtreeFormat, BtreeKind, Extents, LongHeaderDisk, PointerForm, ShortHeaderDisk,
+};
+use crate::addr::{AgBlock, DiskAddr, FsBlock, Lsn};
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
+use crate::group::Group;
+use crate::header::HeaderFields;
+use crate::inode_chunk::{FreeInodeChunks, InodeChunks};
+use crate::kind::VerifyContext;
+use crate::refcount::Refcounts;
+use crate::rmap::ReverseMap;
+
+/// A check of this structure that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the message of each variant names its values")]
+pub enum BtreeCheck {
+    #[error("{count} entries at level {level}, where at most {max} fit")]
+    Count { count: usize, max: usize, level: u16 },
+    #[error("level {level} is above the highest possible, {max}")]
+    Level { level: u32, max: u32 },
+    #[error("level {found} where the path calls for {expected}")]
+    LevelOnPath { found: u32, expected: u32 },
+    #[error("node without children")]
+    EmptyNode,
+    #[error("leaf without records below a node")]
+    EmptyLeaf,
+    #[error("entry {index} is not above the one before it")]
+    Order { index: usize },
+    #[error("entry {index} is outside the keys of its parent")]
+    OutsideParent { index: usize },
+    #[error("highest key {index} is below the lowest key of its child")]
+    HighKey { index: usize },
+    #[error("child {index} is at block {pointer:#x}, which does not exist")]
+    Pointer { index: usize, pointer: u64 },
+    #[error("sibling at block {sibling:#x} does not exist or is the block itself")]
+    Sibling { sibling: u64 },
+    #[error("{side} sibling is {found:#x}, not {expected:#x} as on the path")]
+    SiblingOnPath { side: &'static str, found: u64, expected: u64 },
+    #[error("block is not one of the volume")]
+    Outside,
+}
+
+const SHORT_FIELDS: HeaderFields = HeaderFields {
+    crc: offset_of!(ShortHeaderDisk, crc),
+    uuid: offset_of!(ShortHeaderDisk, uuid),
+    lsn: offset_of!(ShortHeaderDisk, lsn),
+    address: Some(offset_of!(ShortHeaderDisk, address)),
+};
+
+const LONG_FIELDS: HeaderFields = HeaderFields {
+    crc: offset_of!(LongHeaderDisk, crc),
+    uuid: offset_of!(LongHeaderDisk, uuid),
+    lsn: offset_of!(LongHeaderDisk, lsn),
+    address: Some(offset_of!(LongHeaderDisk, address)),
+};
+
+const fn header_fields(form: PointerForm) -> &'static HeaderFields {
+    match form {
+        PointerForm::Short => &SHORT_FIELDS,
+        PointerForm::Long => &LONG_FIELDS,
+    }
+}
+
+/// Checks a whole block of `kind` that was read from `at`.
+pub(crate) fn verify(
+    bytes: &[u8],
+    kind: BtreeKind,
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Corruption> {
+    verify_block(bytes, kind, at, context)
+        .map_err(|check| Corruption::new(Structure::Btree, Place::Disk(at), check))
+}
+
+/// Stores LSN and checksum.
+pub(crate) fn seal(bytes: &mut [u8], kind: BtreeKind, lsn: Lsn) {
+    header_fields(kind.layout().form).seal(bytes, lsn);
+}
+
+fn verify_block(
+    bytes: &[u8],
+    kind: BtreeKind,
+    at: DiskAddr,
+    context: &VerifyContext<'_>,
+) -> Result<(), Check> {
+    let block = BtreeBlock::view(bytes, kind)?;
+    header_fields(block.layout().form).verify(bytes, at, context)?;
+    let geometry = context.geometry;
+    let (number, own) = geometry.split_disk_addr(at).ok_or(BtreeCheck::Outside)?;
+    let group = Group::new(geometry, number).ok_or(BtreeCheck::Outside)?;
+    let max = kind.max_levels(geometry);
+    if block.level() >= max {
+        return Err(BtreeCheck::Level { level: block.level(), max: max - 1 }.into());
+    }
+    verify_siblings(&block, &group, own)?;
+    verify_pointers(&block, &group)?;
+    match kind {
+        BtreeKind::FreeSpaceByBlock => verify_entries::<FreeSpaceByBlock>(&block, &group),
+        BtreeKind::FreeSpaceBySize => verify_entries::<FreeSpaceBySize>(&block, &group),
+        BtreeKind::Inode => verify_entries::<InodeChunks>(&block, &group),
+        BtreeKind::FreeInode => verify_entries::<FreeInodeChunks>(&block, &group),
+        BtreeKind::ReverseMap => verify_entries::<ReverseMap>(&block, &group),
+        BtreeKind::Refcount => verify_entries::<Refcounts>(&block, &group),
+        BtreeKind::Extent => verify_entries::<Extents>(&block, &group),
+    }
+}
+
+fn block_exists(form: PointerForm, pointer: u64, group: &Group<'_>) -> bool {
+    match form {
+        PointerForm::Short => {
+            u32::try_from(pointer).is_ok_and(|block| group.contains_block(AgBlock(block)))
+        }
+        PointerForm::Long => {
+            let geometry = group.geometry();
+            let split = geometry.split_block(FsBlock(pointer));
+            split.is_some_and(|(_, block)| block.0 >= geometry.header_blocks())
+        }
+    }
+}
+
+fn verify_siblings(
+    block: &BtreeBlock<'_>,
+    group: &Group<'_>,
+    own: AgBlock,
+) -> Result<(), BtreeCheck> {
+    let form = block.layout().form;
+    let own = match form {
+        PointerForm::Short => own.0.into(),
+        PointerForm::Long => group.geometry().join_block(group.number(), own).0,
+    };
+    for sibling in [block.left_sibling(), block.right_sibling()].into_iter().flatten() {
+        if sibling == own || !block_exists(form, sibling, group) {
+            return Err(BtreeCheck::Sibling { sibling });
+        }
+    }
+    Ok(())
+}
+
+fn verify_pointers(block: &BtreeBlock<'_>, group: &Group<'_>) -> Result<(), BtreeCheck> {
+    if block.is_leaf() {
+        return Ok(());
+    }
+    if block.count() == 0 {
+        return Err(BtreeCheck::EmptyNode);
+    }
+    for index in 0..block.count() {
+        let pointer = block.pointer(index).unwrap_or(u64::MAX);
+        if !block_exists(block.layout().form, pointer, group) {
+            return Err(BtreeCheck::Pointer { index, pointer });
+        }
+    }
+    Ok(())
+}
+
+/// Checks every record, or every key, and their order.
+fn verify_entries<F: BtreeFormat>(block: &BtreeBlock<'_>, group: &Group<'_>) -> Result<(), Check> {
+    if !block.is_leaf() {
+        return verify_keys::<F>(block).map_err(Check::from);
+    }
+    let mut previous: Option<F::Record> = None;
+    for (index, bytes) in block.records().enumerate() {
+        let record = F::decode_record(bytes, group)?;
+        if previous.is_some_and(|previous| !F::may_follow(&record, &previous)) {
+            return Err(BtreeCheck::Order { index }.into());
+        }
+        previous = Some(record);
+    }
+    Ok(())
+}
+
+fn verify_keys<F: BtreeFormat>(block: &BtreeBlock<'_>) -> Result<(), BtreeCheck> {
+    let mut previous = None;
+    for index in 0..block.count() {
+        let key = block.key(index).and_then(F::decode_key);
+        if previous >= key {
+            return Err(BtreeCheck::Order { index });
+        }
+        let high = block.high_key(index).and_then(F::decode_key);
+        if high.is_some() && high < key {
+            return Err(BtreeCheck::HighKey { index });
+        }
+        previous = key;
+    }
+    Ok(())
+}

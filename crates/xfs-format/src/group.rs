@@ -1,0 +1,72 @@
+//! One allocation group of a volume: its number and what may be inside it.
+//!
+//! Owns: the question whether a block, an extent or an inode number lies inside the group. Does
+//! **not** own what the headers of the group say.
+
+use crate::addr::{AgBlock, AgInode, AgNumber, InodeNumber};
+use crate::geometry::Geometry;
+
+/// An allocation group that exists.
+#[doc(alias = "xfs_perag")]
+#[derive(Clone, Copy, Debug)]
+pub struct Group<'a> {
+    geometry: &'a Geometry,
+    number: AgNumber,
+    length_blocks: u32,
+}
+
+impl<'a> Group<'a> {
+    /// The group `number`, or `None` if there is no such group.
+    #[must_use]
+    pub const fn new(geometry: &'a Geometry, number: AgNumber) -> Option<Self> {
+        match geometry.ag_length(number) {
+            0 => None,
+            length_blocks => Some(Self { geometry, number, length_blocks }),
+        }
+    }
+
+    /// Sizes of the volume.
+    #[must_use]
+    pub const fn geometry(&self) -> &'a Geometry {
+        self.geometry
+    }
+
+    /// Which group this is.
+    #[must_use]
+    pub const fn number(&self) -> AgNumber {
+        self.number
+    }
+
+    /// Blocks in the group, its headers included.
+    #[must_use]
+    pub const fn length_blocks(&self) -> u32 {
+        self.length_blocks
+    }
+
+    /// Whether this block exists and is not taken by the group's headers.
+    #[doc(alias = "xfs_verify_agbno")]
+    #[must_use]
+    pub const fn contains_block(&self, block: AgBlock) -> bool {
+        self.geometry.header_blocks() <= block.0 && block.0 < self.length_blocks
+    }
+
+    /// Whether these blocks, at least one, all exist and none is taken by the group's headers.
+    #[doc(alias = "xfs_verify_agbext")]
+    #[must_use]
+    pub const fn contains_extent(&self, start: AgBlock, count: u32) -> bool {
+        count != 0 && self.contains_block(start) && count <= self.length_blocks - start.0
+    }
+
+    /// Whether an inode may lie at this number.
+    #[doc(alias = "xfs_verify_agino")]
+    #[must_use]
+    pub const fn contains_inode(&self, inode: AgInode) -> bool {
+        self.contains_block(self.geometry.ag_inode_block(inode))
+    }
+
+    /// The volume's number of an inode of this group.
+    #[must_use]
+    pub const fn join_inode(&self, inode: AgInode) -> InodeNumber {
+        self.geometry.join_inode(self.number, inode)
+    }
+}

@@ -1,0 +1,110 @@
+//! The fields that every checksummed structure has, checked and stored in one place.
+//!
+//! Owns: checksum, UUID, own address and LSN, given where a structure keeps them. Does **not** own
+//! magic numbers, which tell the structures apart, or anything after the common fields.
+
+use uuid::Uuid;
+
+use crate::addr::{DiskAddr, Lsn};
+use crate::corruption::Check;
+use crate::crc;
+use crate::group::Group;
+use crate::kind::VerifyContext;
+
+/// Byte offsets of the common fields inside a structure. The checksum covers all of its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeaderFields {
+    /// Of the checksum.
+    pub(crate) crc: usize,
+    /// Of the UUID.
+    pub(crate) uuid: usize,
+    /// Of the LSN.
+    pub(crate) lsn: usize,
+    /// Of the structure's own disk address, where it holds one.
+    pub(crate) address: Option<usize>,
+}
+
+impl HeaderFields {
+    /// Checks checksum, UUID, own address and LSN of the structure in `bytes`, read from `at`.
+    pub(crate) fn verify(
+        &self,
+        bytes: &[u8],
+        at: DiskAddr,
+        context: &VerifyContext<'_>,
+    ) -> Result<(), Check> {
+        verify_checksum(bytes, self.crc)?;
+        let found = Uuid::from_bytes(*array(bytes, self.uuid)?);
+        if found != context.geometry.meta_uuid {
+            return Err(Check::ForeignUuid { found });
+        }
+        if let Some(offset) = self.address {
+            let found = DiskAddr(u64::from_be_bytes(*array(bytes, offset)?));
+            if found != at {
+                return Err(Check::MisplacedBlock { found });
+            }
+        }
+        verify_lsn(Lsn(u64::from_be_bytes(*array(bytes, self.lsn)?)), context)
+    }
+
+    /// Stores the LSN, then the checksum.
+    ///
+    /// # Panics
+    ///
+    /// If the fields do not lie inside `bytes`: the caller chose both.
+    pub(crate) fn seal(&self, bytes: &mut [u8], lsn: Lsn) {
+        let field = bytes.get_mut(self.lsn..self.lsn + 8);
+        field.expect("the LSN lies inside the structure").copy_from_slice(&lsn.0.to_be_bytes());
+        crc::seal(bytes, self.crc);
+    }
+}
+
+/// Checks the checksum stored at `offset` against all of `bytes`.
+pub(crate) fn verify_checksum(bytes: &[u8], offset: usize) -> Result<(), Check> {
+    match (crc::stored(bytes, offset), crc::compute(bytes, offset)) {
+        (Some(stored), Some(computed)) if stored == computed => Ok(()),
+        (Some(stored), Some(computed)) => Err(Check::Checksum { stored, computed }),
+        _ => Err(truncated(bytes, offset + crc::CRC_BYTES)),
+    }
+}
+
+/// Checks that `found` is not ahead of the log. Structures that were never logged carry 0 or all
+/// ones.
+pub(crate) fn verify_lsn(found: Lsn, context: &VerifyContext<'_>) -> Result<(), Check> {
+    match context.log_head {
+        Some(log_head) if found != Lsn::NULL && found > log_head => {
+            Err(Check::LsnAheadOfLog { found, log_head })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The magic number at the start of a structure must be its own.
+pub(crate) fn verify_magic(found: u32, expected: u32) -> Result<(), Check> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Check::Magic { found: found.into(), expected: expected.into() })
+}
+
+/// The check that fails when `bytes` are fewer than `needed`.
+pub(crate) const fn truncated(bytes: &[u8], needed: usize) -> Check {
+    Check::Truncated { available: bytes.len(), needed }
+}
+
+fn array<const N: usize>(bytes: &[u8], offset: usize) -> Result<&[u8; N], Check> {
+    let field = bytes.get(offset..).and_then(<[u8]>::first_chunk::<N>);
+    field.ok_or(truncated(bytes, offset + N))
+}
+
+/// The group whose header sector `index` lies at `at`.
+pub(crate) fn group_of_sector<'a>(
+    at: DiskAddr,
+    index: u32,
+    context: &VerifyContext<'a>,
+) -> Result<Group<'a>, Check> {
+    let geometry = context.geometry;
+    let (number, _) = geometry.split_disk_addr(at).ok_or(Check::MisplacedBlock { found: at })?;
+    let is_header = geometry.header_disk_addr(number, index) == at;
+    let group = Group::new(geometry, number).filter(|_| is_header);
+    group.ok_or(Check::MisplacedBlock { found: at })
+}
