@@ -19,10 +19,10 @@ use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
 use crate::agfl;
 use crate::btree::BtreeKind;
 use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::envelope::{self, Envelope};
 use crate::features::RoCompatFeatures;
 use crate::geometry::Geometry;
 use crate::group::Group;
-use crate::header::{self, HeaderFields};
 use crate::kind::VerifyContext;
 
 /// "XAGF".
@@ -91,11 +91,11 @@ const _: () = assert!(size_of::<AgfDisk>() == 224);
 const _: () = assert!(offset_of!(AgfDisk, uuid) == 64);
 const _: () = assert!(offset_of!(AgfDisk, crc) == 216);
 
-const FIELDS: HeaderFields = HeaderFields {
+const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(AgfDisk, crc),
     uuid: offset_of!(AgfDisk, uuid),
     lsn: offset_of!(AgfDisk, lsn),
-    address: None,
+    block: None,
 };
 
 /// Where the root of a btree of the group is, and how high it stands.
@@ -270,8 +270,8 @@ impl FreeListRange {
 
 fn disk_form(sector: &[u8]) -> Result<&AgfDisk, Check> {
     let (disk, _) = AgfDisk::ref_from_prefix(sector)
-        .map_err(|_| header::truncated(sector, size_of::<AgfDisk>()))?;
-    header::verify_magic(disk.magic.get(), AGF_MAGIC)?;
+        .map_err(|_| envelope::truncated(sector, size_of::<AgfDisk>()))?;
+    envelope::verify_magic(disk.magic.get(), AGF_MAGIC)?;
     Ok(disk)
 }
 
@@ -283,12 +283,12 @@ pub(crate) fn verify(
 ) -> Result<(), Corruption> {
     let verify = || -> Result<(), Check> {
         let disk = disk_form(sector)?;
-        FIELDS.verify(sector, at, context)?;
+        ENVELOPE.verify(sector, at, context)?;
         let version = disk.version.get();
         if version != VERSION {
             return Err(AgfCheck::Version { version }.into());
         }
-        let group = header::group_of_sector(at, AGF_SECTOR, context)?;
+        let group = envelope::group_of_sector(at, AGF_SECTOR, context)?;
         Ok(Agf::from_disk(disk, context.geometry).verify(&group)?)
     };
     verify().map_err(|check| Corruption::new(Structure::Agf, Place::Disk(at), check))
@@ -296,7 +296,7 @@ pub(crate) fn verify(
 
 /// Stores LSN and checksum.
 pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
-    FIELDS.seal(sector, lsn);
+    ENVELOPE.seal(sector, lsn);
 }
 
 #[cfg(test)]

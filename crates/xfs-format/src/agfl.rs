@@ -16,7 +16,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
 use crate::agf::FreeListRange;
 use crate::corruption::{Check, Corruption, Place, Structure};
-use crate::header::{self, HeaderFields};
+use crate::envelope::{self, Envelope};
 use crate::kind::VerifyContext;
 
 /// "XAFL".
@@ -55,11 +55,11 @@ pub struct AgflHeaderDisk {
 const HEADER_BYTES: usize = size_of::<AgflHeaderDisk>();
 const _: () = assert!(HEADER_BYTES == 36);
 
-const FIELDS: HeaderFields = HeaderFields {
+const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(AgflHeaderDisk, crc),
     uuid: offset_of!(AgflHeaderDisk, uuid),
     lsn: offset_of!(AgflHeaderDisk, lsn),
-    address: None,
+    block: None,
 };
 
 /// Places in the free list of a volume with sectors of this size.
@@ -92,11 +92,11 @@ impl<'a> Agfl<'a> {
     }
 
     fn view(sector: &'a [u8], at: DiskAddr) -> Result<Self, Check> {
-        let truncated = header::truncated(sector, HEADER_BYTES);
+        let truncated = envelope::truncated(sector, HEADER_BYTES);
         let Ok((header, rest)) = AgflHeaderDisk::ref_from_prefix(sector) else {
             return Err(truncated);
         };
-        header::verify_magic(header.magic.get(), AGFL_MAGIC)?;
+        envelope::verify_magic(header.magic.get(), AGFL_MAGIC)?;
         let Ok((places, _)) =
             <[U32]>::ref_from_prefix_with_elems(rest, rest.len() / size_of::<U32>())
         else {
@@ -163,8 +163,8 @@ pub(crate) fn verify(
 ) -> Result<(), Corruption> {
     let verify = || -> Result<(), Check> {
         let list = Agfl::view(sector, at)?;
-        FIELDS.verify(sector, at, context)?;
-        let group = header::group_of_sector(at, AGFL_SECTOR, context)?;
+        ENVELOPE.verify(sector, at, context)?;
+        let group = envelope::group_of_sector(at, AGFL_SECTOR, context)?;
         let (found, expected) = (list.group().0, group.number().0);
         if found != expected {
             return Err(AgflCheck::GroupNumber { found, expected }.into());
@@ -181,7 +181,7 @@ pub(crate) fn verify(
 
 /// Stores LSN and checksum.
 pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
-    FIELDS.seal(sector, lsn);
+    ENVELOPE.seal(sector, lsn);
 }
 
 #[cfg(test)]

@@ -19,10 +19,10 @@ use crate::addr::{AgBlock, AgInode, AgNumber, DiskAddr, Lsn};
 use crate::agf::BtreeRoot;
 use crate::btree::BtreeKind;
 use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::envelope::{self, Envelope};
 use crate::features::RoCompatFeatures;
 use crate::geometry::Geometry;
 use crate::group::Group;
-use crate::header::{self, HeaderFields};
 use crate::kind::VerifyContext;
 
 /// "XAGI".
@@ -88,11 +88,11 @@ const _: () = assert!(size_of::<AgiDisk>() == 344);
 const _: () = assert!(offset_of!(AgiDisk, uuid) == 296);
 const _: () = assert!(offset_of!(AgiDisk, lsn) == 320);
 
-const FIELDS: HeaderFields = HeaderFields {
+const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(AgiDisk, crc),
     uuid: offset_of!(AgiDisk, uuid),
     lsn: offset_of!(AgiDisk, lsn),
-    address: None,
+    block: None,
 };
 
 /// The AGI in memory.
@@ -228,8 +228,8 @@ fn present(raw: U32) -> Option<AgInode> {
 
 fn disk_form(sector: &[u8]) -> Result<&AgiDisk, Check> {
     let (disk, _) = AgiDisk::ref_from_prefix(sector)
-        .map_err(|_| header::truncated(sector, size_of::<AgiDisk>()))?;
-    header::verify_magic(disk.magic.get(), AGI_MAGIC)?;
+        .map_err(|_| envelope::truncated(sector, size_of::<AgiDisk>()))?;
+    envelope::verify_magic(disk.magic.get(), AGI_MAGIC)?;
     Ok(disk)
 }
 
@@ -241,12 +241,12 @@ pub(crate) fn verify(
 ) -> Result<(), Corruption> {
     let verify = || -> Result<(), Check> {
         let disk = disk_form(sector)?;
-        FIELDS.verify(sector, at, context)?;
+        ENVELOPE.verify(sector, at, context)?;
         let version = disk.version.get();
         if version != VERSION {
             return Err(AgiCheck::Version { version }.into());
         }
-        let group = header::group_of_sector(at, AGI_SECTOR, context)?;
+        let group = envelope::group_of_sector(at, AGI_SECTOR, context)?;
         Ok(Agi::from_disk(disk, context.geometry).verify(&group)?)
     };
     verify().map_err(|check| Corruption::new(Structure::Agi, Place::Disk(at), check))
@@ -254,7 +254,7 @@ pub(crate) fn verify(
 
 /// Stores LSN and checksum.
 pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
-    FIELDS.seal(sector, lsn);
+    ENVELOPE.seal(sector, lsn);
 }
 
 #[cfg(test)]

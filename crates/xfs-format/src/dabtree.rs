@@ -81,7 +81,7 @@ const _: () = assert!(size_of::<NodeEntryDisk>() == 8);
 /// Where the common fields lie in every block of the tree.
 pub(crate) const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(DaHeaderDisk, crc),
-    block: offset_of!(DaHeaderDisk, block),
+    block: Some(offset_of!(DaHeaderDisk, block)),
     lsn: offset_of!(DaHeaderDisk, lsn),
     uuid: offset_of!(DaHeaderDisk, uuid),
 };

@@ -1,21 +1,23 @@
 //! The fields that every self-describing block carries: checksum, own address, UUID, LSN.
 //!
 //! Owns: their checks and their sealing, given where they lie in the block; the layout differs by
-//! structure. Does **not** own the owner field: only who followed a pointer knows whose block it
-//! must be.
+//! structure. Does **not** own magic numbers, which tell structures apart, or the owner field: only
+//! who followed a pointer knows whose block it must be.
 
 use uuid::Uuid;
 
 use crate::addr::{DiskAddr, Lsn};
 use crate::corruption::Check;
 use crate::crc;
+use crate::group::Group;
 use crate::kind::VerifyContext;
 
 /// Byte offsets of the common fields inside one kind of block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope {
     pub(crate) crc: usize,
-    pub(crate) block: usize,
+    /// The block's own address; `None` for the header sectors of a group, which hold none.
+    pub(crate) block: Option<usize>,
     pub(crate) lsn: usize,
     pub(crate) uuid: usize,
 }
@@ -28,47 +30,43 @@ impl Envelope {
         at: DiskAddr,
         context: &VerifyContext<'_>,
     ) -> Result<(), Check> {
-        let truncated = Check::Truncated { available: bytes.len(), needed: self.end() };
-        let (Some(stored), Some(computed)) =
-            (crc::stored(bytes, self.crc), crc::compute(bytes, self.crc))
-        else {
-            return Err(truncated);
-        };
-        if stored != computed {
-            return Err(Check::Checksum { stored, computed });
+        verify_checksum(bytes, self.crc)?;
+        let found = Uuid::from_bytes(*array(bytes, self.uuid)?);
+        if found != context.geometry.meta_uuid {
+            return Err(Check::ForeignUuid { found });
         }
-        let (Some(uuid), Some(block), Some(lsn)) =
-            (self.read_uuid(bytes), read_u64(bytes, self.block), read_u64(bytes, self.lsn))
-        else {
-            return Err(truncated);
-        };
-        if uuid != context.geometry.meta_uuid {
-            return Err(Check::ForeignUuid { found: uuid });
+        if let Some(offset) = self.block {
+            let found = DiskAddr(u64::from_be_bytes(*array(bytes, offset)?));
+            if found != at {
+                return Err(Check::MisplacedBlock { found });
+            }
         }
-        if block != at.0 {
-            return Err(Check::MisplacedBlock { found: DiskAddr(block) });
-        }
-        verify_lsn(Lsn(lsn), context)
+        verify_lsn(Lsn(u64::from_be_bytes(*array(bytes, self.lsn)?)), context)
     }
 
     /// Stores the LSN and then the checksum.
+    ///
+    /// # Panics
+    ///
+    /// If the fields do not lie inside `bytes`: the caller chose both.
     pub(crate) fn seal(&self, bytes: &mut [u8], lsn: Lsn) {
-        if let Some(field) = bytes.get_mut(self.lsn..self.lsn + size_of::<u64>()) {
-            field.copy_from_slice(&lsn.0.to_be_bytes());
-        }
+        let field = bytes.get_mut(self.lsn..self.lsn + size_of::<u64>());
+        field.expect("the LSN lies inside the block").copy_from_slice(&lsn.0.to_be_bytes());
         crc::seal(bytes, self.crc);
-    }
-
-    fn read_uuid(&self, bytes: &[u8]) -> Option<Uuid> {
-        Uuid::from_slice(bytes.get(self.uuid..self.uuid.checked_add(16)?)?).ok()
-    }
-
-    fn end(&self) -> usize {
-        (self.crc + 4).max(self.block + 8).max(self.lsn + 8).max(self.uuid + 16)
     }
 }
 
-/// Nothing can have been logged after the head of the log.
+/// Checks the checksum stored at `offset` against all of `bytes`.
+pub(crate) fn verify_checksum(bytes: &[u8], offset: usize) -> Result<(), Check> {
+    match (crc::stored(bytes, offset), crc::compute(bytes, offset)) {
+        (Some(stored), Some(computed)) if stored == computed => Ok(()),
+        (Some(stored), Some(computed)) => Err(Check::Checksum { stored, computed }),
+        _ => Err(truncated(bytes, offset + crc::CRC_BYTES)),
+    }
+}
+
+/// Nothing can have been logged after the head of the log. What was never logged carries 0 or all
+/// ones.
 pub(crate) fn verify_lsn(found: Lsn, context: &VerifyContext<'_>) -> Result<(), Check> {
     match context.log_head {
         Some(log_head) if !found.is_null() && found > log_head => {
@@ -78,7 +76,33 @@ pub(crate) fn verify_lsn(found: Lsn, context: &VerifyContext<'_>) -> Result<(), 
     }
 }
 
-fn read_u64(bytes: &[u8], offset: usize) -> Option<u64> {
-    let field = bytes.get(offset..offset.checked_add(size_of::<u64>())?)?;
-    Some(u64::from_be_bytes(field.try_into().ok()?))
+/// The magic number at the start of a structure must be its own.
+pub(crate) fn verify_magic(found: u32, expected: u32) -> Result<(), Check> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Check::Magic { found: found.into(), expected: expected.into() })
+}
+
+/// The group whose header sector `index` lies at `at`.
+pub(crate) fn group_of_sector<'a>(
+    at: DiskAddr,
+    index: u32,
+    context: &VerifyContext<'a>,
+) -> Result<Group<'a>, Check> {
+    let geometry = context.geometry;
+    let (number, _) = geometry.split_disk_addr(at).ok_or(Check::MisplacedBlock { found: at })?;
+    let is_header = geometry.header_disk_addr(number, index) == at;
+    let group = Group::new(geometry, number).filter(|_| is_header);
+    group.ok_or(Check::MisplacedBlock { found: at })
+}
+
+/// The check that fails when `bytes` are fewer than `needed`.
+pub(crate) const fn truncated(bytes: &[u8], needed: usize) -> Check {
+    Check::Truncated { available: bytes.len(), needed }
+}
+
+fn array<const N: usize>(bytes: &[u8], offset: usize) -> Result<&[u8; N], Check> {
+    let field = bytes.get(offset..).and_then(<[u8]>::first_chunk::<N>);
+    field.ok_or(truncated(bytes, offset + N))
 }

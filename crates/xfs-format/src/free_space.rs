@@ -50,7 +50,7 @@ impl FreeSpace {
     /// The check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = FreeSpaceDisk::read_from_bytes(bytes)
-            .map_err(|_| crate::header::truncated(bytes, size_of::<FreeSpaceDisk>()))?;
+            .map_err(|_| crate::envelope::truncated(bytes, size_of::<FreeSpaceDisk>()))?;
         let (start, count) = (disk.start.get(), disk.count.get());
         if !group.contains_extent(AgBlock(start), count) {
             return Err(FreeSpaceCheck::Range { start, count }.into());

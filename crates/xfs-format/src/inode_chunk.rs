@@ -91,7 +91,7 @@ impl InodeChunk {
     /// The check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = InodeChunkDisk::read_from_bytes(bytes)
-            .map_err(|_| crate::header::truncated(bytes, size_of::<InodeChunkDisk>()))?;
+            .map_err(|_| crate::envelope::truncated(bytes, size_of::<InodeChunkDisk>()))?;
         let is_sparse = group.geometry().has_incompat(IncompatFeatures::SPARSE_INODES);
         let (holes, count, free_count) = if is_sparse {
             (disk.holes.get(), disk.count, u32::from(disk.free_count))

@@ -107,7 +107,7 @@ impl BlockKind {
     /// is left alone here.
     pub fn seal(self, bytes: &mut [u8], lsn: Lsn) {
         match self {
-            Self::Superblock => superblock::seal_at(bytes, lsn),
+            Self::Superblock => superblock::seal_logged(bytes, lsn),
             Self::Agf => agf::seal(bytes, lsn),
             Self::Agi => agi::seal(bytes, lsn),
             Self::Agfl => agfl::seal(bytes, lsn),

@@ -39,7 +39,6 @@ pub mod features;
 pub mod free_space;
 pub mod geometry;
 pub mod group;
-mod header;
 pub mod inode;
 pub mod inode_chunk;
 pub mod kind;

@@ -76,7 +76,7 @@ impl Refcount {
     /// The check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = RefcountDisk::read_from_bytes(bytes)
-            .map_err(|_| crate::header::truncated(bytes, size_of::<RefcountDisk>()))?;
+            .map_err(|_| crate::envelope::truncated(bytes, size_of::<RefcountDisk>()))?;
         let (domain, block) = split_start(disk.start.get());
         let (start, count, references) = (block.0, disk.count.get(), disk.references.get());
         if !group.contains_extent(block, count) {

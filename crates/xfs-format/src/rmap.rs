@@ -171,7 +171,7 @@ impl Rmap {
     /// The check that failed.
     pub fn decode(bytes: &[u8], group: &Group<'_>) -> Result<Self, Check> {
         let disk = RmapDisk::read_from_bytes(bytes)
-            .map_err(|_| crate::header::truncated(bytes, size_of::<RmapDisk>()))?;
+            .map_err(|_| crate::envelope::truncated(bytes, size_of::<RmapDisk>()))?;
         let (start, count) = (disk.start.get(), disk.count.get());
         let raw_owner = disk.owner.get();
         let Some(owner) = RmapOwner::from_raw(raw_owner, group) else {

@@ -29,12 +29,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::addr::{AgBlock, DiskAddr, FsBlock, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, Place, Structure};
 use crate::crc;
+use crate::envelope;
 use crate::features::{
     CompatFeatures, Features2, IncompatFeatures, LogIncompatFeatures, RoCompatFeatures,
     VersionFlags,
 };
 use crate::geometry::Geometry;
-use crate::header;
 use crate::kind::VerifyContext;
 
 /// "XFSB".
@@ -360,12 +360,12 @@ pub(crate) fn verify_copy(
         }
         SuperblockError::Unsupported(_) => corrupt(SuperblockCheck::Version { version: 0 }.into()),
     })?;
-    header::group_of_sector(at, 0, context).map_err(corrupt)?;
+    envelope::group_of_sector(at, 0, context).map_err(corrupt)?;
     let found = superblock.geometry.meta_uuid;
     if found != context.geometry.meta_uuid {
         return Err(corrupt(Check::ForeignUuid { found }));
     }
-    header::verify_lsn(superblock.lsn, context).map_err(corrupt)
+    envelope::verify_lsn(superblock.lsn, context).map_err(corrupt)
 }
 
 /// Stores the LSN, then the checksum.
@@ -373,7 +373,7 @@ pub(crate) fn verify_copy(
 /// # Panics
 ///
 /// If `sector` is shorter than the superblock.
-pub(crate) fn seal_at(sector: &mut [u8], lsn: Lsn) {
+pub(crate) fn seal_logged(sector: &mut [u8], lsn: Lsn) {
     let field = sector.get_mut(LSN_OFFSET..LSN_OFFSET + size_of::<U64>());
     field.expect("the LSN lies inside the sector").copy_from_slice(&lsn.0.to_be_bytes());
     seal(sector);

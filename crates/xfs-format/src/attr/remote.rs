@@ -46,7 +46,7 @@ const _: () = assert!(size_of::<RemoteHeaderDisk>() == 56);
 
 const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(RemoteHeaderDisk, crc),
-    block: offset_of!(RemoteHeaderDisk, block),
+    block: Some(offset_of!(RemoteHeaderDisk, block)),
     lsn: offset_of!(RemoteHeaderDisk, lsn),
     uuid: offset_of!(RemoteHeaderDisk, uuid),
 };

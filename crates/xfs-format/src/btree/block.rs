@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{BtreeCheck, BtreeKind, BtreeLayout, PointerForm};
 use crate::addr::{DiskAddr, Lsn};
 use crate::corruption::{Check, Corruption, Place, Structure};
-use crate::header;
+use crate::envelope;
 
 /// The header of a block of an allocation group's btree.
 #[doc(alias = "xfs_btree_block_shdr")]
@@ -77,13 +77,13 @@ impl<'a> BtreeBlock<'a> {
     pub(super) fn view(bytes: &'a [u8], kind: BtreeKind) -> Result<Self, Check> {
         let layout = kind.layout();
         let header_bytes = layout.header_bytes();
-        let truncated = header::truncated(bytes, header_bytes);
+        let truncated = envelope::truncated(bytes, header_bytes);
         if bytes.len() < header_bytes {
             return Err(truncated);
         }
         // The first fields of both headers are the same.
         let (disk, _) = ShortHeaderDisk::ref_from_prefix(bytes).map_err(|_| truncated)?;
-        header::verify_magic(disk.magic.get(), layout.magic)?;
+        envelope::verify_magic(disk.magic.get(), layout.magic)?;
         let block_size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let (level, count) = (disk.level.get(), usize::from(disk.count.get()));
         let max_pointers = layout.max_pointers(block_size);

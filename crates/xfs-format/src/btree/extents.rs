@@ -6,9 +6,9 @@ use zerocopy::big_endian::U64;
 use super::{BtreeFormat, BtreeKind};
 use crate::addr::FileBlock;
 use crate::corruption::Check;
+use crate::envelope;
 use crate::extent::{EXTENT_BYTES, Extent, ExtentCheck, ExtentDisk, FILE_BLOCK_LIMIT};
 use crate::group::Group;
-use crate::header;
 
 /// The btree of a fork's extents.
 ///
@@ -25,7 +25,7 @@ impl BtreeFormat for Extents {
 
     fn decode_record(bytes: &[u8], _group: &Group<'_>) -> Result<Extent, Check> {
         let disk = ExtentDisk::ref_from_bytes(bytes)
-            .map_err(|_| header::truncated(bytes, EXTENT_BYTES))?;
+            .map_err(|_| envelope::truncated(bytes, EXTENT_BYTES))?;
         let extent = Extent::decode(disk);
         let file_block = extent.file_block;
         if extent.length_blocks == 0 {

@@ -9,9 +9,9 @@ use super::{
 };
 use crate::addr::{AgBlock, DiskAddr, FsBlock, Lsn};
 use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::envelope::Envelope;
 use crate::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use crate::group::Group;
-use crate::header::HeaderFields;
 use crate::inode_chunk::{FreeInodeChunks, InodeChunks};
 use crate::kind::VerifyContext;
 use crate::refcount::Refcounts;
@@ -48,24 +48,24 @@ pub enum BtreeCheck {
     Outside,
 }
 
-const SHORT_FIELDS: HeaderFields = HeaderFields {
+const SHORT_ENVELOPE: Envelope = Envelope {
     crc: offset_of!(ShortHeaderDisk, crc),
     uuid: offset_of!(ShortHeaderDisk, uuid),
     lsn: offset_of!(ShortHeaderDisk, lsn),
-    address: Some(offset_of!(ShortHeaderDisk, address)),
+    block: Some(offset_of!(ShortHeaderDisk, address)),
 };
 
-const LONG_FIELDS: HeaderFields = HeaderFields {
+const LONG_ENVELOPE: Envelope = Envelope {
     crc: offset_of!(LongHeaderDisk, crc),
     uuid: offset_of!(LongHeaderDisk, uuid),
     lsn: offset_of!(LongHeaderDisk, lsn),
-    address: Some(offset_of!(LongHeaderDisk, address)),
+    block: Some(offset_of!(LongHeaderDisk, address)),
 };
 
-const fn header_fields(form: PointerForm) -> &'static HeaderFields {
+const fn envelope_of(form: PointerForm) -> &'static Envelope {
     match form {
-        PointerForm::Short => &SHORT_FIELDS,
-        PointerForm::Long => &LONG_FIELDS,
+        PointerForm::Short => &SHORT_ENVELOPE,
+        PointerForm::Long => &LONG_ENVELOPE,
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn verify(
 
 /// Stores LSN and checksum.
 pub(crate) fn seal(bytes: &mut [u8], kind: BtreeKind, lsn: Lsn) {
-    header_fields(kind.layout().form).seal(bytes, lsn);
+    envelope_of(kind.layout().form).seal(bytes, lsn);
 }
 
 fn verify_block(
@@ -92,7 +92,7 @@ fn verify_block(
     context: &VerifyContext<'_>,
 ) -> Result<(), Check> {
     let block = BtreeBlock::view(bytes, kind)?;
-    header_fields(block.layout().form).verify(bytes, at, context)?;
+    envelope_of(block.layout().form).verify(bytes, at, context)?;
     let geometry = context.geometry;
     let (number, own) = geometry.split_disk_addr(at).ok_or(BtreeCheck::Outside)?;
     let group = Group::new(geometry, number).ok_or(BtreeCheck::Outside)?;

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{CRC_OFFSET, SuperblockDisk};
 use crate::corruption::Check;
-use crate::crc;
+use crate::envelope;
 use crate::features::{Features2, IncompatFeatures, VersionFlags};
 
 /// A check of the superblock that failed.
@@ -76,17 +76,8 @@ const MAX_REALTIME_EXTENT_BYTES: u64 = 1 << 30;
 
 pub(super) fn verify_checksum(disk: &SuperblockDisk, sector: &[u8]) -> Result<(), Check> {
     let size = usize::from(disk.sector_size.get());
-    let truncated = Check::Truncated { available: sector.len(), needed: size };
-    let Some(whole) = sector.get(..size) else { return Err(truncated) };
-    let (Some(stored), Some(computed)) =
-        (crc::stored(whole, CRC_OFFSET), crc::compute(whole, CRC_OFFSET))
-    else {
-        return Err(truncated);
-    };
-    if stored != computed {
-        return Err(Check::Checksum { stored, computed });
-    }
-    Ok(())
+    let whole = sector.get(..size).ok_or(envelope::truncated(sector, size))?;
+    envelope::verify_checksum(whole, CRC_OFFSET)
 }
 
 pub(super) fn verify_fields(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {

@@ -13,7 +13,7 @@ use crate::kind::VerifyContext;
 /// Where the common fields lie in data blocks and in blocks of the free-space index.
 pub(crate) const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(DataHeaderDisk, crc),
-    block: offset_of!(DataHeaderDisk, block),
+    block: Some(offset_of!(DataHeaderDisk, block)),
     lsn: offset_of!(DataHeaderDisk, lsn),
     uuid: offset_of!(DataHeaderDisk, uuid),
 };
