@@ -1,21 +1,38 @@
-//! The cache.
+//! The cache: from an address to a verified buffer.
+//!
+//! A read that finds its buffer writes the buffer's own hold count, its reference bit if that is
+//! not set, and a counter of the thread's slot: nothing that operations on other buffers write.
+//! A read that does not find it loads it; others who want that buffer wait for it, and nobody else
+//! does.
+//!
+//! ```text
+//!            enter                    finish_load, keep
+//!   absent ---------> loading (locked) ----------------> loaded <---+
+//!     ^                  |                                 |  |     | find (hold + 1)
+//!     +------------------+                                 |  +-----+
+//!     |     forget: device or verifier failed              |
+//!     +----------------------------------------------------+
+//!           sweep: held by nobody, no second chance left
+//! ```
 
-use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::hash::BuildHasher;
+use std::io;
+use std::sync::Arc;
 
 use xfs_device::BlockDevice;
 use xfs_format::{BlockKind, DiskAddr, Geometry, Lsn, VerifyContext};
+use xfs_sync::{AtomicU64, CachePadded, Ordering, RwLockWriteGuard, SetOnce, Slot, Slots, Volume};
 
+use crate::buffer::{Buffer, BufferExtent, Core, Identity};
 use crate::error::{IoError, Result};
+use crate::hash::AddressHash;
+use crate::shard::{Entered, Shard, ShardStatistics};
 
-/// A contiguous piece of the device that a buffer covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BufferExtent {
-    /// Where it starts.
-    pub at: DiskAddr,
-    /// How long it is.
-    pub length_bytes: u32,
-}
+/// A shard holds at least this much, or splitting would leave room for too few buffers in each.
+const SHARD_BYTES: usize = 512 << 10;
+
+/// More shards than this save nothing: two misses at once meet in one of them rarely enough.
+const MOST_SHARDS: usize = 64;
 
 /// Metadata buffers of one volume.
 ///
@@ -23,41 +40,54 @@ pub struct BufferExtent {
 pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
     geometry: Arc<Geometry>,
-    log_head: OnceLock<Lsn>,
+    log_head: SetOnce<Lsn, Volume>,
+    hash: AddressHash,
+    /// As many as a power of two.
+    shards: Box<[CachePadded<Shard>]>,
+    hits: Slots<AtomicU64<Slot>>,
 }
 
-/// A reference to a buffer. Cloning is cheap; the buffer stays while a reference does.
-#[derive(Clone)]
-pub struct Buffer(Arc<Vec<u8>>);
-
-/// The bytes of a buffer, held for reading.
-pub struct BufferBytes<'a>(&'a [u8]);
-
-impl Deref for BufferBytes<'_> {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        self.0
-    }
+/// Figures of a cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStatistics {
+    /// Reads that found their buffer.
+    pub hits: u64,
+    /// The rest, by shard.
+    pub shards: Vec<ShardStatistics>,
 }
 
-impl Buffer {
-    /// The contents, held for reading until the guard is dropped.
+impl CacheStatistics {
+    /// The figures of all shards together.
     #[must_use]
-    pub fn bytes(&self) -> BufferBytes<'_> {
-        BufferBytes(&self.0)
+    pub fn total(&self) -> ShardStatistics {
+        self.shards.iter().fold(ShardStatistics::default(), |sum, shard| ShardStatistics {
+            misses: sum.misses + shard.misses,
+            failures: sum.failures + shard.failures,
+            evictions: sum.evictions + shard.evictions,
+            buffers: sum.buffers + shard.buffers,
+            memory_bytes: sum.memory_bytes + shard.memory_bytes,
+        })
     }
 }
 
 impl BufferCache {
     /// A cache over `device`, holding at most about `capacity_bytes` of buffers nobody uses.
+    ///
+    /// Buffers that somebody holds stay in memory beyond that.
     #[must_use]
     pub fn new(
         device: Arc<dyn BlockDevice>,
         geometry: Arc<Geometry>,
         capacity_bytes: usize,
     ) -> Self {
-        let _ = capacity_bytes;
-        Self { device, geometry, log_head: OnceLock::new() }
+        let hash = AddressHash::new();
+        let wanted = (capacity_bytes / SHARD_BYTES).clamp(1, MOST_SHARDS);
+        let count = 1 << wanted.ilog2();
+        let shard = |_| CachePadded::new(Shard::new(capacity_bytes / count, hash.clone()));
+        let shards = (0..count).map(shard).collect();
+        let hits = Slots::new(AtomicU64::default);
+        Self { device, geometry, log_head: SetOnce::new(), hash, shards, hits }
     }
 
     /// Sizes of the volume.
@@ -69,7 +99,7 @@ impl BufferCache {
     /// What a verifier of this volume's structures may know.
     #[must_use]
     pub fn verify_context(&self) -> VerifyContext<'_> {
-        VerifyContext { geometry: &self.geometry, log_head: self.log_head.get().copied() }
+        VerifyContext { geometry: &self.geometry, log_head: self.log_head.value().copied() }
     }
 
     /// The data device.
@@ -79,7 +109,7 @@ impl BufferCache {
     }
 
     /// Says where the log ends: from now on a buffer logged after that is corrupt. Once only; a
-    /// second call changes nothing.
+    /// second call changes nothing, and buffers in memory already are not checked again.
     pub fn set_log_head(&self, head: Lsn) {
         let _ = self.log_head.set(head);
     }
@@ -88,7 +118,8 @@ impl BufferCache {
     ///
     /// # Errors
     ///
-    /// The device's error, or the check that failed. A failure is not remembered.
+    /// The device's error, or the check that failed. A failure is not remembered. A buffer that is
+    /// in memory as another kind or with another length is corrupt: two pointers claim it.
     pub fn read(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         self.read_mapped(&[BufferExtent { at, length_bytes }], kind)
     }
@@ -100,21 +131,122 @@ impl BufferCache {
     ///
     /// As [`read`](Self::read).
     pub fn read_mapped(&self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
-        let mut bytes = Vec::new();
-        for extent in map {
-            let start = bytes.len();
-            bytes.resize(start + extent.length_bytes as usize, 0);
-            let offset = extent.at.byte_offset().unwrap_or(u64::MAX);
-            let piece = bytes.get_mut(start..).unwrap_or_default();
-            self.device.read_at(offset, piece).map_err(|source| IoError {
-                operation: "read",
-                at: extent.at,
-                length_bytes: extent.length_bytes.into(),
-                source,
-            })?;
-        }
         let at = map.first().map_or(DiskAddr::NULL, |extent| extent.at);
-        kind.verify(&bytes, at, &self.verify_context())?;
-        Ok(Buffer(Arc::new(bytes)))
+        let shard = self.shard(at);
+        // A round ends without a result only when another thread's load failed meanwhile, and that
+        // thread returns its error: as many rounds as there are such threads.
+        loop {
+            let core = match shard.find(at) {
+                Some(core) => core,
+                None => match self.load(shard, map, kind)? {
+                    Loaded::Here(buffer) => return Ok(buffer),
+                    Loaded::Elsewhere(core) => core,
+                },
+            };
+            if core.wait_until_loaded() {
+                return self.share(core, map, kind);
+            }
+            shard.forget(&core);
+        }
+    }
+
+    /// Figures since the cache was made. They are read one after the other, so they need not fit
+    /// each other while other threads are at work.
+    #[must_use]
+    pub fn statistics(&self) -> CacheStatistics {
+        CacheStatistics {
+            hits: self.hits.iter().map(|slot| slot.load(Ordering::Relaxed)).sum(),
+            shards: self.shards.iter().map(|shard| shard.statistics()).collect(),
+        }
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "masked by a length that is a power of two")]
+    fn shard(&self, at: DiskAddr) -> &Shard {
+        // The table uses the lowest and the highest bits of the same hash.
+        let middle = (self.hash.hash_one(at) >> 32) as usize;
+        &self.shards[middle & (self.shards.len() - 1)]
+    }
+
+    /// Hands out a loaded core, if it is what the caller wants.
+    fn share(&self, core: Arc<Core>, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
+        if !core.identity().matches(map, kind) {
+            let wanted = identity(map, kind)?;
+            return Err(core.identity().conflict(&wanted).into());
+        }
+        core.note_reference();
+        self.hits.mine().fetch_add(1, Ordering::Relaxed);
+        Ok(Buffer::new(core))
+    }
+
+    /// Enters a new core and loads it, unless somebody was faster.
+    ///
+    /// Should the device panic, the core dies unloaded with the last waiter, and the next reader
+    /// finds nothing.
+    fn load(&self, shard: &Shard, map: &[BufferExtent], kind: BlockKind) -> Result<Loaded> {
+        let core = Arc::new(Core::new(identity(map, kind)?));
+        // Taken before anybody can find the core: whoever finds it waits until this is dropped.
+        let content = core.begin_load();
+        if let Entered::Present(other) = shard.enter(&core) {
+            return Ok(Loaded::Elsewhere(other));
+        }
+        match self.read_verified(core.identity()) {
+            Ok(bytes) => {
+                core.finish_load(content, bytes);
+                shard.keep(Arc::clone(&core));
+                Ok(Loaded::Here(Buffer::new(core)))
+            }
+            Err(error) => {
+                give_up(shard, &core, content);
+                Err(error)
+            }
+        }
+    }
+
+    fn read_verified(&self, identity: &Identity) -> Result<Box<[u8]>> {
+        let mut bytes = vec![0; identity.length_bytes() as usize].into_boxed_slice();
+        let mut left = bytes.as_mut();
+        for extent in identity.extents() {
+            let (piece, rest) = std::mem::take(&mut left)
+                .split_at_mut_checked(extent.length_bytes as usize)
+                .unwrap_or_default();
+            left = rest;
+            let end = io::Error::from(io::ErrorKind::UnexpectedEof);
+            let offset = extent.at.byte_offset().ok_or_else(|| read_error(extent, end))?;
+            self.device.read_at(offset, piece).map_err(|source| read_error(extent, source))?;
+        }
+        identity.kind().verify(&bytes, identity.at(), &self.verify_context())?;
+        Ok(bytes)
     }
 }
+
+/// The outcome of a load that did not fail.
+enum Loaded {
+    Here(Buffer),
+    Elsewhere(Arc<Core>),
+}
+
+/// Leaves no trace of a load that failed. The core is out of the table before its lock is free, so
+/// those who waited for it find nothing and try for themselves.
+fn give_up(shard: &Shard, core: &Arc<Core>, content: RwLockWriteGuard<'_, Box<[u8]>>) {
+    shard.forget(core);
+    drop(content);
+    shard.note_failure();
+}
+
+fn identity(map: &[BufferExtent], kind: BlockKind) -> Result<Identity> {
+    let invalid = || {
+        let first = map.first().copied();
+        let extent = first.unwrap_or(BufferExtent { at: DiskAddr::NULL, length_bytes: 0 });
+        read_error(&extent, io::Error::from(io::ErrorKind::InvalidInput))
+    };
+    Ok(Identity::new(map, kind).ok_or_else(invalid)?)
+}
+
+#[cold]
+fn read_error(extent: &BufferExtent, source: io::Error) -> IoError {
+    let length_bytes = extent.length_bytes.into();
+    IoError { operation: "read", at: extent.at, length_bytes, source }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! A small volume for the tests of this crate: blocks of remote symlink targets and of remote
+//! attribute values, the two structures that are simplest to make.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use uuid::Uuid;
+use xfs_device::{BlockDevice, Durability};
+use xfs_format::{AgBlock, AgNumber, DiskAddr, Geometry, IncompatFeatures, RoCompatFeatures, crc};
+use xfs_sync::{AtomicU64, Mutex, Ordering, Volume};
+
+pub(crate) const BLOCK: u32 = 4096;
+pub(crate) const BLOCKS: u32 = 4096;
+const ID: Uuid = Uuid::from_u128(0x5eed);
+
+pub(crate) fn geometry() -> Arc<Geometry> {
+    Arc::new(Geometry {
+        block_size: BLOCK,
+        block_log: 12,
+        sector_size: 512,
+        inode_size: 512,
+        inode_log: 9,
+        inodes_per_block_log: 3,
+        directory_block_log: 0,
+        ag_count: 1,
+        ag_blocks: BLOCKS,
+        ag_blocks_log: 12,
+        data_blocks: BLOCKS.into(),
+        inode_alignment_blocks: 8,
+        sparse_alignment_blocks: 0,
+        meta_uuid: ID,
+        incompat: IncompatFeatures::empty(),
+        ro_compat: RoCompatFeatures::empty(),
+    })
+}
+
+pub(crate) fn address(block: u32) -> DiskAddr {
+    geometry().ag_block_disk_addr(AgNumber(0), AgBlock(block))
+}
+
+/// A verifiable symlink block whose first byte of target tells the block.
+fn symlink_block(block: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(b"XSLM");
+    bytes.extend(0_u32.to_be_bytes());
+    bytes.extend(16_u32.to_be_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(ID.as_bytes());
+    bytes.extend(128_u64.to_be_bytes());
+    bytes.extend(address(block).0.to_be_bytes());
+    bytes.extend(0_u64.to_be_bytes());
+    bytes.extend([mark(block); 16]);
+    bytes.resize(BLOCK as usize, 0);
+    crc::seal(&mut bytes, 12);
+    bytes
+}
+
+/// What a symlink block's target starts with.
+pub(crate) fn mark(block: u32) -> u8 {
+    b'a' + (block % 26) as u8
+}
+
+/// Where the target starts in a symlink block.
+pub(crate) const TARGET: usize = 56;
+
+/// A device of symlink blocks that counts its reads and fails those of a range on request.
+pub(crate) struct TestDevice {
+    bytes: Vec<u8>,
+    reads: AtomicU64<Volume>,
+    bad: Mutex<Range<u64>, Volume>,
+}
+
+impl TestDevice {
+    pub(crate) fn new() -> Arc<Self> {
+        let bytes = (0..BLOCKS).flat_map(symlink_block).collect();
+        Arc::new(Self { bytes, reads: AtomicU64::new(0), bad: Mutex::new(0..0) })
+    }
+
+    /// The same with one byte wrong.
+    pub(crate) fn with_damage(offset: usize) -> Arc<Self> {
+        let mut bytes: Vec<u8> = (0..BLOCKS).flat_map(symlink_block).collect();
+        bytes.iter_mut().skip(offset).take(1).for_each(|byte| *byte ^= 0x40);
+        Arc::new(Self { bytes, reads: AtomicU64::new(0), bad: Mutex::new(0..0) })
+    }
+
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn fail(&self, range: Range<u64>) {
+        *self.bad.lock() = range;
+    }
+}
+
+impl BlockDevice for TestDevice {
+    fn length_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn sector_size(&self) -> u32 {
+        512
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        if self.bad.lock().contains(&offset) {
+            return Err(io::Error::other("bad sector"));
+        }
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let bytes = self.bytes.get(start..).and_then(|tail| tail.get(..buffer.len()));
+        buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write_at(&self, _: u64, _: &[u8], _: Durability) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
