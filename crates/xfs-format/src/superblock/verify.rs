@@ -180,10 +180,11 @@ fn verify_inodes(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     }
     let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());
     let blocks = disk.inode_alignment_blocks.get();
+    // 0 where a chunk is smaller than a block.
     let chunk_bytes = 64 * u64::from(disk.inode_size.get());
     let chunk_blocks = chunk_bytes >> disk.block_log;
     if incompat.contains(IncompatFeatures::SPARSE_INODES)
-        && u64::from(blocks) != chunk_blocks.max(1)
+        && u64::from(blocks) != chunk_blocks
     {
         return Err(SuperblockCheck::SparseAlignment { blocks });
     }
