@@ -153,6 +153,12 @@ impl Extent {
         }
     }
 
+    /// Unpacks the record in `bytes`, or `None` if they are not as many as a record has.
+    #[must_use]
+    pub fn decode_bytes(bytes: &[u8]) -> Option<Self> {
+        ExtentDisk::ref_from_bytes(bytes).ok().map(Self::decode)
+    }
+
     /// Packs a record, or `None` where a part does not fit.
     #[doc(alias = "xfs_bmbt_disk_set_all")]
     #[must_use]

@@ -11,13 +11,12 @@
 use core::mem::{offset_of, size_of};
 
 use thiserror::Error;
-use uuid::Uuid;
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, Place, Structure};
-use crate::crc;
+use crate::envelope::{self, Envelope};
 use crate::kind::VerifyContext;
 
 /// "XSLM".
@@ -27,8 +26,13 @@ pub const SYMLINK_MAGIC: u32 = 0x5853_4c4d;
 pub const MAX_TARGET_BYTES: u32 = 1024;
 /// Bytes before the target.
 pub const SYMLINK_HEADER_BYTES: usize = size_of::<SymlinkDisk>();
-/// Offset of the checksum inside the block.
-pub const CRC_OFFSET: usize = offset_of!(SymlinkDisk, crc);
+
+const ENVELOPE: Envelope = Envelope {
+    crc: offset_of!(SymlinkDisk, crc),
+    block: Some(offset_of!(SymlinkDisk, disk_addr)),
+    lsn: offset_of!(SymlinkDisk, lsn),
+    uuid: offset_of!(SymlinkDisk, uuid),
+};
 
 /// The header as it lies on disk.
 #[doc(alias = "xfs_dsymlink_hdr")]
@@ -83,24 +87,19 @@ impl<'a> SymlinkBlock<'a> {
     ///
     /// [`Corruption`] for another magic number, and for a piece that does not fit.
     pub fn decode(bytes: &'a [u8], at: DiskAddr) -> Result<Self, Corruption> {
-        Self::decode_parts(bytes).map(|(block, _)| block).map_err(|check| corrupt(at, check))
+        Self::decode_fields(bytes).map_err(|check| corrupt(at, check))
     }
 
-    fn decode_parts(bytes: &'a [u8]) -> Result<(Self, &'a SymlinkDisk), Check> {
-        let (disk, rest) = SymlinkDisk::ref_from_prefix(bytes).map_err(|_| Check::Truncated {
-            available: bytes.len(),
-            needed: SYMLINK_HEADER_BYTES,
-        })?;
-        if disk.magic.get() != SYMLINK_MAGIC {
-            let (found, expected) = (disk.magic.get().into(), SYMLINK_MAGIC.into());
-            return Err(Check::Magic { found, expected });
-        }
+    fn decode_fields(bytes: &'a [u8]) -> Result<Self, Check> {
+        let (disk, rest) = SymlinkDisk::ref_from_prefix(bytes)
+            .map_err(|_| envelope::truncated(bytes, SYMLINK_HEADER_BYTES))?;
+        envelope::verify_magic(disk.magic.get(), SYMLINK_MAGIC)?;
         let (offset, length) = (disk.offset.get(), disk.length.get());
         let end = offset.checked_add(length).filter(|end| *end <= MAX_TARGET_BYTES);
         let target = rest.get(..length as usize).filter(|_| end.is_some());
         let target = target.ok_or(SymlinkCheck::Range { offset, length, room: rest.len() })?;
         let (owner, lsn) = (InodeNumber(disk.owner.get()), Lsn(disk.lsn.get()));
-        Ok((Self { offset_bytes: offset, owner, lsn, target }, disk))
+        Ok(Self { offset_bytes: offset, owner, lsn, target })
     }
 }
 
@@ -114,27 +113,8 @@ pub fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result
 }
 
 fn check(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
-    let (block, disk) = SymlinkBlock::decode_parts(bytes)?;
-    if let (Some(stored), Some(computed)) =
-        (crc::stored(bytes, CRC_OFFSET), crc::compute(bytes, CRC_OFFSET))
-        && stored != computed
-    {
-        return Err(Check::Checksum { stored, computed });
-    }
-    let uuid = Uuid::from_bytes(disk.uuid);
-    if uuid != context.geometry.meta_uuid {
-        return Err(Check::ForeignUuid { found: uuid });
-    }
-    let found = DiskAddr(disk.disk_addr.get());
-    if found != at {
-        return Err(Check::MisplacedBlock { found });
-    }
-    match context.log_head {
-        Some(log_head) if !block.lsn.is_null() && block.lsn > log_head => {
-            Err(Check::LsnAheadOfLog { found: block.lsn, log_head })
-        }
-        _ => Ok(()),
-    }
+    SymlinkBlock::decode_fields(bytes)?;
+    ENVELOPE.verify(bytes, at, context)
 }
 
 /// Stores LSN and checksum before the block is written.
@@ -143,11 +123,7 @@ fn check(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), 
 ///
 /// If `bytes` is shorter than the header.
 pub fn seal(bytes: &mut [u8], lsn: Lsn) {
-    match SymlinkDisk::mut_from_prefix(bytes) {
-        Ok((disk, _)) => disk.lsn = lsn.0.into(),
-        Err(_) => unreachable!("a block holds its header"),
-    }
-    crc::seal(bytes, CRC_OFFSET);
+    ENVELOPE.seal(bytes, lsn);
 }
 
 fn corrupt(at: DiskAddr, check: Check) -> Corruption {

@@ -1,1 +1,30 @@
-//! In-core inodes, forks and extent maps.
+//! In-core inodes, forks and extent maps: from a number to the bytes of a file.
+//!
+//! Owns: [`Inode`], its two [`Fork`]s, the map from file blocks to blocks of the volume, reading of
+//! file data, of link targets and of metadata blocks that lie in a fork. Does **not** own: what
+//! those metadata blocks mean (directories and attributes are above), names, or a cache of inodes.
+//!
+//! Nothing here is shared by a volume: an inode holds no reference to the buffer cache, it is handed
+//! one with each call. A reference in every inode would be one count that all CPUs write whenever
+//! an inode comes or goes.
+//!
+//! # Invariants
+//!
+//! - **I1** An [`Inode`] was verified, and is not free.
+//! - **I2** The extents of an [`ExtentMap`] are in file order, do not overlap, and lie inside the
+//!   volume, so that reading through it needs no further checks.
+//! - **I3** The work to load a map is bounded by the btree blocks that exist: the keys of a level
+//!   rise strictly, so no block is visited twice, and no more records are kept than the inode says.
+
+mod contents;
+mod extent_map;
+mod extent_walk;
+mod fork;
+mod fork_block;
+mod inode;
+mod target;
+
+pub use extent_map::{ExtentMap, Mapping};
+pub use extent_walk::Extents;
+pub use fork::{BtreeFork, Fork};
+pub use inode::Inode;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::addr::InodeNumber;
 use crate::corruption::{Check, Corruption, Place, Structure};
-use crate::crc;
+use crate::envelope;
 use crate::extent::{
     EXTENT_BYTES, MAX_ATTR_EXTENTS, MAX_BIG_ATTR_EXTENTS, MAX_BIG_EXTENTS, MAX_EXTENT_BLOCKS,
     MAX_EXTENTS,
@@ -118,12 +118,7 @@ impl InodeCore {
         if found != self.number {
             return Err(InodeCheck::Misplaced { found }.into());
         }
-        match context.log_head {
-            Some(log_head) if !self.lsn.is_null() && self.lsn > log_head => {
-                Err(Check::LsnAheadOfLog { found: self.lsn, log_head })
-            }
-            _ => Ok(()),
-        }
+        envelope::verify_lsn(self.lsn, context)
     }
 
     /// Checks that hold for free inodes too, and those of single fields.
@@ -306,10 +301,5 @@ impl InodeCore {
 ///
 /// [`Check::Checksum`], or [`Check::Truncated`] where there is no room for one.
 pub fn verify_checksum(bytes: &[u8]) -> Result<(), Check> {
-    let (Some(stored), Some(computed)) =
-        (crc::stored(bytes, CRC_OFFSET), crc::compute(bytes, CRC_OFFSET))
-    else {
-        return Err(Check::Truncated { available: bytes.len(), needed: size_of::<InodeDisk>() });
-    };
-    if stored == computed { Ok(()) } else { Err(Check::Checksum { stored, computed }) }
+    envelope::verify_checksum(bytes, CRC_OFFSET)
 }

@@ -1,0 +1,139 @@
+//! The bytes of a regular file.
+//!
+//! Owns: positional reads over written extents, unwritten ones and holes, and the search for data
+//! and holes. Does **not** own: a cache of file data. Bytes go from the device to the caller, in one
+//! request per extent.
+
+use xfs_buffer::{BufferCache, IoError, PosixError, Result};
+use xfs_format::extent::Extent;
+use xfs_format::inode::{FileType, ForkKind};
+use xfs_format::superblock::Unsupported;
+use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, FileBlock, Geometry};
+
+use crate::extent_map::{ExtentMap, Mapping};
+use crate::fork::corrupt;
+use crate::inode::Inode;
+use xfs_format::extent::ExtentCheck;
+
+impl Inode {
+    /// Reads from byte `offset` on. Returns how many bytes were read: fewer than asked for only at
+    /// the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::IsDirectory`] or [`PosixError::InvalidArgument`] for what is no regular file;
+    /// [`Unsupported::RealtimeData`]; the device's error; the check that failed.
+    pub fn read_at(&self, cache: &BufferCache, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let map = self.contents_map(cache)?;
+        let left = usize::try_from(self.core().size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        let mut rest = buffer.get_mut(..wanted).unwrap_or_default();
+        let mut at = offset;
+        while !rest.is_empty() {
+            let mapping = map.find(cache.geometry().file_block(at));
+            let here = bytes_until(mapping.end(), at, cache.geometry());
+            let here = usize::try_from(here).unwrap_or(usize::MAX).min(rest.len());
+            let (piece, behind) = rest.split_at_mut_checked(here).unwrap_or_default();
+            match mapping {
+                Mapping::Extent(extent) if !extent.unwritten => {
+                    self.read_extent(cache, &extent, at, piece)?;
+                }
+                _ => piece.fill(0),
+            }
+            rest = behind;
+            at = at.saturating_add(here as u64);
+        }
+        Ok(wanted)
+    }
+
+    /// The first byte at or after `offset` that is not in a hole, or `None` if there is none before
+    /// the end of the file. Unwritten extents count as holes.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at).
+    #[doc(alias = "SEEK_DATA")]
+    pub fn seek_data(&self, cache: &BufferCache, offset: u64) -> Result<Option<u64>> {
+        self.seek(cache, offset, true)
+    }
+
+    /// The first byte at or after `offset` that is in a hole, or the end of the file; `None` if
+    /// `offset` is not before the end.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at).
+    #[doc(alias = "SEEK_HOLE")]
+    pub fn seek_hole(&self, cache: &BufferCache, offset: u64) -> Result<Option<u64>> {
+        let size = self.core().size;
+        let found = self.seek(cache, offset, false)?;
+        Ok((offset < size).then(|| found.unwrap_or(size)))
+    }
+
+    fn seek(&self, cache: &BufferCache, offset: u64, written: bool) -> Result<Option<u64>> {
+        let (map, geometry) = (self.contents_map(cache)?, cache.geometry());
+        let size = self.core().size;
+        if offset >= size {
+            return Ok(None);
+        }
+        let mut at = offset;
+        for mapping in map.mappings_from(geometry.file_block(offset)) {
+            if mapping.is_written() == written {
+                return Ok(Some(at));
+            }
+            at = at.saturating_add(bytes_until(mapping.end(), at, geometry));
+            if at >= size {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The map of the data fork, if this is a file whose bytes can be read.
+    fn contents_map(&self, cache: &BufferCache) -> Result<&ExtentMap> {
+        match self.file_type() {
+            FileType::Regular if self.core().is_realtime() => Err(Unsupported::RealtimeData.into()),
+            FileType::Regular => self.extent_map(cache, ForkKind::Data),
+            FileType::Directory => Err(PosixError::IsDirectory.into()),
+            _ => Err(PosixError::InvalidArgument.into()),
+        }
+    }
+
+    /// Reads bytes of one written extent; `at` is the offset in the file.
+    fn read_extent(
+        &self,
+        cache: &BufferCache,
+        extent: &Extent,
+        at: u64,
+        piece: &mut [u8],
+    ) -> Result<()> {
+        let geometry = cache.geometry();
+        let address = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset);
+        let start = geometry.blocks_to_bytes(extent.file_block.0);
+        let offset = address
+            .zip(start)
+            .and_then(|(address, start)| address.checked_add(at.checked_sub(start)?))
+            .ok_or_else(|| {
+                let (file_block, start) = (extent.file_block, extent.start);
+                let length_blocks = extent.length_blocks;
+                corrupt(
+                    self.core(),
+                    ExtentCheck::OutsideVolume { file_block, start, length_blocks },
+                )
+            })?;
+        let length_bytes = piece.len() as u64;
+        cache.device().read_at(offset, piece).map_err(|source| {
+            let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
+            IoError { operation: "read", at, length_bytes, source }.into()
+        })
+    }
+}
+
+/// Bytes from offset `at` to the start of block `end`; at least 1, so that a loop ends.
+fn bytes_until(end: FileBlock, at: u64, geometry: &Geometry) -> u64 {
+    let end = geometry.blocks_to_bytes(end.0).unwrap_or(u64::MAX);
+    end.saturating_sub(at).max(1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The in-core inode.
+//!
+//! Owns: reading an inode by number, and access to what it holds. Does **not** own: a cache of
+//! inodes, or their locks.
+//!
+//! An inode never changes after it was read; only the map of a btree fork is loaded on first use.
+
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::inode::{FileType, ForkKind, InodeCheck, InodeCore};
+use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Place, Structure, VerifyContext};
+
+use crate::extent_map::{ExtentMap, Mapping};
+use crate::fork::Fork;
+
+/// An inode in memory, verified and not free.
+#[doc(alias = "xfs_inode")]
+#[derive(Debug)]
+pub struct Inode {
+    core: InodeCore,
+    file_type: FileType,
+    data: Fork,
+    attr: Fork,
+}
+
+impl Inode {
+    /// Reads inode `number` from the cluster that holds it.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotFound`] for a number outside the volume and for a free inode; the device's
+    /// error; the check that failed.
+    #[doc(alias = "xfs_iget")]
+    pub fn read(cache: &BufferCache, number: InodeNumber) -> Result<Self> {
+        let place = cache.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
+        let cluster = cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
+        let bytes = cluster.bytes();
+        let inode = bytes.get(place.offset_bytes as usize..).unwrap_or_default();
+        Self::decode(inode, number, &cache.verify_context())
+    }
+
+    /// Decodes and verifies inode `number` at the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotFound`] for a free inode; the check that failed.
+    pub fn decode(bytes: &[u8], number: InodeNumber, context: &VerifyContext<'_>) -> Result<Self> {
+        let geometry = context.geometry;
+        let core = InodeCore::decode(bytes, number, geometry)?;
+        core.verify(bytes, context)?;
+        if core.is_free() {
+            return Err(PosixError::NotFound.into());
+        }
+        let bytes = bytes.get(..geometry.inode_size as usize).unwrap_or(bytes);
+        let file_type = core.file_type().ok_or_else(|| {
+            let check = InodeCheck::Mode { mode: core.mode };
+            Corruption::new(Structure::Inode, Place::Inode(number), check)
+        })?;
+        let data = Fork::decode(bytes, &core, ForkKind::Data, geometry)?;
+        let attr = Fork::decode(bytes, &core, ForkKind::Attr, geometry)?;
+        Ok(Self { core, file_type, data, attr })
+    }
+
+    /// Reads inode `number` if it still is the one that had this generation.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::Stale`] if it is free or has another generation, else as [`read`](Self::read).
+    pub fn read_generation(
+        cache: &BufferCache,
+        number: InodeNumber,
+        generation: u32,
+    ) -> Result<Self> {
+        match Self::read(cache, number) {
+            Ok(inode) if inode.core.generation != generation => Err(PosixError::Stale.into()),
+            Err(xfs_buffer::Error::Posix(PosixError::NotFound)) => Err(PosixError::Stale.into()),
+            other => other,
+        }
+    }
+
+    /// Everything but the forks.
+    #[must_use]
+    pub const fn core(&self) -> &InodeCore {
+        &self.core
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(&self) -> InodeNumber {
+        self.core.number
+    }
+
+    /// What kind of file it is.
+    #[must_use]
+    pub const fn file_type(&self) -> FileType {
+        self.file_type
+    }
+
+    /// One of its forks.
+    #[must_use]
+    pub const fn fork(&self, kind: ForkKind) -> &Fork {
+        match kind {
+            ForkKind::Data => &self.data,
+            ForkKind::Attr => &self.attr,
+        }
+    }
+
+    /// The map of a fork; empty for one that has no extents. The first call for a fork in btree
+    /// form reads the whole btree.
+    ///
+    /// # Errors
+    ///
+    /// The device's error, or the check that failed.
+    pub fn extent_map(&self, cache: &BufferCache, kind: ForkKind) -> Result<&ExtentMap> {
+        match self.fork(kind) {
+            Fork::Extents(map) => Ok(map),
+            Fork::Btree(btree) => {
+                if let Some(map) = btree.map.value() {
+                    return Ok(map);
+                }
+                let extents = self.extents(cache, kind).collect::<Result<Vec<_>>>()?;
+                let map = ExtentMap::from_verified(extents);
+                // Another thread may have been faster; its map is the same.
+                Ok(btree.map.value_or_init(|| map))
+            }
+            Fork::Absent | Fork::Device | Fork::Local(_) | Fork::MetadataBtree => {
+                Ok(ExtentMap::EMPTY)
+            }
+        }
+    }
+
+    /// What is at `block` of a fork.
+    ///
+    /// # Errors
+    ///
+    /// As [`extent_map`](Self::extent_map).
+    pub fn find(&self, cache: &BufferCache, kind: ForkKind, block: FileBlock) -> Result<Mapping> {
+        Ok(self.extent_map(cache, kind)?.find(block))
+    }
+}
+
+#[cfg(test)]
+mod tests;

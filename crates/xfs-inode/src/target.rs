@@ -1,0 +1,86 @@
+//! The target of a symbolic link.
+//!
+//! A target that does not fit the inode lies in blocks of its own, one buffer per extent, each with
+//! a header that says whose it is and which piece it holds.
+
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::extent::ExtentCheck;
+use xfs_format::inode::{FileType, ForkKind};
+use xfs_format::symlink::{MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES, SymlinkBlock, SymlinkCheck};
+use xfs_format::{BlockKind, Check, Corruption, DiskAddr, FileBlock, Place, Structure};
+
+use crate::extent_map::Mapping;
+use crate::fork::{Fork, corrupt};
+use crate::inode::Inode;
+
+impl Inode {
+    /// The target, as it was given: bytes without NUL, at most 1024 of them.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::InvalidArgument`] for what is no symbolic link; the device's error; the check
+    /// that failed.
+    #[doc(alias = "readlink")]
+    pub fn read_target(&self, cache: &BufferCache) -> Result<Vec<u8>> {
+        if self.file_type() != FileType::Symlink {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        let target = match self.fork(ForkKind::Data) {
+            Fork::Local(bytes) => bytes.to_vec(),
+            _ => self.read_remote_target(cache)?,
+        };
+        let (found, expected) = (target.len() as u64, self.core().size);
+        if found != expected {
+            return Err(self.corrupt_target(SymlinkCheck::Length { found, expected }).into());
+        }
+        match target.iter().position(|byte| *byte == 0) {
+            Some(offset) => {
+                Err(self.corrupt_target(SymlinkCheck::Nul { offset: offset as u64 }).into())
+            }
+            None => Ok(target),
+        }
+    }
+
+    fn read_remote_target(&self, cache: &BufferCache) -> Result<Vec<u8>> {
+        let geometry = cache.geometry();
+        let size = self.core().size.min(MAX_TARGET_BYTES.into());
+        let room = u64::from(geometry.block_size) - SYMLINK_HEADER_BYTES as u64;
+        let blocks = size.div_ceil(room);
+        let mut target = Vec::new();
+        let mut next = 0;
+        while next < blocks && (target.len() as u64) < size {
+            let file_block = FileBlock(next);
+            let mapping = self.find(cache, ForkKind::Data, file_block)?;
+            let Mapping::Extent(extent) = mapping else {
+                return Err(corrupt(self.core(), ExtentCheck::NotMapped { file_block }).into());
+            };
+            let count = extent.end().0.saturating_sub(next).min(blocks - next);
+            let wanted = (count as u32, BlockKind::Symlink);
+            let buffer = self.read_fork_block(cache, ForkKind::Data, file_block, wanted)?;
+            let bytes = buffer.bytes();
+            let at = geometry.block_disk_addr(extent.start).unwrap_or(DiskAddr::NULL);
+            let block = SymlinkBlock::decode(&bytes, at)?;
+            self.check_piece(&block, target.len() as u32)?;
+            target.extend_from_slice(block.target);
+            next += count;
+        }
+        Ok(target)
+    }
+
+    /// Whether a piece is one of this link, and the one that comes next.
+    fn check_piece(&self, block: &SymlinkBlock<'_>, expected: u32) -> Result<()> {
+        if block.owner != self.number() {
+            let (found, expected) = (block.owner.0, self.number().0);
+            return Err(self.corrupt_target(Check::ForeignOwner { found, expected }).into());
+        }
+        let found = block.offset_bytes;
+        if found != expected {
+            return Err(self.corrupt_target(SymlinkCheck::Offset { found, expected }).into());
+        }
+        Ok(())
+    }
+
+    fn corrupt_target(&self, check: impl Into<Check>) -> Corruption {
+        Corruption::new(Structure::Symlink, Place::Inode(self.number()), check)
+    }
+}
