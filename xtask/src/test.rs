@@ -12,6 +12,10 @@ use crate::packages;
 use crate::report::Report;
 use crate::tidy;
 
+/// What is tested once more with atomic writes and locks counted by scope.
+const COUNTING: [&str; 6] =
+    ["-p", "xfs-sync", "-p", "xfs-buffer", "--features", "xfs-sync/count,xfs-buffer/count"];
+
 /// Runs everything and prints the report.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     std::env::set_current_dir(root).map_err(Error::file(root))?;
@@ -21,7 +25,8 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     report.check("format", command::run(command::cargo().args(["fmt", "--all", "--check"])));
     report.check("clippy", clippy());
     report.check("doc", doc());
-    workspace_tests(&mut report);
+    tests(&mut report, &["--workspace"]);
+    tests(&mut report, &COUNTING);
     minimum_rust(&mut report);
     println!();
     println!("{report}");
@@ -38,17 +43,18 @@ fn doc() -> Result<(), Error> {
     command::run(command::cargo().args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-fn workspace_tests(report: &mut Report) {
+fn tests(report: &mut Report, which: &[&str]) {
     let failed_before = report.failed();
-    let arguments = ["test", "--workspace", "--no-fail-fast"];
-    let outcome = command::run_lines(command::cargo().args(arguments), |line| {
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--no-fail-fast"]).args(which);
+    let outcome = command::run_lines(&mut cargo, |line| {
         report.test_line(line);
     });
     match outcome {
         Err(error) => report.check("cargo test", Err(error)),
         // A test that does not build, or a binary that dies, prints no counts of its own.
         Ok(status) if !status.success() && report.failed() == failed_before => {
-            let line = "cargo test --workspace".to_owned();
+            let line = format!("cargo test {}", which.join(" "));
             report.check("cargo test", Err(Error::Command { line, status }));
         }
         Ok(_) => {}
