@@ -19,6 +19,12 @@ pub fn compute(bytes: &[u8], field_offset: usize) -> Option<u32> {
     Some(crc32c::crc32c_append(crc, after))
 }
 
+/// The checksum of what `crc` covers followed by `bytes`.
+#[must_use]
+pub fn append(crc: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc, bytes)
+}
+
 /// The checksum stored at `field_offset`, or `None` if the field does not lie inside `bytes`.
 #[must_use]
 pub fn stored(bytes: &[u8], field_offset: usize) -> Option<u32> {

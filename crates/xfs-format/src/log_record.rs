@@ -1,9 +1,446 @@
-//! Record of the log (`xlog_rec_header`).
+//! Records of the log (`xlog_rec_header`) and the operations inside them.
+//!
+//! Owns: the record header, its extended headers, the operation header, the checksum over all of a
+//! record, and the packing of cycle numbers. Does **not** own the payload of log items, or finding
+//! records in the log.
+//!
+//! ```text
+//! record   0 magic  4 cycle  8 version  12 payload bytes  16 LSN  24 tail LSN  32 CRC
+//!         36 block of the record before  40 operations  44 cycle data[64]  300 byte order
+//!        304 UUID  320 size of the writer's buffer  .. 328, padded to 512
+//! extended 0 cycle  4 cycle data[64]  .. 260, padded to 512; one per 32 KiB of the buffer's size
+//!          but the first
+//! operation 0 transaction  4 bytes  8 client  9 flags  .. 12
+//! ```
+//!
+//! The first four bytes of every block of the payload are kept in the cycle data, and the record's
+//! cycle stands in their place: so that every block of the log tells in which turn it was written.
+//! The checksum covers the record as it lies on disk, after that exchange.
+
+use core::fmt;
+use core::mem::{offset_of, size_of};
 
 use thiserror::Error;
+use uuid::Uuid;
+use zerocopy::big_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// A check of this structure that failed.
+use crate::addr::{BASIC_BLOCK_BYTES, Lsn};
+use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::crc;
+
+/// First word of a record.
+#[doc(alias = "XLOG_HEADER_MAGIC_NUM")]
+pub const LOG_RECORD_MAGIC: u32 = 0xfeed_babe;
+
+/// Largest buffer that a writer of the log may use, and so the longest payload.
+#[doc(alias = "XLOG_MAX_RECORD_BSIZE")]
+pub const MAX_RECORD_BYTES: u32 = 256 << 10;
+
+/// Buffers of that kind that a writer may have under way at once.
+#[doc(alias = "XLOG_MAX_ICLOGS")]
+pub const MAX_RECORDS_IN_FLIGHT: u32 = 8;
+
+/// Bytes of payload whose cycle data fit one header.
+#[doc(alias = "XLOG_HEADER_CYCLE_SIZE")]
+const BYTES_PER_HEADER: u32 = 32 << 10;
+
+const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
+const CYCLE_WORDS: usize = 64;
+const VERSION: u32 = 2;
+
+/// The record header as it lies on disk.
+#[doc(alias = "xlog_rec_header")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `LogRecordHeader`, documented there")]
+pub struct LogRecordHeaderDisk {
+    pub magic: U32,
+    pub cycle: U32,
+    pub version: U32,
+    pub length: U32,
+    pub lsn: U64,
+    pub tail: U64,
+    pub crc: [u8; 4],
+    pub previous_block: U32,
+    pub operations: U32,
+    pub cycle_data: [U32; CYCLE_WORDS],
+    pub byte_order: U32,
+    pub uuid: [u8; 16],
+    pub size: U32,
+    pub pad: U32,
+}
+
+const _: () = assert!(size_of::<LogRecordHeaderDisk>() == 328);
+const _: () = assert!(offset_of!(LogRecordHeaderDisk, size) == 320);
+
+/// Bytes of the header under the checksum; 32-bit x86 kernels leave out the padding at the end.
+const CHECKSUM_LENGTHS: [usize; 2] = [size_of::<LogRecordHeaderDisk>(), 324];
+
+const CRC_OFFSET: usize = offset_of!(LogRecordHeaderDisk, crc);
+
+/// An extended header as it lies on disk.
+#[doc(alias = "xlog_rec_ext_header")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "as in the record header")]
+pub struct LogExtendedHeaderDisk {
+    pub cycle: U32,
+    pub cycle_data: [U32; CYCLE_WORDS],
+}
+
+const _: () = assert!(size_of::<LogExtendedHeaderDisk>() == 260);
+
+/// The header of an operation as it lies on disk.
+#[doc(alias = "xlog_op_header")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of `LogOperation`, documented there")]
+pub struct LogOperationDisk {
+    pub transaction: U32,
+    pub length: U32,
+    pub client: u8,
+    pub flags: u8,
+    pub reserved: [u8; 2],
+}
+
+const _: () = assert!(size_of::<LogOperationDisk>() == 12);
+
+bitflags::bitflags! {
+    /// What an operation does to its transaction.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct OperationFlags: u8 {
+        /// It starts.
+        const START = 1;
+        /// It is complete.
+        const COMMIT = 2;
+        /// The region goes on in the next record.
+        const CONTINUE = 4;
+        /// The region began in an earlier record.
+        const WAS_CONTINUED = 8;
+        /// The continued region ends here.
+        const END = 0x10;
+        /// The volume was unmounted; of no transaction.
+        const UNMOUNT = 0x20;
+    }
+}
+
+/// Client of operations that belong to transactions.
+#[doc(alias = "XFS_TRANSACTION")]
+pub const CLIENT_TRANSACTION: u8 = 0x69;
+
+/// Client of the unmount record.
+#[doc(alias = "XFS_LOG")]
+pub const CLIENT_LOG: u8 = 0xaa;
+
+/// The header of an operation. Its bytes follow, padded to a multiple of four.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogOperation {
+    /// The transaction that it belongs to.
+    #[doc(alias = "oh_tid")]
+    pub transaction: u32,
+    /// Bytes that follow.
+    #[doc(alias = "oh_len")]
+    pub length: u32,
+    /// Who wrote it.
+    pub client: u8,
+    /// What it does to its transaction.
+    pub flags: OperationFlags,
+}
+
+impl LogOperation {
+    /// Decodes an operation header. `place` is for messages.
+    ///
+    /// # Errors
+    ///
+    /// [`Check::Truncated`] if the bytes end too early, and a client that nobody knows.
+    pub fn decode(bytes: &[u8], place: Place) -> Result<Self, Corruption> {
+        let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
+        let Ok((disk, _)) = LogOperationDisk::ref_from_prefix(bytes) else {
+            let needed = size_of::<LogOperationDisk>();
+            return Err(corrupt(Check::Truncated { available: bytes.len(), needed }));
+        };
+        let client = disk.client;
+        if client != CLIENT_TRANSACTION && client != CLIENT_LOG {
+            return Err(corrupt(LogRecordCheck::Client { client }.into()));
+        }
+        Ok(Self {
+            transaction: disk.transaction.get(),
+            length: disk.length.get(),
+            client,
+            flags: OperationFlags::from_bits_retain(disk.flags),
+        })
+    }
+}
+
+/// The byte order of log items' payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteOrder {
+    /// Little-endian Linux.
+    LittleEndian,
+    /// Big-endian Linux.
+    BigEndian,
+    /// IRIX, or a writer that does not say.
+    Other(u32),
+}
+
+impl fmt::Display for ByteOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LittleEndian => f.write_str("little-endian"),
+            Self::BigEndian => f.write_str("big-endian"),
+            Self::Other(format) => write!(f, "unknown byte order {format}"),
+        }
+    }
+}
+
+/// The header of a record. Decoding has checked its sizes: the record has at most
+/// [`MAX_RECORD_BYTES`] of payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRecordHeader {
+    /// The turn of the log in which it was written.
+    pub cycle: u32,
+    /// Bytes of payload, padding to the log's stripe unit included.
+    pub length: u32,
+    /// Its own place.
+    pub lsn: Lsn,
+    /// Where recovery would have to start when this record was written.
+    pub tail: Lsn,
+    /// The checksum; 0 where the writer made none.
+    pub crc: u32,
+    /// The block of the record before; all ones in the first.
+    pub previous_block: u32,
+    /// Operations in the payload.
+    pub operations: u32,
+    /// The byte order of log items.
+    pub byte_order: ByteOrder,
+    /// The volume.
+    pub uuid: Uuid,
+    /// Bytes of the writer's buffer: decides how many headers there are.
+    pub size: u32,
+}
+
+impl LogRecordHeader {
+    /// Whether this basic block is the first of a record, by its magic number.
+    #[must_use]
+    pub fn is_here(block: &[u8]) -> bool {
+        read_word(block, 0) == Some(LOG_RECORD_MAGIC)
+    }
+
+    /// Decodes the header in a basic block, and checks version and sizes.
+    ///
+    /// # Errors
+    ///
+    /// The first check that failed.
+    pub fn decode(block: &[u8], place: Place) -> Result<Self, Corruption> {
+        let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
+        let Ok((disk, _)) = LogRecordHeaderDisk::ref_from_prefix(block) else {
+            let needed = size_of::<LogRecordHeaderDisk>();
+            return Err(corrupt(Check::Truncated { available: block.len(), needed }));
+        };
+        let (found, expected) = (disk.magic.get().into(), LOG_RECORD_MAGIC.into());
+        if found != expected {
+            return Err(corrupt(Check::Magic { found, expected }));
+        }
+        Self::check_sizes(disk).map_err(|check| corrupt(check.into()))?;
+        Ok(Self {
+            cycle: disk.cycle.get(),
+            length: disk.length.get(),
+            lsn: Lsn(disk.lsn.get()),
+            tail: Lsn(disk.tail.get()),
+            crc: crc::stored(block, CRC_OFFSET).unwrap_or(0),
+            previous_block: disk.previous_block.get(),
+            operations: disk.operations.get(),
+            byte_order: match disk.byte_order.get() {
+                1 => ByteOrder::LittleEndian,
+                2 => ByteOrder::BigEndian,
+                other => ByteOrder::Other(other),
+            },
+            uuid: Uuid::from_bytes(disk.uuid),
+            size: disk.size.get(),
+        })
+    }
+
+    fn check_sizes(disk: &LogRecordHeaderDisk) -> Result<(), LogRecordCheck> {
+        let (version, length, size) = (disk.version.get(), disk.length.get(), disk.size.get());
+        if version != VERSION {
+            return Err(LogRecordCheck::Version { version });
+        }
+        if size > MAX_RECORD_BYTES || !size.is_multiple_of(BASIC_BLOCK_BYTES) {
+            return Err(LogRecordCheck::Size { size });
+        }
+        // Old mkfs.xfs wrote one record that is longer than it says its buffer is.
+        let limit = if disk.operations.get() == 1 { MAX_RECORD_BYTES } else { size };
+        if length == 0 || length > limit {
+            return Err(LogRecordCheck::Length { length, size });
+        }
+        Ok(())
+    }
+
+    /// Checks that the header stands at `block` of the log of the volume `uuid`, which has
+    /// `log_blocks` basic blocks.
+    ///
+    /// # Errors
+    ///
+    /// The first check that failed.
+    pub fn verify_place(&self, block: u32, log_blocks: u32, uuid: Uuid) -> Result<(), Corruption> {
+        let corrupt =
+            |check: Check| Corruption::new(Structure::LogRecord, Place::Log(block), check);
+        // Very old logs carry no UUID.
+        if self.uuid != uuid && !self.uuid.is_nil() {
+            return Err(corrupt(Check::ForeignUuid { found: self.uuid }));
+        }
+        if self.lsn != Lsn::new(self.cycle, block) {
+            return Err(corrupt(LogRecordCheck::Misplaced { lsn: self.lsn }.into()));
+        }
+        let (tail, lsn) = (self.tail, self.lsn);
+        let reachable = tail <= lsn && tail.cycle() + 1 >= lsn.cycle();
+        if tail.cycle() == 0 || tail.block() >= log_blocks || !reachable {
+            return Err(corrupt(LogRecordCheck::Tail { tail, lsn }.into()));
+        }
+        if self.total_blocks() > log_blocks {
+            return Err(corrupt(LogRecordCheck::LongerThanLog { log_blocks }.into()));
+        }
+        Ok(())
+    }
+
+    /// Basic blocks of header and extended headers.
+    #[must_use]
+    pub const fn header_blocks(&self) -> u32 {
+        if self.size <= BYTES_PER_HEADER { 1 } else { self.size.div_ceil(BYTES_PER_HEADER) }
+    }
+
+    /// Basic blocks of the payload.
+    #[must_use]
+    pub const fn payload_blocks(&self) -> u32 {
+        self.length.div_ceil(BASIC_BLOCK_BYTES)
+    }
+
+    /// Basic blocks of the whole record.
+    #[must_use]
+    pub const fn total_blocks(&self) -> u32 {
+        self.header_blocks() + self.payload_blocks()
+    }
+
+    /// Checks the checksum of a whole record as it lies on disk. One without a checksum passes.
+    ///
+    /// # Errors
+    ///
+    /// [`Check::Checksum`], and [`Check::Truncated`] for too few bytes.
+    pub fn verify_checksum(&self, record: &[u8], place: Place) -> Result<(), Corruption> {
+        if self.crc == 0 {
+            return Ok(());
+        }
+        let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
+        let mut computed = 0;
+        for header_length in CHECKSUM_LENGTHS {
+            let Some(crc) = self.compute_checksum(record, header_length) else {
+                let needed = self.total_blocks() as usize * BLOCK;
+                return Err(corrupt(Check::Truncated { available: record.len(), needed }));
+            };
+            if crc == self.crc {
+                return Ok(());
+            }
+            // The usual length comes first; the message tells its value.
+            computed = if computed == 0 { crc } else { computed };
+        }
+        Err(corrupt(Check::Checksum { stored: self.crc, computed }))
+    }
+
+    fn compute_checksum(&self, record: &[u8], header_length: usize) -> Option<u32> {
+        let mut sum = crc::compute(record.get(..header_length)?, CRC_OFFSET)?;
+        let used_headers = self.length.div_ceil(BYTES_PER_HEADER).min(self.header_blocks());
+        for header in 1..used_headers as usize {
+            let extended = record.get(header * BLOCK..)?;
+            sum = crc::append(sum, extended.get(..size_of::<LogExtendedHeaderDisk>())?);
+        }
+        let payload = record.get(self.header_blocks() as usize * BLOCK..)?;
+        Some(crc::append(sum, payload.get(..self.length as usize)?))
+    }
+
+    /// Puts the first four bytes of every payload block back to where they belong.
+    ///
+    /// # Errors
+    ///
+    /// [`Check::Truncated`] for too few bytes.
+    #[doc(alias = "xlog_unpack_data")]
+    pub fn unpack(&self, record: &mut [u8], place: Place) -> Result<(), Corruption> {
+        self.exchange_words(record).ok_or_else(|| {
+            let needed = self.total_blocks() as usize * BLOCK;
+            let check = Check::Truncated { available: record.len(), needed };
+            Corruption::new(Structure::LogRecord, place, check)
+        })
+    }
+
+    fn exchange_words(&self, record: &mut [u8]) -> Option<()> {
+        let header_bytes = self.header_blocks() as usize * BLOCK;
+        let (headers, payload) = record.split_at_mut_checked(header_bytes)?;
+        let payload = payload.get_mut(..self.payload_blocks() as usize * BLOCK)?;
+        for (index, block) in payload.chunks_exact_mut(BLOCK).enumerate() {
+            let (header, word) = (index / CYCLE_WORDS, index % CYCLE_WORDS);
+            let first = if header == 0 {
+                offset_of!(LogRecordHeaderDisk, cycle_data)
+            } else {
+                offset_of!(LogExtendedHeaderDisk, cycle_data)
+            };
+            // A record longer than its buffer has no words for the blocks past it.
+            let Some(start) = (header * BLOCK < header_bytes).then_some(header * BLOCK + first)
+            else {
+                break;
+            };
+            let kept = *headers.get(start + 4 * word..)?.first_chunk::<4>()?;
+            *block.first_chunk_mut::<4>()? = kept;
+        }
+        Some(())
+    }
+}
+
+/// The cycle in which a basic block of the log was written; 0 for one that never was.
+#[doc(alias = "xlog_get_cycle")]
+#[must_use]
+pub fn block_cycle(block: &[u8]) -> u32 {
+    match read_word(block, 0) {
+        Some(LOG_RECORD_MAGIC) => read_word(block, 4).unwrap_or(0),
+        word => word.unwrap_or(0),
+    }
+}
+
+fn read_word(bytes: &[u8], offset: usize) -> Option<u32> {
+    Some(U32::ref_from_prefix(bytes.get(offset..)?).ok()?.0.get())
+}
+
+/// A check of the log that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
-pub enum LogRecordCheck {}
+pub enum LogRecordCheck {
+    #[error("format version {version}, where 2 is the only one")]
+    Version { version: u32 },
+    #[error("was written from a buffer of {size} bytes")]
+    Size { size: u32 },
+    #[error("{length} bytes of payload, from a buffer of {size}")]
+    Length { length: u32, size: u32 },
+    #[error("says that it is at {lsn}")]
+    Misplaced { lsn: Lsn },
+    #[error("the tail at {tail} cannot be reached from {lsn}")]
+    Tail { tail: Lsn, lsn: Lsn },
+    #[error("is longer than the log, which has {log_blocks} blocks")]
+    LongerThanLog { log_blocks: u32 },
+    #[error("an operation of the unknown client {client:#x}")]
+    Client { client: u8 },
+    #[error(
+        "the log's {log_bytes} bytes at {start} do not fit the device, which has {device_bytes}"
+    )]
+    PastDevice { start: u64, log_bytes: u64, device_bytes: u64 },
+    #[error("the log was never written: its first block is zero")]
+    Zeroed,
+    #[error("the log starts in cycle {first} and ends in cycle {last}")]
+    Cycles { first: u32, last: u32 },
+    #[error("no record starts in the {blocks} blocks before this one")]
+    NoRecord { blocks: u32 },
+    #[error("the head at {head} and the tail at {tail} leave nothing between them")]
+    Order { head: Lsn, tail: Lsn },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,20 @@
 //! The journal: finding head and tail, and the log's state.
+//!
+//! Owns: where the log lies, reading records out of it, and telling from its bytes alone whether
+//! anything waits to be replayed. Does **not** own what log items mean, and writes nothing.
+//!
+//! The log is a ring of basic blocks. Every block carries the number of the turn ("cycle") in which
+//! it was written, so the head, the place of the next write, is where a cycle meets the one before:
+//!
+//! ```text
+//!  block 0                    head                                  last
+//!  | cycle 7 | cycle 7 | c 7 || cycle 6 | cycle 6 | cycle 6 | cycle 6 |
+//!                 ^ last record; names the tail:  ^
+//! ```
+
+mod device;
+mod head;
+mod state;
+
+pub use device::{LogDevice, LogGeometry};
+pub use state::{LogState, find_head_and_tail};

@@ -1,0 +1,161 @@
+//! Where the log lies, and reading blocks and records from it.
+
+use xfs_buffer::{Error, IoError, Result};
+use xfs_device::SharedDevice;
+use xfs_format::log_record::{LogRecordCheck, LogRecordHeader, block_cycle};
+use xfs_format::{BASIC_BLOCK_BYTES, Corruption, DiskAddr, Place, Structure, Superblock};
+
+/// Where the log lies on its device. Units are basic blocks of 512 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogGeometry {
+    /// First block on the device.
+    pub start: DiskAddr,
+    /// Blocks of the log, at least 1 and at most 2 GiB of them.
+    pub length_blocks: u32,
+    /// Bytes that the writer aligns to.
+    pub sector_bytes: u32,
+    /// Bytes to whose multiples the writer pads records; 1 for none.
+    pub stripe_unit_bytes: u32,
+    /// The UUID that records carry: the volume's present one.
+    pub uuid: uuid::Uuid,
+}
+
+impl LogGeometry {
+    /// The log of the volume with this superblock.
+    #[must_use]
+    pub fn new(superblock: &Superblock) -> Self {
+        let geometry = &superblock.geometry;
+        let start = geometry.block_disk_addr(superblock.log_start);
+        Self {
+            start: start.filter(|_| !superblock.has_external_log()).unwrap_or(DiskAddr(0)),
+            length_blocks: superblock.log_blocks.saturating_mul(geometry.block_basic_blocks()),
+            sector_bytes: superblock.log_sector_bytes(),
+            stripe_unit_bytes: superblock.log_stripe_unit_bytes,
+            uuid: superblock.uuid,
+        }
+    }
+
+    fn length_bytes(&self) -> u64 {
+        u64::from(self.length_blocks) * u64::from(BASIC_BLOCK_BYTES)
+    }
+}
+
+/// A log that can be read.
+///
+/// Invariant: the whole log lies on the device.
+pub struct LogDevice {
+    device: SharedDevice,
+    geometry: LogGeometry,
+}
+
+impl LogDevice {
+    /// The log of the volume with this superblock. `device` is the data device, or the log's own if
+    /// [`Superblock::has_external_log`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] if the log does not lie on the device as a whole.
+    pub fn new(device: SharedDevice, superblock: &Superblock) -> Result<Self> {
+        Self::with_geometry(device, LogGeometry::new(superblock))
+    }
+
+    /// A log that lies like this on its device.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_geometry(device: SharedDevice, geometry: LogGeometry) -> Result<Self> {
+        let (log_bytes, device_bytes) = (geometry.length_bytes(), device.length_bytes());
+        let start = geometry.start.byte_offset().unwrap_or(u64::MAX);
+        let end = start.checked_add(log_bytes);
+        if log_bytes == 0 || end.is_none_or(|end| end > device_bytes) {
+            let check = LogRecordCheck::PastDevice { start, log_bytes, device_bytes };
+            return Err(Corruption::new(Structure::LogRecord, Place::Log(0), check).into());
+        }
+        Ok(Self { device, geometry })
+    }
+
+    /// Where the log lies.
+    #[must_use]
+    pub const fn geometry(&self) -> &LogGeometry {
+        &self.geometry
+    }
+
+    /// Blocks of the log.
+    #[must_use]
+    pub const fn length_blocks(&self) -> u32 {
+        self.geometry.length_blocks
+    }
+
+    /// The block `count` blocks after `block`, around the end.
+    #[must_use]
+    pub fn advance(&self, block: u32, count: u32) -> u32 {
+        let sum = u64::from(block) + u64::from(count);
+        (sum % u64::from(self.length_blocks())) as u32
+    }
+
+    /// How many blocks lie from `start` on before `end`, around the end; 0 if they are the same.
+    #[must_use]
+    pub fn distance(&self, start: u32, end: u32) -> u32 {
+        if end >= start { end - start } else { self.length_blocks() - start + end }
+    }
+
+    /// Reads `count` blocks from `block` on, around the end of the log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`].
+    pub fn read_blocks(&self, block: u32, count: u32) -> Result<Vec<u8>> {
+        let block_bytes = BASIC_BLOCK_BYTES as usize;
+        let count = count.min(self.length_blocks());
+        let mut bytes = vec![0; count as usize * block_bytes];
+        let until_end = self.length_blocks().saturating_sub(block).min(count);
+        let (first, second) = bytes.split_at_mut(until_end as usize * block_bytes);
+        self.read_range(block, first)?;
+        self.read_range(0, second)?;
+        Ok(bytes)
+    }
+
+    fn read_range(&self, block: u32, bytes: &mut [u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let at = DiskAddr(self.geometry.start.0 + u64::from(block));
+        let offset = at.0 * u64::from(BASIC_BLOCK_BYTES);
+        self.device.read_at(offset, bytes).map_err(|source| {
+            let length_bytes = bytes.len() as u64;
+            Error::Io(IoError { operation: "read", at, length_bytes, source })
+        })
+    }
+
+    /// The cycle in which a block was written.
+    pub(crate) fn read_cycle(&self, block: u32) -> Result<u32> {
+        Ok(block_cycle(&self.read_blocks(block, 1)?))
+    }
+
+    /// Reads the header of the record at `block`, and checks all but its checksum.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are no sound header.
+    pub fn read_header(&self, block: u32) -> Result<LogRecordHeader> {
+        let header = LogRecordHeader::decode(&self.read_blocks(block, 1)?, Place::Log(block))?;
+        header.verify_place(block, self.length_blocks(), self.geometry.uuid)?;
+        Ok(header)
+    }
+
+    /// Reads a whole record as it lies on disk, and checks its checksum. At most 260 KiB.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are no sound record.
+    pub fn read_record(&self, block: u32) -> Result<(LogRecordHeader, Vec<u8>)> {
+        let header = self.read_header(block)?;
+        let record = self.read_blocks(block, header.total_blocks())?;
+        header.verify_checksum(&record, Place::Log(block))?;
+        Ok((header, record))
+    }
+}
+
+#[cfg(test)]
+mod tests;

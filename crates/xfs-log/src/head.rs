@@ -1,0 +1,153 @@
+//! Finding the head: the block that would be written next.
+//!
+//! The cycles of the blocks are looked at, not the records: first by bisection, then block by block
+//! before the place found, because several records may have been under way at a crash and landed in
+//! any order, leaving holes. At last the head is moved back to the start of a record that did not
+//! get all its blocks.
+
+use xfs_buffer::{Error, Result};
+use xfs_format::log_record::{
+    LogRecordCheck, LogRecordHeader, MAX_RECORD_BYTES, MAX_RECORDS_IN_FLIGHT, block_cycle,
+};
+use xfs_format::{BASIC_BLOCK_BYTES, Corruption, Place, Structure};
+
+use crate::device::LogDevice;
+
+/// Blocks in which holes may be.
+const MAX_BLOCKS_IN_FLIGHT: u32 = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BLOCKS;
+
+/// Blocks of the longest payload.
+const MAX_RECORD_BLOCKS: u32 = MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
+
+/// Blocks that are read at once when many are looked at.
+const SCAN_BLOCKS: u32 = 512;
+
+pub(crate) fn corrupt(block: u32, check: LogRecordCheck) -> Error {
+    Corruption::new(Structure::LogRecord, Place::Log(block), check).into()
+}
+
+/// Finds the head.
+#[doc(alias = "xlog_find_head")]
+pub(crate) fn find(log: &LogDevice) -> Result<u32> {
+    let length = log.length_blocks();
+    let (first, last) = (log.read_cycle(0)?, log.read_cycle(length - 1)?);
+    if first == 0 {
+        return Err(corrupt(0, LogRecordCheck::Zeroed));
+    }
+    let head = match last {
+        0 if first != 1 => return Err(corrupt(0, LogRecordCheck::Cycles { first, last })),
+        0 => {
+            // The first turn has not come to the end yet.
+            let head = bisect(log, |cycle| cycle == 0)?;
+            let head = skip_holes(log, head, 0)?;
+            return end_of_records(log, head, MAX_BLOCKS_IN_FLIGHT);
+        }
+        _ if first == last => skip_holes(log, length, last.wrapping_sub(1))?,
+        _ => skip_holes(log, bisect(log, |cycle| cycle == last)?, last)?,
+    };
+    let head = end_of_records(log, head, MAX_RECORD_BLOCKS)?;
+    Ok(if head == length { 0 } else { head })
+}
+
+/// The first block whose cycle is past the boundary, where block 0 is not and the last block is.
+fn bisect(log: &LogDevice, is_past: impl Fn(u32) -> bool) -> Result<u32> {
+    let (mut before, mut past) = (0, log.length_blocks() - 1);
+    while past - before > 1 {
+        let middle = before + (past - before) / 2;
+        if is_past(log.read_cycle(middle)?) {
+            past = middle;
+        } else {
+            before = middle;
+        }
+    }
+    Ok(past)
+}
+
+/// Moves the head back to the first block of cycle `stale` among those that may have been under
+/// way: what lies behind such a hole was written, but what should be in it was not.
+fn skip_holes(log: &LogDevice, head: u32, stale: u32) -> Result<u32> {
+    let scan = MAX_BLOCKS_IN_FLIGHT.min(log.length_blocks());
+    if head >= scan || stale == 0 {
+        let start = head.saturating_sub(scan);
+        return Ok(find_cycle(log, start, head, stale)?.unwrap_or(head));
+    }
+    // The blocks before the head reach around the end of the log. There the head's own cycle is
+    // the older one, and a hole carries the cycle before.
+    let start = log.length_blocks() - (scan - head);
+    if let Some(hole) = find_cycle(log, start, log.length_blocks(), stale.wrapping_sub(1))? {
+        return Ok(hole);
+    }
+    Ok(find_cycle(log, 0, head, stale)?.unwrap_or(head))
+}
+
+/// The first block of this cycle from `start` on before `end`.
+#[doc(alias = "xlog_find_verify_cycle")]
+fn find_cycle(log: &LogDevice, start: u32, end: u32, cycle: u32) -> Result<Option<u32>> {
+    let mut at = start;
+    while at < end {
+        let bytes = log.read_blocks(at, SCAN_BLOCKS.min(end - at))?;
+        let mut blocks = (at..).zip(bytes.chunks_exact(BASIC_BLOCK_BYTES as usize));
+        if let Some((block, _)) = blocks.find(|(_, bytes)| block_cycle(bytes) == cycle) {
+            return Ok(Some(block));
+        }
+        at = at.saturating_add(SCAN_BLOCKS);
+    }
+    Ok(None)
+}
+
+/// The last block from `start` on before `end` in which a record starts.
+pub(crate) fn find_last_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
+    let mut end = end;
+    while end > start {
+        let at = end.saturating_sub(SCAN_BLOCKS).max(start);
+        let bytes = log.read_blocks(at, end - at)?;
+        let mut blocks = (at..end).zip(bytes.chunks_exact(BASIC_BLOCK_BYTES as usize)).rev();
+        if let Some((block, _)) = blocks.find(|(_, bytes)| LogRecordHeader::is_here(bytes)) {
+            return Ok(Some(block));
+        }
+        end = at;
+    }
+    Ok(None)
+}
+
+/// The first block from `start` on before `end` in which a record starts.
+pub(crate) fn find_first_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
+    let mut at = start;
+    while at < end {
+        let bytes = log.read_blocks(at, SCAN_BLOCKS.min(end - at))?;
+        let mut blocks = (at..).zip(bytes.chunks_exact(BASIC_BLOCK_BYTES as usize));
+        if let Some((block, _)) = blocks.find(|(_, bytes)| LogRecordHeader::is_here(bytes)) {
+            return Ok(Some(block));
+        }
+        at = at.saturating_add(SCAN_BLOCKS);
+    }
+    Ok(None)
+}
+
+/// Moves the head back to the start of the last record, unless that record ends at the head.
+#[doc(alias = "xlog_find_verify_log_record")]
+fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
+    let start = head.saturating_sub(scan);
+    if let Some(block) = find_last_header(log, start, head)? {
+        return record_end(log, block, head, head - block);
+    }
+    if start > 0 {
+        return Err(corrupt(head, LogRecordCheck::NoRecord { blocks: scan }));
+    }
+    // The record that the head ends starts before the end of the log.
+    let length = log.length_blocks();
+    let start = length.saturating_sub(scan - head).max(head);
+    match find_last_header(log, start, length)? {
+        Some(block) => record_end(log, block, head, length - block + head),
+        None => Err(corrupt(head, LogRecordCheck::NoRecord { blocks: scan })),
+    }
+}
+
+/// The head if the record at `block` fills the `present` blocks up to it, else `block`.
+fn record_end(log: &LogDevice, block: u32, head: u32, present: u32) -> Result<u32> {
+    let header = log.read_header(block)?;
+    Ok(if header.total_blocks() == present { head } else { block })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! The state of a log: its head, its tail, and whether anything lies between them.
+//!
+//! Owns: the search for the last good record and the tail that it names, and the decision between
+//! clean and dirty. Does **not** own the search for the head by cycles ([`head`](crate::head)), or
+//! replay. Nothing is written: what recovery would have to overwrite stays as it is.
+//!
+//! # The search
+//!
+//! ```text
+//!  head by cycles ─→ last record before it ─→ is it the unmount record? ─yes─→ clean, tail = head
+//!                                              │no
+//!                    checksums of the last records before the head
+//!                                              │ the first bad one becomes the head, and the
+//!                                              │ record before it names the tail
+//!                    checksums from tail to head
+//!                                              │ a bad one near behind the head was overwritten by
+//!                                              ↓ the torn write: the tail moves past it
+//!                                            dirty
+//! ```
+
+use xfs_buffer::{Error, Result};
+use xfs_format::log_record::{
+    LogOperation, LogRecordCheck, LogRecordHeader, MAX_RECORDS_IN_FLIGHT, OperationFlags,
+};
+use xfs_format::{BASIC_BLOCK_BYTES, Lsn, Place};
+
+use crate::device::LogDevice;
+use crate::head::{self, corrupt, find_first_header, find_last_header};
+
+/// Head and tail of a log, and whether it must be replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogState {
+    /// Where the next record goes: nothing on the volume can have been logged at or after it.
+    pub head: Lsn,
+    /// Where replay starts; the head itself in a clean log.
+    pub tail: Lsn,
+    /// Whether the volume was unmounted and nothing waits to be replayed.
+    pub clean: bool,
+    /// The block of the last good record.
+    pub last_record: u32,
+    /// Where the log ended by its cycles, if the records there turned out to be torn.
+    pub torn: Option<u32>,
+}
+
+impl LogState {
+    /// The turn of the log in which the next record is written.
+    #[must_use]
+    pub const fn cycle(&self) -> u32 {
+        self.head.cycle()
+    }
+}
+
+/// A record and where it lies.
+#[derive(Clone, Copy)]
+struct Record {
+    block: u32,
+    header: LogRecordHeader,
+}
+
+impl Record {
+    fn end(&self, log: &LogDevice) -> u32 {
+        log.advance(self.block, self.header.total_blocks())
+    }
+
+    /// The head as an LSN, if this is the last record before it: the cycle goes up when the end of
+    /// the log lies between them.
+    fn head_after(&self, head: u32) -> Lsn {
+        Lsn::new(self.header.cycle.wrapping_add(u32::from(head <= self.block)), head)
+    }
+}
+
+/// Finds head and tail of a log, and says whether it is clean.
+///
+/// # Errors
+///
+/// [`Error::Corrupt`] for a log that is damaged: neither head nor tail can be trusted then.
+#[doc(alias = "xlog_find_tail")]
+pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
+    let end = head::find(log)?;
+    let last = find_record_before(log, end)?
+        .ok_or_else(|| corrupt(end, LogRecordCheck::NoRecord { blocks: log.length_blocks() }))?;
+    if is_unmount(log, &last, end)? {
+        return Ok(clean_state(&last, end, None));
+    }
+    let (last, head) = verify_head(log, last, end)?;
+    let torn = (head != end).then_some(end);
+    if torn.is_some() && is_unmount(log, &last, head)? {
+        return Ok(clean_state(&last, head, torn));
+    }
+    let head = last.head_after(head);
+    let tail = verify_tail(log, &last, head.block())?;
+    let state = LogState { head, tail, clean: false, last_record: last.block, torn };
+    // Equal blocks mean that nothing is left, which only an unmount record could say.
+    if tail >= head || tail.block() == head.block() {
+        return Err(corrupt(head.block(), LogRecordCheck::Order { head, tail }));
+    }
+    if tail.cycle() != head.cycle() && tail.block() < head.block() {
+        return Err(corrupt(head.block(), LogRecordCheck::Order { head, tail }));
+    }
+    Ok(state)
+}
+
+fn clean_state(last: &Record, head: u32, torn: Option<u32>) -> LogState {
+    let head = last.head_after(head);
+    LogState { head, tail: head, clean: true, last_record: last.block, torn }
+}
+
+/// The last record that starts before `block`, around the end of the log.
+fn find_record_before(log: &LogDevice, block: u32) -> Result<Option<Record>> {
+    let found = match find_last_header(log, 0, block)? {
+        Some(found) => Some(found),
+        None => find_last_header(log, block, log.length_blocks())?,
+    };
+    found.map(|block| Ok(Record { block, header: log.read_header(block)? })).transpose()
+}
+
+/// Whether the record is an unmount record that ends at the head.
+#[doc(alias = "xlog_check_unmount_rec")]
+fn is_unmount(log: &LogDevice, record: &Record, head: u32) -> Result<bool> {
+    if record.header.operations != 1 || record.end(log) != head {
+        return Ok(false);
+    }
+    let payload = log.advance(record.block, record.header.header_blocks());
+    let operation = LogOperation::decode(&log.read_blocks(payload, 1)?, Place::Log(payload));
+    Ok(operation.is_ok_and(|operation| operation.flags.contains(OperationFlags::UNMOUNT)))
+}
+
+/// Checks the records that may have been under way when the log was last written. Returns the last
+/// good one and the head after it.
+#[doc(alias = "xlog_verify_head")]
+fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)> {
+    let tail = last.header.tail.block();
+    let mut start = last;
+    for _ in 1..MAX_RECORDS_IN_FLIGHT {
+        if start.block == tail {
+            break;
+        }
+        let before = find_record_before(log, start.block)?;
+        let inside = before
+            .filter(|before| log.distance(tail, before.block) < log.distance(tail, start.block));
+        match inside {
+            Some(before) => start = before,
+            None => break,
+        }
+    }
+    let Some(bad) = find_bad_record(log, start.block, head)? else { return Ok((last, head)) };
+    let good = find_record_before(log, bad.block)?
+        .filter(|good| log.distance(tail, good.block) < log.distance(tail, bad.block));
+    let Some(good) = good else { return Err(bad.error) };
+    if good.header.tail.block() == bad.block {
+        return Err(bad.error);
+    }
+    Ok((good, bad.block))
+}
+
+/// Checks the records from the tail to the head. Returns the tail, moved past records that a torn
+/// write at the head has destroyed.
+#[doc(alias = "xlog_verify_tail")]
+fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<Lsn> {
+    // A torn write can reach no further than the buffers that were under way.
+    let reach = MAX_RECORDS_IN_FLIGHT * last.header.size / BASIC_BLOCK_BYTES;
+    let named = last.header.tail;
+    let mut tail = next_record(log, named.block(), head)?
+        .ok_or_else(|| corrupt(named.block(), LogRecordCheck::NoRecord { blocks: 0 }))?;
+    while let Some(bad) = find_bad_record(log, tail, head)? {
+        if log.distance(head, bad.block) > reach {
+            return Err(bad.error);
+        }
+        let after = log.advance(bad.block, 1);
+        match next_record(log, after, head)? {
+            Some(next) => tail = next,
+            None => return Err(bad.error),
+        }
+    }
+    Ok(log.read_header(tail)?.lsn)
+}
+
+/// The first record that starts from `block` on before `head`, around the end of the log.
+fn next_record(log: &LogDevice, block: u32, head: u32) -> Result<Option<u32>> {
+    if block <= head {
+        return find_first_header(log, block, head);
+    }
+    match find_first_header(log, block, log.length_blocks())? {
+        Some(found) => Ok(Some(found)),
+        None => find_first_header(log, 0, head),
+    }
+}
+
+/// A record that cannot be believed, and why.
+struct BadRecord {
+    block: u32,
+    error: Error,
+}
+
+/// Checks the records from the one at `start` to the head. Each check goes on at the end of the
+/// record before, so the walk reads every block at most once.
+fn find_bad_record(log: &LogDevice, start: u32, head: u32) -> Result<Option<BadRecord>> {
+    let mut block = start;
+    let mut left = log.distance(start, head);
+    while left > 0 {
+        match log.read_record(block) {
+            Ok((header, _)) => {
+                block = log.advance(block, header.total_blocks());
+                left = left.saturating_sub(header.total_blocks());
+            }
+            Err(error @ Error::Corrupt(_)) => return Ok(Some(BadRecord { block, error })),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;
