@@ -1,1 +1,20 @@
 //! One generic btree cursor for every XFS btree.
+//!
+//! Owns: descent from a root, the walk along the leaves in both directions, and every check that
+//! joins one block to another: level, owner, siblings, keys against the parent's. Does **not** own
+//! what a record means ([`BtreeFormat`](xfs_format::btree::BtreeFormat)), checks inside one block
+//! (the buffer's verifier has made them), or where a root stands (the headers of a group, an inode).
+//!
+//! # Invariants
+//!
+//! - **I1** Levels fall by one from parent to child, so a path is as long as the root says.
+//! - **I2** The keys of a child lie between its key in the parent and the next one. Keys of a
+//!   block rise strictly, so no block can be met twice in one direction: a walk ends, whatever the
+//!   pointers say.
+//! - **I3** A cursor allocates nothing for a record, and at most one short list for a leaf.
+
+mod cursor;
+mod records;
+
+pub use cursor::{Cursor, Seek};
+pub use records::{Leaves, Records};

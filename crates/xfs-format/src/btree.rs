@@ -43,7 +43,8 @@ pub trait BtreeFormat {
     /// What records are ordered by.
     type Key: Copy + Debug + Ord;
 
-    /// Decodes a record of this btree and checks it. `group` is the one that the block lies in.
+    /// Decodes a record of this btree and checks it. `group` is the one that the btree belongs to; it
+    /// has no meaning for the extents of a fork.
     ///
     /// # Errors
     ///

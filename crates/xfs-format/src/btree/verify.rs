@@ -44,6 +44,8 @@ pub enum BtreeCheck {
     Sibling { sibling: u64 },
     #[error("{side} sibling is {found:#x}, not {expected:#x} as on the path")]
     SiblingOnPath { side: &'static str, found: u64, expected: u64 },
+    #[error("there is no {side} sibling, where the path has one")]
+    SiblingMissing { side: &'static str },
     #[error("block is not one of the volume")]
     Outside,
 }

@@ -183,9 +183,7 @@ fn verify_inodes(disk: &SuperblockDisk) -> Result<(), SuperblockCheck> {
     // 0 where a chunk is smaller than a block.
     let chunk_bytes = 64 * u64::from(disk.inode_size.get());
     let chunk_blocks = chunk_bytes >> disk.block_log;
-    if incompat.contains(IncompatFeatures::SPARSE_INODES)
-        && u64::from(blocks) != chunk_blocks
-    {
+    if incompat.contains(IncompatFeatures::SPARSE_INODES) && u64::from(blocks) != chunk_blocks {
         return Err(SuperblockCheck::SparseAlignment { blocks });
     }
     let root = disk.root_inode.get();

@@ -1,0 +1,293 @@
+//! From a block to its child, and from a leaf to its neighbour, with the checks that join them.
+
+use xfs_buffer::Result;
+use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
+use xfs_format::{BlockKind, Check, Corruption, DiskAddr};
+
+use super::{Cursor, Step, corrupt, disk_addr};
+
+/// Where a descent goes in each block.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Towards<K> {
+    /// To the first child and record.
+    First,
+    /// To the last ones.
+    Last,
+    /// To the last ones that are not above this key, or the first if all are.
+    Key(K),
+}
+
+/// Which way along the leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// What a parent says of a child.
+#[derive(Debug)]
+struct Child<K> {
+    block: u64,
+    /// No key of the child is below this.
+    lower: Option<K>,
+    /// All keys of the child are below this.
+    upper: Option<K>,
+    left: Sibling,
+    right: Sibling,
+}
+
+/// What a block must have on one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sibling {
+    /// No block: this is the edge of the btree.
+    Edge,
+    /// This block, which the parent names too.
+    Block(u64),
+    /// A child of the parent's own sibling.
+    Beyond,
+}
+
+impl Sibling {
+    fn verify(self, side: &'static str, found: Option<u64>) -> Result<(), BtreeCheck> {
+        let expected = match self {
+            Self::Edge => u64::MAX,
+            Self::Block(block) => block,
+            Self::Beyond if found.is_some() => return Ok(()),
+            Self::Beyond => return Err(BtreeCheck::SiblingMissing { side }),
+        };
+        let found = found.unwrap_or(u64::MAX);
+        if found == expected {
+            Ok(())
+        } else {
+            Err(BtreeCheck::SiblingOnPath { side, found, expected })
+        }
+    }
+}
+
+impl<F: BtreeFormat> Cursor<'_, F> {
+    /// Goes down to a leaf. `depth` blocks of the path are in place already.
+    pub(super) fn descend(&mut self, depth: usize, towards: Towards<F::Key>) -> Result<()> {
+        for depth in depth..self.levels {
+            let index = match (depth.checked_sub(1).and_then(|above| self.path.get(above)), towards)
+            {
+                (Some(parent), _) => parent.index,
+                (None, Towards::First) => 0,
+                (None, Towards::Last) => self.top.children.len() - 1,
+                (None, Towards::Key(key)) => {
+                    let not_above =
+                        |child: &(Option<F::Key>, u64)| child.0.is_none_or(|lowest| lowest <= key);
+                    self.top.children.partition_point(not_above).saturating_sub(1)
+                }
+            };
+            self.enter(depth, index, towards)?;
+        }
+        Ok(())
+    }
+
+    /// Goes to the next or previous leaf. `false` if there is none; then nothing changes.
+    pub(super) fn shift(&mut self, direction: Direction) -> Result<bool> {
+        // After an error the path ends above the block that failed: go on beside that one.
+        let deepest = self.path.len().min(self.levels - 1);
+        for depth in (0..=deepest).rev() {
+            let (index, count) = match depth.checked_sub(1) {
+                Some(above) => match self.path.get(above) {
+                    Some(parent) => (parent.index, parent.count),
+                    None => continue,
+                },
+                None => (self.top.index, self.top.children.len()),
+            };
+            let neighbour = match direction {
+                Direction::Forward => Some(index + 1).filter(|next| *next < count),
+                Direction::Backward => index.checked_sub(1),
+            };
+            let Some(neighbour) = neighbour else { continue };
+            let towards = match direction {
+                Direction::Forward => Towards::First,
+                Direction::Backward => Towards::Last,
+            };
+            let left_behind = self.path.split_off(depth);
+            self.enter(depth, neighbour, towards)?;
+            self.descend(depth + 1, towards)?;
+            self.verify_joints(depth, &left_behind, direction)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Puts child `index` of the block above on the path, at `depth`.
+    fn enter(&mut self, depth: usize, index: usize, towards: Towards<F::Key>) -> Result<()> {
+        self.path.truncate(depth);
+        match self.path.last_mut() {
+            Some(parent) => parent.index = index,
+            None => self.top.index = index,
+        }
+        let child = self.child(depth, index)?;
+        let step = self.read_child(depth, &child, towards)?;
+        self.path.push(step);
+        Ok(())
+    }
+
+    /// What the block above `depth` says of its child `index`.
+    fn child(&self, depth: usize, index: usize) -> Result<Child<F::Key>> {
+        let Some(parent) = depth.checked_sub(1).and_then(|above| self.path.get(above)) else {
+            return Ok(self.top_child(index));
+        };
+        let bytes = parent.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, parent.at)?;
+        let key = |index| block.key(index).and_then(F::decode_key);
+        let missing = || corrupt(parent.at, BtreeCheck::Pointer { index, pointer: u64::MAX });
+        let before = index.checked_sub(1);
+        let edge = |sibling: Option<u64>| sibling.map_or(Sibling::Edge, |_| Sibling::Beyond);
+        Ok(Child {
+            block: block.pointer(index).ok_or_else(missing)?,
+            lower: key(index),
+            upper: key(index + 1).or(parent.upper),
+            left: match before.and_then(|before| block.pointer(before)) {
+                Some(left) => Sibling::Block(left),
+                None => edge(block.left_sibling()),
+            },
+            right: match block.pointer(index + 1) {
+                Some(right) => Sibling::Block(right),
+                None => edge(block.right_sibling()),
+            },
+        })
+    }
+
+    fn top_child(&self, index: usize) -> Child<F::Key> {
+        let child = |index: usize| self.top.children.get(index).copied();
+        let sibling = |index: Option<usize>| {
+            index.and_then(child).map_or(Sibling::Edge, |(_, block)| Sibling::Block(block))
+        };
+        let (lower, block) = child(index).unwrap_or((None, u64::MAX));
+        Child {
+            block,
+            lower,
+            upper: child(index + 1).and_then(|(key, _)| key),
+            left: sibling(index.checked_sub(1)),
+            right: sibling(Some(index + 1)),
+        }
+    }
+
+    /// Reads a child and checks it against what its parent says (I1, I2).
+    fn read_child(
+        &self,
+        depth: usize,
+        child: &Child<F::Key>,
+        towards: Towards<F::Key>,
+    ) -> Result<Step<F::Key>> {
+        let form = F::KIND.layout().form;
+        let at = disk_addr(&self.group, form, child.block);
+        let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Outside);
+        let at = at.ok_or_else(outside)?;
+        let block_size = self.cache.geometry().block_size;
+        let buffer = self.cache.read(at, block_size, BlockKind::Btree(F::KIND))?;
+        let bytes = buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, at)?;
+        let expected = self.levels - 1 - depth;
+        let found = block.level();
+        if found as usize != expected {
+            let expected = u32::try_from(expected).unwrap_or(u32::MAX);
+            return Err(corrupt(at, BtreeCheck::LevelOnPath { found, expected }).into());
+        }
+        self.verify_owner(&block, at)?;
+        child.left.verify("left", block.left_sibling()).map_err(|check| corrupt(at, check))?;
+        child.right.verify("right", block.right_sibling()).map_err(|check| corrupt(at, check))?;
+        let has_parent = depth != 0 || child.lower.is_some();
+        if block.count() == 0 && has_parent {
+            return Err(corrupt(at, BtreeCheck::EmptyLeaf).into());
+        }
+        let index = self.choose(&block, towards, at, child)?;
+        let (count, upper) = (block.count(), child.upper);
+        drop(bytes);
+        Ok(Step { buffer, block: child.block, at, index, count, upper })
+    }
+
+    fn verify_owner(&self, block: &BtreeBlock<'_>, at: DiskAddr) -> Result<(), Corruption> {
+        let (found, expected) = (block.owner(), self.owner);
+        if found != expected {
+            return Err(corrupt(at, Check::ForeignOwner { found, expected }));
+        }
+        Ok(())
+    }
+
+    /// Checks the outermost keys against the parent's, and chooses an entry.
+    fn choose(
+        &self,
+        block: &BtreeBlock<'_>,
+        towards: Towards<F::Key>,
+        at: DiskAddr,
+        child: &Child<F::Key>,
+    ) -> Result<usize, Corruption> {
+        let Some(last) = block.count().checked_sub(1) else { return Ok(0) };
+        let key = |index| self.entry_key(block, index).map_err(|check| corrupt(at, check));
+        let lowest = key(0)?;
+        if child.lower.is_some_and(|lower| lowest < lower) {
+            return Err(corrupt(at, BtreeCheck::OutsideParent { index: 0 }));
+        }
+        let highest = key(last)?;
+        if child.upper.is_some_and(|upper| highest >= upper) {
+            return Err(corrupt(at, BtreeCheck::OutsideParent { index: last }));
+        }
+        let target = match towards {
+            Towards::First => return Ok(0),
+            Towards::Last => return Ok(last),
+            Towards::Key(target) => target,
+        };
+        // The number of entries that are not above the target lies in `low..=high`.
+        let (mut low, mut high) = (0, block.count());
+        while low < high {
+            let middle = low.midpoint(high);
+            if key(middle)? <= target { low = middle + 1 } else { high = middle }
+        }
+        Ok(low.saturating_sub(1))
+    }
+
+    fn entry_key(&self, block: &BtreeBlock<'_>, index: usize) -> Result<F::Key, Check> {
+        if block.is_leaf() {
+            let record = block.record(index).unwrap_or_default();
+            return F::decode_record(record, &self.group).map(|record| F::key(&record));
+        }
+        let key = block.key(index).and_then(F::decode_key);
+        key.ok_or(Check::from(BtreeCheck::Order { index }))
+    }
+
+    /// Checks that each block below `depth` on the path and the one that the cursor has left behind
+    /// name each other, and that the records on both sides of the joint are in order.
+    fn verify_joints(
+        &self,
+        depth: usize,
+        left_behind: &[Step<F::Key>],
+        direction: Direction,
+    ) -> Result<()> {
+        let entered = self.path.get(depth..).unwrap_or_default();
+        for (old, new) in left_behind.iter().zip(entered) {
+            let (left, right) = match direction {
+                Direction::Forward => (old, new),
+                Direction::Backward => (new, old),
+            };
+            let names = |step: &Step<F::Key>| -> Result<(Option<u64>, Option<u64>)> {
+                let bytes = step.buffer.bytes();
+                let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
+                Ok((block.left_sibling(), block.right_sibling()))
+            };
+            let check = Sibling::Block(right.block).verify("right", names(left)?.1);
+            check.map_err(|check| corrupt(left.at, check))?;
+            let check = Sibling::Block(left.block).verify("left", names(right)?.0);
+            check.map_err(|check| corrupt(right.at, check))?;
+        }
+        let whole = self.levels - depth;
+        let (Some(old), Some(new)) = (left_behind.get(whole - 1), entered.get(whole - 1)) else {
+            return Ok(());
+        };
+        let (left, right) = match direction {
+            Direction::Forward => (old, new),
+            Direction::Backward => (new, old),
+        };
+        let before = self.record_at(left, left.count.saturating_sub(1))?;
+        let after = self.record_at(right, 0)?;
+        if !F::may_follow(&after, &before) {
+            return Err(corrupt(right.at, BtreeCheck::Order { index: 0 }).into());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,1 @@
+//! Btrees made by hand.

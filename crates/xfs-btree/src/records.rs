@@ -1,0 +1,69 @@
+//! All records of a btree, one by one or a leaf at a time.
+
+use xfs_buffer::Result;
+use xfs_format::btree::BtreeFormat;
+
+use crate::cursor::Cursor;
+
+/// The records from some place of a btree on.
+///
+/// After an error it goes on behind what could not be read.
+pub struct Records<'a, F: BtreeFormat> {
+    leaves: Leaves<'a, F>,
+    leaf: Vec<F::Record>,
+    index: usize,
+}
+
+impl<'a, F: BtreeFormat> Records<'a, F> {
+    pub(crate) fn new(cursor: Cursor<'a, F>) -> Self {
+        Self { leaves: cursor.leaves(), leaf: Vec::new(), index: 0 }
+    }
+}
+
+impl<F: BtreeFormat> Iterator for Records<'_, F> {
+    type Item = Result<F::Record>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.index == self.leaf.len() {
+            self.index = 0;
+            match self.leaves.read_next(&mut self.leaf) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let record = self.leaf.get(self.index).copied();
+        self.index += 1;
+        record.map(Ok)
+    }
+}
+
+/// The leaves from some place of a btree on.
+pub struct Leaves<'a, F: BtreeFormat> {
+    cursor: Cursor<'a, F>,
+    /// The cursor was placed by somebody else: its leaf has not been handed out.
+    is_fresh: bool,
+}
+
+impl<'a, F: BtreeFormat> Leaves<'a, F> {
+    pub(crate) const fn new(cursor: Cursor<'a, F>) -> Self {
+        let is_fresh = cursor.is_started();
+        Self { cursor, is_fresh }
+    }
+
+    /// Puts the records of the next leaf into `records`, in place of what is there. `false` at the
+    /// end; then there are none.
+    ///
+    /// # Errors
+    ///
+    /// The device's error, or a block that cannot be believed. The next call goes on behind it.
+    pub fn read_next(&mut self, records: &mut Vec<F::Record>) -> Result<bool> {
+        records.clear();
+        let is_placed = if self.is_fresh { true } else { self.cursor.next_leaf()? };
+        self.is_fresh = false;
+        if is_placed {
+            self.cursor.read_leaf(records)?;
+        }
+        Ok(!records.is_empty())
+    }
+}
