@@ -52,6 +52,8 @@ pub enum AgfCheck {
     FreeBlocks { free: u32, longest: u32, length: u32 },
     #[error("{blocks} blocks taken by {what}, of {length}")]
     Blocks { what: &'static str, blocks: u32, length: u32 },
+    #[error("{stored} {what}, but the btrees have {counted}")]
+    Counted { what: &'static str, stored: u32, counted: u64 },
 }
 
 /// The AGF as it lies on disk.

@@ -55,6 +55,8 @@ pub enum AgiCheck {
     Blocks { tree: &'static str, blocks: u32, length: u32 },
     #[error("unlinked list {bucket} starts at inode {inode:#x}")]
     Unlinked { bucket: usize, inode: u32 },
+    #[error("{stored} {what}, but the btrees have {counted}")]
+    Counted { what: &'static str, stored: u32, counted: u64 },
 }
 
 /// The AGI as it lies on disk.

@@ -1,0 +1,49 @@
+//! The counters of the superblock, taken from the headers of the groups.
+//!
+//! The superblock's own are written only now and then; after a crash these are the truth.
+
+use xfs_buffer::{BufferCache, Result};
+
+use crate::headers::AgHeaders;
+
+/// Inodes and free space of a volume, as its groups have them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeCounters {
+    /// Inodes on disk, free ones included.
+    #[doc(alias = "icount")]
+    pub inodes: u64,
+    /// Free inodes among them.
+    #[doc(alias = "ifree")]
+    pub free_inodes: u64,
+    /// Free blocks. Those that hold the free-space btrees and the free lists count as free: they
+    /// are given back as the space fills up.
+    #[doc(alias = "fdblocks")]
+    pub free_blocks: u64,
+}
+
+impl VolumeCounters {
+    /// Reads the headers of every group and adds them up.
+    ///
+    /// # Errors
+    ///
+    /// The device's error, or a header that cannot be believed.
+    pub fn sum(cache: &BufferCache) -> Result<Self> {
+        cache.geometry().groups().try_fold(Self::default(), |sum, group| {
+            let headers = AgHeaders::read(cache, group)?;
+            Ok(sum.plus(&headers))
+        })
+    }
+
+    /// With one more group. No sum overflows: a group has at most 2³⁰ blocks, and each counter at most
+    /// as many.
+    #[must_use]
+    pub fn plus(self, headers: &AgHeaders) -> Self {
+        let AgHeaders { agf, agi } = headers;
+        let blocks = [agf.free_blocks, agf.free_list.count, agf.btree_blocks];
+        Self {
+            inodes: self.inodes + u64::from(agi.count),
+            free_inodes: self.free_inodes + u64::from(agi.free_count),
+            free_blocks: self.free_blocks + blocks.into_iter().map(u64::from).sum::<u64>(),
+        }
+    }
+}

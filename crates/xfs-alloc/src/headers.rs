@@ -1,0 +1,207 @@
+//! The headers of a group, and the way from them to its btrees.
+
+use xfs_btree::Cursor;
+use xfs_buffer::{BufferCache, Result};
+use xfs_format::agf::{AGF_SECTOR, Agf, AgfCheck};
+use xfs_format::agfl::{AGFL_SECTOR, Agfl};
+use xfs_format::agi::{AGI_SECTOR, Agi, AgiCheck};
+use xfs_format::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
+use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
+use xfs_format::refcount::Refcounts;
+use xfs_format::rmap::ReverseMap;
+use xfs_format::{AgBlock, AgNumber, BlockKind, Check, Corruption, Place, Structure};
+
+/// Reads the free-space header of a group.
+///
+/// # Errors
+///
+/// The device's error, or a header that cannot be believed.
+pub fn read_agf(cache: &BufferCache, group: AgNumber) -> Result<Agf> {
+    let geometry = cache.geometry();
+    let at = geometry.header_disk_addr(group, AGF_SECTOR);
+    let buffer = cache.read(at, geometry.sector_size, BlockKind::Agf)?;
+    Ok(Agf::decode(&buffer.bytes(), at, geometry)?)
+}
+
+/// Reads the inode header of a group.
+///
+/// # Errors
+///
+/// As [`read_agf`].
+pub fn read_agi(cache: &BufferCache, group: AgNumber) -> Result<Agi> {
+    let geometry = cache.geometry();
+    let at = geometry.header_disk_addr(group, AGI_SECTOR);
+    let buffer = cache.read(at, geometry.sector_size, BlockKind::Agi)?;
+    Ok(Agi::decode(&buffer.bytes(), at, geometry)?)
+}
+
+/// Reads the blocks on the free list of a group, in the order in which they will be taken.
+///
+/// # Errors
+///
+/// As [`read_agf`]; also a list that does not fit the AGF's range.
+pub fn read_free_list(cache: &BufferCache, agf: &Agf) -> Result<Vec<AgBlock>> {
+    let geometry = cache.geometry();
+    let at = geometry.header_disk_addr(agf.group, AGFL_SECTOR);
+    let buffer = cache.read(at, geometry.sector_size, BlockKind::Agfl)?;
+    let bytes = buffer.bytes();
+    let list = Agfl::decode(&bytes, at)?;
+    Ok(list.blocks(agf.free_list)?.collect::<Result<_, _>>()?)
+}
+
+/// The two headers of a group that its btrees hang from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgHeaders {
+    /// Free space, reverse map, reference counts.
+    pub agf: Agf,
+    /// Inodes.
+    pub agi: Agi,
+}
+
+impl AgHeaders {
+    /// Reads both headers.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_agf`].
+    pub fn read(cache: &BufferCache, group: AgNumber) -> Result<Self> {
+        Ok(Self { agf: read_agf(cache, group)?, agi: read_agi(cache, group)? })
+    }
+
+    /// Which group.
+    #[must_use]
+    pub const fn group(&self) -> AgNumber {
+        self.agf.group
+    }
+
+    /// Free extents in the order of their blocks.
+    ///
+    /// # Errors
+    ///
+    /// A root that cannot be one. Reading comes later.
+    pub fn free_space<'a>(&self, cache: &'a BufferCache) -> Result<Cursor<'a, FreeSpaceByBlock>> {
+        Cursor::new(cache, self.group(), self.agf.free_space_by_block)
+    }
+
+    /// Free extents in the order of their lengths.
+    ///
+    /// # Errors
+    ///
+    /// As [`free_space`](Self::free_space).
+    pub fn free_space_by_size<'a>(
+        &self,
+        cache: &'a BufferCache,
+    ) -> Result<Cursor<'a, FreeSpaceBySize>> {
+        Cursor::new(cache, self.group(), self.agf.free_space_by_size)
+    }
+
+    /// Inode chunks, in the order in which they lie on disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`free_space`](Self::free_space).
+    pub fn inode_chunks<'a>(&self, cache: &'a BufferCache) -> Result<Cursor<'a, InodeChunks>> {
+        Cursor::new(cache, self.group(), self.agi.inode_btree)
+    }
+
+    /// Inode chunks that have free inodes; `None` on volumes without that btree.
+    ///
+    /// # Errors
+    ///
+    /// As [`free_space`](Self::free_space).
+    pub fn free_inode_chunks<'a>(
+        &self,
+        cache: &'a BufferCache,
+    ) -> Result<Option<Cursor<'a, FreeInodeChunks>>> {
+        let root = self.agi.free_inode_btree;
+        root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
+    }
+
+    /// Extents and their owners; `None` on volumes without a reverse map.
+    ///
+    /// # Errors
+    ///
+    /// As [`free_space`](Self::free_space).
+    pub fn reverse_map<'a>(
+        &self,
+        cache: &'a BufferCache,
+    ) -> Result<Option<Cursor<'a, ReverseMap>>> {
+        let root = self.agf.reverse_map;
+        root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
+    }
+
+    /// Extents with more than one reference, and those set aside for copy-on-write; `None` on
+    /// volumes without shared extents.
+    ///
+    /// # Errors
+    ///
+    /// As [`free_space`](Self::free_space).
+    pub fn refcounts<'a>(&self, cache: &'a BufferCache) -> Result<Option<Cursor<'a, Refcounts>>> {
+        let root = self.agf.refcount;
+        root.map(|root| Cursor::new(cache, self.group(), root)).transpose()
+    }
+
+    /// Walks the free-space and inode btrees and compares the counters of the headers with them.
+    ///
+    /// # Errors
+    ///
+    /// As a walk of each btree; then the first counter that is wrong.
+    pub fn verify_counters(&self, cache: &BufferCache) -> Result<()> {
+        self.verify_free_space(cache)?;
+        self.verify_inodes(cache)
+    }
+
+    fn verify_free_space(&self, cache: &BufferCache) -> Result<()> {
+        let (mut free, mut longest) = (0_u64, 0);
+        for record in self.free_space(cache)?.records() {
+            let count = record?.count;
+            free += u64::from(count);
+            longest = longest.max(count);
+        }
+        let by_size = self.free_space_by_size(cache)?.last()?.map_or(0, |record| record.count);
+        let counters = [
+            ("free blocks", self.agf.free_blocks, free),
+            ("blocks of the longest free extent", self.agf.longest_free_blocks, longest.into()),
+            ("blocks of the longest free extent", self.agf.longest_free_blocks, by_size.into()),
+        ];
+        for (what, stored, counted) in counters {
+            if u64::from(stored) != counted {
+                let check = AgfCheck::Counted { what, stored, counted };
+                return Err(self.corrupt(Structure::Agf, check.into()).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn verify_inodes(&self, cache: &BufferCache) -> Result<()> {
+        let (mut count, mut free_count) = (0_u64, 0_u64);
+        for record in self.inode_chunks(cache)?.records() {
+            let chunk = record?;
+            count += u64::from(chunk.count);
+            free_count += u64::from(chunk.free_count);
+        }
+        let mut in_free_btree = free_count;
+        if let Some(chunks) = self.free_inode_chunks(cache)? {
+            in_free_btree = 0;
+            for record in chunks.records() {
+                in_free_btree += u64::from(record?.free_count);
+            }
+        }
+        let counters = [
+            ("inodes", self.agi.count, count),
+            ("free inodes", self.agi.free_count, free_count),
+            ("free inodes", self.agi.free_count, in_free_btree),
+        ];
+        for (what, stored, counted) in counters {
+            if u64::from(stored) != counted {
+                let check = AgiCheck::Counted { what, stored, counted };
+                return Err(self.corrupt(Structure::Agi, check.into()).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn corrupt(&self, structure: Structure, check: Check) -> Corruption {
+        Corruption::new(structure, Place::Group(self.group()), check)
+    }
+}

@@ -1,0 +1,71 @@
+//! Which inode numbers of a volume are in use.
+
+use xfs_btree::{Cursor, Records, Seek};
+use xfs_buffer::{BufferCache, Result};
+use xfs_format::inode_chunk::{InodeChunk, InodeChunks};
+use xfs_format::{AgInode, AgNumber, InodeNumber};
+
+use crate::headers::read_agi;
+
+/// What the inode btree says of an inode number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InodeState {
+    /// No space on disk: outside the volume, outside every chunk, or in the hole of a sparse one.
+    Absent,
+    /// On disk, not in use.
+    Free,
+    /// In use.
+    Allocated,
+}
+
+/// The inode chunks of a group, in the order in which they lie on disk. Only the inode header and
+/// the inode btree are read.
+///
+/// # Errors
+///
+/// The device's error, or a header that cannot be believed. Each chunk can fail on its own; the
+/// walk then goes on behind what could not be read.
+pub fn inode_chunks(cache: &BufferCache, group: AgNumber) -> Result<Records<'_, InodeChunks>> {
+    let agi = read_agi(cache, group)?;
+    Ok(Cursor::new(cache, group, agi.inode_btree)?.records())
+}
+
+/// The chunk that an inode number of a group belongs to.
+///
+/// # Errors
+///
+/// The device's error, or a block on the way that cannot be believed.
+pub fn find_chunk(
+    cache: &BufferCache,
+    group: AgNumber,
+    inode: AgInode,
+) -> Result<Option<InodeChunk>> {
+    let agi = read_agi(cache, group)?;
+    let mut cursor = Cursor::<InodeChunks>::new(cache, group, agi.inode_btree)?;
+    let found = cursor.seek(Seek::AtOrBefore(inode))?;
+    Ok(found.filter(|chunk| chunk.position(inode).is_some()))
+}
+
+/// What the inode btree says of an inode number, whatever that number.
+///
+/// # Errors
+///
+/// As [`find_chunk`].
+pub fn inode_state(cache: &BufferCache, inode: InodeNumber) -> Result<InodeState> {
+    let Some((group, inode)) = cache.geometry().split_inode(inode) else {
+        return Ok(InodeState::Absent);
+    };
+    let chunk = find_chunk(cache, group, inode)?;
+    Ok(chunk.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
+}
+
+fn state_in(chunk: &InodeChunk, inode: AgInode) -> InodeState {
+    let bit = chunk.position(inode).map_or(0, |position| 1_u64 << position);
+    if chunk.allocated() & bit != 0 {
+        InodeState::Allocated
+    } else if chunk.present() & bit != 0 {
+        InodeState::Free
+    } else {
+        InodeState::Absent
+    }
+}
