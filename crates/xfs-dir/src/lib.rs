@@ -1,1 +1,24 @@
-//! Directories, extended attributes, symbolic links and parent pointers.
+//! Directories, extended attributes and parent pointers: from names to inodes and values.
+//!
+//! Owns: search and iteration in every form, over the blocks of an inode's forks. Does **not** own:
+//! what one block holds (`xfs-format`), where the blocks lie and link targets (`xfs-inode`),
+//! permissions, or a cache of names.
+//!
+//! # Invariants
+//!
+//! - **I1** Every block says whose it is; one that belongs to another inode is an error.
+//! - **I2** Whatever the blocks hold, a search or an iteration ends: levels fall by one from a node
+//!   to its child, no leaf is walked twice, and each step needs a block that passed its verifier.
+//! - **I3** An iteration does not end at damage: a block that cannot be read is one error, and the
+//!   blocks behind it follow.
+
+mod attributes;
+mod dabtree;
+mod directory;
+mod parents;
+
+pub use attributes::{AttributeName, AttributeNames, Attributes, linux_names, split_linux_name};
+pub use directory::{DirEntry, Directory, Entries};
+pub use parents::{ParentLink, Parents};
+pub use xfs_format::attr::Namespace;
+pub use xfs_format::directory::{Cookie, EntryType};

@@ -165,8 +165,6 @@ pub enum AttrCheck {
         "the block holds {bytes} bytes from {offset} where {expected} bytes from {wanted} are due"
     )]
     RemotePiece { offset: u32, bytes: u32, wanted: u32, expected: u32 },
-    #[error("the blocks of the value are not all mapped: {block} is missing")]
-    RemoteHole { block: u64 },
 }
 
 #[cfg(test)]

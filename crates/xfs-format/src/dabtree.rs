@@ -30,7 +30,7 @@ use crate::kind::VerifyContext;
 #[doc(alias = "XFS_DA3_NODE_MAGIC")]
 pub const NODE_MAGIC: u16 = 0x3ebe;
 
-/// Levels that a tree may have, its leaves included.
+/// The highest level that a node may have; leaves have 0.
 #[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
 pub const MAX_DEPTH: u16 = 5;
 
@@ -101,10 +101,8 @@ pub enum DaBtreeCheck {
     Child { index: usize, block: u32 },
     #[error("level {found} where the parent calls for level {expected}")]
     LevelBelow { found: u16, expected: u16 },
-    #[error("the path or the chain of siblings passes {visited} blocks, more than the fork has")]
+    #[error("the way through the tree comes here a second time, after {visited} blocks")]
     Cycle { visited: u64 },
-    #[error("the next block starts at hash {hash:#010x}, below {previous:#010x}")]
-    SiblingOrder { hash: u32, previous: u32 },
 }
 
 /// The magic number of any block of the tree, or `None` where the bytes are too few.
@@ -182,12 +180,6 @@ impl<'a> Node<'a> {
     pub fn find(&self, hash: u32) -> Option<FileBlock> {
         let index = self.entries.partition_point(|entry| entry.hash.get() < hash);
         self.entries.get(index).map(|entry| FileBlock(entry.before.get().into()))
-    }
-
-    /// The first child.
-    #[must_use]
-    pub fn first(&self) -> Option<FileBlock> {
-        self.entries.first().map(|entry| FileBlock(entry.before.get().into()))
     }
 }
 

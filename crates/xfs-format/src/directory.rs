@@ -221,10 +221,10 @@ pub enum DirectoryCheck {
     ShortForm { count: u8, wide: u8, size: usize },
     #[error("the short form entry at offset {offset} has cookie offset {cookie_offset}")]
     ShortFormOrder { offset: usize, cookie_offset: u16 },
-    #[error("size of {size} bytes does not go with blocks of {block_size}")]
-    Size { size: u64, block_size: u32 },
-    #[error("a block of the {expected} form was expected, magic number {magic:#x} found")]
-    Form { expected: &'static str, magic: u32 },
+    #[error("size of {size} bytes does not go with data blocks that end at file block {end}")]
+    Size { size: u64, end: u64 },
+    #[error("the block is of another form than the directory")]
+    Form,
 }
 
 /// Whether a directory may hold this name besides the two dot entries.

@@ -177,6 +177,33 @@ impl<'a> DataBlock<'a> {
         DataEntries { block: *self, offset: DATA_HEADER }
     }
 
+    /// The parent directory, from the first block of the directory: its first two entries are `.`,
+    /// which is the directory itself, and `..`.
+    ///
+    /// # Errors
+    ///
+    /// If they are not.
+    pub fn parent(&self) -> Result<InodeNumber, Corruption> {
+        self.parse_parent().map_err(|check| self.corrupt(check))
+    }
+
+    fn parse_parent(&self) -> Result<InodeNumber, DirectoryCheck> {
+        let (dot, length) = self.record(DATA_HEADER)?;
+        let (parent, _) = self.record(DATA_HEADER + length)?;
+        match (dot, parent) {
+            (Record::Entry(dot), Record::Entry(parent))
+                if dot.name == b"."
+                    && dot.inode == self.owner()
+                    && dot.entry_type == EntryType::Directory
+                    && parent.name == b".."
+                    && parent.entry_type == EntryType::Directory =>
+            {
+                Ok(parent.inode)
+            }
+            _ => Err(DirectoryCheck::DotEntries),
+        }
+    }
+
     /// The entry that an index entry points to.
     ///
     /// # Errors

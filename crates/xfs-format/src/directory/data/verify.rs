@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use super::{DATA_HEADER, DataBlock, DataHeaderDisk, Record};
 use crate::addr::DiskAddr;
 use crate::corruption::{Check, Corruption, Place, Structure};
-use crate::directory::{DirectoryCheck, Entry, EntryType, leaf, name_hash};
+use crate::directory::{DirectoryCheck, Entry, leaf, name_hash};
 use crate::envelope::Envelope;
 use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
@@ -83,19 +83,7 @@ fn verify_index(block: &DataBlock<'_>, entries: u32) -> Result<(), DirectoryChec
     if live != entries {
         return Err(DirectoryCheck::IndexLive { live, expected: entries });
     }
-    let mut first = block.entries();
-    let is_dot = |entry: Option<Result<Entry<'_>, _>>, name: &[u8]| {
-        entry.is_some_and(|entry| {
-            entry.is_ok_and(|e| e.name == name && e.entry_type == EntryType::Directory)
-        })
-    };
-    let dot_is_self = block.entries().next().is_some_and(|entry| {
-        entry.is_ok_and(|e| e.inode == block.owner() && e.cookie.offset() == DATA_HEADER as u64)
-    });
-    if !(is_dot(first.next(), b".") && is_dot(first.next(), b"..") && dot_is_self) {
-        return Err(DirectoryCheck::DotEntries);
-    }
-    Ok(())
+    block.parse_parent().map(|_| ())
 }
 
 /// The table of the best free records against those that are met, in the order of the block.

@@ -1,0 +1,305 @@
+//! Extended attributes.
+//!
+//! Owns: lookup of a value and iteration over the names, in every form, and what Linux calls them.
+//! Does **not** own: who may see which namespace.
+
+mod linux;
+mod remote;
+
+use std::ops::ControlFlow;
+use std::vec;
+
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, AttrValue, Namespace};
+use xfs_format::directory::name_hash;
+use xfs_format::inode::ForkKind;
+use xfs_format::{BlockKind, Corruption, FileBlock, Place};
+use xfs_inode::{Fork, Inode};
+
+use crate::dabtree::{Chain, Leaf, Leaves, Tree};
+
+pub use linux::{linux_names, split_linux_name};
+
+/// The extended attributes of an inode.
+#[derive(Clone, Copy)]
+pub struct Attributes<'a> {
+    cache: &'a BufferCache,
+    inode: &'a Inode,
+}
+
+/// An attribute without its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttributeName {
+    /// The namespace.
+    pub namespace: Namespace,
+    /// The name, without a prefix.
+    pub name: Box<[u8]>,
+    /// The length of the value.
+    pub length_bytes: u32,
+}
+
+/// A value, or where it is.
+enum Found {
+    Local(Vec<u8>),
+    Remote { first_block: FileBlock, length_bytes: u32 },
+}
+
+impl From<AttrValue<'_>> for Found {
+    fn from(value: AttrValue<'_>) -> Self {
+        match value {
+            AttrValue::Local(value) => Self::Local(value.to_vec()),
+            AttrValue::Remote { first_block, length_bytes } => {
+                Self::Remote { first_block, length_bytes }
+            }
+        }
+    }
+}
+
+impl<'a> Attributes<'a> {
+    /// The attributes of `inode`.
+    #[must_use]
+    pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Self {
+        Self { cache, inode }
+    }
+
+    /// The value of an attribute.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoAttribute`], the device's error, or the check that failed.
+    #[doc(alias = "xfs_attr_get")]
+    pub fn lookup(&self, namespace: Namespace, name: &[u8]) -> Result<Vec<u8>> {
+        // Parent pointers of one name differ by value and are hashed otherwise: they are no map.
+        if namespace == Namespace::Parent {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        let found = match self.inode.fork(ForkKind::Attr) {
+            Fork::Local(bytes) => {
+                let form = AttrShortForm::decode(bytes, self.inode_place())?;
+                find(form.entries(), namespace, name)?
+            }
+            _ if self.is_empty()? => None,
+            _ => self.find_in_leaves(namespace, name)?,
+        };
+        match found {
+            Some(Found::Local(value)) => Ok(value),
+            Some(Found::Remote { first_block, length_bytes }) => {
+                self.read_remote(first_block, length_bytes)
+            }
+            None => Err(PosixError::NoAttribute.into()),
+        }
+    }
+
+    /// Attributes whose names have the same hash may spread over several leaves.
+    fn find_in_leaves(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Found>> {
+        let (tree, hash) = (self.tree(), name_hash(name));
+        let Some(mut leaf) = tree.find_leaf(hash)? else { return Ok(None) };
+        let mut chain = Chain::new(leaf.block);
+        loop {
+            let bytes = leaf.buffer.bytes();
+            let decoded = AttrLeaf::decode(&bytes, tree.place(leaf.block))?;
+            if let Some(found) = find(decoded.find(hash), namespace, name)? {
+                return Ok(Some(found));
+            }
+            let goes_on = decoded.hash_range().is_none_or(|(_, last)| last == hash);
+            let Some(next) = decoded.forward().filter(|_| goes_on) else { return Ok(None) };
+            chain.advance(&tree, next)?;
+            drop(bytes);
+            leaf = tree.read_sibling(next)?;
+        }
+    }
+
+    fn tree(&self) -> Tree<'a> {
+        Tree {
+            cache: self.cache,
+            inode: self.inode,
+            fork: ForkKind::Attr,
+            root: FileBlock(0),
+            blocks: 1,
+            block_kind: BlockKind::Attr,
+        }
+    }
+
+    /// Whether there is no fork, or one without blocks.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.inode.extent_map(self.cache, ForkKind::Attr)?.extents().is_empty())
+    }
+
+    fn inode_place(&self) -> Place {
+        Place::Inode(self.inode.number())
+    }
+
+    /// Hands every attribute to `visit`, parent pointers too, until it breaks off. Copies nothing.
+    /// A block that cannot be read is one error; the others follow.
+    ///
+    /// The visitor runs while the block is held for reading: it must not wait for a writer of it.
+    pub fn visit(
+        &self,
+        visit: &mut dyn FnMut(Result<AttrEntry<'_>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match self.blocks() {
+            Ok(mut blocks) => {
+                while let Some(flow) = blocks.visit_next(self, visit) {
+                    flow?;
+                }
+                ControlFlow::Continue(())
+            }
+            Err(error) => visit(Err(error)),
+        }
+    }
+
+    fn blocks(&self) -> Result<Blocks<'a>> {
+        Ok(match self.inode.fork(ForkKind::Attr) {
+            Fork::Local(bytes) => Blocks::ShortForm(bytes),
+            _ if self.is_empty()? => Blocks::Nothing,
+            _ => Blocks::Leaves(self.tree().leaves()),
+        })
+    }
+
+    /// An iterator over the names, parent pointers not among them; as [`visit`](Self::visit), but
+    /// it keeps copies, of one block at a time.
+    #[must_use]
+    pub fn names(&self) -> AttributeNames<'a> {
+        AttributeNames { batches: Batches::new(*self, AttributeName::from_entry) }
+    }
+}
+
+impl AttributeName {
+    fn from_entry(entry: &AttrEntry<'_>, _: Place) -> Option<Result<Self>> {
+        let AttrEntry { namespace, name, value } = *entry;
+        let length_bytes = value.length_bytes();
+        (namespace != Namespace::Parent)
+            .then(|| Ok(Self { namespace, name: name.into(), length_bytes }))
+    }
+}
+
+/// Iterator over the names of attributes.
+pub struct AttributeNames<'a> {
+    batches: Batches<'a, AttributeName>,
+}
+
+impl Iterator for AttributeNames<'_> {
+    type Item = Result<AttributeName>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batches.next()
+    }
+}
+
+/// The attributes that an iteration has still to visit.
+enum Blocks<'a> {
+    Nothing,
+    ShortForm(&'a [u8]),
+    Leaves(Leaves<'a>),
+}
+
+/// What an iteration hands to its visitor, and whether the visitor wants more.
+type Visitor<'v> = dyn FnMut(Result<AttrEntry<'_>>) -> ControlFlow<()> + 'v;
+
+impl Blocks<'_> {
+    /// Visits the attributes of the next block, or returns `None` at the end.
+    fn visit_next(
+        &mut self,
+        attributes: &Attributes<'_>,
+        visit: &mut Visitor<'_>,
+    ) -> Option<ControlFlow<()>> {
+        match self {
+            Self::Nothing => None,
+            Self::ShortForm(bytes) => {
+                let flow = visit_short_form(bytes, attributes.inode_place(), visit);
+                *self = Self::Nothing;
+                Some(flow)
+            }
+            Self::Leaves(leaves) => Some(match leaves.next()? {
+                Ok(leaf) => visit_leaf(&leaf, attributes.tree().place(leaf.block), visit),
+                Err(error) => visit(Err(error)),
+            }),
+        }
+    }
+}
+
+fn visit_short_form(bytes: &[u8], place: Place, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+    let form = match AttrShortForm::decode(bytes, place) {
+        Ok(form) => form,
+        Err(corruption) => return visit(Err(corruption.into())),
+    };
+    // The check of the whole form finds what is wrong with an entry too.
+    for entry in form.entries().map_while(Result::ok) {
+        visit(Ok(entry))?;
+    }
+    match form.verify() {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(corruption) => visit(Err(corruption.into())),
+    }
+}
+
+fn visit_leaf(leaf: &Leaf, place: Place, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+    let bytes = leaf.buffer.bytes();
+    match AttrLeaf::decode(&bytes, place) {
+        Ok(leaf) => leaf.entries().try_for_each(|entry| visit(entry.map_err(Into::into))),
+        Err(corruption) => visit(Err(corruption.into())),
+    }
+}
+
+/// The value of the attribute of this name among `entries`.
+fn find<'e>(
+    entries: impl Iterator<Item = Result<AttrEntry<'e>, Corruption>>,
+    namespace: Namespace,
+    name: &[u8],
+) -> Result<Option<Found>> {
+    for entry in entries {
+        let entry = entry?;
+        if entry.namespace == namespace && entry.name == name {
+            return Ok(Some(entry.value.into()));
+        }
+    }
+    Ok(None)
+}
+
+/// What is kept of an attribute, if anything is.
+type Keep<T> = fn(&AttrEntry<'_>, Place) -> Option<Result<T>>;
+
+/// Copies of what is kept of the attributes of one block, block after block.
+pub(crate) struct Batches<'a, T> {
+    attributes: Attributes<'a>,
+    keep: Keep<T>,
+    blocks: Blocks<'a>,
+    batch: vec::IntoIter<Result<T>>,
+}
+
+impl<'a, T> Batches<'a, T> {
+    pub(crate) fn new(attributes: Attributes<'a>, keep: Keep<T>) -> Self {
+        let (blocks, batch) = match attributes.blocks() {
+            Ok(blocks) => (blocks, Vec::new()),
+            Err(error) => (Blocks::Nothing, vec![Err(error)]),
+        };
+        Self { attributes, keep, blocks, batch: batch.into_iter() }
+    }
+}
+
+impl<T> Iterator for Batches<'_, T> {
+    type Item = Result<T>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(item) = self.batch.next() {
+                return Some(item);
+            }
+            let (keep, place) = (self.keep, self.attributes.inode_place());
+            let mut batch = Vec::new();
+            let mut visit = |entry: Result<AttrEntry<'_>>| {
+                match entry {
+                    Ok(entry) => batch.extend(keep(&entry, place)),
+                    Err(error) => batch.push(Err(error)),
+                }
+                ControlFlow::Continue(())
+            };
+            let _never_breaks: ControlFlow<()> =
+                self.blocks.visit_next(&self.attributes, &mut visit)?;
+            self.batch = batch.into_iter();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

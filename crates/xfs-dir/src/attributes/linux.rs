@@ -1,0 +1,72 @@
+//! What Linux calls an attribute.
+//!
+//! A namespace is a prefix. Two attributes of the trusted namespace hold access control lists;
+//! Linux lists each of them under both its names, first as the list that programs understand.
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::acl::{self, ACCESS_NAME, DEFAULT_NAME};
+use xfs_format::attr::Namespace;
+
+use super::Attributes;
+
+const ACCESS: &[u8] = b"system.posix_acl_access";
+const DEFAULT: &[u8] = b"system.posix_acl_default";
+
+/// The names under which Linux lists an attribute to who may see all: none for a parent pointer,
+/// two for an access control list.
+pub fn linux_names(namespace: Namespace, name: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let list = match (namespace, name) {
+        (Namespace::Trusted, ACCESS_NAME) => Some(ACCESS.to_vec()),
+        (Namespace::Trusted, DEFAULT_NAME) => Some(DEFAULT.to_vec()),
+        _ => None,
+    };
+    let plain = prefix(namespace).map(|prefix| [prefix, name].concat());
+    list.into_iter().chain(plain)
+}
+
+/// The attribute that a name of Linux stands for, or `None` where XFS holds no such names.
+///
+/// The value of an access control list has another form under its `system.` name; see
+/// [`Attributes::lookup_linux`].
+#[must_use]
+pub fn split_linux_name(full: &[u8]) -> Option<(Namespace, &[u8])> {
+    match full {
+        ACCESS => return Some((Namespace::Trusted, ACCESS_NAME)),
+        DEFAULT => return Some((Namespace::Trusted, DEFAULT_NAME)),
+        _ => {}
+    }
+    [Namespace::User, Namespace::Trusted, Namespace::Security].into_iter().find_map(|namespace| {
+        let name = full.strip_prefix(prefix(namespace)?)?;
+        (!name.is_empty()).then_some((namespace, name))
+    })
+}
+
+fn prefix(namespace: Namespace) -> Option<&'static [u8]> {
+    match namespace {
+        Namespace::User => Some(b"user."),
+        Namespace::Trusted => Some(b"trusted."),
+        Namespace::Security => Some(b"security."),
+        Namespace::Parent => None,
+    }
+}
+
+impl Attributes<'_> {
+    /// The value that Linux shows under the name `full`, prefix included.
+    ///
+    /// # Errors
+    ///
+    /// As [`lookup`](Self::lookup).
+    pub fn lookup_linux(&self, full: &[u8]) -> Result<Vec<u8>> {
+        let (namespace, name) = split_linux_name(full).ok_or(PosixError::NoAttribute)?;
+        let value = self.lookup(namespace, name)?;
+        match full {
+            ACCESS | DEFAULT => {
+                Ok(acl::encode_posix_xattr(&acl::decode(&value, self.inode.number())?))
+            }
+            _ => Ok(value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! Directories.
+//!
+//! Owns: lookup of a name, the parent, and iteration. Does **not** own: the order that users see
+//! beyond the cookie, or a cache of names.
+
+mod entries;
+mod index;
+
+use std::ops::ControlFlow;
+
+use xfs_buffer::{Buffer, BufferCache, PosixError, Result};
+use xfs_format::directory::{
+    Cookie, DataBlock, DirectoryCheck, Entry, EntryType, INDEX_OFFSET, MAX_NAME, ShortForm,
+    index_start,
+};
+use xfs_format::inode::{FileType, ForkKind};
+use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Place, Structure};
+use xfs_inode::{Fork, Inode, Mapping};
+
+use crate::dabtree::verify_owner;
+
+pub use entries::{DirEntry, Entries};
+
+/// What an iteration hands to its visitor, and whether the visitor wants more.
+type Visitor<'v> = dyn FnMut(Result<Entry<'_>>) -> ControlFlow<()> + 'v;
+
+/// A directory, over its inode.
+#[derive(Clone, Copy)]
+pub struct Directory<'a> {
+    cache: &'a BufferCache,
+    inode: &'a Inode,
+}
+
+impl<'a> Directory<'a> {
+    /// The directory that `inode` is.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotDirectory`].
+    pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Result<Self> {
+        match inode.file_type() {
+            FileType::Directory => Ok(Self { cache, inode }),
+            _ => Err(PosixError::NotDirectory.into()),
+        }
+    }
+
+    /// The inode that `name` stands for, and its type as far as the entry says it. `.` and `..` are
+    /// names like others.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotFound`], [`PosixError::NameTooLong`], the device's error, or the check that
+    /// failed.
+    #[doc(alias = "xfs_dir_lookup")]
+    pub fn lookup(&self, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
+        if name.len() > MAX_NAME {
+            return Err(PosixError::NameTooLong.into());
+        }
+        let found = match self.inode.fork(ForkKind::Data) {
+            Fork::Local(bytes) => self.find_in_short_form(bytes, name)?,
+            _ if self.is_block_form()? => {
+                let buffer = self.read_data(0)?;
+                let bytes = buffer.bytes();
+                let entry = self.decode_data(&bytes, 0)?.find(name)?;
+                entry.map(|entry| (entry.inode, entry.entry_type))
+            }
+            _ => self.find_in_index(name)?,
+        };
+        found.ok_or_else(|| PosixError::NotFound.into())
+    }
+
+    /// The parent directory; the root is its own.
+    ///
+    /// # Errors
+    ///
+    /// The device's error, or the check that failed.
+    pub fn parent(&self) -> Result<InodeNumber> {
+        if let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) {
+            return Ok(ShortForm::decode(bytes, self.inode_place())?.parent());
+        }
+        let buffer = self.read_data(0)?;
+        let bytes = buffer.bytes();
+        Ok(self.decode_data(&bytes, 0)?.parent()?)
+    }
+
+    fn find_in_short_form(
+        &self,
+        bytes: &[u8],
+        name: &[u8],
+    ) -> Result<Option<(InodeNumber, EntryType)>> {
+        let form = ShortForm::decode(bytes, self.inode_place())?;
+        Ok(match name {
+            b"." => Some((self.inode.number(), EntryType::Directory)),
+            b".." => Some((form.parent(), EntryType::Directory)),
+            _ => form.find(name)?.map(|entry| (entry.inode, entry.entry_type)),
+        })
+    }
+
+    /// Whether the directory is one block, which holds its index too.
+    fn is_block_form(&self) -> Result<bool> {
+        let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
+        let blocks = u64::from(self.blocks());
+        Ok(map.extents().last().is_some_and(|extent| extent.end().0 <= blocks))
+    }
+
+    /// Filesystem blocks in a directory block.
+    fn blocks(&self) -> u32 {
+        1 << self.cache.geometry().directory_block_log
+    }
+
+    fn block_size(&self) -> u64 {
+        self.cache.geometry().directory_block_size().into()
+    }
+
+    /// The first block in the fork of directory block `index`.
+    fn file_block(&self, index: u64) -> FileBlock {
+        FileBlock(index.saturating_mul(self.blocks().into()))
+    }
+
+    /// The first data block from `index` on that has a place on the volume.
+    fn next_data_block(&self, index: u64) -> Result<Option<u64>> {
+        let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
+        let start = self.file_block(index);
+        let end = index_start(self.cache.geometry());
+        let extent = map.mappings_from(start).find_map(|mapping| match mapping {
+            Mapping::Extent(extent) => Some(extent),
+            Mapping::Hole { .. } => None,
+        });
+        let block = extent.map(|extent| extent.file_block.max(start)).filter(|block| *block < end);
+        Ok(block.map(|block| block.0 / u64::from(self.blocks())))
+    }
+
+    /// The buffer of data block `index`.
+    fn read_data(&self, index: u64) -> Result<Buffer> {
+        let shape = (self.blocks(), BlockKind::DirectoryData);
+        self.inode.read_fork_block(self.cache, ForkKind::Data, self.file_block(index), shape)
+    }
+
+    /// The data block in the bytes of its buffer, if it is this directory's and of its form.
+    fn decode_data<'b>(&self, bytes: &'b [u8], index: u64) -> Result<DataBlock<'b>> {
+        let place = self.data_place(index);
+        let block = DataBlock::decode(bytes, index.saturating_mul(self.block_size()), place)?;
+        verify_owner(Some(block.owner()), self.inode, Structure::Directory, place)?;
+        if block.is_block_form() != self.is_block_form()? {
+            return Err(self.corrupt(place, DirectoryCheck::Form).into());
+        }
+        Ok(block)
+    }
+
+    /// Checks that the size goes with the data blocks.
+    fn verify_size(&self) -> Result<()> {
+        let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
+        let (size, block_size) = (self.inode.core().size, self.block_size());
+        let index = index_start(self.cache.geometry());
+        let extents = map.extents();
+        let data_extents = extents.partition_point(|extent| extent.file_block < index);
+        let last = data_extents.checked_sub(1).and_then(|last| extents.get(last));
+        let end = last.map_or(0, |extent| extent.end().0);
+        let end_bytes = self.cache.geometry().blocks_to_bytes(end);
+        let is_right = size != 0
+            && size.is_multiple_of(block_size)
+            && size <= INDEX_OFFSET
+            && end_bytes == Some(size);
+        if is_right {
+            return Ok(());
+        }
+        let check = DirectoryCheck::Size { size, end };
+        Err(self.corrupt(self.inode_place(), check).into())
+    }
+
+    fn inode_place(&self) -> Place {
+        Place::Inode(self.inode.number())
+    }
+
+    fn data_place(&self, index: u64) -> Place {
+        Place::Data(self.inode.number(), self.file_block(index))
+    }
+
+    fn corrupt(&self, place: Place, check: DirectoryCheck) -> Corruption {
+        Corruption::new(Structure::Directory, place, check)
+    }
+
+    /// Hands every entry from `from` on to `visit`, by cookie, with `.` and `..`, until it breaks
+    /// off. Copies nothing. A block that cannot be read is one error; those behind it follow.
+    ///
+    /// The visitor runs while the block is held for reading: it must not wait for a writer of it.
+    pub fn visit(
+        &self,
+        from: Cookie,
+        visit: &mut dyn FnMut(Result<Entry<'_>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut next = self.first_step(from);
+        while let Some(step) = next {
+            next = self.visit_step(step, from, visit)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// An iterator over the entries from `from` on; as [`visit`](Self::visit), but it keeps copies,
+    /// of one block at a time.
+    #[must_use]
+    pub fn entries_from(&self, from: Cookie) -> Entries<'a> {
+        Entries::new(*self, from)
+    }
+}
+
+#[cfg(test)]
+mod tests;

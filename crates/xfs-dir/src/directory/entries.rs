@@ -1,0 +1,183 @@
+//! Iteration over a directory.
+//!
+//! An iteration takes steps: the short form is one, each data block is one. The index is never
+//! read, so that a damaged one hides no entry.
+
+use std::ops::ControlFlow;
+use std::vec;
+
+use xfs_buffer::{Error, Result};
+use xfs_format::InodeNumber;
+use xfs_format::directory::{Cookie, Entry, EntryType, ShortForm};
+use xfs_format::inode::ForkKind;
+use xfs_inode::Fork;
+
+use super::{Directory, Visitor};
+
+/// A directory entry that owns its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name.
+    pub name: Box<[u8]>,
+    /// The inode it names.
+    pub inode: InodeNumber,
+    /// The type of that inode.
+    pub entry_type: EntryType,
+    /// Where it lies; an iteration from [`Cookie::after`] goes on behind it.
+    pub cookie: Cookie,
+}
+
+impl From<Entry<'_>> for DirEntry {
+    fn from(entry: Entry<'_>) -> Self {
+        let Entry { name, inode, entry_type, cookie } = entry;
+        Self { name: name.into(), inode, entry_type, cookie }
+    }
+}
+
+/// What an iteration does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    ShortForm,
+    /// The size, and then the data blocks from this one on.
+    Size(u64),
+    /// The first data block from this one on.
+    Block(u64),
+}
+
+impl Directory<'_> {
+    /// The first step of an iteration from `from`.
+    pub(super) fn first_step(&self, from: Cookie) -> Option<Step> {
+        Some(match self.inode.fork(ForkKind::Data) {
+            Fork::Local(_) => Step::ShortForm,
+            _ => Step::Size(from.offset() / self.block_size()),
+        })
+    }
+
+    /// Takes a step; returns the next one.
+    pub(super) fn visit_step(
+        &self,
+        step: Step,
+        from: Cookie,
+        visit: &mut Visitor<'_>,
+    ) -> ControlFlow<(), Option<Step>> {
+        match step {
+            Step::ShortForm => {
+                self.visit_short_form(from, visit)?;
+                ControlFlow::Continue(None)
+            }
+            Step::Size(index) => {
+                if let Err(error) = self.verify_size() {
+                    visit(Err(error))?;
+                }
+                ControlFlow::Continue(Some(Step::Block(index)))
+            }
+            Step::Block(index) => match self.next_data_block(index) {
+                Ok(None) => ControlFlow::Continue(None),
+                Ok(Some(index)) => {
+                    self.visit_block(index, from, visit)?;
+                    ControlFlow::Continue(Some(Step::Block(index + 1)))
+                }
+                Err(error) => {
+                    visit(Err(error))?;
+                    ControlFlow::Continue(None)
+                }
+            },
+        }
+    }
+
+    fn visit_short_form(&self, from: Cookie, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+        let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) else {
+            return ControlFlow::Continue(());
+        };
+        let form = match ShortForm::decode(bytes, self.inode_place()) {
+            Ok(form) => form,
+            Err(corruption) => return visit(Err(corruption.into())),
+        };
+        let dots: [(&[u8], _, _); 2] = [
+            (b".", self.inode.number(), ShortForm::DOT_COOKIE),
+            (b"..", form.parent(), ShortForm::PARENT_COOKIE),
+        ];
+        let dots = dots.into_iter().map(|(name, inode, cookie)| {
+            Ok(Entry { name, inode, entry_type: EntryType::Directory, cookie })
+        });
+        // The check of the whole form finds what is wrong with an entry too.
+        let sound = form.entries().map_while(Result::ok).map(Ok::<_, Error>);
+        visit_from(dots.chain(sound), from, visit)?;
+        match form.verify(self.cache.geometry()) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(corruption) => visit(Err(corruption.into())),
+        }
+    }
+
+    fn visit_block(&self, index: u64, from: Cookie, visit: &mut Visitor<'_>) -> ControlFlow<()> {
+        let buffer = match self.read_data(index) {
+            Ok(buffer) => buffer,
+            Err(error) => return visit(Err(error)),
+        };
+        let bytes = buffer.bytes();
+        match self.decode_data(&bytes, index) {
+            Ok(block) => {
+                if index == 0
+                    && let Err(corruption) = block.parent()
+                {
+                    visit(Err(corruption.into()))?;
+                }
+                visit_from(block.entries(), from, visit)
+            }
+            Err(error) => visit(Err(error)),
+        }
+    }
+}
+
+fn visit_from<'e, E: Into<Error>>(
+    entries: impl Iterator<Item = Result<Entry<'e>, E>>,
+    from: Cookie,
+    visit: &mut Visitor<'_>,
+) -> ControlFlow<()> {
+    for entry in entries {
+        match entry {
+            Ok(entry) if entry.cookie < from => {}
+            entry => visit(entry.map_err(Into::into))?,
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// Iterator over the entries of a directory, which own their names.
+pub struct Entries<'a> {
+    directory: Directory<'a>,
+    from: Cookie,
+    next: Option<Step>,
+    batch: vec::IntoIter<Result<DirEntry>>,
+}
+
+impl<'a> Entries<'a> {
+    pub(super) fn new(directory: Directory<'a>, from: Cookie) -> Self {
+        let next = directory.first_step(from);
+        Self { directory, from, next, batch: Vec::new().into_iter() }
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<DirEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.batch.next() {
+                return Some(entry);
+            }
+            let step = self.next.take()?;
+            let mut batch = Vec::new();
+            let mut keep = |entry: Result<Entry<'_>>| {
+                batch.push(entry.map(DirEntry::from));
+                ControlFlow::Continue(())
+            };
+            if let ControlFlow::Continue(next) =
+                self.directory.visit_step(step, self.from, &mut keep)
+            {
+                self.next = next;
+            }
+            self.batch = batch.into_iter();
+        }
+    }
+}

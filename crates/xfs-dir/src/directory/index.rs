@@ -1,0 +1,69 @@
+//! Lookup through the hash index of the leaf and node forms.
+
+use xfs_buffer::{Buffer, Result};
+use xfs_format::directory::{Cookie, EntryType, HashEntryDisk, LeafBlock, index_start, name_hash};
+use xfs_format::inode::ForkKind;
+use xfs_format::{BlockKind, InodeNumber};
+
+use super::Directory;
+use crate::dabtree::{Chain, Tree};
+
+impl<'a> Directory<'a> {
+    fn index(&self) -> Tree<'a> {
+        Tree {
+            cache: self.cache,
+            inode: self.inode,
+            fork: ForkKind::Data,
+            root: index_start(self.cache.geometry()),
+            blocks: self.blocks(),
+            block_kind: BlockKind::DirectoryIndex,
+        }
+    }
+
+    /// Entries whose names have the same hash may spread over several leaves.
+    pub(super) fn find_in_index(&self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
+        let (tree, hash) = (self.index(), name_hash(name));
+        let Some(mut leaf) = tree.find_leaf(hash)? else { return Ok(None) };
+        let mut chain = Chain::new(leaf.block);
+        let mut candidates = Candidates { directory: self, name, last: None };
+        loop {
+            let bytes = leaf.buffer.bytes();
+            let decoded = LeafBlock::decode(&bytes, tree.place(leaf.block))?;
+            for entry in decoded.find(hash) {
+                if let Some(found) = candidates.compare(entry)? {
+                    return Ok(Some(found));
+                }
+            }
+            let goes_on = decoded.entries().last().is_none_or(|last| last.hash.get() == hash);
+            let Some(next) = decoded.forward().filter(|_| goes_on) else { return Ok(None) };
+            chain.advance(&tree, next)?;
+            drop(bytes);
+            leaf = tree.read_sibling(next)?;
+        }
+    }
+}
+
+/// The entries of one hash, compared by name. Keeps the last data block, because neighbours in the
+/// index often share it.
+struct Candidates<'d, 'a> {
+    directory: &'d Directory<'a>,
+    name: &'d [u8],
+    last: Option<(u64, Buffer)>,
+}
+
+impl Candidates<'_, '_> {
+    fn compare(&mut self, candidate: &HashEntryDisk) -> Result<Option<(InodeNumber, EntryType)>> {
+        let cookie = Cookie(candidate.cookie.get());
+        if cookie == Cookie::START {
+            return Ok(None);
+        }
+        let index = cookie.offset() / self.directory.block_size();
+        let (_, buffer) = match self.last.take().filter(|(last, _)| *last == index) {
+            Some(last) => self.last.insert(last),
+            None => self.last.insert((index, self.directory.read_data(index)?)),
+        };
+        let bytes = buffer.bytes();
+        let entry = self.directory.decode_data(&bytes, index)?.entry_at(cookie)?;
+        Ok((entry.name == self.name).then_some((entry.inode, entry.entry_type)))
+    }
+}

@@ -1,0 +1,59 @@
+//! Parent pointers: the directories that an inode is in, and its names there.
+//!
+//! Owns: iteration over one inode's. Does **not** own: paths, or whether the pointers are true; the
+//! entry in the directory decides.
+
+use xfs_buffer::{BufferCache, Result};
+use xfs_format::attr::AttrEntry;
+use xfs_format::parent::Parent;
+use xfs_format::{InodeNumber, Place};
+use xfs_inode::Inode;
+
+use crate::attributes::{Attributes, Batches};
+
+/// A parent pointer that owns its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParentLink {
+    /// The directory.
+    pub inode: InodeNumber,
+    /// The directory's generation: a directory of another one is not meant.
+    pub generation: u32,
+    /// The name in it.
+    pub name: Box<[u8]>,
+}
+
+/// Iterator over the parent pointers of an inode, one for each of its links. A volume without them
+/// has none, and so does the root.
+pub struct Parents<'a> {
+    batches: Batches<'a, ParentLink>,
+}
+
+impl<'a> Parents<'a> {
+    /// The parent pointers of `inode`. A block that cannot be read is one error; the others follow.
+    #[must_use]
+    pub fn new(cache: &'a BufferCache, inode: &'a Inode) -> Self {
+        Self { batches: Batches::new(Attributes::new(cache, inode), link) }
+    }
+}
+
+impl Iterator for Parents<'_> {
+    type Item = Result<ParentLink>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batches.next()
+    }
+}
+
+fn link(entry: &AttrEntry<'_>, place: Place) -> Option<Result<ParentLink>> {
+    let link = match Parent::decode(entry, place) {
+        Ok(parent) => {
+            let Parent { inode, generation, name } = parent?;
+            Ok(ParentLink { inode, generation, name: name.into() })
+        }
+        Err(corruption) => Err(corruption.into()),
+    };
+    Some(link)
+}
+
+#[cfg(test)]
+mod tests;
