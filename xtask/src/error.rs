@@ -18,6 +18,9 @@ pub(crate) enum Error {
     /// `cargo metadata` printed something else than we expect of it.
     #[error("cargo metadata: {0}")]
     Metadata(#[from] serde_json::Error),
+    /// The machine has no Debian mirror to take newer programs from.
+    #[error("apt-get knows no mirror of Debian")]
+    NoMirror,
     /// Some rule of `tidy` does not hold; the findings have been printed.
     #[error("tidy: {0} finding(s)")]
     Untidy(usize),

@@ -6,6 +6,7 @@
 
 mod command;
 mod error;
+mod oracles;
 mod packages;
 mod report;
 mod test;
@@ -34,6 +35,8 @@ enum Chore {
     Ci,
     /// Check the rules of this project that neither rustfmt nor clippy knows
     Tidy,
+    /// Unpack a newer xfsprogs under target/, to compare with; no root needed
+    Oracles,
 }
 
 fn main() -> ExitCode {
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().chore {
         Chore::Test | Chore::Ci => test::run(&root),
         Chore::Tidy => tidy::run(&root),
+        Chore::Oracles => oracles::run(&root),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

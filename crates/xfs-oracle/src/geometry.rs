@@ -1,0 +1,144 @@
+//! The kinds of volumes that a comparison covers, as options of mkfs.xfs.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Context, OracleError};
+use crate::mount::Mount;
+use crate::run::run;
+use crate::xfsprogs::Xfsprogs;
+
+/// Which mkfs.xfs a geometry needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    /// The one of the machine's own suite.
+    System,
+    /// One that knows parent pointers.
+    Newer,
+}
+
+/// What sets a geometry apart besides its options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// Nothing.
+    Plain,
+    /// The log stands on a device of its own.
+    ExternalLog,
+    /// Files are made and removed until the free space is in pieces.
+    Aged,
+    /// Space runs out, so that inodes are made in partial chunks.
+    Full,
+}
+
+/// Without these trees no space is set aside in each group, so that a volume can really be full.
+const NOTHING_RESERVED: &str = "-m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
+const PARENT_NOTHING_RESERVED: &str = "-n parent=1 -m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
+
+/// A kind of volume.
+#[derive(Debug, Clone, Copy)]
+pub struct Geometry {
+    /// A name for reports.
+    pub name: &'static str,
+    /// What is done to it beyond filling it.
+    pub feature: Feature,
+    maker: Maker,
+    options: &'static str,
+}
+
+/// An image file that mkfs.xfs has made.
+#[derive(Debug)]
+pub struct Image {
+    /// The data device.
+    pub data: PathBuf,
+    /// The log device, where it is another.
+    pub log: Option<PathBuf>,
+}
+
+const fn system(name: &'static str, options: &'static str) -> Geometry {
+    Geometry { name, feature: Feature::Plain, maker: Maker::System, options }
+}
+
+const fn newer(name: &'static str, options: &'static str) -> Geometry {
+    Geometry { name, feature: Feature::Plain, maker: Maker::Newer, options }
+}
+
+impl Geometry {
+    /// All kinds of volumes that a comparison covers.
+    pub const ALL: [Self; 27] = [
+        system("default", ""),
+        system("block-1k", "-b size=1024"),
+        system("block-2k", "-b size=2048 -m rmapbt=1"),
+        system(
+            "block-1k-no-features",
+            "-b size=1024 -m finobt=0,inobtcount=0,rmapbt=0,reflink=0,bigtime=0 -i sparse=0,nrext64=0",
+        ),
+        system("block-16k", "-b size=16384"),
+        system("block-64k", "-b size=65536"),
+        system("directory-64k", "-n size=65536"),
+        system("directory-64k-block-1k", "-b size=1024 -n size=65536"),
+        system("inode-1k", "-i size=1024"),
+        system("inode-2k", "-i size=2048"),
+        system("sector-4k", "-s size=4096"),
+        system("rmapbt", "-m rmapbt=1"),
+        system("no-reflink", "-m reflink=0"),
+        system("no-finobt", "-m finobt=0,inobtcount=0"),
+        system("no-inobtcount", "-m inobtcount=0"),
+        system("no-sparse", "-i sparse=0"),
+        system("no-bigtime", "-m bigtime=0"),
+        system("nrext64", "-i nrext64=1"),
+        system("stripe", "-d su=64k,sw=4 -l su=64k"),
+        system("many-groups", "-d agcount=16"),
+        Geometry { feature: Feature::ExternalLog, ..system("external-log", "") },
+        Geometry { feature: Feature::Aged, ..system("aged", "-m rmapbt=1") },
+        Geometry { feature: Feature::Full, ..system("full", NOTHING_RESERVED) },
+        newer("newest", ""),
+        newer("parent", "-n parent=1 -m rmapbt=1"),
+        newer("parent-block-1k", "-b size=1024 -i size=512 -n parent=1"),
+        Geometry { feature: Feature::Full, ..newer("parent-full", PARENT_NOTHING_RESERVED) },
+    ];
+
+    /// Makes an empty volume of this kind in `folder`.
+    pub fn make(&self, folder: &Path) -> Result<Image, OracleError> {
+        let xfsprogs = match self.maker {
+            Maker::System => Xfsprogs::system()?,
+            Maker::Newer => Xfsprogs::newer()?,
+        };
+        let data = sparse(folder.join(format!("{}.xfs", self.name)), self.size_bytes())?;
+        let mut mkfs = xfsprogs.command("mkfs.xfs");
+        mkfs.arg("-q").args(self.options.split_whitespace());
+        let log = if self.feature == Feature::ExternalLog {
+            let log = sparse(folder.join(format!("{}.log", self.name)), 64 << 20)?;
+            let mut option = std::ffi::OsString::from("logdev=");
+            option.push(&log);
+            mkfs.arg("-l").arg(option);
+            Some(log)
+        } else {
+            None
+        };
+        run(mkfs.arg(&data))?;
+        Ok(Image { data, log })
+    }
+
+    /// How large its volumes are. Large blocks need more room for the same number of files; a
+    /// volume that is to be filled is the smallest that mkfs.xfs makes.
+    fn size_bytes(&self) -> u64 {
+        match self.feature {
+            Feature::Full => 320 << 20,
+            _ if self.options.contains("65536") || self.options.contains("agcount=16") => 2 << 30,
+            _ => 1 << 30,
+        }
+    }
+}
+
+impl Image {
+    /// Has the kernel mount it; [`OracleError::Unavailable`] where this kernel cannot.
+    pub fn mount(&self, options: &[&str]) -> Result<Mount, OracleError> {
+        Mount::new(&self.data, self.log.as_deref(), options)
+    }
+}
+
+fn sparse(path: PathBuf, size_bytes: u64) -> Result<PathBuf, OracleError> {
+    let file = File::create(&path).context(|| path.display().to_string())?;
+    file.set_len(size_bytes).context(|| path.display().to_string())?;
+    Ok(path)
+}

@@ -1,0 +1,183 @@
+//! The two ioctls of Linux that no library wraps safely: file attributes and file extents.
+//!
+//! This module holds all `unsafe` of the crate. Both calls hand the kernel a buffer of ours whose
+//! layout is fixed by its user-space interface, and read nothing back but plain integers.
+
+#![allow(unsafe_code, reason = "ioctls are declared by their number and the layout of a buffer")]
+
+use std::os::fd::AsFd;
+
+use bitflags::bitflags;
+use rustix::io::{Errno, Result};
+use rustix::ioctl::{Getter, Opcode, Setter, Updater, ioctl, opcode};
+
+bitflags! {
+    /// `fsx_xflags` of a file, as FS_IOC_FSGETXATTR gives them.
+    #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+    pub struct FileFlags: u32 {
+        /// Nothing about the file may change.
+        const IMMUTABLE = 0x8;
+        /// It may only grow.
+        const APPEND = 0x10;
+        /// Writes are synchronous.
+        const SYNC = 0x20;
+        /// Reading leaves the access time alone.
+        const NOATIME = 0x40;
+        /// Backups leave it out.
+        const NODUMP = 0x80;
+        /// New files in the directory take its project.
+        const PROJECT_INHERIT = 0x200;
+        /// No symbolic links may be made in the directory.
+        const NOSYMLINKS = 0x400;
+        /// The file has an extent size hint.
+        const EXTENT_SIZE = 0x800;
+        /// New files in the directory take its extent size hint.
+        const EXTENT_SIZE_INHERIT = 0x1000;
+        /// Defragmentation leaves it alone.
+        const NODEFRAG = 0x2000;
+        /// The file has an extent size hint for copies on write.
+        const COW_EXTENT_SIZE = 0x1_0000;
+        // Flags that a newer kernel shows are kept, so that a comparison sees them.
+        const _ = !0;
+    }
+}
+
+/// `struct fsxattr`.
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileAttributes {
+    pub(crate) flags: u32,
+    pub(crate) extent_size: u32,
+    pub(crate) extents: u32,
+    pub(crate) project_id: u32,
+    pub(crate) cow_extent_size: u32,
+    padding: [u8; 8],
+}
+
+const _: () = assert!(size_of::<FileAttributes>() == 28);
+
+const GET_ATTRIBUTES: Opcode = opcode::read::<FileAttributes>(b'X', 31);
+const SET_ATTRIBUTES: Opcode = opcode::write::<FileAttributes>(b'X', 32);
+
+/// FS_IOC_FSGETXATTR.
+pub(crate) fn file_attributes(file: impl AsFd) -> Result<FileAttributes> {
+    // SAFETY: the kernel writes one `struct fsxattr`, of which every bit pattern is valid.
+    unsafe { ioctl(file, Getter::<GET_ATTRIBUTES, FileAttributes>::new()) }
+}
+
+/// FS_IOC_FSSETXATTR.
+pub(crate) fn set_file_attributes(file: impl AsFd, attributes: FileAttributes) -> Result<()> {
+    // SAFETY: the kernel reads one `struct fsxattr`.
+    unsafe { ioctl(file, Setter::<SET_ATTRIBUTES, FileAttributes>::new(attributes)) }
+}
+
+bitflags! {
+    /// `fe_flags` of an extent, as FS_IOC_FIEMAP gives them.
+    #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+    pub struct ExtentFlags: u32 {
+        /// The last extent of the file.
+        const LAST = 0x1;
+        /// Not on the device yet, or not at an address of its own.
+        const UNKNOWN = 0x2;
+        /// Space is promised, not allocated.
+        const DELAYED = 0x4;
+        /// The bytes stand in the inode.
+        const INLINE = 0x200;
+        /// Allocated, and reads as zeroes.
+        const UNWRITTEN = 0x800;
+        /// Other files use the same blocks.
+        const SHARED = 0x2000;
+        const _ = !0;
+    }
+}
+
+/// One extent of a file; all numbers are bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileExtent {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Where on the device it begins.
+    pub address: u64,
+    /// How long it is.
+    pub length: u64,
+    /// What the kernel says about it.
+    pub flags: ExtentFlags,
+}
+
+/// `struct fiemap_extent`.
+#[repr(C)]
+#[derive(Default, Clone, Copy)]
+struct RawExtent {
+    offset: u64,
+    address: u64,
+    length: u64,
+    reserved_64: [u64; 2],
+    flags: u32,
+    reserved_32: [u32; 3],
+}
+
+const EXTENTS_MAX: usize = 256;
+
+/// `struct fiemap` with room for extents behind it.
+#[repr(C)]
+struct ExtentRequest {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    room: u32,
+    reserved: u32,
+    extents: [RawExtent; EXTENTS_MAX],
+}
+
+const _: () = assert!(size_of::<RawExtent>() == 56);
+const _: () = assert!(size_of::<ExtentRequest>() == 32 + EXTENTS_MAX * size_of::<RawExtent>());
+
+/// FS_IOC_FIEMAP; its number holds the size of the header alone.
+const MAP_EXTENTS: Opcode = opcode::read_write::<[u64; 4]>(b'f', 11);
+
+/// FIEMAP_FLAG_XATTR: the map of the attribute fork instead of the data fork.
+const ATTRIBUTE_FORK: u32 = 0x2;
+
+/// The whole extent map of the data fork, by FS_IOC_FIEMAP.
+pub(crate) fn data_extents(file: impl AsFd) -> Result<Vec<FileExtent>> {
+    extents(file, 0)
+}
+
+/// The whole extent map of the attribute fork; empty where there is none.
+pub(crate) fn attribute_extents(file: impl AsFd) -> Result<Vec<FileExtent>> {
+    match extents(file, ATTRIBUTE_FORK) {
+        Err(Errno::NOENT) => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+fn extents(file: impl AsFd, flags: u32) -> Result<Vec<FileExtent>> {
+    let mut found: Vec<FileExtent> = Vec::new();
+    loop {
+        let start = found.last().map_or(0, |last| last.offset + last.length);
+        let mut request = ExtentRequest {
+            start,
+            length: u64::MAX - start,
+            flags,
+            mapped: 0,
+            room: EXTENTS_MAX as u32,
+            reserved: 0,
+            extents: [RawExtent::default(); EXTENTS_MAX],
+        };
+        // SAFETY: the number belongs to `struct fiemap`, and `room` says how many extents stand
+        // behind it, which is what the kernel fills at most.
+        unsafe { ioctl(&file, Updater::<MAP_EXTENTS, ExtentRequest>::new(&mut request))? };
+        let mapped = request.extents.iter().take(request.mapped as usize);
+        found.extend(mapped.map(|raw| FileExtent {
+            offset: raw.offset,
+            address: raw.address,
+            length: raw.length,
+            flags: ExtentFlags::from_bits_retain(raw.flags),
+        }));
+        let is_last = found.last().is_none_or(|last| last.flags.contains(ExtentFlags::LAST));
+        if is_last || request.mapped == 0 {
+            return Ok(found);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The kernel and xfsprogs as witnesses.
+//!
+//! Tests that compare us with them need volumes that they made, and what they show of these
+//! volumes. This crate makes volumes of every geometry ([`Geometry`]), has the kernel fill them
+//! with everything that exists ([`populate()`]) and takes down what the kernel shows ([`Tree`]).
+//! It knows nothing of our own code: it depends on no crate of the workspace, so that a mistake
+//! of ours cannot hide on both sides of a comparison.
+//!
+//! All of it needs root and Linux; [`ready`] says why a test has to be left out.
+
+mod digest;
+mod error;
+mod geometry;
+mod ioctl;
+mod mount;
+mod populate;
+mod run;
+mod view;
+mod xfsprogs;
+
+pub use digest::Digest;
+pub use error::OracleError;
+pub use geometry::{Feature, Geometry, Image};
+pub use ioctl::{ExtentFlags, FileExtent, FileFlags};
+pub use mount::{LoopDevice, Mount};
+pub use populate::{Populate, Random, age, fill, populate};
+pub use view::{Contents, Entry, Node, Time, Tree};
+pub use xfsprogs::Xfsprogs;
+
+/// Why this process cannot mount volumes, if it cannot.
+pub fn ready() -> Result<(), OracleError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(OracleError::Unavailable("needs root".to_owned()));
+    }
+    let filesystems = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    if !filesystems.lines().any(|line| line.trim_start() == "xfs") {
+        // A kernel with XFS as a module lists it only once it is loaded.
+        run::run(std::process::Command::new("modprobe").arg("xfs"))
+            .map_err(|_| OracleError::Unavailable("the kernel has no XFS".to_owned()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Loop devices and mounts that are gone when their guard is, also when a test panics.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::error::{Context, OracleError};
+use crate::run::run;
+
+/// A loop device over an image; detached on drop.
+#[derive(Debug)]
+pub struct LoopDevice {
+    path: PathBuf,
+}
+
+impl LoopDevice {
+    /// Attaches `image` to a free loop device.
+    pub fn attach(image: &Path) -> Result<Self, OracleError> {
+        let output = run(Command::new("losetup").args(["--find", "--show"]).arg(image))?;
+        Ok(Self { path: PathBuf::from(output.trim_end()) })
+    }
+
+    /// The path of the device.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        report(run(Command::new("losetup").arg("--detach").arg(&self.path)));
+    }
+}
+
+/// A volume that the kernel has mounted; unmounted on drop.
+#[derive(Debug)]
+pub struct Mount {
+    // Fields drop in this order: the folder can go only when nothing is mounted on it, which the
+    // `Drop` below sees to.
+    folder: TempDir,
+    _device: LoopDevice,
+    _log: Option<LoopDevice>,
+    mounted: bool,
+}
+
+impl Mount {
+    /// Mounts an image, with its external log if it has one and with further mount options.
+    pub fn new(image: &Path, log: Option<&Path>, options: &[&str]) -> Result<Self, OracleError> {
+        let device = LoopDevice::attach(image)?;
+        let log = log.map(LoopDevice::attach).transpose()?;
+        let folder = tempfile::tempdir().context(|| "temporary folder".to_owned())?;
+        // Tests mount copies of one volume side by side, which then have one UUID.
+        let mut joined = OsString::from("nouuid");
+        for option in options {
+            joined.push(",");
+            joined.push(option);
+        }
+        if let Some(log) = &log {
+            joined.push(",logdev=");
+            joined.push(log.path());
+        }
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "xfs", "-o"]).arg(joined).arg(device.path()).arg(folder.path());
+        run(&mut mount)?;
+        Ok(Self { folder, _device: device, _log: log, mounted: true })
+    }
+
+    /// Where the root of the volume is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Unmounts cleanly and says whether that went well, which dropping cannot.
+    pub fn unmount(mut self) -> Result<(), OracleError> {
+        self.mounted = false;
+        run(Command::new("umount").arg(self.path())).map(drop)
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if self.mounted {
+            report(run(Command::new("umount").arg(self.path())));
+        }
+    }
+}
+
+/// A guard that cannot clean up has nobody to return an error to.
+fn report(outcome: Result<String, OracleError>) {
+    if let Err(error) = outcome {
+        eprintln!("{error}");
+    }
+}

@@ -1,0 +1,143 @@
+//! Directories in every format, reached by growing and by shrinking.
+
+use std::fs;
+
+use super::Populate;
+use crate::error::{Context, OracleError};
+
+/// Numbers of entries that lead a 4 KiB directory block through all formats: in the inode, one
+/// block, blocks with one leaf, blocks with a tree of leaves. Larger directory blocks turn later.
+const SIZES: [u32; 9] = [0, 1, 3, 12, 60, 200, 700, 2500, 9000];
+
+/// With names of 250 bytes this many entries need a second free-space block for directory blocks
+/// of 1 KiB, and an extent tree for the directory itself when others allocate between.
+const LONG_NAMES: u32 = 3000;
+
+pub(super) fn populate(here: &mut Populate) -> Result<(), OracleError> {
+    for size in SIZES {
+        let folder = here.inside(&format!("grown-{size}"))?;
+        for index in 0..size {
+            folder.touch(format!("entry {index}"))?;
+        }
+    }
+    shrunk(here)?;
+    holes(here)?;
+    names(here)?;
+    collisions(here)?;
+    long_names(here)?;
+    nested(here)?;
+    renamed(here)
+}
+
+/// Directories that have been larger: a format that shrinking has reached differs from the one
+/// that growing does, and XFS does not shrink all the way back.
+fn shrunk(here: &mut Populate) -> Result<(), OracleError> {
+    for (from, to) in [(60, 2), (700, 30), (2500, 300), (9000, 1), (9000, 0), (3, 0)] {
+        let folder = here.inside(&format!("shrunk-{from}-{to}"))?;
+        for index in 0..from {
+            folder.touch(format!("entry {index}"))?;
+        }
+        for index in to..from {
+            folder.remove(format!("entry {index}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A large directory with free space everywhere, some of which is used again.
+fn holes(here: &mut Populate) -> Result<(), OracleError> {
+    let mut folder = here.inside("holes")?;
+    for index in 0..4000 {
+        folder.touch(format!("entry {index:0>8}"))?;
+    }
+    for index in (0..4000).filter(|index| index % 3 != 0 || (1000..2000).contains(index)) {
+        folder.remove(format!("entry {index:0>8}"))?;
+    }
+    for index in 0..500 {
+        let length = 1 + folder.random.below(60) as usize;
+        folder.touch(format!("again {index} {}", "x".repeat(length)))?;
+    }
+    Ok(())
+}
+
+/// Names of every length, and of every byte that a name may hold.
+fn names(here: &mut Populate) -> Result<(), OracleError> {
+    let folder = here.inside("names")?;
+    for length in 1..=255 {
+        folder.touch("n".repeat(length))?;
+    }
+    for byte in (1..=255).filter(|&byte| byte != b'/' && byte != b'.' && byte != b'n') {
+        folder.touch([byte])?;
+        folder.touch([b'n', byte, byte])?;
+    }
+    folder.touch("...")?;
+    folder.touch(" leading and trailing ")?;
+    folder.touch("line\nbreak")?;
+    folder.touch("größe 大きさ 📁")?;
+    Ok(())
+}
+
+/// Many names with one hash: a lookup has to compare them all.
+///
+/// The hash shifts by 7 bits for each byte, so bit `b` of the fourth byte from the end of the
+/// first four and bit `b - 4` of the last byte cancel each other.
+fn collisions(here: &mut Populate) -> Result<(), OracleError> {
+    let folder = here.inside("collisions")?;
+    for prefix in 0..60 {
+        for flips in 0..4_u8 {
+            let mut name = format!("{prefix:0>4}").into_bytes();
+            name.extend([b'a', b'b', b'c', b'A' ^ (flips << 4), b'd', b'e', b'f', b'D' ^ flips]);
+            folder.touch(name)?;
+        }
+    }
+    Ok(())
+}
+
+fn long_names(here: &mut Populate) -> Result<(), OracleError> {
+    let folder = here.inside("long-names")?;
+    let beside = here.inside("long-names-beside")?;
+    for index in 0..LONG_NAMES {
+        folder.touch(format!("{index:l>250}"))?;
+        // Blocks that others take in between keep the directory from being one extent.
+        if index % 16 == 0 {
+            beside.write(format!("{index}"), b"in between")?;
+        }
+    }
+    Ok(())
+}
+
+fn nested(here: &mut Populate) -> Result<(), OracleError> {
+    let mut folder = here.inside("nested")?;
+    for depth in 0..40 {
+        folder = folder.inside(&format!("depth {depth}"))?;
+        folder.touch("leaf")?;
+    }
+    Ok(())
+}
+
+/// Hard links across directories, renames over others and between directories.
+fn renamed(here: &mut Populate) -> Result<(), OracleError> {
+    let mut folder = here.inside("links")?;
+    let others: Vec<_> =
+        (0..5).map(|index| folder.inside(&format!("d{index}"))).collect::<Result<_, _>>()?;
+    for index in 0..30 {
+        let file = folder.write(format!("file {index}"), b"linked")?;
+        for (count, other) in others.iter().enumerate() {
+            let links = if index == 0 { 40 } else { (index + count) % 4 };
+            for link in 0..links {
+                let path = other.path(format!("link {index} {link}"));
+                fs::hard_link(&file, &path).context(|| path.display().to_string())?;
+            }
+        }
+    }
+    for (from, to) in others.iter().zip(others.iter().skip(1)) {
+        let from = from.path("link 0 1");
+        let to = to.path("moved");
+        fs::rename(&from, &to).context(|| from.display().to_string())?;
+    }
+    if let [first, second, ..] = others.as_slice() {
+        let inner = second.path("moved folder");
+        fs::rename(&first.folder, &inner).context(|| inner.display().to_string())?;
+    }
+    Ok(())
+}

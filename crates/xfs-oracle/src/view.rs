@@ -1,0 +1,270 @@
+//! What the kernel shows of a mounted volume: every inode with everything that it says about it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, SeekFrom, Statx, StatxFlags, StatxTimestamp};
+use rustix::io::Errno;
+
+use crate::digest::Digest;
+use crate::error::{Context, OracleError};
+use crate::ioctl::{self, FileExtent, FileFlags};
+
+/// A whole volume, by inode number.
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// Every inode that can be reached from the root.
+    pub nodes: BTreeMap<u64, Node>,
+    /// The number of the root's inode.
+    pub root: u64,
+}
+
+/// One inode, as the kernel shows it.
+#[derive(Debug, Default)]
+pub struct Node {
+    /// Its paths from the root, without a leading `/`, sorted; the root's is empty.
+    pub paths: Vec<Vec<u8>>,
+    /// `st_mode`, with the type.
+    pub mode: u32,
+    /// Link count.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Space in units of 512 bytes.
+    pub blocks: u64,
+    /// Time of the last access.
+    pub accessed: Time,
+    /// Time of the last change of contents.
+    pub modified: Time,
+    /// Time of the last change of anything.
+    pub changed: Time,
+    /// Time of its making.
+    pub born: Time,
+    /// Major and minor number of a device.
+    pub device: (u32, u32),
+    /// What only regular files and directories can be asked for.
+    pub opened: Option<Opened>,
+    /// Contents of a regular file.
+    pub contents: Option<Contents>,
+    /// Entries of a directory without `.` and `..`, by name.
+    pub entries: BTreeMap<Vec<u8>, Entry>,
+    /// Extended attributes with their namespaces, by name.
+    pub attributes: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Target of a symbolic link.
+    pub target: Option<Vec<u8>>,
+}
+
+/// What the kernel tells only about an open file.
+#[derive(Debug, Default)]
+pub struct Opened {
+    /// Flags of the file.
+    pub flags: FileFlags,
+    /// Project.
+    pub project_id: u32,
+    /// Extent size hint in bytes.
+    pub extent_size: u32,
+    /// The same for copies on write.
+    pub cow_extent_size: u32,
+    /// How many extents its data has.
+    pub extent_count: u32,
+    /// The map of its data; directories have none that the kernel shows.
+    pub extents: Vec<FileExtent>,
+    /// The map of its attributes.
+    pub attribute_extents: Vec<FileExtent>,
+}
+
+/// Contents of a regular file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Ranges that hold data, as offset and length, merged and cut at the size.
+    pub ranges: Vec<(u64, u64)>,
+    /// Digest over the bytes of these ranges, one after the other.
+    pub digest: Digest,
+}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The inode that it names.
+    pub inode: u64,
+    /// Its type as `d_type` gives it.
+    pub kind: FileType,
+}
+
+/// A time as the kernel gives it: seconds since 1970, and nanoseconds that count upwards.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Seconds since 1970; negative before.
+    pub seconds: i64,
+    /// Nanoseconds after the second.
+    pub nanoseconds: u32,
+}
+
+impl From<StatxTimestamp> for Time {
+    fn from(time: StatxTimestamp) -> Self {
+        Self { seconds: time.tv_sec, nanoseconds: time.tv_nsec }
+    }
+}
+
+impl Tree {
+    /// Walks a volume mounted at `root`. It should be mounted read-only: then nothing that the
+    /// walk shows is still on its way to the device, and access times stay as they are.
+    pub fn walk(root: &Path) -> Result<Self, OracleError> {
+        let mut tree = Self::default();
+        let (number, node) = node(root, Vec::new())?;
+        tree.root = number;
+        let mut folders = vec![(root.to_path_buf(), number)];
+        tree.nodes.insert(number, node);
+        while let Some((folder, number)) = folders.pop() {
+            let entries = entries(&folder)?;
+            for (name, entry) in &entries {
+                let path = folder.join(std::ffi::OsStr::from_bytes(name));
+                tree.visit(root, &path, entry.inode)?;
+                if entry.kind == FileType::Directory {
+                    folders.push((path, entry.inode));
+                }
+            }
+            if let Some(node) = tree.nodes.get_mut(&number) {
+                node.entries = entries;
+            }
+        }
+        for node in tree.nodes.values_mut() {
+            node.paths.sort();
+        }
+        Ok(tree)
+    }
+
+    fn visit(&mut self, root: &Path, path: &Path, number: u64) -> Result<(), OracleError> {
+        let short = path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes().to_vec();
+        if let Some(known) = self.nodes.get_mut(&number) {
+            known.paths.push(short);
+            return Ok(());
+        }
+        let (number, node) = node(path, short)?;
+        self.nodes.insert(number, node);
+        Ok(())
+    }
+}
+
+fn entries(folder: &Path) -> Result<BTreeMap<Vec<u8>, Entry>, OracleError> {
+    let what = || folder.display().to_string();
+    let directory = File::open(folder).context(what)?;
+    let mut entries = BTreeMap::new();
+    for entry in Dir::read_from(&directory).context(what)? {
+        let entry = entry.context(what)?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            let entry = Entry { inode: entry.ino(), kind: entry.file_type() };
+            entries.insert(name.to_vec(), entry);
+        }
+    }
+    Ok(entries)
+}
+
+fn node(path: &Path, short: Vec<u8>) -> Result<(u64, Node), OracleError> {
+    let what = || path.display().to_string();
+    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let stat: Statx =
+        rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, mask).context(what)?;
+    let mut node = Node {
+        paths: vec![short],
+        mode: stat.stx_mode.into(),
+        links: stat.stx_nlink,
+        uid: stat.stx_uid,
+        gid: stat.stx_gid,
+        size: stat.stx_size,
+        blocks: stat.stx_blocks,
+        accessed: stat.stx_atime.into(),
+        modified: stat.stx_mtime.into(),
+        changed: stat.stx_ctime.into(),
+        born: stat.stx_btime.into(),
+        device: (stat.stx_rdev_major, stat.stx_rdev_minor),
+        attributes: attributes(path)?,
+        ..Node::default()
+    };
+    match FileType::from_raw_mode(node.mode) {
+        FileType::RegularFile => {
+            let file = File::open(path).context(what)?;
+            node.opened = Some(opened(&file).context(what)?);
+            node.contents = Some(contents(&file, node.size).context(what)?);
+        }
+        FileType::Directory => {
+            node.opened = Some(opened(&File::open(path).context(what)?).context(what)?);
+        }
+        FileType::Symlink => {
+            node.target = Some(fs::read_link(path).context(what)?.into_os_string().into_vec());
+        }
+        _ => {}
+    }
+    Ok((stat.stx_ino, node))
+}
+
+fn opened(file: &File) -> std::io::Result<Opened> {
+    let attributes = ioctl::file_attributes(file)?;
+    let extents = match ioctl::data_extents(file) {
+        // Directories cannot be asked.
+        Err(Errno::OPNOTSUPP) => Vec::new(),
+        other => other?,
+    };
+    let attribute_extents = match ioctl::attribute_extents(file) {
+        Err(Errno::OPNOTSUPP) => Vec::new(),
+        other => other?,
+    };
+    Ok(Opened {
+        flags: FileFlags::from_bits_retain(attributes.flags),
+        project_id: attributes.project_id,
+        extent_size: attributes.extent_size,
+        cow_extent_size: attributes.cow_extent_size,
+        extent_count: attributes.extents,
+        extents,
+        attribute_extents,
+    })
+}
+
+fn contents(file: &File, size: u64) -> std::io::Result<Contents> {
+    let mut contents = Contents::default();
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < size {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => break,
+            other => other?,
+        };
+        let end = rustix::fs::seek(file, SeekFrom::Hole(start))?.min(size);
+        match contents.ranges.last_mut() {
+            Some((offset, length)) if *offset + *length == start => *length += end - start,
+            _ => contents.ranges.push((start, end - start)),
+        }
+        at = start;
+        while at < end {
+            let wanted = (end - at).min(buffer.len() as u64) as usize;
+            let part = buffer.get_mut(..wanted).unwrap_or_default();
+            file.read_exact_at(part, at)?;
+            contents.digest.update(part);
+            at += wanted as u64;
+        }
+    }
+    Ok(contents)
+}
+
+fn attributes(path: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, OracleError> {
+    let what = || path.display().to_string();
+    // One list of names may have 64 KiB in all; the kernel refuses to list more.
+    let mut names = vec![0; 1 << 16];
+    let length = rustix::fs::llistxattr(path, &mut names).context(what)?;
+    let names = names.get(..length).unwrap_or_default();
+    let mut value = vec![0; 1 << 16];
+    let mut attributes = BTreeMap::new();
+    for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+        let length = rustix::fs::lgetxattr(path, name, &mut value).context(what)?;
+        attributes.insert(name.to_vec(), value.get(..length).unwrap_or_default().to_vec());
+    }
+    Ok(attributes)
+}

@@ -1,0 +1,90 @@
+//! `cargo xtask oracles`: a newer xfsprogs than the machine's own, unpacked under `target/`.
+//!
+//! apt-get does the work, in folders of our own: it knows the machine's mirror, checks the
+//! signature of the suite's index and the digest of every package against that. Nothing is
+//! installed: the packages are unpacked with the C library that they were built for, and run
+//! through its loader. So this needs no root, and takes nothing from the system but its mirror
+//! and its keys.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command;
+use crate::error::Error;
+
+/// The Debian suite whose xfsprogs is the newest.
+const SUITE: &str = "sid";
+
+/// Folder of the unpacked programs, below the workspace.
+pub(crate) fn folder(root: &Path) -> PathBuf {
+    root.join("target/oracles")
+}
+
+/// Unpacks the newer programs, unless they are there already.
+pub(crate) fn run(root: &Path) -> Result<(), Error> {
+    let unpacked = folder(root).join(format!("xfsprogs-{SUITE}"));
+    if unpacked.exists() {
+        println!("already unpacked: {}", unpacked.display());
+        return Ok(());
+    }
+    let state = folder(root).join("apt");
+    for folder in ["lists/partial", "cache/archives/partial"] {
+        let folder = state.join(folder);
+        fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+    }
+    write(&state.join("status"), "")?;
+    let mirror = mirror()?;
+    write(&state.join("sources.list"), &format!("deb {mirror} {SUITE} main\n"))?;
+    command::run(apt_get(&state).arg("update"))?;
+    let install = ["install", "--yes", "--download-only", "xfsprogs"];
+    command::run(apt_get(&state).args(install))?;
+    unpack(&state.join("cache/archives"), &unpacked)?;
+    fs::remove_dir_all(&state).map_err(Error::file(&state))
+}
+
+/// The mirror of Debian that this machine is set up for; other repositories stand beside it.
+fn mirror() -> Result<String, Error> {
+    let arguments = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
+    let mirrors = command::output(Command::new("apt-get").args(arguments))?;
+    let is_debian = |uri: &&str| uri.trim_end_matches('/').ends_with("/debian");
+    mirrors.lines().find(is_debian).map(str::to_owned).ok_or(Error::NoMirror)
+}
+
+/// apt-get over a state of its own, which believes that nothing is installed: then it fetches
+/// every library that the programs need.
+fn apt_get(state: &Path) -> Command {
+    let mut apt_get = Command::new("apt-get");
+    let state = state.display();
+    let options = [
+        format!("Dir::Etc::SourceList={state}/sources.list"),
+        "Dir::Etc::SourceParts=/dev/null".to_owned(),
+        format!("Dir::State::Lists={state}/lists"),
+        format!("Dir::State::status={state}/status"),
+        format!("Dir::Cache={state}/cache"),
+        "APT::Install-Recommends=false".to_owned(),
+        "APT::Sandbox::User=".to_owned(),
+        "Acquire::Languages=none".to_owned(),
+        "Debug::NoLocking=true".to_owned(),
+    ];
+    for option in options {
+        apt_get.arg("-o").arg(option);
+    }
+    apt_get
+}
+
+/// Unpacks all packages of a folder into `unpacked`, which appears only when it is complete.
+fn unpack(archives: &Path, unpacked: &Path) -> Result<(), Error> {
+    let partial = unpacked.with_extension("partial");
+    for entry in fs::read_dir(archives).map_err(Error::file(archives))? {
+        let package = entry.map_err(Error::file(archives))?.path();
+        if package.extension().is_some_and(|extension| extension == "deb") {
+            command::run(Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&partial))?;
+        }
+    }
+    fs::rename(&partial, unpacked).map_err(Error::file(unpacked))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(Error::file(path))
+}
