@@ -1,0 +1,153 @@
+//! An image in memory that tests edit: made once, copied for free, changed by sector.
+//!
+//! An edit mends the checksum of what it changed, so that the lie reaches the code behind the
+//! checksum.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use xfs_device::{BlockDevice, Durability};
+use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, DiskAddr, Geometry, Lsn, Place, Superblock, inode};
+
+const SECTOR: usize = BASIC_BLOCK_BYTES as usize;
+
+/// An image: shared contents, and the sectors in which this copy differs. Read-only as a device.
+#[derive(Clone)]
+pub struct Image {
+    base: Arc<Vec<u8>>,
+    changed: BTreeMap<usize, [u8; SECTOR]>,
+}
+
+impl Image {
+    /// An image with these contents, up to the last whole sector.
+    #[must_use]
+    pub fn new(mut bytes: Vec<u8>) -> Self {
+        bytes.truncate(bytes.len() / SECTOR * SECTOR);
+        Self { base: Arc::new(bytes), changed: BTreeMap::new() }
+    }
+
+    /// Its length.
+    #[must_use]
+    pub fn length_bytes(&self) -> usize {
+        self.base.len()
+    }
+
+    /// The sizes that its superblock gives.
+    ///
+    /// # Panics
+    ///
+    /// If the superblock is not one: edit it last.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        let sector = self.bytes(DiskAddr(0), SECTOR).expect("an image has a first sector");
+        let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0)));
+        superblock.expect("the golden superblock decodes").geometry
+    }
+
+    /// `length` bytes from `at` on, or `None` past the end.
+    #[must_use]
+    pub fn bytes(&self, at: DiskAddr, length: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.read(at.byte_offset()?, &mut bytes)?;
+        Some(bytes)
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Option<()> {
+        let start = usize::try_from(offset).ok()?;
+        let end = start.checked_add(buffer.len())?;
+        buffer.copy_from_slice(self.base.get(start..end)?);
+        for (sector, bytes) in self.changed.range(start / SECTOR..end.div_ceil(SECTOR)) {
+            let at = sector * SECTOR;
+            let (from, to) = (at.max(start), (at + SECTOR).min(end));
+            let target = buffer.get_mut(from - start..to - start)?;
+            target.copy_from_slice(bytes.get(from - at..to - at)?);
+        }
+        Some(())
+    }
+
+    /// Replaces the bytes from `at` on. What lies past the end is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If the length is not one of whole sectors.
+    pub fn replace(&mut self, at: DiskAddr, bytes: &[u8]) {
+        let (sectors, rest) = bytes.as_chunks::<SECTOR>();
+        assert!(rest.is_empty(), "edits cover whole sectors");
+        let count = self.base.len() / SECTOR;
+        let first = usize::try_from(at.0).unwrap_or(usize::MAX);
+        let places = (first..count).zip(sectors);
+        self.changed.extend(places.map(|(sector, bytes)| (sector, *bytes)));
+    }
+
+    /// Changes a buffer of `length` bytes at `at` and mends the checksum, as `kind` has it.
+    ///
+    /// # Panics
+    ///
+    /// If the buffer does not lie inside the image.
+    pub fn edit(
+        &mut self,
+        at: DiskAddr,
+        length: usize,
+        kind: BlockKind,
+        change: impl FnOnce(&mut [u8]),
+    ) {
+        let mut bytes = self.bytes(at, length).expect("an edit lies inside the image");
+        change(&mut bytes);
+        mend(&mut bytes, kind, &self.geometry());
+        self.replace(at, &bytes);
+    }
+}
+
+/// Mends the checksums of a buffer: one for most kinds, one for each inode or block of others.
+pub(crate) fn mend(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
+    // Never logged: passes whatever the log says.
+    let lsn = Lsn(0);
+    match kind {
+        BlockKind::InodeCluster => {
+            let inodes = bytes.chunks_exact_mut(geometry.inode_size as usize);
+            inodes.for_each(|bytes| inode::seal(bytes, lsn));
+        }
+        BlockKind::AttrRemote => {
+            let blocks = bytes.chunks_exact_mut(geometry.block_size as usize);
+            blocks.for_each(|bytes| xfs_format::crc::seal(bytes, REMOTE_CRC));
+        }
+        _ => kind.seal(bytes, lsn),
+    }
+}
+
+/// Where a block of a remote attribute value has its checksum.
+const REMOTE_CRC: usize = 12;
+
+impl BlockDevice for Image {
+    fn length_bytes(&self) -> u64 {
+        self.base.len() as u64
+    }
+
+    fn sector_size(&self) -> u32 {
+        BASIC_BLOCK_BYTES
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.read(offset, buffer).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn write_at(&self, _: u64, _: &[u8], _: Durability) -> io::Result<()> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
