@@ -34,6 +34,20 @@ const SHARD_BYTES: usize = 512 << 10;
 /// More shards than this save nothing: two misses at once meet in one of them rarely enough.
 const MOST_SHARDS: usize = 64;
 
+/// How often a structure of a live volume is read again before its failed check is believed.
+const LIVE_REREADS: usize = 3;
+
+/// Whether somebody else may write the device while it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Liveness {
+    /// Nobody does: what fails its checks is damaged.
+    #[default]
+    Quiet,
+    /// A kernel has the volume mounted: what fails its checks may be half written, and is read
+    /// again a few times before that is believed.
+    Live,
+}
+
 /// Metadata buffers of one volume.
 ///
 /// This is the context that every layer above is handed: it knows the geometry and the device.
@@ -41,6 +55,7 @@ pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
     geometry: Arc<Geometry>,
     log_head: SetOnce<Lsn, Volume>,
+    liveness: Liveness,
     hash: AddressHash,
     /// As many as a power of two.
     shards: Box<[CachePadded<Shard>]>,
@@ -87,7 +102,24 @@ impl BufferCache {
         let shard = |_| CachePadded::new(Shard::new(capacity_bytes / count, hash.clone()));
         let shards = (0..count).map(shard).collect();
         let hits = Slots::new(AtomicU64::default);
-        Self { device, geometry, log_head: SetOnce::new(), hash, shards, hits }
+        let liveness = Liveness::Quiet;
+        Self { device, geometry, log_head: SetOnce::new(), liveness, hash, shards, hits }
+    }
+
+    /// The same cache over a device that somebody else may be writing.
+    #[must_use]
+    pub fn with_liveness(mut self, liveness: Liveness) -> Self {
+        self.liveness = liveness;
+        self
+    }
+
+    /// How often what fails its checks is worth reading again.
+    #[must_use]
+    pub const fn rereads(&self) -> usize {
+        match self.liveness {
+            Liveness::Quiet => 0,
+            Liveness::Live => LIVE_REREADS,
+        }
     }
 
     /// Sizes of the volume.
@@ -150,6 +182,20 @@ impl BufferCache {
         }
     }
 
+    /// The buffer as it is on the device now, whatever is in memory. It is not kept: who asks has
+    /// found that what the cache holds does not pass a check that only the caller makes.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_fresh(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
+        let core = Core::new(identity(&[BufferExtent { at, length_bytes }], kind)?);
+        self.invalidate(core.identity());
+        let bytes = self.read_verified(core.identity())?;
+        core.finish_load(core.begin_load(), bytes);
+        Ok(Buffer::new(Arc::new(core)))
+    }
+
     /// Figures since the cache was made. They are read one after the other, so they need not fit
     /// each other while other threads are at work.
     #[must_use]
@@ -203,6 +249,29 @@ impl BufferCache {
     }
 
     fn read_verified(&self, identity: &Identity) -> Result<Box<[u8]>> {
+        let mut rereads = self.rereads();
+        loop {
+            let bytes = self.read_bytes(identity)?;
+            match identity.kind().verify(&bytes, identity.at(), &self.verify_context()) {
+                Ok(()) => return Ok(bytes),
+                Err(corruption) if rereads == 0 => return Err(corruption.into()),
+                Err(_) => {
+                    rereads -= 1;
+                    self.invalidate(identity);
+                }
+            }
+        }
+    }
+
+    fn invalidate(&self, identity: &Identity) {
+        for extent in identity.extents() {
+            if let Some(offset) = extent.at.byte_offset() {
+                self.device.invalidate(offset, extent.length_bytes.into());
+            }
+        }
+    }
+
+    fn read_bytes(&self, identity: &Identity) -> Result<Box<[u8]>> {
         let mut bytes = vec![0; identity.length_bytes() as usize].into_boxed_slice();
         let mut left = bytes.as_mut();
         for extent in identity.extents() {
@@ -214,7 +283,6 @@ impl BufferCache {
             let offset = extent.at.byte_offset().ok_or_else(|| read_error(extent, end))?;
             self.device.read_at(offset, piece).map_err(|source| read_error(extent, source))?;
         }
-        identity.kind().verify(&bytes, identity.at(), &self.verify_context())?;
         Ok(bytes)
     }
 }

@@ -8,7 +8,6 @@ use xfs_format::{Corruption, DiskAddr};
 
 /// What an operation on a volume can fail with.
 #[derive(Debug, Error)]
-#[non_exhaustive]
 pub enum Error {
     /// The host could not read or write.
     #[error(transparent)]
@@ -44,7 +43,6 @@ pub struct IoError {
 
 /// The cases of POSIX that reading meets; the errno of each is in `ferroxfs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
 pub enum PosixError {
     /// ENOENT.
     #[error("no such file or directory")]

@@ -16,6 +16,6 @@ mod shard;
 mod testing;
 
 pub use buffer::{Buffer, BufferBytes, BufferExtent};
-pub use cache::{BufferCache, CacheStatistics};
+pub use cache::{BufferCache, CacheStatistics, Liveness};
 pub use error::{Error, IoError, PosixError, Result};
 pub use shard::ShardStatistics;

@@ -69,19 +69,31 @@ pub(crate) struct TestDevice {
     bytes: Vec<u8>,
     reads: AtomicU64<Volume>,
     bad: Mutex<Range<u64>, Volume>,
+    /// Reads still to come that are torn: their last byte is wrong.
+    torn_reads: AtomicU64<Volume>,
 }
 
 impl TestDevice {
     pub(crate) fn new() -> Arc<Self> {
         let bytes = (0..BLOCKS).flat_map(symlink_block).collect();
-        Arc::new(Self { bytes, reads: AtomicU64::new(0), bad: Mutex::new(0..0) })
+        Self::over(bytes)
+    }
+
+    fn over(bytes: Vec<u8>) -> Arc<Self> {
+        let (reads, torn_reads) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { bytes, reads, bad: Mutex::new(0..0), torn_reads })
+    }
+
+    /// The next `count` reads give bytes that no verifier passes, as a half-written block does.
+    pub(crate) fn tear(&self, count: u64) {
+        self.torn_reads.store(count, Ordering::Relaxed);
     }
 
     /// The same with one byte wrong.
     pub(crate) fn with_damage(offset: usize) -> Arc<Self> {
         let mut bytes: Vec<u8> = (0..BLOCKS).flat_map(symlink_block).collect();
         bytes.iter_mut().skip(offset).take(1).for_each(|byte| *byte ^= 0x40);
-        Arc::new(Self { bytes, reads: AtomicU64::new(0), bad: Mutex::new(0..0) })
+        Self::over(bytes)
     }
 
     pub(crate) fn reads(&self) -> u64 {
@@ -114,6 +126,11 @@ impl BlockDevice for TestDevice {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let bytes = self.bytes.get(start..).and_then(|tail| tail.get(..buffer.len()));
         buffer.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        let left = self.torn_reads.load(Ordering::Relaxed);
+        if let (Some(byte), Some(left)) = (buffer.last_mut(), left.checked_sub(1)) {
+            *byte ^= 1;
+            self.torn_reads.store(left, Ordering::Relaxed);
+        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@ use std::sync::{Arc, Barrier};
 
 use xfs_format::{BlockKind, Check, DiskAddr, Place};
 
-use super::{BufferCache, BufferExtent};
+use super::{BufferCache, BufferExtent, LIVE_REREADS, Liveness};
 use crate::error::Error;
 use crate::testing::{BLOCK, BLOCKS, TARGET, TestDevice, address, geometry, mark};
 
@@ -293,4 +293,35 @@ fn a_miss_takes_one_lock_of_its_shard() {
     assert_eq!(counted.group.total(), 1);
     // The two of the test device.
     assert_eq!(counted.volume.total(), 2);
+}
+
+#[test]
+fn a_torn_block_of_a_live_volume_is_read_again() {
+    let device = TestDevice::new();
+    let cache = cache(&device, 1 << 20).with_liveness(Liveness::Live);
+    device.tear(LIVE_REREADS as u64);
+    check_mark(&cache, 5);
+    assert_eq!(device.reads(), LIVE_REREADS as u64 + 1);
+}
+
+#[test]
+fn a_block_that_stays_torn_is_believed_in_the_end() {
+    let device = TestDevice::new();
+    let live = cache(&device, 1 << 20).with_liveness(Liveness::Live);
+    device.tear(LIVE_REREADS as u64 + 1);
+    assert!(matches!(live.read(address(5), BLOCK, BlockKind::Symlink), Err(Error::Corrupt(_))));
+    let quiet = cache(&device, 1 << 20);
+    device.tear(1);
+    assert!(matches!(quiet.read(address(5), BLOCK, BlockKind::Symlink), Err(Error::Corrupt(_))));
+}
+
+#[test]
+fn a_fresh_read_passes_the_memory_by() {
+    let device = TestDevice::new();
+    let cache = cache(&device, 1 << 20);
+    check_mark(&cache, 5);
+    let fresh = cache.read_fresh(address(5), BLOCK, BlockKind::Symlink).unwrap();
+    assert_eq!(fresh.bytes()[TARGET], mark(5));
+    assert_eq!(device.reads(), 2);
+    assert_eq!(cache.statistics().total().buffers, 1);
 }
