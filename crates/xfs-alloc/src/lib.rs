@@ -11,7 +11,9 @@
 mod counters;
 mod headers;
 mod inode_chunks;
+mod sharing;
 
 pub use counters::VolumeCounters;
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};
 pub use inode_chunks::{InodeState, find_chunk, inode_chunks, inode_state};
+pub use sharing::{SharingRun, sharing_run};

@@ -1,0 +1,64 @@
+//! Which blocks several files share.
+
+use xfs_btree::{Cursor, Seek};
+use xfs_buffer::{BufferCache, Result};
+use xfs_format::refcount::{Refcount, RefcountDomain, Refcounts};
+use xfs_format::{AgBlock, FsBlock};
+
+use crate::headers::read_agf;
+
+/// Blocks that are alike in whether they are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharingRun {
+    /// Whether more than one file, or more than one place of a file, uses each of them.
+    pub shared: bool,
+    /// How many, at least 1.
+    pub length_blocks: u32,
+}
+
+/// The longest run of blocks from `start` on, at most `length_blocks`, that are all shared or all
+/// not. Nothing is shared on a volume without reference counts.
+///
+/// # Errors
+///
+/// The device's error, or a block on the way that cannot be believed.
+#[doc(alias = "xfs_refcount_find_shared")]
+pub fn sharing_run(cache: &BufferCache, start: FsBlock, length_blocks: u32) -> Result<SharingRun> {
+    let unshared = SharingRun { shared: false, length_blocks };
+    let Some((group, block)) = cache.geometry().split_block(start) else { return Ok(unshared) };
+    let Some(root) = read_agf(cache, group)?.refcount else { return Ok(unshared) };
+    let mut cursor = Cursor::<Refcounts>::new(cache, group, root)?;
+    let before = cursor.seek(Seek::AtOrBefore((RefcountDomain::Shared, block)))?;
+    let end = AgBlock(block.0.saturating_add(length_blocks));
+    match before.filter(|record| record.end() > block) {
+        Some(record) => {
+            let shared_end = end_of_sharing(&mut cursor, record, end)?;
+            Ok(SharingRun { shared: true, length_blocks: shared_end.min(end).0 - block.0 })
+        }
+        None => {
+            // A cursor that found nothing before the block stands before the first record.
+            let next = if before.is_some() { cursor.advance()? } else { cursor.first()? };
+            let next = next.filter(|record| record.domain == RefcountDomain::Shared);
+            let next_start = next.map_or(end, |record| record.start.min(end));
+            Ok(SharingRun { shared: false, length_blocks: (next_start.0 - block.0).max(1) })
+        }
+    }
+}
+
+/// Follows records without a gap between them, whatever their counts, until `limit`.
+fn end_of_sharing(
+    cursor: &mut Cursor<'_, Refcounts>,
+    first: Refcount,
+    limit: AgBlock,
+) -> Result<AgBlock> {
+    let mut end = first.end();
+    while end < limit {
+        match cursor.advance()? {
+            Some(next) if next.domain == RefcountDomain::Shared && next.start == end => {
+                end = next.end();
+            }
+            _ => break,
+        }
+    }
+    Ok(end)
+}
