@@ -1,1 +1,61 @@
 //! XFS in user space: open a volume and read everything in it.
+//!
+//! The API follows `std::fs`: [`Volume::open`] gives a volume, [`Volume::metadata`],
+//! [`Volume::read_dir`], [`Volume::open_file`] take paths inside it. A [`Node`] is a handle on one
+//! inode, for those who walk by inode instead of by path.
+//!
+//! ```no_run
+//! use std::io::Read;
+//!
+//! let volume = ferroxfs::Volume::open("disk.img")?;
+//! for entry in volume.read_dir("/")? {
+//!     println!("{}", entry?.name().display());
+//! }
+//! let mut text = String::new();
+//! volume.open_file("/etc/hostname")?.read_to_string(&mut text)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Owns: opening, path resolution, walking, the one table from errors to errno. Does **not** own:
+//! how anything lies on disk, terminals, exit codes.
+//!
+//! # Promises
+//!
+//! - **I1** A volume opened for reading never writes a byte, also where its log is dirty.
+//! - **I2** There is no state of the process: no signals, no environment, no threads.
+//! - **I3** Whatever the image holds, a call returns an error that says what is wrong and where.
+//!   Iterators go on after an error with what can still be read.
+
+mod attributes;
+mod directory;
+mod errno;
+mod extents;
+mod file;
+mod metadata;
+mod node;
+mod open;
+mod resolve;
+mod share;
+mod space;
+mod volume;
+mod walk;
+mod whereabouts;
+
+pub use attributes::Attribute;
+pub use directory::{DirEntry, ReadDir};
+pub use errno::errno;
+pub use extents::{FileExtent, FileExtents};
+pub use file::File;
+pub use metadata::Metadata;
+pub use node::Node;
+pub use open::{Description, Devices, OpenError, OpenOptions};
+pub use space::Space;
+pub use volume::{Staleness, Volume};
+pub use walk::{Walk, WalkEntry, WalkError};
+pub use whereabouts::{Parent, Whereabouts};
+pub use xfs_buffer::{BufferCache, Error, IoError, PosixError, Result};
+pub use xfs_device::{BlockDevice, Durability};
+pub use xfs_format as format;
+pub use xfs_format::inode::FileType;
+pub use xfs_format::timestamp::Timestamp;
+pub use xfs_format::{Corruption, Geometry, InodeNumber, Superblock};

@@ -19,7 +19,7 @@ use xfs_inode::{Fork, Inode, Mapping};
 
 use crate::dabtree::verify_owner;
 
-pub use entries::{DirEntry, Entries};
+pub use entries::{DirEntry, Entries, Position};
 
 /// What an iteration hands to its visitor, and whether the visitor wants more.
 type Visitor<'v> = dyn FnMut(Result<Entry<'_>>) -> ControlFlow<()> + 'v;

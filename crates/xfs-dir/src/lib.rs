@@ -18,7 +18,7 @@ mod directory;
 mod parents;
 
 pub use attributes::{AttributeName, AttributeNames, Attributes, linux_names, split_linux_name};
-pub use directory::{DirEntry, Directory, Entries};
+pub use directory::{DirEntry, Directory, Entries, Position};
 pub use parents::{ParentLink, Parents};
 pub use xfs_format::attr::Namespace;
 pub use xfs_format::directory::{Cookie, EntryType};

@@ -181,6 +181,8 @@ pub struct Entry<'a> {
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum DirectoryCheck {
+    #[error("the directory is inside itself")]
+    Cycle,
     #[error("the record at offset {offset} does not end inside the entries, which end at {end}")]
     RecordEnd { offset: usize, end: usize },
     #[error("the entry at offset {offset} has no name")]

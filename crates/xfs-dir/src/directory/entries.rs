@@ -34,9 +34,29 @@ impl From<Entry<'_>> for DirEntry {
     }
 }
 
+/// How far an iteration by [`Directory::read_batch`] has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    from: Cookie,
+    /// `None` before the first step, which depends on the form of the directory.
+    next: Option<Step>,
+}
+
+impl Position {
+    /// Before the first entry.
+    pub const START: Self = Self::from_cookie(Cookie::START);
+
+    /// Before the first entry whose cookie is not below `from`.
+    #[must_use]
+    pub const fn from_cookie(from: Cookie) -> Self {
+        Self { from, next: None }
+    }
+}
+
 /// What an iteration does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
+    /// All of it.
     ShortForm,
     /// The size, and then the data blocks from this one on.
     Size(u64),
@@ -51,6 +71,24 @@ impl Directory<'_> {
             Fork::Local(_) => Step::ShortForm,
             _ => Step::Size(from.offset() / self.block_size()),
         })
+    }
+
+    /// Appends copies of the entries of one block to `batch`; returns where to go on, or `None` at
+    /// the end. For an iterator that keeps the directory in another way than by reference.
+    pub fn read_batch(
+        &self,
+        position: Position,
+        batch: &mut Vec<Result<DirEntry>>,
+    ) -> Option<Position> {
+        let step = position.next.or_else(|| self.first_step(position.from))?;
+        let mut keep = |entry: Result<Entry<'_>>| {
+            batch.push(entry.map(DirEntry::from));
+            ControlFlow::Continue(())
+        };
+        match self.visit_step(step, position.from, &mut keep) {
+            ControlFlow::Continue(Some(step)) => Some(Position { next: Some(step), ..position }),
+            ControlFlow::Continue(None) | ControlFlow::Break(()) => None,
+        }
     }
 
     /// Takes a step; returns the next one.
@@ -146,15 +184,14 @@ fn visit_from<'e, E: Into<Error>>(
 /// Iterator over the entries of a directory, which own their names.
 pub struct Entries<'a> {
     directory: Directory<'a>,
-    from: Cookie,
-    next: Option<Step>,
+    position: Option<Position>,
     batch: vec::IntoIter<Result<DirEntry>>,
 }
 
 impl<'a> Entries<'a> {
     pub(super) fn new(directory: Directory<'a>, from: Cookie) -> Self {
-        let next = directory.first_step(from);
-        Self { directory, from, next, batch: Vec::new().into_iter() }
+        let position = Some(Position::from_cookie(from));
+        Self { directory, position, batch: Vec::new().into_iter() }
     }
 }
 
@@ -166,17 +203,9 @@ impl Iterator for Entries<'_> {
             if let Some(entry) = self.batch.next() {
                 return Some(entry);
             }
-            let step = self.next.take()?;
+            let position = self.position.take()?;
             let mut batch = Vec::new();
-            let mut keep = |entry: Result<Entry<'_>>| {
-                batch.push(entry.map(DirEntry::from));
-                ControlFlow::Continue(())
-            };
-            if let ControlFlow::Continue(next) =
-                self.directory.visit_step(step, self.from, &mut keep)
-            {
-                self.next = next;
-            }
+            self.position = self.directory.read_batch(position, &mut batch);
             self.batch = batch.into_iter();
         }
     }

@@ -41,6 +41,9 @@ pub enum Unsupported {
     /// Bits nobody here knows, that forbid recovery.
     #[error("unknown log features {0:#x}: the log cannot be replayed")]
     UnknownLogIncompat(u32),
+    /// Parent pointers were asked for.
+    #[error("the volume has no parent pointers (-n parent=1)")]
+    NoParentPointers,
     /// The data is on a realtime device.
     #[error("the data of this file is on the realtime device, which is not supported")]
     RealtimeData,

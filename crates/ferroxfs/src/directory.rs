@@ -1,0 +1,128 @@
+//! Listing a directory.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
+use std::vec;
+
+use xfs_dir::Position;
+use xfs_format::directory::DirectoryCheck;
+use xfs_format::inode::FileType;
+use xfs_format::{Corruption, InodeNumber, Place, Structure};
+
+use crate::Result;
+use crate::node::Node;
+use crate::share::Share;
+
+/// The entries of a directory, without `.` and `..`.
+///
+/// A damaged block is an error among the entries; the iterator goes on with the next block. Memory:
+/// the entries of one block of the directory.
+pub struct ReadDir {
+    node: Node,
+    position: Option<Position>,
+    batch: vec::IntoIter<Result<xfs_dir::DirEntry>>,
+}
+
+impl ReadDir {
+    pub(crate) fn new(node: Node) -> Self {
+        Self { node, position: Some(Position::START), batch: Vec::new().into_iter() }
+    }
+
+    /// Reads the entries of the next block; `None` at the end.
+    fn refill(&mut self) -> Option<()> {
+        let position = self.position.take()?;
+        let mut batch = Vec::new();
+        match self.node.directory() {
+            Ok(directory) => self.position = directory.read_batch(position, &mut batch),
+            Err(error) => batch.push(Err(error)),
+        }
+        self.batch = batch.into_iter();
+        Some(())
+    }
+}
+
+impl Iterator for ReadDir {
+    type Item = Result<DirEntry>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some(entry) = self.batch.next() else {
+                self.refill()?;
+                continue;
+            };
+            match entry {
+                Ok(entry) if matches!(&*entry.name, b"." | b"..") => {}
+                Ok(entry) => return Some(Ok(DirEntry::new(self.node.share(), entry))),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+/// One entry of a directory.
+#[derive(Clone)]
+pub struct DirEntry {
+    share: Arc<Share>,
+    name: OsString,
+    number: InodeNumber,
+    file_type: Option<FileType>,
+}
+
+impl DirEntry {
+    fn new(share: &Arc<Share>, entry: xfs_dir::DirEntry) -> Self {
+        Self {
+            share: Arc::clone(share),
+            name: OsString::from_vec(entry.name.into()),
+            number: entry.inode,
+            file_type: entry.entry_type.file_type(),
+        }
+    }
+
+    /// The name: 1 to 255 bytes, never `/` or NUL.
+    #[must_use]
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+
+    /// The inode that the entry points to.
+    #[must_use]
+    pub fn number(&self) -> InodeNumber {
+        self.number
+    }
+
+    /// The type that the entry claims; `None` where it claims none that is known.
+    #[must_use]
+    pub fn file_type(&self) -> Option<FileType> {
+        self.file_type
+    }
+
+    /// Whether the entry claims to be a directory.
+    pub(crate) fn may_be_directory(&self) -> bool {
+        self.file_type == Some(FileType::Directory)
+    }
+
+    /// The inode itself.
+    ///
+    /// # Errors
+    ///
+    /// What the volume holds may be corrupt.
+    pub fn node(&self) -> Result<Node> {
+        self.share.node(self.number)
+    }
+}
+
+impl fmt::Debug for DirEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirEntry")
+            .field("name", &self.name)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The finding that a directory is inside itself.
+pub(crate) fn cycle(directory: InodeNumber) -> Corruption {
+    Corruption::new(Structure::Directory, Place::Inode(directory), DirectoryCheck::Cycle)
+}

@@ -1,0 +1,55 @@
+//! The one table from errors to errno.
+
+use std::io;
+
+use crate::Error;
+use xfs_buffer::PosixError;
+
+/// errno values of Linux. XFS reports corruption as EUCLEAN; a bad checksum is the same here.
+mod code {
+    pub(super) const ENOENT: i32 = 2;
+    pub(super) const EIO: i32 = 5;
+    pub(super) const ENOTDIR: i32 = 20;
+    pub(super) const EISDIR: i32 = 21;
+    pub(super) const EINVAL: i32 = 22;
+    pub(super) const EROFS: i32 = 30;
+    pub(super) const ERANGE: i32 = 34;
+    pub(super) const ENAMETOOLONG: i32 = 36;
+    pub(super) const ELOOP: i32 = 40;
+    pub(super) const ENODATA: i32 = 61;
+    pub(super) const EOPNOTSUPP: i32 = 95;
+    pub(super) const ESTALE: i32 = 116;
+    pub(super) const EUCLEAN: i32 = 117;
+}
+
+/// The errno that the kernel's XFS would return for this error.
+#[must_use]
+pub fn errno(error: &Error) -> i32 {
+    match error {
+        Error::Io(io) => io.source.raw_os_error().unwrap_or(code::EIO),
+        Error::Corrupt(_) => code::EUCLEAN,
+        Error::Unsupported(_) => code::EOPNOTSUPP,
+        Error::Posix(posix) => posix_errno(*posix),
+    }
+}
+
+fn posix_errno(error: PosixError) -> i32 {
+    match error {
+        PosixError::NotFound => code::ENOENT,
+        PosixError::NotDirectory => code::ENOTDIR,
+        PosixError::IsDirectory => code::EISDIR,
+        PosixError::InvalidArgument => code::EINVAL,
+        PosixError::SymlinkLoop => code::ELOOP,
+        PosixError::NameTooLong => code::ENAMETOOLONG,
+        PosixError::NoAttribute => code::ENODATA,
+        PosixError::OutOfRange => code::ERANGE,
+        PosixError::Stale => code::ESTALE,
+        PosixError::ReadOnly => code::EROFS,
+    }
+}
+
+/// An `io::Error` that keeps the whole story as its source, and the errno's kind.
+pub(crate) fn to_io_error(error: Error) -> io::Error {
+    let kind = io::Error::from_raw_os_error(errno(&error)).kind();
+    io::Error::new(kind, error)
+}

@@ -1,0 +1,96 @@
+//! Where the contents of a file lie.
+//!
+//! An extent is cut where sharing begins or ends, as FIEMAP does, so that "shared" is true of all
+//! of it or of nothing.
+
+use xfs_alloc::SharingRun;
+use xfs_format::extent::Extent;
+use xfs_format::inode::{ForkKind, InodeFlags2};
+use xfs_format::{DiskAddr, FileBlock, FsBlock, Geometry, RoCompatFeatures};
+
+use crate::Result;
+use crate::node::Node;
+
+/// A contiguous piece of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileExtent {
+    /// Where it starts in the file.
+    pub offset_bytes: u64,
+    /// How long it is.
+    pub length_bytes: u64,
+    /// Where it starts on the data device.
+    pub device_offset_bytes: u64,
+    /// The same as a block of the volume.
+    pub block: FsBlock,
+    /// Whether it is allocated but not written: it reads as zeros.
+    pub unwritten: bool,
+    /// Whether other files, or other places of this one, use the same blocks.
+    pub shared: bool,
+}
+
+/// The extents of one fork in the order of their place in the file; holes are left out.
+pub struct FileExtents<'a> {
+    node: &'a Node,
+    may_share: bool,
+    extents: xfs_inode::Extents<'a>,
+    /// What is left of an extent that sharing cuts.
+    rest: Option<Extent>,
+    failed: bool,
+}
+
+impl<'a> FileExtents<'a> {
+    pub(crate) fn new(node: &'a Node, fork: ForkKind) -> Self {
+        let reflinked = node.inode().core().flags2.contains(InodeFlags2::REFLINK);
+        let counted = node.cache().geometry().has_ro_compat(RoCompatFeatures::REFLINK);
+        let may_share = fork == ForkKind::Data && reflinked && counted;
+        let extents = node.inode().extents(node.cache(), fork);
+        Self { node, may_share, extents, rest: None, failed: false }
+    }
+
+    /// Takes the longest head of `extent` that is shared as a whole or not at all.
+    fn cut(&mut self, extent: Extent) -> Result<FileExtent> {
+        let cache = self.node.cache();
+        let SharingRun { shared, length_blocks } = if self.may_share {
+            xfs_alloc::sharing_run(cache, extent.start, extent.length_blocks)?
+        } else {
+            SharingRun { shared: false, length_blocks: extent.length_blocks }
+        };
+        let rest_blocks = extent.length_blocks.saturating_sub(length_blocks);
+        self.rest = (rest_blocks > 0).then(|| Extent {
+            file_block: FileBlock(extent.file_block.0 + u64::from(length_blocks)),
+            start: FsBlock(extent.start.0 + u64::from(length_blocks)),
+            length_blocks: rest_blocks,
+            unwritten: extent.unwritten,
+        });
+        Ok(describe(cache.geometry(), &Extent { length_blocks, ..extent }, shared))
+    }
+}
+
+fn describe(geometry: &Geometry, extent: &Extent, shared: bool) -> FileExtent {
+    let address = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset);
+    FileExtent {
+        offset_bytes: extent.file_block.0 << geometry.block_log,
+        length_bytes: u64::from(extent.length_blocks) << geometry.block_log,
+        device_offset_bytes: address.unwrap_or(u64::MAX),
+        block: extent.start,
+        unwritten: extent.unwritten,
+        shared,
+    }
+}
+
+impl Iterator for FileExtents<'_> {
+    type Item = Result<FileExtent>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let extent = match self.rest.take() {
+            Some(rest) => Ok(rest),
+            None => self.extents.next()?,
+        };
+        let item = extent.and_then(|extent| self.cut(extent));
+        self.failed = item.is_err();
+        Some(item)
+    }
+}

@@ -1,0 +1,279 @@
+//! Opening a volume: from a path to a verified superblock and a look at the log.
+//!
+//! Everything that is opened is opened here, before anything of the volume is read: a caller may
+//! drop its privileges between [`OpenOptions::open_devices`] and [`Devices::volume`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+use xfs_buffer::{BufferCache, IoError, Liveness};
+use xfs_device::{DeviceError, FileDevice, FindError, Selection, SharedDevice};
+use xfs_format::superblock::{Access, Superblock, SuperblockError, Unsupported};
+use xfs_format::{DiskAddr, Lsn, Place};
+use xfs_log::{LogDevice, LogState};
+
+use crate::Error;
+use crate::volume::{Staleness, Volume};
+
+/// Unused buffers are kept up to this many bytes unless the options say otherwise.
+const DEFAULT_CACHE_BYTES: usize = 64 << 20;
+/// Largest sector, so enough for any superblock.
+const MAX_SECTOR_BYTES: usize = 32 << 10;
+
+/// How to open a volume.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    selection: Selection,
+    live: bool,
+    no_recovery: bool,
+    log_device: Option<PathBuf>,
+    cache_bytes: usize,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl OpenOptions {
+    /// For reading; the filesystem is found by itself; a dirty log is refused.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            selection: Selection::Auto,
+            live: false,
+            no_recovery: false,
+            log_device: None,
+            cache_bytes: DEFAULT_CACHE_BYTES,
+        }
+    }
+
+    /// The filesystem is in this partition, counted from 1.
+    #[must_use]
+    pub fn partition(mut self, number: u32) -> Self {
+        self.selection = Selection::Partition(number);
+        self
+    }
+
+    /// The filesystem starts at this byte.
+    #[must_use]
+    pub fn offset(mut self, bytes: u64) -> Self {
+        self.selection = Selection::Offset(bytes);
+        self
+    }
+
+    /// Reads a volume that is mounted elsewhere. What is read may be stale or not fit together.
+    #[must_use]
+    pub fn live(mut self, live: bool) -> Self {
+        self.live = live;
+        self
+    }
+
+    /// Reads a volume whose log is dirty, or that is marked as needing repair, as it stands.
+    #[must_use]
+    pub fn no_recovery(mut self, no_recovery: bool) -> Self {
+        self.no_recovery = no_recovery;
+        self
+    }
+
+    /// The device or file that holds the external log.
+    #[must_use]
+    pub fn log_device(mut self, path: impl Into<PathBuf>) -> Self {
+        self.log_device = Some(path.into());
+        self
+    }
+
+    /// How many bytes of unused buffers are kept.
+    #[must_use]
+    pub fn cache_bytes(mut self, bytes: usize) -> Self {
+        self.cache_bytes = bytes;
+        self
+    }
+
+    /// Opens the volume at `path`, for reading.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Volume, OpenError> {
+        self.open_devices(path)?.volume()
+    }
+
+    /// Opens and locks what `path` and the options name, and finds the filesystem, without looking
+    /// into it yet.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Device`] and [`OpenError::Find`].
+    pub fn open_devices(&self, path: impl AsRef<Path>) -> Result<Devices, OpenError> {
+        let data = self.open_file(path.as_ref())?;
+        let found = xfs_device::find_filesystem(data, self.selection)?;
+        let log = match &self.log_device {
+            Some(path) => Some(self.open_file(path)?),
+            None => None,
+        };
+        Ok(Devices { data: found.device, start: found.start, log, options: self.clone() })
+    }
+
+    /// Uses devices that the caller brings: the data device, which starts with the superblock, and
+    /// the log's where it is external.
+    #[must_use]
+    pub fn with_devices(&self, data: SharedDevice, log: Option<SharedDevice>) -> Devices {
+        Devices { data, start: 0, log, options: self.clone() }
+    }
+
+    fn open_file(&self, path: &Path) -> Result<SharedDevice, OpenError> {
+        let options = xfs_device::OpenOptions::read_only();
+        let options = if self.live { options.live() } else { options };
+        Ok(Arc::new(FileDevice::open(path, options)?))
+    }
+}
+
+/// The devices of a volume, open and locked.
+pub struct Devices {
+    data: SharedDevice,
+    start: u64,
+    log: Option<SharedDevice>,
+    options: OpenOptions,
+}
+
+impl Devices {
+    /// The superblock and the state of the log, also of a volume whose files are refused.
+    ///
+    /// # Errors
+    ///
+    /// The superblock may be unreadable, corrupt, or of version 4.
+    pub fn describe(&self) -> Result<Description, Error> {
+        let superblock = read_superblock(&self.data)?;
+        let refusal = superblock.refusal(Access::Read);
+        let log = self.log_state(&superblock);
+        Ok(Description { start: self.start, superblock, refusal, log })
+    }
+
+    /// The volume.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn volume(&self) -> Result<Volume, OpenError> {
+        let Description { superblock, refusal, log, .. } = self.describe()?;
+        let as_it_is = self.options.no_recovery || self.options.live;
+        match refusal {
+            Some(Unsupported::NeedsRepair) if self.options.no_recovery => {}
+            Some(reason) => return Err(OpenError::Volume(reason.into())),
+            None => {}
+        }
+        let log = match log {
+            Some(Ok(state)) if state.clean || as_it_is => Some(state),
+            Some(Ok(state)) => {
+                return Err(OpenError::DirtyLog { head: state.head, tail: state.tail });
+            }
+            Some(Err(_)) | None if as_it_is => None,
+            Some(Err(source)) => return Err(OpenError::Log(source)),
+            None => return Err(OpenError::LogDeviceMissing),
+        };
+        let staleness = if self.options.live {
+            Some(Staleness::Live)
+        } else if log.as_ref().is_none_or(|state| !state.clean) {
+            Some(Staleness::LogNotRecovered)
+        } else {
+            None
+        };
+        let geometry = Arc::new(superblock.geometry.clone());
+        let liveness = if self.options.live { Liveness::Live } else { Liveness::Quiet };
+        let cache = BufferCache::new(self.data.clone(), geometry, self.options.cache_bytes);
+        let cache = Arc::new(cache.with_liveness(liveness));
+        if let Some(state) = log.as_ref().filter(|_| staleness.is_none()) {
+            cache.set_log_head(state.head);
+        }
+        Ok(Volume::new(superblock, cache, log, staleness))
+    }
+
+    /// The state of the log, or `None` if it is external and its device was not given.
+    fn log_state(&self, superblock: &Superblock) -> Option<Result<LogState, Error>> {
+        let device =
+            if superblock.has_external_log() { self.log.clone()? } else { self.data.clone() };
+        let log = LogDevice::new(device, superblock);
+        Some(log.and_then(|log| xfs_log::find_head_and_tail(&log)))
+    }
+}
+
+/// What can be said of a volume without reading its files.
+#[derive(Debug)]
+pub struct Description {
+    /// The byte of the file or disk at which the volume starts: 0 unless it is a partition.
+    pub start: u64,
+    /// The superblock.
+    pub superblock: Superblock,
+    /// Why reading its files is refused, if it is.
+    pub refusal: Option<Unsupported>,
+    /// State of the log; `None` if it is on a device that was not given.
+    pub log: Option<Result<LogState, Error>>,
+}
+
+/// Why a volume could not be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file or device could not be opened or locked.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// There is no XFS filesystem in it, or more than one.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// The volume could not be read, is corrupt, or is refused by name.
+    #[error(transparent)]
+    Volume(#[from] Error),
+    /// The log holds changes that are not in place yet.
+    #[error("the log is dirty (from {tail} to {head}): the volume was not unmounted cleanly")]
+    DirtyLog {
+        /// Where the log ends.
+        head: Lsn,
+        /// Where what has to be replayed begins.
+        tail: Lsn,
+    },
+    /// The log cannot be read, so whether it is clean is not known.
+    #[error("the state of the log is not known: {0}")]
+    Log(#[source] Error),
+    /// The log is external and its device was not named.
+    #[error("the log is on a device of its own, which was not named")]
+    LogDeviceMissing,
+}
+
+impl OpenError {
+    /// What the user can do about it, where there is something.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Device(error) => error.hint(),
+            Self::Find(error) => error.hint(),
+            Self::DirtyLog { .. } | Self::Log(_) => Some(
+                "mount and unmount it once to replay the log, or read it as it stands with \
+                 --no-recovery",
+            ),
+            Self::LogDeviceMissing => Some("name it with --log-device"),
+            Self::Volume(Error::Unsupported(Unsupported::NeedsRepair)) => {
+                Some("run xfs_repair, or read it as it stands with --no-recovery")
+            }
+            Self::Volume(_) => None,
+        }
+    }
+}
+
+fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
+    let length = usize::try_from(device.length_bytes()).unwrap_or(usize::MAX).min(MAX_SECTOR_BYTES);
+    let mut sector = vec![0; length];
+    device.read_at(0, &mut sector).map_err(|source: io::Error| IoError {
+        operation: "read",
+        at: DiskAddr(0),
+        length_bytes: length as u64,
+        source,
+    })?;
+    Superblock::decode(&sector, Place::Disk(DiskAddr(0))).map_err(|error| match error {
+        SuperblockError::Corrupt(corruption) => corruption.into(),
+        SuperblockError::Unsupported(reason) => reason.into(),
+    })
+}

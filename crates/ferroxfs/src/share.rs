@@ -1,0 +1,99 @@
+//! Handles on a volume that can be made on every thread without a write that all threads share.
+//!
+//! A reference count is written by each clone and each drop. One count for the whole volume would
+//! make every lookup on every thread fight over one cache line. So a volume is held by several
+//! counts, one per slot ([`Slots`]); a handle takes the count of the slot of the thread that makes
+//! it.
+//!
+//! ```text
+//!  Volume ──► Holder ──► Share ┐            Node, File, ReadDir ──► one Share
+//!                   ├──► Share ├──► Core
+//!                   └──► Share ┘      └╌╌► all Shares, weakly: how a Node finds its thread's
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** `Core` never keeps a `Share` alive, so what is dropped last frees everything.
+//! - **I2** While a `Volume` lives, finding the share of the calling thread writes to one count of
+//!   scope slot. After that, handles are made from the share at hand.
+
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+
+use xfs_buffer::BufferCache;
+use xfs_format::{InodeNumber, Superblock};
+use xfs_inode::Inode;
+use xfs_log::LogState;
+use xfs_sync::{SetOnce, Slots, Volume as VolumeScope};
+
+use crate::Result;
+use crate::node::Node;
+use crate::volume::Staleness;
+
+/// What there is once per volume.
+pub(crate) struct Core {
+    pub(crate) superblock: Superblock,
+    pub(crate) cache: Arc<BufferCache>,
+    pub(crate) log: Option<LogState>,
+    pub(crate) staleness: Option<Staleness>,
+    shares: SetOnce<Slots<Weak<Share>>, VolumeScope>,
+}
+
+impl Core {
+    pub(crate) fn new(
+        superblock: Superblock,
+        cache: Arc<BufferCache>,
+        log: Option<LogState>,
+        staleness: Option<Staleness>,
+    ) -> Self {
+        Self { superblock, cache, log, staleness, shares: SetOnce::new() }
+    }
+}
+
+/// One of the counts that hold a volume.
+pub(crate) struct Share {
+    core: Arc<Core>,
+}
+
+impl Deref for Share {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl Share {
+    /// The share of the calling thread.
+    pub(crate) fn here(self: &Arc<Self>) -> Arc<Self> {
+        let mine = self.core.shares.value().and_then(|shares| shares.mine().upgrade());
+        mine.unwrap_or_else(|| Arc::clone(self))
+    }
+
+    /// The inode that a directory entry, a parent pointer or the superblock leads to.
+    pub(crate) fn node(self: &Arc<Self>, number: InodeNumber) -> Result<Node> {
+        let inode = Inode::read(&self.cache, number)?;
+        Ok(Node::new(self.here(), Arc::new(inode)))
+    }
+}
+
+/// What keeps every share alive while the volume is open.
+pub(crate) struct Holder {
+    shares: Slots<Arc<Share>>,
+}
+
+impl Holder {
+    pub(crate) fn new(core: Core) -> Self {
+        let core = Arc::new(core);
+        let shares = Slots::new(|| Arc::new(Share { core: Arc::clone(&core) }));
+        let mut weak = shares.iter().map(Arc::downgrade).collect::<Vec<_>>().into_iter();
+        let weak = Slots::with_count(weak.len(), || weak.next().unwrap_or_default());
+        assert!(core.shares.set(weak).is_ok(), "a holder is made once for a core");
+        Self { shares }
+    }
+
+    /// The share of the calling thread.
+    pub(crate) fn here(&self) -> &Arc<Share> {
+        self.shares.mine()
+    }
+}

@@ -1,0 +1,41 @@
+//! How much room there is, as `statfs` tells.
+
+use xfs_alloc::VolumeCounters;
+use xfs_format::superblock::Superblock;
+
+use crate::Result;
+use crate::share::Core;
+
+/// Space and inodes of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes in a block.
+    pub block_size: u32,
+    /// Blocks for data and metadata, the internal log left out.
+    pub total_blocks: u64,
+    /// Free blocks, counted over the allocation groups.
+    pub free_blocks: u64,
+    /// Allocated inodes, free ones included.
+    pub inodes: u64,
+    /// Free inodes among them.
+    pub free_inodes: u64,
+}
+
+/// Counts over the headers of all allocation groups: right also where the superblock's lazy
+/// counters are not.
+pub(crate) fn count(core: &Core) -> Result<Space> {
+    let superblock: &Superblock = &core.superblock;
+    let counters = VolumeCounters::sum(&core.cache)?;
+    Ok(Space {
+        block_size: superblock.geometry.block_size,
+        total_blocks: data_blocks_without_log(superblock),
+        free_blocks: counters.free_blocks,
+        inodes: counters.inodes,
+        free_inodes: counters.free_inodes,
+    })
+}
+
+fn data_blocks_without_log(superblock: &Superblock) -> u64 {
+    let blocks = superblock.geometry.data_blocks;
+    if superblock.has_external_log() { blocks } else { blocks - u64::from(superblock.log_blocks) }
+}

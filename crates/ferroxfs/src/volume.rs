@@ -1,0 +1,238 @@
+//! An open volume.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use xfs_alloc::InodeState;
+use xfs_buffer::{BufferCache, PosixError};
+use xfs_device::BlockDevice;
+use xfs_format::{Geometry, InodeNumber, Superblock};
+use xfs_log::LogState;
+
+use crate::errno::to_io_error;
+use crate::node::Node;
+use crate::open::{OpenError, OpenOptions};
+use crate::resolve::{LastLink, resolve};
+use crate::share::{Core, Holder, Share};
+use crate::space::{self, Space};
+use crate::walk::Walk;
+use crate::whereabouts::{self, Whereabouts};
+use crate::{File, Metadata, ReadDir, Result};
+
+/// An XFS volume, open for reading.
+///
+/// Cloning is cheap and gives the same volume; it closes with its last clone, [`Node`] or [`File`].
+/// Every method may be called from any thread. No threads are started.
+#[derive(Clone)]
+pub struct Volume(Arc<Holder>);
+
+/// Why what a volume shows may be out of date, or not fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Staleness {
+    /// The log is dirty and was not replayed.
+    LogNotRecovered,
+    /// The volume is mounted elsewhere and may change at any time.
+    Live,
+}
+
+impl Volume {
+    /// Opens the volume in an image file or on a block device, for reading, with the default
+    /// [`OpenOptions`].
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        OpenOptions::new().open(path)
+    }
+
+    pub(crate) fn new(
+        superblock: Superblock,
+        cache: Arc<BufferCache>,
+        log: Option<LogState>,
+        staleness: Option<Staleness>,
+    ) -> Self {
+        Self(Arc::new(Holder::new(Core::new(superblock, cache, log, staleness))))
+    }
+
+    /// The superblock as it was read when the volume was opened.
+    #[must_use]
+    pub fn superblock(&self) -> &Superblock {
+        &self.share().superblock
+    }
+
+    /// Sizes of the volume.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        self.share().cache.geometry()
+    }
+
+    /// The buffer cache: metadata by disk address, for tools that look below files.
+    #[must_use]
+    pub fn cache(&self) -> &Arc<BufferCache> {
+        &self.share().cache
+    }
+
+    /// The data device.
+    #[must_use]
+    pub fn device(&self) -> &Arc<dyn BlockDevice> {
+        self.share().cache.device()
+    }
+
+    /// State of the log when the volume was opened; `None` where it was not looked at because its
+    /// device was not given.
+    #[must_use]
+    pub fn log_state(&self) -> Option<&LogState> {
+        self.share().log.as_ref()
+    }
+
+    /// Why what is shown may be out of date, if it may.
+    #[must_use]
+    pub fn staleness(&self) -> Option<Staleness> {
+        self.share().staleness
+    }
+
+    /// Space and inodes, counted over the allocation groups.
+    ///
+    /// # Errors
+    ///
+    /// The headers of an allocation group may be corrupt.
+    pub fn space(&self) -> Result<Space> {
+        space::count(self.share())
+    }
+
+    /// The root directory.
+    ///
+    /// # Errors
+    ///
+    /// It may be corrupt.
+    pub fn root(&self) -> Result<Node> {
+        self.share().node(self.share().superblock.root_inode)
+    }
+
+    /// The inode of this number, from wherever the number comes: it is looked up in the inode
+    /// btree before the inode is read.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT if no inode has the number; what the volume holds may be corrupt.
+    pub fn node(&self, number: InodeNumber) -> Result<Node> {
+        match xfs_alloc::inode_state(self.cache(), number)? {
+            InodeState::Allocated => self.share().node(number),
+            InodeState::Free | InodeState::Absent => Err(PosixError::NotFound.into()),
+        }
+    }
+
+    fn share(&self) -> &Arc<Share> {
+        self.0.here()
+    }
+
+    /// The inode that a path means; a link in the last place is followed.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; what the volume holds may be corrupt.
+    pub fn lookup(&self, path: impl AsRef<Path>) -> Result<Node> {
+        resolve(&self.root()?, path.as_ref(), LastLink::Follow)
+    }
+
+    /// The inode that a path means; a link in the last place is what it means.
+    ///
+    /// # Errors
+    ///
+    /// As [`lookup`](Self::lookup).
+    pub fn lookup_no_follow(&self, path: impl AsRef<Path>) -> Result<Node> {
+        resolve(&self.root()?, path.as_ref(), LastLink::Keep)
+    }
+
+    /// Metadata of what a path means, links followed.
+    ///
+    /// # Errors
+    ///
+    /// As [`lookup`](Self::lookup).
+    pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
+        Ok(self.lookup(path)?.metadata())
+    }
+
+    /// Metadata of what a path means, a link itself included.
+    ///
+    /// # Errors
+    ///
+    /// As [`lookup`](Self::lookup).
+    pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
+        Ok(self.lookup_no_follow(path)?.metadata())
+    }
+
+    /// The entries of a directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`lookup`](Self::lookup).
+    pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
+        self.lookup(path)?.entries()
+    }
+
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    ///
+    /// As [`lookup`](Self::lookup) and [`Node::open`].
+    pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File> {
+        self.lookup(path)?.open()
+    }
+
+    /// The whole contents of a regular file.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_file`](Self::open_file), as an [`std::io::Error`] with the reason as its source.
+    /// Memory grows with what is read: a sparse file of a petabyte ends with an error of the
+    /// allocator's.
+    pub fn read(&self, path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
+        let mut file = self.open_file(path).map_err(to_io_error)?;
+        let mut contents = Vec::new();
+        file.read_to_end(&mut contents)?;
+        Ok(contents)
+    }
+
+    /// Where a symbolic link points.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if it is no link, and as [`lookup`](Self::lookup).
+    pub fn read_link(&self, path: impl AsRef<Path>) -> Result<OsString> {
+        self.lookup_no_follow(path)?.read_link()
+    }
+
+    /// Walks the tree below a path, depth first, each directory before its contents. Links are not
+    /// followed.
+    ///
+    /// # Errors
+    ///
+    /// As [`lookup_no_follow`](Self::lookup_no_follow); errors below are items of the iterator.
+    pub fn walk(&self, path: impl AsRef<Path>) -> Result<Walk> {
+        let path = path.as_ref();
+        Ok(Walk::new(path, self.lookup_no_follow(path)?))
+    }
+
+    /// Every path of an inode: from the parent pointers where the volume has them, else by a walk
+    /// over all directories.
+    ///
+    /// # Errors
+    ///
+    /// As [`node`](Self::node). What could not be read on the way is part of the answer.
+    pub fn whereabouts(&self, number: InodeNumber) -> Result<Whereabouts> {
+        Ok(whereabouts::find(&self.node(number)?))
+    }
+}
+
+impl fmt::Debug for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Volume")
+            .field("uuid", &self.share().superblock.uuid)
+            .finish_non_exhaustive()
+    }
+}

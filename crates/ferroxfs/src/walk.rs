@@ -1,0 +1,196 @@
+//! Walking a tree, depth first, without recursion.
+//!
+//! # Invariants
+//!
+//! - **I1** A directory is entered at most once in a walk: a volume whose directories form a cycle
+//!   ends the walk with an error at the entry that closes it.
+//! - **I2** An error is an item like any other: the walk goes on with what can still be read.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use xfs_format::InodeNumber;
+
+use crate::directory::{DirEntry, ReadDir};
+use crate::node::Node;
+use crate::{Error, FileType};
+
+/// One file that a walk met.
+#[derive(Clone, Debug)]
+pub struct WalkEntry {
+    /// Path from where the walk started, beginning with the path that it was given.
+    pub path: PathBuf,
+    /// How deep: the start is 0.
+    pub depth: usize,
+    /// The inode.
+    pub node: Node,
+}
+
+/// Something that could not be read during a walk.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct WalkError {
+    /// What the error is about: a file that could not be read or a directory whose listing is not
+    /// complete.
+    pub path: PathBuf,
+    /// What went wrong.
+    #[source]
+    pub source: Error,
+}
+
+/// A walk under way; see [`Volume::walk`](crate::Volume::walk).
+pub struct Walk {
+    start: Option<WalkEntry>,
+    open: Vec<Level>,
+    entered: HashSet<InodeNumber>,
+    contents_first: bool,
+    sorted: bool,
+    /// The directory that was returned last and has not been entered yet.
+    pending: Option<WalkEntry>,
+    /// A directory that could not be opened and is still to be returned itself.
+    unopened: Option<WalkEntry>,
+}
+
+/// A directory whose entries are being read.
+struct Level {
+    entries: Entries,
+    /// The directory itself, kept where it is returned after its contents.
+    directory: WalkEntry,
+}
+
+enum Entries {
+    Streamed(ReadDir),
+    Sorted(std::vec::IntoIter<crate::Result<DirEntry>>),
+}
+
+impl Entries {
+    fn next(&mut self) -> Option<crate::Result<DirEntry>> {
+        match self {
+            Self::Streamed(entries) => entries.next(),
+            Self::Sorted(entries) => entries.next(),
+        }
+    }
+}
+
+impl Walk {
+    pub(crate) fn new(path: &Path, node: Node) -> Self {
+        Self {
+            start: Some(WalkEntry { path: path.to_owned(), depth: 0, node }),
+            open: Vec::new(),
+            entered: HashSet::new(),
+            contents_first: false,
+            sorted: false,
+            pending: None,
+            unopened: None,
+        }
+    }
+
+    /// Returns a directory after its contents instead of before.
+    #[must_use]
+    pub fn contents_first(mut self) -> Self {
+        self.contents_first = true;
+        self
+    }
+
+    /// Returns the entries of each directory in the order of their bytes. Holds one directory's
+    /// entries in memory for each level.
+    #[must_use]
+    pub fn sorted(mut self) -> Self {
+        self.sorted = true;
+        self
+    }
+
+    /// Does not enter the directory that was returned last. Without effect with
+    /// [`contents_first`](Self::contents_first), where it has been entered already.
+    pub fn skip_subtree(&mut self) {
+        self.pending = None;
+    }
+
+    /// Takes up an entry: returns it now, or opens it first if contents come first.
+    fn visit(&mut self, entry: WalkEntry) -> Option<Result<WalkEntry, WalkError>> {
+        if entry.node.file_type() != FileType::Directory {
+            return Some(Ok(entry));
+        }
+        if self.contents_first {
+            let error = self.enter(entry.clone())?;
+            self.unopened = Some(entry);
+            return Some(Err(error));
+        }
+        self.pending = Some(entry.clone());
+        Some(Ok(entry))
+    }
+
+    /// Opens a directory; an error is about its listing.
+    fn enter(&mut self, directory: WalkEntry) -> Option<WalkError> {
+        if !self.entered.insert(directory.node.number()) {
+            return Some(WalkError {
+                path: directory.path,
+                source: crate::directory::cycle(directory.node.number()).into(),
+            });
+        }
+        match directory.node.entries() {
+            Ok(entries) => {
+                let entries = if self.sorted { sort(entries) } else { Entries::Streamed(entries) };
+                self.open.push(Level { entries, directory });
+                None
+            }
+            Err(source) => Some(WalkError { path: directory.path, source }),
+        }
+    }
+
+    /// Takes up the next entry of the innermost directory.
+    fn step(&mut self) -> Option<Result<WalkEntry, WalkError>> {
+        loop {
+            let level = self.open.last_mut()?;
+            let parent = &level.directory;
+            let item = match level.entries.next() {
+                Some(Ok(entry)) => {
+                    let (path, depth) = (parent.path.join(entry.name()), parent.depth + 1);
+                    match entry.node() {
+                        Ok(node) => self.visit(WalkEntry { path, depth, node }),
+                        Err(source) => Some(Err(WalkError { path, source })),
+                    }
+                }
+                Some(Err(source)) => Some(Err(WalkError { path: parent.path.clone(), source })),
+                None => {
+                    let finished = self.open.pop()?;
+                    self.contents_first.then_some(Ok(finished.directory))
+                }
+            };
+            if item.is_some() {
+                return item;
+            }
+        }
+    }
+}
+
+/// Reads all entries and orders them by name; errors come first.
+fn sort(entries: ReadDir) -> Entries {
+    let mut all: Vec<_> = entries.collect();
+    all.sort_by_cached_key(|entry| {
+        entry.as_ref().map_or_else(|_| OsString::new(), |entry| entry.name().to_owned())
+    });
+    Entries::Sorted(all.into_iter())
+}
+
+impl Iterator for Walk {
+    type Item = Result<WalkEntry, WalkError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(directory) = self.unopened.take() {
+            return Some(Ok(directory));
+        }
+        if let Some(start) = self.start.take()
+            && let Some(item) = self.visit(start)
+        {
+            return Some(item);
+        }
+        if let Some(directory) = self.pending.take()
+            && let Some(error) = self.enter(directory)
+        {
+            return Some(Err(error));
+        }
+        self.step()
+    }
+}
