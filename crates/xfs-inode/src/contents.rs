@@ -5,7 +5,7 @@
 //! request per extent.
 
 use xfs_buffer::{BufferCache, IoError, PosixError, Result};
-use xfs_format::extent::Extent;
+use xfs_format::extent::{Extent, ExtentCheck};
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::superblock::Unsupported;
 use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, FileBlock, Geometry};
@@ -13,7 +13,6 @@ use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, FileBlock, Geometry};
 use crate::extent_map::{ExtentMap, Mapping};
 use crate::fork::corrupt;
 use crate::inode::Inode;
-use xfs_format::extent::ExtentCheck;
 
 impl Inode {
     /// Reads from byte `offset` on. Returns how many bytes were read: fewer than asked for only at

@@ -63,3 +63,6 @@ fn map_blocks(
     }
     Ok(pieces)
 }
+
+#[cfg(test)]
+mod tests;

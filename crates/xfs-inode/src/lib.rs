@@ -23,6 +23,8 @@ mod fork;
 mod fork_block;
 mod inode;
 mod target;
+#[cfg(test)]
+mod testing;
 
 pub use extent_map::{ExtentMap, Mapping};
 pub use extent_walk::Extents;

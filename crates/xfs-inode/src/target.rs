@@ -84,3 +84,6 @@ impl Inode {
         Corruption::new(Structure::Symlink, Place::Inode(self.number()), check)
     }
 }
+
+#[cfg(test)]
+mod tests;

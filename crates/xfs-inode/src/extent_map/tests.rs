@@ -1,1 +1,55 @@
-//! Tests.
+//! Lookup at, before, between and behind extents.
+
+use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
+use xfs_format::{FileBlock, FsBlock};
+
+use super::{ExtentMap, Mapping};
+
+const LIMIT: FileBlock = FileBlock(FILE_BLOCK_LIMIT);
+
+fn extent(file_block: u64, start: u64, length_blocks: u32) -> Extent {
+    Extent {
+        file_block: FileBlock(file_block),
+        start: FsBlock(start),
+        length_blocks,
+        unwritten: false,
+    }
+}
+
+fn hole(start: u64, end: FileBlock) -> Mapping {
+    Mapping::Hole { start: FileBlock(start), end }
+}
+
+#[test]
+fn find() {
+    let (first, second) = (extent(2, 100, 3), extent(5, 200, 1));
+    let last = extent(10, 300, 2);
+    let map = ExtentMap::from_verified(vec![first, second, last]);
+    let check = |block, expected| assert_eq!(map.find(FileBlock(block)), expected, "{block}");
+    check(0, hole(0, FileBlock(2)));
+    check(1, hole(0, FileBlock(2)));
+    check(2, Mapping::Extent(first));
+    check(4, Mapping::Extent(first));
+    check(5, Mapping::Extent(second));
+    check(6, hole(6, FileBlock(10)));
+    check(11, Mapping::Extent(last));
+    check(12, hole(12, LIMIT));
+    check(u64::MAX, hole(12, LIMIT));
+}
+
+#[test]
+fn an_empty_map_is_one_hole() {
+    assert_eq!(ExtentMap::EMPTY.find(FileBlock(7)), hole(0, LIMIT));
+    let all: Vec<_> = ExtentMap::EMPTY.mappings_from(FileBlock(7)).collect();
+    assert_eq!(all, [hole(0, LIMIT)]);
+}
+
+#[test]
+fn mappings_go_on_to_the_limit() {
+    let last = extent(FILE_BLOCK_LIMIT - 1, 9, 1);
+    let map = ExtentMap::from_verified(vec![extent(0, 5, 1), last]);
+    let all: Vec<_> = map.mappings_from(FileBlock(0)).collect();
+    let between = hole(1, FileBlock(FILE_BLOCK_LIMIT - 1));
+    assert_eq!(all, [Mapping::Extent(extent(0, 5, 1)), between, Mapping::Extent(last)]);
+    assert_eq!(map.mappings_from(LIMIT).count(), 0);
+}

@@ -1,1 +1,105 @@
-//! Tests.
+//! Reading by number: good, free, missing, and one bad inode among good ones.
+
+use xfs_buffer::{Error, PosixError};
+use xfs_format::inode::{FileType, ForkKind};
+use xfs_format::{Check, InodeNumber};
+
+use super::Inode;
+use crate::Fork;
+use crate::testing::{
+    ALL, CHARACTER, DIRECTORY, EMPTY, FRAGMENTS, FRAGMENTS_LEAF, LINK, REMOVED, TEXT, Volume,
+    changed, failed_check, number,
+};
+
+#[test]
+fn types_and_forks() {
+    let volume = Volume::new();
+    let check = |record, file_type, is_as_expected: fn(&Fork, &Fork) -> bool| {
+        let inode = volume.read(record).unwrap();
+        assert_eq!((inode.number(), inode.file_type()), (number(record), file_type));
+        assert!(is_as_expected(inode.fork(ForkKind::Data), inode.fork(ForkKind::Attr)));
+    };
+    use Fork::{Absent, Btree, Device, Extents, Local};
+    check(TEXT, FileType::Regular, |data, attr| matches!((data, attr), (Extents(_), Local(_))));
+    check(LINK, FileType::Symlink, |data, attr| matches!((data, attr), (Local(_), Absent)));
+    check(FRAGMENTS, FileType::Regular, |data, _| matches!(data, Btree(_)));
+    check(CHARACTER, FileType::CharDevice, |data, _| matches!(data, Device));
+    check(DIRECTORY, FileType::Directory, |data, _| matches!(data, Local(_)));
+}
+
+#[test]
+fn free_and_missing_inodes_are_not_found() {
+    let volume = Volume::new();
+    let check = |number| {
+        let found = Inode::read(&volume.cache(), InodeNumber(number));
+        assert!(matches!(found, Err(Error::Posix(PosixError::NotFound))), "{number}");
+    };
+    check(number(REMOVED).0);
+    for outside in [0, 1, 3, 1 << 31, 1 << 63, u64::MAX] {
+        check(outside);
+    }
+}
+
+#[test]
+fn a_generation_that_has_passed_is_stale() {
+    let volume = Volume::new();
+    let generation = volume.read(EMPTY).unwrap().core().generation;
+    let cache = volume.cache();
+    Inode::read_generation(&cache, number(EMPTY), generation).unwrap();
+    for (record, generation) in [(EMPTY, generation ^ 1), (REMOVED, 0)] {
+        let found = Inode::read_generation(&cache, number(record), generation);
+        assert!(matches!(found, Err(Error::Posix(PosixError::Stale))));
+    }
+}
+
+#[test]
+fn a_bad_inode_does_not_hide_its_neighbours() {
+    let volume = Volume::new();
+    volume.put(number(EMPTY).0 * 512 + 20, &[0xff]);
+    assert!(matches!(failed_check(volume.read(EMPTY)), Check::Checksum { .. }));
+    volume.read(TEXT).unwrap();
+    volume.read(LINK).unwrap();
+}
+
+/// Everything that can be done with an inode. Errors are fine, panics are not.
+fn use_all(volume: &Volume, record: &[u8]) {
+    let cache = volume.cache();
+    let Ok(inode) = Inode::decode(record, number(record), &cache.verify_context()) else { return };
+    for kind in [ForkKind::Data, ForkKind::Attr] {
+        let listed = inode.extents(&cache, kind).take(1000).count();
+        let map = inode.extent_map(&cache, kind);
+        assert!(map.is_err() || map.is_ok_and(|map| map.extents().len() == listed));
+    }
+    let mut buffer = [0; 4096];
+    for offset in [0, 1 << 20, inode.core().size.saturating_sub(1), u64::MAX] {
+        let _ = inode.read_at(&cache, offset, &mut buffer);
+        let _ = inode.seek_data(&cache, offset);
+        let _ = inode.seek_hole(&cache, offset);
+    }
+    let _ = inode.read_target(&cache);
+}
+
+#[test]
+fn no_flipped_bit_of_an_inode_panics() {
+    let volume = Volume::new();
+    for record in ALL {
+        for bit in 0..record.len() * 8 {
+            // The number and the UUID would only say that it is another inode.
+            if (152..176).contains(&(bit / 8)) {
+                continue;
+            }
+            let flipped = record[bit / 8] ^ (1 << (bit % 8));
+            use_all(&volume, &changed(record, &[(bit / 8, &[flipped])]));
+        }
+    }
+}
+
+#[test]
+fn no_flipped_bit_of_an_extent_leaf_panics() {
+    let volume = Volume::new();
+    for bit in 0..FRAGMENTS_LEAF.len() * 8 {
+        let flipped = FRAGMENTS_LEAF[bit / 8] ^ (1 << (bit % 8));
+        volume.put_changed_block(31, FRAGMENTS_LEAF, &[(bit / 8, &[flipped])]);
+        use_all(&volume, FRAGMENTS);
+    }
+}
