@@ -1,0 +1,90 @@
+//! Damage hides only what it hits.
+
+use std::sync::Arc;
+
+use ferroxfs::format::inode::ForkKind;
+use ferroxfs::format::{BlockKind, DiskAddr};
+use ferroxfs::{Error, OpenError, OpenOptions, Staleness, Volume};
+use xfs_testkit::{Image, golden};
+
+use super::{open, volume};
+
+/// Where the data block `index` of a directory lies.
+fn directory_block(volume: &Volume, path: &str, index: usize) -> DiskAddr {
+    let node = volume.lookup(path).unwrap();
+    let mut blocks = node.extents(ForkKind::Data).map(Result::unwrap).flat_map(|extent| {
+        let block = u64::from(volume.geometry().block_size);
+        (0..extent.length_bytes / block)
+            .map(move |i| DiskAddr((extent.device_offset_bytes + i * block) / 512))
+    });
+    blocks.nth(index).unwrap()
+}
+
+fn spoil(image: &mut Image, at: DiskAddr) {
+    image.replace(at, &[0x5a; 512]);
+}
+
+#[test]
+fn a_damaged_directory_block_is_one_error_among_the_entries() {
+    let mut image = golden();
+    spoil(&mut image, directory_block(&volume(), "/node", 3));
+    let volume = open(image);
+    let (good, bad): (Vec<_>, Vec<_>) = volume.read_dir("/node").unwrap().partition(Result::is_ok);
+    assert_eq!(bad.len(), 1);
+    assert!(matches!(bad[0], Err(Error::Corrupt(_))));
+    assert!(good.len() > 700 && good.len() < 800, "{}", good.len());
+}
+
+#[test]
+fn a_walk_goes_on_behind_an_inode_that_cannot_be_read() {
+    let mut image = golden();
+    let whole = volume();
+    let victim = whole.lookup("/deep/1/2").unwrap().number();
+    let place = whole.geometry().inode_place(victim).unwrap();
+    let sectors = u64::from(place.offset_bytes / 512);
+    spoil(&mut image, DiskAddr(place.cluster.0 + sectors));
+    let volume = open(image);
+    let (good, bad): (Vec<_>, Vec<_>) = volume.walk("/").unwrap().partition(Result::is_ok);
+    assert_eq!(bad.len(), 1);
+    let lost = 7;
+    assert_eq!(good.len() + lost, whole.walk("/").unwrap().count());
+}
+
+#[test]
+fn directories_that_form_a_cycle_end_a_walk_and_a_climb() {
+    // The last directory of the chain is empty; its parent's entry is made to lead to the top.
+    let whole = volume();
+    let (top, low) = (whole.lookup("/deep").unwrap(), whole.lookup("/deep/1/2/3").unwrap());
+    let victim = whole.lookup("/deep/1/2/3/4").unwrap();
+    let mut image = golden();
+    let place = whole.geometry().inode_place(low.number()).unwrap();
+    let (start, length) = (place.offset_bytes as usize, place.cluster_bytes as usize);
+    let old = u32::try_from(victim.number().0).unwrap().to_be_bytes();
+    let new = u32::try_from(top.number().0).unwrap().to_be_bytes();
+    image.edit(place.cluster, length, BlockKind::InodeCluster, |cluster| {
+        let inode = &mut cluster[start..start + 512];
+        let at = (176..508).find(|at| inode[*at..at + 4] == old).unwrap();
+        inode[at..at + 4].copy_from_slice(&new);
+    });
+    let volume = open(image);
+    let errors: Vec<_> = volume.walk("/").unwrap().filter_map(Result::err).collect();
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].source.to_string().contains("inside itself"), "{}", errors[0]);
+}
+
+#[test]
+fn a_truncated_image_shows_what_is_there() {
+    let image = golden();
+    let half = Arc::new(Image::new(image.bytes(DiskAddr(0), image.length_bytes() / 2).unwrap()));
+    // The log is in the half that is missing, so nobody knows whether it is clean.
+    let strict = OpenOptions::new().with_devices(Arc::<Image>::clone(&half), None).volume();
+    assert!(matches!(strict, Err(OpenError::Log(Error::Corrupt(_)))), "{strict:?}");
+    let options = OpenOptions::new().no_recovery(true);
+    let volume = options.with_devices(half, None).volume().unwrap();
+    assert_eq!(volume.staleness(), Some(Staleness::LogNotRecovered));
+    let (good, bad): (Vec<_>, Vec<_>) = volume.walk("/").unwrap().partition(Result::is_ok);
+    assert!(!good.is_empty() && !bad.is_empty());
+    for error in bad.into_iter().filter_map(Result::err) {
+        assert!(matches!(error.source, Error::Io(_)), "{error}");
+    }
+}

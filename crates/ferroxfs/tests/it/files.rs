@@ -1,0 +1,108 @@
+//! Contents, extents, attributes, metadata.
+
+use std::ffi::OsStr;
+use std::io::{Read, Seek, SeekFrom};
+
+use ferroxfs::format::inode::ForkKind;
+use ferroxfs::{FileExtent, FileType, Volume};
+
+use super::volume;
+
+fn extents(volume: &Volume, path: &str) -> Vec<FileExtent> {
+    let node = volume.lookup(path).unwrap();
+    node.extents(ForkKind::Data).map(Result::unwrap).collect()
+}
+
+#[test]
+fn contents_are_what_was_written() {
+    let volume = volume();
+    assert_eq!(volume.read("/short/a").unwrap(), b"a\n");
+    assert_eq!(volume.read("/files/original").unwrap(), [0x61; 40 << 10]);
+    assert_eq!(volume.read("/files/shared").unwrap(), [0x61; 40 << 10]);
+    assert_eq!(volume.read("/files/empty").unwrap(), b"");
+    let sparse = volume.read("/files/sparse").unwrap();
+    assert_eq!(sparse.len(), 1 << 20);
+    assert!(sparse[..100 << 10].iter().all(|byte| *byte == 0));
+    assert!(sparse[100 << 10..101 << 10].iter().all(|byte| *byte == 0xcd));
+    assert!(sparse[101 << 10..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn a_file_is_read_and_searched_at_any_place() {
+    let volume = volume();
+    let mut file = volume.open_file("/files/sparse").unwrap();
+    let mut four = [9; 4];
+    assert_eq!(file.seek(SeekFrom::Start((100 << 10) - 2)).unwrap(), (100 << 10) - 2);
+    file.read_exact(&mut four).unwrap();
+    assert_eq!(four, [0, 0, 0xcd, 0xcd]);
+    assert_eq!(file.seek(SeekFrom::End(-2)).unwrap(), (1 << 20) - 2);
+    assert_eq!(file.read(&mut four).unwrap(), 2);
+    assert!(file.seek(SeekFrom::Current(i64::MIN)).is_err());
+    assert_eq!(file.seek_data(0).unwrap(), Some(100 << 10));
+    assert_eq!(file.seek_hole(100 << 10).unwrap(), Some(101 << 10));
+    assert_eq!(file.seek_data(101 << 10).unwrap(), None);
+    assert_eq!(file.seek_hole(1 << 20).unwrap(), None);
+    let long = volume.open_file("/files/long").unwrap();
+    assert_eq!(long.seek_hole(6 << 60).unwrap(), Some(6 << 60));
+    assert_eq!(long.read_at((7 << 60) - 3, &mut four).unwrap(), 3);
+}
+
+#[test]
+fn extents_tell_written_unwritten_and_shared() {
+    let volume = volume();
+    let unwritten = extents(&volume, "/files/unwritten");
+    let states: Vec<_> = unwritten.iter().map(|e| (e.offset_bytes, e.unwritten)).collect();
+    assert_eq!(states, [(0, true), (8 << 10, false), (12 << 10, true)]);
+    assert_eq!(extents(&volume, "/files/tree").len(), 800);
+    assert!(extents(&volume, "/files/sparse").iter().all(|extent| !extent.shared));
+    let (original, copy) = (extents(&volume, "/files/original"), extents(&volume, "/files/shared"));
+    assert!(original.iter().chain(&copy).all(|extent| extent.shared));
+    assert_eq!(original[0].device_offset_bytes, copy[0].device_offset_bytes);
+}
+
+#[test]
+fn an_extent_leads_to_the_bytes_on_the_device() {
+    let volume = volume();
+    let extent = extents(&volume, "/files/original")[0];
+    let mut bytes = [0; 16];
+    volume.device().read_at(extent.device_offset_bytes, &mut bytes).unwrap();
+    assert_eq!(bytes, [0x61; 16]);
+}
+
+#[test]
+fn attributes_have_their_linux_names_and_values() {
+    let volume = volume();
+    let value =
+        |path: &str, name: &str| volume.lookup(path).unwrap().attribute(OsStr::new(name)).unwrap();
+    assert_eq!(value("/attr-short", "user.one"), b"1");
+    assert_eq!(value("/attr-leaf", "user.leaf-7"), b"value-7");
+    assert_eq!(value("/attr-node", "user.node-attribute-99"), b"value-99");
+    assert_eq!(value("/attr-remote", "user.remote"), [b'v'; 3000]);
+    assert_eq!(value("/acl", "system.posix_acl_access")[..4], [2, 0, 0, 0]);
+    let names = |path: &str| {
+        let list = volume.lookup(path).unwrap().attributes();
+        list.into_iter().map(|attribute| attribute.unwrap().name).collect::<Vec<_>>()
+    };
+    assert_eq!(names("/attr-short"), ["user.one"]);
+    assert_eq!(names("/attr-node").len(), 120);
+    assert!(names("/acl").iter().any(|name| name == "system.posix_acl_access"));
+    let missing = volume.lookup("/acl").unwrap().attribute(OsStr::new("user.none"));
+    assert_eq!(ferroxfs::errno(&missing.unwrap_err()), 61);
+}
+
+#[test]
+fn metadata_is_what_stat_shows() {
+    let volume = volume();
+    let stat = |path: &str| volume.symlink_metadata(path).unwrap();
+    let file = stat("/files/original");
+    assert_eq!((file.size, file.blocks, file.nlink), (40 << 10, 80, 1));
+    assert_eq!(file.file_type, FileType::Regular);
+    assert_eq!(stat("/short/a").nlink, 1 + 60 + 200);
+    let disk = stat("/disk");
+    let device = disk.device.unwrap();
+    assert_eq!((device.major, device.minor), (8, 1));
+    assert_eq!(stat("/null").file_type, FileType::CharDevice);
+    assert_eq!(stat("/files/long").size, 7 << 60);
+    assert!(stat("/deep").is_dir() && stat("/links-inline").is_symlink());
+    assert!(file.created.seconds() <= file.changed.seconds());
+}

@@ -1,0 +1,28 @@
+//! The facade over the golden image, whole and damaged.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod damage;
+mod files;
+mod opening;
+mod tree;
+
+use std::sync::Arc;
+
+use ferroxfs::{OpenOptions, Volume};
+use xfs_testkit::{Image, golden};
+
+/// The golden image, opened.
+fn volume() -> Volume {
+    open(golden())
+}
+
+fn open(image: Image) -> Volume {
+    let devices = OpenOptions::new().with_devices(Arc::new(image), None);
+    devices.volume().expect("the image opens")
+}
