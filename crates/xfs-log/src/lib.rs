@@ -15,6 +15,8 @@
 mod device;
 mod head;
 mod state;
+#[cfg(test)]
+mod testing;
 
 pub use device::{LogDevice, LogGeometry};
 pub use state::{LogState, find_head_and_tail};

@@ -77,8 +77,9 @@ impl Record {
 #[doc(alias = "xlog_find_tail")]
 pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
     let end = head::find(log)?;
-    let last = find_record_before(log, end)?
+    let block = find_header_before(log, end)?
         .ok_or_else(|| corrupt(end, LogRecordCheck::NoRecord { blocks: log.length_blocks() }))?;
+    let last = Record { block, header: log.read_header(block)? };
     if is_unmount(log, &last, end)? {
         return Ok(clean_state(&last, end, None));
     }
@@ -105,13 +106,12 @@ fn clean_state(last: &Record, head: u32, torn: Option<u32>) -> LogState {
     LogState { head, tail: head, clean: true, last_record: last.block, torn }
 }
 
-/// The last record that starts before `block`, around the end of the log.
-fn find_record_before(log: &LogDevice, block: u32) -> Result<Option<Record>> {
-    let found = match find_last_header(log, 0, block)? {
-        Some(found) => Some(found),
-        None => find_last_header(log, block, log.length_blocks())?,
-    };
-    found.map(|block| Ok(Record { block, header: log.read_header(block)? })).transpose()
+/// The last block before this one, around the end of the log, in which a record starts.
+fn find_header_before(log: &LogDevice, block: u32) -> Result<Option<u32>> {
+    match find_last_header(log, 0, block)? {
+        Some(found) => Ok(Some(found)),
+        None => find_last_header(log, block, log.length_blocks()),
+    }
 }
 
 /// Whether the record is an unmount record that ends at the head.
@@ -130,23 +130,22 @@ fn is_unmount(log: &LogDevice, record: &Record, head: u32) -> Result<bool> {
 #[doc(alias = "xlog_verify_head")]
 fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)> {
     let tail = last.header.tail.block();
-    let mut start = last;
+    let before = |block: u32| -> Result<Option<u32>> {
+        let found = find_header_before(log, block)?;
+        Ok(found.filter(|found| log.distance(tail, *found) < log.distance(tail, block)))
+    };
+    let mut start = last.block;
     for _ in 1..MAX_RECORDS_IN_FLIGHT {
-        if start.block == tail {
-            break;
-        }
-        let before = find_record_before(log, start.block)?;
-        let inside = before
-            .filter(|before| log.distance(tail, before.block) < log.distance(tail, start.block));
-        match inside {
-            Some(before) => start = before,
+        match before(start)? {
+            Some(block) => start = block,
             None => break,
         }
     }
-    let Some(bad) = find_bad_record(log, start.block, head)? else { return Ok((last, head)) };
-    let good = find_record_before(log, bad.block)?
-        .filter(|good| log.distance(tail, good.block) < log.distance(tail, bad.block));
-    let Some(good) = good else { return Err(bad.error) };
+    let Some(bad) = find_bad_record(log, start, head)? else { return Ok((last, head)) };
+    // Where nothing from the tail on is sound, the record before the tail names an older one.
+    let good = if bad.block == tail { find_header_before(log, tail)? } else { before(bad.block)? };
+    let Some(block) = good else { return Err(bad.error) };
+    let good = Record { block, header: log.read_header(block)? };
     if good.header.tail.block() == bad.block {
         return Err(bad.error);
     }

@@ -1,1 +1,279 @@
-//! Tests.
+//! The state of logs written here, and of logs that mkfs.xfs and the kernel wrote.
+//!
+//! The files in testdata are the leading blocks of real logs; what follows them is zero. `mkfs` is
+//! the log after `mkfs.xfs`; `unmounted` after two files were made and the volume unmounted;
+//! `shut-down` after six files were made and the volume shut down (`xfs_io -x -c "shutdown -f"`).
+//! What is expected of them is what `xfs_logprint -t` says.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+use xfs_buffer::Error;
+use xfs_device::{BlockDevice, Durability, MemoryDevice};
+use xfs_format::log_record::LogRecordCheck;
+use xfs_format::{Check, DiskAddr, Lsn};
+
+use super::{LogState, find_head_and_tail};
+use crate::device::{LogDevice, LogGeometry};
+use crate::testing::LogImage;
+
+const BLOCKS: u32 = 8192;
+
+fn state(log: &LogImage) -> LogState {
+    find_head_and_tail(&log.device()).unwrap()
+}
+
+fn check(log: &LogImage) -> Check {
+    match find_head_and_tail(&log.device()) {
+        Err(Error::Corrupt(corruption)) => corruption.check().clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A log after two turns, whose last records lie just before the head, with a tail before them.
+fn dirty(length_blocks: u32, records: u32) -> (LogImage, Vec<u32>) {
+    let mut log = LogImage::fresh(length_blocks);
+    log.fill(2, 30);
+    log.tail = log.head;
+    let blocks = (0..records).map(|_| log.append(20)).collect();
+    (log, blocks)
+}
+
+#[test]
+fn real_logs_are_read_as_xfs_logprint_reads_them() {
+    let golden = [
+        (
+            &include_bytes!("../../testdata/mkfs.log")[..],
+            10944,
+            0xcad7_7e88_8d56_4a4e_b632_2667_6d75_c2bc,
+            (2, 2),
+        ),
+        (
+            include_bytes!("../../testdata/unmounted.log"),
+            20480,
+            0x7097_6ed0_7a5e_4cd8_b2dc_bd50_6ab6_16ed,
+            (18, 18),
+        ),
+        (
+            include_bytes!("../../testdata/shut-down.log"),
+            20480,
+            0xc58e_fdf5_deeb_4055_9533_53ed_ac89_026e,
+            (2, 17),
+        ),
+    ];
+    for (bytes, length_blocks, uuid, (tail, head)) in golden {
+        let uuid = Uuid::from_u128(uuid);
+        let start = DiskAddr(100);
+        let device = MemoryDevice::new((100 + u64::from(length_blocks)) * 512);
+        device.write_at(100 * 512, bytes, Durability::Cached).unwrap();
+        let (sector_bytes, stripe_unit_bytes) = (512, 1);
+        let geometry = LogGeometry { start, length_blocks, sector_bytes, stripe_unit_bytes, uuid };
+        let log = LogDevice::with_geometry(Arc::new(device), geometry).unwrap();
+        let found = find_head_and_tail(&log).unwrap();
+        assert_eq!((found.tail, found.head), (Lsn::new(1, tail), Lsn::new(1, head)));
+        assert_eq!(found.clean, tail == head);
+        // Every record up to the head can be read, and its words put back.
+        let mut block = 0;
+        while block < head {
+            let (header, mut record) = log.read_record(block).unwrap();
+            header.unpack(&mut record, xfs_format::Place::Log(block)).unwrap();
+            block += header.total_blocks();
+        }
+        assert_eq!(block, head);
+    }
+}
+
+#[test]
+fn fresh_and_unmounted_logs_are_clean() {
+    let mut log = LogImage::fresh(BLOCKS);
+    assert_eq!(state(&log).head, Lsn::new(1, 2));
+    assert!(state(&log).clean);
+    for turns in [1, 3] {
+        log.fill(turns, 30);
+        log.append_unmount();
+        let found = state(&log);
+        assert!(found.clean);
+        assert_eq!((found.head, found.tail, found.torn), (log.head, log.head, None));
+    }
+}
+
+#[test]
+fn dirty_logs_are_found_wherever_the_head_is() {
+    // Step by step around the end of the log, through records that straddle it.
+    for (size, payload) in [(32 << 10, 9), (64 << 10, 100), (256 << 10, 500)] {
+        let mut log = LogImage::fresh(BLOCKS);
+        log.size = size;
+        log.fill(2, payload);
+        for _ in 0..40 {
+            log.tail = log.head;
+            log.append(payload);
+            let last = log.append(payload);
+            let found = state(&log);
+            assert!(!found.clean);
+            assert_eq!((found.head, found.tail), (log.head, log.tail));
+            assert_eq!((found.last_record, found.torn), (last, None));
+        }
+    }
+}
+
+#[test]
+fn a_head_at_the_very_end_is_block_0_of_the_next_cycle() {
+    let mut log = LogImage::fresh(BLOCKS);
+    while log.length() - log.head.block() > 60 {
+        log.append(30);
+    }
+    log.tail = log.head;
+    let rest = log.length() - log.head.block();
+    log.append(rest - 1);
+    let found = state(&log);
+    assert_eq!(found.head, Lsn::new(2, 0));
+    assert_eq!(found.tail, log.tail);
+}
+
+#[test]
+fn a_record_that_did_not_get_all_its_blocks_is_cut_off() {
+    for written in 0..21 {
+        let (mut log, records) = dirty(BLOCKS, 4);
+        for block in written..21 {
+            log.make_stale(records[3] + block);
+        }
+        assert_eq!(state(&log).head.block(), records[3], "{written} blocks written");
+    }
+}
+
+#[test]
+fn a_hole_cuts_off_what_lies_behind_it() {
+    let (mut log, records) = dirty(BLOCKS, 6);
+    for block in 0..21 {
+        log.make_stale(records[2] + block);
+    }
+    let found = state(&log);
+    assert_eq!((found.head.block(), found.last_record), (records[2], records[1]));
+}
+
+#[test]
+fn a_torn_record_becomes_the_head() {
+    for torn in [11, 9, 4] {
+        let (mut log, records) = dirty(BLOCKS, 12);
+        let end = log.head.block();
+        log.block_mut(records[torn] + 5)[77] ^= 1;
+        let found = state(&log);
+        assert_eq!((found.head.block(), found.torn), (records[torn], Some(end)));
+        assert_eq!(found.last_record, records[torn - 1]);
+        assert_eq!(found.tail.block(), records[0]);
+    }
+}
+
+#[test]
+fn a_torn_unmount_after_a_clean_one_leaves_the_log_clean() {
+    let mut log = LogImage::fresh(BLOCKS);
+    log.fill(1, 30);
+    log.append_unmount();
+    let clean = log.head;
+    log.tail = clean;
+    let torn = log.append(20);
+    log.block_mut(torn + 3)[9] ^= 1;
+    let found = state(&log);
+    assert!(found.clean);
+    assert_eq!((found.head, found.torn), (clean, Some(log.head.block())));
+}
+
+#[test]
+fn damage_further_back_than_a_crash_can_tear_is_refused() {
+    let (mut log, records) = dirty(BLOCKS, 12);
+    log.block_mut(records[2] + 5)[77] ^= 1;
+    assert!(matches!(check(&log), Check::Checksum { .. }));
+}
+
+#[test]
+fn a_tail_that_a_torn_write_overwrote_moves() {
+    // The log is full up to its tail, and blocks at the tail are gone.
+    let mut log = LogImage::fresh(BLOCKS);
+    log.fill(2, 20);
+    let tail = log.head;
+    log.tail = tail;
+    let mut records = Vec::new();
+    while log.length() - (log.head.block() + log.length() - tail.block()) % log.length() > 60 {
+        records.push(log.append(20));
+    }
+    assert_eq!(state(&log).tail, tail);
+    log.block_mut(records[0] + 5)[77] ^= 1;
+    assert_eq!(state(&log).tail.block(), records[1]);
+    log.block_mut(records[2])[..4].fill(0);
+    assert_eq!(state(&log).tail.block(), records[3]);
+}
+
+#[test]
+fn impossible_logs_are_refused() {
+    assert_eq!(check(&LogImage::new(BLOCKS)), LogRecordCheck::Zeroed.into());
+
+    let mut log = LogImage::fresh(BLOCKS);
+    log.block_mut(0)[..8].copy_from_slice(&[0xfe, 0xed, 0xba, 0xbe, 0, 0, 0, 9]);
+    assert_eq!(check(&log), LogRecordCheck::Cycles { first: 9, last: 0 }.into());
+
+    let mut log = LogImage::new(BLOCKS);
+    for block in 0..BLOCKS {
+        log.block_mut(block)[3] = 5;
+    }
+    assert!(matches!(check(&log), Check::LogRecord(LogRecordCheck::NoRecord { .. })));
+
+    let mut log = LogImage::fresh(BLOCKS);
+    log.block_mut(0)[310] ^= 1;
+    assert!(matches!(check(&log), Check::ForeignUuid { .. }));
+}
+
+/// A stream of numbers that a seed decides.
+fn numbers(seed: u32) -> impl FnMut(u32) -> u32 {
+    let mut state = seed;
+    move |limit| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) % limit
+    }
+}
+
+#[test]
+fn hostile_headers_never_panic() {
+    let (sound, records) = dirty(1024, 4);
+    for field in (0..328).step_by(4) {
+        for word in [0, 1, 511, 0x7fff_ffff, 0x8000_0000, u32::MAX] {
+            for record in [0, 2, 3] {
+                let mut log = sound.clone();
+                let header = log.block_mut(records[record]);
+                header[field..field + 4].copy_from_slice(&word.to_be_bytes());
+                header[32..36].fill(0);
+                let _ = find_head_and_tail(&log.device());
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_bytes_never_panic() {
+    for seed in 0..100 {
+        let mut random = numbers(seed);
+        let mut log = LogImage::fresh(2048);
+        log.size = 32 << 10 << random(4);
+        log.fill(1 + random(2), 1 + random(60));
+        log.append(1 + random(60));
+        for _ in 0..1 + random(40) {
+            let block = random(2048);
+            let byte = random(48) as usize;
+            log.block_mut(block)[byte] = random(256) as u8;
+        }
+        let _ = find_head_and_tail(&log.device());
+    }
+    // Noise of small cycles everywhere, with headers strewn in.
+    for seed in 0..100 {
+        let mut random = numbers(seed);
+        let mut log = LogImage::new(2048);
+        for block in 0..2048 {
+            log.block_mut(block)[3] = 1 + random(3) as u8;
+        }
+        for _ in 0..random(50) {
+            log.head = Lsn::new(1 + random(3), random(2048));
+            log.tail = Lsn::new(1 + random(2), random(2048));
+            log.append(1 + random(8));
+        }
+        let _ = find_head_and_tail(&log.device());
+    }
+}

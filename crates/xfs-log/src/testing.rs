@@ -1,0 +1,142 @@
+//! A writer of logs for the tests of this crate: records as the kernel lays them out.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+use xfs_device::MemoryDevice;
+use xfs_format::log_record::LOG_RECORD_MAGIC;
+use xfs_format::{DiskAddr, Lsn, crc};
+
+use crate::device::{LogDevice, LogGeometry};
+
+pub(crate) const UUID: Uuid = Uuid::from_bytes([7; 16]);
+
+const BLOCK: usize = 512;
+const CRC_OFFSET: usize = 32;
+const UNMOUNT_OPERATION: [u8; 12] = [0xb0, 0xc0, 0xd0, 0xd0, 0, 0, 0, 8, 0xaa, 0x20, 0, 0];
+
+/// A log in the making.
+#[derive(Clone)]
+pub(crate) struct LogImage {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) head: Lsn,
+    /// What the next record names as its tail.
+    pub(crate) tail: Lsn,
+    /// Buffer size that the next record names.
+    pub(crate) size: u32,
+}
+
+impl LogImage {
+    /// An empty log, all zeros.
+    pub(crate) fn new(length_blocks: u32) -> Self {
+        let bytes = vec![0; length_blocks as usize * BLOCK];
+        Self { bytes, head: Lsn::new(1, 0), tail: Lsn::new(1, 0), size: 32 << 10 }
+    }
+
+    /// As mkfs leaves it: one unmount record.
+    pub(crate) fn fresh(length_blocks: u32) -> Self {
+        let mut log = Self::new(length_blocks);
+        log.append_unmount();
+        log
+    }
+
+    pub(crate) fn length(&self) -> u32 {
+        (self.bytes.len() / BLOCK) as u32
+    }
+
+    pub(crate) fn device(&self) -> LogDevice {
+        let device = MemoryDevice::from_bytes(&self.bytes).unwrap();
+        let geometry = LogGeometry {
+            start: DiskAddr(0),
+            length_blocks: self.length(),
+            sector_bytes: 512,
+            stripe_unit_bytes: 1,
+            uuid: UUID,
+        };
+        LogDevice::with_geometry(Arc::new(device), geometry).unwrap()
+    }
+
+    pub(crate) fn block_mut(&mut self, block: u32) -> &mut [u8] {
+        let block = (block % self.length()) as usize;
+        &mut self.bytes[block * BLOCK..][..BLOCK]
+    }
+
+    /// Appends a record with this much payload; returns where it starts.
+    pub(crate) fn append(&mut self, payload_blocks: u32) -> u32 {
+        let payload = (0..payload_blocks as usize * BLOCK).map(|at| (at % 253) as u8).collect();
+        self.append_payload(payload, 2)
+    }
+
+    /// Appends the record of an unmount, with nothing left before it.
+    pub(crate) fn append_unmount(&mut self) -> u32 {
+        let mut payload = vec![0; BLOCK];
+        payload[..12].copy_from_slice(&UNMOUNT_OPERATION);
+        self.tail = self.head;
+        self.append_payload(payload, 1)
+    }
+
+    fn append_payload(&mut self, mut payload: Vec<u8>, operations: u32) -> u32 {
+        let (start, cycle, length) = (self.head.block(), self.head.cycle(), self.length());
+        let cycle_of = |block: u32| cycle + u32::from(block >= length);
+        let header_blocks = self.size.div_ceil(32 << 10).max(1);
+        let mut headers = vec![0; header_blocks as usize * BLOCK];
+        let mut put = |at: usize, word: u32| {
+            headers[at..at + 4].copy_from_slice(&word.to_be_bytes());
+        };
+        let words = [LOG_RECORD_MAGIC, cycle, 2, payload.len() as u32, cycle, start];
+        for (index, word) in words.into_iter().enumerate() {
+            put(4 * index, word);
+        }
+        put(24, self.tail.cycle());
+        put(28, self.tail.block());
+        put(36, u32::MAX);
+        put(40, operations);
+        put(300, 1);
+        put(320, self.size);
+        for header in 1..header_blocks {
+            put(header as usize * BLOCK, cycle_of(start + header));
+        }
+        headers[304..320].copy_from_slice(UUID.as_bytes());
+        for (index, block) in payload.chunks_exact_mut(BLOCK).enumerate() {
+            let (header, word) = (index / 64, index % 64);
+            let at = header * BLOCK + if header == 0 { 44 } else { 4 } + 4 * word;
+            headers[at..at + 4].copy_from_slice(&block[..4]);
+            let cycle = cycle_of(start + header_blocks + index as u32);
+            block[..4].copy_from_slice(&cycle.to_be_bytes());
+        }
+        seal(&mut headers, &payload);
+        let record = [headers, payload].concat();
+        for (block, bytes) in (start..).zip(record.chunks_exact(BLOCK)) {
+            self.block_mut(block).copy_from_slice(bytes);
+        }
+        let end = start + (record.len() / BLOCK) as u32;
+        self.head = Lsn::new(cycle_of(end), end % length);
+        start
+    }
+
+    /// Appends records until the log has come round `turns` times.
+    pub(crate) fn fill(&mut self, turns: u32, payload_blocks: u32) {
+        while self.head.cycle() <= turns {
+            self.tail = self.head;
+            self.append(payload_blocks);
+        }
+    }
+
+    /// Takes a block back to what the turn before would have left there.
+    pub(crate) fn make_stale(&mut self, block: u32) {
+        let cycle = xfs_format::log_record::block_cycle(self.block_mut(block)) - 1;
+        self.block_mut(block)[..4].copy_from_slice(&cycle.to_be_bytes());
+    }
+}
+
+/// Stores the checksum that a writer with 328 bytes of header makes.
+fn seal(headers: &mut [u8], payload: &[u8]) {
+    let mut covered = headers[..328].to_vec();
+    let used = payload.len().div_ceil(32 << 10);
+    for header in 1..used {
+        covered.extend_from_slice(&headers[header * BLOCK..][..260]);
+    }
+    covered.extend_from_slice(payload);
+    crc::seal(&mut covered, CRC_OFFSET);
+    headers[CRC_OFFSET..CRC_OFFSET + 4].copy_from_slice(&covered[CRC_OFFSET..CRC_OFFSET + 4]);
+}
