@@ -5,6 +5,7 @@
 //!
 //! An inode never changes after it was read; only the map of a btree fork is loaded on first use.
 
+use xfs_alloc::{InodeState, inode_state};
 use xfs_buffer::{Buffer, BufferCache, Error, PosixError, Result};
 use xfs_format::inode::{FileType, ForkKind, InodeCheck, InodeCore};
 use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Place, Structure, VerifyContext};
@@ -72,17 +73,33 @@ impl Inode {
         Ok(Self { core, file_type, data, attr })
     }
 
+    /// Reads inode `number`, which comes from somewhere else than this volume's own structures: from
+    /// a user, or from a file handle. The inode btree is asked first, because a file may hold bytes
+    /// that look like an inode.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotFound`] for a number that is not in use; else as [`read`](Self::read).
+    #[doc(alias = "XFS_IGET_UNTRUSTED")]
+    pub fn read_untrusted(cache: &BufferCache, number: InodeNumber) -> Result<Self> {
+        match inode_state(cache, number)? {
+            InodeState::Allocated => Self::read(cache, number),
+            InodeState::Free | InodeState::Absent => Err(PosixError::NotFound.into()),
+        }
+    }
+
     /// Reads inode `number` if it still is the one that had this generation.
     ///
     /// # Errors
     ///
-    /// [`PosixError::Stale`] if it is free or has another generation, else as [`read`](Self::read).
+    /// [`PosixError::Stale`] if it is not in use or has another generation; else as
+    /// [`read`](Self::read).
     pub fn read_generation(
         cache: &BufferCache,
         number: InodeNumber,
         generation: u32,
     ) -> Result<Self> {
-        match Self::read(cache, number) {
+        match Self::read_untrusted(cache, number) {
             Ok(inode) if inode.core.generation != generation => Err(PosixError::Stale.into()),
             Err(Error::Posix(PosixError::NotFound)) => Err(PosixError::Stale.into()),
             other => other,

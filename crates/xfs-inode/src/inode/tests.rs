@@ -41,18 +41,6 @@ fn free_and_missing_inodes_are_not_found() {
 }
 
 #[test]
-fn a_generation_that_has_passed_is_stale() {
-    let volume = Volume::new();
-    let generation = volume.read(EMPTY).unwrap().core().generation;
-    let cache = volume.cache();
-    Inode::read_generation(&cache, number(EMPTY), generation).unwrap();
-    for (record, generation) in [(EMPTY, generation ^ 1), (REMOVED, 0)] {
-        let found = Inode::read_generation(&cache, number(record), generation);
-        assert!(matches!(found, Err(Error::Posix(PosixError::Stale))));
-    }
-}
-
-#[test]
 fn a_bad_inode_does_not_hide_its_neighbours() {
     let volume = Volume::new();
     volume.put(number(EMPTY).0 * 512 + 20, &[0xff]);
