@@ -115,7 +115,7 @@ impl Geometry {
     /// Blocks in this allocation group; 0 for one that does not exist.
     #[must_use]
     pub const fn ag_length(&self, group: AgNumber) -> u32 {
-        if group.0 + 1 < self.ag_count {
+        if group.0 < self.ag_count.saturating_sub(1) {
             self.ag_blocks
         } else if group.0 < self.ag_count {
             (self.data_blocks - group.0 as u64 * self.ag_blocks as u64) as u32
@@ -311,3 +311,6 @@ impl Geometry {
         self.ro_compat.contains(feature)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,10 +99,14 @@ impl Image {
     }
 }
 
-/// Mends the checksums of a buffer: one for most kinds, one for each inode or block of others.
-pub(crate) fn mend(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
+/// Mends the checksums of a buffer: one for most kinds, one for each inode or block of others. What
+/// is too short to hold one is left alone.
+pub fn mend(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
     // Never logged: passes whatever the log says.
     let lsn = Lsn(0);
+    if bytes.len() < SECTOR {
+        return;
+    }
     match kind {
         BlockKind::InodeCluster => {
             let inodes = bytes.chunks_exact_mut(geometry.inode_size as usize);

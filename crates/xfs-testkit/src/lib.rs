@@ -9,7 +9,7 @@ mod pack;
 mod prng;
 
 pub use golden::golden;
-pub use image::Image;
+pub use image::{Image, mend};
 pub use limits::{Limits, run_limited};
 pub use pack::{pack, unpack};
 pub use prng::Prng;

@@ -1,0 +1,34 @@
+use super::Geometry;
+use crate::addr::{AgBlock, AgNumber};
+use crate::features::{IncompatFeatures, RoCompatFeatures};
+
+/// Three groups of 100 blocks, the last one 40 blocks short.
+fn geometry() -> Geometry {
+    Geometry {
+        block_size: 4096,
+        block_log: 12,
+        sector_size: 512,
+        inode_size: 512,
+        inode_log: 9,
+        inodes_per_block_log: 3,
+        directory_block_log: 0,
+        ag_count: 3,
+        ag_blocks: 100,
+        ag_blocks_log: 7,
+        data_blocks: 260,
+        inode_alignment_blocks: 8,
+        sparse_alignment_blocks: 0,
+        meta_uuid: uuid::Uuid::nil(),
+        incompat: IncompatFeatures::empty(),
+        ro_compat: RoCompatFeatures::empty(),
+    }
+}
+
+#[test]
+fn a_group_that_does_not_exist_has_no_blocks() {
+    let geometry = geometry();
+    for (group, length) in [(0, 100), (1, 100), (2, 60), (3, 0), (u32::MAX - 1, 0), (u32::MAX, 0)] {
+        assert_eq!(geometry.ag_length(AgNumber(group)), length);
+        assert_eq!(geometry.contains_ag_block(AgNumber(group), AgBlock(59)), length != 0);
+    }
+}

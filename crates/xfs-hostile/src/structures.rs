@@ -1,0 +1,409 @@
+//! One fuzz target per structure.
+//!
+//! The input of a target for a block is its address in 8 bytes, big-endian, and then its bytes. It
+//! is looked at as it is, and again with its checksum mended, since hardly any mutation would get
+//! past the checksum otherwise.
+
+use std::fmt::Debug;
+use std::hint::black_box;
+
+use xfs_device::{MemoryDevice, partitions};
+use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, RemoteBlock};
+use xfs_format::btree::{BtreeBlock, BtreeFormat, BtreeKind, Extents};
+use xfs_format::dabtree::Node;
+use xfs_format::directory::{Cookie, DataBlock, FreeBlock, LeafBlock, ShortForm};
+use xfs_format::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
+use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
+use xfs_format::log_record::{LogOperation, LogRecordHeader};
+use xfs_format::parent::Parent;
+use xfs_format::refcount::Refcounts;
+use xfs_format::rmap::ReverseMap;
+use xfs_format::symlink::SymlinkBlock;
+use xfs_format::{
+    AgNumber, BlockKind, DiskAddr, Geometry, Group, InodeNumber, Place, Superblock, VerifyContext,
+    acl, agf, agfl, agi,
+};
+use xfs_inode::Inode;
+use xfs_testkit::mend;
+
+use crate::seeds;
+
+/// A fuzz target.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name: that of the file in fuzz/fuzz_targets.
+    pub name: &'static str,
+    /// Its body.
+    pub run: fn(&[u8]),
+    /// Inputs to start from.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All targets for one structure.
+pub const TARGETS: &[Target] = &[
+    Target { name: "superblock", run: superblock, seeds: || inputs(BlockKind::Superblock) },
+    Target { name: "agf", run: agf, seeds: || inputs(BlockKind::Agf) },
+    Target { name: "agi", run: agi, seeds: || inputs(BlockKind::Agi) },
+    Target { name: "agfl", run: agfl, seeds: || inputs(BlockKind::Agfl) },
+    Target { name: "btree", run: btree, seeds: btree_inputs },
+    Target { name: "inode", run: inode, seeds: inode_inputs },
+    Target {
+        name: "directory_data",
+        run: directory_data,
+        seeds: || inputs(BlockKind::DirectoryData),
+    },
+    Target {
+        name: "directory_index",
+        run: directory_index,
+        seeds: || inputs(BlockKind::DirectoryIndex),
+    },
+    Target {
+        name: "directory_free",
+        run: directory_free,
+        seeds: || inputs(BlockKind::DirectoryFree),
+    },
+    Target { name: "directory_short", run: directory_short, seeds: fork_inputs },
+    Target { name: "attr", run: attr, seeds: || inputs(BlockKind::Attr) },
+    Target { name: "attr_remote", run: attr_remote, seeds: || inputs(BlockKind::AttrRemote) },
+    Target { name: "attr_short", run: attr_short, seeds: fork_inputs },
+    Target { name: "symlink", run: symlink, seeds: || inputs(BlockKind::Symlink) },
+    Target { name: "access_list", run: access_list, seeds: access_list_inputs },
+    Target { name: "log_record", run: log_record, seeds: log_inputs },
+    Target { name: "partition_table", run: partition_table, seeds: partition_inputs },
+];
+
+/// Seeds of one kind: enough to have every form of it, few enough to mutate each often.
+fn inputs(kind: BlockKind) -> Vec<Vec<u8>> {
+    let all: Vec<_> = seeds::of(kind).collect();
+    let step = all.len().div_ceil(MOST_SEEDS).max(1);
+    all.iter().step_by(step).map(|seed| seed.input()).collect()
+}
+
+const MOST_SEEDS: usize = 40;
+
+fn split(input: &[u8]) -> Option<(DiskAddr, &[u8])> {
+    let (at, bytes) = input.split_first_chunk::<8>()?;
+    Some((DiskAddr(u64::from_be_bytes(*at)), bytes))
+}
+
+/// Verifies the block of an input and looks at it, as it is and mended.
+fn block(input: &[u8], kind: BlockKind, look: impl Fn(&[u8], DiskAddr, &Geometry)) {
+    let Some((at, bytes)) = split(input) else { return };
+    let geometry = seeds::geometry();
+    let context = VerifyContext { geometry, log_head: None };
+    drop(black_box(kind.verify(bytes, at, &context)));
+    look(bytes, at, geometry);
+    let mut mended = bytes.to_vec();
+    mend(&mut mended, kind, geometry);
+    drop(black_box(kind.verify(&mended, at, &context)));
+    look(&mended, at, geometry);
+}
+
+/// Formats every item, which touches all of it.
+fn exhaust<T: Debug>(items: impl Iterator<Item = T>) {
+    for item in items {
+        black_box(format!("{item:?}"));
+    }
+}
+
+/// A superblock, and what is computed from its geometry.
+pub fn superblock(input: &[u8]) {
+    block(input, BlockKind::Superblock, |bytes, at, _| {
+        let Ok(superblock) = Superblock::decode(bytes, Place::Disk(at)) else { return };
+        let geometry = &superblock.geometry;
+        black_box(format!("{superblock:?} {:?}", superblock.log_first_block()));
+        for group in [0, 1, geometry.ag_count - 1, geometry.ag_count, u32::MAX].map(AgNumber) {
+            black_box((geometry.ag_length(group), Group::new(geometry, group).is_some()));
+            for block in [0, 1, geometry.ag_blocks, u32::MAX].map(xfs_format::AgBlock) {
+                black_box(geometry.contains_ag_block(group, block));
+            }
+        }
+        for number in [0, 1, 128, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX] {
+            black_box(geometry.split_inode(InodeNumber(number)));
+            black_box(geometry.inode_place(InodeNumber(number)));
+            black_box(geometry.block_disk_addr(xfs_format::FsBlock(number)));
+            black_box(geometry.contains_extent(xfs_format::FsBlock(number), number));
+            black_box(geometry.blocks_to_bytes(number));
+        }
+        black_box((geometry.chunk_blocks(), geometry.cluster_inodes(), geometry.data_bytes()));
+    });
+}
+
+/// The free-space header of a group.
+pub fn agf(input: &[u8]) {
+    block(input, BlockKind::Agf, |bytes, at, geometry| {
+        black_box(format!("{:?}", agf::Agf::decode(bytes, at, geometry)));
+    });
+}
+
+/// The inode header of a group.
+pub fn agi(input: &[u8]) {
+    block(input, BlockKind::Agi, |bytes, at, geometry| {
+        if let Ok(agi) = agi::Agi::decode(bytes, at, geometry) {
+            exhaust(agi.unlinked_heads());
+        }
+    });
+}
+
+/// The free list of a group, read by every range that an AGF may give.
+pub fn agfl(input: &[u8]) {
+    block(input, BlockKind::Agfl, |bytes, at, _| {
+        let Ok(list) = agfl::Agfl::decode(bytes, at) else { return };
+        exhaust(list.places());
+        let ends = [0, 1, 100, 118, 119, 120, u32::MAX];
+        for (first, last) in ends.iter().flat_map(|first| ends.map(|last| (*first, last))) {
+            for count in [0, 1, last.wrapping_sub(first).wrapping_add(1), u32::MAX] {
+                let range = agf::FreeListRange { first, last, count };
+                list.blocks(range).into_iter().for_each(exhaust);
+            }
+        }
+    });
+}
+
+/// A btree block, as each of the kinds that its magic number may name.
+pub fn btree(input: &[u8]) {
+    btree_of::<FreeSpaceByBlock>(input);
+    btree_of::<FreeSpaceBySize>(input);
+    btree_of::<InodeChunks>(input);
+    btree_of::<FreeInodeChunks>(input);
+    btree_of::<ReverseMap>(input);
+    btree_of::<Refcounts>(input);
+    btree_of::<Extents>(input);
+}
+
+fn btree_of<F: BtreeFormat>(input: &[u8]) {
+    block(input, BlockKind::Btree(F::KIND), |bytes, at, geometry| {
+        let Ok(block) = BtreeBlock::decode(bytes, F::KIND, at) else { return };
+        black_box((block.left_sibling(), block.right_sibling(), block.owner(), block.lsn()));
+        for index in (0..block.count() + 1).chain([usize::MAX / 64]) {
+            black_box(block.pointer(index));
+            black_box(block.record(index));
+            black_box(block.key(index).and_then(F::decode_key));
+            black_box(block.high_key(index).and_then(F::decode_key));
+        }
+        let Some(group) = Group::new(geometry, AgNumber(0)) else { return };
+        let records = block.records().map(|record| F::decode_record(record, &group));
+        let records: Vec<_> = records.filter_map(Result::ok).collect();
+        for pair in records.windows(2) {
+            if let [previous, record] = pair {
+                black_box((F::key(record), F::may_follow(record, previous)));
+            }
+        }
+    });
+}
+
+fn btree_inputs() -> Vec<Vec<u8>> {
+    let kinds = [
+        BtreeKind::FreeSpaceByBlock,
+        BtreeKind::FreeSpaceBySize,
+        BtreeKind::Inode,
+        BtreeKind::FreeInode,
+        BtreeKind::ReverseMap,
+        BtreeKind::Refcount,
+        BtreeKind::Extent,
+    ];
+    kinds.into_iter().flat_map(|kind| inputs(BlockKind::Btree(kind))).collect()
+}
+
+/// An inode with both forks.
+pub fn inode(input: &[u8]) {
+    block(input, BlockKind::InodeCluster, |bytes, at, geometry| {
+        let context = VerifyContext { geometry, log_head: None };
+        let Some((group, block)) = geometry.split_disk_addr(at) else { return };
+        let in_block = (at.0 * 512 % u64::from(geometry.block_size)) as u32 / geometry.inode_size;
+        let inodes = block.0.checked_shl(geometry.inodes_per_block_log.into()).unwrap_or(0);
+        let number = xfs_format::AgInode(inodes.saturating_add(in_block));
+        let number = geometry.join_inode(group, number);
+        black_box(format!("{:?}", Inode::decode(bytes, number, &context)));
+    });
+}
+
+fn inode_inputs() -> Vec<Vec<u8>> {
+    // One of each shape: type, formats and whether there is an attribute fork.
+    let mut shapes = std::collections::BTreeSet::new();
+    let shape = |bytes: &[u8]| {
+        Some((bytes.get(2)? >> 4, *bytes.get(5)?, *bytes.get(82)? == 0, *bytes.get(83)?))
+    };
+    let seeds = seeds::of(BlockKind::InodeCluster);
+    seeds.filter(|seed| shapes.insert(shape(&seed.bytes))).map(seeds::Seed::input).collect()
+}
+
+/// A directory data block, or a directory of one block.
+pub fn directory_data(input: &[u8]) {
+    block(input, BlockKind::DirectoryData, |bytes, at, _| {
+        for start in [0, 4096, 1 << 35] {
+            let Ok(block) = DataBlock::decode(bytes, start, Place::Disk(at)) else { continue };
+            exhaust(block.entries());
+            exhaust(block.index().iter());
+            drop(black_box(block.find(b"a-longer-node-entry-77")));
+            for place in [0, 1, 8, 9, 10, 500, 511, 512, u32::MAX] {
+                drop(black_box(block.entry_at(Cookie(place))));
+            }
+        }
+    });
+}
+
+/// A block of a directory's index: leaf or node.
+pub fn directory_index(input: &[u8]) {
+    block(input, BlockKind::DirectoryIndex, |bytes, at, _| {
+        node(bytes, at);
+        let Ok(leaf) = LeafBlock::decode(bytes, Place::Disk(at)) else { return };
+        exhaust(leaf.entries().iter());
+        exhaust(leaf.best_free().into_iter().flatten());
+        for hash in [0, 1, u32::MAX] {
+            exhaust(leaf.find(hash));
+        }
+    });
+}
+
+fn node(bytes: &[u8], at: DiskAddr) {
+    let Ok(node) = Node::decode(bytes, Place::Disk(at)) else { return };
+    black_box((node.level(), node.owner()));
+    exhaust(node.entries().iter());
+    for hash in [0, 1, u32::MAX] {
+        black_box(node.find(hash));
+    }
+}
+
+/// A block of a directory's free-space index.
+pub fn directory_free(input: &[u8]) {
+    block(input, BlockKind::DirectoryFree, |bytes, at, _| {
+        let Ok(free) = FreeBlock::decode(bytes, Place::Disk(at)) else { return };
+        exhaust(free.best_free().iter());
+    });
+}
+
+/// A directory in an inode.
+pub fn directory_short(input: &[u8]) {
+    let Ok(form) = ShortForm::decode(input, Place::Inode(InodeNumber(128))) else { return };
+    drop(black_box(form.verify(seeds::geometry())));
+    black_box(form.parent());
+    exhaust(form.entries());
+    drop(black_box(form.find(b"ccc")));
+}
+
+/// What is in the literal area of inodes: inputs for the targets of what lies in an inode.
+fn fork_inputs() -> Vec<Vec<u8>> {
+    let inodes = seeds::of(BlockKind::InodeCluster).filter(|seed| {
+        // In line, in either fork.
+        seed.bytes.get(5) == Some(&1) || seed.bytes.get(83) == Some(&1)
+    });
+    let forks = inodes.step_by(31).flat_map(|seed| {
+        let fork_offset = seed.bytes.get(82).map_or(0, |units| usize::from(*units) * 8);
+        [176, 176 + fork_offset].map(|start| seed.bytes.get(start..).unwrap_or_default().to_vec())
+    });
+    forks.take(MOST_SEEDS).collect()
+}
+
+/// A block of an attribute fork: leaf or node.
+pub fn attr(input: &[u8]) {
+    block(input, BlockKind::Attr, |bytes, at, _| {
+        node(bytes, at);
+        let Ok(leaf) = AttrLeaf::decode(bytes, Place::Disk(at)) else { return };
+        attr_entries(leaf.entries().filter_map(Result::ok), Place::Disk(at));
+        for hash in [0, 1, u32::MAX] {
+            exhaust(leaf.find(hash));
+        }
+        black_box(leaf.hash_range());
+    });
+}
+
+fn attr_entries<'a>(entries: impl Iterator<Item = AttrEntry<'a>>, place: Place) {
+    for entry in entries {
+        black_box(format!("{entry:?}"));
+        if let Ok(Some(parent)) = Parent::decode(&entry, place) {
+            black_box(parent.hash());
+        }
+    }
+}
+
+/// A block of a remote attribute value.
+pub fn attr_remote(input: &[u8]) {
+    block(input, BlockKind::AttrRemote, |bytes, at, _| {
+        black_box(format!("{:?}", RemoteBlock::decode(bytes, Place::Disk(at))));
+    });
+}
+
+/// Attributes in an inode.
+pub fn attr_short(input: &[u8]) {
+    let place = Place::Inode(InodeNumber(128));
+    let Ok(form) = AttrShortForm::decode(input, place) else { return };
+    drop(black_box(form.verify()));
+    attr_entries(form.entries().filter_map(Result::ok), place);
+}
+
+/// A block of a link's target.
+pub fn symlink(input: &[u8]) {
+    block(input, BlockKind::Symlink, |bytes, at, _| {
+        black_box(format!("{:?}", SymlinkBlock::decode(bytes, at)));
+    });
+}
+
+/// The value of an attribute that holds an access list.
+pub fn access_list(input: &[u8]) {
+    if let Ok(entries) = acl::decode(input, InodeNumber(128)) {
+        black_box(acl::encode_posix_xattr(&entries));
+    }
+}
+
+fn access_list_inputs() -> Vec<Vec<u8>> {
+    let entry = |tag: u32, id: u32| [tag.to_be_bytes(), id.to_be_bytes(), [0, 7, 0, 0]].concat();
+    let list = |entries: &[Vec<u8>]| {
+        [(entries.len() as u32).to_be_bytes().to_vec(), entries.concat()].concat()
+    };
+    let owner = [entry(1, u32::MAX), entry(4, u32::MAX), entry(32, u32::MAX)];
+    let named =
+        [owner.to_vec(), vec![entry(2, 1000), entry(8, 1000), entry(16, u32::MAX)]].concat();
+    vec![list(&[]), list(&owner), list(&named), list(&vec![entry(2, 5); 25])]
+}
+
+/// A record of the log: header, place, checksum, operations.
+pub fn log_record(input: &[u8]) {
+    let place = Place::Log(1);
+    let Ok(header) = LogRecordHeader::decode(input, place) else { return };
+    drop(black_box(header.verify_place(header.lsn.block(), 10_000, header.uuid)));
+    drop(black_box(header.verify_checksum(input, place)));
+    black_box(header.total_blocks());
+    let mut rest = input.get(512..).unwrap_or_default();
+    while let Ok(operation) = LogOperation::decode(rest, place) {
+        let length = (operation.length as usize).saturating_add(12);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+}
+
+fn log_inputs() -> Vec<Vec<u8>> {
+    let image = xfs_testkit::golden();
+    let sectors = (0..image.length_bytes() as u64 / 512).map(DiskAddr);
+    let starts = sectors
+        .filter(|at| image.bytes(*at, 512).is_some_and(|block| LogRecordHeader::is_here(&block)));
+    starts.take(MOST_SEEDS).filter_map(|at| image.bytes(at, 2048)).collect()
+}
+
+/// The first and last sectors of a partitioned disk: the input is cut in two for them.
+pub fn partition_table(input: &[u8]) {
+    const DISK_BYTES: u64 = 1 << 20;
+    let disk = MemoryDevice::new(DISK_BYTES);
+    let (head, tail) = input.split_at(input.len() / 2);
+    let write = |offset, bytes: &[u8]| {
+        use xfs_device::{BlockDevice, Durability};
+        drop(disk.write_at(offset, bytes, Durability::Cached));
+    };
+    write(0, head);
+    write(DISK_BYTES.saturating_sub(tail.len() as u64), tail);
+    black_box(format!("{:?}", partitions(&disk)));
+}
+
+fn partition_inputs() -> Vec<Vec<u8>> {
+    let mut sector = vec![0; 512];
+    // One partition of type Linux, and the signature.
+    let entry = [&[0_u8, 0, 2, 0, 0x83, 0, 0, 0][..], &[8, 0, 0, 0, 0, 4, 0, 0]].concat();
+    sector.splice(446..462, entry);
+    sector.splice(510..512, [0x55, 0xaa]);
+    let mut protective = sector.clone();
+    protective.splice(450..451, [0xee]);
+    // The header of a GPT; its checksums are right for no entries at all.
+    let mut gpt = b"EFI PART\0\0\x01\0\x5c\0\0\0".to_vec();
+    gpt.resize(512, 0);
+    let whole = |first: &[u8]| [first, &gpt[..], &vec![0; 1024], &vec![0; 1536], &gpt].concat();
+    vec![whole(&sector), whole(&protective)]
+}

@@ -1,0 +1,61 @@
+//! A smoke run of each target for a structure.
+
+use xfs_hostile::{TARGETS, Target};
+use xfs_testkit::{Prng, run_limited};
+
+/// Mutated inputs per target. The fuzzer runs the same bodies for as long as one likes.
+const ROUNDS: usize = 3000;
+
+const SEED: u64 = 0x5eed;
+
+fn check(name: &str) {
+    let test = format!("structures::{name}");
+    run_limited(&test, crate::LIMITS, || {
+        TARGETS.iter().filter(|target| target.name == name).for_each(smoke);
+    });
+}
+
+fn smoke(target: &Target) {
+    let seeds = (target.seeds)();
+    assert!(!seeds.is_empty(), "{} has seeds", target.name);
+    let mut prng = Prng::new(SEED);
+    (target.run)(&[]);
+    for seed in &seeds {
+        (target.run)(seed);
+    }
+    for round in 0..ROUNDS {
+        let mut input = prng.choose(&seeds).cloned().unwrap_or_default();
+        match round % 16 {
+            // Too short.
+            0 => input.truncate(prng.within(0..input.len())),
+            // Noise behind a plausible start.
+            1 => {
+                let start = prng.within(0..input.len());
+                input.iter_mut().skip(start).for_each(|byte| *byte = prng.number() as u8);
+            }
+            // The address stays, or every block would be misplaced.
+            _ => prng.mutate(input.get_mut(8..).unwrap_or_default()),
+        }
+        (target.run)(&input);
+    }
+}
+
+macro_rules! smoke_tests {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            check(stringify!($name));
+        })*
+
+        #[test]
+        fn every_target_is_run() {
+            let run = [$(stringify!($name)),*];
+            assert!(TARGETS.iter().map(|target| target.name).eq(run));
+        }
+    };
+}
+
+smoke_tests! {
+    superblock agf agi agfl btree inode directory_data directory_index directory_free
+    directory_short attr attr_remote attr_short symlink access_list log_record partition_table
+}
