@@ -68,7 +68,7 @@ pub enum FindError {
     #[error("is not an XFS volume: it holds {0}")]
     NotXfs(Contents),
     /// There is a partition table, but no partition holds XFS.
-    #[error("has a {} without an XFS partition; it has {}", .0.kind, list(&.0.partitions))]
+    #[error("has no XFS partition; its {} has {}", .0.kind, list(&.0.partitions))]
     NoXfsPartition(PartitionTable),
     /// More than one partition holds XFS.
     #[error("has several XFS partitions: {}", list_xfs(.0))]
@@ -95,7 +95,10 @@ impl FindError {
             Self::NotXfs(_) => {
                 "if the volume's first sector is damaged, say where it is with --offset 0"
             }
-            _ => return None,
+            Self::NoXfsPartition(_) => {
+                "if a volume's first sector is damaged, choose its partition with --partition N"
+            }
+            Self::Io(_) | Self::Table(_) | Self::OffsetPastEnd { .. } => return None,
         })
     }
 }

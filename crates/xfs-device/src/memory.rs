@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::OnceLock;
 
-use parking_lot::RwLock;
+use xfs_sync::{Object, RwLock};
 
 use crate::device::{BlockDevice, Durability, check_read, check_write};
 
@@ -18,7 +18,7 @@ const TABLE_CHUNKS: usize = 512;
 
 const SECTOR_BYTES: u32 = 512;
 
-type Chunk = RwLock<Option<Box<[u8]>>>;
+type Chunk = RwLock<Option<Box<[u8]>>, Object>;
 
 /// A device in memory of a fixed length, sparse.
 pub struct MemoryDevice {
