@@ -125,3 +125,6 @@ impl BtreeFormat for FreeSpaceBySize {
             || (record.count == previous.count && record.start > previous.end())
     }
 }
+
+#[cfg(test)]
+mod tests;

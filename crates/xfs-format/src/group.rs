@@ -70,3 +70,6 @@ impl<'a> Group<'a> {
         self.geometry.join_inode(self.number, inode)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -228,3 +228,6 @@ impl BtreeFormat for FreeInodeChunks {
         may_follow(record, previous)
     }
 }
+
+#[cfg(test)]
+mod tests;

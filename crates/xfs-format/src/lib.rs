@@ -38,6 +38,8 @@ pub mod extent;
 pub mod features;
 pub mod free_space;
 pub mod geometry;
+#[cfg(test)]
+mod golden;
 pub mod group;
 pub mod inode;
 pub mod inode_chunk;

@@ -133,3 +133,6 @@ impl BtreeFormat for Refcounts {
             || (record.domain == previous.domain && record.start >= previous.end())
     }
 }
+
+#[cfg(test)]
+mod tests;

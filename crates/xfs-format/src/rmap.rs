@@ -279,3 +279,6 @@ impl BtreeFormat for ReverseMap {
         Self::key(record) > Self::key(previous)
     }
 }
+
+#[cfg(test)]
+mod tests;

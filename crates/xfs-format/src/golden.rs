@@ -1,0 +1,78 @@
+//! Sectors and blocks that mkfs.xfs and the kernel wrote, for tests (`testdata/groups`).
+
+use std::vec::Vec;
+
+use crate::addr::DiskAddr;
+use crate::corruption::{Corruption, Place};
+use crate::geometry::Geometry;
+use crate::kind::{BlockKind, VerifyContext};
+use crate::superblock::Superblock;
+
+macro_rules! golden {
+    ($name:expr) => {
+        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/", $name))
+            as &[u8]
+    };
+}
+pub(crate) use golden;
+
+/// Four header sectors of the first group, 512 bytes each.
+pub(crate) const HEADERS: [(&str, &[u8]); 6] = [
+    ("plain", golden!("plain.headers")),
+    ("small-blocks", golden!("small-blocks.headers")),
+    ("large-blocks", golden!("large-blocks.headers")),
+    ("few-features", golden!("few-features.headers")),
+    ("changed-uuid", golden!("changed-uuid.headers")),
+    ("aged", golden!("aged.headers")),
+];
+
+/// Sector `index` of a golden group.
+pub(crate) fn sector(headers: &[u8], index: usize) -> Vec<u8> {
+    headers[index * 512..(index + 1) * 512].to_vec()
+}
+
+/// The volume that golden headers are from.
+pub(crate) fn geometry(headers: &[u8]) -> Geometry {
+    Superblock::decode(headers, Place::Disk(DiskAddr(0))).unwrap().geometry
+}
+
+/// Verifies a buffer of a volume whose log is not known.
+pub(crate) fn verify(
+    kind: BlockKind,
+    bytes: &[u8],
+    at: DiskAddr,
+    geometry: &Geometry,
+) -> Result<(), Corruption> {
+    kind.verify(bytes, at, &VerifyContext { geometry, log_head: None })
+}
+
+/// Flips every bit of the first `limit` bytes, each alone and with the checksum mended, and hands
+/// the result on. Bits of the checksum itself are left out: mending undoes them.
+pub(crate) fn for_each_flip(
+    kind: BlockKind,
+    bytes: &[u8],
+    limit: usize,
+    mut check: impl FnMut(usize, &[u8]),
+) {
+    for bit in 0..limit * 8 {
+        let mut flipped = bytes.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        reseal(kind, &mut flipped);
+        check(bit / 8, &flipped);
+    }
+}
+
+/// Mends the checksum and leaves the LSN as it is.
+pub(crate) fn reseal(kind: BlockKind, bytes: &mut [u8]) {
+    use crate::btree::BtreeKind;
+    let offset = match kind {
+        BlockKind::Superblock => crate::superblock::CRC_OFFSET,
+        BlockKind::Agf => 216,
+        BlockKind::Agi => 312,
+        BlockKind::Agfl => 32,
+        BlockKind::Btree(BtreeKind::Extent) => 64,
+        BlockKind::Btree(_) => 52,
+        _ => panic!("no golden block of this kind"),
+    };
+    crate::crc::seal(bytes, offset);
+}
