@@ -6,7 +6,7 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-use xfs_oracle::{Feature, Geometry, Tree, age, fill, populate, ready};
+use xfs_oracle::{Geometry, Tree, ready};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -25,15 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn make(geometry: &Geometry, folder: &Path) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
-    let image = geometry.make(folder)?;
-    let mount = image.mount(&[])?;
-    populate(mount.path(), 1)?;
-    match geometry.feature {
-        Feature::Aged => age(mount.path(), 2)?,
-        Feature::Full => fill(mount.path(), 3)?,
-        Feature::Plain | Feature::ExternalLog => {}
-    }
-    mount.unmount()?;
+    let image = geometry.make_and_fill(folder)?;
     let filled = start.elapsed();
     let mount = image.mount(&["ro"])?;
     let tree = Tree::walk(mount.path())?;

@@ -5,8 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Context, OracleError};
 use crate::mount::Mount;
+use crate::populate::{age, fill, populate};
 use crate::run::run;
 use crate::xfsprogs::Xfsprogs;
+
+/// One seed for all, so that volumes differ by their geometry alone.
+const SEED: u64 = 1;
 
 /// Which mkfs.xfs a geometry needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +101,26 @@ impl Geometry {
         Geometry { feature: Feature::Full, ..newer("parent-full", PARENT_NOTHING_RESERVED) },
     ];
 
+    /// Makes a volume of this kind in `folder` and has the kernel fill it. Where this kernel cannot
+    /// mount it, that is [`OracleError::Unavailable`].
+    pub fn make_and_fill(&self, folder: &Path) -> Result<Image, OracleError> {
+        let image = self.make(folder)?;
+        let mount = image.mount(&[]).map_err(|error| match error {
+            OracleError::Command { stderr, .. } => {
+                OracleError::Unavailable(format!("the kernel does not mount it: {}", stderr.trim()))
+            }
+            other => other,
+        })?;
+        populate(mount.path(), SEED)?;
+        match self.feature {
+            Feature::Aged => age(mount.path(), SEED)?,
+            Feature::Full => fill(mount.path(), SEED)?,
+            Feature::Plain | Feature::ExternalLog => {}
+        }
+        mount.unmount()?;
+        Ok(image)
+    }
+
     /// Makes an empty volume of this kind in `folder`.
     pub fn make(&self, folder: &Path) -> Result<Image, OracleError> {
         let xfsprogs = match self.maker {
@@ -131,7 +155,7 @@ impl Geometry {
 }
 
 impl Image {
-    /// Has the kernel mount it; [`OracleError::Unavailable`] where this kernel cannot.
+    /// Has the kernel mount it.
     pub fn mount(&self, options: &[&str]) -> Result<Mount, OracleError> {
         Mount::new(&self.data, self.log.as_deref(), options)
     }

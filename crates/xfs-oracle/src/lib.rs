@@ -2,15 +2,18 @@
 //!
 //! Tests that compare us with them need volumes that they made, and what they show of these
 //! volumes. This crate makes volumes of every geometry ([`Geometry`]), has the kernel fill them
-//! with everything that exists ([`populate()`]) and takes down what the kernel shows ([`Tree`]).
+//! with everything that exists ([`populate()`]) and takes down what the kernel shows ([`Tree`]), to be
+//! compared with what we show ([`Differences`]).
 //! It knows nothing of our own code: it depends on no crate of the workspace, so that a mistake
 //! of ours cannot hide on both sides of a comparison.
 //!
 //! All of it needs root and Linux; [`ready`] says why a test has to be left out.
 
+mod compare;
 mod digest;
 mod error;
 mod geometry;
+pub mod harness;
 mod ioctl;
 mod mount;
 mod populate;
@@ -18,13 +21,14 @@ mod run;
 mod view;
 mod xfsprogs;
 
+pub use compare::Differences;
 pub use digest::Digest;
 pub use error::OracleError;
 pub use geometry::{Feature, Geometry, Image};
 pub use ioctl::{ExtentFlags, FileExtent, FileFlags};
 pub use mount::{LoopDevice, Mount};
-pub use populate::{Populate, Random, age, fill, populate};
-pub use view::{Contents, Entry, Node, Time, Tree};
+pub use populate::{Random, age, fill, populate};
+pub use view::{Contents, Entry, Node, Opened, Time, Tree};
 pub use xfsprogs::Xfsprogs;
 
 /// Why this process cannot mount volumes, if it cannot.

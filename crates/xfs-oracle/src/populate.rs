@@ -23,7 +23,7 @@ use crate::error::{Context, OracleError};
 
 /// A folder that is being filled.
 #[derive(Debug)]
-pub struct Populate {
+pub(crate) struct Populate {
     folder: PathBuf,
     block_bytes: u64,
     random: Random,

@@ -1,0 +1,141 @@
+//! What two descriptions of one volume disagree about.
+
+use std::fmt::{Debug, Write};
+
+use crate::ioctl::{ExtentFlags, FileExtent};
+use crate::view::{Node, Opened, Tree};
+
+/// A list of differences, in words.
+#[derive(Debug, Default)]
+pub struct Differences {
+    found: Vec<String>,
+}
+
+impl Differences {
+    /// Every inode of the kernel's tree against that of ours.
+    pub fn between(kernel: &Tree, ours: &Tree) -> Self {
+        let mut differences = Self::default();
+        differences.field("volume", "root", &kernel.root, &ours.root);
+        for (number, node) in &kernel.nodes {
+            match ours.nodes.get(number) {
+                Some(other) => differences.nodes(&place(*number, node), node, other),
+                None => {
+                    differences.add(format!("{}: only the kernel has it", place(*number, node)))
+                }
+            }
+        }
+        for (number, node) in
+            ours.nodes.iter().filter(|(number, _)| !kernel.nodes.contains_key(number))
+        {
+            differences.add(format!("{}: only we have it", place(*number, node)));
+        }
+        differences
+    }
+
+    /// Adds a difference that the caller found.
+    pub fn add(&mut self, difference: String) {
+        self.found.push(difference);
+    }
+
+    /// Adds a difference if the kernel's value is not ours.
+    pub fn field<T: PartialEq + Debug>(&mut self, place: &str, name: &str, kernel: &T, ours: &T) {
+        if kernel != ours {
+            self.add(format!("{place}: {name}: kernel {}, we {}", short(kernel), short(ours)));
+        }
+    }
+
+    /// Nothing, or a report of the first differences.
+    pub fn into_result(self) -> Result<(), String> {
+        const SHOWN: usize = 40;
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        let mut report = format!("{} differences from the kernel\n", self.found.len());
+        for difference in self.found.iter().take(SHOWN) {
+            report.push_str(difference);
+            report.push('\n');
+        }
+        Err(report)
+    }
+
+    fn nodes(&mut self, place: &str, kernel: &Node, ours: &Node) {
+        self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
+        self.field(place, "mode", &kernel.mode, &ours.mode);
+        self.field(place, "links", &kernel.links, &ours.links);
+        self.field(place, "uid", &kernel.uid, &ours.uid);
+        self.field(place, "gid", &kernel.gid, &ours.gid);
+        self.field(place, "size", &kernel.size, &ours.size);
+        self.field(place, "blocks", &kernel.blocks, &ours.blocks);
+        self.field(place, "access time", &kernel.accessed, &ours.accessed);
+        self.field(place, "modification time", &kernel.modified, &ours.modified);
+        self.field(place, "change time", &kernel.changed, &ours.changed);
+        self.field(place, "birth time", &kernel.born, &ours.born);
+        self.field(place, "device", &kernel.device, &ours.device);
+        self.field(place, "target", &kernel.target, &ours.target);
+        self.field(place, "contents", &kernel.contents, &ours.contents);
+        self.field(place, "entries", &kernel.entries, &ours.entries);
+        self.field(place, "attributes", &kernel.attributes, &ours.attributes);
+        match (&kernel.opened, &ours.opened) {
+            (Some(kernel), Some(ours)) => self.opened(place, kernel, ours),
+            (None, None) => {}
+            (kernel, ours) => self.field(place, "opened", &kernel.is_some(), &ours.is_some()),
+        }
+    }
+
+    fn opened(&mut self, place: &str, kernel: &Opened, ours: &Opened) {
+        self.field(place, "flags", &kernel.flags, &ours.flags);
+        self.field(place, "project", &kernel.project_id, &ours.project_id);
+        self.field(place, "extent size", &kernel.extent_size, &ours.extent_size);
+        self.field(place, "cow extent size", &kernel.cow_extent_size, &ours.cow_extent_size);
+        self.field(place, "extent count", &kernel.extent_count, &ours.extent_count);
+        let (kernel_map, our_map) = (merged(&kernel.extents), merged(&ours.extents));
+        self.field(place, "extents", &kernel_map, &our_map);
+        let kernel_map = merged(&kernel.attribute_extents);
+        let our_map = merged(&ours.attribute_extents);
+        self.field(place, "attribute extents", &kernel_map, &our_map);
+    }
+}
+
+/// A map in a form that does not depend on how it was cut: what is contiguous and of one kind is
+/// one extent.
+fn merged(extents: &[FileExtent]) -> Vec<FileExtent> {
+    let kinds = ExtentFlags::UNWRITTEN | ExtentFlags::SHARED | ExtentFlags::DELAYED;
+    let mut merged: Vec<FileExtent> = Vec::new();
+    for extent in extents {
+        let extent = FileExtent { flags: extent.flags & kinds, ..*extent };
+        match merged.last_mut() {
+            Some(last)
+                if last.offset.checked_add(last.length) == Some(extent.offset)
+                    && last.address.checked_add(last.length) == Some(extent.address)
+                    && last.flags == extent.flags =>
+            {
+                last.length += extent.length;
+            }
+            _ => merged.push(extent),
+        }
+    }
+    merged
+}
+
+fn place(number: u64, node: &Node) -> String {
+    let path = node.paths.first().map(|path| path.escape_ascii().to_string()).unwrap_or_default();
+    let mut shown: String = path.chars().take(80).collect();
+    let _ = write!(shown, " (inode {number})");
+    shown
+}
+
+fn escaped(paths: &[Vec<u8>]) -> Vec<String> {
+    paths.iter().map(|path| path.escape_ascii().to_string()).collect()
+}
+
+/// A value as text, cut where it would bury the report.
+fn short(value: &impl Debug) -> String {
+    let text = format!("{value:?}");
+    match text.char_indices().nth(300) {
+        Some((end, _)) => text.get(..end).map(|head| format!("{head}…")).unwrap_or_default(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

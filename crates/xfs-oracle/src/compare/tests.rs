@@ -1,0 +1,38 @@
+use super::{Differences, merged};
+use crate::ioctl::{ExtentFlags, FileExtent};
+use crate::view::{Node, Tree};
+
+fn tree(size: u64) -> Tree {
+    let node = Node { paths: vec![b"file".to_vec()], size, ..Node::default() };
+    Tree { nodes: [(131, node)].into(), root: 128 }
+}
+
+#[test]
+fn equal_trees_do_not_differ() {
+    assert_eq!(Differences::between(&tree(1), &tree(1)).into_result(), Ok(()));
+}
+
+#[test]
+fn a_field_that_differs_is_named() {
+    let report = Differences::between(&tree(1), &tree(2)).into_result().unwrap_err();
+    let expected = "1 differences from the kernel\nfile (inode 131): size: kernel 1, we 2\n";
+    assert_eq!(report, expected);
+}
+
+#[test]
+fn an_inode_that_one_side_lacks_is_named() {
+    let report = Differences::between(&tree(1), &Tree { root: 128, ..Tree::default() });
+    assert!(report.into_result().unwrap_err().contains("only the kernel has it"));
+    let report = Differences::between(&Tree { root: 128, ..Tree::default() }, &tree(1));
+    assert!(report.into_result().unwrap_err().contains("only we have it"));
+}
+
+#[test]
+fn maps_are_compared_however_they_are_cut() {
+    let extent = |offset, length, flags| FileExtent { offset, address: offset + 50, length, flags };
+    let written = ExtentFlags::empty();
+    let cut = [extent(0, 8, written), extent(8, 4, ExtentFlags::LAST)];
+    assert_eq!(merged(&cut), [extent(0, 12, written)]);
+    let kinds = [extent(0, 8, written), extent(8, 4, ExtentFlags::UNWRITTEN)];
+    assert_eq!(merged(&kinds), kinds);
+}

@@ -1,0 +1,112 @@
+//! A test harness for tests that may find out, while they run, that they cannot.
+//!
+//! It takes the place of Rust's own (`harness = false`) and prints what that prints, with one
+//! line `skipped: NAME: REASON` for each test that the machine cannot run; these are counted as
+//! ignored. Arguments are parts of the names of the tests to run; options are not looked at.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::thread;
+
+use crate::error::OracleError;
+
+/// One test.
+pub struct Trial {
+    name: String,
+    body: Box<dyn Fn() -> Result<(), TrialError> + Send>,
+}
+
+/// Why a test did not pass.
+#[derive(Debug, thiserror::Error)]
+pub enum TrialError {
+    /// The machinery failed, or the machine lacks something.
+    #[error(transparent)]
+    Oracle(#[from] OracleError),
+    /// We are wrong.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<String> for TrialError {
+    fn from(difference: String) -> Self {
+        Self::Failed(difference)
+    }
+}
+
+impl Trial {
+    /// A test with a name and what it does.
+    pub fn new(
+        name: impl Into<String>,
+        body: impl Fn() -> Result<(), TrialError> + Send + 'static,
+    ) -> Self {
+        Self { name: name.into(), body: Box::new(body) }
+    }
+
+    fn run(&self) -> Result<(), TrialError> {
+        catch_unwind(AssertUnwindSafe(&self.body))
+            .unwrap_or_else(|_| Err(TrialError::Failed("panicked".to_owned())))
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+}
+
+/// Runs the trials that the arguments choose, several at once, and prints how they went.
+pub fn run(trials: Vec<Trial>) -> ExitCode {
+    let parts: Vec<_> = std::env::args().skip(1).filter(|part| !part.starts_with('-')).collect();
+    let all = trials.len();
+    let chosen = |trial: &Trial| parts.is_empty() || parts.iter().any(|p| trial.name.contains(p));
+    let trials: Vec<_> = trials.into_iter().rev().filter(chosen).collect();
+    let filtered = all - trials.len();
+    println!("\nrunning {} tests", trials.len());
+    let waiting = Mutex::new(trials);
+    let counts = Mutex::new(Counts::default());
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(trial) = next(&waiting) {
+                    let outcome = trial.run();
+                    if let Ok(mut counts) = counts.lock() {
+                        tell(&trial.name, outcome, &mut counts);
+                    }
+                }
+            });
+        }
+    });
+    let Counts { passed, failed, ignored } = counts.into_inner().unwrap_or_default();
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    println!(
+        "\ntest result: {word}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; \
+         {filtered} filtered out\n"
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn next(waiting: &Mutex<Vec<Trial>>) -> Option<Trial> {
+    waiting.lock().ok()?.pop()
+}
+
+fn tell(name: &str, outcome: Result<(), TrialError>, counts: &mut Counts) {
+    match outcome {
+        Ok(()) => {
+            counts.passed += 1;
+            println!("test {name} ... ok");
+        }
+        Err(TrialError::Oracle(OracleError::Unavailable(reason))) => {
+            counts.ignored += 1;
+            println!("test {name} ... ignored");
+            println!("skipped: {name}: {reason}");
+        }
+        Err(error) => {
+            counts.failed += 1;
+            println!("{error}");
+            println!("test {name} ... FAILED");
+        }
+    }
+}
