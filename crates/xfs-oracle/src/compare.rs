@@ -131,7 +131,7 @@ fn escaped(paths: &[Vec<u8>]) -> Vec<String> {
 /// A value as text, cut where it would bury the report.
 fn short(value: &impl Debug) -> String {
     let text = format!("{value:?}");
-    match text.char_indices().nth(300) {
+    match text.char_indices().nth(900) {
         Some((end, _)) => text.get(..end).map(|head| format!("{head}…")).unwrap_or_default(),
         None => text,
     }

@@ -229,22 +229,14 @@ fn opened(file: &File) -> std::io::Result<Opened> {
 }
 
 fn contents(file: &File, size: u64) -> std::io::Result<Contents> {
-    let mut contents = Contents::default();
+    // All ranges before any byte: where an unwritten extent has been read into the page cache,
+    // the kernel calls it data.
+    let mut contents = Contents { ranges: ranges(file, size)?, ..Contents::default() };
     let mut buffer = vec![0; 1 << 20];
-    let mut at = 0;
-    while at < size {
-        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-            Err(Errno::NXIO) => break,
-            other => other?,
-        };
-        let end = rustix::fs::seek(file, SeekFrom::Hole(start))?.min(size);
-        match contents.ranges.last_mut() {
-            Some((offset, length)) if *offset + *length == start => *length += end - start,
-            _ => contents.ranges.push((start, end - start)),
-        }
-        at = start;
-        while at < end {
-            let wanted = (end - at).min(buffer.len() as u64) as usize;
+    for &(offset, length) in &contents.ranges {
+        let mut at = offset;
+        while at < offset + length {
+            let wanted = (offset + length - at).min(buffer.len() as u64) as usize;
             let part = buffer.get_mut(..wanted).unwrap_or_default();
             file.read_exact_at(part, at)?;
             contents.digest.update(part);
@@ -252,6 +244,24 @@ fn contents(file: &File, size: u64) -> std::io::Result<Contents> {
         }
     }
     Ok(contents)
+}
+
+fn ranges(file: &File, size: u64) -> std::io::Result<Vec<(u64, u64)>> {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => break,
+            other => other?,
+        };
+        let end = rustix::fs::seek(file, SeekFrom::Hole(start))?.min(size);
+        match ranges.last_mut() {
+            Some((offset, length)) if *offset + *length == start => *length += end - start,
+            _ => ranges.push((start, end - start)),
+        }
+        at = end;
+    }
+    Ok(ranges)
 }
 
 fn attributes(path: &Path) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, OracleError> {
