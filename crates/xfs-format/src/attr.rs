@@ -166,6 +166,3 @@ pub enum AttrCheck {
     )]
     RemotePiece { offset: u32, bytes: u32, wanted: u32, expected: u32 },
 }
-
-#[cfg(test)]
-mod tests;

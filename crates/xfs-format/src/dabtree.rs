@@ -210,6 +210,3 @@ fn verify_node(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Resul
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

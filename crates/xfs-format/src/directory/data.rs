@@ -346,6 +346,3 @@ fn is_dot_entry(name: &[u8], start: u64) -> bool {
     let parent = (DATA_HEADER + entry_length(1)) as u64;
     is_dot_name(name) && ((name.len() == 1 && start == dot) || (name.len() == 2 && start == parent))
 }
-
-#[cfg(test)]
-mod tests;

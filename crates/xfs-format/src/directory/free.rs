@@ -117,6 +117,3 @@ pub(crate) fn verify(
     });
     checked.map_err(|check| Corruption::new(Structure::Directory, Place::Disk(at), check))
 }
-
-#[cfg(test)]
-mod tests;

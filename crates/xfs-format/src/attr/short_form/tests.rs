@@ -1,1 +1,82 @@
-//! Tests.
+//! Short form attributes made by hand, one lie at a time.
+
+use std::vec;
+use std::vec::Vec;
+
+use super::AttrShortForm;
+use crate::addr::InodeNumber;
+use crate::attr::{AttrCheck, AttrEntry, AttrValue, Namespace};
+use crate::corruption::{Check, Place};
+use crate::parent::Parent;
+
+const PLACE: Place = Place::Inode(InodeNumber(131));
+
+/// `user.a` = "xyz", `trusted.b` = "", and a parent pointer `name` into inode 128.
+fn form() -> Vec<u8> {
+    let entry = |name: &[u8], value: &[u8], flags: u8| {
+        [&[name.len() as u8, value.len() as u8, flags][..], name, value].concat()
+    };
+    let parent = [0, 0, 0, 0, 0, 0, 0, 128, 0, 0, 0, 7];
+    let entries = [entry(b"a", b"xyz", 0), entry(b"b", b"", 2), entry(b"name", &parent, 8)];
+    let entries = entries.concat();
+    let size = entries.len() as u8 + 4;
+    // A fork may be longer than what is in it.
+    [vec![0, size, 3, 0], entries, vec![0; 9]].concat()
+}
+
+fn check_refused(offset: usize, new: &[u8], expected: AttrCheck) {
+    let mut bytes = form();
+    bytes[offset..offset + new.len()].copy_from_slice(new);
+    let found = AttrShortForm::decode(&bytes, PLACE).and_then(|form| form.verify()).unwrap_err();
+    assert_eq!(*found.check(), Check::from(expected), "offset {offset}");
+}
+
+#[test]
+fn entries() {
+    let bytes = form();
+    let form = AttrShortForm::decode(&bytes, PLACE).unwrap();
+    form.verify().unwrap();
+    assert_eq!(form.count(), 3);
+    let entries: Vec<AttrEntry<'_>> = form.entries().map(Result::unwrap).collect();
+    let expected =
+        AttrEntry { namespace: Namespace::User, name: b"a", value: AttrValue::Local(b"xyz") };
+    assert_eq!(entries[0], expected);
+    assert_eq!((entries[1].namespace, entries[1].value.length_bytes()), (Namespace::Trusted, 0));
+    assert_eq!(Parent::decode(&entries[1], PLACE), Ok(None));
+    let parent = Parent::decode(&entries[2], PLACE).unwrap().unwrap();
+    assert_eq!((parent.inode, parent.generation), (InodeNumber(128), 7));
+    assert_eq!(parent.name, b"name");
+}
+
+#[test]
+fn forms_that_do_not_hold() {
+    let end = form().len() - 9 - 4;
+    let size = |size| AttrCheck::ShortFormSize { size, available: form().len() };
+    check_refused(0, &[0xff, 0xff], size(0xffff));
+    check_refused(0, &[0, 3], size(3));
+    check_refused(2, &[2], AttrCheck::EntryEnd { offset: 11, end });
+    check_refused(2, &[4], AttrCheck::EntryEnd { offset: end, end });
+    check_refused(4, &[0], AttrCheck::NameEmpty { index: 0 });
+    check_refused(5, &[255], AttrCheck::EntryEnd { offset: 0, end });
+    check_refused(7, &[0], AttrCheck::NameBytes { index: 0 });
+    for flags in [0x01, 0x06, 0x0a, 0x10, 0x80] {
+        check_refused(6, &[flags], AttrCheck::Flags { index: 0, flags });
+    }
+}
+
+#[test]
+fn no_bytes_make_it_panic() {
+    for length in 0..form().len() - 9 {
+        assert!(AttrShortForm::decode(&form()[..length], PLACE).is_err(), "{length} bytes");
+    }
+    for offset in 0..form().len() {
+        for new in 0..=255 {
+            let mut bytes = form();
+            bytes[offset] = new;
+            if let Ok(form) = AttrShortForm::decode(&bytes, PLACE) {
+                let _ = form.verify();
+                assert!(form.entries().count() <= usize::from(form.count()));
+            }
+        }
+    }
+}
