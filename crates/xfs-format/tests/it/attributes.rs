@@ -127,3 +127,15 @@ fn remote_values() {
     let last = (1 << 16) - bytes;
     assert_eq!(blocks[0].with(4, &last.to_be_bytes()).verify(), Ok(()));
 }
+
+/// In the largest block the end is at 65536, which "first used" can only hold as 0.
+#[test]
+fn the_largest_leaf_without_names() {
+    let mut block = plain_leaf();
+    block.bytes.truncate(56);
+    block.bytes.resize(1 << 16, 0);
+    let block = block.with(64, &[0, 80, 0xff, 0xb0]);
+    assert_eq!(block.verify(), Ok(()));
+    let leaf = AttrLeaf::decode(&block.bytes, Place::Disk(block.at)).unwrap();
+    assert_eq!((leaf.entries().count(), leaf.hash_range()), (0, None));
+}
