@@ -35,7 +35,7 @@ pub enum DeviceFailure {
     Lock(io::Error),
     /// Somebody else uses it: it is mounted, or another device is made of it.
     InUse(Usage),
-    /// The kernel will not give it exclusively, without saying to whom it belongs.
+    /// The kernel will not give it exclusively, and does not say to whom it belongs.
     Busy,
     /// It is a disk image in a format that cannot be opened like this.
     ForeignImage(Contents, Access),
@@ -87,7 +87,7 @@ impl DeviceError {
             }
             DeviceFailure::InUse(Usage::Loop { .. }) => "detach the loop device (losetup -d)",
             DeviceFailure::Busy => {
-                "unmount it, or stop the volume group, RAID or swap that is made of it"
+                "unmount it, stop what is made of it (volume group, RAID, swap), or end what writes it"
             }
             DeviceFailure::ForeignImage(..) => {
                 "convert it (qemu-img convert -O raw) or attach it as a block device (qemu-nbd)"
@@ -120,7 +120,9 @@ impl fmt::Display for DeviceFailure {
             Self::Locked(Access::ReadWrite) => f.write_str("another program has it open"),
             Self::Lock(error) => write!(f, "cannot be locked: {error}"),
             Self::InUse(usage) => usage.fmt(f),
-            Self::Busy => f.write_str("is in use by the kernel"),
+            Self::Busy => {
+                f.write_str("is in use: mounted, part of another device, or being written")
+            }
             Self::ForeignImage(found, Access::ReadOnly) => {
                 write!(f, "is {found}, which is not read here")
             }
