@@ -10,7 +10,7 @@ use std::io;
 
 use imago::file::File;
 use imago::qcow2::Qcow2;
-use imago::{DenyImplicitOpenGate, FormatAccess, FormatDriverBuilder};
+use imago::{DenyImplicitOpenGate, FormatAccess, FormatDriverBuilder, Mapping};
 
 use crate::device::{BlockDevice, Durability, check_read};
 use crate::file::FileDevice;
@@ -20,8 +20,7 @@ const SECTOR_BYTES: u32 = 512;
 /// The disk inside a qcow2 image.
 pub struct ImageDevice {
     disk: FormatAccess<File>,
-    /// Kept for its lock.
-    _file: FileDevice,
+    file: FileDevice,
 }
 
 impl ImageDevice {
@@ -33,7 +32,7 @@ impl ImageDevice {
     pub fn open(file: FileDevice) -> io::Result<Self> {
         let storage = File::try_from(file.try_clone_host()?)?;
         let image = Qcow2::<File>::builder(storage).open(DenyImplicitOpenGate::default())?;
-        Ok(Self { disk: FormatAccess::new(image), _file: file })
+        Ok(Self { disk: FormatAccess::new(image), file })
     }
 }
 
@@ -52,7 +51,22 @@ impl BlockDevice for ImageDevice {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
-        self.disk.read(buffer, offset)
+        let (mut at, mut rest) = (offset, buffer);
+        while !rest.is_empty() {
+            let (mapping, length) = self.disk.get_mapping(at, rest.len() as u64)?;
+            let length = usize::try_from(length).unwrap_or(usize::MAX).min(rest.len());
+            let Some((piece, after)) = rest.split_at_mut_checked(length.max(1)) else { break };
+            match mapping {
+                // Read by ourselves: the library fills up with zeros where the file was cut short.
+                Mapping::Raw { offset, .. } => self.file.read_at(offset, piece)?,
+                Mapping::Zero { .. } => piece.fill(0),
+                Mapping::Special { .. } => self.disk.read(&mut *piece, at)?,
+                _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+            at += piece.len() as u64;
+            rest = after;
+        }
+        Ok(())
     }
 
     fn write_at(&self, _offset: u64, _bytes: &[u8], _durability: Durability) -> io::Result<()> {

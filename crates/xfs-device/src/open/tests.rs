@@ -112,6 +112,24 @@ mod qcow2 {
     }
 
     #[test]
+    fn data_past_the_end_of_a_short_file_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("raw"), vec![7; 3 << 20]).unwrap();
+        if !qemu_img(directory.path(), &["convert", "-f", "raw", "-O", "qcow2", "raw", "disk"]) {
+            return;
+        }
+        let path = directory.path().join("disk");
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(file.metadata().unwrap().len() - (1 << 20)).unwrap();
+        let device = open_device(&path, OpenOptions::read_only()).unwrap().device;
+        let mut bytes = [0; 512];
+        device.read_at(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [7; 512]);
+        let error = device.read_at((3 << 20) - 512, &mut bytes).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
     fn images_that_name_other_files_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("raw"), sample()).unwrap();
