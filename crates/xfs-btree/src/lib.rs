@@ -15,6 +15,8 @@
 
 mod cursor;
 mod records;
+#[cfg(test)]
+mod sample;
 
 pub use cursor::{Cursor, Seek};
 pub use records::{Leaves, Records};
