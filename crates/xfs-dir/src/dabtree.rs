@@ -8,7 +8,7 @@ use xfs_buffer::{Buffer, BufferCache, Result};
 use xfs_format::dabtree::{self, DaBtreeCheck, NODE_MAGIC, Node};
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, Check, Corruption, FileBlock, InodeNumber, Place, Structure};
-use xfs_inode::Inode;
+use xfs_inode::{BlockShape, Inode};
 
 /// The tree of one inode.
 #[derive(Clone, Copy)]
@@ -71,7 +71,7 @@ impl<'a> Tree<'a> {
     }
 
     fn read(&self, block: FileBlock) -> Result<Buffer> {
-        let shape = (self.blocks, self.block_kind);
+        let shape = BlockShape { length_blocks: self.blocks, kind: self.block_kind };
         let buffer = self.inode.read_fork_block(self.cache, self.fork, block, shape)?;
         let owner = dabtree::owner(&buffer.bytes());
         verify_owner(owner, self.inode, self.structure(), self.place(block))?;

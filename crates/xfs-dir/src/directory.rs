@@ -15,7 +15,7 @@ use xfs_format::directory::{
 };
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Place, Structure};
-use xfs_inode::{Fork, Inode, Mapping};
+use xfs_inode::{BlockShape, Fork, Inode, Mapping};
 
 use crate::dabtree::verify_owner;
 
@@ -132,7 +132,7 @@ impl<'a> Directory<'a> {
 
     /// The buffer of data block `index`.
     fn read_data(&self, index: u64) -> Result<Buffer> {
-        let shape = (self.blocks(), BlockKind::DirectoryData);
+        let shape = BlockShape { length_blocks: self.blocks(), kind: BlockKind::DirectoryData };
         self.inode.read_fork_block(self.cache, ForkKind::Data, self.file_block(index), shape)
     }
 

@@ -8,9 +8,18 @@ use xfs_format::{BlockKind, Corruption, FileBlock, Geometry, Place, Structure};
 use crate::extent_map::{ExtentMap, Mapping};
 use crate::inode::Inode;
 
+/// How long a metadata block of a fork is, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockShape {
+    /// Its length: 1 but for directories, whose blocks may be of several filesystem blocks.
+    pub length_blocks: u32,
+    /// What it is verified as.
+    pub kind: BlockKind,
+}
+
 impl Inode {
-    /// The buffer over the `count` blocks of a fork from `first` on, verified as `block_kind`. They
-    /// may be apart on the volume.
+    /// The metadata block of a fork that starts at `first`. Its filesystem blocks may be apart on
+    /// the volume.
     ///
     /// # Errors
     ///
@@ -20,34 +29,35 @@ impl Inode {
     pub fn read_fork_block(
         &self,
         cache: &BufferCache,
-        kind: ForkKind,
+        fork: ForkKind,
         first: FileBlock,
-        (count, block_kind): (u32, BlockKind),
+        shape: BlockShape,
     ) -> Result<Buffer> {
-        let map = self.extent_map(cache, kind)?;
-        let pieces = map_blocks(map, first, count, cache.geometry()).map_err(|check| {
-            let place = match kind {
+        let map = self.extent_map(cache, fork)?;
+        let BlockShape { length_blocks, kind } = shape;
+        let pieces = map_blocks(map, first, length_blocks, cache.geometry()).map_err(|check| {
+            let place = match fork {
                 ForkKind::Data => Place::Data(self.number(), first),
                 ForkKind::Attr => Place::Attr(self.number(), first),
             };
             Corruption::new(Structure::Extent, place, check)
         })?;
         match pieces.as_slice() {
-            [piece] => cache.read(piece.at, piece.length_bytes, block_kind),
-            pieces => cache.read_mapped(pieces, block_kind),
+            [piece] => cache.read(piece.at, piece.length_bytes, kind),
+            pieces => cache.read_mapped(pieces, kind),
         }
     }
 }
 
-/// Where `count` blocks from `first` on lie, each neighbour in one piece.
+/// Where `length_blocks` blocks from `first` on lie, each neighbour in one piece.
 fn map_blocks(
     map: &ExtentMap,
     first: FileBlock,
-    count: u32,
+    length_blocks: u32,
     geometry: &Geometry,
 ) -> core::result::Result<Vec<BufferExtent>, ExtentCheck> {
     let mut pieces: Vec<BufferExtent> = Vec::new();
-    let mut left = u64::from(count);
+    let mut left = u64::from(length_blocks);
     let mut file_block = first;
     while left != 0 {
         let not_mapped = ExtentCheck::NotMapped { file_block };

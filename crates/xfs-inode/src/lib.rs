@@ -29,4 +29,5 @@ mod testing;
 pub use extent_map::{ExtentMap, Mapping};
 pub use extent_walk::Extents;
 pub use fork::{BtreeFork, Fork};
+pub use fork_block::BlockShape;
 pub use inode::Inode;

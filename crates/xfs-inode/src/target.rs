@@ -11,6 +11,7 @@ use xfs_format::{BlockKind, Check, Corruption, DiskAddr, FileBlock, Place, Struc
 
 use crate::extent_map::Mapping;
 use crate::fork::{Fork, corrupt};
+use crate::fork_block::BlockShape;
 use crate::inode::Inode;
 
 impl Inode {
@@ -55,8 +56,8 @@ impl Inode {
                 return Err(corrupt(self.core(), ExtentCheck::NotMapped { file_block }).into());
             };
             let count = extent.end().0.saturating_sub(next).min(blocks - next);
-            let wanted = (count as u32, BlockKind::Symlink);
-            let buffer = self.read_fork_block(cache, ForkKind::Data, file_block, wanted)?;
+            let shape = BlockShape { length_blocks: count as u32, kind: BlockKind::Symlink };
+            let buffer = self.read_fork_block(cache, ForkKind::Data, file_block, shape)?;
             let bytes = buffer.bytes();
             let at = geometry.block_disk_addr(extent.start).unwrap_or(DiskAddr::NULL);
             let block = SymlinkBlock::decode(&bytes, at)?;

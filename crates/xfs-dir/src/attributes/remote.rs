@@ -4,7 +4,7 @@ use xfs_buffer::Result;
 use xfs_format::attr::{AttrCheck, RemoteBlock};
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, Corruption, FileBlock, Structure};
-use xfs_inode::Mapping;
+use xfs_inode::{BlockShape, Mapping};
 
 use super::Attributes;
 use crate::dabtree::{place, verify_owner};
@@ -43,7 +43,7 @@ impl Attributes<'_> {
         value: &mut Vec<u8>,
     ) -> Result<()> {
         let block_size = self.cache.geometry().block_size;
-        let shape = (count, BlockKind::AttrRemote);
+        let shape = BlockShape { length_blocks: count, kind: BlockKind::AttrRemote };
         let buffer = self.inode.read_fork_block(self.cache, ForkKind::Attr, first, shape)?;
         for (bytes, index) in buffer.bytes().chunks(block_size as usize).zip(0..) {
             let block = FileBlock(first.0.saturating_add(index));
