@@ -10,5 +10,7 @@
 
 pub mod seeds;
 pub mod structures;
+pub mod volume;
 
 pub use structures::{TARGETS, Target};
+pub use volume::{Survey, survey};

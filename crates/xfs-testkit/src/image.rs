@@ -92,9 +92,21 @@ impl Image {
         kind: BlockKind,
         change: impl FnOnce(&mut [u8]),
     ) {
+        let geometry = self.geometry();
+        self.edit_with(at, length, |bytes| {
+            change(bytes);
+            mend(bytes, kind, &geometry);
+        });
+    }
+
+    /// Changes `length` bytes at `at` and mends nothing.
+    ///
+    /// # Panics
+    ///
+    /// If they do not lie inside the image.
+    pub fn edit_with(&mut self, at: DiskAddr, length: usize, change: impl FnOnce(&mut [u8])) {
         let mut bytes = self.bytes(at, length).expect("an edit lies inside the image");
         change(&mut bytes);
-        mend(&mut bytes, kind, &self.geometry());
         self.replace(at, &bytes);
     }
 }

@@ -1,6 +1,7 @@
 //! Smoke runs of all fuzz targets, and the hand-made attacks, each in a process with limits.
 
 mod structures;
+mod volume;
 
 use xfs_testkit::Limits;
 

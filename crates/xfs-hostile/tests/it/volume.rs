@@ -1,0 +1,29 @@
+//! Whole images: the sound one, and a smoke run of mutated ones.
+
+use xfs_hostile::{survey, volume};
+use xfs_testkit::{Prng, golden, run_limited};
+
+const SEED: u64 = 0x5eed;
+
+/// Mutated images. The fuzzer runs the same body for as long as one likes.
+const ROUNDS: u64 = 300;
+
+#[test]
+fn the_golden_image_is_sound() {
+    let survey = survey(golden()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(survey.findings, Vec::<String>::new());
+    assert!(survey.files > 1700, "{survey:?}");
+    assert!(survey.inodes > 700, "{survey:?}");
+    assert!(survey.extents > 800, "{survey:?}");
+    assert!(survey.attributes > 130, "{survey:?}");
+}
+
+#[test]
+fn mutated_images() {
+    run_limited("volume::mutated_images", crate::LIMITS, || {
+        for round in 0..ROUNDS {
+            println!("seed {:#x}", SEED + round);
+            volume::volume(&volume::random_input(&mut Prng::new(SEED + round)));
+        }
+    });
+}
