@@ -17,3 +17,6 @@ pub use counters::VolumeCounters;
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};
 pub use inode_chunks::{InodeState, find_chunk, inode_chunks, inode_state};
 pub use sharing::{SharingRun, sharing_run};
+
+#[cfg(test)]
+mod tests;
