@@ -12,7 +12,8 @@
 //! # Invariants
 //!
 //! - **I1** Records of a fork are in file order and do not overlap; a gap is a hole.
-//! - **I2** Every record covers at least one block, all inside one allocation group (data device).
+//! - **I2** Every record covers at least one block, all inside one allocation group and behind its
+//!   headers (data device).
 //! - **I3** Unwritten records are found only in the data forks of regular files.
 
 mod root;
@@ -97,7 +98,9 @@ pub enum ExtentCheck {
     Order { file_block: FileBlock, end: FileBlock },
     #[error("the extent at {file_block} goes past the last block that a file can have")]
     FileLimit { file_block: FileBlock },
-    #[error("the extent at {file_block} is on {start}, {length_blocks} long, outside the volume")]
+    #[error(
+        "the extent at {file_block} is on {start}, {length_blocks} long, outside the space for files"
+    )]
     OutsideVolume { file_block: FileBlock, start: FsBlock, length_blocks: u32 },
     #[error("the extent at {file_block} is unwritten in a fork that has none")]
     Unwritten { file_block: FileBlock },
@@ -111,7 +114,7 @@ pub enum ExtentCheck {
     RootCount { count: u16, limit: usize },
     #[error("btree keys are not in order at {file_block}")]
     KeyOrder { file_block: FileBlock },
-    #[error("btree entry at {file_block} points to {child}, outside the volume")]
+    #[error("btree entry at {file_block} points to {child}, outside the space for files")]
     Child { file_block: FileBlock, child: FsBlock },
     #[error("{file_block} is not mapped")]
     NotMapped { file_block: FileBlock },
@@ -193,8 +196,10 @@ impl Extent {
         if self.end().0 > FILE_BLOCK_LIMIT {
             return Err(ExtentCheck::FileLimit { file_block });
         }
-        let outside = |geometry: &Geometry| !geometry.contains_extent(start, length_blocks.into());
-        if rules.data_device.is_some_and(outside) {
+        let exists = |geometry: &Geometry| {
+            geometry.contains_extent(start, length_blocks.into()) && is_for_files(start, geometry)
+        };
+        if !rules.data_device.is_none_or(exists) {
             return Err(ExtentCheck::OutsideVolume { file_block, start, length_blocks });
         }
         if unwritten && !rules.unwritten_allowed {
@@ -202,6 +207,13 @@ impl Extent {
         }
         Ok(())
     }
+}
+
+/// Whether this block exists, and not to hold the headers of a group.
+#[doc(alias = "xfs_verify_fsbno")]
+fn is_for_files(block: FsBlock, geometry: &Geometry) -> bool {
+    let split = geometry.split_block(block);
+    split.is_some_and(|(_, block)| block.0 >= geometry.header_blocks())
 }
 
 /// The records in the bytes of a fork or of a btree leaf.

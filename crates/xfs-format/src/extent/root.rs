@@ -12,7 +12,7 @@ use core::mem::size_of;
 use zerocopy::big_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-use super::ExtentCheck;
+use super::{ExtentCheck, is_for_files};
 use crate::addr::{FileBlock, FsBlock};
 use crate::geometry::Geometry;
 
@@ -101,7 +101,7 @@ impl<'a> ExtentRoot<'a> {
             if previous.is_some_and(|previous| file_block <= previous) {
                 return Err(ExtentCheck::KeyOrder { file_block });
             }
-            if geometry.split_block(child).is_none() {
+            if !is_for_files(child, geometry) {
                 return Err(ExtentCheck::Child { file_block, child });
             }
             previous = Some(file_block);

@@ -96,6 +96,11 @@ fn extents_outside_the_volume() {
     check(group_blocks - 1, 2);
     check(2 << shift, 1);
     check((1 << 52) - 1, 1);
+    // The headers of a group take two blocks of 1 KiB.
+    check(0, 1);
+    check(1, 5);
+    check(1 << shift, 1);
+    assert!(verify(&[extent(0, 2, 1)]).is_ok());
     check((1 << shift) + group_blocks - 1, 2);
     assert!(verify(&[extent(0, (1 << shift) + group_blocks - 1, 1)]).is_ok());
 }
