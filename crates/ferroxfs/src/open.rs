@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use xfs_buffer::{BufferCache, IoError, Liveness};
-use xfs_device::{DeviceError, FileDevice, FindError, Selection, SharedDevice};
+use xfs_device::{DeviceError, FindError, Selection, SharedDevice};
 use xfs_format::superblock::{Access, Superblock, SuperblockError, Unsupported};
 use xfs_format::{DiskAddr, Lsn, Place};
 use xfs_log::{LogDevice, LogState};
@@ -128,7 +128,7 @@ impl OpenOptions {
     fn open_file(&self, path: &Path) -> Result<SharedDevice, OpenError> {
         let options = xfs_device::OpenOptions::read_only();
         let options = if self.live { options.live() } else { options };
-        Ok(Arc::new(FileDevice::open(path, options)?))
+        Ok(xfs_device::open_device(path, options)?.device)
     }
 }
 
