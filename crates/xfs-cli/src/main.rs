@@ -1,2 +1,47 @@
-//! The ferroxfs command line.
-fn main() {}
+//! The `ferroxfs` command line.
+//!
+//! Thin: everything that it knows of XFS it asks of the library.
+
+mod address;
+mod archive;
+mod cli;
+mod colour;
+mod commands;
+mod console;
+mod exit;
+mod extract;
+mod facts;
+mod failure;
+mod glob;
+mod image;
+mod json;
+mod names;
+mod node;
+mod predicate;
+mod size;
+mod source;
+mod time;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+use crate::console::Console;
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    // Prints help and mistakes by itself, and exits with 2 for the latter.
+    let cli = Cli::parse();
+    let mut console = Console::open(cli.global.color);
+    if let Err(failure) = run(cli, &mut console) {
+        console.report(&failure);
+    }
+    console.close().into()
+}
+
+fn run(cli: Cli, console: &mut Console) -> Result<(), Failure> {
+    let command = commands::open(cli)?;
+    // Everything is open now. A sandbox is entered here, before anything of an image is read.
+    command.run(console)
+}

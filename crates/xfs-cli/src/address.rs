@@ -1,0 +1,65 @@
+//! `IMAGE:/path`: which image, and which path inside it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::names;
+
+/// A place inside an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// The image or device.
+    pub(crate) image: PathBuf,
+    /// The path inside it, from `/`.
+    pub(crate) path: Vec<u8>,
+}
+
+impl Address {
+    /// Reads an address as the command line has it.
+    ///
+    /// With `image` (from `--image`) the whole word is the path. Otherwise it is split at the first
+    /// `:/`; without one it is an image, and the path is its root.
+    pub(crate) fn parse(word: &OsStr, image: Option<&Path>) -> Result<Self, Failure> {
+        if let Some(image) = image {
+            return Ok(Self { image: image.to_owned(), path: absolute(word.as_bytes()) });
+        }
+        let bytes = word.as_bytes();
+        let Some(at) = bytes.windows(2).position(|pair| pair == b":/") else {
+            return Ok(Self { image: PathBuf::from(word), path: b"/".to_vec() });
+        };
+        if Path::new(word).exists() {
+            let name = names::in_message(bytes);
+            return Err(Failure::usage(format!("{name}: is this a file, or a path in an image?"))
+                .hint("a file of this whole name exists: say --image IMAGE PATH"));
+        }
+        let (image, path) = bytes.split_at(at);
+        let path = path.get(1..).unwrap_or_default().to_vec();
+        Ok(Self { image: PathBuf::from(OsString::from_vec(image.to_vec())), path })
+    }
+
+    /// Reads the addresses of a command; none at all means the root of `--image`.
+    pub(crate) fn parse_all(
+        words: &[OsString],
+        image: Option<&Path>,
+    ) -> Result<Vec<Self>, Failure> {
+        match (words, image) {
+            ([], Some(image)) => Ok(vec![Self { image: image.to_owned(), path: b"/".to_vec() }]),
+            ([], None) => Err(Failure::usage("which image, and which path in it?")
+                .hint("an address is written IMAGE:/path, or --image IMAGE PATH")),
+            _ => words.iter().map(|word| Self::parse(word, image)).collect(),
+        }
+    }
+}
+
+/// Paths inside an image start at its root, with or without a slash in front.
+fn absolute(path: &[u8]) -> Vec<u8> {
+    match path.first() {
+        Some(b'/') => path.to_vec(),
+        _ => [b"/", path].concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,430 @@
+//! The command line as clap sees it: every command, its arguments and its help.
+//!
+//! Owns: the definitions from which parsing, help, man pages and completions are made. Does **not**
+//! own: what the commands do, nor the expression language of `find`, which keeps find(1)'s own
+//! single-dash words and is parsed by [`crate::predicate`].
+
+mod scan;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use scan::ScanArguments;
+
+/// Read XFS v5 images without mounting them.
+///
+/// A path inside an image is written IMAGE:/path. It is split at the first ":/"; where a file of
+/// that whole name exists, say --image IMAGE PATH instead. IMAGE alone means its root directory.
+#[derive(Debug, Parser)]
+#[command(name = "ferroxfs", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalOptions,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 fine; 1 failed; 2 usage; 3 refused by name; 4 log dirty; 5 corrupt.";
+
+/// What every command understands.
+#[derive(Args, Debug)]
+pub(crate) struct GlobalOptions {
+    /// Use partition N of a partitioned disk image, counted from 1
+    #[arg(long, global = true, value_name = "N", conflicts_with = "offset")]
+    #[arg(help_heading = "Image options")]
+    pub(crate) partition: Option<u32>,
+    /// The filesystem starts at this byte of the image
+    #[arg(long, global = true, value_name = "BYTES", help_heading = "Image options")]
+    pub(crate) offset: Option<u64>,
+    /// Read an image or device that is mounted right now; what is shown may be stale
+    #[arg(long, global = true, help_heading = "Image options")]
+    pub(crate) live: bool,
+    /// Read a volume with a dirty log as it stands; what is shown may be stale
+    #[arg(long, global = true, help_heading = "Image options")]
+    pub(crate) no_recovery: bool,
+    /// The device or file that holds the external log
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Image options")]
+    pub(crate) log_device: Option<PathBuf>,
+    /// The image, when the other arguments are plain paths inside it
+    #[arg(long, global = true, value_name = "IMAGE", help_heading = "Image options")]
+    pub(crate) image: Option<PathBuf>,
+    /// When to colour the output
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
+    #[arg(help_heading = "Output options")]
+    pub(crate) color: ColorWhen,
+}
+
+/// When output is coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// For commands that print facts.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct JsonOption {
+    /// Print one JSON document, with "schema_version"
+    #[arg(long, help_heading = "Output options")]
+    pub(crate) json: bool,
+}
+
+/// For commands that print lists of names.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ListOptions {
+    /// End each line with a NUL byte instead of a newline, and never quote names
+    #[arg(short = '0', long, conflicts_with = "json", help_heading = "Output options")]
+    pub(crate) null: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Info(InfoArguments),
+    Ls(LsArguments),
+    Tree(TreeArguments),
+    Stat(StatArguments),
+    Cat(CatArguments),
+    Readlink(ReadlinkArguments),
+    Getfattr(GetfattrArguments),
+    Find(FindArguments),
+    Du(DuArguments),
+    Extents(ExtentsArguments),
+    Parents(ParentsArguments),
+    Cp(CpArguments),
+    Tar(TarArguments),
+    Dump(DumpArguments),
+    Scan(Box<ScanArguments>),
+    Completions(CompletionsArguments),
+    Man(ManArguments),
+}
+
+/// Show geometry, features, label, space, inodes and the state of the log
+#[derive(Args, Debug)]
+pub(crate) struct InfoArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// Print what xfs_info(8) prints
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) xfs_info: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
+/// List directories
+#[derive(Args, Debug)]
+pub(crate) struct LsArguments {
+    /// What to list: IMAGE[:/path]
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Also list entries whose name starts with a dot
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Use the long format
+    #[arg(short, long)]
+    pub(crate) long: bool,
+    /// Go into directories
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// Show the inode number
+    #[arg(short, long)]
+    pub(crate) inode: bool,
+    /// List directories themselves, not what is in them
+    #[arg(short, long)]
+    pub(crate) directory: bool,
+    /// Do not sort: list as the directory has it, in bounded memory
+    #[arg(short = 'U', long)]
+    pub(crate) unsorted: bool,
+    #[command(flatten)]
+    pub(crate) list: ListOptions,
+}
+
+/// Show a directory tree
+#[derive(Args, Debug)]
+pub(crate) struct TreeArguments {
+    /// Where to start: IMAGE[:/path]
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: Option<OsString>,
+    /// Also show entries whose name starts with a dot
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Show directories only
+    #[arg(short, long)]
+    pub(crate) directories: bool,
+    /// Go at most this deep
+    #[arg(short = 'L', long, value_name = "LEVELS")]
+    pub(crate) level: Option<usize>,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
+/// Show everything that an inode says of a file
+#[derive(Args, Debug)]
+pub(crate) struct StatArguments {
+    /// The files: IMAGE[:/path]
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Follow a symbolic link at the end of the path
+    #[arg(short = 'L', long)]
+    pub(crate) dereference: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
+/// Write the contents of files to standard output
+#[derive(Args, Debug)]
+pub(crate) struct CatArguments {
+    /// The files: IMAGE:/path
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+}
+
+/// Show where a symbolic link points
+#[derive(Args, Debug)]
+pub(crate) struct ReadlinkArguments {
+    /// The links: IMAGE:/path
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) list: ListOptions,
+}
+
+/// Show extended attributes, as getfattr(1) does
+#[derive(Args, Debug)]
+pub(crate) struct GetfattrArguments {
+    /// The files: IMAGE[:/path]
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Also show the values
+    #[arg(short, long)]
+    pub(crate) dump: bool,
+    /// Show this attribute and its value
+    #[arg(short, long, value_name = "NAME", conflicts_with_all = ["dump", "match"])]
+    pub(crate) name: Option<OsString>,
+    /// Show the attributes whose name matches this regular expression; "-" means all
+    #[arg(short, long, value_name = "PATTERN", default_value = "^user\\.")]
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) r#match: String,
+    /// How to show values; without it, text where a value is text and base64 where it is not
+    #[arg(short, long, value_enum)]
+    pub(crate) encoding: Option<ValueEncoding>,
+    /// Follow a symbolic link at the end of the path
+    #[arg(short = 'L', long)]
+    pub(crate) dereference: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
+/// How the value of an attribute is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ValueEncoding {
+    /// In double quotes, odd bytes in octal.
+    Text,
+    /// As 0x and hexadecimal digits.
+    Hex,
+    /// As 0s and base64.
+    Base64,
+}
+
+/// Search for files, with the expressions of find(1)
+///
+/// Options of ferroxfs come before the first address, the expression after the last.
+#[derive(Args, Debug)]
+#[command(after_long_help = crate::predicate::HELP)]
+pub(crate) struct FindArguments {
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+    /// Where to start, IMAGE[:/path], and then the expression
+    #[arg(value_name = "ADDRESS... [EXPRESSION]")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<OsString>,
+}
+
+/// Add up the space that files use: exact, hard links and shared extents counted once
+#[derive(Args, Debug)]
+pub(crate) struct DuArguments {
+    /// Where to start: IMAGE[:/path]
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Show files too, not only directories
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    /// Show only a total for each argument
+    #[arg(short, long, conflicts_with_all = ["all", "max_depth"])]
+    pub(crate) summarize: bool,
+    /// Show only what is at most this deep
+    #[arg(short = 'd', long, value_name = "DEPTH")]
+    pub(crate) max_depth: Option<usize>,
+    /// Show sizes in bytes instead of units of 1024
+    #[arg(short, long)]
+    pub(crate) bytes: bool,
+    /// Also show how much is shared with other files, and saved by sharing and by hard links
+    #[arg(long)]
+    pub(crate) shared: bool,
+    #[command(flatten)]
+    pub(crate) list: ListOptions,
+}
+
+/// Show where the contents of a file lie
+#[derive(Args, Debug)]
+pub(crate) struct ExtentsArguments {
+    /// The file: IMAGE:/path
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: Option<OsString>,
+    /// Show the map of the attribute fork
+    #[arg(short, long)]
+    pub(crate) attributes: bool,
+    /// Print what xfs_bmap -vp prints, in units of 512 bytes
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) bmap: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
+/// Show every path of an inode
+#[derive(Args, Debug)]
+pub(crate) struct ParentsArguments {
+    /// The file, IMAGE:/path, or with --ino the image
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: Option<OsString>,
+    /// The number of the inode
+    #[arg(long, value_name = "N")]
+    pub(crate) ino: Option<u64>,
+    #[command(flatten)]
+    pub(crate) list: ListOptions,
+}
+
+/// Copy files out of an image
+///
+/// Nothing in the image can make this write outside of the destination: it is entered once, and
+/// no symbolic link below it is followed.
+#[derive(Args, Debug)]
+pub(crate) struct CpArguments {
+    /// What to copy, IMAGE:/path, and last where to: a file, a directory, or "-"
+    #[arg(required = true, num_args = 2.., value_name = "ADDRESS... DESTINATION")]
+    pub(crate) words: Vec<OsString>,
+    /// Copy everything faithfully: directories, links, devices, owners, times, attributes, holes
+    #[arg(short, long)]
+    pub(crate) archive: bool,
+    /// Copy directories and what is in them
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// Leave files alone that exist already, and say so
+    #[arg(short, long)]
+    pub(crate) no_clobber: bool,
+    /// Leave out owners, and what only root may set, without a word
+    #[arg(long)]
+    pub(crate) ignore_owner: bool,
+}
+
+/// Write a tar archive of a directory or file
+#[derive(Args, Debug)]
+pub(crate) struct TarArguments {
+    /// What to archive: IMAGE[:/path]
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: Option<OsString>,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Show any structure of a volume, field by field, and whether it passes its checks
+#[derive(Args, Debug)]
+pub(crate) struct DumpArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+    #[command(subcommand)]
+    pub(crate) structure: DumpStructure,
+}
+
+/// What `dump` shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(crate) enum DumpStructure {
+    /// The superblock, or the copy of it in an allocation group
+    Sb {
+        /// The allocation group
+        #[arg(default_value_t = 0)]
+        ag: u32,
+    },
+    /// The free space header of an allocation group
+    Agf {
+        /// The allocation group
+        ag: u32,
+    },
+    /// The inode header of an allocation group
+    Agi {
+        /// The allocation group
+        ag: u32,
+    },
+    /// The free list of an allocation group
+    Agfl {
+        /// The allocation group
+        ag: u32,
+    },
+    /// An inode, with its forks
+    Inode {
+        /// The number of the inode
+        ino: u64,
+    },
+    /// A block, by its magic number
+    Block {
+        /// The number of the block, group number in the high bits (fsblock)
+        block: u64,
+    },
+    /// A btree, block by block from its root
+    Btree {
+        /// Which btree
+        #[arg(value_enum)]
+        kind: DumpBtree,
+        /// The allocation group; for bmap and attr-bmap the number of the inode
+        of: u64,
+    },
+}
+
+/// The btrees that `dump` can walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DumpBtree {
+    /// Free space by block.
+    Bno,
+    /// Free space by size.
+    Cnt,
+    /// Inode chunks.
+    Ino,
+    /// Inode chunks with free inodes.
+    Fino,
+    /// Reverse map.
+    Rmap,
+    /// Reference counts.
+    Refc,
+    /// Extents of the data fork of an inode.
+    Bmap,
+    /// Extents of the attribute fork of an inode.
+    AttrBmap,
+}
+
+/// Print the completions of a shell
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write the man pages into a directory
+#[derive(Args, Debug)]
+pub(crate) struct ManArguments {
+    /// The directory
+    pub(crate) directory: PathBuf,
+}

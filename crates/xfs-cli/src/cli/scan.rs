@@ -1,0 +1,58 @@
+//! The arguments of `scan`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Write one row per inode: everything in it, and all its paths
+#[derive(Args, Debug)]
+pub(crate) struct ScanArguments {
+    /// The images or devices
+    #[arg(required = true)]
+    pub(crate) images: Vec<PathBuf>,
+    /// Write to this file instead of standard output; it appears when it is complete
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// The format: table on a terminal, ndjson otherwise
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<ScanFormat>,
+    /// Work on this many threads; all processors if not given
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Stay inside this much memory; the suffixes k, m, g, t are units of 1024
+    #[arg(long, value_name = "BYTES", value_parser = crate::size::parse)]
+    pub(crate) memory: Option<u64>,
+    /// Only these fields, separated by commas
+    #[arg(long, value_name = "FIELD", value_delimiter = ',')]
+    pub(crate) fields: Vec<String>,
+    /// Add accounting rows, with shared blocks counted once
+    #[arg(long, value_name = "KEY", value_enum)]
+    pub(crate) by: Option<ScanKey>,
+    /// Print a report instead of rows
+    #[arg(long, conflicts_with_all = ["format", "fields", "by"])]
+    pub(crate) summary: bool,
+}
+
+/// What `scan` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScanFormat {
+    /// Columns to read.
+    Table,
+    /// One JSON object a line.
+    Ndjson,
+    /// Comma-separated values with a header line.
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+}
+
+/// What `scan --by` adds up over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScanKey {
+    /// User id.
+    Owner,
+    /// Project id.
+    Project,
+    /// Directory.
+    Dir,
+}

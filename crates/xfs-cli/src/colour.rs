@@ -1,0 +1,33 @@
+//! Colours of names on a terminal: those that ls(1) uses without LS_COLORS.
+
+use std::io::{self, Write};
+
+use crate::facts::{Facts, FileKind};
+
+/// The colour of a file, as the parameters of the escape sequence; empty for none.
+pub(crate) fn of(kind: FileKind, facts: Option<&Facts>) -> &'static str {
+    match kind {
+        FileKind::Directory => "01;34",
+        FileKind::Symlink => "01;36",
+        FileKind::BlockDevice | FileKind::CharDevice => "40;33;01",
+        FileKind::Fifo => "40;33",
+        FileKind::Socket => "01;35",
+        FileKind::Unknown => "01;31",
+        FileKind::Regular => match facts.map_or(0, |facts| facts.mode) {
+            mode if mode & 0o4000 != 0 => "37;41",
+            mode if mode & 0o2000 != 0 => "30;43",
+            mode if mode & 0o111 != 0 => "01;32",
+            _ => "",
+        },
+    }
+}
+
+/// Writes `text` in a colour.
+pub(crate) fn write(out: &mut impl Write, colour: &str, text: &[u8]) -> io::Result<()> {
+    if colour.is_empty() {
+        return out.write_all(text);
+    }
+    write!(out, "\x1b[{colour}m")?;
+    out.write_all(text)?;
+    out.write_all(b"\x1b[0m")
+}

@@ -1,0 +1,59 @@
+//! `cat`: the contents of files.
+
+use std::io::Write;
+
+use super::Run;
+use crate::cli::{CatArguments, GlobalOptions};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::image::{Target, Targets};
+
+/// Bytes read at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+struct Cat(Targets);
+
+/// Opens the images.
+pub(super) fn open(
+    arguments: &CatArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    Ok(Box::new(Cat(Targets::open(&arguments.addresses, options)?)))
+}
+
+impl Run for Cat {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        for target in self.0.read(console) {
+            copy_to(&target, console)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes the contents of one file to standard output. What the image cannot give is reported.
+pub(super) fn copy_to(target: &Target, console: &mut Console) -> Result<(), Failure> {
+    let file =
+        match target.node(true).and_then(|node| node.open().map_err(|error| target.failure(error)))
+        {
+            Ok(file) => file,
+            Err(failure) => {
+                console.report(&failure);
+                return Ok(());
+            }
+        };
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    loop {
+        match file.read_at(offset, &mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(read) => {
+                console.out().write_all(buffer.get(..read).unwrap_or_default())?;
+                offset += read as u64;
+            }
+            Err(error) => {
+                console.report(&target.failure(error));
+                return Ok(());
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! `cp`: files out of an image.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ferroxfs::Node;
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::{Run, cat};
+use crate::cli::{CpArguments, GlobalOptions};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::extract::{Directory, Existing, Extraction, Fidelity};
+use crate::facts::FileKind;
+use crate::failure::Failure;
+use crate::image::{Target, Targets};
+use crate::names;
+use crate::node::{self, NodeSource};
+use crate::predicate::last_component;
+
+struct Cp {
+    targets: Targets,
+    destination: Destination,
+    is_recursive: bool,
+    fidelity: Fidelity,
+}
+
+/// Where copies go.
+enum Destination {
+    /// Standard output.
+    Stdout,
+    /// Into a directory, under their own names.
+    Into(Directory),
+    /// To one name in a directory; a directory that is copied gives its contents to a new one.
+    Name(Directory, OsString),
+}
+
+/// Opens the images and the destination.
+pub(super) fn open(
+    arguments: &CpArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let Some((destination, sources)) = arguments.words.split_last() else {
+        return Err(Failure::usage("cp: what, and where to?"));
+    };
+    let targets = Targets::open(sources, options)?;
+    let is_recursive = arguments.archive || arguments.recursive;
+    let existing = if arguments.no_clobber { Existing::Keep } else { Existing::Replace };
+    let fidelity =
+        Fidelity { is_archive: arguments.archive, ignores_owner: arguments.ignore_owner, existing };
+    let copies_root = targets.has_root();
+    let is_one = sources.len() == 1;
+    let destination = open_destination(destination, is_recursive && copies_root, is_one)?;
+    raise_file_limit();
+    Ok(Box::new(Cp { targets, destination, is_recursive, fidelity }))
+}
+
+fn open_destination(
+    destination: &OsStr,
+    is_made: bool,
+    is_one: bool,
+) -> Result<Destination, Failure> {
+    if destination == "-" {
+        return Ok(Destination::Stdout);
+    }
+    if destination.as_bytes().windows(2).any(|pair| pair == b":/")
+        && !Path::new(destination).exists()
+    {
+        let shown = names::in_message(destination.as_bytes());
+        return Err(Failure::usage(format!("cp: cannot copy into an image: {shown}"))
+            .hint("a directory of the host comes last; write ./NAME if its name holds \":/\""));
+    }
+    let path = PathBuf::from(destination);
+    if is_made {
+        fs::create_dir_all(&path).map_err(|error| Failure::host(destination, &error))?;
+    }
+    if path.is_dir() {
+        return Ok(Destination::Into(Directory::open(&path)?));
+    }
+    let (Some(name), true) = (path.file_name(), is_one) else {
+        let shown = names::in_message(destination.as_bytes());
+        return Err(Failure::new(Exit::Failed, format!("{shown}: is not a directory")));
+    };
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Ok(Destination::Name(Directory::open(parent)?, name.to_owned()))
+}
+
+/// Each level of a tree keeps a directory open, and images may be deep.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // Without more, deep trees end in a message that says so.
+    _ = setrlimit(Resource::Nofile, raised);
+}
+
+impl Run for Cp {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, destination, is_recursive, fidelity } = *self;
+        let targets = targets.read(console);
+        let root = match &destination {
+            Destination::Stdout => {
+                return targets.iter().try_for_each(|target| cat::copy_to(target, console));
+            }
+            Destination::Into(root) | Destination::Name(root, _) => root,
+        };
+        let progress = progress();
+        let advance = |bytes| progress.inc(bytes);
+        for target in &targets {
+            let node = match target
+                .node(!is_recursive)
+                .and_then(|node| refuse_directory(target, &node, is_recursive).map(|()| node))
+            {
+                Ok(node) => node,
+                Err(failure) => {
+                    console.report(&failure);
+                    continue;
+                }
+            };
+            let mut report = |failure: Failure| {
+                progress.suspend(|| console.report(&target.volume.whole_failure(failure)));
+            };
+            let mut extraction = Extraction::new(fidelity, root, &mut report, &advance);
+            let copied = copy(target, node, &destination, &mut extraction);
+            let shortfalls = extraction.finish();
+            for failure in copied.err().into_iter().chain(shortfalls) {
+                report(failure);
+            }
+        }
+        progress.finish_and_clear();
+        Ok(())
+    }
+}
+
+fn copy(
+    target: &Target,
+    node: Node,
+    destination: &Destination,
+    extraction: &mut Extraction<'_>,
+) -> Result<(), Failure> {
+    let is_directory = node::kind(node.file_type()) == FileKind::Directory;
+    let path = target.path.as_os_str().as_bytes();
+    let source =
+        NodeSource::new(node).map_err(|failure| failure.about(&names::in_message(path)))?;
+    match destination {
+        Destination::Stdout => Ok(()),
+        Destination::Name(_, name) => extraction.copy(source, name.as_bytes()),
+        Destination::Into(_) => match last_component(path) {
+            b"/" | b"." | b".." if is_directory => extraction.copy_contents(source),
+            name => extraction.copy(source, name),
+        },
+    }
+}
+
+fn refuse_directory(target: &Target, node: &Node, is_recursive: bool) -> Result<(), Failure> {
+    match node::kind(node.file_type()) {
+        FileKind::Regular => Ok(()),
+        _ if is_recursive => Ok(()),
+        kind => {
+            let message = format!("is a {}, and only regular files are copied", kind.name());
+            let failure = Failure::new(Exit::Failed, message);
+            Err(target.failure(failure).hint("copy everything with -a, or trees with -r"))
+        }
+    }
+}
+
+/// How much has been written, on a terminal.
+fn progress() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::no_length();
+    // The template is a constant; without it the bar has indicatif's own form.
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {bytes} written, {bytes_per_sec}") {
+        bar.set_style(style);
+    }
+    bar
+}

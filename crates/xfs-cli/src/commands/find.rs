@@ -1,0 +1,219 @@
+//! `find`: the walk under an expression of find(1).
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::{Node, Walk, WalkEntry};
+
+use super::Run;
+use crate::address::Address;
+use crate::cli::{FindArguments, GlobalOptions};
+use crate::console::Console;
+use crate::facts::Facts;
+use crate::failure::Failure;
+use crate::image::{Image, Target, Targets};
+use crate::json::{self, List, Object};
+use crate::node;
+use crate::predicate::{Entry, Evaluation, Parser, Program, References, is_expression_start};
+use crate::time::Clock;
+
+struct Find {
+    is_json: bool,
+    targets: Targets,
+    program: Program,
+    clock: Clock,
+}
+
+/// Opens the images, and reads the expression. Files that the expression refers to (`-newer`) are
+/// looked at here: what they say is part of the expression.
+pub(super) fn open(
+    arguments: &FindArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let split = arguments.words.iter().position(|word| is_expression_start(word));
+    let (starts, words) = arguments.words.split_at(split.unwrap_or(arguments.words.len()));
+    let targets = Targets::open(starts, options)?;
+    let clock = Clock::open();
+    let program = Parser::new(words, &clock, &InImages(options)).parse()?;
+    let is_json = arguments.json.json;
+    if is_json && program.has_action {
+        return Err(Failure::usage("find: --json takes the place of -print and its like"));
+    }
+    Ok(Box::new(Find { is_json, targets, program, clock }))
+}
+
+/// Reference files stand in images too.
+struct InImages<'a>(&'a GlobalOptions);
+
+impl References for InImages<'_> {
+    fn facts(&self, address: &OsStr) -> Result<Facts, Failure> {
+        let address = Address::parse(address, self.0.image.as_deref())?;
+        let image = Image::open(&address.image, self.0)?;
+        let volume = image.read()?;
+        let found = volume.inner().lookup(OsStr::from_bytes(&address.path));
+        let node = found.map_err(|error| volume.failure(&address.path, error))?;
+        Ok(node::facts(&node))
+    }
+}
+
+impl Run for Find {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { is_json, targets, program, clock } = *self;
+        let mut list = match is_json {
+            true => Some(List::begin(console.out(), "files")?),
+            false => None,
+        };
+        for target in targets.read(console) {
+            let walk = match target.volume.inner().walk(&target.path) {
+                Ok(walk) if program.is_depth_first => walk.contents_first(),
+                Ok(walk) => walk,
+                Err(error) => {
+                    console.report(&target.failure(error));
+                    continue;
+                }
+            };
+            let search = Search { program: &program, target: &target, clock: &clock };
+            if search.run(walk, list.as_mut(), console)? {
+                break;
+            }
+        }
+        match list {
+            Some(list) => Ok(list.end(console.out())?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The walk from one start.
+struct Search<'a> {
+    program: &'a Program,
+    target: &'a Target,
+    clock: &'a Clock,
+}
+
+impl Search<'_> {
+    /// Walks; true if the expression said to stop everything.
+    fn run(
+        &self,
+        mut walk: Walk,
+        mut list: Option<&mut List>,
+        console: &mut Console,
+    ) -> Result<bool, Failure> {
+        while let Some(item) = walk.next() {
+            let entry = match item {
+                Ok(entry) => self.entry(&entry),
+                Err(error) => {
+                    let path = error.path.as_os_str().as_bytes();
+                    console.report(&self.target.volume.failure(path, error.source));
+                    continue;
+                }
+            };
+            let mut is_pruned = entry.depth >= self.program.max_depth;
+            if entry.depth >= self.program.min_depth && entry.depth <= self.program.max_depth {
+                let verdict = self.evaluate(&entry, list.as_deref_mut(), console)?;
+                if verdict.has_quit {
+                    return Ok(true);
+                }
+                is_pruned |= verdict.is_pruned;
+            }
+            if is_pruned {
+                walk.skip_subtree();
+            }
+        }
+        Ok(false)
+    }
+
+    fn entry(&self, entry: &WalkEntry) -> Found {
+        let path = [&self.target.prefix, entry.path.as_os_str().as_bytes()].concat();
+        let start = self.target.shown();
+        let below = path.strip_prefix(start.as_slice()).unwrap_or_default();
+        let below = below.strip_prefix(b"/").unwrap_or(below).len();
+        Found {
+            facts: node::facts(&entry.node),
+            below,
+            path,
+            depth: entry.depth,
+            node: entry.node.clone(),
+        }
+    }
+
+    fn evaluate(
+        &self,
+        entry: &Found,
+        list: Option<&mut List>,
+        console: &mut Console,
+    ) -> Result<Verdict, Failure> {
+        let style = console.name_style(false);
+        let mut sink = io::sink();
+        let out: &mut dyn io::Write = if list.is_some() { &mut sink } else { console.out() };
+        let mut evaluation = Evaluation::new(out, style, self.clock);
+        let holds = evaluation.run(&self.program.expression, entry);
+        let verdict = Verdict { is_pruned: evaluation.is_pruned, has_quit: evaluation.has_quit };
+        match holds {
+            Ok(true) => {
+                if let Some(list) = list {
+                    let mut object = Object::new();
+                    json::insert_name(&mut object, "path", &entry.path);
+                    object.extend(json::facts(&entry.facts));
+                    list.push(console.out(), &object)?;
+                }
+            }
+            Ok(false) => {}
+            // Nobody reads any more.
+            Err(failure) if failure.is_silent() => return Err(failure),
+            Err(failure) => console.report(&self.target.volume.failure(&entry.path, failure)),
+        }
+        Ok(verdict)
+    }
+}
+
+/// What an evaluation decided about the walk.
+struct Verdict {
+    is_pruned: bool,
+    has_quit: bool,
+}
+
+/// A file that the walk met.
+struct Found {
+    path: Vec<u8>,
+    below: usize,
+    depth: usize,
+    facts: Facts,
+    node: Node,
+}
+
+impl Entry for Found {
+    fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    fn path_below_start(&self) -> &[u8] {
+        let start = self.path.len().saturating_sub(self.below);
+        self.path.get(start..).unwrap_or_default()
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn attribute(&self, name: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        node::attribute(&self.node, name)
+    }
+
+    fn target(&self) -> Result<Option<Vec<u8>>, Failure> {
+        node::target(&self.node)
+    }
+
+    fn is_empty_directory(&self) -> Result<bool, Failure> {
+        match self.node.entries()?.next() {
+            None => Ok(true),
+            Some(Ok(_)) => Ok(false),
+            Some(Err(error)) => Err(error.into()),
+        }
+    }
+}

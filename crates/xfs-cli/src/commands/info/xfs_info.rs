@@ -1,0 +1,106 @@
+//! What xfs_info(8) prints, in the form of xfsprogs 7; older versions leave out the features that
+//! they do not know.
+
+use std::io::{self, Write};
+
+use ferroxfs::Superblock;
+use ferroxfs::format::features::{Features2, VersionFlags};
+use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
+
+/// Prints the geometry under the name of the image.
+pub(super) fn print(out: &mut impl Write, name: &[u8], superblock: &Superblock) -> io::Result<()> {
+    let geometry = &superblock.geometry;
+    let incompat = |feature| u8::from(superblock.has_incompat(feature));
+    let ro_compat = |feature| u8::from(superblock.has_ro_compat(feature));
+    out.write_all(b"meta-data=")?;
+    out.write_all(name)?;
+    write!(out, "{:1$}", "", 22usize.saturating_sub(name.len()))?;
+    writeln!(
+        out,
+        " isize={:<6} agcount={}, agsize={} blks",
+        geometry.inode_size, geometry.ag_count, geometry.ag_blocks
+    )?;
+    let nothing = format!("         ={:22}", "");
+    let features2 = |feature| u8::from(superblock.features2.contains(feature));
+    let attr2 = if features2(Features2::ATTR2) == 1 { 2 } else { 1 };
+    let projid32 = features2(Features2::PROJID32);
+    writeln!(
+        out,
+        "{nothing} sectsz={:<5} attr={attr2}, projid32bit={projid32}",
+        geometry.sector_size
+    )?;
+    writeln!(
+        out,
+        "{nothing} crc=1        finobt={}, sparse={}, rmapbt={}",
+        ro_compat(RoCompatFeatures::FINOBT),
+        incompat(IncompatFeatures::SPARSE_INODES),
+        ro_compat(RoCompatFeatures::RMAPBT)
+    )?;
+    writeln!(
+        out,
+        "{nothing} reflink={:<4} bigtime={} inobtcount={} nrext64={}",
+        ro_compat(RoCompatFeatures::REFLINK),
+        incompat(IncompatFeatures::BIGTIME),
+        ro_compat(RoCompatFeatures::INOBTCNT),
+        incompat(IncompatFeatures::NREXT64)
+    )?;
+    writeln!(
+        out,
+        "{nothing} exchange={:<3} metadir={}",
+        incompat(IncompatFeatures::EXCHRANGE),
+        incompat(IncompatFeatures::METADIR)
+    )?;
+    print_sections(out, superblock, &nothing)
+}
+
+fn print_sections(out: &mut impl Write, superblock: &Superblock, nothing: &str) -> io::Result<()> {
+    let geometry = &superblock.geometry;
+    let incompat = |feature| u8::from(superblock.has_incompat(feature));
+    writeln!(
+        out,
+        "data     ={:22} bsize={:<6} blocks={}, imaxpct={}",
+        "", geometry.block_size, geometry.data_blocks, superblock.inode_max_percent
+    )?;
+    writeln!(
+        out,
+        "{nothing} sunit={:<6} swidth={} blks",
+        superblock.stripe_unit_blocks, superblock.stripe_width_blocks
+    )?;
+    writeln!(
+        out,
+        "naming   =version {:<14} bsize={:<6} ascii-ci={}, ftype={}, parent={}",
+        2,
+        geometry.directory_block_size(),
+        u8::from(superblock.version_flags.contains(VersionFlags::BORG)),
+        incompat(IncompatFeatures::FTYPE),
+        incompat(IncompatFeatures::PARENT)
+    )?;
+    let log = if superblock.has_external_log() { "external" } else { "internal log" };
+    let log_sector = match superblock.log_sector_size {
+        0 => 512,
+        size => size,
+    };
+    writeln!(
+        out,
+        "log      ={log:<22} bsize={:<6} blocks={}, version=2",
+        geometry.block_size, superblock.log_blocks
+    )?;
+    writeln!(
+        out,
+        "{nothing} sectsz={log_sector:<5} sunit={} blks, lazy-count={}",
+        superblock.log_stripe_unit_bytes / geometry.block_size,
+        u8::from(superblock.features2.contains(Features2::LAZYSBCOUNT))
+    )?;
+    let realtime = match (superblock.has_realtime(), superblock.realtime_start) {
+        (false, _) => "none",
+        (true, 0) => "external",
+        (true, _) => "internal",
+    };
+    writeln!(
+        out,
+        "realtime ={realtime:<22} extsz={:<6} blocks={}, rtextents={}",
+        u64::from(superblock.realtime_extent_blocks) * u64::from(geometry.block_size),
+        superblock.realtime_blocks,
+        superblock.realtime_extents
+    )
+}

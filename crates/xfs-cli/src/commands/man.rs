@@ -1,0 +1,27 @@
+//! `man`: the man pages, one for each command.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+
+use super::Run;
+use crate::cli::{Cli, ManArguments};
+use crate::console::Console;
+use crate::failure::Failure;
+
+struct Man(PathBuf);
+
+/// Makes the directory.
+pub(super) fn open(arguments: &ManArguments) -> Result<Box<dyn Run>, Failure> {
+    let directory = arguments.directory.clone();
+    fs::create_dir_all(&directory).map_err(|error| Failure::host(directory.as_os_str(), &error))?;
+    Ok(Box::new(Man(directory)))
+}
+
+impl Run for Man {
+    fn run(self: Box<Self>, _console: &mut Console) -> Result<(), Failure> {
+        clap_mangen::generate_to(Cli::command(), &self.0)
+            .map_err(|error| Failure::host(self.0.as_os_str(), &error))
+    }
+}

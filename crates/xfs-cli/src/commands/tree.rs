@@ -1,0 +1,203 @@
+//! `tree`: a directory tree, drawn.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::{DirEntry, Node};
+
+use super::Run;
+use crate::cli::{GlobalOptions, TreeArguments};
+use crate::colour;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::facts::FileKind;
+use crate::failure::Failure;
+use crate::image::{Target, Targets};
+use crate::json::{self, List, Object};
+use crate::names::NameStyle;
+use crate::node;
+
+struct Tree {
+    arguments: TreeArguments,
+    targets: Targets,
+}
+
+/// Opens the image.
+pub(super) fn open(
+    arguments: TreeArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let targets = Targets::open(arguments.address.as_slice(), options)?;
+    Ok(Box::new(Tree { arguments, targets }))
+}
+
+/// A directory whose entries are being drawn.
+struct Level {
+    path: Vec<u8>,
+    /// What is left, the next one last.
+    entries: Vec<DirEntry>,
+    /// What stands in front of each line.
+    indent: String,
+}
+
+impl Run for Tree {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        for target in self.targets.read(console) {
+            let mut list = match self.arguments.json.json {
+                true => Some(List::begin(console.out(), "entries")?),
+                false => None,
+            };
+            match target.node(true) {
+                Err(failure) => console.report(&failure),
+                Ok(node) => {
+                    let mut drawing = Drawing {
+                        arguments: &self.arguments,
+                        target: &target,
+                        style: console.name_style(false),
+                        list: list.as_mut(),
+                        entered: HashSet::new(),
+                        directories: 0,
+                        files: 0,
+                    };
+                    drawing.draw(&node, console)?;
+                }
+            }
+            if let Some(list) = list {
+                list.end(console.out())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Drawing<'a> {
+    arguments: &'a TreeArguments,
+    target: &'a Target,
+    style: NameStyle,
+    list: Option<&'a mut List>,
+    entered: HashSet<u64>,
+    directories: u64,
+    files: u64,
+}
+
+impl Drawing<'_> {
+    fn draw(&mut self, root: &Node, console: &mut Console) -> Result<(), Failure> {
+        let path = self.target.shown();
+        if self.list.is_none() {
+            let paint = paint(node::kind(root.file_type()), console);
+            colour::write(console.out(), paint, &self.style.show(&path))?;
+            writeln!(console.out())?;
+        }
+        let mut open = Vec::new();
+        open.extend(self.enter(root, path, String::new(), console));
+        loop {
+            let depth = open.len();
+            let Some(level) = open.last_mut() else { break };
+            let Some(entry) = level.entries.pop() else {
+                open.pop();
+                continue;
+            };
+            let is_last = level.entries.is_empty();
+            let kind = entry.file_type().map_or(FileKind::Unknown, node::kind);
+            self.line(level, &entry, (kind, is_last, depth), console)?;
+            let below = self.arguments.level.is_none_or(|limit| depth < limit);
+            if kind != FileKind::Directory {
+                self.files += 1;
+                continue;
+            }
+            self.directories += 1;
+            if !below {
+                continue;
+            }
+            let path = [
+                level.path.strip_suffix(b"/").unwrap_or(&level.path),
+                b"/",
+                entry.name().as_bytes(),
+            ]
+            .concat();
+            let indent = format!("{}{}", level.indent, if is_last { "    " } else { "│   " });
+            match entry.node() {
+                Ok(node) => open.extend(self.enter(&node, path, indent, console)),
+                Err(error) => console.report(&self.target.volume.failure(&path, error)),
+            }
+        }
+        if self.list.is_none() {
+            let (directories, files) = (self.directories, self.files);
+            writeln!(
+                console.out(),
+                "\n{directories} director{}, {files} file{}",
+                if directories == 1 { "y" } else { "ies" },
+                if files == 1 { "" } else { "s" }
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Reads and orders the entries of a directory.
+    fn enter(
+        &mut self,
+        node: &Node,
+        path: Vec<u8>,
+        indent: String,
+        console: &mut Console,
+    ) -> Option<Level> {
+        let volume = &self.target.volume;
+        if !self.entered.insert(node.number().0) {
+            let failure = Failure::new(Exit::Corrupt, "the directory is inside itself");
+            console.report(&volume.failure(&path, failure));
+            return None;
+        }
+        let found = match node.entries() {
+            Ok(found) => found,
+            Err(error) => {
+                console.report(&volume.failure(&path, error));
+                return None;
+            }
+        };
+        let mut entries = Vec::new();
+        for entry in found {
+            match entry {
+                Ok(entry) if self.is_shown(&entry) => entries.push(entry),
+                Ok(_) => {}
+                Err(error) => console.report(&volume.failure(&path, error)),
+            }
+        }
+        entries.sort_by(|a, b| b.name().cmp(a.name()));
+        Some(Level { path, entries, indent })
+    }
+
+    fn is_shown(&self, entry: &DirEntry) -> bool {
+        let is_hidden = entry.name().as_bytes().starts_with(b".");
+        let is_directory = entry.file_type().map(node::kind) == Some(FileKind::Directory);
+        (self.arguments.all || !is_hidden) && (is_directory || !self.arguments.directories)
+    }
+
+    fn line(
+        &mut self,
+        level: &Level,
+        entry: &DirEntry,
+        (kind, is_last, depth): (FileKind, bool, usize),
+        console: &mut Console,
+    ) -> io::Result<()> {
+        let name = entry.name().as_bytes();
+        if let Some(list) = &mut self.list {
+            let mut object = Object::new();
+            let directory = level.path.strip_suffix(b"/").unwrap_or(&level.path);
+            json::insert_name(&mut object, "path", &[directory, b"/", name].concat());
+            object.insert("ino".to_owned(), entry.number().0.into());
+            object.insert("type".to_owned(), json::kind_name(kind).into());
+            object.insert("depth".to_owned(), depth.into());
+            return list.push(console.out(), &object);
+        }
+        let paint = paint(kind, console);
+        let out = console.out();
+        write!(out, "{}{}", level.indent, if is_last { "└── " } else { "├── " })?;
+        colour::write(out, paint, &self.style.show(name))?;
+        out.write_all(b"\n")
+    }
+}
+
+fn paint(kind: FileKind, console: &Console) -> &'static str {
+    if console.is_coloured() { colour::of(kind, None) } else { "" }
+}

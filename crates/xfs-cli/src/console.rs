@@ -1,0 +1,76 @@
+//! Standard output and standard error of one run.
+//!
+//! Owns: what depends on whether these are terminals (colours, quoting, progress), findings as they
+//! come, and the exit code that a run has earned so far. Does **not** own: formats.
+
+use std::env;
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+
+use crate::cli::ColorWhen;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::names::NameStyle;
+
+/// The outputs of a run.
+pub(crate) struct Console {
+    out: BufWriter<Stdout>,
+    is_terminal: bool,
+    is_coloured: bool,
+    exit: Exit,
+}
+
+impl Console {
+    /// Looks at standard output once.
+    pub(crate) fn open(colour: ColorWhen) -> Self {
+        let is_terminal = io::stdout().is_terminal();
+        let is_coloured = match colour {
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+            ColorWhen::Auto => {
+                is_terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
+        };
+        let out = BufWriter::with_capacity(64 << 10, io::stdout());
+        Self { out, is_terminal, is_coloured, exit: Exit::Fine }
+    }
+
+    /// Standard output, buffered.
+    pub(crate) fn out(&mut self) -> &mut impl Write {
+        &mut self.out
+    }
+
+    /// Whether colours may be used.
+    pub(crate) fn is_coloured(&self) -> bool {
+        self.is_coloured
+    }
+
+    /// How names are shown: quoted on a terminal, unless the caller asked for NUL-ended lists.
+    pub(crate) fn name_style(&self, null: bool) -> NameStyle {
+        if self.is_terminal && !null { NameStyle::Quoted } else { NameStyle::Raw }
+    }
+
+    /// Says on standard error what went wrong with one item, while the rest goes on.
+    pub(crate) fn report(&mut self, failure: &Failure) {
+        // Keeps the two streams in order where they lead to the same terminal.
+        _ = self.out.flush();
+        if !failure.is_silent() {
+            eprintln!("{failure}");
+        }
+        self.exit = self.exit.max(failure.exit());
+    }
+
+    /// Says something on standard error that changes nothing.
+    pub(crate) fn note(&mut self, message: impl Display) {
+        _ = self.out.flush();
+        eprintln!("ferroxfs: {message}");
+    }
+
+    /// Ends the run: everything is written, and the exit code is known.
+    pub(crate) fn close(mut self) -> Exit {
+        if let Err(error) = self.out.flush() {
+            self.report(&Failure::from(error));
+        }
+        self.exit
+    }
+}

@@ -1,0 +1,27 @@
+//! The exit codes: the one table, as in docs/exit-codes.md.
+
+use std::process::ExitCode;
+
+/// How a run ended. Later ones outweigh earlier ones where a run met several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exit {
+    /// Everything that was asked for was done.
+    #[default]
+    Fine = 0,
+    /// Something failed that is none of the below: no such file, no permission, a full disk.
+    Failed = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// The image uses a feature that is refused by name.
+    Refused = 3,
+    /// The log holds changes that are not in the volume yet.
+    LogDirty = 4,
+    /// Some structure of the image failed its checks.
+    Corrupt = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}

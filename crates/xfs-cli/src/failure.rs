@@ -1,0 +1,76 @@
+//! Errors in the form in which they leave the program: one line, a hint, an exit code.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::exit::Exit;
+use crate::names;
+
+/// Why a command stopped.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    message: Option<String>,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure that ends the program with `exit`.
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: Some(message.into()), hint: None }
+    }
+
+    /// A command line that makes no sense.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// A failure of the host on one of its own files.
+    pub(crate) fn host(file: &OsStr, error: &io::Error) -> Self {
+        Self::new(Exit::Failed, format!("{}: {error}", names::in_message(file.as_bytes())))
+    }
+
+    /// Says what the failure is about, in front of it.
+    pub(crate) fn about(mut self, subject: &str) -> Self {
+        self.message = self.message.map(|message| format!("{subject}: {message}"));
+        self
+    }
+
+    /// Adds what the caller can do about it.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The exit code that this failure asks for.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// Whether there is nothing to say: the reader of our output went away.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.message.is_none()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ferroxfs: {}", self.message.as_deref().unwrap_or("interrupted"))?;
+        match &self.hint {
+            None => Ok(()),
+            Some(hint) => write!(f, "\nhint: {hint}"),
+        }
+    }
+}
+
+/// Errors of writing to standard output are the only plain I/O errors that commands pass on.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self { exit: Exit::Failed, message: None, hint: None };
+        }
+        Self::new(Exit::Failed, format!("standard output: {error}"))
+    }
+}

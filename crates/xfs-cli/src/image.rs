@@ -1,0 +1,251 @@
+//! Images and the files in them, as commands get hold of them.
+//!
+//! Owns: opening by the options of the command line, and turning the library's errors into
+//! failures. An [`Image`] is open but unread; its [`Volume`] has been read.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ferroxfs::{Devices, Node, OpenError, OpenOptions, PosixError, Staleness};
+use xfs_device::{DeviceFailure, FindError};
+
+use crate::address::Address;
+use crate::cli::GlobalOptions;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::names;
+
+/// An image whose devices are open, and of which nothing has been read but what it took to find
+/// the volume in it.
+pub(crate) struct Image {
+    path: PathBuf,
+    devices: Devices,
+}
+
+/// A volume that has been read.
+#[derive(Clone)]
+pub(crate) struct Volume {
+    path: PathBuf,
+    volume: ferroxfs::Volume,
+}
+
+/// A place inside an image.
+pub(crate) struct Target {
+    /// The volume.
+    pub(crate) volume: Volume,
+    /// The path inside it.
+    pub(crate) path: PathBuf,
+    /// What stands in front of paths that are shown, where several images are looked at.
+    pub(crate) prefix: Vec<u8>,
+}
+
+impl Image {
+    /// Opens the image at `path`.
+    pub(crate) fn open(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
+        Self::open_with(path, options, options.no_recovery)
+    }
+
+    /// Opens the image at `path` for a look at its structures, whatever state its log is in.
+    pub(crate) fn open_as_it_stands(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
+        Self::open_with(path, options, true)
+    }
+
+    fn open_with(path: &Path, options: &GlobalOptions, no_recovery: bool) -> Result<Self, Failure> {
+        let mut open = OpenOptions::new().live(options.live).no_recovery(no_recovery);
+        if let Some(number) = options.partition {
+            open = open.partition(number);
+        }
+        if let Some(bytes) = options.offset {
+            open = open.offset(bytes);
+        }
+        if let Some(log) = &options.log_device {
+            open = open.log_device(log);
+        }
+        match open.open_devices(path) {
+            Ok(devices) => Ok(Self { path: path.to_owned(), devices }),
+            Err(error) => Err(open_failure(path, &error)),
+        }
+    }
+
+    /// The path on the host.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What can be said of the volume without reading files.
+    pub(crate) fn describe(&self) -> Result<ferroxfs::Description, Failure> {
+        self.devices.describe().map_err(|error| about_image(Failure::from(error), &self.path))
+    }
+
+    /// Reads the volume without a word.
+    pub(crate) fn read(&self) -> Result<Volume, Failure> {
+        let volume = self.devices.volume().map_err(|error| open_failure(&self.path, &error))?;
+        Ok(Volume { path: self.path.clone(), volume })
+    }
+
+    /// Reads the volume; says it where what is shown may be stale.
+    pub(crate) fn volume(&self, console: &mut Console) -> Result<Volume, Failure> {
+        let volume = self.read()?;
+        let shown = names::in_message(self.path.as_os_str().as_bytes());
+        match volume.volume.staleness() {
+            None => {}
+            Some(Staleness::Live) => console.note(format!(
+                "{shown}: the volume is in use; what is shown may be stale, or not fit together"
+            )),
+            Some(Staleness::LogNotRecovered) => console.note(format!(
+                "{shown}: the log has not been replayed; what is shown may be stale"
+            )),
+        }
+        Ok(volume)
+    }
+}
+
+impl Volume {
+    /// The library's volume.
+    pub(crate) fn inner(&self) -> &ferroxfs::Volume {
+        &self.volume
+    }
+
+    /// The image on the host.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// An error about a file in this volume.
+    pub(crate) fn failure(&self, path: &[u8], error: impl Into<Failure>) -> Failure {
+        about_image(error.into().about(&names::in_message(path)), &self.path)
+    }
+
+    /// An error about the volume as a whole.
+    pub(crate) fn whole_failure(&self, error: impl Into<Failure>) -> Failure {
+        about_image(error.into(), &self.path)
+    }
+}
+
+impl Target {
+    /// The inode that the path means, links followed or not.
+    pub(crate) fn node(&self, follows: bool) -> Result<Node, Failure> {
+        let volume = self.volume.inner();
+        let found = match follows {
+            true => volume.lookup(&self.path),
+            false => volume.lookup_no_follow(&self.path),
+        };
+        found.map_err(|error| self.failure(error))
+    }
+
+    /// An error about this place.
+    pub(crate) fn failure(&self, error: impl Into<Failure>) -> Failure {
+        self.volume.failure(self.path.as_os_str().as_bytes(), error)
+    }
+
+    /// The path as it is shown.
+    pub(crate) fn shown(&self) -> Vec<u8> {
+        [&self.prefix, self.path.as_os_str().as_bytes()].concat()
+    }
+}
+
+/// Places in images that are open but unread.
+pub(crate) struct Targets {
+    images: HashMap<PathBuf, Image>,
+    addresses: Vec<Address>,
+}
+
+impl Targets {
+    /// Opens every image that the words name, each once.
+    pub(crate) fn open(words: &[OsString], options: &GlobalOptions) -> Result<Self, Failure> {
+        let addresses = Address::parse_all(words, options.image.as_deref())?;
+        let mut images = HashMap::new();
+        for address in &addresses {
+            if !images.contains_key(&address.image) {
+                images.insert(address.image.clone(), Image::open(&address.image, options)?);
+            }
+        }
+        Ok(Self { images, addresses })
+    }
+
+    /// Whether the root of an image is among the places.
+    pub(crate) fn has_root(&self) -> bool {
+        self.addresses.iter().any(|address| address.path.iter().all(|&byte| byte == b'/'))
+    }
+
+    /// Reads the volumes. One that cannot be read is reported, and its places are left out.
+    pub(crate) fn read(self, console: &mut Console) -> Vec<Target> {
+        let mut volumes = HashMap::new();
+        for (path, image) in &self.images {
+            match image.volume(console) {
+                Ok(volume) => _ = volumes.insert(path, volume),
+                Err(failure) => console.report(&failure),
+            }
+        }
+        let has_several = self.images.len() > 1;
+        let target = |address: &Address| {
+            let prefix = match has_several {
+                true => [address.image.as_os_str().as_bytes(), b":"].concat(),
+                false => Vec::new(),
+            };
+            let path = PathBuf::from(OsStr::from_bytes(&address.path));
+            Some(Target { volume: volumes.get(&address.image)?.clone(), path, prefix })
+        };
+        self.addresses.iter().filter_map(target).collect()
+    }
+}
+
+fn about_image(failure: Failure, path: &Path) -> Failure {
+    failure.about(&names::in_message(path.as_os_str().as_bytes()))
+}
+
+impl From<ferroxfs::Error> for Failure {
+    fn from(error: ferroxfs::Error) -> Self {
+        Self::new(exit_of(&error), error.to_string())
+    }
+}
+
+impl From<PosixError> for Failure {
+    fn from(error: PosixError) -> Self {
+        Self::from(ferroxfs::Error::from(error))
+    }
+}
+
+fn exit_of(error: &ferroxfs::Error) -> Exit {
+    match error {
+        ferroxfs::Error::Corrupt(_) => Exit::Corrupt,
+        ferroxfs::Error::Unsupported(_) => Exit::Refused,
+        _ => Exit::Failed,
+    }
+}
+
+fn open_failure(path: &Path, error: &OpenError) -> Failure {
+    let (exit, message) = match error {
+        OpenError::Device(error) => (exit_of_device(error.failure()), error.failure().to_string()),
+        OpenError::Find(find) => (exit_of_find(find), find.to_string()),
+        OpenError::Volume(inner) | OpenError::Log(inner) => (exit_of(inner), error.to_string()),
+        OpenError::DirtyLog { .. } => (Exit::LogDirty, error.to_string()),
+        _ => (Exit::Failed, error.to_string()),
+    };
+    let failure = about_image(Failure::new(exit, message), path);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn exit_of_device(failure: &DeviceFailure) -> Exit {
+    match failure {
+        DeviceFailure::ForeignImage(..) | DeviceFailure::NotADevice(_) => Exit::Refused,
+        _ => Exit::Failed,
+    }
+}
+
+fn exit_of_find(error: &FindError) -> Exit {
+    match error {
+        FindError::NotXfs(_) | FindError::NoXfsPartition(_) => Exit::Refused,
+        FindError::NoTable { .. }
+        | FindError::NoSuchPartition { .. }
+        | FindError::OffsetPastEnd { .. }
+        | FindError::Several(_) => Exit::Usage,
+        _ => Exit::Failed,
+    }
+}

@@ -1,0 +1,106 @@
+//! JSON as commands print it.
+//!
+//! One document a run, with `schema_version` in front. Numbers are integers, times nanoseconds since
+//! 1970, as in the rows of `scan`. A name that is not UTF-8 stands in base64 under its key with
+//! `_bytes` behind. Lists are written as they come, one entry a line, so that memory does not grow
+//! with the volume.
+
+use std::io::{self, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use crate::facts::{Facts, FileKind};
+
+/// Changes when a key changes its meaning or goes; new keys may come at any time.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// An object under construction.
+pub(crate) type Object = Map<String, Value>;
+
+/// Adds a name, under `key` or `key_bytes`.
+pub(crate) fn insert_name(object: &mut Object, key: &str, name: &[u8]) {
+    match std::str::from_utf8(name) {
+        Ok(text) => object.insert(key.to_owned(), text.into()),
+        Err(_) => object.insert(format!("{key}_bytes"), STANDARD.encode(name).into()),
+    };
+}
+
+/// The facts of a file.
+pub(crate) fn facts(facts: &Facts) -> Object {
+    let mut object = Object::new();
+    let mut insert = |key: &str, value: Value| object.insert(key.to_owned(), value);
+    insert("ino", facts.inode.into());
+    insert("type", kind_name(facts.kind()).into());
+    insert("mode", facts.mode.into());
+    insert("nlink", facts.links.into());
+    insert("uid", facts.uid.into());
+    insert("gid", facts.gid.into());
+    insert("project_id", facts.project.into());
+    insert("size", facts.size.into());
+    insert("blocks", facts.blocks.into());
+    for (key, time) in [
+        ("atime", facts.accessed),
+        ("mtime", facts.modified),
+        ("ctime", facts.changed),
+        ("btime", facts.born),
+    ] {
+        // Any time that XFS can store fits 64 bits: the year 2486.
+        insert(key, i64::try_from(time.total_nanoseconds()).map_or(Value::Null, Value::from));
+    }
+    insert("xflags", facts.xflags.into());
+    if matches!(facts.kind(), FileKind::BlockDevice | FileKind::CharDevice) {
+        insert("rdev_major", facts.device.0.into());
+        insert("rdev_minor", facts.device.1.into());
+    }
+    object
+}
+
+/// The word for a type.
+pub(crate) fn kind_name(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::Regular => "file",
+        FileKind::Directory => "directory",
+        FileKind::Symlink => "symlink",
+        FileKind::BlockDevice => "block_device",
+        FileKind::CharDevice => "char_device",
+        FileKind::Fifo => "fifo",
+        FileKind::Socket => "socket",
+        FileKind::Unknown => "unknown",
+    }
+}
+
+/// Writes a document that is no list.
+pub(crate) fn write_document(out: &mut impl Write, object: Object) -> io::Result<()> {
+    let mut document = Object::new();
+    document.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
+    document.extend(object);
+    serde_json::to_writer_pretty(&mut *out, &document)?;
+    out.write_all(b"\n")
+}
+
+/// A document whose list is written as it comes.
+pub(crate) struct List {
+    has_entries: bool,
+}
+
+impl List {
+    /// Writes what stands in front of the first entry.
+    pub(crate) fn begin(out: &mut impl Write, key: &str) -> io::Result<Self> {
+        write!(out, "{{\"schema_version\": {SCHEMA_VERSION}, \"{key}\": [")?;
+        Ok(Self { has_entries: false })
+    }
+
+    /// Writes one entry.
+    pub(crate) fn push(&mut self, out: &mut impl Write, entry: &Object) -> io::Result<()> {
+        out.write_all(if self.has_entries { b",\n" } else { b"\n" })?;
+        self.has_entries = true;
+        Ok(serde_json::to_writer(out, entry)?)
+    }
+
+    /// Writes what stands behind the last entry.
+    pub(crate) fn end(self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(b"\n]}\n")
+    }
+}

@@ -1,0 +1,135 @@
+//! How names are shown: raw in pipes, escaped on a terminal.
+//!
+//! A name from an image may hold any byte but `/` and NUL. Sent to a terminal as it is, it can move
+//! the cursor, rename the window or look like another name, so there it is quoted the way a shell
+//! would read it back, as ls(1) does.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// How one output shows names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameStyle {
+    /// Byte for byte.
+    Raw,
+    /// Quoted where a shell or a terminal would misread it.
+    Quoted,
+}
+
+impl NameStyle {
+    /// The bytes to print for `name`.
+    pub(crate) fn show(self, name: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Self::Raw => Cow::Borrowed(name),
+            Self::Quoted => match quote(name) {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            },
+        }
+    }
+}
+
+/// A name inside a message, always safe to print.
+pub(crate) fn in_message(name: &[u8]) -> Cow<'_, str> {
+    quote(name)
+}
+
+/// Quotes a name for a shell where it needs that.
+fn quote(name: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(name) {
+        Ok(text) if text.chars().all(is_plain) && !text.is_empty() => Cow::Borrowed(text),
+        Ok(text) if text.chars().all(is_printable) && !text.contains('\'') => {
+            Cow::Owned(format!("'{text}'"))
+        }
+        Ok(text) if text.chars().all(|c| is_printable(c) && !needs_escape_in_double_quotes(c)) => {
+            Cow::Owned(format!("\"{text}\""))
+        }
+        _ => Cow::Owned(quote_in_pieces(name)),
+    }
+}
+
+/// Quotes a name that holds bytes a terminal must not see: `'text'$'\033''text'`.
+fn quote_in_pieces(name: &[u8]) -> String {
+    let mut quoted = String::with_capacity(name.len() + 16);
+    let mut open = Quoting::None;
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == '\'' {
+                open.change(Quoting::None, &mut quoted);
+                quoted.push_str("\\'");
+            } else if is_printable(c) {
+                open.change(Quoting::Plain, &mut quoted);
+                quoted.push(c);
+            } else {
+                open.change(Quoting::Octal, &mut quoted);
+                push_octal(&mut quoted, c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+        if !chunk.invalid().is_empty() {
+            open.change(Quoting::Octal, &mut quoted);
+            push_octal(&mut quoted, chunk.invalid());
+        }
+    }
+    open.change(Quoting::None, &mut quoted);
+    quoted
+}
+
+/// Which quotes are open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quoting {
+    None,
+    Plain,
+    Octal,
+}
+
+impl Quoting {
+    fn change(&mut self, to: Self, quoted: &mut String) {
+        if *self == to {
+            return;
+        }
+        if *self != Self::None {
+            quoted.push('\'');
+        }
+        match to {
+            Self::None => {}
+            Self::Plain => quoted.push('\''),
+            Self::Octal => quoted.push_str("$'"),
+        }
+        *self = to;
+    }
+}
+
+fn push_octal(quoted: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        match byte {
+            b'\n' => quoted.push_str("\\n"),
+            b'\t' => quoted.push_str("\\t"),
+            b'\r' => quoted.push_str("\\r"),
+            // Writing to a String does not fail.
+            _ => _ = write!(quoted, "\\{byte:03o}"),
+        }
+    }
+}
+
+/// Whether a character stands for itself in a shell word.
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "%+,-./:=@_^".contains(c) || (!c.is_ascii() && is_printable(c))
+}
+
+/// Whether a character shows itself and nothing else.
+///
+/// Format characters do not: they hide, or turn the direction of what follows.
+fn is_printable(c: char) -> bool {
+    !c.is_control()
+        && !matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+fn needs_escape_in_double_quotes(c: char) -> bool {
+    matches!(c, '"' | '$' | '`' | '\\' | '!')
+}
+
+#[cfg(test)]
+mod tests;

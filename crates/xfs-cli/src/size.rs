@@ -1,0 +1,40 @@
+//! Sizes as people write them and read them.
+
+/// Reads a number of bytes with an optional suffix k, m, g or t.
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.strip_suffix(|c: char| c.is_ascii_alphabetic()) {
+        None => (text, 0),
+        Some(digits) => {
+            let shift = match text.chars().next_back().map(|c| c.to_ascii_lowercase()) {
+                Some('k') => 10,
+                Some('m') => 20,
+                Some('g') => 30,
+                Some('t') => 40,
+                _ => return Err(format!("\"{text}\" has a suffix that is none of k, m, g, t")),
+            };
+            (digits, shift)
+        }
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("\"{text}\" is not a number"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("\"{text}\" is too large"))
+}
+
+/// Writes a number of bytes with at most four digits and a binary unit.
+pub(crate) fn human(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut scaled = bytes as f64;
+    let mut unit = "B";
+    for next in UNITS {
+        unit = next;
+        if scaled < 1024.0 {
+            break;
+        }
+        if next != "EiB" {
+            scaled /= 1024.0;
+        }
+    }
+    if unit == "B" { format!("{bytes} B") } else { format!("{scaled:.1} {unit}") }
+}
+
+#[cfg(test)]
+mod tests;

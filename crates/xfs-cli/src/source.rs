@@ -1,0 +1,45 @@
+//! Files as extraction and archiving see them.
+//!
+//! The trait stands between these and the library, so that tests can bring files that no kernel
+//! would make: hostile names, directories inside themselves, contents that fail midway.
+
+use std::ops::Range;
+
+use crate::facts::Facts;
+use crate::failure::Failure;
+
+/// A file inside an image.
+pub(crate) trait Source: Sized {
+    /// The entries of a directory.
+    type Entries: Iterator<Item = Result<(Vec<u8>, Self), Failure>>;
+
+    /// What the inode says.
+    fn facts(&self) -> Facts;
+    /// Reads contents; returns how much was read, less than asked for only at the end.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure>;
+    /// The next range at or after `offset` that holds data.
+    fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure>;
+    /// The target of a symbolic link.
+    fn target(&self) -> Result<Vec<u8>, Failure>;
+    /// The extended attributes.
+    fn attributes(&self) -> Vec<Result<NamedValue, Failure>>;
+    /// The entries of a directory, without `.` and `..`.
+    fn entries(&self) -> Result<Self::Entries, Failure>;
+}
+
+/// An extended attribute with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedValue {
+    /// The Linux name.
+    pub(crate) name: Vec<u8>,
+    /// The value.
+    pub(crate) value: Vec<u8>,
+}
+
+/// Whether a name from an image can name a file in one directory and nothing else.
+pub(crate) fn is_safe_name(name: &[u8]) -> bool {
+    !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))
+}
+
+#[cfg(test)]
+pub(crate) mod made;
