@@ -204,6 +204,3 @@ pub(crate) fn verify_owner(
         _ => Ok(()),
     }
 }
-
-#[cfg(test)]
-mod tests;

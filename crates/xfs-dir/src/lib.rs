@@ -15,6 +15,8 @@
 mod attributes;
 mod dabtree;
 mod directory;
+#[cfg(test)]
+mod fixture;
 mod parents;
 
 pub use attributes::{AttributeName, AttributeNames, Attributes, linux_names, split_linux_name};

@@ -1,1 +1,59 @@
-//! Tests.
+//! Names as Linux shows them.
+
+use xfs_buffer::{Error, PosixError};
+use xfs_format::attr::Namespace;
+use xfs_testkit::golden;
+
+use super::{linux_names, split_linux_name};
+use crate::Attributes;
+use crate::fixture::{lookup, volume};
+
+fn names(namespace: Namespace, name: &str) -> Vec<String> {
+    let names = linux_names(namespace, name.as_bytes());
+    names.map(|name| String::from_utf8(name).unwrap()).collect()
+}
+
+#[test]
+fn names_that_are_listed() {
+    assert_eq!(names(Namespace::User, "a.b"), ["user.a.b"]);
+    assert_eq!(names(Namespace::Security, "capability"), ["security.capability"]);
+    assert_eq!(names(Namespace::Trusted, "a"), ["trusted.a"]);
+    assert_eq!(names(Namespace::User, "SGI_ACL_FILE"), ["user.SGI_ACL_FILE"]);
+    let access = ["system.posix_acl_access", "trusted.SGI_ACL_FILE"];
+    assert_eq!(names(Namespace::Trusted, "SGI_ACL_FILE"), access);
+    let default = ["system.posix_acl_default", "trusted.SGI_ACL_DEFAULT"];
+    assert_eq!(names(Namespace::Trusted, "SGI_ACL_DEFAULT"), default);
+    assert!(names(Namespace::Parent, "a").is_empty());
+}
+
+#[test]
+fn names_that_are_looked_up() {
+    let split = |full: &'static str| {
+        split_linux_name(full.as_bytes())
+            .map(|(namespace, name)| (namespace, str::from_utf8(name).unwrap()))
+    };
+    assert_eq!(split("user.a.b"), Some((Namespace::User, "a.b")));
+    assert_eq!(split("trusted.a"), Some((Namespace::Trusted, "a")));
+    assert_eq!(split("security.a"), Some((Namespace::Security, "a")));
+    let access = Some((Namespace::Trusted, "SGI_ACL_FILE"));
+    assert_eq!((split("system.posix_acl_access"), split("trusted.SGI_ACL_FILE")), (access, access));
+    for name in ["", "user", "user.", "system.a", "a", "System.posix_acl_access"] {
+        assert_eq!(split(name), None, "{name}");
+    }
+}
+
+#[test]
+fn access_lists_have_two_forms() {
+    let image = golden();
+    let cache = volume(&image);
+    let inode = lookup(&cache, &image, "acl").unwrap();
+    let attributes = Attributes::new(&cache, &inode);
+    let raw = attributes.lookup_linux(b"trusted.SGI_ACL_FILE").unwrap();
+    assert_eq!(raw, attributes.lookup(Namespace::Trusted, b"SGI_ACL_FILE").unwrap());
+    let posix = attributes.lookup_linux(b"system.posix_acl_access").unwrap();
+    // A version of four bytes and eight for each entry, where XFS has a count and twelve.
+    assert_eq!((posix.len() - 4) / 8, (raw.len() - 4) / 12);
+    assert_eq!(posix[..4], [2, 0, 0, 0]);
+    let absent = attributes.lookup_linux(b"system.posix_acl_default");
+    assert!(matches!(absent, Err(Error::Posix(PosixError::NoAttribute))));
+}
