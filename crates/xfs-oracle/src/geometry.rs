@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::error::{Context, OracleError};
 use crate::mount::Mount;
@@ -32,6 +33,10 @@ pub enum Feature {
     Aged,
     /// Space runs out, so that inodes are made in partial chunks.
     Full,
+    /// It has been made larger, so that its last group is shorter than the others.
+    Grown,
+    /// It has been given another UUID than its metadata carries.
+    Renamed,
 }
 
 /// Without these trees no space is set aside in each group, so that a volume can really be full.
@@ -68,7 +73,7 @@ const fn newer(name: &'static str, options: &'static str) -> Geometry {
 
 impl Geometry {
     /// All kinds of volumes that a comparison covers.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 31] = [
         system("default", ""),
         system("block-1k", "-b size=1024"),
         system("block-2k", "-b size=2048 -m rmapbt=1"),
@@ -93,11 +98,15 @@ impl Geometry {
         system("stripe", "-d su=64k,sw=4 -l su=64k"),
         system("many-groups", "-d agcount=16"),
         Geometry { feature: Feature::ExternalLog, ..system("external-log", "") },
+        Geometry { feature: Feature::Grown, ..system("grown", "-d agcount=5,size=700m") },
+        Geometry { feature: Feature::Renamed, ..system("renamed", "") },
         Geometry { feature: Feature::Aged, ..system("aged", "-m rmapbt=1") },
         Geometry { feature: Feature::Full, ..system("full", NOTHING_RESERVED) },
         newer("newest", ""),
         newer("parent", "-n parent=1 -m rmapbt=1"),
         newer("parent-block-1k", "-b size=1024 -i size=512 -n parent=1"),
+        newer("parent-block-64k", "-b size=65536 -n parent=1"),
+        newer("parent-inode-2k-directory-64k", "-i size=2048 -n parent=1,size=65536"),
         Geometry { feature: Feature::Full, ..newer("parent-full", PARENT_NOTHING_RESERVED) },
     ];
 
@@ -111,11 +120,14 @@ impl Geometry {
             }
             other => other,
         })?;
+        if self.feature == Feature::Grown {
+            run(Command::new("xfs_growfs").arg(mount.path()))?;
+        }
         populate(mount.path(), SEED)?;
         match self.feature {
             Feature::Aged => age(mount.path(), SEED)?,
             Feature::Full => fill(mount.path(), SEED)?,
-            Feature::Plain | Feature::ExternalLog => {}
+            Feature::Plain | Feature::ExternalLog | Feature::Grown | Feature::Renamed => {}
         }
         mount.unmount()?;
         Ok(image)
@@ -140,6 +152,10 @@ impl Geometry {
             None
         };
         run(mkfs.arg(&data))?;
+        if self.feature == Feature::Renamed {
+            let mut rename = xfsprogs.command("xfs_db");
+            run(rename.args(["-x", "-p", "xfs_admin", "-c", "uuid generate"]).arg(&data))?;
+        }
         Ok(Image { data, log })
     }
 

@@ -4,6 +4,7 @@
 //! The kernel's view is taken from a read-only mount, ours from the image after a clean unmount.
 //! No difference is allowed, in anything that the kernel shows.
 
+mod coverage;
 mod ours;
 mod pointers;
 
@@ -35,6 +36,8 @@ fn check_geometry(geometry: &Geometry) -> Result<(), TrialError> {
     let ours = ours::walk(&volume).map_err(|error| error.to_string())?;
     let mut differences = Differences::between(&kernel, &ours);
     pointers::check(&volume, &kernel, &mut differences);
+    coverage::check(geometry, &volume, &kernel, &mut differences)
+        .map_err(|error| error.to_string())?;
     differences.into_result()?;
     Ok(())
 }

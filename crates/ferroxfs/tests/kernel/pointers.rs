@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::IncompatFeatures;
+use ferroxfs::format::{AgInode, IncompatFeatures};
 use ferroxfs::{Error, InodeNumber, Node, PosixError, Result, Volume};
 use xfs_oracle::{Differences, Tree};
 
@@ -28,10 +28,33 @@ pub(crate) fn check(volume: &Volume, kernel: &Tree, differences: &mut Difference
             }
         }
     }
+    if let Err(error) = check_numbers(volume, kernel, differences) {
+        differences.add(format!("inode chunks: {error}"));
+    }
     let step = if has_parents { 1 } else { kernel.nodes.len().div_ceil(SEARCHED) };
     for number in kernel.nodes.keys().step_by(step) {
         check_paths(volume, kernel, *number, differences);
     }
+}
+
+/// The inode btrees know the inodes that the kernel shows, and those that it hides: the bitmap and
+/// the summary of a realtime section, which every volume has.
+fn check_numbers(volume: &Volume, kernel: &Tree, differences: &mut Differences) -> Result<()> {
+    let superblock = volume.superblock();
+    let mut expected: BTreeSet<u64> = kernel.nodes.keys().copied().collect();
+    expected.insert(superblock.realtime_bitmap_inode.0);
+    expected.insert(superblock.realtime_summary_inode.0);
+    let mut found = BTreeSet::new();
+    for group in volume.geometry().groups() {
+        for chunk in xfs_alloc::inode_chunks(volume.cache(), group)? {
+            let chunk = chunk?;
+            let in_use = (0..64).filter(|bit| chunk.allocated() & (1 << bit) != 0);
+            let number = |bit| volume.geometry().join_inode(group, AgInode(chunk.start.0 + bit)).0;
+            found.extend(in_use.map(number));
+        }
+    }
+    differences.field("inode chunks", "in use", &expected, &found);
+    Ok(())
 }
 
 /// Each name of a directory leads to its inode, no other name leads anywhere, and `..` leads back.

@@ -142,7 +142,7 @@ fn beside_extents(here: &mut Populate) -> Result<(), OracleError> {
 fn scattered(here: &mut Populate) -> Result<(), OracleError> {
     let files = [here.touch("scattered-1")?, here.touch("scattered-2")?];
     let length = (here.block_bytes as usize).min(VALUE_BYTES_MAX) - 200;
-    for index in 0..60 {
+    for index in 0..150 {
         for path in &files {
             let value = here.random.bytes(length);
             set(path, &name(index), &value)?;
