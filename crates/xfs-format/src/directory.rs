@@ -16,7 +16,8 @@
 //! holds the best free length of each data block ([`leaf`]); the node form has a tree of them and
 //! keeps those lengths apart ([`free`]).
 //!
-//! Every v5 volume that mkfs.xfs makes has the type byte in its entries, so this reads no other.
+//! Every v5 volume that mkfs.xfs makes has the type byte in its entries; others are refused
+//! ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
 
 pub mod data;
 pub mod free;

@@ -29,6 +29,9 @@ pub enum Unsupported {
     /// Names are compared without case.
     #[error("case-insensitive names (-n version=ci) are not supported")]
     AsciiCi,
+    /// Directory entries lack the type byte. Every mkfs.xfs that makes version 5 gives them one.
+    #[error("directory entries without file types (-n ftype=0) are not supported")]
+    NoEntryTypes,
     /// xfs_repair did not finish, or an upgrade calls for it.
     #[error("the volume is marked as needing repair (NEEDSREPAIR)")]
     NeedsRepair,
@@ -111,6 +114,9 @@ impl Superblock {
         let unknown = self.incompat.difference(READABLE);
         if !unknown.is_empty() {
             return Some(Unsupported::UnknownIncompat(unknown.bits()));
+        }
+        if !self.has_incompat(IncompatFeatures::FTYPE) {
+            return Some(Unsupported::NoEntryTypes);
         }
         if self.has_incompat(IncompatFeatures::NEEDSREPAIR) {
             return Some(Unsupported::NeedsRepair);

@@ -289,6 +289,8 @@ fn features_are_refused_by_name() {
     assert_eq!(refusal(&incompat(1 << 31), Read), unknown);
     assert_eq!(refusal(&incompat(1 << 4), Read), Some(Unsupported::NeedsRepair));
     assert_eq!(refusal(&ascii_ci, Read), Some(Unsupported::AsciiCi));
+    let no_types = |sb: &mut SuperblockDisk| sb.incompat = (sb.incompat.get() & !1).into();
+    assert_eq!(refusal(&no_types, Read), Some(Unsupported::NoEntryTypes));
     assert_eq!(refusal(&ro_compat(1 << 31), Read), None);
     assert_eq!(refusal(&ro_compat(1 << 31), Write), Some(Unsupported::UnknownRoCompat(1 << 31)));
     assert_eq!(refusal(&log_incompat, Write), None);
