@@ -1,1 +1,41 @@
-//! The fastest inventory of an XFS volume: every inode, with its paths.
+//! The inventory of a volume: one row per inode, with its paths, in a single pass over the disk.
+//!
+//! Owns: the plan of what is read in which order, the row and its forms of output, the join of names
+//! to inodes, accounting and the summary. Does **not** own: any on-disk structure, the terminal, the
+//! name of the output file's format on the command line, or signals (a caller sets
+//! [`ScanOptions::cancel`]).
+//!
+//! How it works, and what it keeps in memory, is in `docs/internals/scan.md`; the form of the output
+//! is in `docs/scan-schema.md`.
+#![forbid(unsafe_code)]
+
+mod accounting;
+mod batch;
+mod emit;
+mod error;
+mod fields;
+mod finding;
+mod links;
+mod memory;
+mod options;
+mod output;
+mod outside;
+mod parallel;
+mod paths;
+mod plan;
+mod reader;
+mod row;
+mod scan;
+mod source;
+mod summary;
+
+pub use accounting::Account;
+pub use error::ScanError;
+pub use fields::{Field, Fields};
+pub use finding::{Finding, FindingCode};
+pub use options::{AccountBy, DEFAULT_MEMORY_BYTES, Format, Progress, ScanOptions};
+pub use output::{Header, Output, OutputFile, SCHEMA_VERSION, Trailer};
+pub use row::{ByteList, Moment, Row, RowView, VolumeLabel};
+pub use scan::{ScanReport, scan};
+pub use source::ScanSource;
+pub use summary::Summary;

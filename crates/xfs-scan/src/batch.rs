@@ -1,0 +1,174 @@
+//! Rows of one unit of work with the names that belong to them.
+//!
+//! Owns: the arena in which a row's items (links, target, attribute names) lie, and its form.
+//!
+//! ```text
+//! item:  tag (1)  length (2)  payload (length)
+//!   link       payload: parent inode (8), parent generation (4), name
+//!   symlink    payload: target
+//!   xattr      payload: name with its namespace
+//!   shared     payload: first block (8), number of blocks (8)
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** The items of a row lie together; the row says where. An arena stays below 4 GiB.
+
+use crate::row::Row;
+
+/// Bytes before the name in a link's payload.
+const LINK_HEAD_BYTES: usize = 12;
+
+/// One thing beside a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Item<'a> {
+    /// A directory entry that leads to the inode.
+    Link(Link<'a>),
+    /// The target of a symbolic link.
+    Symlink(&'a [u8]),
+    /// The name of an extended attribute.
+    Xattr(&'a [u8]),
+    /// Blocks that other files have too.
+    Shared(SharedRun),
+}
+
+/// A run of shared blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SharedRun {
+    /// The first block of the volume.
+    pub(crate) start: u64,
+    /// How many.
+    pub(crate) length: u64,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link<'a> {
+    /// The directory's inode number.
+    pub(crate) parent: u64,
+    /// The directory's generation, or 0 where nothing says it.
+    pub(crate) parent_generation: u32,
+    /// The name.
+    pub(crate) name: &'a [u8],
+}
+
+/// Rows in inode order, and their items.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) arena: Vec<u8>,
+}
+
+impl Batch {
+    /// Memory that it holds.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<Row>() + self.arena.capacity()
+    }
+
+    /// Says that the items of `row` are what the arena holds from `start` on. A row whose items do
+    /// not fit is left without (**I1**); the answer says whether they did.
+    #[inline]
+    pub(crate) fn place_items(&self, row: &mut Row, start: usize) -> bool {
+        let length = self.arena.len().saturating_sub(start);
+        match (u32::try_from(start), u32::try_from(length)) {
+            (Ok(start), Ok(length)) if start.checked_add(length).is_some() => {
+                (row.items_start, row.items_length) = (start, length);
+                true
+            }
+            _ => {
+                (row.items_start, row.items_length) = (0, 0);
+                false
+            }
+        }
+    }
+
+    /// The items of a row of this batch.
+    pub(crate) fn items(&self, row: &Row) -> Items<'_> {
+        let start = row.items_start as usize;
+        let end = start + row.items_length as usize;
+        Items { rest: self.arena.get(start..end).unwrap_or_default() }
+    }
+}
+
+/// Appends an item to an arena. What does not fit 16 bits of length is cut there: no name does, and
+/// no target, that a verified volume holds.
+pub(crate) fn push_item(arena: &mut Vec<u8>, item: Item<'_>) {
+    match item {
+        Item::Link(link) => push_link(arena, link),
+        Item::Symlink(target) => push_parts(arena, 2, &[], target),
+        Item::Xattr(name) => push_parts(arena, 3, &[], name),
+        Item::Shared(SharedRun { start, length }) => {
+            push_parts(arena, 4, &start.to_be_bytes(), &length.to_be_bytes());
+        }
+    }
+}
+
+fn push_link(arena: &mut Vec<u8>, link: Link<'_>) {
+    let mut head = [0; LINK_HEAD_BYTES];
+    let (parent, generation) = head.split_at_mut(8);
+    parent.copy_from_slice(&link.parent.to_be_bytes());
+    generation.copy_from_slice(&link.parent_generation.to_be_bytes());
+    push_parts(arena, 1, &head, link.name);
+}
+
+fn push_parts(arena: &mut Vec<u8>, tag: u8, head: &[u8], tail: &[u8]) {
+    let room = usize::from(u16::MAX) - head.len();
+    let tail = tail.get(..room).unwrap_or(tail);
+    let length = (head.len() + tail.len()) as u16;
+    let [high, low] = length.to_be_bytes();
+    arena.extend_from_slice(&[tag, high, low]);
+    arena.extend_from_slice(head);
+    arena.extend_from_slice(tail);
+}
+
+/// The items of one row.
+#[derive(Clone, Debug)]
+pub(crate) struct Items<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Items<'a> {
+    /// Only the runs of shared blocks.
+    pub(crate) fn shared(self) -> impl Iterator<Item = SharedRun> {
+        self.filter_map(|item| if let Item::Shared(run) = item { Some(run) } else { None })
+    }
+
+    /// Only the links.
+    pub(crate) fn links(self) -> impl Iterator<Item = Link<'a>> {
+        self.filter_map(|item| if let Item::Link(link) = item { Some(link) } else { None })
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        let (&[tag, high, low], rest) = self.rest.split_first_chunk()?;
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let (payload, rest) = rest.split_at_checked(length)?;
+        self.rest = rest;
+        match tag {
+            1 => {
+                let (&parent, after) = payload.split_first_chunk()?;
+                let (&generation, name) = after.split_first_chunk()?;
+                Some(Item::Link(Link {
+                    parent: u64::from_be_bytes(parent),
+                    parent_generation: u32::from_be_bytes(generation),
+                    name,
+                }))
+            }
+            2 => Some(Item::Symlink(payload)),
+            3 => Some(Item::Xattr(payload)),
+            _ => {
+                let (&start, after) = payload.split_first_chunk()?;
+                let (&length, _) = after.split_first_chunk()?;
+                let (start, length) = (u64::from_be_bytes(start), u64::from_be_bytes(length));
+                Some(Item::Shared(SharedRun { start, length }))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

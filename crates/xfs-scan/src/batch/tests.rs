@@ -1,0 +1,30 @@
+use super::{Batch, Item, Link, SharedRun, push_item};
+use crate::row::Row;
+
+#[test]
+fn items_come_back_as_they_went_in() {
+    let items = [
+        Item::Link(Link { parent: 128, parent_generation: 7, name: b"a" }),
+        Item::Symlink(b"../target"),
+        Item::Xattr(b"user.x"),
+        Item::Shared(SharedRun { start: 1 << 40, length: 9 }),
+        Item::Link(Link { parent: u64::MAX, parent_generation: 0, name: &[0xff; 255] }),
+    ];
+    let mut batch = Batch::default();
+    batch.arena.extend_from_slice(b"something before");
+    let start = batch.arena.len();
+    for item in items {
+        push_item(&mut batch.arena, item);
+    }
+    let mut row = Row::default();
+    assert!(batch.place_items(&mut row, start));
+    assert_eq!(batch.items(&row).collect::<Vec<_>>(), items);
+    assert_eq!(batch.items(&row).links().count(), 2);
+    assert_eq!(batch.items(&Row::default()).count(), 0);
+}
+
+#[test]
+fn a_row_that_points_outside_has_no_items() {
+    let row = Row { items_start: 5, items_length: 5, ..Row::default() };
+    assert_eq!(Batch::default().items(&row).count(), 0);
+}

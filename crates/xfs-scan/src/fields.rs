@@ -1,0 +1,185 @@
+//! The columns of a row and the choice of them (`--fields`).
+
+use std::str::FromStr;
+
+/// A column of an inode's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Field {
+    /// UUID of the volume.
+    VolumeUuid,
+    /// Label of the volume.
+    VolumeLabel,
+    /// Inode number.
+    Ino,
+    /// Generation of the inode number.
+    Generation,
+    /// Allocation group.
+    Ag,
+    /// Type of file, as a word.
+    Type,
+    /// `st_mode` with its type bits.
+    Mode,
+    /// Links.
+    Nlink,
+    /// Owner.
+    Uid,
+    /// Group.
+    Gid,
+    /// Project.
+    ProjectId,
+    /// Bytes.
+    Size,
+    /// Allocated space in units of 512 bytes.
+    Blocks,
+    /// Last read, in nanoseconds since 1970.
+    Atime,
+    /// Last change of the contents.
+    Mtime,
+    /// Last change of the inode.
+    Ctime,
+    /// When the inode was made.
+    Btime,
+    /// Extent records of the data fork.
+    Extents,
+    /// Extent records of the attribute fork.
+    AttrExtents,
+    /// Flags as `FS_IOC_FSGETXATTR` has them.
+    Xflags,
+    /// Device number as `st_rdev` packs it.
+    Rdev,
+    /// Target of a symbolic link. Only on request.
+    Symlink,
+    /// Names of extended attributes, with their namespaces. Only on request.
+    Xattrs,
+    /// Every path, from the root of the volume.
+    Paths,
+}
+
+impl Field {
+    /// All of them, in the order of the output.
+    pub const ALL: [Self; 24] = [
+        Self::VolumeUuid,
+        Self::VolumeLabel,
+        Self::Ino,
+        Self::Generation,
+        Self::Ag,
+        Self::Type,
+        Self::Mode,
+        Self::Nlink,
+        Self::Uid,
+        Self::Gid,
+        Self::ProjectId,
+        Self::Size,
+        Self::Blocks,
+        Self::Atime,
+        Self::Mtime,
+        Self::Ctime,
+        Self::Btime,
+        Self::Extents,
+        Self::AttrExtents,
+        Self::Xflags,
+        Self::Rdev,
+        Self::Symlink,
+        Self::Xattrs,
+        Self::Paths,
+    ];
+
+    /// The name in every form of output and in `--fields`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::VolumeUuid => "volume_uuid",
+            Self::VolumeLabel => "volume_label",
+            Self::Ino => "ino",
+            Self::Generation => "generation",
+            Self::Ag => "ag",
+            Self::Type => "type",
+            Self::Mode => "mode",
+            Self::Nlink => "nlink",
+            Self::Uid => "uid",
+            Self::Gid => "gid",
+            Self::ProjectId => "project_id",
+            Self::Size => "size",
+            Self::Blocks => "blocks",
+            Self::Atime => "atime",
+            Self::Mtime => "mtime",
+            Self::Ctime => "ctime",
+            Self::Btime => "btime",
+            Self::Extents => "extents",
+            Self::AttrExtents => "attr_extents",
+            Self::Xflags => "xflags",
+            Self::Rdev => "rdev",
+            Self::Symlink => "symlink",
+            Self::Xattrs => "xattrs",
+            Self::Paths => "paths",
+        }
+    }
+}
+
+/// A name that is no column.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no such field: {name}; the fields are {}", all_names())]
+pub struct UnknownField {
+    /// What was asked for.
+    pub name: String,
+}
+
+fn all_names() -> String {
+    Field::ALL.map(Field::name).join(", ")
+}
+
+impl FromStr for Field {
+    type Err = UnknownField;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|field| field.name() == name);
+        found.ok_or_else(|| UnknownField { name: name.to_owned() })
+    }
+}
+
+/// A set of columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fields(u32);
+
+impl Fields {
+    /// None.
+    pub const EMPTY: Self = Self(0);
+
+    /// The set with `field` in it too.
+    #[must_use]
+    pub const fn with(self, field: Field) -> Self {
+        Self(self.0 | 1 << field as u32)
+    }
+
+    /// The set without `field`.
+    #[must_use]
+    pub const fn without(self, field: Field) -> Self {
+        Self(self.0 & !(1 << field as u32))
+    }
+
+    /// Whether `field` is in it.
+    #[must_use]
+    pub const fn contains(self, field: Field) -> bool {
+        self.0 & (1 << field as u32) != 0
+    }
+
+    /// The columns, in the order of the output.
+    pub fn iter(self) -> impl Iterator<Item = Field> {
+        Field::ALL.into_iter().filter(move |&field| self.contains(field))
+    }
+}
+
+/// Everything but what is shown only on request.
+impl Default for Fields {
+    fn default() -> Self {
+        let all: Self = Field::ALL.into_iter().collect();
+        all.without(Field::Symlink).without(Field::Xattrs)
+    }
+}
+
+impl FromIterator<Field> for Fields {
+    fn from_iter<I: IntoIterator<Item = Field>>(fields: I) -> Self {
+        fields.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}

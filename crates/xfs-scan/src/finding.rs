@@ -1,0 +1,158 @@
+//! What could not be read or believed: a typed row of its own, so that no gap is silent.
+
+use xfs_buffer::Error;
+use xfs_format::{Check, Corruption, Place};
+
+/// What kind of finding it is: stable words for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FindingCode {
+    /// The device could not be read.
+    Io,
+    /// A checksum is wrong.
+    Checksum,
+    /// A magic number is wrong.
+    Magic,
+    /// The structure says that it is of another volume, place or owner.
+    Misplaced,
+    /// A structure has values that cannot be.
+    Corrupt,
+    /// The structure is of a kind that is refused.
+    Unsupported,
+    /// The inode btree calls an inode free that holds a file, or the other way round.
+    Allocation,
+    /// A parent is not there.
+    ParentMissing,
+    /// A parent is no directory.
+    ParentNotDirectory,
+    /// A parent pointer names another generation of its parent.
+    ParentStale,
+    /// The parents of a directory lead back to it.
+    ParentCycle,
+    /// A name is empty, `.` or `..`, or holds `/` or NUL.
+    BadName,
+    /// A path is longer than is shown.
+    PathTooLong,
+    /// More paths lead to an inode than are shown.
+    TooManyPaths,
+    /// A directory names an inode that is not there.
+    DanglingEntry,
+}
+
+impl FindingCode {
+    /// The word in the output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::Checksum => "checksum",
+            Self::Magic => "magic",
+            Self::Misplaced => "misplaced",
+            Self::Corrupt => "corrupt",
+            Self::Unsupported => "unsupported",
+            Self::Allocation => "allocation",
+            Self::ParentMissing => "parent_missing",
+            Self::ParentNotDirectory => "parent_not_directory",
+            Self::ParentStale => "parent_stale",
+            Self::ParentCycle => "parent_cycle",
+            Self::BadName => "bad_name",
+            Self::PathTooLong => "path_too_long",
+            Self::TooManyPaths => "too_many_paths",
+            Self::DanglingEntry => "dangling_entry",
+        }
+    }
+}
+
+/// One thing that is wrong, and what is missing from the output because of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind.
+    pub code: FindingCode,
+    /// The structure that is wrong, where one is.
+    pub structure: Option<&'static str>,
+    /// The allocation group, where the finding is in one.
+    pub ag: Option<u32>,
+    /// The inode, or the first of those that are missing.
+    pub ino: Option<u64>,
+    /// How many inode numbers from `ino` on have no row because of this; 0 where none is missing.
+    pub inode_count: u32,
+    /// Where on the device, in units of 512 bytes.
+    pub disk_address: Option<u64>,
+    /// In words.
+    pub message: String,
+}
+
+impl Finding {
+    /// A finding about one inode whose row is there.
+    #[must_use]
+    #[cold]
+    pub fn about(code: FindingCode, ino: u64, message: String) -> Self {
+        Self {
+            code,
+            structure: None,
+            ag: None,
+            ino: Some(ino),
+            inode_count: 0,
+            disk_address: None,
+            message,
+        }
+    }
+
+    /// The finding that an error of the layers below stands for.
+    #[must_use]
+    #[cold]
+    pub fn from_error(error: &Error) -> Self {
+        let mut finding = Self {
+            code: FindingCode::Corrupt,
+            structure: None,
+            ag: None,
+            ino: None,
+            inode_count: 0,
+            disk_address: None,
+            message: error.to_string(),
+        };
+        match error {
+            Error::Io(io) => {
+                finding.code = FindingCode::Io;
+                finding.disk_address = Some(io.at.0);
+            }
+            Error::Corrupt(corruption) => finding.place(corruption),
+            Error::Unsupported(_) => finding.code = FindingCode::Unsupported,
+            _ => {}
+        }
+        finding
+    }
+
+    fn place(&mut self, corruption: &Corruption) {
+        self.code = match corruption.check() {
+            Check::Checksum { .. } => FindingCode::Checksum,
+            Check::Magic { .. } => FindingCode::Magic,
+            Check::ForeignUuid { .. }
+            | Check::MisplacedBlock { .. }
+            | Check::ForeignOwner { .. } => FindingCode::Misplaced,
+            _ => FindingCode::Corrupt,
+        };
+        self.structure = Some(corruption.structure().name());
+        match corruption.place() {
+            Place::Disk(at) => self.disk_address = Some(at.0),
+            Place::Group(group) => self.ag = Some(group.0),
+            Place::Inode(ino) | Place::Data(ino, _) | Place::Attr(ino, _) => self.ino = Some(ino.0),
+            _ => {}
+        }
+    }
+
+    /// The same, said to be in this allocation group.
+    #[must_use]
+    pub fn in_group(mut self, ag: u32) -> Self {
+        self.ag = Some(ag);
+        self
+    }
+
+    /// The same, said to be why these inodes have no row.
+    #[must_use]
+    pub fn hides(mut self, first_ino: u64, inode_count: u32) -> Self {
+        self.ino = Some(first_ino);
+        self.inode_count = inode_count;
+        self
+    }
+}

@@ -1,0 +1,206 @@
+//! Directory entries on their way to the inodes that they name.
+//!
+//! Owns: sorting entries, found in the order of directories, into the units of their children, and the
+//! join with the rows there. Only volumes without parent pointers need it.
+//!
+//! Each worker has one bucket per unit. When the buckets of all workers outgrow their share of the
+//! memory, a worker's buckets go to the spill file as one run per unit.
+//!
+//! ```text
+//! entry:  child (8)  parent (8)  parent's generation (4)  length of name (1)  name
+//! ```
+
+use xfs_format::InodeNumber;
+
+use crate::ScanError;
+use crate::batch::{Batch, Item, Link, push_item};
+use crate::memory::{Memory, Spilled};
+use crate::plan::Plan;
+use crate::{Finding, FindingCode};
+
+/// Bytes that a worker collects before it asks for more.
+const RESERVE_BYTES: usize = 256 << 10;
+
+/// Entries that one worker has found.
+#[derive(Default)]
+pub(crate) struct LinkBuckets {
+    buckets: Vec<Vec<u8>>,
+    runs: Vec<(usize, Spilled)>,
+    used: usize,
+    reserved: usize,
+}
+
+impl LinkBuckets {
+    /// Adds an entry. `false` if there can be no such inode.
+    pub(crate) fn push(&mut self, plan: &Plan, child: InodeNumber, link: Link<'_>) -> bool {
+        let Some(unit) = plan.unit_of(child.0) else { return false };
+        if self.buckets.len() <= unit {
+            self.buckets.resize_with(plan.units().len(), Vec::new);
+        }
+        let Some(bucket) = self.buckets.get_mut(unit) else { return false };
+        let length = u8::try_from(link.name.len()).unwrap_or(u8::MAX);
+        let name = link.name.get(..length.into()).unwrap_or(link.name);
+        let before = bucket.len();
+        bucket.extend_from_slice(&child.0.to_be_bytes());
+        bucket.extend_from_slice(&link.parent.to_be_bytes());
+        bucket.extend_from_slice(&link.parent_generation.to_be_bytes());
+        bucket.push(length);
+        bucket.extend_from_slice(name);
+        self.used += bucket.len() - before;
+        true
+    }
+
+    /// Spills the buckets if they have outgrown the memory. Called now and then.
+    pub(crate) fn settle(&mut self, memory: &Memory) -> Result<(), ScanError> {
+        while self.used > self.reserved {
+            if memory.reserve(RESERVE_BYTES) {
+                self.reserved += RESERVE_BYTES;
+                continue;
+            }
+            for (unit, bucket) in self.buckets.iter_mut().enumerate() {
+                if !bucket.is_empty() {
+                    self.runs.push((unit, memory.spill(bucket)?));
+                    *bucket = Vec::new();
+                }
+            }
+            self.used = 0;
+        }
+        Ok(())
+    }
+}
+
+/// Entries that all workers have found, by unit.
+pub(crate) struct LinkRuns {
+    units: Vec<UnitLinks>,
+}
+
+/// The entries that lead into one unit.
+#[derive(Default)]
+pub(crate) struct UnitLinks {
+    kept: Vec<Vec<u8>>,
+    spilled: Vec<Spilled>,
+}
+
+impl LinkRuns {
+    /// Brings together what the workers have found.
+    pub(crate) fn new(unit_count: usize, workers: Vec<LinkBuckets>, memory: &Memory) -> Self {
+        let mut units = Vec::new();
+        units.resize_with(unit_count, UnitLinks::default);
+        for worker in workers {
+            memory.release(worker.reserved);
+            for (unit, bucket) in units.iter_mut().zip(worker.buckets) {
+                if !bucket.is_empty() {
+                    unit.kept.push(bucket);
+                }
+            }
+            for (unit, run) in worker.runs {
+                if let Some(unit) = units.get_mut(unit) {
+                    unit.spilled.push(run);
+                }
+            }
+        }
+        Self { units }
+    }
+
+    /// The entries of each unit, in order.
+    pub(crate) fn into_units(self) -> Vec<UnitLinks> {
+        self.units
+    }
+}
+
+/// One entry, its name borrowed from its bucket. Ordered by child first, then so that the order of
+/// paths does not depend on which worker found them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry<'a> {
+    child: u64,
+    parent: u64,
+    name: &'a [u8],
+    parent_generation: u32,
+}
+
+fn parse(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+    let (&child, rest) = bytes.split_first_chunk()?;
+    let (&parent, rest) = rest.split_first_chunk()?;
+    let (&generation, rest) = rest.split_first_chunk()?;
+    let (&length, rest) = rest.split_first()?;
+    let (name, rest) = rest.split_at_checked(length.into())?;
+    let entry = Entry {
+        child: u64::from_be_bytes(child),
+        parent: u64::from_be_bytes(parent),
+        name,
+        parent_generation: u32::from_be_bytes(generation),
+    };
+    Some((entry, rest))
+}
+
+impl UnitLinks {
+    /// Puts the entries beside the rows that they name. Entries that name no row are findings.
+    pub(crate) fn join(
+        self,
+        batch: Batch,
+        memory: &Memory,
+        findings: &mut Vec<Finding>,
+    ) -> Result<Batch, ScanError> {
+        let mut bytes = self.kept;
+        for run in self.spilled {
+            let mut piece = Vec::new();
+            memory.append(run, &mut piece)?;
+            bytes.push(piece);
+        }
+        let mut entries = Vec::new();
+        for piece in &bytes {
+            let mut rest = piece.as_slice();
+            while let Some((entry, after)) = parse(rest) {
+                entries.push(entry);
+                rest = after;
+            }
+        }
+        entries.sort_unstable();
+        Ok(join_sorted(batch, &entries, findings))
+    }
+}
+
+fn join_sorted(batch: Batch, entries: &[Entry<'_>], findings: &mut Vec<Finding>) -> Batch {
+    let mut joined = Batch::default();
+    let names: usize = entries.iter().map(|entry| entry.name.len() + 15).sum();
+    joined.arena.reserve_exact(batch.arena.len() + names);
+    joined.rows.reserve_exact(batch.rows.len());
+    let mut rest = entries;
+    for row in &batch.rows {
+        while let Some((entry, after)) = rest.split_first()
+            && entry.child < row.ino
+        {
+            note_dangling(entry, findings);
+            rest = after;
+        }
+        let start = joined.arena.len();
+        for item in batch.items(row) {
+            push_item(&mut joined.arena, item);
+        }
+        while let Some((entry, after)) = rest.split_first()
+            && entry.child == row.ino
+        {
+            let Entry { parent, parent_generation, name, .. } = *entry;
+            let link = Link { parent, parent_generation, name };
+            push_item(&mut joined.arena, Item::Link(link));
+            rest = after;
+        }
+        let mut row = row.clone();
+        joined.place_items(&mut row, start);
+        joined.rows.push(row);
+    }
+    for entry in rest {
+        note_dangling(entry, findings);
+    }
+    joined
+}
+
+#[cold]
+fn note_dangling(entry: &Entry<'_>, findings: &mut Vec<Finding>) {
+    let name = entry.name.escape_ascii();
+    let message = format!("inode {}, which is not there, is named {name}", entry.child);
+    findings.push(Finding::about(FindingCode::DanglingEntry, entry.parent, message));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Staying inside the memory that is allowed: rows and links that wait go to a spill file.
+//!
+//! Owns: the account of what waits, and the file. Does **not** own: small change (read buffers, the
+//! plan, pieces on their way to the output), which a fixed share of the allowance is kept for.
+//!
+//! The spill file has no name: it is gone when the scan is, however that ends.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use xfs_sync::{AtomicU64, Mutex, Ordering, Volume};
+use zerocopy::IntoBytes;
+
+use crate::ScanError;
+use crate::batch::Batch;
+use crate::row::Row;
+
+/// Where bytes lie in the spill file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spilled {
+    offset: u64,
+    length: usize,
+}
+
+/// Memory for what waits, and the file for what does not fit.
+pub(crate) struct Memory {
+    limit: u64,
+    used: AtomicU64<Volume>,
+    directory: PathBuf,
+    file: Mutex<Option<Arc<File>>, Volume>,
+    file_end: AtomicU64<Volume>,
+}
+
+/// A batch that waits.
+pub(crate) enum Stored {
+    /// In memory.
+    Kept(Batch),
+    /// In the file.
+    Spilled {
+        /// Its rows.
+        rows: Spilled,
+        /// Its arena.
+        arena: Spilled,
+    },
+}
+
+impl Memory {
+    /// Memory of `limit` bytes; the file is made in `directory` when it is first needed.
+    pub(crate) fn new(limit: u64, directory: &Path) -> Self {
+        Self {
+            limit,
+            used: AtomicU64::new(0),
+            directory: directory.to_owned(),
+            file: Mutex::new(None),
+            file_end: AtomicU64::new(0),
+        }
+    }
+
+    /// How much was spilled.
+    pub(crate) fn spilled_bytes(&self) -> u64 {
+        self.file_end.load(Ordering::Relaxed)
+    }
+
+    /// Says that these bytes wait in memory now. Whether they fit is the answer; if not, they are not
+    /// counted.
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+        let bytes = bytes as u64;
+        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= self.limit;
+        if !fits {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// Says that these bytes do not wait any more.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.used.fetch_sub(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Puts a batch away: into memory if it fits.
+    pub(crate) fn store(&self, mut batch: Batch) -> Result<Stored, ScanError> {
+        batch.arena.shrink_to_fit();
+        if self.reserve(batch.memory_bytes()) {
+            return Ok(Stored::Kept(batch));
+        }
+        let rows = self.spill(batch.rows.as_slice().as_bytes())?;
+        let arena = self.spill(&batch.arena)?;
+        Ok(Stored::Spilled { rows, arena })
+    }
+
+    /// Takes a batch back.
+    pub(crate) fn load(&self, stored: Stored) -> Result<Batch, ScanError> {
+        let (rows, arena) = match stored {
+            Stored::Kept(batch) => {
+                self.release(batch.memory_bytes());
+                return Ok(batch);
+            }
+            Stored::Spilled { rows, arena } => (rows, arena),
+        };
+        let mut batch = Batch {
+            rows: vec![Row::default(); rows.length / size_of::<Row>()],
+            arena: vec![0; arena.length],
+        };
+        self.fill(rows, batch.rows.as_mut_slice().as_mut_bytes())?;
+        self.fill(arena, &mut batch.arena)?;
+        Ok(batch)
+    }
+
+    /// Writes bytes to the file.
+    pub(crate) fn spill(&self, bytes: &[u8]) -> Result<Spilled, ScanError> {
+        let offset = self.file_end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let file = self.file().map_err(ScanError::Spill)?;
+        file.write_all_at(bytes, offset).map_err(ScanError::Spill)?;
+        Ok(Spilled { offset, length: bytes.len() })
+    }
+
+    /// Reads bytes back, after those that `out` holds already.
+    pub(crate) fn append(&self, from: Spilled, out: &mut Vec<u8>) -> Result<(), ScanError> {
+        let start = out.len();
+        out.resize(start + from.length, 0);
+        self.fill(from, out.get_mut(start..).unwrap_or_default())
+    }
+
+    fn fill(&self, from: Spilled, out: &mut [u8]) -> Result<(), ScanError> {
+        let file = self.file().map_err(ScanError::Spill)?;
+        file.read_exact_at(out, from.offset).map_err(ScanError::Spill)
+    }
+
+    fn file(&self) -> io::Result<Arc<File>> {
+        let mut file = self.file.lock();
+        if let Some(file) = file.as_ref() {
+            return Ok(Arc::clone(file));
+        }
+        let made = Arc::new(tempfile::tempfile_in(&self.directory)?);
+        *file = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+mod tests;

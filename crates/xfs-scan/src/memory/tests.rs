@@ -1,0 +1,39 @@
+use super::{Memory, Stored};
+use crate::batch::Batch;
+use crate::row::Row;
+
+fn batch(first: u64) -> Batch {
+    let rows = (first..first + 100).map(|ino| Row { ino, ..Row::default() }).collect();
+    Batch { rows, arena: first.to_string().into_bytes() }
+}
+
+fn check_round_trip(limit: u64, expect_spilled: bool) {
+    let memory = Memory::new(limit, &std::env::temp_dir());
+    let stored: Vec<Stored> = (0..8).map(|i| memory.store(batch(i * 100)).unwrap()).collect();
+    let spilled = stored.iter().filter(|stored| matches!(stored, Stored::Spilled { .. })).count();
+    assert_eq!(spilled != 0, expect_spilled);
+    assert_eq!(memory.spilled_bytes() != 0, expect_spilled);
+    for (index, stored) in stored.into_iter().enumerate() {
+        let (loaded, expected) = (memory.load(stored).unwrap(), batch(index as u64 * 100));
+        assert_eq!(loaded.rows, expected.rows);
+        assert_eq!(loaded.arena, expected.arena);
+    }
+    assert!(memory.reserve(usize::try_from(limit).unwrap()), "all of it was released");
+}
+
+#[test]
+fn batches_come_back_from_memory() {
+    check_round_trip(1 << 20, false);
+}
+
+#[test]
+fn batches_come_back_from_the_spill_file() {
+    check_round_trip(30_000, true);
+    check_round_trip(0, true);
+}
+
+#[test]
+fn a_spill_directory_that_is_not_there_is_an_error() {
+    let memory = Memory::new(0, std::path::Path::new("/nonexistent"));
+    assert!(matches!(memory.store(batch(0)), Err(crate::ScanError::Spill(_))));
+}

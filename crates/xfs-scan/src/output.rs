@@ -1,0 +1,180 @@
+//! From rows to bytes: the four forms of output.
+//!
+//! Owns: the split between encoding, which any number of threads do at once, and appending, which
+//! the calling thread does in order. Does **not** own: names of files, except in [`OutputFile`].
+//!
+//! An encoder fills one [`Piece`]; pieces are appended in the order of the inodes, so the same volume
+//! gives the same output whatever the number of threads.
+
+mod csv;
+mod file;
+mod json;
+mod ndjson;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod table;
+
+use std::io::Write;
+
+pub use file::OutputFile;
+
+use crate::accounting::Account;
+use crate::row::{RowView, VolumeLabel};
+use crate::{Fields, Finding, Format, ScanError};
+
+/// Version of the output's schema. It changes when a reader of the old one would be misled.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What stands once at the head of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// When the scan began, in nanoseconds since 1970.
+    pub scan_time: i64,
+}
+
+/// What stands once at the end of an output: who finds it knows that nothing was cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trailer {
+    /// Rows of inodes.
+    pub inodes: u64,
+    /// Rows of findings.
+    pub findings: u64,
+}
+
+/// Encoded rows, ready to be appended.
+pub(crate) enum Piece {
+    /// Lines.
+    Bytes(Vec<u8>),
+    /// A row group of a Parquet file.
+    #[cfg(feature = "parquet")]
+    RowGroup(self::parquet::RowGroup),
+}
+
+/// Encodes rows into one piece.
+pub(crate) trait RowEncoder: Send {
+    /// Adds the row of an inode.
+    fn inode(&mut self, view: &RowView<'_>) -> Result<(), ScanError>;
+    /// Adds a finding.
+    fn finding(&mut self, finding: &Finding) -> Result<(), ScanError>;
+    /// Adds a row of accounting.
+    fn account(&mut self, account: &Account) -> Result<(), ScanError>;
+    /// Ends the piece.
+    fn finish(self: Box<Self>) -> Result<Piece, ScanError>;
+}
+
+/// What a worker needs to make encoders.
+pub(crate) enum Encoding {
+    Lines {
+        format: LineFormat,
+        fields: Fields,
+    },
+    #[cfg(feature = "parquet")]
+    Parquet(self::parquet::ParquetEncoding),
+}
+
+/// The forms that are lines of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineFormat {
+    Table,
+    Ndjson,
+    Csv,
+}
+
+impl Encoding {
+    /// An encoder for rows of this volume.
+    pub(crate) fn encoder<'a>(
+        &'a self,
+        volume: &'a VolumeLabel,
+    ) -> Result<Box<dyn RowEncoder + 'a>, ScanError> {
+        Ok(match self {
+            Self::Lines { format: LineFormat::Table, fields } => {
+                Box::new(table::TableEncoder::new(*fields, volume))
+            }
+            Self::Lines { format: LineFormat::Ndjson, fields } => {
+                Box::new(ndjson::NdjsonEncoder::new(*fields, volume))
+            }
+            Self::Lines { format: LineFormat::Csv, fields } => {
+                Box::new(csv::CsvEncoder::new(*fields, volume))
+            }
+            #[cfg(feature = "parquet")]
+            Self::Parquet(encoding) => Box::new(encoding.encoder(volume)?),
+        })
+    }
+}
+
+/// An output that was begun.
+pub struct Output<'w> {
+    pub(crate) encoding: Encoding,
+    pub(crate) appender: Appender<'w>,
+}
+
+/// The place where pieces are appended.
+pub(crate) enum Appender<'w> {
+    Lines {
+        format: LineFormat,
+        writer: Box<dyn Write + Send + 'w>,
+    },
+    #[cfg(feature = "parquet")]
+    Parquet(self::parquet::ParquetAppender<'w>),
+}
+
+impl<'w> Output<'w> {
+    /// Begins an output: writes what stands at its head.
+    ///
+    /// # Errors
+    ///
+    /// What the writer says; [`ScanError::FormatNotBuilt`] for Parquet without the feature.
+    pub fn begin(
+        format: Format,
+        fields: Fields,
+        header: Header,
+        mut writer: Box<dyn Write + Send + 'w>,
+    ) -> Result<Self, ScanError> {
+        let (format, head) = match format {
+            Format::Table => (LineFormat::Table, table::head(fields)),
+            Format::Ndjson => (LineFormat::Ndjson, ndjson::head(header)),
+            Format::Csv => (LineFormat::Csv, csv::head(fields, header)),
+            #[cfg(feature = "parquet")]
+            Format::Parquet => return self::parquet::begin(fields, header, writer),
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => return Err(ScanError::FormatNotBuilt("Parquet")),
+        };
+        writer.write_all(&head).map_err(ScanError::Output)?;
+        let encoding = Encoding::Lines { format, fields };
+        Ok(Self { encoding, appender: Appender::Lines { format, writer } })
+    }
+}
+
+impl Appender<'_> {
+    /// Appends a piece.
+    pub(crate) fn append(&mut self, piece: Piece) -> Result<(), ScanError> {
+        match (self, piece) {
+            (Self::Lines { writer, .. }, Piece::Bytes(bytes)) => {
+                writer.write_all(&bytes).map_err(ScanError::Output)
+            }
+            #[cfg(feature = "parquet")]
+            (Self::Parquet(appender), Piece::RowGroup(group)) => appender.append(group),
+            #[cfg(feature = "parquet")]
+            (Self::Lines { .. }, Piece::RowGroup(_)) | (Self::Parquet(_), Piece::Bytes(_)) => {
+                unreachable!("an output makes pieces of its own form only")
+            }
+        }
+    }
+
+    /// Ends the output: writes what stands at its end, and flushes.
+    pub(crate) fn finish(self, trailer: Trailer) -> Result<(), ScanError> {
+        match self {
+            Self::Lines { format, mut writer } => {
+                if format == LineFormat::Ndjson {
+                    writer.write_all(&ndjson::tail(trailer)).map_err(ScanError::Output)?;
+                }
+                writer.flush().map_err(ScanError::Output)
+            }
+            #[cfg(feature = "parquet")]
+            Self::Parquet(appender) => appender.finish(trailer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Pieces of JSON text, written straight into the output's buffer.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::row::{ByteList, Moment};
+
+/// Appends a number.
+#[inline]
+pub(super) fn push_number(out: &mut Vec<u8>, number: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// Appends a moment as nanoseconds since 1970.
+#[inline]
+pub(super) fn push_moment(out: &mut Vec<u8>, moment: Moment) {
+    let (is_negative, magnitude) = moment.sign_and_nanoseconds();
+    if is_negative {
+        out.push(b'-');
+    }
+    push_number(out, magnitude);
+}
+
+/// Appends a string in quotes.
+pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
+    // Control characters and what JSON must escape are rare in names: one look decides.
+    let is_plain = text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+    if is_plain {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        // Into memory, and of a string: neither can fail.
+        let _ = serde_json::to_writer(out, text);
+    }
+}
+
+/// Appends bytes in base64, in quotes.
+pub(super) fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    out.extend_from_slice(STANDARD.encode(bytes).as_bytes());
+    out.push(b'"');
+}
+
+/// Appends `,"name":["…"]` with the strings that are UTF-8, and after it, only if there are others,
+/// `,"name_bytes":["…"]` with those in base64.
+pub(super) fn push_list(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
+    out.extend_from_slice(keys.text);
+    let mut others = false;
+    let mut separator = b'[';
+    for item in list.iter() {
+        let Ok(text) = std::str::from_utf8(item) else {
+            others = true;
+            continue;
+        };
+        out.push(separator);
+        separator = b',';
+        push_string(out, text);
+    }
+    out.extend_from_slice(if separator == b'[' { b"[]" } else { b"]" });
+    if others {
+        push_others(out, keys, list);
+    }
+}
+
+#[cold]
+fn push_others(out: &mut Vec<u8>, keys: &ListKeys, list: &ByteList) {
+    out.extend_from_slice(keys.bytes);
+    let mut separator = b'[';
+    for item in list.iter().filter(|item| std::str::from_utf8(item).is_err()) {
+        out.push(separator);
+        separator = b',';
+        push_base64(out, item);
+    }
+    out.push(b']');
+}
+
+/// The two keys of a list, with comma, quotes and colon.
+pub(super) struct ListKeys {
+    /// For strings that are UTF-8.
+    pub(super) text: &'static [u8],
+    /// For the others.
+    pub(super) bytes: &'static [u8],
+}
+
+/// The keys of the paths.
+pub(super) const PATHS: ListKeys = ListKeys { text: b",\"paths\":", bytes: b",\"paths_bytes\":" };
+/// The keys of the attributes' names.
+pub(super) const XATTRS: ListKeys =
+    ListKeys { text: b",\"xattrs\":", bytes: b",\"xattrs_bytes\":" };

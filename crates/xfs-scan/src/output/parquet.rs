@@ -1,0 +1,403 @@
+//! Apache Parquet, one column chunk per field, row groups encoded side by side.
+//!
+//! Integers are delta-packed: inode numbers, times and constant columns shrink to a fraction, faster
+//! than a dictionary could be built. Words that repeat use a dictionary. Paths are compressed with
+//! LZ4, which costs less than writing what it saves.
+
+mod columns;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder};
+use arrow_array::types::{Int64Type, TimestampNanosecondType, UInt32Type, UInt64Type};
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray, new_null_array,
+};
+use arrow_schema::{DataType, Field as ArrowField, Schema};
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
+use parquet::arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::writer::SerializedFileWriter;
+
+use self::columns::{Column, columns, properties};
+use super::{Appender, Encoding, Header, Output, Piece, RowEncoder, Trailer};
+use crate::accounting::Account;
+use crate::row::{ByteList, Row, RowView, VolumeLabel};
+use crate::{Field, Fields, Finding, ScanError};
+
+/// Rows that are collected before their columns are encoded.
+const ROWS_PER_STEP: usize = 4096;
+
+type Writer<'w> = Box<dyn Write + Send + 'w>;
+
+/// The encoded columns of one row group.
+pub(crate) struct RowGroup(Vec<ArrowColumnChunk>);
+
+/// Makes encoders; shared by the workers.
+pub(crate) struct ParquetEncoding {
+    columns: Vec<Column>,
+    schema: Arc<Schema>,
+    factory: ArrowRowGroupWriterFactory,
+}
+
+/// The file that row groups are appended to.
+pub(crate) struct ParquetAppender<'w>(SerializedFileWriter<Writer<'w>>);
+
+fn output_error(error: ParquetError) -> ScanError {
+    match error {
+        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+            Ok(io) => ScanError::Output(*io),
+            Err(other) => ScanError::Output(std::io::Error::other(other)),
+        },
+        other => ScanError::Output(std::io::Error::other(other)),
+    }
+}
+
+/// Begins a Parquet file.
+pub(super) fn begin<'w>(
+    fields: Fields,
+    header: Header,
+    writer: Writer<'w>,
+) -> Result<Output<'w>, ScanError> {
+    let columns = columns(fields);
+    let arrow_fields: Vec<_> = columns
+        .iter()
+        .map(|column| ArrowField::new(column.name(), column.data_type(), column.is_nullable()))
+        .collect();
+    let schema = Arc::new(Schema::new(arrow_fields));
+    let options = ArrowWriterOptions::new().with_properties(properties(&columns, header));
+    let arrow = ArrowWriter::try_new_with_options(writer, Arc::clone(&schema), options)
+        .map_err(output_error)?;
+    let (file, factory) = arrow.into_serialized_writer().map_err(output_error)?;
+    Ok(Output {
+        encoding: Encoding::Parquet(ParquetEncoding { columns, schema, factory }),
+        appender: Appender::Parquet(ParquetAppender(file)),
+    })
+}
+
+impl ParquetAppender<'_> {
+    pub(super) fn append(&mut self, group: RowGroup) -> Result<(), ScanError> {
+        let mut writer = self.0.next_row_group().map_err(output_error)?;
+        for chunk in group.0 {
+            chunk.append_to_row_group(&mut writer).map_err(output_error)?;
+        }
+        writer.close().map(drop).map_err(output_error)
+    }
+
+    pub(super) fn finish(mut self, trailer: Trailer) -> Result<(), ScanError> {
+        let counts = [
+            ("ferroxfs.inodes", trailer.inodes.to_string()),
+            ("ferroxfs.errors", trailer.findings.to_string()),
+        ];
+        for (key, count) in counts {
+            self.0.append_key_value_metadata(KeyValue::new(key.to_owned(), count));
+        }
+        self.0.close().map(drop).map_err(output_error)
+    }
+}
+
+impl ParquetEncoding {
+    pub(super) fn encoder<'a>(
+        &'a self,
+        volume: &VolumeLabel,
+    ) -> Result<ParquetEncoder<'a>, ScanError> {
+        // The number of the row group matters to encryption only.
+        let writers = self.factory.create_column_writers(0).map_err(output_error)?;
+        Ok(ParquetEncoder {
+            encoding: self,
+            writers,
+            uuid: volume.uuid.to_string(),
+            label: volume.label_text().into_owned(),
+            inodes: Inodes::default(),
+            paths: Lists::default(),
+            xattrs: Lists::default(),
+            symlinks: Symlinks::default(),
+            others: Vec::new(),
+        })
+    }
+}
+
+/// Encodes rows of one volume into one row group.
+pub(super) struct ParquetEncoder<'a> {
+    encoding: &'a ParquetEncoding,
+    writers: Vec<ArrowColumnWriter>,
+    uuid: String,
+    label: String,
+    inodes: Inodes,
+    paths: Lists,
+    xattrs: Lists,
+    symlinks: Symlinks,
+    others: Vec<Other>,
+}
+
+/// Rows of inodes that wait for their columns to be encoded.
+#[derive(Default)]
+struct Inodes {
+    rows: Vec<Row>,
+    ags: Vec<u32>,
+    blocks: Vec<u64>,
+    orphans: Vec<bool>,
+}
+
+/// A row that is no inode's.
+enum Other {
+    Finding(Finding),
+    Account(Account),
+}
+
+/// Two list columns: strings that are UTF-8, and the others.
+#[derive(Default)]
+struct Lists {
+    text: ListBuilder<StringBuilder>,
+    bytes: ListBuilder<BinaryBuilder>,
+}
+
+impl Lists {
+    fn push(&mut self, list: &ByteList) {
+        for item in list.iter() {
+            match std::str::from_utf8(item) {
+                Ok(text) => self.text.values().append_value(text),
+                Err(_) => self.bytes.values().append_value(item),
+            }
+        }
+        self.text.append(true);
+        self.bytes.append(true);
+    }
+
+    fn push_null(&mut self) {
+        self.text.append(false);
+        self.bytes.append(false);
+    }
+}
+
+/// Two columns of targets: those that are UTF-8, and the others.
+#[derive(Default)]
+struct Symlinks {
+    text: StringBuilder,
+    bytes: BinaryBuilder,
+}
+
+impl Symlinks {
+    fn push(&mut self, target: Option<&[u8]>) {
+        match target.map(|target| (std::str::from_utf8(target), target)) {
+            Some((Ok(text), _)) => {
+                self.text.append_value(text);
+                self.bytes.append_null();
+            }
+            Some((Err(_), target)) => {
+                self.text.append_null();
+                self.bytes.append_value(target);
+            }
+            None => {
+                self.text.append_null();
+                self.bytes.append_null();
+            }
+        }
+    }
+}
+
+fn numbers<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::from_iter_values(values))
+}
+
+fn constant(text: &str, count: usize) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, count)))
+}
+
+fn moments(rows: &[Row], moment: impl Fn(&Row) -> crate::row::Moment) -> ArrayRef {
+    let values = rows.iter().map(|row| moment(row).nanoseconds());
+    let array: PrimitiveArray<TimestampNanosecondType> =
+        if rows.iter().all(|row| moment(row).nanoseconds().is_some()) {
+            PrimitiveArray::from_iter_values(values.map(Option::unwrap_or_default))
+        } else {
+            values.collect::<PrimitiveArray<Int64Type>>().reinterpret_cast()
+        };
+    Arc::new(array.with_timezone("UTC"))
+}
+
+impl Inodes {
+    fn column(&self, field: Field) -> ArrayRef {
+        let rows = self.rows.as_slice();
+        let wide = |value: fn(&Row) -> u64| numbers::<UInt64Type>(rows.iter().map(value));
+        let narrow = |value: fn(&Row) -> u32| numbers::<UInt32Type>(rows.iter().map(value));
+        match field {
+            Field::Ino => wide(|row| row.ino),
+            Field::Generation => narrow(|row| row.generation),
+            Field::Ag => numbers::<UInt32Type>(self.ags.iter().copied()),
+            Field::Type => Arc::new(StringArray::from_iter_values(rows.iter().map(Row::type_name))),
+            Field::Mode => narrow(|row| row.mode),
+            Field::Nlink => narrow(|row| row.nlink),
+            Field::Uid => narrow(|row| row.uid),
+            Field::Gid => narrow(|row| row.gid),
+            Field::ProjectId => narrow(|row| row.project_id),
+            Field::Size => wide(|row| row.size),
+            Field::Blocks => numbers::<UInt64Type>(self.blocks.iter().copied()),
+            Field::Atime => moments(rows, |row| row.atime),
+            Field::Mtime => moments(rows, |row| row.mtime),
+            Field::Ctime => moments(rows, |row| row.ctime),
+            Field::Btime => moments(rows, |row| row.btime),
+            Field::Extents => wide(|row| row.extents),
+            Field::AttrExtents => narrow(|row| row.attr_extents),
+            Field::Xflags => narrow(|row| row.xflags),
+            Field::Rdev => wide(Row::rdev),
+            Field::VolumeUuid
+            | Field::VolumeLabel
+            | Field::Symlink
+            | Field::Xattrs
+            | Field::Paths => new_null_array(&DataType::Null, rows.len()),
+        }
+    }
+}
+
+impl Other {
+    fn number(&self, column: Column) -> Option<u64> {
+        match (self, column) {
+            (Self::Finding(finding), Column::Inode(Field::Ino)) => finding.ino,
+            (Self::Finding(finding), Column::Inode(Field::Ag)) => finding.ag.map(u64::from),
+            (Self::Finding(finding), Column::InodeCount) => Some(finding.inode_count.into()),
+            (Self::Finding(finding), Column::DiskAddress) => finding.disk_address,
+            (Self::Account(account), Column::Inode(Field::Size)) => Some(account.size),
+            (Self::Account(account), Column::Inode(Field::Blocks)) => Some(account.blocks),
+            (Self::Account(account), Column::AccountKey) => Some(account.key),
+            (Self::Account(account), Column::AccountInodes) => Some(account.inodes),
+            (Self::Account(account), Column::SharedBlocks) => Some(account.shared_blocks),
+            _ => None,
+        }
+    }
+
+    fn text(&self, column: Column) -> Option<&str> {
+        match (self, column) {
+            (Self::Finding(_), Column::RowKind) => Some("error"),
+            (Self::Account(_), Column::RowKind) => Some("account"),
+            (Self::Finding(finding), Column::Code) => Some(finding.code.name()),
+            (Self::Finding(finding), Column::Structure) => finding.structure,
+            (Self::Finding(finding), Column::Message) => Some(&finding.message),
+            (Self::Account(account), Column::AccountBy) => Some(account.by.name()),
+            _ => None,
+        }
+    }
+}
+
+impl ParquetEncoder<'_> {
+    fn write_columns(
+        &mut self,
+        count: usize,
+        mut array: impl FnMut(&mut Self, Column) -> ArrayRef,
+    ) -> Result<(), ScanError> {
+        if count == 0 {
+            return Ok(());
+        }
+        let encoding = self.encoding;
+        for (index, (&column, field)) in
+            encoding.columns.iter().zip(encoding.schema.fields()).enumerate()
+        {
+            let array = array(self, column);
+            for leaf in compute_leaves(field, &array).map_err(output_error)? {
+                // Every column of this schema has one leaf.
+                if let Some(writer) = self.writers.get_mut(index) {
+                    writer.write(&leaf).map_err(output_error)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn flush_inodes(&mut self) -> Result<(), ScanError> {
+        let inodes = std::mem::take(&mut self.inodes);
+        let count = inodes.rows.len();
+        self.write_columns(count, |this, column| match column {
+            Column::RowKind => constant("inode", count),
+            Column::Inode(Field::VolumeUuid) => constant(&this.uuid, count),
+            Column::Inode(Field::VolumeLabel) => constant(&this.label, count),
+            Column::Inode(Field::Paths) => Arc::new(this.paths.text.finish()),
+            Column::PathsBytes => Arc::new(this.paths.bytes.finish()),
+            Column::Inode(Field::Xattrs) => Arc::new(this.xattrs.text.finish()),
+            Column::XattrsBytes => Arc::new(this.xattrs.bytes.finish()),
+            Column::Inode(Field::Symlink) => Arc::new(this.symlinks.text.finish()),
+            Column::SymlinkBytes => Arc::new(this.symlinks.bytes.finish()),
+            Column::Orphan => Arc::new(BooleanArray::from(inodes.orphans.clone())),
+            Column::Inode(field) => inodes.column(field),
+            other => new_null_array(&other.data_type(), count),
+        })?;
+        let Inodes { mut rows, mut ags, mut blocks, mut orphans } = inodes;
+        rows.clear();
+        ags.clear();
+        blocks.clear();
+        orphans.clear();
+        self.inodes = Inodes { rows, ags, blocks, orphans };
+        Ok(())
+    }
+
+    fn flush_others(&mut self) -> Result<(), ScanError> {
+        let others = std::mem::take(&mut self.others);
+        let count = others.len();
+        for other in &others {
+            match other {
+                Other::Account(account) => self.paths.push(&account.paths),
+                Other::Finding(_) => self.paths.push_null(),
+            }
+        }
+        self.write_columns(count, |this, column| match (column, column.data_type()) {
+            (Column::Inode(Field::VolumeUuid), _) => constant(&this.uuid, count),
+            (Column::Inode(Field::VolumeLabel), _) => constant(&this.label, count),
+            (Column::Inode(Field::Paths), _) => Arc::new(this.paths.text.finish()),
+            (Column::PathsBytes, _) => Arc::new(this.paths.bytes.finish()),
+            (_, DataType::UInt64) => {
+                let values = others.iter().map(|other| other.number(column));
+                Arc::new(values.collect::<PrimitiveArray<UInt64Type>>())
+            }
+            (_, DataType::UInt32) => {
+                let values = others.iter().map(|other| other.number(column));
+                let values = values.map(|value| value.and_then(|value| value.try_into().ok()));
+                Arc::new(values.collect::<PrimitiveArray<UInt32Type>>())
+            }
+            (_, DataType::Utf8) => {
+                Arc::new(others.iter().map(|other| other.text(column)).collect::<StringArray>())
+            }
+            (_, other) => new_null_array(&other, count),
+        })
+    }
+
+    fn other(&mut self, other: Other) -> Result<(), ScanError> {
+        // The list builders are shared: rows of one kind are written before those of the other.
+        self.flush_inodes()?;
+        self.others.push(other);
+        if self.others.len() == ROWS_PER_STEP { self.flush_others() } else { Ok(()) }
+    }
+}
+
+impl RowEncoder for ParquetEncoder<'_> {
+    fn inode(&mut self, view: &RowView<'_>) -> Result<(), ScanError> {
+        if !self.others.is_empty() {
+            self.flush_others()?;
+        }
+        self.inodes.rows.push(view.row.clone());
+        self.inodes.ags.push(view.ag);
+        self.inodes.blocks.push(view.blocks());
+        self.inodes.orphans.push(view.is_orphan);
+        self.paths.push(view.paths);
+        self.xattrs.push(view.xattrs);
+        self.symlinks.push(view.symlink);
+        if self.inodes.rows.len() == ROWS_PER_STEP { self.flush_inodes() } else { Ok(()) }
+    }
+
+    fn finding(&mut self, finding: &Finding) -> Result<(), ScanError> {
+        self.other(Other::Finding(finding.clone()))
+    }
+
+    fn account(&mut self, account: &Account) -> Result<(), ScanError> {
+        self.other(Other::Account(account.clone()))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Piece, ScanError> {
+        self.flush_inodes()?;
+        self.flush_others()?;
+        let closed = self.writers.into_iter().map(ArrowColumnWriter::close);
+        let chunks = closed.collect::<Result<_, _>>().map_err(output_error)?;
+        Ok(Piece::RowGroup(RowGroup(chunks)))
+    }
+}

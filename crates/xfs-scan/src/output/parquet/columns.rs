@@ -1,0 +1,145 @@
+//! The columns of a Parquet file: names, types, encodings.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field as ArrowField, TimeUnit};
+use parquet::basic::{Compression, Encoding};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::schema::types::ColumnPath;
+
+use crate::output::{Header, SCHEMA_VERSION};
+use crate::{Field, Fields};
+
+/// A column of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    RowKind,
+    Inode(Field),
+    PathsBytes,
+    XattrsBytes,
+    SymlinkBytes,
+    Orphan,
+    Code,
+    Structure,
+    InodeCount,
+    DiskAddress,
+    Message,
+    AccountBy,
+    AccountKey,
+    AccountInodes,
+    SharedBlocks,
+}
+
+/// The columns for a choice of fields.
+pub(super) fn columns(fields: Fields) -> Vec<Column> {
+    let mut columns = vec![Column::RowKind];
+    for field in fields.iter() {
+        columns.push(Column::Inode(field));
+        match field {
+            Field::Paths => columns.extend([Column::PathsBytes, Column::Orphan]),
+            Field::Xattrs => columns.push(Column::XattrsBytes),
+            Field::Symlink => columns.push(Column::SymlinkBytes),
+            _ => {}
+        }
+    }
+    columns.extend([
+        Column::Code,
+        Column::Structure,
+        Column::InodeCount,
+        Column::DiskAddress,
+        Column::Message,
+        Column::AccountBy,
+        Column::AccountKey,
+        Column::AccountInodes,
+        Column::SharedBlocks,
+    ]);
+    columns
+}
+
+impl Column {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::RowKind => "row",
+            Self::Inode(field) => field.name(),
+            Self::PathsBytes => "paths_bytes",
+            Self::XattrsBytes => "xattrs_bytes",
+            Self::SymlinkBytes => "symlink_bytes",
+            Self::Orphan => "orphan",
+            Self::Code => "code",
+            Self::Structure => "structure",
+            Self::InodeCount => "inode_count",
+            Self::DiskAddress => "disk_address",
+            Self::Message => "message",
+            Self::AccountBy => "account_by",
+            Self::AccountKey => "account_key",
+            Self::AccountInodes => "account_inodes",
+            Self::SharedBlocks => "shared_blocks",
+        }
+    }
+
+    pub(super) fn data_type(self) -> DataType {
+        let list = |item| DataType::List(Arc::new(ArrowField::new("item", item, true)));
+        match self {
+            Self::Inode(field) => match field {
+                Field::Ino | Field::Size | Field::Blocks | Field::Extents | Field::Rdev => {
+                    DataType::UInt64
+                }
+                Field::Atime | Field::Mtime | Field::Ctime | Field::Btime => {
+                    DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
+                }
+                Field::VolumeUuid | Field::VolumeLabel | Field::Type | Field::Symlink => {
+                    DataType::Utf8
+                }
+                Field::Paths | Field::Xattrs => list(DataType::Utf8),
+                _ => DataType::UInt32,
+            },
+            Self::PathsBytes | Self::XattrsBytes => list(DataType::Binary),
+            Self::SymlinkBytes => DataType::Binary,
+            Self::Orphan => DataType::Boolean,
+            Self::InodeCount => DataType::UInt32,
+            Self::DiskAddress | Self::AccountKey | Self::AccountInodes | Self::SharedBlocks => {
+                DataType::UInt64
+            }
+            Self::RowKind | Self::Code | Self::Structure | Self::Message | Self::AccountBy => {
+                DataType::Utf8
+            }
+        }
+    }
+
+    pub(super) fn is_nullable(self) -> bool {
+        !matches!(self, Self::RowKind | Self::Inode(Field::VolumeUuid | Field::VolumeLabel))
+    }
+}
+
+pub(super) fn properties(columns: &[Column], header: Header) -> WriterProperties {
+    let mut builder = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_compression(Compression::UNCOMPRESSED)
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_created_by(concat!("ferroxfs ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_key_value_metadata(Some(vec![
+            KeyValue::new("ferroxfs.schema_version".to_owned(), SCHEMA_VERSION.to_string()),
+            KeyValue::new("ferroxfs.scan_time".to_owned(), header.scan_time.to_string()),
+        ]));
+    for &column in columns {
+        let path = ColumnPath::from(column.name());
+        builder = match column.data_type() {
+            DataType::Utf8 => builder.set_column_dictionary_enabled(path, true),
+            DataType::List(_) => {
+                let parts = [column.name(), "list", "item"].map(str::to_owned).to_vec();
+                let path = ColumnPath::new(parts);
+                builder
+                    .set_column_compression(path.clone(), Compression::LZ4_RAW)
+                    .set_column_statistics_enabled(path, EnabledStatistics::None)
+            }
+            DataType::Boolean | DataType::Binary => builder,
+            // Random numbers do not get smaller.
+            _ if column == Column::Inode(Field::Generation) => builder,
+            _ => builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+        };
+    }
+    builder.build()
+}

@@ -1,0 +1,203 @@
+//! Columns for a person at a terminal.
+//!
+//! Names are escaped: what an image holds must not steer a terminal.
+
+use std::io::Write as _;
+
+use super::{Piece, RowEncoder};
+use crate::accounting::Account;
+use crate::row::{ByteList, Moment, RowView, VolumeLabel};
+use crate::{Field, Fields, Finding, ScanError};
+
+/// How wide a column is, and whether its values stand at its right edge.
+struct Column {
+    field: Field,
+    width: usize,
+    is_number: bool,
+}
+
+/// Columns but the paths, which come last whatever their width. The volume is left out: a person
+/// knows what was asked for.
+fn columns(fields: Fields) -> impl Iterator<Item = Column> {
+    let shown = fields.without(Field::VolumeUuid).without(Field::VolumeLabel);
+    let shown = shown.without(Field::Paths).without(Field::Symlink).without(Field::Xattrs);
+    shown.iter().map(|field| {
+        let (width, is_number) = match field {
+            Field::Ag => (4, true),
+            Field::Type => (12, false),
+            Field::Mode => (7, true),
+            Field::Nlink | Field::Extents | Field::AttrExtents => (7, true),
+            Field::Uid | Field::Gid | Field::ProjectId | Field::Xflags | Field::Rdev => (8, true),
+            Field::Atime | Field::Mtime | Field::Ctime | Field::Btime => (20, false),
+            _ => (12, true),
+        };
+        Column { field, width: width.max(field.name().len()), is_number }
+    })
+}
+
+/// The line of names.
+pub(super) fn head(fields: Fields) -> Vec<u8> {
+    let mut out = Vec::new();
+    for column in columns(fields) {
+        push_cell(&mut out, &column, column.field.name());
+    }
+    for field in [Field::Symlink, Field::Xattrs, Field::Paths] {
+        if fields.contains(field) {
+            out.extend_from_slice(field.name().as_bytes());
+            out.push(b' ');
+        }
+    }
+    end_line(&mut out);
+    out
+}
+
+fn push_cell(out: &mut Vec<u8>, column: &Column, text: &str) {
+    let width = column.width;
+    // Into memory: it cannot fail.
+    let _ = if column.is_number {
+        write!(out, "{text:>width$} ")
+    } else {
+        write!(out, "{text:<width$} ")
+    };
+}
+
+fn end_line(out: &mut Vec<u8>) {
+    while out.last() == Some(&b' ') {
+        out.pop();
+    }
+    out.push(b'\n');
+}
+
+fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            let is_plain = !character.is_control() && character != '\\';
+            let _ = if is_plain {
+                write!(out, "{character}")
+            } else {
+                write!(out, "{}", character.escape_default())
+            };
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+}
+
+fn push_list(out: &mut Vec<u8>, list: &ByteList) {
+    for item in list.iter() {
+        push_escaped(out, item);
+        out.push(b' ');
+    }
+}
+
+/// `2026-11-21T23:15:49Z`, by the civil calendar counted from 1 March of year 0.
+fn moment_text(moment: Moment) -> String {
+    let seconds = moment.seconds();
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+fn cell_text(field: Field, view: &RowView<'_>) -> String {
+    let row = view.row;
+    match field {
+        Field::Ino => row.ino.to_string(),
+        Field::Generation => row.generation.to_string(),
+        Field::Ag => view.ag.to_string(),
+        Field::Type => row.type_name().to_owned(),
+        Field::Mode => format!("{:06o}", row.mode),
+        Field::Nlink => row.nlink.to_string(),
+        Field::Uid => row.uid.to_string(),
+        Field::Gid => row.gid.to_string(),
+        Field::ProjectId => row.project_id.to_string(),
+        Field::Size => row.size.to_string(),
+        Field::Blocks => view.blocks().to_string(),
+        Field::Atime => moment_text(row.atime),
+        Field::Mtime => moment_text(row.mtime),
+        Field::Ctime => moment_text(row.ctime),
+        Field::Btime => moment_text(row.btime),
+        Field::Extents => row.extents.to_string(),
+        Field::AttrExtents => row.attr_extents.to_string(),
+        Field::Xflags => format!("{:#x}", row.xflags),
+        Field::Rdev => row.rdev().to_string(),
+        Field::VolumeUuid | Field::VolumeLabel | Field::Symlink | Field::Xattrs | Field::Paths => {
+            String::new()
+        }
+    }
+}
+
+/// Encodes rows of one volume.
+pub(super) struct TableEncoder {
+    fields: Fields,
+    columns: Vec<Column>,
+    out: Vec<u8>,
+}
+
+impl TableEncoder {
+    pub(super) fn new(fields: Fields, _volume: &VolumeLabel) -> Self {
+        Self { fields, columns: columns(fields).collect(), out: Vec::new() }
+    }
+}
+
+impl RowEncoder for TableEncoder {
+    fn inode(&mut self, view: &RowView<'_>) -> Result<(), ScanError> {
+        for column in &self.columns {
+            push_cell(&mut self.out, column, &cell_text(column.field, view));
+        }
+        if self.fields.contains(Field::Symlink)
+            && let Some(target) = view.symlink
+        {
+            self.out.extend_from_slice(b"-> ");
+            push_escaped(&mut self.out, target);
+            self.out.push(b' ');
+        }
+        push_list(&mut self.out, view.xattrs);
+        push_list(&mut self.out, view.paths);
+        if view.is_orphan {
+            self.out.extend_from_slice(b"(orphan)");
+        }
+        end_line(&mut self.out);
+        Ok(())
+    }
+
+    fn finding(&mut self, finding: &Finding) -> Result<(), ScanError> {
+        let _ = write!(self.out, "error: {}: ", finding.code.name());
+        if let Some(ino) = finding.ino {
+            let _ = write!(self.out, "inode {ino}");
+            if finding.inode_count > 1 {
+                let _ = write!(self.out, " and the {} after it", finding.inode_count - 1);
+            }
+            self.out.extend_from_slice(b": ");
+        }
+        push_escaped(&mut self.out, finding.message.as_bytes());
+        end_line(&mut self.out);
+        Ok(())
+    }
+
+    fn account(&mut self, account: &Account) -> Result<(), ScanError> {
+        let Account { key, inodes, size, blocks, shared_blocks, .. } = account;
+        let by = account.by.name();
+        let _ = write!(
+            self.out,
+            "{by:<9} {key:>12} inodes {inodes:>10} size {size:>16} blocks {blocks:>14} \
+             shared {shared_blocks:>12} "
+        );
+        push_list(&mut self.out, &account.paths);
+        end_line(&mut self.out);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
+        Ok(Piece::Bytes(self.out))
+    }
+}

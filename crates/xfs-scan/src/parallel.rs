@@ -1,0 +1,179 @@
+//! Units of work done by many threads, their results taken in order by one.
+//!
+//! Owns: the threads, the window, cancellation. Does **not** own: what a unit is.
+//!
+//! ```text
+//!   workers:  take n ──> work ──> pending[n] ──┐
+//!   caller:                                    └──> consume 0, 1, 2, ...
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** A unit is taken only while it is less than the window ahead of what was consumed, so the
+//!   results that wait are bounded, however slow one unit is.
+//! - **I2** The first failure, a cancellation or a worker's panic ends all: nobody waits for what
+//!   will not come.
+//!
+//! One lock, taken twice per unit of some ten thousand inodes. Nothing else is locked while it is
+//! held.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use xfs_sync::{Condvar, Mutex, Volume};
+
+use crate::ScanError;
+
+/// Units ahead of the consumer, per worker.
+const WINDOW_PER_WORKER: usize = 2;
+
+/// How a run of units is done.
+pub(crate) struct Crew<'a> {
+    /// Worker threads.
+    pub(crate) threads: usize,
+    /// Asked before each unit.
+    pub(crate) cancel: Option<&'a (dyn Fn() -> bool + Send + Sync)>,
+}
+
+struct State<R> {
+    next_taken: usize,
+    next_consumed: usize,
+    pending: BTreeMap<usize, R>,
+    workers: usize,
+    failure: Option<ScanError>,
+}
+
+struct Shared<R> {
+    state: Mutex<State<R>, Volume>,
+    room: Condvar<Volume>,
+    result: Condvar<Volume>,
+}
+
+/// Says that a worker has gone, however it went.
+struct WorkerGuard<'a, R>(&'a Shared<R>);
+
+impl<R> Drop for WorkerGuard<'_, R> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.workers -= 1;
+        if thread::panicking() && state.failure.is_none() {
+            state.failure = Some(ScanError::WorkerLost);
+        }
+        drop(state);
+        self.0.room.notify_all();
+        self.0.result.notify_all();
+    }
+}
+
+impl Crew<'_> {
+    /// Does units `0..count`: each worker makes a state with `start` and calls `work` on it for one
+    /// unit after the other; the calling thread hands the results to `consume` in order.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of `work` or `consume`, or the cancellation.
+    pub(crate) fn run<S, R: Send>(
+        &self,
+        count: usize,
+        start: impl Fn() -> S + Sync,
+        work: impl Fn(&mut S, usize) -> Result<R, ScanError> + Sync,
+        mut consume: impl FnMut(usize, R) -> Result<(), ScanError>,
+    ) -> Result<(), ScanError> {
+        let workers = self.threads.min(count);
+        let shared = Shared {
+            state: Mutex::new(State {
+                next_taken: 0,
+                next_consumed: 0,
+                pending: BTreeMap::new(),
+                workers,
+                failure: None,
+            }),
+            room: Condvar::new(),
+            result: Condvar::new(),
+        };
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| {
+                    let _guard = WorkerGuard(&shared);
+                    let mut worker = start();
+                    while let Some(unit) = self.take(&shared, count, workers) {
+                        let result = work(&mut worker, unit);
+                        shared.put(unit, result);
+                    }
+                });
+            }
+            while let Some((unit, result)) = shared.next_result(count) {
+                let consumed = consume(unit, result);
+                shared.consumed(consumed);
+            }
+        });
+        shared.state.into_inner().failure.map_or(Ok(()), Err)
+    }
+
+    /// The next unit to do, waiting for room in the window (**I1**).
+    fn take<R>(&self, shared: &Shared<R>, count: usize, workers: usize) -> Option<usize> {
+        let is_cancelled = self.cancel.is_some_and(|cancel| cancel());
+        let mut state = shared.state.lock();
+        if is_cancelled && state.failure.is_none() {
+            state.failure = Some(ScanError::Cancelled);
+        }
+        let window = workers * WINDOW_PER_WORKER;
+        while state.failure.is_none()
+            && state.next_taken < count
+            && state.next_taken >= state.next_consumed + window
+        {
+            shared.room.wait(&mut state);
+        }
+        if state.failure.is_some() || state.next_taken == count {
+            return None;
+        }
+        state.next_taken += 1;
+        Some(state.next_taken - 1)
+    }
+}
+
+impl<R> Shared<R> {
+    fn put(&self, unit: usize, result: Result<R, ScanError>) {
+        let mut state = self.state.lock();
+        match result {
+            Ok(result) => {
+                state.pending.insert(unit, result);
+            }
+            Err(error) => {
+                state.failure.get_or_insert(error);
+            }
+        }
+        drop(state);
+        self.result.notify_one();
+    }
+
+    fn next_result(&self, count: usize) -> Option<(usize, R)> {
+        let mut state = self.state.lock();
+        loop {
+            let unit = state.next_consumed;
+            if state.failure.is_some() || unit == count {
+                return None;
+            }
+            if let Some(result) = state.pending.remove(&unit) {
+                return Some((unit, result));
+            }
+            if state.workers == 0 {
+                return None;
+            }
+            self.result.wait(&mut state);
+        }
+    }
+
+    fn consumed(&self, result: Result<(), ScanError>) {
+        let mut state = self.state.lock();
+        state.next_consumed += 1;
+        if let Err(error) = result {
+            state.failure.get_or_insert(error);
+        }
+        drop(state);
+        self.room.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,417 @@
+//! From a unit of inode chunks to rows.
+//!
+//! Owns: large sequential reads past the buffer cache, and the decoding of every inode in them. Does
+//! **not** own: what is not in the inode itself: [`outside`](crate::outside) reads that, in disk
+//! order, once the unit's inodes are known.
+//!
+//! # Invariants
+//!
+//! - **I1** Every inode that the inode btree calls in use becomes a row or is covered by a finding.
+
+use xfs_buffer::{Error, IoError};
+use xfs_format::attr::{AttrShortForm, Namespace};
+use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore};
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::parent::Parent;
+use xfs_format::{
+    AgBlock, AgInode, AgNumber, Corruption, DiskAddr, Geometry, InodeNumber, Place, VerifyContext,
+};
+
+use crate::batch::{Batch, Item, Link, push_item};
+use crate::outside::Outside;
+use crate::plan::allocated_count;
+use crate::row::Row;
+use crate::source::ScanSource;
+use crate::{Field, Finding, FindingCode, ScanOptions};
+
+/// The most that one read asks for. Larger ones gain nothing, and this stays in the processor's
+/// second-level cache until the inodes are decoded.
+const READ_BYTES: usize = 512 << 10;
+/// What is asked for, piece by piece, after a large read has failed: one inode cluster or less.
+const RETRY_BYTES: usize = 8 << 10;
+/// Bytes of names that an inode is expected to need; a guess, to make room once.
+const NAME_BYTES_GUESS: usize = 40;
+
+/// What a scan wants besides the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Parent pointers, in volumes that have them.
+    pub(crate) parents: bool,
+    /// Directory entries, in volumes without parent pointers.
+    pub(crate) entries: bool,
+    pub(crate) symlinks: bool,
+    pub(crate) xattrs: bool,
+    /// Which blocks are shared with other files.
+    pub(crate) sharing: bool,
+}
+
+impl Wanted {
+    pub(crate) fn new(options: &ScanOptions, needs_paths: bool, source: &ScanSource) -> Self {
+        let has_parents = source.has_parent_pointers();
+        let fields = options.fields;
+        Self {
+            parents: needs_paths && has_parents,
+            entries: needs_paths && !has_parents,
+            symlinks: fields.contains(Field::Symlink),
+            xattrs: fields.contains(Field::Xattrs),
+            sharing: !options.accounts.is_empty(),
+        }
+    }
+}
+
+/// Inodes that lie together on disk.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    first: AgInode,
+    count: u32,
+    /// Which of them are in use, from bit 0 on.
+    allocated: u64,
+}
+
+/// Rows of a unit, and what went wrong.
+#[derive(Default)]
+pub(crate) struct UnitRows {
+    pub(crate) batch: Batch,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Reads units, one after the other.
+pub(crate) struct UnitReader<'a> {
+    source: &'a ScanSource,
+    context: VerifyContext<'a>,
+    wanted: Wanted,
+    buffer: Vec<u8>,
+}
+
+impl<'a> UnitReader<'a> {
+    pub(crate) fn new(source: &'a ScanSource, wanted: Wanted) -> Self {
+        let context = source.cache.verify_context();
+        Self { source, context, wanted, buffer: vec![0; READ_BYTES] }
+    }
+
+    /// Reads the inodes of these chunks of a group. What they hold outside themselves is noted in
+    /// `outside`.
+    pub(crate) fn read(
+        &mut self,
+        group: AgNumber,
+        chunks: &[InodeChunk],
+        outside: &mut Outside<'_>,
+    ) -> UnitRows {
+        let inodes: usize = chunks.iter().map(|chunk| allocated_count(chunk) as usize).sum();
+        let mut out = UnitRows::default();
+        out.batch.rows.reserve_exact(inodes);
+        if self.wanted.parents {
+            out.batch.arena.reserve(inodes * NAME_BYTES_GUESS);
+        }
+        let spans: Vec<Span> = chunks.iter().flat_map(spans).collect();
+        let mut rest = spans.as_slice();
+        while let Some((run, after)) = split_run(rest, self.geometry()) {
+            self.read_run(group, run, &mut out, outside);
+            rest = after;
+        }
+        out
+    }
+
+    fn geometry(&self) -> &'a Geometry {
+        self.context.geometry
+    }
+
+    fn read_run(
+        &mut self,
+        group: AgNumber,
+        run: &[Span],
+        out: &mut UnitRows,
+        outside: &mut Outside<'_>,
+    ) {
+        let Some(first) = run.first() else { return };
+        let inode_size = self.geometry().inode_size as usize;
+        let count: u32 = run.iter().map(|span| span.count).sum();
+        let length = count as usize * inode_size;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        let bytes = buffer.get_mut(..length).unwrap_or_default();
+        let readable = self.fill(group, first.first, bytes);
+        let mut position = 0;
+        for span in run {
+            for index in SetBits(span.allocated) {
+                let start = position + index as usize * inode_size;
+                let inode = AgInode(span.first.0.saturating_add(index));
+                let number = self.geometry().join_inode(group, inode);
+                match (bytes.get(start..start + inode_size), readable.error_at(start)) {
+                    (Some(bytes), None) => self.decode(bytes, number, out, outside),
+                    (_, error) => note_unreadable(out, group, number, error),
+                }
+            }
+            position += span.count as usize * inode_size;
+        }
+        self.buffer = buffer;
+    }
+
+    /// Fills `bytes` from the inode on; after a failure again in small pieces, so that only what
+    /// cannot be read is lost.
+    fn fill(&self, group: AgNumber, first: AgInode, bytes: &mut [u8]) -> Readable {
+        let at = inode_byte_offset(self.geometry(), group, first);
+        let device = self.source.cache.device();
+        if device.read_at(at, bytes).is_ok() {
+            return Readable { failed: Vec::new() };
+        }
+        let mut failed = Vec::new();
+        for (index, piece) in bytes.chunks_mut(RETRY_BYTES).enumerate() {
+            let start = index * RETRY_BYTES;
+            let offset = at + start as u64;
+            if let Err(source) = device.read_at(offset, piece) {
+                let at = DiskAddr(offset / 512);
+                let length_bytes = piece.len() as u64;
+                failed.push((start, IoError { operation: "read", at, length_bytes, source }));
+            }
+        }
+        Readable { failed }
+    }
+
+    #[inline]
+    fn decode(
+        &self,
+        bytes: &[u8],
+        number: InodeNumber,
+        out: &mut UnitRows,
+        outside: &mut Outside<'_>,
+    ) {
+        let decoded = InodeCore::decode(bytes, number, self.geometry())
+            .and_then(|core| core.verify(bytes, &self.context).map(|()| core));
+        match decoded {
+            Ok(core) if core.is_free() => note_free(out, number),
+            Ok(core) => self.add(&core, bytes, out, outside),
+            Err(corruption) => note_corrupt(out, number, corruption),
+        }
+    }
+
+    #[inline]
+    fn add(&self, core: &InodeCore, bytes: &[u8], out: &mut UnitRows, outside: &mut Outside<'_>) {
+        let is_internal = core.flags2.contains(inode::InodeFlags2::METADATA)
+            || self.source.internal.contains(&core.number.0);
+        if is_internal {
+            return;
+        }
+        let mut row = Row::new(core);
+        let start = out.batch.arena.len();
+        let mut is_outside = false;
+        if core.has_attr_fork() && (self.wanted.parents || self.wanted.xattrs) {
+            match core.attr_format {
+                ForkFormat::Local => self.add_attrs(core, bytes, out),
+                _ => is_outside = core.attr_extents != 0,
+            }
+        }
+        if self.wanted.symlinks && core.file_type() == Some(FileType::Symlink) {
+            match core.data_format {
+                ForkFormat::Local => add_target(core, bytes, &mut out.batch.arena),
+                _ => is_outside = true,
+            }
+        }
+        if self.wanted.entries && core.file_type() == Some(FileType::Directory) {
+            is_outside = true;
+        }
+        out.batch.place_items(&mut row, start);
+        if self.wanted.sharing && row.is_reflink != 0 {
+            is_outside = true;
+        }
+        if is_outside {
+            let error = outside.note(out.batch.rows.len(), core.number, bytes);
+            if let Some(error) = error {
+                note_part(out, core.number, &error);
+            }
+        }
+        out.batch.rows.push(row);
+    }
+
+    #[inline]
+    fn add_attrs(&self, core: &InodeCore, bytes: &[u8], out: &mut UnitRows) {
+        let place = Place::Inode(core.number);
+        let fork = inode::fork(bytes, core, ForkKind::Attr);
+        let wanted = self.wanted;
+        let arena = &mut out.batch.arena;
+        let added = AttrShortForm::decode(fork, place).and_then(|attrs| {
+            for entry in attrs.entries() {
+                let entry = entry?;
+                push_attr(arena, &entry, wanted, place)?;
+            }
+            Ok(())
+        });
+        if let Err(corruption) = added {
+            note_part(out, core.number, &corruption.into());
+        }
+    }
+}
+
+/// Keeps what is wanted of one attribute.
+#[inline]
+pub(crate) fn push_attr(
+    arena: &mut Vec<u8>,
+    entry: &xfs_format::attr::AttrEntry<'_>,
+    wanted: Wanted,
+    place: Place,
+) -> Result<(), Corruption> {
+    let prefix: &[u8] = match entry.namespace {
+        Namespace::Parent => {
+            if wanted.parents
+                && let Some(parent) = Parent::decode(entry, place)?
+            {
+                let link = Link {
+                    parent: parent.inode.0,
+                    parent_generation: parent.generation,
+                    name: parent.name,
+                };
+                push_item(arena, Item::Link(link));
+            }
+            return Ok(());
+        }
+        Namespace::User => b"user.",
+        Namespace::Trusted => b"trusted.",
+        Namespace::Security => b"security.",
+    };
+    if wanted.xattrs {
+        push_item(arena, Item::Xattr(&[prefix, entry.name].concat()));
+    }
+    Ok(())
+}
+
+fn add_target(core: &InodeCore, bytes: &[u8], arena: &mut Vec<u8>) {
+    let fork = inode::fork(bytes, core, ForkKind::Data);
+    let length = usize::try_from(core.size).unwrap_or(usize::MAX);
+    push_item(arena, Item::Symlink(fork.get(..length).unwrap_or(fork)));
+}
+
+/// Which parts of a run could not be read.
+struct Readable {
+    /// Start of the piece in the run, and why.
+    failed: Vec<(usize, IoError)>,
+}
+
+impl Readable {
+    /// Why the inode at this offset of the run is not there.
+    fn error_at(&self, offset: usize) -> Option<&IoError> {
+        if self.failed.is_empty() {
+            return None;
+        }
+        let piece = offset - offset % RETRY_BYTES;
+        self.failed.iter().find(|(start, _)| *start == piece).map(|(_, error)| error)
+    }
+}
+
+/// Where an inode lies on the device, in bytes: inode numbers of a group count along the disk.
+fn inode_byte_offset(geometry: &Geometry, group: AgNumber, inode: AgInode) -> u64 {
+    let start = geometry.ag_block_disk_addr(group, AgBlock(0));
+    start.0 * 512 + (u64::from(inode.0) << geometry.inode_log)
+}
+
+/// The parts of a chunk that are on disk and have inodes in use.
+fn spans(chunk: &InodeChunk) -> impl Iterator<Item = Span> + use<> {
+    let (present, allocated, start) = (chunk.present(), chunk.allocated(), chunk.start);
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        while next < u64::BITS {
+            let from = next + (present >> next).trailing_zeros();
+            if from >= u64::BITS {
+                return None;
+            }
+            let count = (present >> from).trailing_ones();
+            next = from + count;
+            let mask = if count == u64::BITS { u64::MAX } else { (1 << count) - 1 };
+            let allocated = (allocated >> from) & mask;
+            if allocated != 0 {
+                let first = AgInode(start.0.saturating_add(from));
+                return Some(Span { first, count, allocated });
+            }
+        }
+        None
+    })
+}
+
+/// Splits off the spans that follow each other on disk and fit one read; at least one.
+fn split_run<'s>(spans: &'s [Span], geometry: &Geometry) -> Option<(&'s [Span], &'s [Span])> {
+    let most = READ_BYTES >> geometry.inode_log;
+    let mut inodes = 0;
+    let mut expected = spans.first()?.first;
+    let mut length = 0;
+    for span in spans {
+        inodes += span.count as usize;
+        if span.first != expected || (inodes > most && length != 0) {
+            break;
+        }
+        expected = AgInode(span.first.0.saturating_add(span.count));
+        length += 1;
+    }
+    spans.split_at_checked(length)
+}
+
+/// The positions of the bits that are set.
+struct SetBits(u64);
+
+impl Iterator for SetBits {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        if self.0 == 0 {
+            return None;
+        }
+        let position = self.0.trailing_zeros();
+        self.0 &= self.0 - 1;
+        Some(position)
+    }
+}
+
+/// Adds a finding that hides the inode, or lets the one before it hide it too: a lost block is one
+/// row, not one for each of its inodes.
+#[cold]
+fn hide(out: &mut UnitRows, finding: Finding, number: InodeNumber) {
+    if let Some(last) = out.findings.last_mut()
+        && last.code == finding.code
+        && last.structure == finding.structure
+        && last.disk_address == finding.disk_address
+        && last.inode_count != 0
+        && last.ino.map(|first| first.wrapping_add(last.inode_count.into())) == Some(number.0)
+    {
+        last.inode_count += 1;
+        return;
+    }
+    out.findings.push(finding.hides(number.0, 1));
+}
+
+#[cold]
+fn note_unreadable(
+    out: &mut UnitRows,
+    group: AgNumber,
+    number: InodeNumber,
+    error: Option<&IoError>,
+) {
+    let mut finding = Finding::about(FindingCode::Io, number.0, "not read".to_owned());
+    if let Some(error) = error {
+        finding.message = error.to_string();
+        finding.disk_address = Some(error.at.0);
+    }
+    hide(out, finding.in_group(group.0), number);
+}
+
+#[cold]
+fn note_corrupt(out: &mut UnitRows, number: InodeNumber, corruption: Corruption) {
+    hide(out, Finding::from_error(&Error::from(corruption)), number);
+}
+
+#[cold]
+fn note_free(out: &mut UnitRows, number: InodeNumber) {
+    let message = "the inode btree calls it used, but it is free".to_owned();
+    hide(out, Finding::about(FindingCode::Allocation, number.0, message), number);
+}
+
+/// Notes that a part of an inode could not be read; its row is there without that part.
+#[cold]
+pub(crate) fn note_part(out: &mut UnitRows, number: InodeNumber, error: &Error) {
+    let mut finding = Finding::from_error(error);
+    finding.ino = Some(number.0);
+    out.findings.push(finding);
+}
+
+#[cfg(test)]
+mod tests;

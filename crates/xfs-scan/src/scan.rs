@@ -1,0 +1,382 @@
+//! The scan itself: which step follows which.
+//!
+//! ```text
+//!                  plan ─> read units ─────────────────────────> emit        without paths
+//!                  plan ─> read units ─────────> directories ─> emit        with parent pointers
+//!                  plan ─> read units ─> join ─> directories ─> emit        without them
+//! ```
+//!
+//! Each arrow out of "read units" carries rows that wait: in memory, or in the spill file when that
+//! is used up. Each step uses all threads.
+
+use xfs_sync::{AtomicU64, Mutex, Volume};
+
+use crate::accounting::{Account, Accounts};
+use crate::batch::Batch;
+use crate::emit::{Emission, Emitted, Emitter};
+use crate::links::{LinkBuckets, LinkRuns, UnitLinks};
+use crate::memory::{Memory, Stored};
+use crate::options::{Progress, ScanOptions};
+use crate::output::{Appender, Encoding, Output, Trailer};
+use crate::outside::{Outside, Scope};
+use crate::parallel::Crew;
+use crate::paths::{DirectoryPart, DirectoryTable};
+use crate::plan::Plan;
+use crate::reader::{UnitReader, UnitRows, Wanted};
+use crate::source::ScanSource;
+use crate::summary::Summary;
+use crate::{Field, Finding, ScanError};
+
+/// Memory kept for each thread: read buffers, and pieces on their way to the output.
+const THREAD_BYTES: u64 = 24 << 20;
+/// Rows of accounting in one piece of output.
+const ACCOUNTS_PER_PIECE: usize = 16 << 10;
+/// Units whose rows become one piece of output.
+const UNITS_PER_PIECE: usize = 4;
+
+/// What a scan has found.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct ScanReport {
+    /// Rows of inodes.
+    pub inodes: u64,
+    /// Findings: if there are any, something is missing from the rows, or wrong on a volume.
+    pub findings: u64,
+    /// Bytes that went to the spill file.
+    pub spilled_bytes: u64,
+    /// The figures for a report, where they were asked for.
+    pub summary: Option<Summary>,
+}
+
+/// Scans volumes, one after the other, into one output; into none, for the summary alone.
+///
+/// # Errors
+///
+/// What keeps the output from being complete. Damage on a volume does not: it becomes rows of the
+/// output, and is counted in the report.
+pub fn scan(
+    sources: &[ScanSource],
+    options: &ScanOptions,
+    output: Option<Output<'_>>,
+) -> Result<ScanReport, ScanError> {
+    let (encoding, appender) = match output {
+        Some(Output { encoding, appender }) => (Some(encoding), Some(appender)),
+        None => (None, None),
+    };
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        threads => threads,
+    };
+    let needed = THREAD_BYTES * threads as u64;
+    let allowed = options.memory_bytes;
+    let limit = allowed.checked_sub(needed).ok_or(ScanError::MemoryTooSmall {
+        allowed,
+        needed,
+        threads,
+    })?;
+    let mut run = Run {
+        options,
+        crew: Crew { threads, cancel: options.cancel.as_deref() },
+        encoding: encoding.as_ref(),
+        appender,
+        report: ScanReport {
+            summary: options.summary.then(Summary::default),
+            ..ScanReport::default()
+        },
+        inodes_total: 0,
+        inodes_read: 0,
+    };
+    for source in sources {
+        let memory = Memory::new(limit, &options.spill_directory);
+        run.scan_volume(source, &memory)?;
+        run.report.spilled_bytes += memory.spilled_bytes();
+    }
+    let Run { appender, report, .. } = run;
+    if let Some(appender) = appender {
+        let ScanReport { inodes, findings, .. } = report;
+        appender.finish(Trailer { inodes, findings })?;
+    }
+    Ok(report)
+}
+
+/// A unit that was read and waits.
+struct Waiting {
+    rows: Stored,
+    findings: Vec<Finding>,
+    directories: DirectoryPart,
+}
+
+struct Run<'a, 'w> {
+    options: &'a ScanOptions,
+    crew: Crew<'a>,
+    encoding: Option<&'a Encoding>,
+    appender: Option<Appender<'w>>,
+    report: ScanReport,
+    inodes_total: u64,
+    inodes_read: u64,
+}
+
+impl Run<'_, '_> {
+    fn needs_paths(&self) -> bool {
+        self.options.fields.contains(Field::Paths)
+            || self.options.summary
+            || !self.options.accounts.is_empty()
+    }
+
+    fn scan_volume(&mut self, source: &ScanSource, memory: &Memory) -> Result<(), ScanError> {
+        let mut findings = Vec::new();
+        let plan = Plan::read(source, &self.crew, &mut findings)?;
+        self.inodes_total += plan.inodes();
+        let needs_paths = self.needs_paths();
+        let scope = Scope {
+            source,
+            plan: &plan,
+            memory,
+            wanted: Wanted::new(self.options, needs_paths, source),
+            blocks_listed: AtomicU64::new(0),
+        };
+        self.emit_findings(source, findings)?;
+        if needs_paths { self.scan_with_paths(&scope) } else { self.scan_straight(&scope) }
+    }
+
+    /// Reads units and emits their rows at once.
+    fn scan_straight(&mut self, scope: &Scope<'_>) -> Result<(), ScanError> {
+        let emission = self.emission(scope.source, None);
+        let units = scope.plan.units();
+        let Self { options, crew, appender, report, inodes_read, inodes_total, .. } = self;
+        crew.run(
+            units.len().div_ceil(UNITS_PER_PIECE),
+            || {
+                (
+                    UnitReader::new(scope.source, scope.wanted),
+                    Outside::new(scope),
+                    Emitter::new(&emission),
+                )
+            },
+            |(reader, outside, emitter), piece| {
+                let units = units.chunks(UNITS_PER_PIECE).nth(piece).unwrap_or_default();
+                emitter.emit(units.iter().map(|unit| {
+                    let mut rows = reader.read(unit.group, scope.plan.chunks(unit), outside);
+                    outside.read(&mut rows)?;
+                    Ok((unit.group, rows.batch, rows.findings))
+                }))
+            },
+            |_, emitted: Emitted| {
+                *inodes_read += emitted.inodes;
+                take(appender, report, emitted)?;
+                tell(options, *inodes_read, report.inodes, *inodes_total);
+                Ok(())
+            },
+        )
+    }
+
+    /// Reads all units, then resolves paths, then emits.
+    fn scan_with_paths(&mut self, scope: &Scope<'_>) -> Result<(), ScanError> {
+        let (mut waiting, links) = self.read_units(scope)?;
+        if scope.wanted.entries {
+            waiting = self.join_links(scope, waiting, links)?;
+        }
+        let parts = waiting.iter_mut().map(|unit| std::mem::take(&mut unit.directories));
+        let table = DirectoryTable::new(parts.collect(), scope.source.root.0);
+        let emission = self.emission(scope.source, Some(&table));
+        let units = scope.plan.units();
+        let pieces: Vec<_> = into_pieces(units.iter().map(|unit| unit.group).zip(waiting));
+        let mut accounts = Accounts::default();
+        let block_units_log = scope.source.geometry().block_log - 9;
+        let Self { options, crew, appender, report, inodes_read, inodes_total, .. } = self;
+        crew.run(
+            pieces.len(),
+            || Emitter::new(&emission),
+            |emitter, index| {
+                let piece = pieces.get(index).map(|piece| std::mem::take(&mut *piece.lock()));
+                emitter.emit(
+                    piece.unwrap_or_default().into_iter().map(|(group, unit)| {
+                        Ok((group, scope.memory.load(unit.rows)?, unit.findings))
+                    }),
+                )
+            },
+            |_, mut emitted| {
+                if let Some(part) = emitted.accounts.take() {
+                    accounts.merge(*part, block_units_log);
+                }
+                take(appender, report, emitted)?;
+                tell(options, *inodes_read, report.inodes, *inodes_total);
+                Ok(())
+            },
+        )?;
+        self.emit_accounts(scope.source, accounts.rows(&table))
+    }
+
+    fn emit_accounts(
+        &mut self,
+        source: &ScanSource,
+        accounts: Vec<Account>,
+    ) -> Result<(), ScanError> {
+        let (Some(encoding), Some(appender)) = (self.encoding, &mut self.appender) else {
+            return Ok(());
+        };
+        for accounts in accounts.chunks(ACCOUNTS_PER_PIECE) {
+            let mut encoder = encoding.encoder(&source.volume)?;
+            accounts.iter().try_for_each(|account| encoder.account(account))?;
+            appender.append(encoder.finish()?)?;
+        }
+        Ok(())
+    }
+
+    fn read_units(
+        &mut self,
+        scope: &Scope<'_>,
+    ) -> Result<(Vec<Waiting>, Vec<LinkBuckets>), ScanError> {
+        let units = scope.plan.units();
+        let links = Mutex::<_, Volume>::new(Vec::new());
+        let mut waiting = Vec::with_capacity(units.len());
+        let Self { options, crew, report, inodes_read, inodes_total, .. } = self;
+        crew.run(
+            units.len(),
+            || ReadWorker {
+                reader: UnitReader::new(scope.source, scope.wanted),
+                outside: Outside::new(scope),
+                links: &links,
+            },
+            |worker, index| {
+                let Some(unit) = units.get(index) else { return Err(ScanError::WorkerLost) };
+                let chunks = scope.plan.chunks(unit);
+                let mut rows = worker.reader.read(unit.group, chunks, &mut worker.outside);
+                worker.outside.read(&mut rows)?;
+                let count = rows.batch.rows.len() as u64;
+                Ok((count, put_away(rows, scope.memory)?))
+            },
+            |_, (count, unit)| {
+                *inodes_read += count;
+                tell(options, *inodes_read, report.inodes, *inodes_total);
+                waiting.push(unit);
+                Ok(())
+            },
+        )?;
+        Ok((waiting, links.into_inner()))
+    }
+
+    /// Puts directory entries beside the rows that they name.
+    fn join_links(
+        &mut self,
+        scope: &Scope<'_>,
+        waiting: Vec<Waiting>,
+        links: Vec<LinkBuckets>,
+    ) -> Result<Vec<Waiting>, ScanError> {
+        let memory = scope.memory;
+        let runs = LinkRuns::new(waiting.len(), links, memory).into_units();
+        let work: Vec<_> = waiting
+            .into_iter()
+            .zip(runs)
+            .map(|pair| Mutex::<Option<(Waiting, UnitLinks)>, Volume>::new(Some(pair)))
+            .collect();
+        let mut joined = Vec::with_capacity(work.len());
+        self.crew.run(
+            work.len(),
+            || (),
+            |(), index| {
+                let pair = work.get(index).and_then(|pair| pair.lock().take());
+                let Some((unit, links)) = pair else { return Err(ScanError::WorkerLost) };
+                let mut findings = unit.findings;
+                let batch = links.join(memory.load(unit.rows)?, memory, &mut findings)?;
+                put_away(UnitRows { batch, findings }, memory)
+            },
+            |_, unit| {
+                joined.push(unit);
+                Ok(())
+            },
+        )?;
+        Ok(joined)
+    }
+
+    fn emission<'e>(
+        &self,
+        source: &'e ScanSource,
+        directories: Option<&'e DirectoryTable>,
+    ) -> Emission<'e>
+    where
+        Self: 'e,
+    {
+        Emission {
+            source,
+            encoding: self.encoding,
+            directories,
+            wants_summary: self.options.summary,
+            accounts: &self.options.accounts,
+        }
+    }
+
+    fn emit_findings(
+        &mut self,
+        source: &ScanSource,
+        findings: Vec<Finding>,
+    ) -> Result<(), ScanError> {
+        let emission = self.emission(source, None);
+        let none = Batch::default();
+        let group = xfs_format::AgNumber(0);
+        let emitted = Emitter::new(&emission).emit([Ok((group, none, findings))])?;
+        take(&mut self.appender, &mut self.report, emitted)
+    }
+}
+
+/// A worker that reads; what links it has found outlive it.
+struct ReadWorker<'a> {
+    reader: UnitReader<'a>,
+    outside: Outside<'a>,
+    links: &'a Mutex<Vec<LinkBuckets>, Volume>,
+}
+
+impl Drop for ReadWorker<'_> {
+    fn drop(&mut self) {
+        self.links.lock().push(std::mem::take(&mut self.outside.links));
+    }
+}
+
+/// Notes the directories among the rows, and stores those.
+fn put_away(rows: UnitRows, memory: &Memory) -> Result<Waiting, ScanError> {
+    const DIRECTORY: u32 = 0o04;
+    let UnitRows { batch, findings } = rows;
+    let mut directories = DirectoryPart::default();
+    for row in batch.rows.iter().filter(|row| row.mode >> 12 == DIRECTORY) {
+        directories.push(row.ino, row.generation, batch.items(row).links().next());
+    }
+    Ok(Waiting { rows: memory.store(batch)?, findings, directories })
+}
+
+type PieceUnits = Vec<(xfs_format::AgNumber, Waiting)>;
+
+/// Units in groups of [`UNITS_PER_PIECE`], each to be taken by one worker.
+fn into_pieces(
+    units: impl Iterator<Item = (xfs_format::AgNumber, Waiting)>,
+) -> Vec<Mutex<PieceUnits, Volume>> {
+    let mut pieces: Vec<PieceUnits> = Vec::new();
+    for unit in units {
+        match pieces.last_mut() {
+            Some(piece) if piece.len() < UNITS_PER_PIECE => piece.push(unit),
+            _ => pieces.push(vec![unit]),
+        }
+    }
+    pieces.into_iter().map(Mutex::new).collect()
+}
+
+fn take(
+    appender: &mut Option<Appender<'_>>,
+    report: &mut ScanReport,
+    emitted: Emitted,
+) -> Result<(), ScanError> {
+    report.inodes += emitted.inodes;
+    report.findings += emitted.findings;
+    if let (Some(summary), Some(part)) = (&mut report.summary, emitted.summary) {
+        summary.merge(*part);
+    }
+    match (appender, emitted.piece) {
+        (Some(appender), Some(piece)) => appender.append(piece),
+        _ => Ok(()),
+    }
+}
+
+fn tell(options: &ScanOptions, inodes_read: u64, inodes_written: u64, inodes_total: u64) {
+    if let Some(progress) = &options.progress {
+        progress(Progress { inodes_read, inodes_written, inodes_total });
+    }
+}

@@ -1,0 +1,56 @@
+//! A volume as a scan is given it.
+
+use std::sync::Arc;
+
+use xfs_buffer::BufferCache;
+use xfs_format::features::IncompatFeatures;
+use xfs_format::{Geometry, InodeNumber, Superblock};
+
+use crate::row::VolumeLabel;
+
+/// A volume to scan: its device and geometry, and what its superblock says about inodes.
+#[derive(Clone)]
+pub struct ScanSource {
+    pub(crate) cache: Arc<BufferCache>,
+    pub(crate) volume: VolumeLabel,
+    pub(crate) root: InodeNumber,
+    /// Inodes of the filesystem itself: no directory names them, and they have no rows.
+    pub(crate) internal: Vec<u64>,
+}
+
+impl ScanSource {
+    /// The volume behind `cache`, whose superblock is `superblock`.
+    #[must_use]
+    pub fn new(cache: Arc<BufferCache>, superblock: &Superblock) -> Self {
+        let realtime = [superblock.realtime_bitmap_inode, superblock.realtime_summary_inode];
+        let quota = superblock.quota_inodes.iter().flatten().copied();
+        let internal = realtime.into_iter().chain(quota);
+        Self {
+            cache,
+            volume: VolumeLabel {
+                uuid: superblock.uuid,
+                label: superblock.label.as_bytes().to_vec(),
+            },
+            root: superblock.root_inode,
+            internal: internal.filter(|inode| !inode.is_null()).map(|inode| inode.0).collect(),
+        }
+    }
+
+    /// Sizes of the volume.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        self.cache.geometry()
+    }
+
+    /// Whether every inode says itself where it is named.
+    #[must_use]
+    pub fn has_parent_pointers(&self) -> bool {
+        self.geometry().has_incompat(IncompatFeatures::PARENT)
+    }
+}
+
+impl From<&ferroxfs::Volume> for ScanSource {
+    fn from(volume: &ferroxfs::Volume) -> Self {
+        Self::new(std::sync::Arc::clone(volume.cache()), volume.superblock())
+    }
+}
