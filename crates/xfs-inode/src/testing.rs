@@ -103,6 +103,15 @@ impl Volume {
         self.put_changed_block(at, &block, &[]);
     }
 
+    /// Makes two blocks of an extent btree neighbours.
+    pub(crate) fn join_btree_blocks(&self, left: u64, right: u64) {
+        for (at, field, sibling) in [(left, 16, right), (right, 8, left)] {
+            let mut block = vec![0; 1024];
+            self.device.read_at(at * 1024, &mut block).unwrap();
+            self.put_changed_block(at, &block, &[(field, &sibling.to_be_bytes())]);
+        }
+    }
+
     /// Puts a block of an extent btree at block `at`, with its checksum mended.
     pub(crate) fn put_changed_block(&self, at: u64, block: &[u8], changes: &[(usize, &[u8])]) {
         let mut block = block.to_vec();
