@@ -1,6 +1,9 @@
 #!/bin/sh
 # Makes the header sectors and btree blocks in this folder anew, as root: make.sh SCRATCH_FOLDER
 #
+# NEW_MKFS is an mkfs.xfs that knows metadata directories and zones (xfsprogs 6.15); the others come
+# from one that leaves parent pointers and the reverse map off (6.1).
+#
 # NAME.headers are the four header sectors of the first allocation group, NAME.copy is the second
 # superblock. The blocks of the volume "aged", of 1 KiB, are named by btree and level; the file
 # "addresses" says at which disk address each one lies.
@@ -57,6 +60,18 @@ superblock external-log 512
 rm "$log"
 volume 16M -m uuid=20000000-0000-4000-8000-000000000008
 superblock tiny 512
+truncate -s 1G "$log"
+volume 300M -r rtdev="$log" -m reflink=0,uuid=20000000-0000-4000-8000-00000000000c
+superblock realtime 512
+rm "$log"
+new=${NEW_MKFS:-mkfs.xfs}
+truncate -s 1G "$image"
+"$new" -q -f -m metadir=1,uuid=20000000-0000-4000-8000-00000000000d "$image"
+superblock metadir 512
+rm "$image"
+truncate -s 4G "$image"
+"$new" -q -r zoned=1 -m uuid=20000000-0000-4000-8000-00000000000e "$image"
+superblock zoned 512
 volume 300M -m uuid=20000000-0000-4000-8000-000000000009
 xfs_admin -U 20000000-0000-4000-8000-00000000000a "$image" > "$scratch/output"
 rm "$scratch/output"

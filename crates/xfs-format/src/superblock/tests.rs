@@ -88,6 +88,27 @@ fn external_log_and_stripe_are_decoded() {
 }
 
 #[test]
+fn realtime_and_metadata_directories_are_described_and_read() {
+    let realtime = decode(golden!("realtime.superblock")).unwrap();
+    assert!(realtime.has_realtime() && !realtime.has_incompat(IncompatFeatures::METADIR));
+    assert_eq!((realtime.realtime_blocks, realtime.realtime_extents), (262_144, 262_144));
+    let metadir = decode(golden!("metadir.superblock")).unwrap();
+    assert!(!metadir.has_realtime());
+    assert!(metadir.metadata_directory_inode.is_some_and(|inode| !inode.is_null()));
+    let zoned = decode(golden!("zoned.superblock")).unwrap();
+    assert!(zoned.has_realtime() && zoned.has_incompat(IncompatFeatures::ZONED));
+    assert!(zoned.realtime_start != 0 && zoned.realtime_group_count != 0);
+    for (superblock, refusal) in [
+        (realtime, Unsupported::RealtimeWrite),
+        (metadir, Unsupported::MetadirWrite),
+        (zoned, Unsupported::RealtimeWrite),
+    ] {
+        assert_eq!(superblock.refusal(Access::Read), None);
+        assert_eq!(superblock.refusal(Access::Write), Some(refusal));
+    }
+}
+
+#[test]
 fn bytes_that_are_no_superblock_are_told_apart() {
     let check = |sector: &[u8]| match decode(sector) {
         Err(SuperblockError::Corrupt(corruption)) => corruption.check().clone(),
