@@ -21,6 +21,9 @@ pub(crate) enum Error {
     /// The machine has no Debian mirror to take newer programs from.
     #[error("apt-get knows no mirror of Debian")]
     NoMirror,
+    /// xfsprogs was installed and has no mkfs.xfs that runs.
+    #[error("cannot run mkfs.xfs")]
+    NoMkfs,
     /// Some rule of `tidy` does not hold; the findings have been printed.
     #[error("tidy: {0} finding(s)")]
     Untidy(usize),

@@ -5,6 +5,7 @@
 //! or the network, and it says what it skips when it has neither.
 
 mod command;
+mod demo;
 mod error;
 mod oracles;
 mod packages;
@@ -29,6 +30,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Make an XFS volume, list it, extract a file from it, scan it
+    Demo,
     /// Install what the tests need, then run all of them; ends with one line of counts
     Test,
     /// What CI runs: the same as `test`
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let root = workspace_root();
     let outcome = match Arguments::parse().chore {
         Chore::Test | Chore::Ci => test::run(&root),
+        Chore::Demo => demo::run(&root),
         Chore::Tidy => tidy::run(&root),
         Chore::Oracles => oracles::run(&root),
     };

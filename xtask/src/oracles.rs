@@ -21,6 +21,20 @@ pub(crate) fn folder(root: &Path) -> PathBuf {
     root.join("target/oracles")
 }
 
+/// One of the unpacked programs, started through the loader that is unpacked beside it.
+pub(crate) fn program(root: &Path, name: &str) -> Command {
+    let unpacked = folder(root).join(format!("xfsprogs-{SUITE}/usr"));
+    let architecture = std::env::consts::ARCH;
+    let libraries = unpacked.join(format!("lib/{architecture}-linux-gnu"));
+    let loader = match architecture {
+        "x86_64" => "ld-linux-x86-64.so.2",
+        _ => "ld-linux-aarch64.so.1",
+    };
+    let mut command = Command::new(libraries.join(loader));
+    command.arg("--library-path").arg(&libraries).arg(unpacked.join("sbin").join(name));
+    command
+}
+
 /// Unpacks the newer programs, unless they are there already.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     let unpacked = folder(root).join(format!("xfsprogs-{SUITE}"));

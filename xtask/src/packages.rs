@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::command;
+use crate::error::Error;
 use crate::report::Report;
 
 /// Programs that serve the tests as oracles, by Debian package.
@@ -28,20 +29,16 @@ pub(crate) fn install(report: &mut Report) {
             "tests that need Debian packages",
             &format!("not root, so cannot install {}", missing.join(" ")),
         );
-        return;
-    }
-    if !command::succeeds(Command::new("apt-get").arg("--version")) {
-        let reason = format!("no apt-get to install {}", missing.join(" "));
-        report.skip("tests that need Debian packages", &reason);
-        return;
-    }
-    let outcome = command::run(apt_get().arg("update")).and_then(|()| {
-        let options = ["install", "--yes", "--no-install-recommends"];
-        command::run(apt_get().args(options).args(&missing))
-    });
-    if let Err(error) = outcome {
+    } else if let Err(error) = apt_get_install(&missing) {
         report.skip("tests that need Debian packages", &error.to_string());
     }
+}
+
+/// Installs Debian packages, as root.
+pub(crate) fn apt_get_install(packages: &[&str]) -> Result<(), Error> {
+    command::run(apt_get().arg("update"))?;
+    let options = ["install", "--yes", "--no-install-recommends"];
+    command::run(apt_get().args(options).args(packages))
 }
 
 fn apt_get() -> Command {
@@ -51,8 +48,12 @@ fn apt_get() -> Command {
 }
 
 fn missing_packages() -> Vec<&'static str> {
-    PACKAGES
-        .into_iter()
-        .filter(|package| !command::succeeds(Command::new("dpkg").args(["--status", package])))
-        .collect()
+    let mut installed = Vec::new();
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat", "${Package} ${db:Status-Abbrev}\n"]).args(PACKAGES);
+    // Where there is no dpkg at all, everything is missing.
+    let _ = command::run_lines(&mut query, |line| {
+        installed.extend(line.trim_end().strip_suffix(" ii").map(str::to_owned));
+    });
+    PACKAGES.into_iter().filter(|package| installed.iter().all(|name| name != package)).collect()
 }
