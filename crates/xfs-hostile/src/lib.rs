@@ -8,9 +8,11 @@
 //! shows is what does *not* happen: it looks at everything a structure offers, whether its verifier
 //! passed or not, and drops what it gets.
 
+pub mod attacks;
+mod forge;
 pub mod seeds;
 pub mod structures;
 pub mod volume;
 
 pub use structures::{TARGETS, Target};
-pub use volume::{Survey, survey};
+pub use volume::{Finding, Survey, survey};

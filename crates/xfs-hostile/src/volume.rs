@@ -1,14 +1,15 @@
 //! Whole images: everything that the library can say about a volume is asked for.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::hint::black_box;
 use std::sync::Arc;
 
 use ferroxfs::format::inode::ForkKind;
 use ferroxfs::{Error, FileType, Node, OpenError, OpenOptions, Volume};
 use xfs_alloc::AgHeaders;
-use xfs_format::AgNumber;
 use xfs_format::btree::BtreeFormat;
+use xfs_format::{AgNumber, Structure};
 use xfs_testkit::{Image, Prng, golden};
 
 use crate::seeds;
@@ -21,6 +22,9 @@ const MOST_FINDINGS: usize = 1000;
 
 /// Groups looked into: a superblock may claim more than anybody has time for.
 const MOST_GROUPS: u32 = 64;
+
+/// Names looked up in a directory, about.
+const SOME_NAMES: usize = 16;
 
 /// Pieces of data and hole that are followed in one file.
 const MOST_PIECES: usize = 2000;
@@ -38,21 +42,27 @@ pub struct Survey {
     pub extents: usize,
     /// Attributes whose value was read.
     pub attributes: usize,
-    /// What was wrong, as it is printed.
-    pub findings: Vec<String>,
+    /// What was wrong.
+    pub findings: Vec<Finding>,
+}
+
+/// Something that was wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which structure was corrupt, where it was that.
+    pub structure: Option<Structure>,
+    /// As it is printed.
+    pub text: String,
 }
 
 impl Survey {
-    /// Keeps a finding with its causes.
-    fn note(&mut self, error: &dyn std::error::Error) {
+    fn note(&mut self, error: &Error) {
         if self.findings.len() < MOST_FINDINGS {
-            let mut text = error.to_string();
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                text = format!("{text}: {error}");
-                cause = error.source();
-            }
-            self.findings.push(text);
+            let structure = match error {
+                Error::Corrupt(corruption) => Some(corruption.structure()),
+                _ => None,
+            };
+            self.findings.push(Finding { structure, text: error.to_string() });
         }
     }
 
@@ -142,18 +152,18 @@ fn tree(volume: &Volume, survey: &mut Survey) {
                 }
                 last = Some(entry.node);
             }
-            Err(error) => survey.note(&error),
+            Err(error) => survey.note(&error.source),
         }
     }
     if let Some(node) = last {
         let whereabouts = volume.whereabouts(node.number());
         survey.keep(whereabouts);
     }
-    let paths = ["/deep/1/2/3/4", "/node/a-longer-node-entry-77", "/leaf/leaf-entry-9", "/../../x"];
-    for path in paths {
+    for path in ["/deep/1/2/3/4", "/node/a-longer-node-entry-77", "/leaf/leaf-entry-9"] {
         let found = volume.lookup(path);
-        drop(black_box(found));
+        survey.keep(found);
     }
+    drop(black_box(volume.lookup("/../../no such name")));
 }
 
 /// Everything about one file.
@@ -177,11 +187,26 @@ fn file(node: &Node, survey: &mut Survey) {
         FileType::Symlink => {
             survey.keep(node.read_link());
         }
-        FileType::Directory => {
-            survey.keep(node.parent());
-        }
+        FileType::Directory => directory(node, survey),
         FileType::Regular => contents(node, survey),
         _ => {}
+    }
+}
+
+/// The parent of a directory, and a few of its names looked up, as well as one that is not there.
+fn directory(node: &Node, survey: &mut Survey) {
+    let parent = node.parent();
+    survey.keep(parent);
+    let Some(entries) = survey.keep(node.entries()) else { return };
+    let entries: Vec<_> = entries.take(MOST_PIECES).filter_map(Result::ok).collect();
+    let step = (entries.len() / SOME_NAMES).max(1);
+    for entry in entries.iter().step_by(step) {
+        let found = node.lookup(entry.name());
+        survey.keep(found);
+    }
+    match node.lookup(OsStr::new("no such name")) {
+        Err(Error::Posix(_)) => {}
+        outcome => drop(survey.keep(outcome)),
     }
 }
 

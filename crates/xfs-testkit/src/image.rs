@@ -16,6 +16,7 @@ const SECTOR: usize = BASIC_BLOCK_BYTES as usize;
 #[derive(Clone)]
 pub struct Image {
     base: Arc<Vec<u8>>,
+    length_bytes: usize,
     changed: BTreeMap<usize, [u8; SECTOR]>,
 }
 
@@ -24,13 +25,18 @@ impl Image {
     #[must_use]
     pub fn new(mut bytes: Vec<u8>) -> Self {
         bytes.truncate(bytes.len() / SECTOR * SECTOR);
-        Self { base: Arc::new(bytes), changed: BTreeMap::new() }
+        Self { length_bytes: bytes.len(), base: Arc::new(bytes), changed: BTreeMap::new() }
     }
 
     /// Its length.
     #[must_use]
     pub fn length_bytes(&self) -> usize {
-        self.base.len()
+        self.length_bytes
+    }
+
+    /// Cuts the image off after `length_bytes`, down to a whole sector.
+    pub fn truncate(&mut self, length_bytes: usize) {
+        self.length_bytes = self.length_bytes.min(length_bytes) / SECTOR * SECTOR;
     }
 
     /// The sizes that its superblock gives.
@@ -55,7 +61,7 @@ impl Image {
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Option<()> {
         let start = usize::try_from(offset).ok()?;
-        let end = start.checked_add(buffer.len())?;
+        let end = start.checked_add(buffer.len()).filter(|end| *end <= self.length_bytes)?;
         buffer.copy_from_slice(self.base.get(start..end)?);
         for (sector, bytes) in self.changed.range(start / SECTOR..end.div_ceil(SECTOR)) {
             let at = sector * SECTOR;
@@ -74,7 +80,7 @@ impl Image {
     pub fn replace(&mut self, at: DiskAddr, bytes: &[u8]) {
         let (sectors, rest) = bytes.as_chunks::<SECTOR>();
         assert!(rest.is_empty(), "edits cover whole sectors");
-        let count = self.base.len() / SECTOR;
+        let count = self.length_bytes / SECTOR;
         let first = usize::try_from(at.0).unwrap_or(usize::MAX);
         let places = (first..count).zip(sectors);
         self.changed.extend(places.map(|(sector, bytes)| (sector, *bytes)));
@@ -137,7 +143,7 @@ const REMOTE_CRC: usize = 12;
 
 impl BlockDevice for Image {
     fn length_bytes(&self) -> u64 {
-        self.base.len() as u64
+        self.length_bytes as u64
     }
 
     fn sector_size(&self) -> u32 {

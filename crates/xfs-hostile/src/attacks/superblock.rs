@@ -1,0 +1,85 @@
+//! Lies about the sizes of the volume and about its log.
+
+use xfs_format::DiskAddr;
+
+use super::Attack;
+use super::Outcome::{Failed, Harmless, Refused};
+
+const MAX: [u8; 8] = [0xff; 8];
+
+pub(super) const ATTACKS: &[Attack] = &[
+    Attack::new("2^32 - 1 groups", Refused, |forge| forge.superblock(88, &[0xff; 4])),
+    Attack::new("no group", Refused, |forge| forge.superblock(88, &[0; 4])),
+    Attack::new("2^32 - 1 groups of a volume that long", Failed, |forge| {
+        forge.superblock(8, &((u64::from(u32::MAX) * 16384).to_be_bytes()));
+        forge.superblock(88, &[0xff; 4]);
+    }),
+    Attack::new("groups of one block", Refused, |forge| {
+        forge.superblock(84, &1_u32.to_be_bytes());
+        forge.superblock(124, &[0]);
+    }),
+    Attack::new("2^64 - 1 blocks", Refused, |forge| forge.superblock(8, &MAX)),
+    Attack::new("2^53 blocks", Refused, |forge| {
+        forge.superblock(8, &(1_u64 << 53).to_be_bytes());
+    }),
+    Attack::new("a shift of 63 for blocks", Refused, |forge| forge.superblock(120, &[63])),
+    Attack::new("a shift of 255 for group blocks", Refused, |forge| {
+        forge.superblock(124, &[255]);
+    }),
+    Attack::new("a shift of 31 for group blocks", Refused, |forge| {
+        forge.superblock(124, &[31]);
+    }),
+    Attack::new("a shift of 255 for directory blocks", Refused, |forge| {
+        forge.superblock(192, &[255]);
+    }),
+    Attack::new("2^16 - 1 inodes in a block", Refused, |forge| {
+        forge.superblock(106, &[0xff; 2]);
+    }),
+    Attack::new("inodes of no bytes", Refused, |forge| forge.superblock(104, &[0; 2])),
+    Attack::new("inodes larger than a block", Refused, |forge| {
+        forge.superblock(104, &4096_u16.to_be_bytes());
+    }),
+    Attack::new("sectors larger than a block", Refused, |forge| {
+        forge.superblock(102, &32768_u16.to_be_bytes());
+    }),
+    Attack::new("a root inode of 2^64 - 2", Refused, |forge| {
+        forge.superblock(56, &(u64::MAX - 1).to_be_bytes());
+    }),
+    Attack::new("a root inode in the headers", Failed, |forge| {
+        forge.superblock(56, &1_u64.to_be_bytes());
+    }),
+    Attack::new("a root inode that is a link", Failed, |forge| {
+        let link = forge.number("/links-inline");
+        forge.superblock(56, &link.0.to_be_bytes());
+    }),
+    Attack::new("a log past the end", Refused, |forge| {
+        forge.superblock(96, &[0xff; 4]);
+    }),
+    Attack::new("a log that starts at 2^64 - 1", Refused, |forge| forge.superblock(48, &MAX)),
+    Attack::new("a log over the headers", Harmless, |forge| {
+        forge.superblock(48, &1_u64.to_be_bytes());
+    }),
+    Attack::new("a log stripe of 2^32 - 1", Refused, |forge| {
+        forge.superblock(196, &[0xff; 4]);
+    }),
+    Attack::new("an image cut after the superblock", Failed, |forge| {
+        forge.image().truncate(4096);
+    }),
+    Attack::new("an image cut in the middle", Failed, |forge| {
+        forge.image().truncate(16 << 20);
+    }),
+    Attack::new("a log of noise", Harmless, |forge| {
+        let mut prng = xfs_testkit::Prng::new(1);
+        for sector in 0..2000 {
+            let noise: Vec<u8> = (0..512).map(|_| prng.number() as u8).collect();
+            forge.image().replace(DiskAddr(32784 + sector), &noise);
+        }
+    }),
+    Attack::new("a log whose cycles go up and down", Harmless, |forge| {
+        for sector in 0..10240 {
+            let mut bytes = [0; 512];
+            bytes[..4].copy_from_slice(&(sector as u32 % 7).to_be_bytes());
+            forge.image().replace(DiskAddr(32784 + sector), &bytes);
+        }
+    }),
+];

@@ -1,0 +1,172 @@
+//! A copy of the golden image, and the means to lie in it: find a structure by what it is for, set a
+//! field, mend the checksum.
+
+use std::sync::Arc;
+
+use ferroxfs::format::inode::ForkKind;
+use ferroxfs::{Node, OpenOptions, Volume};
+use xfs_format::{AgNumber, BlockKind, DiskAddr, FileBlock, InodeNumber};
+use xfs_inode::Mapping;
+use xfs_testkit::{Image, golden};
+
+use crate::seeds;
+
+/// Where the forks of an inode start.
+pub(crate) const FORKS: usize = 176;
+
+/// An image under forgery.
+pub(crate) struct Forge {
+    /// The sound volume, to find things in.
+    sound: Volume,
+    image: Image,
+}
+
+impl Forge {
+    pub(crate) fn new() -> Self {
+        let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
+        let sound = devices.volume().expect("the golden image is sound");
+        Self { sound, image: golden() }
+    }
+
+    pub(crate) fn finish(self) -> Image {
+        self.image
+    }
+
+    /// The image itself, for what no other method does.
+    pub(crate) fn image(&mut self) -> &mut Image {
+        &mut self.image
+    }
+
+    fn node(&self, path: &str) -> Node {
+        self.sound.lookup_no_follow(path).expect("the golden image holds it")
+    }
+
+    /// The inode number of a path.
+    pub(crate) fn number(&self, path: &str) -> InodeNumber {
+        self.node(path).number()
+    }
+
+    /// Where block `block` of a fork lies.
+    pub(crate) fn fork_block(&self, path: &str, fork: ForkKind, block: u64) -> DiskAddr {
+        let node = self.node(path);
+        let map = node.inode().extent_map(self.sound.cache(), fork).expect("its map is sound");
+        let at = match map.find(FileBlock(block)) {
+            Mapping::Extent(extent) => extent
+                .start
+                .checked_add(block - extent.file_block.0)
+                .and_then(|start| seeds::geometry().block_disk_addr(start)),
+            Mapping::Hole { .. } => None,
+        };
+        at.expect("the golden file has this block")
+    }
+
+    /// Changes a buffer of a kind.
+    pub(crate) fn edit(&mut self, at: DiskAddr, kind: BlockKind, change: impl FnOnce(&mut [u8])) {
+        let length = seeds::length_bytes(kind, seeds::geometry());
+        self.image.edit_with(at, length, |bytes| {
+            change(bytes);
+            xfs_testkit::mend(bytes, kind, seeds::geometry());
+        });
+    }
+
+    /// Sets a field of a buffer.
+    pub(crate) fn set(&mut self, at: DiskAddr, kind: BlockKind, offset: usize, value: &[u8]) {
+        self.edit(at, kind, |bytes| put(bytes, offset, value));
+    }
+
+    /// Sets a field of the first superblock.
+    pub(crate) fn superblock(&mut self, offset: usize, value: &[u8]) {
+        self.set(DiskAddr(0), BlockKind::Superblock, offset, value);
+    }
+
+    /// Sets a field of a header of the first group.
+    pub(crate) fn header(&mut self, kind: BlockKind, offset: usize, value: &[u8]) {
+        let index = match kind {
+            BlockKind::Agf => 1,
+            BlockKind::Agi => 2,
+            _ => 3,
+        };
+        let at = seeds::geometry().header_disk_addr(AgNumber(0), index);
+        self.set(at, kind, offset, value);
+    }
+
+    /// Changes an inode.
+    pub(crate) fn inode(&mut self, path: &str, change: impl FnOnce(&mut [u8])) {
+        let number = self.number(path);
+        let place = seeds::geometry().inode_place(number).expect("it lies in the volume");
+        let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512);
+        self.edit(at, BlockKind::InodeCluster, change);
+    }
+
+    /// Sets a field of an inode.
+    pub(crate) fn inode_field(&mut self, path: &str, offset: usize, value: &[u8]) {
+        self.inode(path, |bytes| put(bytes, offset, value));
+    }
+
+    /// Sets a field of the data fork in an inode.
+    pub(crate) fn data_fork(&mut self, path: &str, offset: usize, value: &[u8]) {
+        self.inode_field(path, FORKS + offset, value);
+    }
+
+    /// Sets a field of the attribute fork in an inode.
+    pub(crate) fn attr_fork(&mut self, path: &str, offset: usize, value: &[u8]) {
+        self.inode(path, |bytes| {
+            let start = bytes.get(82).map_or(0, |units| usize::from(*units) * 8);
+            put(bytes, FORKS + start + offset, value);
+        });
+    }
+
+    /// Sets a field of a block of a fork.
+    pub(crate) fn block(&mut self, block: Block<'_>, offset: usize, value: &[u8]) {
+        let at = self.fork_block(block.path, block.fork, block.index);
+        self.set(at, block.kind, offset, value);
+    }
+}
+
+/// A block of a fork.
+#[derive(Clone, Copy)]
+pub(crate) struct Block<'a> {
+    pub(crate) path: &'a str,
+    pub(crate) fork: ForkKind,
+    pub(crate) kind: BlockKind,
+    /// The file block that it starts at.
+    pub(crate) index: u64,
+}
+
+impl<'a> Block<'a> {
+    /// A data block of a directory.
+    pub(crate) const fn directory(path: &'a str) -> Self {
+        Self { path, fork: ForkKind::Data, kind: BlockKind::DirectoryData, index: 0 }
+    }
+
+    /// The first block of a directory's index.
+    pub(crate) const fn index(path: &'a str) -> Self {
+        // 32 GiB into the directory, in blocks of 1 KiB.
+        Self { path, fork: ForkKind::Data, kind: BlockKind::DirectoryIndex, index: 32 << 20 }
+    }
+
+    /// The first block of an attribute fork.
+    pub(crate) const fn attr(path: &'a str) -> Self {
+        Self { path, fork: ForkKind::Attr, kind: BlockKind::Attr, index: 0 }
+    }
+
+    /// The same fork, other block.
+    pub(crate) const fn at(self, index: u64) -> Self {
+        Self { index, ..self }
+    }
+
+    /// The same block as another kind.
+    pub(crate) const fn of(self, kind: BlockKind) -> Self {
+        Self { kind, ..self }
+    }
+}
+
+/// Overwrites a field.
+///
+/// # Panics
+///
+/// If it does not lie inside the structure: that is a fault of the attack.
+pub(crate) fn put(bytes: &mut [u8], offset: usize, value: &[u8]) {
+    let field = bytes.get_mut(offset..offset + value.len());
+    field.expect("the field lies inside the structure").copy_from_slice(value);
+}

@@ -1,0 +1,72 @@
+//! The hand-made attacks: each is found out, in a process with limits.
+
+use std::time::{Duration, Instant};
+
+use xfs_hostile::attacks::{Attack, Outcome, all};
+use xfs_hostile::survey;
+use xfs_testkit::run_limited;
+
+/// Nobody waits longer for one image.
+const LONGEST: Duration = Duration::from_secs(10);
+
+fn check(group: &str) {
+    let test = format!("attacks::{group}");
+    run_limited(&test, crate::LIMITS, || {
+        let groups = all();
+        let attacks = groups.iter().filter(|(name, _)| *name == group);
+        let attacks: Vec<_> = attacks.flat_map(|(_, attacks)| *attacks).collect();
+        assert!(!attacks.is_empty(), "{group}");
+        let failed: Vec<String> = attacks.into_iter().filter_map(check_attack).collect();
+        assert!(failed.is_empty(), "\n{}", failed.join("\n"));
+    });
+}
+
+/// What did not come of an attack as it should, in words.
+fn check_attack(attack: &Attack) -> Option<String> {
+    println!("{}", attack.name);
+    let start = Instant::now();
+    let outcome = survey(attack.image());
+    let is_slow = start.elapsed() > LONGEST;
+    let is_met = match (&outcome, attack.outcome) {
+        (Err(_), Outcome::Refused) | (_, Outcome::Harmless) => true,
+        (Ok(survey), Outcome::Corrupt(structure)) => {
+            survey.findings.iter().any(|finding| finding.structure == Some(structure))
+        }
+        (Ok(survey), Outcome::Failed) => {
+            survey.findings.iter().any(|finding| finding.structure.is_none())
+        }
+        _ => false,
+    };
+    (is_slow || !is_met).then(|| {
+        let came = match outcome {
+            Ok(survey) => format!("{:?}", survey.findings.iter().take(4).collect::<Vec<_>>()),
+            Err(error) => format!("refused: {error}"),
+        };
+        format!("{}: {:?} in {:?}, but {came}", attack.name, attack.outcome, start.elapsed())
+    })
+}
+
+#[test]
+fn superblock() {
+    check("superblock");
+}
+
+#[test]
+fn groups() {
+    check("groups");
+}
+
+#[test]
+fn inodes() {
+    check("inodes");
+}
+
+#[test]
+fn directories() {
+    check("directories");
+}
+
+#[test]
+fn attributes() {
+    check("attributes");
+}
