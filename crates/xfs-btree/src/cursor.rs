@@ -133,7 +133,8 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
         self.record()
     }
 
-    /// Goes to the record asked for and returns it; `None` if there is none on that side.
+    /// Goes to the record asked for and returns it; `None` if there is none on that side. Then the
+    /// cursor stands on the first record, or on the last, if the btree has any.
     ///
     /// # Errors
     ///
