@@ -8,6 +8,7 @@ mod cat;
 mod completions;
 mod cp;
 mod du;
+mod dump;
 mod extents;
 mod find;
 mod getfattr;
@@ -49,8 +50,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Tar(arguments) => tar::open(&arguments, options),
         Command::Completions(arguments) => Ok(completions::open(&arguments)),
         Command::Man(arguments) => man::open(&arguments),
-        Command::Dump(_) | Command::Scan(_) => {
-            Err(Failure::usage("this command is not part of this build"))
-        }
+        Command::Dump(arguments) => dump::open(&arguments, options),
+        Command::Scan(_) => Err(Failure::usage("this command is not part of this build")),
     }
 }

@@ -8,6 +8,7 @@ mod cli;
 mod colour;
 mod commands;
 mod console;
+mod dump;
 mod exit;
 mod extract;
 mod facts;

@@ -128,7 +128,7 @@ impl Map<'_> {
             let is_last = index + 1 == self.extents.len();
             writeln!(
                 out,
-                "{index:>4}: {logical:>8}..{:>8}: {physical:>10}..{:>10}: {length:>6}: {expected:>12}{}",
+                "{index:>4}: {logical:>8}..{:>8}: {physical:>10}..{:>10}: {length:>6}:{expected:>12}{}",
                 logical.saturating_add(length).saturating_sub(1),
                 physical.saturating_add(length).saturating_sub(1),
                 self.flags(extent, is_last),

@@ -1,0 +1,325 @@
+//! `dump`: any structure of a volume, field by field, with what its verifier says.
+//!
+//! The bytes are read from the device, not from the cache: the cache would keep back what fails its
+//! checks, and that is what one wants to look at.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use ferroxfs::format::extent::ExtentRoot;
+use ferroxfs::format::inode::ForkKind;
+use ferroxfs::format::inode::{self, InodeCore};
+use ferroxfs::format::{AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, agf, agi};
+use ferroxfs::{Corruption, Error, Geometry, InodeNumber};
+
+use super::Run;
+use crate::cli::{DumpArguments, DumpBtree, DumpStructure, GlobalOptions};
+use crate::console::Console;
+use crate::dump::{Described, Fields, Value, describe_block, describe_inode, describe_sector};
+use crate::dump::{fields_to_json, print_fields};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::{Image, Volume};
+use crate::json::{self, List, Object};
+
+struct Dump {
+    image: Image,
+    structure: DumpStructure,
+    is_json: bool,
+}
+
+/// Opens the image.
+pub(super) fn open(
+    arguments: &DumpArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let image = Image::open_as_it_stands(&arguments.image, options)?;
+    let (structure, is_json) = (arguments.structure, arguments.json.json);
+    Ok(Box::new(Dump { image, structure, is_json }))
+}
+
+impl Run for Dump {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let volume = self.image.read()?;
+        let dumper = Dumper { volume: &volume, is_json: self.is_json };
+        match self.structure {
+            DumpStructure::Sb { ag } => dumper.header(BlockKind::Superblock, ag, console),
+            DumpStructure::Agf { ag } => dumper.header(BlockKind::Agf, ag, console),
+            DumpStructure::Agi { ag } => dumper.header(BlockKind::Agi, ag, console),
+            DumpStructure::Agfl { ag } => dumper.header(BlockKind::Agfl, ag, console),
+            DumpStructure::Inode { ino } => dumper.inode(InodeNumber(ino), console),
+            DumpStructure::Block { block } => dumper.block(FsBlock(block), console),
+            DumpStructure::Btree { kind, of } => dumper.btree(kind, of, console),
+        }
+    }
+}
+
+/// One structure to show.
+struct Shown {
+    name: &'static str,
+    at: DiskAddr,
+    length_bytes: usize,
+    fields: Fields,
+    /// What the verifier says, where it is known which one to ask.
+    verdict: Option<Result<(), Corruption>>,
+}
+
+struct Dumper<'a> {
+    volume: &'a Volume,
+    is_json: bool,
+}
+
+impl Dumper<'_> {
+    fn geometry(&self) -> &Geometry {
+        self.volume.inner().geometry()
+    }
+
+    /// Bytes of the device, whatever they are.
+    fn read(&self, at: DiskAddr, length_bytes: u32) -> Result<Vec<u8>, Failure> {
+        let mut bytes = vec![0; length_bytes as usize];
+        let offset = at.byte_offset().unwrap_or(u64::MAX);
+        self.volume.inner().device().read_at(offset, &mut bytes).map_err(|error| {
+            let failure = Failure::new(Exit::Failed, format!("{at}: {error}"));
+            self.volume.whole_failure(failure)
+        })?;
+        Ok(bytes)
+    }
+
+    fn verify(&self, kind: BlockKind, bytes: &[u8], at: DiskAddr) -> Result<(), Corruption> {
+        kind.verify(bytes, at, &self.volume.inner().cache().verify_context())
+    }
+
+    fn missing(&self, what: impl Into<String>) -> Failure {
+        self.volume.whole_failure(Failure::new(Exit::Failed, what))
+    }
+
+    /// The address and the bytes of a header of an allocation group.
+    fn header_bytes(&self, kind: BlockKind, ag: u32) -> Result<(DiskAddr, Vec<u8>), Failure> {
+        let geometry = self.geometry();
+        if ag >= geometry.ag_count {
+            let last = geometry.ag_count.saturating_sub(1);
+            return Err(self.missing(format!("there is no group {ag}; the last is {last}")));
+        }
+        let index = match kind {
+            BlockKind::Superblock => 0,
+            BlockKind::Agf => 1,
+            BlockKind::Agi => 2,
+            _ => 3,
+        };
+        let at = geometry.header_disk_addr(AgNumber(ag), index);
+        Ok((at, self.read(at, geometry.sector_size)?))
+    }
+
+    fn header(&self, kind: BlockKind, ag: u32, console: &mut Console) -> Result<(), Failure> {
+        let (at, bytes) = self.header_bytes(kind, ag)?;
+        let described = describe_sector(kind, &bytes, at)
+            .ok_or_else(|| self.missing("the sector is too short for its structure"))?;
+        self.show(self.shown(described, &bytes, at), console)
+    }
+
+    fn shown(&self, described: Described, bytes: &[u8], at: DiskAddr) -> Shown {
+        let verdict = Some(self.verify(described.kind, bytes, at));
+        let (name, fields) = (described.name, described.fields);
+        Shown { name, at, length_bytes: bytes.len(), fields, verdict }
+    }
+
+    fn inode_bytes(&self, number: InodeNumber) -> Result<(DiskAddr, Vec<u8>), Failure> {
+        let geometry = self.geometry();
+        let place = geometry
+            .inode_place(number)
+            .ok_or_else(|| self.missing(format!("there is no inode {}", number.0)))?;
+        let sector = u64::from(place.offset_bytes / ferroxfs::format::BASIC_BLOCK_BYTES);
+        let at = place.cluster.checked_add(sector).unwrap_or(DiskAddr::NULL);
+        Ok((at, self.read(at, geometry.inode_size)?))
+    }
+
+    fn inode(&self, number: InodeNumber, console: &mut Console) -> Result<(), Failure> {
+        let (at, bytes) = self.inode_bytes(number)?;
+        let context = self.volume.inner().cache().verify_context();
+        let (fields, verdict) = describe_inode(&bytes, number, &context);
+        let (length_bytes, verdict) = (bytes.len(), Some(verdict));
+        self.show(Shown { name: "inode", at, length_bytes, fields, verdict }, console)
+    }
+
+    /// The block at an address of the volume, and what it holds. Directory blocks may be longer than
+    /// a block; where the next blocks belong to it, they follow it.
+    fn describe(&self, block: FsBlock) -> Result<(Shown, Option<Described>), Failure> {
+        let geometry = self.geometry();
+        let at = geometry
+            .block_disk_addr(block)
+            .ok_or_else(|| self.missing(format!("there is no block {}", block.0)))?;
+        let mut bytes = self.read(at, geometry.block_size)?;
+        let is_directory = describe_block(&bytes, at, geometry).is_some_and(|described| {
+            matches!(
+                described.kind,
+                BlockKind::DirectoryData | BlockKind::DirectoryIndex | BlockKind::DirectoryFree
+            )
+        });
+        if is_directory && geometry.directory_block_log > 0 {
+            bytes = self.read(at, geometry.directory_block_size())?;
+        }
+        match describe_block(&bytes, at, geometry) {
+            None => {
+                let text = "no magic number that is known";
+                let fields = vec![("contents", Value::Text(text.to_owned()))];
+                let shown =
+                    Shown { name: "block", at, length_bytes: bytes.len(), fields, verdict: None };
+                Ok((shown, None))
+            }
+            Some(described) => {
+                let length = match described.kind {
+                    BlockKind::Superblock => geometry.sector_size as usize,
+                    _ => bytes.len(),
+                };
+                bytes.truncate(length);
+                let verdict = Some(self.verify(described.kind, &bytes, at));
+                let (name, fields) = (described.name, described.fields.clone());
+                let shown = Shown { name, at, length_bytes: length, fields, verdict };
+                Ok((shown, Some(described)))
+            }
+        }
+    }
+
+    fn block(&self, block: FsBlock, console: &mut Console) -> Result<(), Failure> {
+        let (shown, _) = self.describe(block)?;
+        self.show(shown, console)
+    }
+
+    /// Shows a btree level by level. A block is shown once, so that a cycle ends.
+    fn btree(&self, kind: DumpBtree, of: u64, console: &mut Console) -> Result<(), Failure> {
+        let mut list = match self.is_json {
+            true => Some(List::begin(console.out(), "blocks")?),
+            false => None,
+        };
+        let (group, mut level) = self.roots(kind, of)?;
+        let mut seen = HashSet::new();
+        while !level.is_empty() {
+            let mut below = Vec::new();
+            for block in level {
+                if !seen.insert(block) {
+                    let message = format!("block {} is in the btree twice", block.0);
+                    let failure = Failure::new(Exit::Corrupt, message);
+                    console.report(&self.volume.whole_failure(failure));
+                    continue;
+                }
+                let (shown, described) = match self.describe(block) {
+                    Ok(found) => found,
+                    Err(failure) => {
+                        console.report(&failure);
+                        continue;
+                    }
+                };
+                let children = described.map(|described| described.children).unwrap_or_default();
+                below.extend(children.into_iter().map(|child| match group {
+                    None => FsBlock(child),
+                    Some(group) => self.in_group(group, child),
+                }));
+                match &mut list {
+                    Some(list) => list.push(console.out(), &object(&shown))?,
+                    None => {
+                        print(console.out(), &shown)?;
+                        writeln!(console.out())?;
+                    }
+                }
+                self.report(shown.verdict, console);
+            }
+            level = below;
+        }
+        match list {
+            Some(list) => Ok(list.end(console.out())?),
+            None => Ok(()),
+        }
+    }
+
+    fn in_group(&self, group: AgNumber, block: u64) -> FsBlock {
+        match u32::try_from(block) {
+            Ok(block) => self.geometry().join_block(group, AgBlock(block)),
+            Err(_) => FsBlock::NULL,
+        }
+    }
+
+    /// Where a btree begins, and the group that its pointers count in, if it is a group's.
+    fn roots(&self, kind: DumpBtree, of: u64) -> Result<(Option<AgNumber>, Vec<FsBlock>), Failure> {
+        let fork = match kind {
+            DumpBtree::Bmap => ForkKind::Data,
+            DumpBtree::AttrBmap => ForkKind::Attr,
+            _ => {
+                let group = u32::try_from(of).unwrap_or(u32::MAX);
+                let root = self.group_root(kind, group)?;
+                let group = AgNumber(group);
+                return Ok((Some(group), vec![self.geometry().join_block(group, root)]));
+            }
+        };
+        let number = InodeNumber(of);
+        let (_, bytes) = self.inode_bytes(number)?;
+        let core = InodeCore::decode(&bytes, number, self.geometry())
+            .map_err(|error| self.volume.whole_failure(Error::from(error)))?;
+        let root = ExtentRoot::decode(inode::fork(&bytes, &core, fork)).ok();
+        let root = root.filter(|_| core.fork_format(fork) == Some(inode::ForkFormat::Btree));
+        let root = root.ok_or_else(|| self.missing("the extents of this fork are not a btree"))?;
+        Ok((None, root.iter().map(|(_, child)| child).collect()))
+    }
+
+    fn group_root(&self, kind: DumpBtree, ag: u32) -> Result<AgBlock, Failure> {
+        let geometry = self.geometry();
+        let absent = || self.missing("the volume has no such btree");
+        let whole = |error: Corruption| self.volume.whole_failure(Error::from(error));
+        if matches!(kind, DumpBtree::Ino | DumpBtree::Fino) {
+            let (at, bytes) = self.header_bytes(BlockKind::Agi, ag)?;
+            let agi = agi::Agi::decode(&bytes, at, geometry).map_err(whole)?;
+            let root = match kind {
+                DumpBtree::Ino => Some(agi.inode_btree),
+                _ => agi.free_inode_btree,
+            };
+            return Ok(root.ok_or_else(absent)?.block);
+        }
+        let (at, bytes) = self.header_bytes(BlockKind::Agf, ag)?;
+        let agf = agf::Agf::decode(&bytes, at, geometry).map_err(whole)?;
+        let root = match kind {
+            DumpBtree::Bno => Some(agf.free_space_by_block),
+            DumpBtree::Cnt => Some(agf.free_space_by_size),
+            DumpBtree::Rmap => agf.reverse_map,
+            _ => agf.refcount,
+        };
+        Ok(root.ok_or_else(absent)?.block)
+    }
+
+    fn show(&self, shown: Shown, console: &mut Console) -> Result<(), Failure> {
+        match self.is_json {
+            true => json::write_document(console.out(), object(&shown))?,
+            false => print(console.out(), &shown)?,
+        }
+        self.report(shown.verdict, console);
+        Ok(())
+    }
+
+    fn report(&self, verdict: Option<Result<(), Corruption>>, console: &mut Console) {
+        if let Some(Err(corruption)) = verdict {
+            console.report(&self.volume.whole_failure(Error::from(corruption)));
+        }
+    }
+}
+
+fn print(out: &mut impl Write, shown: &Shown) -> io::Result<()> {
+    writeln!(out, "{} at {}, {} bytes", shown.name, shown.at, shown.length_bytes)?;
+    print_fields(out, &shown.fields)?;
+    match &shown.verdict {
+        None => Ok(()),
+        Some(Ok(())) => writeln!(out, "verification: passed"),
+        Some(Err(corruption)) => writeln!(out, "verification: failed: {corruption}"),
+    }
+}
+
+fn object(shown: &Shown) -> Object {
+    let mut object = Object::new();
+    object.insert("structure".to_owned(), shown.name.into());
+    object.insert("disk_address".to_owned(), shown.at.0.into());
+    object.insert("length_bytes".to_owned(), shown.length_bytes.into());
+    object.insert("fields".to_owned(), fields_to_json(&shown.fields).into());
+    let verified = shown.verdict.as_ref().map(Result::is_ok);
+    object.insert("verified".to_owned(), verified.into());
+    if let Some(Err(corruption)) = &shown.verdict {
+        object.insert("finding".to_owned(), corruption.to_string().into());
+    }
+    object
+}
