@@ -23,6 +23,7 @@ use crate::free_space::FreeSpaceCheck;
 use crate::inode::InodeCheck;
 use crate::inode_chunk::InodeChunkCheck;
 use crate::kind::BlockKind;
+use crate::log_item::LogItemCheck;
 use crate::log_record::LogRecordCheck;
 use crate::parent::ParentCheck;
 use crate::refcount::RefcountCheck;
@@ -70,6 +71,8 @@ pub enum Structure {
     Parent,
     /// Record of the log (`xlog_rec_header`).
     LogRecord,
+    /// Item of a transaction in the log.
+    LogItem,
 }
 
 impl Structure {
@@ -95,6 +98,7 @@ impl Structure {
             Self::Acl => "access control list",
             Self::Parent => "parent pointer",
             Self::LogRecord => "log record",
+            Self::LogItem => "log item",
         }
     }
 }
@@ -268,6 +272,9 @@ pub enum Check {
     /// Of: log record.
     #[error(transparent)]
     LogRecord(#[from] LogRecordCheck),
+    /// Of: log item.
+    #[error(transparent)]
+    LogItem(#[from] LogItemCheck),
 }
 
 /// A structure that cannot be believed.

@@ -11,7 +11,7 @@
 //!
 //! - **I1** A value of a type from this crate that has an invariant was checked when it was made.
 //! - **I2** Disk structures are big-endian types without padding; their size is asserted at compile
-//!   time. Two places read little-endian: [`crc`] and (later) the payload of log items. [`acl`]
+//!   time. Two places read little-endian: [`crc`] and [`log_item`]. [`acl`]
 //!   writes it, in a form that is not on disk.
 //! - **I3** Every address is its own type ([`addr`]); conversion between them goes through
 //!   [`Geometry`], which knows the shifts.
@@ -44,6 +44,7 @@ pub mod group;
 pub mod inode;
 pub mod inode_chunk;
 pub mod kind;
+pub mod log_item;
 pub mod log_record;
 pub mod parent;
 pub mod refcount;

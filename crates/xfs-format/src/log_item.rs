@@ -1,0 +1,447 @@
+//! Log items: what the regions of a transaction in the log say.
+//!
+//! Owns: the header of a transaction, and every item type that a v5 kernel without a realtime
+//! device writes, in both directions. Does **not** own records and operations
+//! ([`log_record`](crate::log_record)), how regions are put together, or what replay does.
+//!
+//! ```text
+//! transaction  header (16 bytes), then the regions of its items one after the other
+//! item         first region: kind 2, regions of the item 2, then fields by kind
+//!              further regions: inode core and forks, pieces of a buffer, names and values
+//! ```
+//!
+//! The fields of items stand in the byte order of the machine that wrote the log; the header of the
+//! record tells which ([`ByteOrder`](crate::log_record::ByteOrder)). What is copied to disk as it is
+//! (forks, pieces of buffers, and all of an inode creation) is big-endian as everywhere.
+//!
+//! # Invariants
+//!
+//! - **I1** Counts and lengths in an item are compared with the regions that are there before they
+//!   are used: a decoded item never promises bytes that it does not hold.
+//! - **I2** Whether an item's addresses exist on the volume is for replay to say; here nothing of
+//!   the volume is known.
+
+mod attr;
+mod buffer;
+mod check;
+mod create;
+mod dquot;
+mod exchange;
+mod extents;
+mod fields;
+mod inode;
+
+pub use attr::{AttrIntent, AttrNames, AttrOperation};
+pub use buffer::{BufferFlags, BufferFormat, BufferItem, BufferPiece, BufferType, CHUNK_BYTES};
+pub use check::LogItemCheck;
+pub use create::InodeCreate;
+pub use dquot::{DquotFormat, DquotItem, QuotaOff};
+pub use exchange::{ExchangeFlags, ExchangeIntent};
+pub use extents::{Done, ExtentFree, ExtentList, MapExtent, RefcountExtent, RmapExtent};
+pub use fields::HostOrder;
+pub use inode::{InodeFormat, InodeItem, LOG_CORE_BYTES, LoggedFields, core_to_disk, core_to_log};
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::iter::once;
+
+use crate::corruption::{Corruption, Place, Structure};
+use fields::{Fields, FieldsMut};
+
+/// "TRAN".
+#[doc(alias = "XFS_TRANS_HEADER_MAGIC")]
+pub const TRANSACTION_MAGIC: u32 = 0x5452_414e;
+
+/// The only kind of transaction that delayed logging writes.
+#[doc(alias = "XFS_TRANS_CHECKPOINT")]
+pub const CHECKPOINT: u32 = 40;
+
+/// Regions of the largest item: a buffer of 64 KiB of which every second chunk is dirty.
+#[doc(alias = "XLOG_MAX_REGIONS_IN_ITEM")]
+pub const MAX_ITEM_REGIONS: u16 = 257;
+
+/// What an item is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ItemKind {
+    /// Extents that will be freed.
+    #[doc(alias = "EFI")]
+    ExtentFree,
+    /// They are freed.
+    #[doc(alias = "EFD")]
+    ExtentFreeDone,
+    /// An inode.
+    Inode,
+    /// A buffer.
+    Buffer,
+    /// A dquot.
+    Dquot,
+    /// Accounting was turned off.
+    QuotaOff,
+    /// Inodes were made.
+    #[doc(alias = "ICREATE")]
+    InodeCreate,
+    /// The reverse map will change.
+    #[doc(alias = "RUI")]
+    Rmap,
+    /// It has changed.
+    #[doc(alias = "RUD")]
+    RmapDone,
+    /// Reference counts will change.
+    #[doc(alias = "CUI")]
+    Refcount,
+    /// They have changed.
+    #[doc(alias = "CUD")]
+    RefcountDone,
+    /// The map of a file will change.
+    #[doc(alias = "BUI")]
+    Map,
+    /// It has changed.
+    #[doc(alias = "BUD")]
+    MapDone,
+    /// An attribute will change.
+    #[doc(alias = "ATTRI")]
+    Attr,
+    /// It has changed.
+    #[doc(alias = "ATTRD")]
+    AttrDone,
+    /// Two files will exchange extents.
+    #[doc(alias = "XMI")]
+    Exchange,
+    /// They have.
+    #[doc(alias = "XMD")]
+    ExchangeDone,
+}
+
+impl ItemKind {
+    /// All kinds.
+    pub const ALL: [Self; 17] = [
+        Self::ExtentFree,
+        Self::ExtentFreeDone,
+        Self::Inode,
+        Self::Buffer,
+        Self::Dquot,
+        Self::QuotaOff,
+        Self::InodeCreate,
+        Self::Rmap,
+        Self::RmapDone,
+        Self::Refcount,
+        Self::RefcountDone,
+        Self::Map,
+        Self::MapDone,
+        Self::Attr,
+        Self::AttrDone,
+        Self::Exchange,
+        Self::ExchangeDone,
+    ];
+
+    /// The number that stands for this kind.
+    #[must_use]
+    pub const fn encode(self) -> u16 {
+        match self {
+            Self::ExtentFree => 0x1236,
+            Self::ExtentFreeDone => 0x1237,
+            Self::Inode => 0x123b,
+            Self::Buffer => 0x123c,
+            Self::Dquot => 0x123d,
+            Self::QuotaOff => 0x123e,
+            Self::InodeCreate => 0x123f,
+            Self::Rmap => 0x1240,
+            Self::RmapDone => 0x1241,
+            Self::Refcount => 0x1242,
+            Self::RefcountDone => 0x1243,
+            Self::Map => 0x1244,
+            Self::MapDone => 0x1245,
+            Self::Attr => 0x1246,
+            Self::AttrDone => 0x1247,
+            Self::Exchange => 0x1248,
+            Self::ExchangeDone => 0x1249,
+        }
+    }
+
+    /// The kind that this number stands for.
+    #[must_use]
+    pub fn decode(raw: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.encode() == raw)
+    }
+
+    /// The name used in messages and output: that of `xfs_logprint`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ExtentFree => "EFI",
+            Self::ExtentFreeDone => "EFD",
+            Self::Inode => "INODE",
+            Self::Buffer => "BUF",
+            Self::Dquot => "DQUOT",
+            Self::QuotaOff => "QUOTAOFF",
+            Self::InodeCreate => "ICREATE",
+            Self::Rmap => "RUI",
+            Self::RmapDone => "RUD",
+            Self::Refcount => "CUI",
+            Self::RefcountDone => "CUD",
+            Self::Map => "BUI",
+            Self::MapDone => "BUD",
+            Self::Attr => "ATTRI",
+            Self::AttrDone => "ATTRD",
+            Self::Exchange => "XMI",
+            Self::ExchangeDone => "XMD",
+        }
+    }
+
+    /// Whether it says what will be done, and waits for a completion of the same number.
+    #[must_use]
+    pub const fn is_intent(self) -> bool {
+        self.completion().is_some()
+    }
+
+    /// The kind that completes this one.
+    #[must_use]
+    pub const fn completion(self) -> Option<Self> {
+        match self {
+            Self::ExtentFree => Some(Self::ExtentFreeDone),
+            Self::Rmap => Some(Self::RmapDone),
+            Self::Refcount => Some(Self::RefcountDone),
+            Self::Map => Some(Self::MapDone),
+            Self::Attr => Some(Self::AttrDone),
+            Self::Exchange => Some(Self::ExchangeDone),
+            _ => None,
+        }
+    }
+}
+
+/// Kind and number of regions: how every item starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ItemHeader {
+    /// What the item is about.
+    pub kind: ItemKind,
+    /// Its regions, this one included; at least 1.
+    pub regions: u16,
+}
+
+impl ItemHeader {
+    /// Bytes that it takes.
+    pub const BYTES: usize = 4;
+
+    /// Decodes the start of an item's first region.
+    ///
+    /// # Errors
+    ///
+    /// An unknown kind, or a number of regions that no item has.
+    pub fn decode(region: &[u8], order: HostOrder, place: Place) -> Result<Self, Corruption> {
+        Self::read(region, order).map_err(|check| corrupt(place, check))
+    }
+
+    fn read(region: &[u8], order: HostOrder) -> Result<Self, LogItemCheck> {
+        let mut fields = Fields::new(region, order);
+        let (Some(raw), Some(regions)) = (fields.u16(), fields.u16()) else {
+            return Err(LogItemCheck::Short { item: "item", bytes: region.len(), needed: 4 });
+        };
+        let kind = ItemKind::decode(raw).ok_or(LogItemCheck::Kind { raw })?;
+        if regions == 0 || regions > MAX_ITEM_REGIONS {
+            return Err(LogItemCheck::RegionCount { item: kind.name(), regions });
+        }
+        Ok(Self { kind, regions })
+    }
+
+    fn write(self, fields: &mut FieldsMut) {
+        fields.u16(self.kind.encode());
+        fields.u16(self.regions);
+    }
+}
+
+/// The header of a transaction: its first region.
+#[doc(alias = "xfs_trans_header")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionHeader {
+    /// What kind of transaction; [`CHECKPOINT`] since delayed logging.
+    pub kind: u32,
+    /// Its number.
+    pub transaction: u32,
+    /// Regions that follow.
+    #[doc(alias = "th_num_items")]
+    pub regions: u32,
+}
+
+impl TransactionHeader {
+    /// Bytes that it takes.
+    pub const BYTES: usize = 16;
+
+    /// Decodes the header.
+    ///
+    /// # Errors
+    ///
+    /// Another length, or another magic number.
+    pub fn decode(region: &[u8], order: HostOrder, place: Place) -> Result<Self, Corruption> {
+        let read = || -> Result<Self, LogItemCheck> {
+            let (bytes, needed) = (region.len(), Self::BYTES);
+            let short = LogItemCheck::Short { item: "transaction", bytes, needed };
+            let mut fields = Fields::new(region, order);
+            let magic = fields.u32().ok_or(short)?;
+            if magic != TRANSACTION_MAGIC {
+                return Err(LogItemCheck::TransactionMagic { magic });
+            }
+            let mut next = || fields.u32().ok_or(short);
+            Ok(Self { kind: next()?, transaction: next()?, regions: next()? })
+        };
+        read().map_err(|check| corrupt(place, check))
+    }
+
+    /// The header as it is logged.
+    #[must_use]
+    pub fn encode(&self, order: HostOrder) -> Vec<u8> {
+        let mut fields = FieldsMut::new(order);
+        fields.u32(TRANSACTION_MAGIC);
+        fields.u32(self.kind);
+        fields.u32(self.transaction);
+        fields.u32(self.regions);
+        fields.into_bytes()
+    }
+}
+
+/// One item of a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each variant is the kind of the same name")]
+pub enum LogItem<'a> {
+    ExtentFree(ExtentList<ExtentFree>),
+    ExtentFreeDone(ExtentList<ExtentFree>),
+    Inode(InodeItem<'a>),
+    Buffer(BufferItem<'a>),
+    Dquot(DquotItem<'a>),
+    QuotaOff(QuotaOff),
+    InodeCreate(InodeCreate),
+    Rmap(ExtentList<RmapExtent>),
+    Refcount(ExtentList<RefcountExtent>),
+    Map(ExtentList<MapExtent>),
+    Attr(AttrIntent<'a>),
+    Exchange(ExchangeIntent),
+    /// The completion of any other intent.
+    Done(Done),
+}
+
+impl<'a> LogItem<'a> {
+    /// Decodes an item from its regions. `place` is where its transaction starts in the log.
+    ///
+    /// # Errors
+    ///
+    /// The first count or length that does not hold.
+    pub fn decode(
+        regions: &[&'a [u8]],
+        order: HostOrder,
+        place: Place,
+    ) -> Result<Self, Corruption> {
+        Self::read(regions, order).map_err(|check| corrupt(place, check))
+    }
+
+    fn read(regions: &[&'a [u8]], order: HostOrder) -> Result<Self, LogItemCheck> {
+        let Some((first, rest)) = regions.split_first() else {
+            return Err(LogItemCheck::Short { item: "item", bytes: 0, needed: ItemHeader::BYTES });
+        };
+        let header = ItemHeader::read(first, order)?;
+        let (kind, promised) = (header.kind, usize::from(header.regions));
+        if promised != regions.len() {
+            let found = regions.len();
+            return Err(LogItemCheck::Regions { item: kind.name(), found, promised });
+        }
+        let alone = |item: Self| {
+            let found = regions.len();
+            match found {
+                1 => Ok(item),
+                _ => Err(LogItemCheck::Regions { item: kind.name(), found, promised: 1 }),
+            }
+        };
+        match kind {
+            ItemKind::Inode => InodeItem::read(first, rest, order).map(Self::Inode),
+            ItemKind::Buffer => BufferItem::read(first, rest, order).map(Self::Buffer),
+            ItemKind::Dquot => DquotItem::read(first, rest, order).map(Self::Dquot),
+            ItemKind::Attr => AttrIntent::read(first, rest, order).map(Self::Attr),
+            ItemKind::ExtentFree => {
+                alone(Self::ExtentFree(extents::decode_list(kind, first, order)?))
+            }
+            ItemKind::ExtentFreeDone => {
+                alone(Self::ExtentFreeDone(extents::decode_list(kind, first, order)?))
+            }
+            ItemKind::Rmap => alone(Self::Rmap(extents::decode_list(kind, first, order)?)),
+            ItemKind::Refcount => alone(Self::Refcount(extents::decode_list(kind, first, order)?)),
+            ItemKind::Map => alone(Self::Map(extents::decode_list(kind, first, order)?)),
+            ItemKind::InodeCreate => alone(Self::InodeCreate(fields::decode(kind, first, order)?)),
+            ItemKind::QuotaOff => alone(Self::QuotaOff(fields::decode(kind, first, order)?)),
+            ItemKind::Exchange => alone(Self::Exchange(fields::decode(kind, first, order)?)),
+            ItemKind::RmapDone
+            | ItemKind::RefcountDone
+            | ItemKind::MapDone
+            | ItemKind::AttrDone
+            | ItemKind::ExchangeDone => alone(Self::Done(Done::read(kind, first, order)?)),
+        }
+    }
+
+    /// The item's regions as they are logged.
+    #[must_use]
+    pub fn encode(&self, order: HostOrder) -> Vec<Vec<u8>> {
+        let kind = self.kind();
+        match self {
+            Self::ExtentFree(list) | Self::ExtentFreeDone(list) => {
+                vec![extents::encode_list(kind, list, order)]
+            }
+            Self::Rmap(list) => vec![extents::encode_list(kind, list, order)],
+            Self::Refcount(list) => vec![extents::encode_list(kind, list, order)],
+            Self::Map(list) => vec![extents::encode_list(kind, list, order)],
+            Self::Done(done) => vec![done.encode(order)],
+            Self::Attr(intent) => intent.encode(order),
+            Self::Exchange(intent) => vec![intent.encode(order)],
+            Self::InodeCreate(create) => vec![create.encode(order)],
+            Self::QuotaOff(end) => vec![end.encode(order)],
+            Self::Dquot(item) => vec![item.format.encode(order), item.dquot.to_vec()],
+            Self::Inode(item) => {
+                let regions = [Some(item.core), item.data, item.attr].into_iter().flatten();
+                once(item.format.encode(order)).chain(regions.map(<[u8]>::to_vec)).collect()
+            }
+            Self::Buffer(item) => {
+                let pieces = item.pieces.iter().map(|piece| piece.bytes.to_vec());
+                once(item.format.encode(order)).chain(pieces).collect()
+            }
+        }
+    }
+
+    /// What the item is about.
+    #[must_use]
+    pub const fn kind(&self) -> ItemKind {
+        match self {
+            Self::ExtentFree(_) => ItemKind::ExtentFree,
+            Self::ExtentFreeDone(_) => ItemKind::ExtentFreeDone,
+            Self::Inode(_) => ItemKind::Inode,
+            Self::Buffer(_) => ItemKind::Buffer,
+            Self::Dquot(_) => ItemKind::Dquot,
+            Self::QuotaOff(_) => ItemKind::QuotaOff,
+            Self::InodeCreate(_) => ItemKind::InodeCreate,
+            Self::Rmap(_) => ItemKind::Rmap,
+            Self::Refcount(_) => ItemKind::Refcount,
+            Self::Map(_) => ItemKind::Map,
+            Self::Attr(_) => ItemKind::Attr,
+            Self::Exchange(_) => ItemKind::Exchange,
+            Self::Done(done) => done.kind,
+        }
+    }
+
+    /// The number by which an intent and its completion find each other.
+    #[must_use]
+    pub const fn intent_id(&self) -> Option<u64> {
+        match self {
+            Self::ExtentFree(intent) => Some(intent.id),
+            Self::ExtentFreeDone(done) => Some(done.id),
+            Self::Rmap(intent) => Some(intent.id),
+            Self::Refcount(intent) => Some(intent.id),
+            Self::Map(intent) => Some(intent.id),
+            Self::Attr(intent) => Some(intent.id),
+            Self::Exchange(intent) => Some(intent.id),
+            Self::Done(done) => Some(done.id),
+            _ => None,
+        }
+    }
+}
+
+fn corrupt(place: Place, check: LogItemCheck) -> Corruption {
+    Corruption::new(Structure::LogItem, place, check)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! Changing an extended attribute.
+//!
+//! ```text
+//! format  0 kind  2 regions  4 generation  8 id  16 inode  24 operation  28 name bytes
+//!        32 value bytes  36 filter                                                      .. 40
+//! then    old name; new name; value; new value: each only where the operation has it
+//! ```
+//!
+//! An operation that replaces a parent pointer has two names and two values; the lengths of the
+//! names are two 16-bit words then, and both values have the one length.
+
+use alloc::vec::Vec;
+
+use super::fields::{Fields, FieldsMut, HostOrder};
+use super::{ItemHeader, ItemKind, LogItemCheck};
+use crate::addr::InodeNumber;
+
+const MAX_NAME_BYTES: u32 = 255;
+const MAX_VALUE_BYTES: u32 = 64 << 10;
+
+/// Which namespaces an operation may name, and the mark of an attribute that is being made.
+const FILTERS: u32 = 0x02 | 0x04 | 0x08 | 0x80;
+
+/// What is done to an attribute.
+#[doc(alias = "XFS_ATTRI_OP_FLAGS_SET")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttrOperation {
+    /// It is made.
+    Set,
+    /// It is removed.
+    Remove,
+    /// Its value changes.
+    Replace,
+    /// A parent pointer is made.
+    ParentSet,
+    /// A parent pointer is removed.
+    ParentRemove,
+    /// A parent pointer becomes another.
+    ParentReplace,
+}
+
+impl AttrOperation {
+    const ALL: [Self; 6] = [
+        Self::Set,
+        Self::Remove,
+        Self::Replace,
+        Self::ParentSet,
+        Self::ParentRemove,
+        Self::ParentReplace,
+    ];
+
+    /// The number that stands for it.
+    #[must_use]
+    pub const fn encode(self) -> u32 {
+        self as u32 + 1
+    }
+
+    /// What this number stands for.
+    #[must_use]
+    pub fn decode(raw: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|operation| operation.encode() == raw)
+    }
+
+    /// Whether the attribute is a parent pointer.
+    #[must_use]
+    pub const fn is_parent(self) -> bool {
+        matches!(self, Self::ParentSet | Self::ParentRemove | Self::ParentReplace)
+    }
+
+    /// The name used in output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Set => "set",
+            Self::Remove => "remove",
+            Self::Replace => "replace",
+            Self::ParentSet => "set parent",
+            Self::ParentRemove => "remove parent",
+            Self::ParentReplace => "replace parent",
+        }
+    }
+
+    /// Whether there is a value besides the name.
+    const fn has_value(self) -> bool {
+        !matches!(self, Self::Remove)
+    }
+}
+
+/// Names and values of an operation, without padding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttrNames<'a> {
+    /// The attribute.
+    pub name: &'a [u8],
+    /// What it is called afterwards, when a parent pointer is replaced.
+    pub new_name: Option<&'a [u8]>,
+    /// The value; empty where there is none.
+    pub value: &'a [u8],
+    /// The value afterwards, when a parent pointer is replaced.
+    pub new_value: Option<&'a [u8]>,
+}
+
+/// An attribute will change.
+#[doc(alias = "xfs_attri_log_format")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttrIntent<'a> {
+    /// The number by which intent and completion find each other.
+    pub id: u64,
+    /// The file.
+    pub inode: InodeNumber,
+    /// Its generation; means something for parent pointers.
+    pub generation: u32,
+    /// What is done.
+    pub operation: AttrOperation,
+    /// The namespace.
+    pub filter: u32,
+    /// Names and values.
+    pub names: AttrNames<'a>,
+}
+
+struct AttrFormat {
+    generation: u32,
+    id: u64,
+    inode: u64,
+    operation: u32,
+    name_bytes: u32,
+    value_bytes: u32,
+    filter: u32,
+}
+
+const FORMAT_BYTES: usize = 40;
+
+impl AttrFormat {
+    fn read(region: &[u8], order: HostOrder) -> Option<Self> {
+        let mut fields = Fields::new(region, order);
+        fields.u32()?;
+        Some(Self {
+            generation: fields.u32()?,
+            id: fields.u64()?,
+            inode: fields.u64()?,
+            operation: fields.u32()?,
+            name_bytes: fields.u32()?,
+            value_bytes: fields.u32()?,
+            filter: fields.u32()?,
+        })
+    }
+}
+
+impl<'a> AttrIntent<'a> {
+    pub(super) fn read(
+        first: &[u8],
+        rest: &[&'a [u8]],
+        order: HostOrder,
+    ) -> Result<Self, LogItemCheck> {
+        let (item, bytes) = (ItemKind::Attr.name(), first.len());
+        let short = LogItemCheck::Short { item, bytes, needed: FORMAT_BYTES };
+        let format = AttrFormat::read(first, order).ok_or(short)?;
+        let raw = format.operation;
+        let operation = AttrOperation::decode(raw).ok_or(LogItemCheck::AttrOperation { raw })?;
+        let filter = format.filter;
+        if filter & !FILTERS != 0 {
+            return Err(LogItemCheck::AttrFilter { filter });
+        }
+        let names = Self::read_names(operation, &format, rest, order)?;
+        let (id, inode) = (format.id, InodeNumber(format.inode));
+        Ok(Self { id, inode, generation: format.generation, operation, filter, names })
+    }
+
+    fn read_names(
+        operation: AttrOperation,
+        format: &AttrFormat,
+        rest: &[&'a [u8]],
+        order: HostOrder,
+    ) -> Result<AttrNames<'a>, LogItemCheck> {
+        let replaces_parent = operation == AttrOperation::ParentReplace;
+        let (name, value) = (format.name_bytes, format.value_bytes);
+        let (old_bytes, new_bytes) = match (replaces_parent, order) {
+            (false, _) => (name, None),
+            // Two words in one place: the first is the old name's, whatever the byte order.
+            (true, HostOrder::Little) => (name & 0xffff, Some(name >> 16)),
+            (true, HostOrder::Big) => (name >> 16, Some(name & 0xffff)),
+        };
+        let is_name = |bytes: u32| (1..=MAX_NAME_BYTES).contains(&bytes);
+        let lengths_hold = is_name(old_bytes) && new_bytes.is_none_or(is_name);
+        if !lengths_hold || value > MAX_VALUE_BYTES || (operation.is_parent() && value == 0) {
+            return Err(LogItemCheck::AttrLengths { name, value });
+        }
+        let has_value = operation.has_value() && value != 0;
+        let (found, promised) =
+            (rest.len() + 1, 2 + usize::from(has_value) + 2 * usize::from(replaces_parent));
+        let item = ItemKind::Attr.name();
+        if found != promised {
+            return Err(LogItemCheck::Regions { item, found, promised });
+        }
+        let mut rest = rest.iter().copied();
+        let mut next = |needed: u32| {
+            let (region, needed) = (rest.next().unwrap_or_default(), needed as usize);
+            let short = LogItemCheck::Short { item, bytes: region.len(), needed };
+            region.get(..needed).ok_or(short)
+        };
+        let name = next(old_bytes)?;
+        let new_name = new_bytes.map(&mut next).transpose()?;
+        let old_value = if has_value { next(value)? } else { &[] };
+        let new_value = if replaces_parent { Some(next(value)?) } else { None };
+        Ok(AttrNames { name, new_name, value: old_value, new_value })
+    }
+
+    /// The item's regions as they are logged, names and values padded to a multiple of four.
+    #[must_use]
+    pub fn encode(&self, order: HostOrder) -> Vec<Vec<u8>> {
+        let AttrNames { name, new_name, value, new_value } = self.names;
+        let value_region = (!value.is_empty()).then_some(value);
+        let pieces = [Some(name), new_name, value_region, new_value];
+        let padded = |piece: &[u8]| {
+            let mut region = piece.to_vec();
+            region.resize(piece.len().next_multiple_of(4), 0);
+            region
+        };
+        let pieces: Vec<Vec<u8>> = pieces.into_iter().flatten().map(padded).collect();
+        let mut fields = FieldsMut::new(order);
+        let regions = 1 + pieces.len() as u16;
+        ItemHeader { kind: ItemKind::Attr, regions }.write(&mut fields);
+        fields.u32(self.generation);
+        fields.u64(self.id);
+        fields.u64(self.inode.0);
+        fields.u32(self.operation.encode());
+        match new_name {
+            None => fields.u32(name.len() as u32),
+            Some(new_name) => {
+                fields.u16(name.len() as u16);
+                fields.u16(new_name.len() as u16);
+            }
+        }
+        fields.u32(value.len() as u32);
+        fields.u32(self.filter);
+        let mut regions = Vec::with_capacity(1 + pieces.len());
+        regions.push(fields.into_bytes());
+        regions.extend(pieces);
+        regions
+    }
+}

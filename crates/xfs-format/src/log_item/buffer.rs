@@ -1,0 +1,266 @@
+//! Buffers: which of their chunks are dirty, and the bytes of those.
+//!
+//! ```text
+//! format  0 kind  2 regions  4 flags  6 basic blocks  8 address  16 words  20 bitmap, 32-bit words
+//! then    one region for each run of set bits: the bytes of these chunks
+//! ```
+//!
+//! A bit of the bitmap stands for 128 bytes, the lowest bit of the first word for the first of them.
+//! The top five bits of the flags say what the buffer holds, so that replay can verify and seal it.
+
+use alloc::vec::Vec;
+
+use super::fields::{Fields, FieldsMut, HostOrder};
+use super::{ItemHeader, ItemKind, LogItemCheck};
+use crate::addr::{BASIC_BLOCK_BYTES, DiskAddr};
+
+/// Bytes for which a bit of the bitmap stands.
+#[doc(alias = "XFS_BLF_CHUNK")]
+pub const CHUNK_BYTES: usize = 128;
+
+/// Words of the longest bitmap: a buffer of 64 KiB, and one to spare as the kernel has it.
+const MAX_BITMAP_WORDS: u32 = 17;
+
+const TYPE_SHIFT: u16 = 11;
+
+bitflags::bitflags! {
+    /// What a logged buffer is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct BufferFlags: u16 {
+        /// Inodes, of which only the links of unlinked lists are replayed.
+        const INODES = 1;
+        /// The buffer is no metadata any more: what the log has of it before is not replayed.
+        const CANCEL = 2;
+        /// Dquots of users.
+        const USER_DQUOT = 4;
+        /// Dquots of projects.
+        const PROJECT_DQUOT = 8;
+        /// Dquots of groups.
+        const GROUP_DQUOT = 0x10;
+        /// The type, in the upper bits.
+        const _ = !0;
+    }
+}
+
+/// What a logged buffer holds.
+#[doc(alias = "xfs_blft")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the structures of the same names")]
+pub enum BufferType {
+    Unknown,
+    UserDquot,
+    ProjectDquot,
+    GroupDquot,
+    Btree,
+    Agf,
+    Agfl,
+    Agi,
+    Inodes,
+    Symlink,
+    DirectoryBlock,
+    DirectoryData,
+    DirectoryFree,
+    DirectoryLeaf1,
+    DirectoryLeafN,
+    DaNode,
+    AttrLeaf,
+    AttrRemote,
+    Superblock,
+    RealtimeBitmap,
+    RealtimeSummary,
+}
+
+impl BufferType {
+    /// All types, by number.
+    const ALL: [Self; 21] = [
+        Self::Unknown,
+        Self::UserDquot,
+        Self::ProjectDquot,
+        Self::GroupDquot,
+        Self::Btree,
+        Self::Agf,
+        Self::Agfl,
+        Self::Agi,
+        Self::Inodes,
+        Self::Symlink,
+        Self::DirectoryBlock,
+        Self::DirectoryData,
+        Self::DirectoryFree,
+        Self::DirectoryLeaf1,
+        Self::DirectoryLeafN,
+        Self::DaNode,
+        Self::AttrLeaf,
+        Self::AttrRemote,
+        Self::Superblock,
+        Self::RealtimeBitmap,
+        Self::RealtimeSummary,
+    ];
+
+    /// The type that the flags of a buffer name; `None` for one that nobody knows.
+    #[must_use]
+    pub fn of(flags: BufferFlags) -> Option<Self> {
+        Self::ALL.get(usize::from(flags.bits() >> TYPE_SHIFT)).copied()
+    }
+
+    /// The bits of the flags that stand for this type.
+    #[must_use]
+    pub const fn flags(self) -> BufferFlags {
+        BufferFlags::from_bits_retain((self as u16) << TYPE_SHIFT)
+    }
+
+    /// The name used in output.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::UserDquot => "user dquots",
+            Self::ProjectDquot => "project dquots",
+            Self::GroupDquot => "group dquots",
+            Self::Btree => "btree",
+            Self::Agf => "AGF",
+            Self::Agfl => "AGFL",
+            Self::Agi => "AGI",
+            Self::Inodes => "inodes",
+            Self::Symlink => "symbolic link",
+            Self::DirectoryBlock => "directory block",
+            Self::DirectoryData => "directory data",
+            Self::DirectoryFree => "directory free index",
+            Self::DirectoryLeaf1 | Self::DirectoryLeafN => "directory leaf",
+            Self::DaNode => "directory/attribute node",
+            Self::AttrLeaf => "attribute leaf",
+            Self::AttrRemote => "remote attribute",
+            Self::Superblock => "superblock",
+            Self::RealtimeBitmap => "realtime bitmap",
+            Self::RealtimeSummary => "realtime summary",
+        }
+    }
+}
+
+/// The first region of a buffer item.
+#[doc(alias = "xfs_buf_log_format")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferFormat {
+    /// Regions of the item: 1, and one for each run of dirty chunks.
+    pub regions: u16,
+    /// What the buffer is.
+    pub flags: BufferFlags,
+    /// Where it lies.
+    pub at: DiskAddr,
+    /// Basic blocks.
+    pub blocks: u16,
+    /// Which chunks are dirty. No bit past the end of the buffer is set.
+    pub bitmap: Vec<u32>,
+}
+
+impl BufferFormat {
+    /// Bytes before the bitmap.
+    const FIXED_BYTES: usize = 20;
+
+    fn read(region: &[u8], order: HostOrder) -> Result<Self, LogItemCheck> {
+        let (item, bytes) = (ItemKind::Buffer.name(), region.len());
+        let short = |needed| LogItemCheck::Short { item, bytes, needed };
+        let mut fields = Fields::new(region, order);
+        let mut fixed = || {
+            fields.u16()?;
+            Some((fields.u16()?, fields.u16()?, fields.u16()?, fields.u64()?, fields.u32()?))
+        };
+        let (regions, flags, blocks, at, words) = fixed().ok_or(short(Self::FIXED_BYTES))?;
+        if words > MAX_BITMAP_WORDS {
+            return Err(LogItemCheck::Bitmap { words, blocks });
+        }
+        let bitmap = (0..words).map(|_| fields.u32()).collect::<Option<Vec<_>>>();
+        let bitmap = bitmap.ok_or(short(Self::FIXED_BYTES + 4 * words as usize))?;
+        let flags = BufferFlags::from_bits_retain(flags);
+        let format = Self { regions, flags, at: DiskAddr(at), blocks, bitmap };
+        let end = format.runs().map(|(first, count)| first + count).max().unwrap_or(0);
+        if end * CHUNK_BYTES > usize::from(blocks) * BASIC_BLOCK_BYTES as usize {
+            return Err(LogItemCheck::Bitmap { words, blocks });
+        }
+        Ok(format)
+    }
+
+    /// The region as it is logged.
+    #[must_use]
+    pub fn encode(&self, order: HostOrder) -> Vec<u8> {
+        let mut fields = FieldsMut::new(order);
+        ItemHeader { kind: ItemKind::Buffer, regions: self.regions }.write(&mut fields);
+        fields.u16(self.flags.bits());
+        fields.u16(self.blocks);
+        fields.u64(self.at.0);
+        fields.u32(self.bitmap.len() as u32);
+        for word in &self.bitmap {
+            fields.u32(*word);
+        }
+        fields.into_bytes()
+    }
+
+    /// The runs of dirty chunks: first, and how many.
+    pub fn runs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let is_set = |bit: usize| {
+            self.bitmap.get(bit / 32).is_some_and(|word| word & (1 << (bit % 32)) != 0)
+        };
+        let (mut at, end) = (0, self.bitmap.len() * 32);
+        core::iter::from_fn(move || {
+            let first = (at..end).find(|bit| is_set(*bit))?;
+            let after = (first..end).find(|bit| !is_set(*bit)).unwrap_or(end);
+            at = after;
+            Some((first, after - first))
+        })
+    }
+
+    /// What the buffer holds; `None` for a type that nobody knows.
+    #[must_use]
+    pub fn buffer_type(&self) -> Option<BufferType> {
+        BufferType::of(self.flags)
+    }
+}
+
+/// Dirty bytes of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferPiece<'a> {
+    /// Where in the buffer.
+    pub offset_bytes: usize,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+/// A buffer, logged. The pieces lie inside it, in ascending order.
+#[doc(alias = "xfs_buf_log_item")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BufferItem<'a> {
+    /// Which buffer, and which chunks of it.
+    pub format: BufferFormat,
+    /// The bytes of each run of chunks.
+    pub pieces: Vec<BufferPiece<'a>>,
+}
+
+impl<'a> BufferItem<'a> {
+    pub(super) fn read(
+        first: &[u8],
+        rest: &[&'a [u8]],
+        order: HostOrder,
+    ) -> Result<Self, LogItemCheck> {
+        let format = BufferFormat::read(first, order)?;
+        let (item, runs) = (ItemKind::Buffer.name(), format.runs().count());
+        // The bitmap of a cancelled buffer means nothing: no bytes of it are logged.
+        if format.flags.contains(BufferFlags::CANCEL) {
+            return Ok(Self { format, pieces: Vec::new() });
+        }
+        if runs != rest.len() {
+            return Err(LogItemCheck::Regions { item, found: rest.len() + 1, promised: runs + 1 });
+        }
+        let pieces = format.runs().zip(rest).map(|((first, count), region)| {
+            let (bytes, needed) = (region.len(), count * CHUNK_BYTES);
+            let bytes = region.get(..needed).ok_or(LogItemCheck::Piece { bytes, needed })?;
+            Ok(BufferPiece { offset_bytes: first * CHUNK_BYTES, bytes })
+        });
+        let pieces = pieces.collect::<Result<Vec<_>, LogItemCheck>>()?;
+        Ok(Self { format, pieces })
+    }
+
+    /// Whether the item says that the buffer is no metadata any more.
+    #[must_use]
+    pub const fn is_cancel(&self) -> bool {
+        self.format.flags.contains(BufferFlags::CANCEL)
+    }
+}

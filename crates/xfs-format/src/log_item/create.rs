@@ -1,0 +1,62 @@
+//! Inode creation: a chunk, or part of one, of free inodes. Big-endian whatever the writer was.
+//!
+//! ```text
+//! 0 kind  2 regions  4 group  8 first block  12 inodes  16 inode size  20 blocks  24 generation .. 28
+//! ```
+
+use alloc::vec::Vec;
+
+use super::fields::{self, Fields, FieldsMut, Format, HostOrder};
+use super::{ItemHeader, ItemKind};
+use crate::addr::{AgBlock, AgNumber};
+
+/// A chunk of inodes that was made.
+#[doc(alias = "xfs_icreate_log")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InodeCreate {
+    /// The group.
+    pub group: AgNumber,
+    /// First block.
+    pub start: AgBlock,
+    /// Inodes.
+    pub count: u32,
+    /// Bytes of an inode.
+    pub inode_size: u32,
+    /// Blocks that the inodes take.
+    pub length_blocks: u32,
+    /// The generation that all of them get.
+    pub generation: u32,
+}
+
+impl InodeCreate {
+    /// The region as it is logged.
+    #[must_use]
+    pub fn encode(&self, order: HostOrder) -> Vec<u8> {
+        fields::encode(self, order)
+    }
+}
+
+impl Format for InodeCreate {
+    const BYTES: usize = 28;
+
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        fields.u32()?;
+        let mut next = || Some(u32::from_be_bytes(fields.bytes()?));
+        Some(Self {
+            group: AgNumber(next()?),
+            start: AgBlock(next()?),
+            count: next()?,
+            inode_size: next()?,
+            length_blocks: next()?,
+            generation: next()?,
+        })
+    }
+
+    fn write(&self, fields: &mut FieldsMut) {
+        ItemHeader { kind: ItemKind::InodeCreate, regions: 1 }.write(fields);
+        let Self { group, start, count, inode_size, length_blocks, generation } = *self;
+        for word in [group.0, start.0, count, inode_size, length_blocks, generation] {
+            fields.bytes(&word.to_be_bytes());
+        }
+    }
+}

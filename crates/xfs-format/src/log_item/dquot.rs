@@ -1,0 +1,113 @@
+//! Quota: a dquot as it lies on disk, and the end of its accounting.
+//!
+//! ```text
+//! dquot      0 kind  2 regions  4 id  8 address  16 basic blocks  20 offset .. 24, then the dquot
+//! quota off  0 kind  2 regions  4 which accounting                          .. 8, padded to 20
+//! ```
+
+use alloc::vec::Vec;
+
+use super::fields::{self, Fields, FieldsMut, Format, HostOrder};
+use super::{ItemHeader, ItemKind, LogItemCheck};
+use crate::addr::DiskAddr;
+
+/// Bytes of a dquot without what version 5 appends to it.
+#[doc(alias = "xfs_disk_dquot")]
+const DQUOT_BYTES: usize = 104;
+
+/// The first region of a dquot item.
+#[doc(alias = "xfs_dq_logformat")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DquotFormat {
+    /// Whose dquot.
+    pub id: u32,
+    /// The buffer that holds it.
+    pub at: DiskAddr,
+    /// Basic blocks of the buffer.
+    pub blocks: u32,
+    /// Where the dquot lies in it, in bytes.
+    pub offset_bytes: u32,
+}
+
+impl DquotFormat {
+    /// The region as it is logged.
+    #[must_use]
+    pub fn encode(&self, order: HostOrder) -> Vec<u8> {
+        fields::encode(self, order)
+    }
+}
+
+impl Format for DquotFormat {
+    const BYTES: usize = 24;
+
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        fields.u32()?;
+        let (id, at) = (fields.u32()?, DiskAddr(fields.u64()?));
+        Some(Self { id, at, blocks: fields.u32()?, offset_bytes: fields.u32()? })
+    }
+
+    fn write(&self, fields: &mut FieldsMut) {
+        ItemHeader { kind: ItemKind::Dquot, regions: 2 }.write(fields);
+        fields.u32(self.id);
+        fields.u64(self.at.0);
+        fields.u32(self.blocks);
+        fields.u32(self.offset_bytes);
+    }
+}
+
+/// A dquot, logged.
+#[doc(alias = "xfs_dq_logitem")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DquotItem<'a> {
+    /// Which dquot.
+    pub format: DquotFormat,
+    /// The dquot as it lies on disk, without checksum, LSN and UUID.
+    pub dquot: &'a [u8; DQUOT_BYTES],
+}
+
+impl<'a> DquotItem<'a> {
+    pub(super) fn read(
+        first: &[u8],
+        rest: &[&'a [u8]],
+        order: HostOrder,
+    ) -> Result<Self, LogItemCheck> {
+        let format = fields::decode(ItemKind::Dquot, first, order)?;
+        let (item, found) = (ItemKind::Dquot.name(), rest.len() + 1);
+        let &[region] = rest else {
+            return Err(LogItemCheck::Regions { item, found, promised: 2 });
+        };
+        let short = LogItemCheck::Short { item, bytes: region.len(), needed: DQUOT_BYTES };
+        Ok(Self { format, dquot: region.first_chunk().ok_or(short)? })
+    }
+}
+
+/// The accounting of some quotas ended: their dquots are not replayed.
+#[doc(alias = "xfs_qoff_logformat")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuotaOff {
+    /// Which, as in the superblock.
+    pub flags: u32,
+}
+
+impl QuotaOff {
+    /// The region as it is logged.
+    #[must_use]
+    pub fn encode(&self, order: HostOrder) -> Vec<u8> {
+        fields::encode(self, order)
+    }
+}
+
+impl Format for QuotaOff {
+    const BYTES: usize = 20;
+
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        fields.u32()?;
+        Some(Self { flags: fields.u32()? })
+    }
+
+    fn write(&self, fields: &mut FieldsMut) {
+        ItemHeader { kind: ItemKind::QuotaOff, regions: 1 }.write(fields);
+        fields.u32(self.flags);
+        fields.bytes(&[0; 12]);
+    }
+}

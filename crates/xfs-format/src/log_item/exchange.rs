@@ -1,0 +1,88 @@
+//! Exchanging the extents of two files.
+//!
+//! ```text
+//!  0 kind  2 regions  4 pad  8 id  16 inodes (2 × 8)  32 generations (2 × 4)
+//! 40 first blocks (2 × 8)  56 blocks  64 flags  72 sizes (2 × 8)                         .. 88
+//! ```
+
+use alloc::vec::Vec;
+
+use super::fields::{self, Fields, FieldsMut, Format, HostOrder};
+use super::{ItemHeader, ItemKind};
+use crate::addr::{FileBlock, InodeNumber};
+
+bitflags::bitflags! {
+    /// How extents are exchanged.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ExchangeFlags: u64 {
+        /// Of the attribute forks.
+        const ATTR_FORK = 1;
+        /// The sizes of the files change places too.
+        const SET_SIZES = 2;
+        /// Holes and unwritten extents of the first file stay.
+        const INODE1_WRITTEN = 4;
+        /// The first file has no shared extents afterwards.
+        const CLEAR_INODE1_REFLINK = 8;
+        /// The second file has none.
+        const CLEAR_INODE2_REFLINK = 0x10;
+        /// Bits that no name is known for are kept.
+        const _ = !0;
+    }
+}
+
+/// Extents of two files will be exchanged.
+#[doc(alias = "xfs_xmi_log_format")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExchangeIntent {
+    /// The number by which intent and completion find each other.
+    pub id: u64,
+    /// The files.
+    pub inodes: [InodeNumber; 2],
+    /// Their generations.
+    pub generations: [u32; 2],
+    /// Where the range starts in each.
+    pub starts: [FileBlock; 2],
+    /// Blocks of the range.
+    pub length_blocks: u64,
+    /// How.
+    pub flags: ExchangeFlags,
+    /// The sizes that the files will have, with [`ExchangeFlags::SET_SIZES`].
+    pub sizes: [u64; 2],
+}
+
+impl ExchangeIntent {
+    /// The region as it is logged.
+    #[must_use]
+    pub fn encode(&self, order: HostOrder) -> Vec<u8> {
+        fields::encode(self, order)
+    }
+}
+
+impl Format for ExchangeIntent {
+    const BYTES: usize = 88;
+
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        fields.u64()?;
+        Some(Self {
+            id: fields.u64()?,
+            inodes: [InodeNumber(fields.u64()?), InodeNumber(fields.u64()?)],
+            generations: [fields.u32()?, fields.u32()?],
+            starts: [FileBlock(fields.u64()?), FileBlock(fields.u64()?)],
+            length_blocks: fields.u64()?,
+            flags: ExchangeFlags::from_bits_retain(fields.u64()?),
+            sizes: [fields.u64()?, fields.u64()?],
+        })
+    }
+
+    fn write(&self, fields: &mut FieldsMut) {
+        ItemHeader { kind: ItemKind::Exchange, regions: 1 }.write(fields);
+        fields.u32(0);
+        fields.u64(self.id);
+        self.inodes.iter().for_each(|inode| fields.u64(inode.0));
+        self.generations.iter().for_each(|generation| fields.u32(*generation));
+        self.starts.iter().for_each(|start| fields.u64(start.0));
+        fields.u64(self.length_blocks);
+        fields.u64(self.flags.bits());
+        self.sizes.iter().for_each(|size| fields.u64(*size));
+    }
+}

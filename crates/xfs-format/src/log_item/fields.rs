@@ -1,0 +1,145 @@
+//! Fields in the byte order of the machine that wrote the log.
+//!
+//! One of the two places that read little-endian.
+#![allow(clippy::little_endian_bytes, reason = "items are logged in the writer's byte order")]
+
+use alloc::vec::Vec;
+
+use super::{ItemKind, LogItemCheck};
+use crate::log_record::ByteOrder;
+
+/// A byte order in which items can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostOrder {
+    /// Least significant byte first: nearly every machine.
+    Little,
+    /// Most significant byte first.
+    Big,
+}
+
+impl HostOrder {
+    /// The order of this machine, in which a log must be written for its kernel to replay it.
+    pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
+
+    /// The order that a record's header names, or `None` for one that is not read.
+    #[must_use]
+    pub const fn of(order: ByteOrder) -> Option<Self> {
+        match order {
+            ByteOrder::LittleEndian => Some(Self::Little),
+            ByteOrder::BigEndian => Some(Self::Big),
+            ByteOrder::Other(_) => None,
+        }
+    }
+}
+
+/// Reads fields one after the other. `None` means that the region has ended.
+pub(super) struct Fields<'a> {
+    rest: &'a [u8],
+    order: HostOrder,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) const fn new(region: &'a [u8], order: HostOrder) -> Self {
+        Self { rest: region, order }
+    }
+
+    pub(super) fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
+        Some(*field)
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        let bytes = self.bytes()?;
+        Some(match self.order {
+            HostOrder::Little => u16::from_le_bytes(bytes),
+            HostOrder::Big => u16::from_be_bytes(bytes),
+        })
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        let bytes = self.bytes()?;
+        Some(match self.order {
+            HostOrder::Little => u32::from_le_bytes(bytes),
+            HostOrder::Big => u32::from_be_bytes(bytes),
+        })
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        let bytes = self.bytes()?;
+        Some(match self.order {
+            HostOrder::Little => u64::from_le_bytes(bytes),
+            HostOrder::Big => u64::from_be_bytes(bytes),
+        })
+    }
+}
+
+/// Writes fields one after the other.
+pub(super) struct FieldsMut {
+    bytes: Vec<u8>,
+    order: HostOrder,
+}
+
+impl FieldsMut {
+    pub(super) const fn new(order: HostOrder) -> Self {
+        Self { bytes: Vec::new(), order }
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn u16(&mut self, value: u16) {
+        self.bytes(&match self.order {
+            HostOrder::Little => value.to_le_bytes(),
+            HostOrder::Big => value.to_be_bytes(),
+        });
+    }
+
+    pub(super) fn u32(&mut self, value: u32) {
+        self.bytes(&match self.order {
+            HostOrder::Little => value.to_le_bytes(),
+            HostOrder::Big => value.to_be_bytes(),
+        });
+    }
+
+    pub(super) fn u64(&mut self, value: u64) {
+        self.bytes(&match self.order {
+            HostOrder::Little => value.to_le_bytes(),
+            HostOrder::Big => value.to_be_bytes(),
+        });
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+/// A first region, or an entry of a list in one, of a fixed length.
+pub(super) trait Format: Sized {
+    /// Bytes that it takes.
+    const BYTES: usize;
+
+    /// Reads it, kind and number of regions included where it is a first region.
+    fn read(fields: &mut Fields<'_>) -> Option<Self>;
+
+    /// Writes it.
+    fn write(&self, fields: &mut FieldsMut);
+}
+
+/// Decodes a region that is at least as long as its format.
+pub(super) fn decode<F: Format>(
+    kind: ItemKind,
+    region: &[u8],
+    order: HostOrder,
+) -> Result<F, LogItemCheck> {
+    let (item, bytes, needed) = (kind.name(), region.len(), F::BYTES);
+    F::read(&mut Fields::new(region, order)).ok_or(LogItemCheck::Short { item, bytes, needed })
+}
+
+/// Encodes a region of one format.
+pub(super) fn encode<F: Format>(format: &F, order: HostOrder) -> Vec<u8> {
+    let mut fields = FieldsMut::new(order);
+    format.write(&mut fields);
+    fields.into_bytes()
+}

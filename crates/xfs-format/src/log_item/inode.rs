@@ -1,0 +1,270 @@
+//! Inodes: the core in the writer's byte order, and the forks as they lie on disk.
+//!
+//! ```text
+//! format  0 kind  2 regions  4 fields  8 attr bytes  10 data bytes  12 pad  16 inode  24 device (16)
+//!        40 cluster address  48 cluster length  52 offset in the cluster                       .. 56
+//! then    the core, 176 bytes; the data fork, if it is logged; the attribute fork, if it is logged
+//! ```
+//!
+//! The core has the fields of the inode on disk at the same places, each in the byte order of the
+//! writer. The root of a fork's btree is logged in the form that it has in memory: the header of a
+//! btree block, with keys and pointers placed by the length of the region.
+
+use alloc::vec::Vec;
+
+use super::fields::{self, Fields, FieldsMut, Format, HostOrder};
+use super::{ItemHeader, ItemKind, LogItemCheck};
+use crate::addr::{DiskAddr, InodeNumber};
+use crate::inode::{CORE_BYTES, INODE_MAGIC, InodeFlags2};
+
+/// Bytes of the logged core.
+#[doc(alias = "xfs_log_dinode")]
+pub const LOG_CORE_BYTES: usize = CORE_BYTES;
+
+/// Bytes of the format as 32-bit x86 kernels write it, without padding.
+const PACKED_FORMAT_BYTES: usize = 52;
+
+bitflags::bitflags! {
+    /// Which parts of an inode are logged.
+    #[doc(alias = "XFS_ILOG_CORE")]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct LoggedFields: u32 {
+        /// The core.
+        const CORE = 0x001;
+        /// Bytes that are stored in the data fork itself.
+        const DATA_LOCAL = 0x002;
+        /// Extent records of the data fork.
+        const DATA_EXTENTS = 0x004;
+        /// The root of the data fork's btree.
+        const DATA_ROOT = 0x008;
+        /// The device number, in the format itself.
+        const DEVICE = 0x010;
+        /// Bytes that are stored in the attribute fork itself.
+        const ATTR_LOCAL = 0x040;
+        /// Extent records of the attribute fork.
+        const ATTR_EXTENTS = 0x080;
+        /// The root of the attribute fork's btree.
+        const ATTR_ROOT = 0x100;
+        /// Blocks of the data fork's btree get this inode as their owner.
+        const DATA_OWNER = 0x200;
+        /// The same for the attribute fork.
+        const ATTR_OWNER = 0x400;
+        /// Bits that mean something only in the writer's memory.
+        const _ = !0;
+    }
+}
+
+impl LoggedFields {
+    /// The ways in which a data fork is logged; at most one of them.
+    pub const DATA: Self = Self::DATA_LOCAL.union(Self::DATA_EXTENTS).union(Self::DATA_ROOT);
+    /// The ways in which an attribute fork is logged; at most one of them.
+    pub const ATTR: Self = Self::ATTR_LOCAL.union(Self::ATTR_EXTENTS).union(Self::ATTR_ROOT);
+}
+
+/// The first region of an inode item.
+#[doc(alias = "xfs_inode_log_format")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InodeFormat {
+    /// Regions of the item: 2, and one for each fork that is logged.
+    pub regions: u16,
+    /// What is logged.
+    pub fields: LoggedFields,
+    /// Bytes of the attribute fork's region.
+    pub attr_bytes: u16,
+    /// Bytes of the data fork's region.
+    pub data_bytes: u16,
+    /// The inode.
+    pub inode: InodeNumber,
+    /// The device number, with [`LoggedFields::DEVICE`].
+    pub device: u32,
+    /// Where the inode's cluster lies.
+    pub cluster: DiskAddr,
+    /// Basic blocks of the cluster.
+    pub cluster_blocks: u32,
+    /// Where the inode lies in it, in bytes.
+    pub offset_bytes: u32,
+}
+
+impl InodeFormat {
+    /// The region as it is logged.
+    #[must_use]
+    pub fn encode(&self, order: HostOrder) -> Vec<u8> {
+        fields::encode(self, order)
+    }
+
+    fn read_fields(fields: &mut Fields<'_>, is_packed: bool) -> Option<Self> {
+        fields.u16()?;
+        let regions = fields.u16()?;
+        let logged = LoggedFields::from_bits_retain(fields.u32()?);
+        let (attr_bytes, data_bytes) = (fields.u16()?, fields.u16()?);
+        if !is_packed {
+            fields.u32()?;
+        }
+        let (inode, device) = (InodeNumber(fields.u64()?), fields.u32()?);
+        fields.bytes::<12>()?;
+        Some(Self {
+            regions,
+            fields: logged,
+            attr_bytes,
+            data_bytes,
+            inode,
+            device,
+            cluster: DiskAddr(fields.u64()?),
+            cluster_blocks: fields.u32()?,
+            offset_bytes: fields.u32()?,
+        })
+    }
+}
+
+impl Format for InodeFormat {
+    const BYTES: usize = 56;
+
+    fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        Self::read_fields(fields, false)
+    }
+
+    fn write(&self, fields: &mut FieldsMut) {
+        ItemHeader { kind: ItemKind::Inode, regions: self.regions }.write(fields);
+        fields.u32(self.fields.bits());
+        fields.u16(self.attr_bytes);
+        fields.u16(self.data_bytes);
+        fields.u32(0);
+        fields.u64(self.inode.0);
+        fields.u32(self.device);
+        fields.bytes(&[0; 12]);
+        fields.u64(self.cluster.0);
+        fields.u32(self.cluster_blocks);
+        fields.u32(self.offset_bytes);
+    }
+}
+
+/// An inode, logged.
+#[doc(alias = "xfs_inode_log_item")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InodeItem<'a> {
+    /// Which inode, and what of it.
+    pub format: InodeFormat,
+    /// The core, in the writer's byte order; at least [`LOG_CORE_BYTES`].
+    pub core: &'a [u8],
+    /// The data fork, if it is logged.
+    pub data: Option<&'a [u8]>,
+    /// The attribute fork, if it is logged.
+    pub attr: Option<&'a [u8]>,
+}
+
+impl<'a> InodeItem<'a> {
+    pub(super) fn read(
+        first: &[u8],
+        rest: &[&'a [u8]],
+        order: HostOrder,
+    ) -> Result<Self, LogItemCheck> {
+        let is_packed = first.len() == PACKED_FORMAT_BYTES;
+        let (item, bytes) = (ItemKind::Inode.name(), first.len());
+        let short = LogItemCheck::Short { item, bytes, needed: InodeFormat::BYTES };
+        let format = InodeFormat::read_fields(&mut Fields::new(first, order), is_packed);
+        let format = format.ok_or(short)?;
+        let regions = rest.len() + 1;
+        let mismatch = LogItemCheck::InodeFields { fields: format.fields.bits(), regions };
+        let mut rest = rest.iter().copied();
+        let core = rest.next().ok_or(mismatch)?;
+        let (bytes, needed) = (core.len(), LOG_CORE_BYTES);
+        if bytes != needed {
+            return Err(LogItemCheck::Short { item, bytes, needed });
+        }
+        let magic = Fields::new(core, order).u16().unwrap_or_default();
+        if magic != INODE_MAGIC {
+            return Err(LogItemCheck::CoreMagic { magic });
+        }
+        let mut fork = |ways: LoggedFields, promised: u16| match format
+            .fields
+            .intersection(ways)
+            .bits()
+            .count_ones()
+        {
+            0 => Ok(None),
+            1 => match rest.next() {
+                Some(region) if region.len() >= usize::from(promised) => Ok(Some(region)),
+                _ => Err(mismatch),
+            },
+            _ => Err(mismatch),
+        };
+        let data = fork(LoggedFields::DATA, format.data_bytes)?;
+        let attr = fork(LoggedFields::ATTR, format.attr_bytes)?;
+        match rest.next() {
+            None => Ok(Self { format, core, data, attr }),
+            Some(_) => Err(mismatch),
+        }
+    }
+}
+
+/// Where the times are: seconds and nanoseconds, or 64 bits with big timestamps.
+const TIME_OFFSETS: [usize; 4] = [32, 40, 48, 144];
+/// Where the flags are that tell which.
+const FLAGS2_OFFSET: usize = 120;
+
+/// Other fields of more than one byte: offset and width. The UUID is bytes in any order.
+const FIELDS: [(usize, usize); 25] = [
+    (0, 2),
+    (2, 2),
+    (6, 2),
+    (8, 4),
+    (12, 4),
+    (16, 4),
+    (20, 2),
+    (22, 2),
+    (24, 8),
+    (56, 8),
+    (64, 8),
+    (72, 4),
+    (76, 4),
+    (80, 2),
+    (84, 4),
+    (88, 2),
+    (90, 2),
+    (92, 4),
+    (96, 4),
+    (100, 4),
+    (104, 8),
+    (112, 8),
+    (FLAGS2_OFFSET, 8),
+    (128, 4),
+    (152, 8),
+];
+
+/// The core of an inode as it lies on disk, from the logged one.
+#[doc(alias = "xfs_log_dinode_to_disk")]
+#[must_use]
+pub fn core_to_disk(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CORE_BYTES] {
+    let bits = core.get(FLAGS2_OFFSET..).and_then(|rest| Fields::new(rest, order).u64());
+    exchange(core, order, bits.unwrap_or_default())
+}
+
+/// The core of an inode as it is logged, from the one on disk.
+#[doc(alias = "xfs_inode_to_log_dinode")]
+#[must_use]
+pub fn core_to_log(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CORE_BYTES] {
+    let bits = core.get(FLAGS2_OFFSET..).and_then(|rest| Fields::new(rest, HostOrder::Big).u64());
+    exchange(core, order, bits.unwrap_or_default())
+}
+
+fn exchange(core: &[u8; LOG_CORE_BYTES], order: HostOrder, flags2: u64) -> [u8; LOG_CORE_BYTES] {
+    let mut other = *core;
+    if order == HostOrder::Big {
+        return other;
+    }
+    let mut reverse = |offset: usize, width: usize| {
+        other.get_mut(offset..offset + width).unwrap_or_default().reverse();
+    };
+    for (offset, width) in FIELDS {
+        reverse(offset, width);
+    }
+    for offset in TIME_OFFSETS {
+        if flags2 & InodeFlags2::BIGTIME.bits() != 0 {
+            reverse(offset, 8);
+        } else {
+            reverse(offset, 4);
+            reverse(offset + 4, 4);
+        }
+    }
+    other
+}
