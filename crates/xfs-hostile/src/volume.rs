@@ -10,12 +10,16 @@ use ferroxfs::{Error, FileType, Node, OpenError, OpenOptions, Volume};
 use xfs_alloc::AgHeaders;
 use xfs_format::btree::BtreeFormat;
 use xfs_format::{AgNumber, Structure};
+use xfs_scan::{AccountBy, Field, Fields, Format, Header, Output, ScanOptions, ScanSource};
 use xfs_testkit::{Image, Prng, golden};
 
 use crate::seeds;
 
 /// Buffers kept: little, so that the bound on memory is the cache's and not the image's.
 const CACHE_BYTES: usize = 4 << 20;
+
+/// Memory that a scan keeps to.
+const SCAN_BYTES: u64 = 64 << 20;
 
 /// Findings kept in text. An image can be wrong in as many places as it has.
 const MOST_FINDINGS: usize = 1000;
@@ -42,6 +46,10 @@ pub struct Survey {
     pub extents: usize,
     /// Attributes whose value was read.
     pub attributes: usize,
+    /// Rows of inodes in a scan.
+    pub rows: u64,
+    /// Findings in a scan.
+    pub scan_findings: u64,
     /// What was wrong.
     pub findings: Vec<Finding>,
 }
@@ -88,6 +96,7 @@ pub fn survey(image: Image) -> Result<Survey, OpenError> {
     survey.keep(space);
     groups(&volume, &mut survey);
     tree(&volume, &mut survey);
+    scan(&volume, &mut survey);
     Ok(survey)
 }
 
@@ -164,6 +173,32 @@ fn tree(volume: &Volume, survey: &mut Survey) {
         survey.keep(found);
     }
     drop(black_box(volume.lookup("/../../no such name")));
+}
+
+/// A scan with every column and account, as lines that nobody reads.
+fn scan(volume: &Volume, survey: &mut Survey) {
+    let fields = Field::ALL.into_iter().fold(Fields::EMPTY, Fields::with);
+    let options = ScanOptions {
+        fields,
+        threads: 2,
+        memory_bytes: SCAN_BYTES,
+        accounts: vec![AccountBy::Owner, AccountBy::Project, AccountBy::Directory],
+        summary: true,
+        ..ScanOptions::default()
+    };
+    let header = Header { scan_time: 0 };
+    let output = Output::begin(Format::Ndjson, fields, header, Box::new(std::io::sink()));
+    let report = output
+        .and_then(|output| xfs_scan::scan(&[ScanSource::from(volume)], &options, Some(output)));
+    match report {
+        Ok(report) => {
+            (survey.rows, survey.scan_findings) = (report.inodes, report.findings);
+        }
+        Err(error) => {
+            let text = error.to_string();
+            survey.findings.push(Finding { structure: None, text });
+        }
+    }
 }
 
 /// Everything about one file.

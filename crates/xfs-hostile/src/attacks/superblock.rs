@@ -1,9 +1,10 @@
 //! Lies about the sizes of the volume and about its log.
 
-use xfs_format::DiskAddr;
+use xfs_format::{BlockKind, DiskAddr};
 
 use super::Attack;
 use super::Outcome::{Failed, Harmless, Refused};
+use crate::forge::put;
 
 const MAX: [u8; 8] = [0xff; 8];
 
@@ -51,6 +52,12 @@ pub(super) const ATTACKS: &[Attack] = &[
     Attack::new("a root inode that is a link", Failed, |forge| {
         let link = forge.number("/links-inline");
         forge.superblock(56, &link.0.to_be_bytes());
+    }),
+    Attack::new("parent pointers on a volume that has none", Failed, |forge| {
+        forge.edit(DiskAddr(0), BlockKind::Superblock, |bytes| {
+            let features = bytes.get(219).copied().unwrap_or_default();
+            put(bytes, 219, &[features & !0x80]);
+        });
     }),
     Attack::new("a log past the end", Refused, |forge| {
         forge.superblock(96, &[0xff; 4]);

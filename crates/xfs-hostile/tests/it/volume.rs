@@ -12,6 +12,8 @@ const ROUNDS: u64 = 200;
 fn the_golden_image_is_sound() {
     let survey = survey(golden()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(survey.findings, []);
+    assert_eq!(survey.scan_findings, 0);
+    assert!(survey.rows > 700, "{survey:?}");
     assert!(survey.files > 1700, "{survey:?}");
     assert!(survey.inodes > 700, "{survey:?}");
     assert!(survey.extents > 800, "{survey:?}");
