@@ -21,6 +21,8 @@ mod run;
 mod view;
 mod xfsprogs;
 
+use crate::error::Context;
+
 pub use compare::Differences;
 pub use digest::Digest;
 pub use error::OracleError;
@@ -30,6 +32,14 @@ pub use mount::{LoopDevice, Mount};
 pub use populate::{Random, age, fill, populate};
 pub use view::{Contents, Entry, Node, Opened, Time, Tree};
 pub use xfsprogs::Xfsprogs;
+
+/// How many inodes the kernel's bulkstat lists on the volume mounted at `mount`.
+pub fn bulkstat_count(mount: &std::path::Path) -> Result<u64, OracleError> {
+    let file = std::fs::File::open(mount).context(|| mount.display().to_string())?;
+    ioctl::bulkstat_count(&file)
+        .map_err(std::io::Error::from)
+        .context(|| format!("bulkstat of {}", mount.display()))
+}
 
 /// Why this process cannot mount volumes, if it cannot.
 pub fn ready() -> Result<(), OracleError> {

@@ -1,0 +1,103 @@
+//! Running one contender: wall time, processor time, peak memory, and what it listed.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use wait4::Wait4;
+
+use crate::error::BenchError;
+
+/// How a contender says how many inodes it saw.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Count {
+    /// A line of its output for each path or inode.
+    Lines,
+    /// Its output is a number.
+    Number,
+    /// A row of a Parquet file for each inode.
+    ParquetRows,
+}
+
+/// A program that lists the inodes of a volume.
+pub(crate) struct Contender {
+    /// For the table.
+    pub(crate) name: &'static str,
+    /// How it is started, without where its output goes.
+    pub(crate) command: Command,
+    /// How its rows are counted.
+    pub(crate) count: Count,
+}
+
+/// What one contender took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figure {
+    /// Wall time of the fastest run.
+    pub(crate) wall: Duration,
+    /// Processor time of that run, user and system.
+    pub(crate) processor: Duration,
+    /// Peak memory of that run in bytes.
+    pub(crate) peak_bytes: u64,
+    /// What it listed.
+    pub(crate) rows: u64,
+}
+
+impl Contender {
+    /// Runs the contender `runs` times; the fastest run counts. `output` is overwritten.
+    pub(crate) fn measure(
+        &mut self,
+        output: &Path,
+        runs: u32,
+        before: impl Fn() -> Result<(), BenchError>,
+    ) -> Result<Figure, BenchError> {
+        let mut best: Option<Figure> = None;
+        for _ in 0..runs.max(1) {
+            before()?;
+            let figure = self.run(output)?;
+            best = Some(best.filter(|best| best.wall <= figure.wall).unwrap_or(figure));
+        }
+        let mut best = best.unwrap_or_else(|| unreachable!("at least one run"));
+        best.rows = self.rows(output)?;
+        Ok(best)
+    }
+
+    fn run(&mut self, output: &Path) -> Result<Figure, BenchError> {
+        let file = File::create(output).map_err(BenchError::file(output))?;
+        let program = Path::new(self.command.get_program()).to_owned();
+        self.command.stdout(file).stderr(Stdio::null()).stdin(Stdio::null());
+        let start = Instant::now();
+        let child = self.command.spawn().map_err(BenchError::file(&program))?;
+        let usage = child.wait4().map_err(BenchError::file(&program))?;
+        let wall = start.elapsed();
+        if !usage.status.success() {
+            return Err(BenchError::Failed { name: self.name.to_owned(), status: usage.status });
+        }
+        let processor = usage.rusage.utime + usage.rusage.stime;
+        Ok(Figure { wall, processor, peak_bytes: usage.rusage.maxrss, rows: 0 })
+    }
+
+    fn rows(&self, output: &Path) -> Result<u64, BenchError> {
+        let file = File::open(output).map_err(BenchError::file(output))?;
+        match self.count {
+            Count::Lines => {
+                let mut lines = 0;
+                let mut reader = BufReader::with_capacity(1 << 20, file);
+                while reader.skip_until(b'\n').map_err(BenchError::file(output))? > 0 {
+                    lines += 1;
+                }
+                Ok(lines)
+            }
+            Count::Number => {
+                let text = std::io::read_to_string(file).map_err(BenchError::file(output))?;
+                Ok(text.trim().parse().unwrap_or(0))
+            }
+            Count::ParquetRows => {
+                let reader = SerializedFileReader::new(file)?;
+                Ok(u64::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0))
+            }
+        }
+    }
+}

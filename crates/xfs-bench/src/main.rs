@@ -1,0 +1,80 @@
+//! Benchmarks beside the kernel and other readers of XFS, in one run.
+//!
+//! Owns: making the volumes, running every contender as a process of its own, checking that each
+//! saw every inode, and the table. Does **not** own a judgement: the figures go into
+//! docs/benchmarks.md with the command that gave them.
+//!
+//! Needs root (the kernel's mount is a contender), `cargo xtask oracles`, and memory or disk for
+//! two volumes.
+
+mod contender;
+mod error;
+mod scan;
+mod volume;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::BenchError;
+
+/// Benchmarks of the ferroxfs project.
+#[derive(Parser)]
+#[command(name = "xfs-bench")]
+struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// List all inodes of a volume of empty files and of one of small files
+    Scan(ScanArguments),
+    /// Count the inodes of a mounted volume by the kernel's bulkstat: one of the contenders
+    Bulkstat {
+        /// Where the volume is mounted.
+        mount: PathBuf,
+    },
+}
+
+/// How the scan benchmark runs.
+#[derive(clap::Args)]
+struct ScanArguments {
+    /// Files on each volume
+    #[arg(long, default_value_t = 1_000_000)]
+    inodes: u64,
+    /// Where volumes and output go: memory (tmpfs) for warm runs, a disk for cold ones
+    #[arg(long, default_value = "/dev/shm")]
+    folder: PathBuf,
+    /// Drop the host's caches before each run
+    #[arg(long)]
+    cold: bool,
+    /// Runs of each contender; the fastest counts
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// The ferroxfs binary to measure
+    #[arg(long, default_value = "target/release/ferroxfs")]
+    ferroxfs: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().what {
+        What::Scan(arguments) => scan::run(&arguments),
+        What::Bulkstat { mount } => bulkstat(&mount),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xfs-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bulkstat(mount: &std::path::Path) -> Result<(), BenchError> {
+    let count = xfs_oracle::bulkstat_count(mount)?;
+    // One line for each inode would measure printing; the count is checked all the same.
+    println!("{count}");
+    Ok(())
+}

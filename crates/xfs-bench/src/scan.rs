@@ -1,0 +1,124 @@
+//! Listing every inode of a volume, by everybody who can.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use xfs_oracle::{Mount, Xfsprogs};
+
+use crate::ScanArguments;
+use crate::contender::{Contender, Count, Figure};
+use crate::error::BenchError;
+use crate::volume::{self, Contents};
+
+/// Without paths: everything else that a row has by default.
+const FIELDS_WITHOUT_PATHS: &str = "ino,generation,type,mode,nlink,uid,gid,size,blocks,mtime";
+
+/// Makes both volumes and measures every contender on each.
+pub(crate) fn run(arguments: &ScanArguments) -> Result<(), BenchError> {
+    for (name, contents) in [("empty", Contents::Empty), ("small", Contents::Small)] {
+        let image = arguments.folder.join(format!("xfs-bench-{name}.img"));
+        let output = arguments.folder.join(format!("xfs-bench-{name}.out"));
+        let outcome = volume::make(&image, contents, arguments.inodes)
+            .and_then(|image| measure_all(name, &image, &output, arguments));
+        for path in [&image, &output] {
+            // What was never made need not be removed.
+            let _ = fs::remove_file(path);
+        }
+        outcome?;
+    }
+    Ok(())
+}
+
+fn measure_all(
+    name: &str,
+    image: &Path,
+    output: &Path,
+    arguments: &ScanArguments,
+) -> Result<(), BenchError> {
+    let storage = if arguments.cold { "cold" } else { "warm" };
+    println!("\n{} files, {name}, {storage}, best of {}\n", arguments.inodes, arguments.runs);
+    println!("| contender | rows | seconds | processor s | peak MB | rows/s |");
+    println!("|---|---:|---:|---:|---:|---:|");
+    let before = || if arguments.cold { drop_caches() } else { Ok(()) };
+    for mut contender in offline(image, arguments)? {
+        report(contender.name, contender.measure(output, arguments.runs, before));
+    }
+    let mount = Mount::new(image, None, &["ro"])?;
+    for mut contender in mounted(&mount) {
+        // The first run finds the kernel's inode cache cold; only that one says what a listing of
+        // a volume costs that nobody has walked before.
+        let before = || drop_caches();
+        report(contender.name, contender.measure(output, arguments.runs, before));
+    }
+    mount.unmount()?;
+    Ok(())
+}
+
+fn report(name: &str, outcome: Result<Figure, BenchError>) {
+    match outcome {
+        Ok(figure) => {
+            let seconds = figure.wall.as_secs_f64();
+            println!(
+                "| {name} | {} | {seconds:.3} | {:.2} | {} | {:.0} |",
+                figure.rows,
+                figure.processor.as_secs_f64(),
+                figure.peak_bytes / 1_000_000,
+                figure.rows as f64 / seconds,
+            );
+        }
+        Err(error) => println!("| {name} | {error} | | | | |"),
+    }
+}
+
+fn offline(image: &Path, arguments: &ScanArguments) -> Result<Vec<Contender>, BenchError> {
+    let ferroxfs = |format: &str, fields: Option<&str>| {
+        let mut command = Command::new(&arguments.ferroxfs);
+        command.arg("scan").arg(image).args(["--format", format]);
+        command.args(fields.into_iter().flat_map(|fields| ["--fields", fields]));
+        command
+    };
+    let mut ncheck = Xfsprogs::newer()?.command("xfs_db");
+    ncheck.args(["-r", "-c", "blockget -n", "-c", "ncheck"]).arg(image);
+    let mut fsxfsinfo = Command::new("fsxfsinfo");
+    fsxfsinfo.arg("-H").arg(image);
+    let contender = |name, command, count| Contender { name, command, count };
+    let without = Some(FIELDS_WITHOUT_PATHS);
+    Ok(vec![
+        contender("ferroxfs, Parquet, paths", ferroxfs("parquet", None), Count::ParquetRows),
+        contender("ferroxfs, NDJSON, paths", ferroxfs("ndjson", None), Count::Lines),
+        contender("ferroxfs, Parquet, no paths", ferroxfs("parquet", without), Count::ParquetRows),
+        contender("ferroxfs, NDJSON, no paths", ferroxfs("ndjson", without), Count::Lines),
+        contender("xfs_db ncheck", ncheck, Count::Lines),
+        contender("fsxfsinfo -H", fsxfsinfo, Count::Lines),
+    ])
+}
+
+fn mounted(mount: &Mount) -> Vec<Contender> {
+    let mut find = Command::new("find");
+    find.arg(mount.path()).args(["-printf", "%i %m %n %U %G %s %b %A@ %T@ %C@ %p\\n"]);
+    let mut bulkstat = Command::new("/proc/self/exe");
+    bulkstat.arg("bulkstat").arg(mount.path());
+    vec![
+        Contender {
+            name: "find -printf on the kernel's mount",
+            command: find,
+            count: Count::Lines,
+        },
+        Contender {
+            name: "kernel bulkstat, 1 thread, no paths",
+            command: bulkstat,
+            count: Count::Number,
+        },
+    ]
+}
+
+/// Writes back and drops the host's caches of pages, names and inodes.
+fn drop_caches() -> Result<(), BenchError> {
+    let path = Path::new("/proc/sys/vm/drop_caches");
+    let status = Command::new("sync").status().map_err(BenchError::file(Path::new("sync")))?;
+    if !status.success() {
+        return Err(BenchError::Failed { name: "sync".to_owned(), status });
+    }
+    fs::write(path, "3").map_err(BenchError::file(path))
+}
