@@ -14,8 +14,17 @@ use crate::report::Report;
 use crate::tidy;
 
 /// What is tested once more with atomic writes and locks counted by scope.
-const COUNTING: [&str; 6] =
-    ["-p", "xfs-sync", "-p", "xfs-buffer", "--features", "xfs-sync/count,xfs-buffer/count"];
+const COUNTING: [&str; 9] = [
+    "--lib",
+    "-p",
+    "xfs-sync",
+    "-p",
+    "xfs-buffer",
+    "-p",
+    "ferroxfs",
+    "--features",
+    "xfs-sync/count,xfs-buffer/count,ferroxfs/count",
+];
 
 /// Runs everything and prints the report.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {

@@ -97,3 +97,6 @@ impl Holder {
         self.shares.mine()
     }
 }
+
+#[cfg(all(test, feature = "count"))]
+mod tests;
