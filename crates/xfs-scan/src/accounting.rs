@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::AccountBy;
-use crate::paths::{DirectoryTable, PathWriter};
+use crate::paths::DirectoryTable;
 use crate::row::{ByteList, RowView};
 
 impl AccountBy {
@@ -148,10 +148,11 @@ impl Accounts {
                 rows.push(Account { by, key, inodes, size, blocks, shared_blocks, paths });
             }
         }
-        let writer = PathWriter::new(directories);
         for row in rows.iter_mut().filter(|row| row.by == AccountBy::Directory) {
-            // A directory without a path is an orphan, and a finding already.
-            let _ = writer.push_directory(row.key, &mut row.paths);
+            let path = directories.path(row.key);
+            if !path.is_empty() {
+                row.paths.push(&path);
+            }
         }
         rows
     }

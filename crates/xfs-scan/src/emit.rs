@@ -25,7 +25,8 @@ pub(crate) struct Emission<'a> {
     pub(crate) encoding: Option<&'a Encoding>,
     /// `None` where paths are not wanted.
     pub(crate) directories: Option<&'a DirectoryTable>,
-    pub(crate) wants_summary: bool,
+    /// The moment that ages are counted back from, where a summary is wanted.
+    pub(crate) summary_now: Option<i64>,
     pub(crate) accounts: &'a [AccountBy],
 }
 
@@ -67,7 +68,7 @@ impl<'a> Emitter<'a> {
         let encoding = emission.encoding;
         let mut encoder =
             encoding.map(|encoding| encoding.encoder(&emission.source.volume)).transpose()?;
-        let mut summary = emission.wants_summary.then(Box::<Summary>::default);
+        let mut summary = emission.summary_now.map(|now| Box::new(Summary::new(now)));
         let mut accounts = (!emission.accounts.is_empty()).then(Box::<AccountPart>::default);
         let (mut inodes, mut findings) = (0, 0);
         for batch in batches {
@@ -90,13 +91,13 @@ impl<'a> Emitter<'a> {
                     continue;
                 }
                 let items = batch.items(row);
-                let parent = items.clone().links().next().map(|link| link.parent);
+                let mut parents = items.clone().links().map(|link| link.parent);
                 if let Some(summary) = &mut summary {
-                    summary.add(&view, parent);
+                    summary.add(&view, items.clone().links().map(|link| link.parent));
                 }
                 if let Some(accounts) = &mut accounts {
                     let shared = items.shared().map(|run| (run.start, run.length));
-                    let directory = if is_directory(row) { Some(row.ino) } else { parent };
+                    let directory = if is_directory(row) { Some(row.ino) } else { parents.next() };
                     accounts.add(emission.accounts, &view, directory, shared);
                 }
             }

@@ -38,4 +38,4 @@ pub use output::{Header, Output, OutputFile, SCHEMA_VERSION, Trailer};
 pub use row::{ByteList, Moment, Row, RowView, VolumeLabel};
 pub use scan::{ScanReport, scan};
 pub use source::ScanSource;
-pub use summary::Summary;
+pub use summary::{Big, Share, Summary};

@@ -152,6 +152,20 @@ impl DirectoryTable {
         positions
     }
 
+    /// The path of a directory; empty for one without.
+    pub(crate) fn path(&self, ino: u64) -> Vec<u8> {
+        let mut path = Vec::new();
+        let position = self.position(ino);
+        let written = position.map(|position| self.write_prefix(position, &mut path));
+        if written != Some(Ok(())) {
+            return Vec::new();
+        }
+        if path.len() > 1 {
+            path.pop();
+        }
+        path
+    }
+
     fn path_length(&self, position: usize) -> u32 {
         self.directories.get(position).map_or(UNREACHABLE, |directory| directory.path_length)
     }
@@ -297,18 +311,6 @@ impl<'a> PathWriter<'a> {
             bytes.extend_from_slice(&slot.prefix);
             bytes.extend_from_slice(link.name);
         });
-        Ok(())
-    }
-
-    /// Adds the path of a directory.
-    pub(crate) fn push_directory(&self, ino: u64, paths: &mut ByteList) -> Result<(), NoPath> {
-        let position = self.table.position(ino).ok_or(NoPath::Missing)?;
-        let mut path = Vec::new();
-        self.table.write_prefix(position, &mut path)?;
-        if path.len() > 1 {
-            path.pop();
-        }
-        paths.push(&path);
         Ok(())
     }
 }

@@ -9,6 +9,8 @@
 //! Each arrow out of "read units" carries rows that wait: in memory, or in the spill file when that
 //! is used up. Each step uses all threads.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use xfs_sync::{AtomicU64, Mutex, Volume};
 
 use crate::accounting::{Account, Accounts};
@@ -74,15 +76,14 @@ pub fn scan(
         needed,
         threads,
     })?;
+    let summary_now = options.summary.then(now_seconds);
     let mut run = Run {
         options,
         crew: Crew { threads, cancel: options.cancel.as_deref() },
         encoding: encoding.as_ref(),
         appender,
-        report: ScanReport {
-            summary: options.summary.then(Summary::default),
-            ..ScanReport::default()
-        },
+        report: ScanReport { summary: summary_now.map(Summary::new), ..ScanReport::default() },
+        summary_now,
         inodes_total: 0,
         inodes_read: 0,
     };
@@ -111,6 +112,7 @@ struct Run<'a, 'w> {
     crew: Crew<'a>,
     encoding: Option<&'a Encoding>,
     appender: Option<Appender<'w>>,
+    summary_now: Option<i64>,
     report: ScanReport,
     inodes_total: u64,
     inodes_read: u64,
@@ -204,6 +206,9 @@ impl Run<'_, '_> {
                 Ok(())
             },
         )?;
+        if let Some(summary) = &mut report.summary {
+            summary.finish_volume(|ino| table.path(ino));
+        }
         self.emit_accounts(scope.source, accounts.rows(&table))
     }
 
@@ -301,7 +306,7 @@ impl Run<'_, '_> {
             source,
             encoding: self.encoding,
             directories,
-            wants_summary: self.options.summary,
+            summary_now: self.summary_now,
             accounts: &self.options.accounts,
         }
     }
@@ -341,6 +346,11 @@ fn put_away(rows: UnitRows, memory: &Memory) -> Result<Waiting, ScanError> {
         directories.push(row.ino, row.generation, batch.items(row).links().next());
     }
     Ok(Waiting { rows: memory.store(batch)?, findings, directories })
+}
+
+fn now_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 type PieceUnits = Vec<(xfs_format::AgNumber, Waiting)>;

@@ -1,21 +1,256 @@
-//! The figures of a report that a person reads.
+//! A report over a volume that a person reads: who uses it, for what, since when.
+//!
+//! Owns: the figures, and their printed form. Does **not** own: exact accounting of shared blocks
+//! ([`accounting`](crate::accounting)): space here is what each inode says that it has.
+//!
+//! # Memory
+//!
+//! Fixed, but for a sum for each owner, and 12 bytes for each directory while the volume is scanned.
 
-use crate::row::RowView;
+mod report;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+
+use xfs_format::inode::FileType;
+
+use crate::row::{ByteList, RowView};
+
+/// How many of the biggest are named.
+const BIGGEST: usize = 10;
+/// Size and fan-out classes: 0, then one for each power of two.
+const CLASSES: usize = 65;
+/// Upper bounds of the classes of age, in days, with their names. The last has none.
+const AGES: [(u64, &str); 7] = [
+    (1, "a day"),
+    (7, "a week"),
+    (30, "30 days"),
+    (90, "90 days"),
+    (365, "a year"),
+    (3 * 365, "3 years"),
+    (u64::MAX, "older"),
+];
+const SECONDS_PER_DAY: u64 = 86_400;
+
+/// Inodes and their space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Inodes.
+    pub inodes: u64,
+    /// Sum of their sizes in bytes.
+    pub size: u64,
+    /// Sum of their allocated space in bytes.
+    pub allocated: u64,
+}
+
+impl Share {
+    fn add(&mut self, other: Self) {
+        self.inodes += other.inodes;
+        self.size = self.size.saturating_add(other.size);
+        self.allocated = self.allocated.saturating_add(other.allocated);
+    }
+}
+
+/// One of the biggest: its measure, and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Big {
+    /// Bytes, entries or extents.
+    pub measure: u64,
+    /// Its inode number.
+    pub ino: u64,
+    /// Its first path; empty for an orphan.
+    pub path: Vec<u8>,
+}
+
+/// The biggest by some measure.
+#[derive(Clone, Debug, Default)]
+struct Top(BinaryHeap<Reverse<Big>>);
+
+impl Top {
+    fn add(&mut self, measure: u64, ino: u64, path: impl FnOnce() -> Vec<u8>) {
+        let is_full = self.0.len() == BIGGEST;
+        let least = self.0.peek().map_or((0, u64::MAX), |Reverse(big)| (big.measure, big.ino));
+        // Of two that are as big the one with the lower number stays, whatever the order.
+        let is_bigger = (measure, Reverse(ino)) > (least.0, Reverse(least.1));
+        if measure == 0 || (is_full && !is_bigger) {
+            return;
+        }
+        if is_full {
+            self.0.pop();
+        }
+        self.0.push(Reverse(Big { measure, ino, path: path() }));
+    }
+
+    fn sorted(&self) -> Vec<&Big> {
+        let mut all: Vec<_> = self.0.iter().map(|Reverse(big)| big).collect();
+        all.sort_by_key(|big| (Reverse(big.measure), big.ino));
+        all
+    }
+}
 
 /// Figures over all rows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Summary {
-    inodes: u64,
+    now_seconds: i64,
+    total: Share,
+    by_type: BTreeMap<&'static str, Share>,
+    by_owner: HashMap<u32, Share>,
+    by_size: [Share; CLASSES],
+    by_age: [Share; AGES.len()],
+    by_extents: [Share; CLASSES],
+    by_fan_out: [u64; CLASSES],
+    hard_linked: u64,
+    orphans: Share,
+    with_attributes: u64,
+    biggest_files: Top,
+    most_extents: Top,
+    biggest_directories: Top,
+    /// Entries of each directory, until the volume is done.
+    entries: HashMap<u64, u32>,
 }
 
 impl Summary {
-    /// Counts one inode.
-    pub(crate) fn add(&mut self, _view: &RowView<'_>, _parent: Option<u64>) {
-        self.inodes += 1;
+    /// No figures yet. Ages are counted back from `now_seconds` since 1970.
+    #[must_use]
+    pub(crate) fn new(now_seconds: i64) -> Self {
+        Self {
+            now_seconds,
+            total: Share::default(),
+            by_type: BTreeMap::new(),
+            by_owner: HashMap::new(),
+            by_size: [Share::default(); CLASSES],
+            by_age: [Share::default(); AGES.len()],
+            by_extents: [Share::default(); CLASSES],
+            by_fan_out: [0; CLASSES],
+            hard_linked: 0,
+            orphans: Share::default(),
+            with_attributes: 0,
+            biggest_files: Top::default(),
+            most_extents: Top::default(),
+            biggest_directories: Top::default(),
+            entries: HashMap::new(),
+        }
     }
 
-    /// Adds the figures of another part of the volume.
+    /// Counts one inode. `parents` are the directories that name it, one for each link.
+    pub(crate) fn add(&mut self, view: &RowView<'_>, parents: impl Iterator<Item = u64>) {
+        let row = view.row;
+        let share = Share { inodes: 1, size: row.size, allocated: view.blocks() << 9 };
+        self.total.add(share);
+        self.by_type.entry(row.type_name()).or_default().add(share);
+        self.by_owner.entry(row.uid).or_default().add(share);
+        let age = self.now_seconds.saturating_sub(row.mtime.seconds()).max(0).cast_unsigned();
+        let class = AGES.iter().position(|(days, _)| age / SECONDS_PER_DAY < *days);
+        add_to(&mut self.by_age, class.unwrap_or(AGES.len() - 1), share);
+        if view.is_orphan {
+            self.orphans.add(share);
+        }
+        if row.attr_extents != 0 {
+            self.with_attributes += 1;
+        }
+        for parent in parents {
+            *self.entries.entry(parent).or_default() += 1;
+        }
+        match row.file_type() {
+            Some(FileType::Regular) => {
+                add_to(&mut self.by_size, class_of(row.size), share);
+                add_to(&mut self.by_extents, class_of(row.extents), share);
+                self.hard_linked += u64::from(row.nlink > 1);
+                self.biggest_files.add(row.size, row.ino, || first_path(view.paths));
+                if row.extents > 1 {
+                    self.most_extents.add(row.extents, row.ino, || first_path(view.paths));
+                }
+            }
+            Some(FileType::Directory) => {
+                self.entries.entry(row.ino).or_default();
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the figures of another part of the same volume.
     pub(crate) fn merge(&mut self, other: Self) {
-        self.inodes += other.inodes;
+        self.total.add(other.total);
+        for (name, share) in other.by_type {
+            self.by_type.entry(name).or_default().add(share);
+        }
+        for (uid, share) in other.by_owner {
+            self.by_owner.entry(uid).or_default().add(share);
+        }
+        let classes = self.by_size.iter_mut().zip(other.by_size);
+        let classes = classes.chain(self.by_extents.iter_mut().zip(other.by_extents));
+        for (class, share) in classes.chain(self.by_age.iter_mut().zip(other.by_age)) {
+            class.add(share);
+        }
+        self.hard_linked += other.hard_linked;
+        self.orphans.add(other.orphans);
+        self.with_attributes += other.with_attributes;
+        let tops = [
+            (&mut self.biggest_files, other.biggest_files),
+            (&mut self.most_extents, other.most_extents),
+        ];
+        for (top, other) in tops {
+            for Reverse(big) in other.0 {
+                top.add(big.measure, big.ino, || big.path);
+            }
+        }
+        for (directory, count) in other.entries {
+            let entries = self.entries.entry(directory).or_default();
+            *entries = entries.saturating_add(count);
+        }
+    }
+
+    /// Ends a volume: the entries of its directories are known now. `path` gives a directory's path.
+    pub(crate) fn finish_volume(&mut self, path: impl Fn(u64) -> Vec<u8>) {
+        for (ino, count) in std::mem::take(&mut self.entries) {
+            if let Some(class) = self.by_fan_out.get_mut(class_of(count.into())) {
+                *class += 1;
+            }
+            self.biggest_directories.add(count.into(), ino, || path(ino));
+        }
+    }
+
+    /// All inodes.
+    #[must_use]
+    pub const fn total(&self) -> Share {
+        self.total
+    }
+
+    /// The inodes of each owner, by allocated space.
+    #[must_use]
+    pub fn by_owner(&self) -> Vec<(u32, Share)> {
+        let mut owners: Vec<_> = self.by_owner.iter().map(|(uid, share)| (*uid, *share)).collect();
+        owners.sort_by_key(|(uid, share)| (Reverse(share.allocated), *uid));
+        owners
+    }
+
+    /// The biggest files, from the biggest on.
+    #[must_use]
+    pub fn biggest_files(&self) -> Vec<&Big> {
+        self.biggest_files.sorted()
+    }
+
+    /// The directories with the most entries, from the largest on.
+    #[must_use]
+    pub fn biggest_directories(&self) -> Vec<&Big> {
+        self.biggest_directories.sorted()
     }
 }
+
+fn add_to(classes: &mut [Share], class: usize, share: Share) {
+    if let Some(class) = classes.get_mut(class) {
+        class.add(share);
+    }
+}
+
+/// 0 for 0; else n for what is below 2ⁿ and not below 2ⁿ⁻¹.
+const fn class_of(measure: u64) -> usize {
+    (u64::BITS - measure.leading_zeros()) as usize
+}
+
+fn first_path(paths: &ByteList) -> Vec<u8> {
+    paths.iter().next().unwrap_or_default().to_vec()
+}
+
+#[cfg(test)]
+mod tests;
