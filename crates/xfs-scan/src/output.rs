@@ -15,6 +15,9 @@ mod parquet;
 mod table;
 
 use std::io::Write;
+use std::sync::Arc;
+
+use xfs_sync::{Mutex, Volume};
 
 pub use file::OutputFile;
 
@@ -67,9 +70,26 @@ pub(crate) enum Encoding {
     Lines {
         format: LineFormat,
         fields: Fields,
+        buffers: Arc<Buffers>,
     },
     #[cfg(feature = "parquet")]
     Parquet(self::parquet::ParquetEncoding),
+}
+
+/// Buffers of lines that were appended, to be filled again: memory fresh from the host costs more
+/// than filling it.
+#[derive(Default)]
+pub(crate) struct Buffers(Mutex<Vec<Vec<u8>>, Volume>);
+
+impl Buffers {
+    fn take(&self) -> Vec<u8> {
+        self.0.lock().pop().unwrap_or_default()
+    }
+
+    fn give_back(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.0.lock().push(buffer);
+    }
 }
 
 /// The forms that are lines of text.
@@ -86,19 +106,26 @@ impl Encoding {
         &'a self,
         volume: &'a VolumeLabel,
     ) -> Result<Box<dyn RowEncoder + 'a>, ScanError> {
-        Ok(match self {
-            Self::Lines { format: LineFormat::Table, fields } => {
-                Box::new(table::TableEncoder::new(*fields, volume))
-            }
-            Self::Lines { format: LineFormat::Ndjson, fields } => {
-                Box::new(ndjson::NdjsonEncoder::new(*fields, volume))
-            }
-            Self::Lines { format: LineFormat::Csv, fields } => {
-                Box::new(csv::CsvEncoder::new(*fields, volume))
-            }
+        let (format, fields, out) = match self {
+            Self::Lines { format, fields, buffers } => (*format, *fields, buffers.take()),
             #[cfg(feature = "parquet")]
-            Self::Parquet(encoding) => Box::new(encoding.encoder(volume)?),
+            Self::Parquet(encoding) => return Ok(Box::new(encoding.encoder(volume)?)),
+        };
+        Ok(match format {
+            LineFormat::Table => Box::new(table::TableEncoder::new(fields, out)),
+            LineFormat::Ndjson => Box::new(ndjson::NdjsonEncoder::new(fields, volume, out)),
+            LineFormat::Csv => Box::new(csv::CsvEncoder::new(fields, volume, out)),
         })
+    }
+
+    /// Units of rows that make one piece: large row groups serve readers of Parquet, small pieces of
+    /// lines save memory.
+    pub(crate) const fn units_per_piece(&self) -> usize {
+        match self {
+            Self::Lines { .. } => 1,
+            #[cfg(feature = "parquet")]
+            Self::Parquet(_) => 4,
+        }
     }
 }
 
@@ -113,6 +140,7 @@ pub(crate) enum Appender<'w> {
     Lines {
         format: LineFormat,
         writer: Box<dyn Write + Send + 'w>,
+        buffers: Arc<Buffers>,
     },
     #[cfg(feature = "parquet")]
     Parquet(self::parquet::ParquetAppender<'w>),
@@ -140,8 +168,9 @@ impl<'w> Output<'w> {
             Format::Parquet => return Err(ScanError::FormatNotBuilt("Parquet")),
         };
         writer.write_all(&head).map_err(ScanError::Output)?;
-        let encoding = Encoding::Lines { format, fields };
-        Ok(Self { encoding, appender: Appender::Lines { format, writer } })
+        let buffers = Arc::new(Buffers::default());
+        let encoding = Encoding::Lines { format, fields, buffers: Arc::clone(&buffers) };
+        Ok(Self { encoding, appender: Appender::Lines { format, writer, buffers } })
     }
 }
 
@@ -149,8 +178,10 @@ impl Appender<'_> {
     /// Appends a piece.
     pub(crate) fn append(&mut self, piece: Piece) -> Result<(), ScanError> {
         match (self, piece) {
-            (Self::Lines { writer, .. }, Piece::Bytes(bytes)) => {
-                writer.write_all(&bytes).map_err(ScanError::Output)
+            (Self::Lines { writer, buffers, .. }, Piece::Bytes(bytes)) => {
+                writer.write_all(&bytes).map_err(ScanError::Output)?;
+                buffers.give_back(bytes);
+                Ok(())
             }
             #[cfg(feature = "parquet")]
             (Self::Parquet(appender), Piece::RowGroup(group)) => appender.append(group),
@@ -164,7 +195,7 @@ impl Appender<'_> {
     /// Ends the output: writes what stands at its end, and flushes.
     pub(crate) fn finish(self, trailer: Trailer) -> Result<(), ScanError> {
         match self {
-            Self::Lines { format, mut writer } => {
+            Self::Lines { format, mut writer, .. } => {
                 if format == LineFormat::Ndjson {
                     writer.write_all(&ndjson::tail(trailer)).map_err(ScanError::Output)?;
                 }

@@ -33,8 +33,6 @@ use crate::{Field, Finding, ScanError};
 const THREAD_BYTES: u64 = 24 << 20;
 /// Rows of accounting in one piece of output.
 const ACCOUNTS_PER_PIECE: usize = 16 << 10;
-/// Units whose rows become one piece of output.
-const UNITS_PER_PIECE: usize = 4;
 
 /// What a scan has found.
 #[derive(Debug, Default)]
@@ -125,6 +123,10 @@ impl Run<'_, '_> {
             || !self.options.accounts.is_empty()
     }
 
+    fn units_per_piece(&self) -> usize {
+        self.encoding.map_or(1, Encoding::units_per_piece)
+    }
+
     fn scan_volume(&mut self, source: &ScanSource, memory: &Memory) -> Result<(), ScanError> {
         let mut findings = Vec::new();
         let plan = Plan::read(source, &self.crew, &mut findings)?;
@@ -145,9 +147,10 @@ impl Run<'_, '_> {
     fn scan_straight(&mut self, scope: &Scope<'_>) -> Result<(), ScanError> {
         let emission = self.emission(scope.source, None);
         let units = scope.plan.units();
+        let units_per_piece = self.units_per_piece();
         let Self { options, crew, appender, report, inodes_read, inodes_total, .. } = self;
         crew.run(
-            units.len().div_ceil(UNITS_PER_PIECE),
+            units.len().div_ceil(units_per_piece),
             || {
                 (
                     UnitReader::new(scope.source, scope.wanted),
@@ -156,7 +159,7 @@ impl Run<'_, '_> {
                 )
             },
             |(reader, outside, emitter), piece| {
-                let units = units.chunks(UNITS_PER_PIECE).nth(piece).unwrap_or_default();
+                let units = units.chunks(units_per_piece).nth(piece).unwrap_or_default();
                 emitter.emit(units.iter().map(|unit| {
                     let mut rows = reader.read(unit.group, scope.plan.chunks(unit), outside);
                     outside.read(&mut rows)?;
@@ -182,7 +185,8 @@ impl Run<'_, '_> {
         let table = DirectoryTable::new(parts.collect(), scope.source.root.0);
         let emission = self.emission(scope.source, Some(&table));
         let units = scope.plan.units();
-        let pieces: Vec<_> = into_pieces(units.iter().map(|unit| unit.group).zip(waiting));
+        let waiting = units.iter().map(|unit| unit.group).zip(waiting);
+        let pieces = into_pieces(waiting, self.units_per_piece());
         let mut accounts = Accounts::default();
         let block_units_log = scope.source.geometry().block_log - 9;
         let Self { options, crew, appender, report, inodes_read, inodes_total, .. } = self;
@@ -355,14 +359,15 @@ fn now_seconds() -> i64 {
 
 type PieceUnits = Vec<(xfs_format::AgNumber, Waiting)>;
 
-/// Units in groups of [`UNITS_PER_PIECE`], each to be taken by one worker.
+/// Units in groups, each to be taken by one worker.
 fn into_pieces(
     units: impl Iterator<Item = (xfs_format::AgNumber, Waiting)>,
+    units_per_piece: usize,
 ) -> Vec<Mutex<PieceUnits, Volume>> {
     let mut pieces: Vec<PieceUnits> = Vec::new();
     for unit in units {
         match pieces.last_mut() {
-            Some(piece) if piece.len() < UNITS_PER_PIECE => piece.push(unit),
+            Some(piece) if piece.len() < units_per_piece => piece.push(unit),
             _ => pieces.push(vec![unit]),
         }
     }

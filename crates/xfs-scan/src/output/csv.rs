@@ -36,8 +36,8 @@ pub(super) struct CsvEncoder<'a> {
 }
 
 impl<'a> CsvEncoder<'a> {
-    pub(super) fn new(fields: Fields, volume: &'a VolumeLabel) -> Self {
-        Self { fields, out: Vec::new(), volume, uuid: volume.uuid.to_string() }
+    pub(super) fn new(fields: Fields, volume: &'a VolumeLabel, out: Vec<u8>) -> Self {
+        Self { fields, out, volume, uuid: volume.uuid.to_string() }
     }
 
     /// Begins a row and fills the columns of `fields` by `cell`, which appends one value.

@@ -30,7 +30,7 @@ pub(super) struct NdjsonEncoder {
 }
 
 impl NdjsonEncoder {
-    pub(super) fn new(fields: Fields, volume: &VolumeLabel) -> Self {
+    pub(super) fn new(fields: Fields, volume: &VolumeLabel, out: Vec<u8>) -> Self {
         let mut wanted = Vec::new();
         if fields.contains(Field::VolumeUuid) {
             wanted.extend_from_slice(b",\"volume_uuid\":");
@@ -41,7 +41,7 @@ impl NdjsonEncoder {
             push_string(&mut wanted, &volume.label_text());
         }
         let inode_start = [b"{\"row\":\"inode\"", wanted.as_slice()].concat();
-        Self { fields, out: Vec::new(), volume: wanted, inode_start }
+        Self { fields, out, volume: wanted, inode_start }
     }
 
     #[inline]

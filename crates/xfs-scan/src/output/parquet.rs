@@ -9,7 +9,7 @@ mod columns;
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder};
+use arrow_array::builder::{ArrayBuilder as _, BinaryBuilder, ListBuilder, StringBuilder};
 use arrow_array::types::{Int64Type, TimestampNanosecondType, UInt32Type, UInt64Type};
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray, new_null_array,
@@ -39,6 +39,7 @@ pub(crate) struct RowGroup(Vec<ArrowColumnChunk>);
 
 /// Makes encoders; shared by the workers.
 pub(crate) struct ParquetEncoding {
+    fields: Fields,
     columns: Vec<Column>,
     schema: Arc<Schema>,
     factory: ArrowRowGroupWriterFactory,
@@ -74,7 +75,7 @@ pub(super) fn begin<'w>(
         .map_err(output_error)?;
     let (file, factory) = arrow.into_serialized_writer().map_err(output_error)?;
     Ok(Output {
-        encoding: Encoding::Parquet(ParquetEncoding { columns, schema, factory }),
+        encoding: Encoding::Parquet(ParquetEncoding { fields, columns, schema, factory }),
         appender: Appender::Parquet(ParquetAppender(file)),
     })
 }
@@ -158,19 +159,44 @@ struct Lists {
 
 impl Lists {
     fn push(&mut self, list: &ByteList) {
+        let mut others = false;
         for item in list.iter() {
             match std::str::from_utf8(item) {
                 Ok(text) => self.text.values().append_value(text),
-                Err(_) => self.bytes.values().append_value(item),
+                Err(_) => {
+                    if !others {
+                        // A list ends where the values are: rows before this one come first.
+                        self.fill_up(self.text.len());
+                        others = true;
+                    }
+                    self.bytes.values().append_value(item);
+                }
             }
         }
         self.text.append(true);
-        self.bytes.append(true);
+        if others {
+            self.bytes.append(true);
+        }
+    }
+
+    /// Adds the rows up to `count` that have none that are not UTF-8.
+    fn fill_up(&mut self, count: usize) {
+        while self.bytes.len() < count {
+            self.bytes.append(false);
+        }
     }
 
     fn push_null(&mut self) {
         self.text.append(false);
-        self.bytes.append(false);
+    }
+
+    /// The column of those that are not UTF-8, null for rows that have none.
+    fn take_bytes(&mut self, column: Column, count: usize) -> ArrayRef {
+        if self.bytes.is_empty() {
+            return new_null_array(&column.data_type(), count);
+        }
+        self.fill_up(count);
+        Arc::new(self.bytes.finish())
     }
 }
 
@@ -314,9 +340,9 @@ impl ParquetEncoder<'_> {
             Column::Inode(Field::VolumeUuid) => constant(&this.uuid, count),
             Column::Inode(Field::VolumeLabel) => constant(&this.label, count),
             Column::Inode(Field::Paths) => Arc::new(this.paths.text.finish()),
-            Column::PathsBytes => Arc::new(this.paths.bytes.finish()),
+            Column::PathsBytes => this.paths.take_bytes(column, count),
             Column::Inode(Field::Xattrs) => Arc::new(this.xattrs.text.finish()),
-            Column::XattrsBytes => Arc::new(this.xattrs.bytes.finish()),
+            Column::XattrsBytes => this.xattrs.take_bytes(column, count),
             Column::Inode(Field::Symlink) => Arc::new(this.symlinks.text.finish()),
             Column::SymlinkBytes => Arc::new(this.symlinks.bytes.finish()),
             Column::Orphan => Arc::new(BooleanArray::from(inodes.orphans.clone())),
@@ -345,7 +371,7 @@ impl ParquetEncoder<'_> {
             (Column::Inode(Field::VolumeUuid), _) => constant(&this.uuid, count),
             (Column::Inode(Field::VolumeLabel), _) => constant(&this.label, count),
             (Column::Inode(Field::Paths), _) => Arc::new(this.paths.text.finish()),
-            (Column::PathsBytes, _) => Arc::new(this.paths.bytes.finish()),
+            (Column::PathsBytes, _) => this.paths.take_bytes(column, count),
             (_, DataType::UInt64) => {
                 let values = others.iter().map(|other| other.number(column));
                 Arc::new(values.collect::<PrimitiveArray<UInt64Type>>())
@@ -379,9 +405,16 @@ impl RowEncoder for ParquetEncoder<'_> {
         self.inodes.ags.push(view.ag);
         self.inodes.blocks.push(view.blocks());
         self.inodes.orphans.push(view.is_orphan);
-        self.paths.push(view.paths);
-        self.xattrs.push(view.xattrs);
-        self.symlinks.push(view.symlink);
+        let fields = self.encoding.fields;
+        if fields.contains(Field::Paths) {
+            self.paths.push(view.paths);
+        }
+        if fields.contains(Field::Xattrs) {
+            self.xattrs.push(view.xattrs);
+        }
+        if fields.contains(Field::Symlink) {
+            self.symlinks.push(view.symlink);
+        }
         if self.inodes.rows.len() == ROWS_PER_STEP { self.flush_inodes() } else { Ok(()) }
     }
 

@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use super::{Piece, RowEncoder};
 use crate::accounting::Account;
-use crate::row::{ByteList, Moment, RowView, VolumeLabel};
+use crate::row::{ByteList, Moment, RowView};
 use crate::{Field, Fields, Finding, ScanError};
 
 /// How wide a column is, and whether its values stand at its right edge.
@@ -144,8 +144,8 @@ pub(super) struct TableEncoder {
 }
 
 impl TableEncoder {
-    pub(super) fn new(fields: Fields, _volume: &VolumeLabel) -> Self {
-        Self { fields, columns: columns(fields).collect(), out: Vec::new() }
+    pub(super) fn new(fields: Fields, out: Vec<u8>) -> Self {
+        Self { fields, columns: columns(fields).collect(), out }
     }
 }
 

@@ -1,1 +1,272 @@
+use expect_test::{Expect, expect};
+use uuid::Uuid;
+use xfs_format::timestamp::Timestamp;
 
+use super::{Header, Output, RowEncoder, Trailer};
+use crate::accounting::Account;
+use crate::row::{ByteList, Moment, Row, RowView, VolumeLabel};
+use crate::{AccountBy, Field, Fields, Finding, FindingCode, Format};
+
+const HEADER: Header = Header { scan_time: 1_700_000_000_000_000_000 };
+
+fn volume() -> VolumeLabel {
+    VolumeLabel { uuid: Uuid::from_u128(0xf0), label: b"a,\"label\"".to_vec() }
+}
+
+fn list(items: &[&[u8]]) -> ByteList {
+    let mut list = ByteList::default();
+    items.iter().for_each(|item| list.push(item));
+    list
+}
+
+fn moment(seconds: i64, nanoseconds: u32) -> Moment {
+    Moment::new(Timestamp::new(seconds, nanoseconds).unwrap())
+}
+
+fn file() -> Row {
+    Row {
+        ino: 131,
+        size: 4097,
+        fs_blocks: 2,
+        atime: moment(-1, 5),
+        mtime: moment(1_700_000_000, 1),
+        ctime: moment(0, 0),
+        btime: moment(10_000_000_000, 0),
+        extents: 1,
+        attr_extents: 0,
+        generation: 77,
+        mode: 0o100_644,
+        nlink: 2,
+        uid: 1000,
+        gid: 100,
+        project_id: 5,
+        xflags: 0x8000_0000,
+        ..Row::default()
+    }
+}
+
+fn push_inode(encoder: &mut dyn RowEncoder, row: &Row, paths: &[&[u8]], symlink: Option<&[u8]>) {
+    let view = RowView {
+        row,
+        ag: 0,
+        block_units_log: 3,
+        paths: &list(paths),
+        is_orphan: paths.is_empty(),
+        symlink,
+        xattrs: &list(&[b"user.a", b"user.\xff"]),
+    };
+    encoder.inode(&view).unwrap();
+}
+
+/// Rows of every kind, as `format` writes them.
+fn write(format: Format, fields: Fields) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_into(Output::begin(format, fields, HEADER, Box::new(&mut bytes)).unwrap());
+    bytes
+}
+
+fn write_into(output: Output<'_>) {
+    let Output { encoding, mut appender } = output;
+    let volume = volume();
+    let mut encoder = encoding.encoder(&volume).unwrap();
+    push_inode(&mut *encoder, &file(), &[b"/a", b"/d/\"b\"\n"], None);
+    push_inode(
+        &mut *encoder,
+        &Row { ino: 132, mode: 0o120_777, ..file() },
+        &[b"/\xfe"],
+        Some(b"t"),
+    );
+    push_inode(&mut *encoder, &Row { ino: 133, packed_rdev: 8 << 18 | 1, ..file() }, &[], None);
+    let finding = Finding::about(FindingCode::Checksum, 192, "wrong, \"quite\"".to_owned());
+    encoder.finding(&Finding { structure: Some("inode"), ..finding.hides(192, 64) }).unwrap();
+    let account = Account {
+        by: AccountBy::Directory,
+        key: 128,
+        inodes: 3,
+        size: 5,
+        blocks: 16,
+        shared_blocks: 8,
+        paths: list(&[b"/"]),
+    };
+    encoder.account(&account).unwrap();
+    let piece = encoder.finish().unwrap();
+    appender.append(piece).unwrap();
+    appender.finish(Trailer { inodes: 3, findings: 1 }).unwrap();
+}
+
+fn all_fields() -> Fields {
+    Field::ALL.into_iter().collect()
+}
+
+#[track_caller]
+fn check_text(format: Format, fields: &str, expected: Expect) {
+    let fields = match fields {
+        "all" => all_fields(),
+        names => names.split(',').map(|name| name.parse::<Field>().unwrap()).collect(),
+    };
+    let text = write(format, fields).escape_ascii().to_string();
+    expected.assert_eq(&text.replace("\\n", "\n").replace("\\\"", "\""));
+}
+
+#[test]
+fn ndjson() {
+    check_text(
+        Format::Ndjson,
+        "all",
+        expect![[r#"
+        {"row":"scan","schema_version":1,"scan_time":1700000000000000000}
+        {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":131,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":["/a","/d/\\"b\\"\
+        "]}
+        {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":132,"generation":77,"ag":0,"type":"symlink","mode":41471,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"symlink":"t","xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"paths_bytes":["L/4="]}
+        {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":133,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":2049,"xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"orphan":true}
+        {"row":"error","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","code":"checksum","ino":192,"inode_count":64,"structure":"inode","message":"wrong, \\"quite\\""}
+        {"row":"account","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","by":"dir","key":128,"inodes":3,"size":5,"blocks":16,"shared_blocks":8,"paths":["/"]}
+        {"row":"end","inodes":3,"errors":1}
+    "#]],
+    );
+    check_text(
+        Format::Ndjson,
+        "ino,mode,mtime",
+        expect![[r#"
+        {"row":"scan","schema_version":1,"scan_time":1700000000000000000}
+        {"row":"inode","ino":131,"mode":33188,"mtime":1700000000000000001}
+        {"row":"inode","ino":132,"mode":41471,"mtime":1700000000000000001}
+        {"row":"inode","ino":133,"mode":33188,"mtime":1700000000000000001}
+        {"row":"error","code":"checksum","ino":192,"inode_count":64,"structure":"inode","message":"wrong, \\"quite\\""}
+        {"row":"account","by":"dir","key":128,"inodes":3,"size":5,"blocks":16,"shared_blocks":8,"paths":["/"]}
+        {"row":"end","inodes":3,"errors":1}
+    "#]],
+    );
+}
+
+#[test]
+fn every_line_of_ndjson_is_an_object() {
+    let bytes = write(Format::Ndjson, all_fields());
+    let kinds: Vec<String> = bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice::<serde_json::Value>(line).unwrap())
+        .map(|value| value["row"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds, ["scan", "inode", "inode", "inode", "error", "account", "end"]);
+}
+
+#[test]
+fn csv() {
+    check_text(
+        Format::Csv,
+        "all",
+        expect![[r#"
+        row,volume_uuid,volume_label,ino,generation,ag,type,mode,nlink,uid,gid,project_id,size,blocks,atime,mtime,ctime,btime,extents,attr_extents,xflags,rdev,symlink,xattrs,paths,more_paths,orphan,code,structure,inode_count,disk_address,message,account_by,account_key,account_inodes,shared_blocks,schema_version,scan_time
+        scan,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,1,1700000000000000000
+        inode,00000000-0000-0000-0000-0000000000f0,"a,""label""",131,77,0,file,33188,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,,user.a\x00user.\xff\x00,/a,"/d/""b""
+        \x00",,,,,,,,,,,,
+        inode,00000000-0000-0000-0000-0000000000f0,"a,""label""",132,77,0,symlink,41471,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,t,user.a\x00user.\xff\x00,/\xfe,,,,,,,,,,,,,
+        inode,00000000-0000-0000-0000-0000000000f0,"a,""label""",133,77,0,file,33188,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,2049,,user.a\x00user.\xff\x00,,,1,,,,,,,,,,,
+        error,00000000-0000-0000-0000-0000000000f0,"a,""label""",192,,,,,,,,,,,,,,,,,,,,,,,,checksum,inode,64,,"wrong, ""quite""",,,,,,
+        account,00000000-0000-0000-0000-0000000000f0,"a,""label""",,,,,,,,,,5,16,,,,,,,,,,,/,,,,,,,,dir,128,3,8,,
+    "#]],
+    );
+    check_text(
+        Format::Csv,
+        "ino,size",
+        expect![[r#"
+        row,ino,size,orphan,code,structure,inode_count,disk_address,message,account_by,account_key,account_inodes,shared_blocks,schema_version,scan_time
+        scan,,,,,,,,,,,,,1,1700000000000000000
+        inode,131,4097,,,,,,,,,,,,
+        inode,132,4097,,,,,,,,,,,,
+        inode,133,4097,1,,,,,,,,,,,
+        error,192,,,checksum,inode,64,,"wrong, ""quite""",,,,,,
+        account,,5,,,,,,,dir,128,3,8,,
+    "#]],
+    );
+}
+
+#[test]
+fn every_line_of_csv_has_every_column() {
+    for fields in ["ino,size", "ino", "volume_uuid,ag,paths", "xattrs,symlink,size"] {
+        let fields = fields.split(',').map(|name| name.parse::<Field>().unwrap()).collect();
+        let bytes = write(Format::Csv, fields);
+        // None of these rows has a line's end or comma inside quotes but the paths and messages.
+        let mut counts = Vec::new();
+        let (mut is_quoted, mut commas) = (false, 0);
+        for byte in bytes {
+            match byte {
+                b'"' => is_quoted = !is_quoted,
+                b',' if !is_quoted => commas += 1,
+                b'\n' if !is_quoted => counts.push(std::mem::take(&mut commas)),
+                _ => {}
+            }
+        }
+        assert_eq!(counts.len(), 7, "{counts:?}");
+        assert!(counts.windows(2).all(|pair| pair[0] == pair[1]), "{counts:?}");
+    }
+}
+
+#[test]
+fn table() {
+    check_text(
+        Format::Table,
+        "ino,type,mode,size,mtime,symlink,paths",
+        expect![[r#"
+                 ino type            mode         size mtime                symlink paths
+                 131 file          100644         4097 2023-11-14T22:13:20Z user.a user.\\xff /a /d/"b"\
+
+                 132 symlink       120777         4097 2023-11-14T22:13:20Z -> t user.a user.\\xff /\\xfe
+                 133 file          100644         4097 2023-11-14T22:13:20Z user.a user.\\xff (orphan)
+        error: checksum: inode 192 and the 63 after it: wrong, "quite"
+        dir                128 inodes          3 size                5 blocks             16 shared            8 /
+    "#]],
+    );
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet() {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{TimestampNanosecondType, UInt64Type};
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    let path = std::env::temp_dir().join(format!("xfs-scan-{}.parquet", std::process::id()));
+    std::fs::write(&path, write(Format::Parquet, all_fields())).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let metadata = builder.metadata().file_metadata().key_value_metadata().unwrap().clone();
+    let value = |key: &str| {
+        let found = metadata.iter().find(|entry| entry.key == key);
+        found.and_then(|entry| entry.value.clone()).unwrap()
+    };
+    assert_eq!(value("ferroxfs.schema_version"), "1");
+    assert_eq!(value("ferroxfs.scan_time"), HEADER.scan_time.to_string());
+    assert_eq!(value("ferroxfs.inodes"), "3");
+    assert_eq!(value("ferroxfs.errors"), "1");
+
+    let batch = builder.build().unwrap().next().unwrap().unwrap();
+    let texts = |name: &str| -> Vec<Option<String>> {
+        let column = batch.column_by_name(name).unwrap().as_string::<i32>();
+        column.iter().map(|text| text.map(str::to_owned)).collect()
+    };
+    let kinds: Vec<_> = texts("row").into_iter().flatten().collect();
+    assert_eq!(kinds, ["inode", "inode", "inode", "error", "account"]);
+    assert_eq!(texts("type")[1].as_deref(), Some("symlink"));
+    assert_eq!(texts("symlink")[1].as_deref(), Some("t"));
+    assert_eq!(texts("code")[3].as_deref(), Some("checksum"));
+    let ino = batch.column_by_name("ino").unwrap().as_primitive::<UInt64Type>();
+    assert_eq!(ino.iter().collect::<Vec<_>>(), [Some(131), Some(132), Some(133), Some(192), None]);
+    let times = |name: &str| {
+        batch.column_by_name(name).unwrap().as_primitive::<TimestampNanosecondType>().clone()
+    };
+    assert_eq!(times("atime").iter().next(), Some(Some(-999_999_995)));
+    assert_eq!(times("btime").iter().next(), Some(None), "2286 is past what Arrow holds");
+
+    let paths = batch.column_by_name("paths").unwrap().as_list::<i32>();
+    assert_eq!(
+        paths.value(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(),
+        ["/a", "/d/\"b\"\n"]
+    );
+    assert_eq!(paths.value_length(1), 0);
+    let bytes = batch.column_by_name("paths_bytes").unwrap().as_list::<i32>();
+    assert_eq!(bytes.value(1).as_binary::<i32>().value(0), b"/\xfe");
+    assert_eq!(bytes.value_length(0), 0);
+}

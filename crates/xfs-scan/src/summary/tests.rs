@@ -78,8 +78,8 @@ fn a_report_tells_who_uses_the_volume_for_what_since_when() {
           a day                     1      4.0 KiB      4.0 KiB  ######
           a week                    1      4.7 MiB      4.7 MiB  ######
           30 days                   1          9 B      4.0 KiB  ######
-          90 days                   0          0 B          0 B  
-          a year                    0          0 B          0 B  
+          90 days                   0          0 B          0 B
+          a year                    0          0 B          0 B
           3 years                   1      1.0 GiB      1.0 GiB  ######
           older                     1          1 B      4.0 KiB  ######
 
@@ -96,7 +96,8 @@ fn a_report_tells_who_uses_the_volume_for_what_since_when() {
 
         Most entries
                      3  /
-    "#]].assert_eq(&summary.to_string());
+    "#]]
+    .assert_eq(&summary.to_string());
 }
 
 #[test]

@@ -127,7 +127,10 @@ pub(super) fn properties(columns: &[Column], header: Header) -> WriterProperties
     for &column in columns {
         let path = ColumnPath::from(column.name());
         builder = match column.data_type() {
-            DataType::Utf8 => builder.set_column_dictionary_enabled(path, true),
+            // Least and greatest of words that repeat cost more than all else, and tell nothing.
+            DataType::Utf8 => builder
+                .set_column_dictionary_enabled(path.clone(), true)
+                .set_column_statistics_enabled(path, EnabledStatistics::None),
             DataType::List(_) => {
                 let parts = [column.name(), "list", "item"].map(str::to_owned).to_vec();
                 let path = ColumnPath::new(parts);

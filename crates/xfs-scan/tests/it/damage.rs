@@ -1,0 +1,148 @@
+//! Damaged images: what is lost is said, the rest is there.
+
+use serde_json::Value;
+use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};
+use xfs_testkit::{Image, golden};
+
+use crate::support::{Scanned, options, scan_image};
+
+const INODE_BYTES: usize = 512;
+
+fn place(geometry: &Geometry, ino: u64) -> DiskAddr {
+    let place = geometry.inode_place(InodeNumber(ino)).unwrap();
+    DiskAddr(place.cluster.0 + u64::from(place.offset_bytes / 512))
+}
+
+fn ino_of(path: &str) -> u64 {
+    let paths = scan_image(&golden(), &options(1)).paths();
+    let found = paths.iter().find(|(_, paths)| paths.iter().any(|found| found == path));
+    *found.unwrap_or_else(|| panic!("no {path}")).0
+}
+
+/// The golden image with the inode at `path` changed, its checksum mended.
+fn with_inode(path: &str, change: impl FnOnce(&mut [u8])) -> Image {
+    let mut image = golden();
+    let at = place(&image.geometry(), ino_of(path));
+    image.edit(at, INODE_BYTES, BlockKind::InodeCluster, change);
+    image
+}
+
+/// The golden image with `path` saying that its parent is `new_parent`.
+fn reparented(path: &str, new_parent: &str, generation_change: u32) -> Image {
+    let old = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
+    let old_parent = ino_of(if old.is_empty() { "/" } else { old }).to_be_bytes();
+    let new_parent = ino_of(new_parent);
+    let image = golden();
+    let parent_inode = image.bytes(place(&image.geometry(), new_parent), INODE_BYTES).unwrap();
+    let generation = u32::from_be_bytes(parent_inode[92..96].try_into().unwrap());
+    with_inode(path, |bytes| {
+        let found =
+            bytes.windows(8).skip(176).position(|window| window == old_parent).unwrap() + 176;
+        bytes[found..found + 8].copy_from_slice(&new_parent.to_be_bytes());
+        let generation = generation.wrapping_add(generation_change);
+        bytes[found + 8..found + 12].copy_from_slice(&generation.to_be_bytes());
+    })
+}
+
+fn row_of(scanned: &Scanned, ino: u64) -> Option<&Value> {
+    scanned.of_kind("inode").find(|row| row["ino"] == ino)
+}
+
+#[track_caller]
+fn check_orphans(image: &Image, codes: &[&str], orphans: &[&str]) {
+    let scanned = scan_image(image, &options(2));
+    assert_eq!(scanned.codes(), codes);
+    assert_eq!(scanned.report.inodes, scan_image(&golden(), &options(2)).report.inodes);
+    let found = scanned.of_kind("inode").filter(|row| row["orphan"] == true);
+    let mut found: Vec<_> = found.map(|row| row["ino"].as_u64().unwrap()).collect();
+    let mut expected: Vec<_> = orphans.iter().map(|path| ino_of(path)).collect();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn parents_in_a_circle_are_found_and_what_is_below_is_orphaned() {
+    let image = reparented("/deep/1", "/deep/1/2/3", 0);
+    let orphans: Vec<String> = (1..=8)
+        .map(|depth| (1..=depth).fold("/deep".to_owned(), |path, name| format!("{path}/{name}")))
+        .collect();
+    let orphans: Vec<&str> = orphans.iter().map(String::as_str).collect();
+    // The three of the circle, and the one that hangs from it.
+    check_orphans(&image, &["parent_cycle"; 4], &orphans);
+    check_orphans(&reparented("/deep/1/2", "/deep/1/2", 0), &["parent_cycle"; 2], &orphans[1..]);
+}
+
+#[test]
+fn a_parent_that_is_no_directory_is_a_finding() {
+    let image = reparented("/files/sparse", "/files/empty", 0);
+    check_orphans(&image, &["parent_missing"], &["/files/sparse"]);
+}
+
+#[test]
+fn a_parent_of_another_generation_is_a_finding() {
+    let image = reparented("/files/sparse", "/files", 1);
+    check_orphans(&image, &["parent_stale"], &["/files/sparse"]);
+}
+
+#[test]
+fn a_name_with_a_slash_is_a_finding() {
+    let image = with_inode("/files/sparse", |bytes| {
+        let at = bytes.windows(6).position(|window| window == b"sparse").unwrap();
+        bytes[at + 2] = b'/';
+    });
+    check_orphans(&image, &["corrupt", "parent_missing"], &["/files/sparse"]);
+}
+
+#[test]
+fn an_inode_with_a_wrong_checksum_has_no_row_but_a_finding() {
+    let ino = ino_of("/files/sparse");
+    let mut image = golden();
+    let at = place(&image.geometry(), ino);
+    image.edit_with(at, INODE_BYTES, |bytes| bytes[60] ^= 1);
+    let scanned = scan_image(&image, &options(2));
+    assert_eq!(scanned.codes(), ["checksum"]);
+    let finding = scanned.of_kind("error").next().unwrap();
+    assert_eq!((finding["ino"].as_u64(), finding["inode_count"].as_u64()), (Some(ino), Some(1)));
+    assert!(row_of(&scanned, ino).is_none());
+}
+
+#[test]
+fn lost_inodes_in_a_row_are_one_finding() {
+    // Files of `many` that are side by side; the fifth after a removed one is removed.
+    let first = ino_of("/many/2");
+    let mut image = golden();
+    let at = place(&image.geometry(), first);
+    image.replace(at, &[0; 3 * INODE_BYTES]);
+    let scanned = scan_image(&image, &options(2));
+    assert_eq!(scanned.codes(), ["magic"]);
+    let finding = scanned.of_kind("error").next().unwrap();
+    assert_eq!((finding["ino"].as_u64(), finding["inode_count"].as_u64()), (Some(first), Some(3)));
+}
+
+#[test]
+fn a_truncated_image_loses_only_what_was_cut_off() {
+    let whole = scan_image(&golden(), &options(2)).report.inodes;
+    for part in [1, 2, 4, 6, 7] {
+        let mut image = golden();
+        image.truncate(image.length_bytes() / 8 * part);
+        let scanned = scan_image(&image, &options(3));
+        let hidden: u64 =
+            scanned.of_kind("error").map(|row| row["inode_count"].as_u64().unwrap()).sum();
+        let has_lost_groups =
+            scanned.of_kind("error").any(|row| row["ag"].is_u64() && row["ino"].is_null());
+        assert!(scanned.report.inodes + hidden == whole || has_lost_groups, "{part} eighths");
+        assert!(scanned.report.inodes > 0, "{part} eighths");
+    }
+}
+
+#[test]
+fn a_group_whose_header_is_lost_is_a_finding() {
+    let mut image = golden();
+    let at = image.geometry().header_disk_addr(xfs_format::AgNumber(1), 2);
+    image.edit_with(at, 512, |sector| sector[0] = 0);
+    let scanned = scan_image(&image, &options(2));
+    let finding = scanned.of_kind("error").next().unwrap();
+    assert_eq!((finding["code"].as_str(), finding["ag"].as_u64()), (Some("magic"), Some(1)));
+    assert!(scanned.report.inodes > 0);
+}

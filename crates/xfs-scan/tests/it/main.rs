@@ -1,0 +1,8 @@
+//! Scans of the golden image, whole, rearranged and damaged.
+
+#[cfg(test)]
+mod damage;
+#[cfg(test)]
+mod paths;
+#[cfg(test)]
+mod support;
