@@ -98,5 +98,5 @@ impl Holder {
     }
 }
 
-#[cfg(all(test, feature = "count"))]
+#[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! What the reading operations write that others read: counted, not claimed.
 
+#![cfg(feature = "count")]
+
 use std::ffi::OsStr;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! A smoke run of each target for a structure.
 
+use std::collections::BTreeSet;
+
 use xfs_hostile::{TARGETS, Target};
 use xfs_testkit::{Prng, run_limited};
 
@@ -38,6 +40,17 @@ fn smoke(target: &Target) {
         }
         (target.run)(&input);
     }
+}
+
+/// cargo-fuzz knows the same targets, and the one for whole images.
+#[test]
+fn the_fuzzer_has_every_target() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/fuzz_targets");
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let stem = |file: std::fs::DirEntry| file.path().file_stem().map(|stem| stem.to_owned());
+    let files: BTreeSet<_> = files.filter_map(stem).collect();
+    let targets = TARGETS.iter().map(|target| target.name).chain(["volume"]);
+    assert_eq!(files, targets.map(Into::into).collect());
 }
 
 macro_rules! smoke_tests {
