@@ -48,6 +48,7 @@ pub mod log_item;
 pub mod log_record;
 pub mod parent;
 pub mod refcount;
+pub mod reservation;
 pub mod rmap;
 pub mod superblock;
 pub mod symlink;

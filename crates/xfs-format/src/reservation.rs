@@ -1,0 +1,441 @@
+//! How many bytes of the log each kind of transaction may write, and the shortest log that follows.
+//!
+//! Owns: the worst case of each kind of transaction, the overhead of the log's records around it,
+//! and the minimum log size. Does **not** own: granting log space, or what transactions do.
+//!
+//! These numbers are part of the format, although no structure holds them: a kernel refuses to
+//! mount a volume whose log is shorter than **it** thinks necessary, so mkfs has to count as the
+//! kernel counts, generously where that is generous.
+//!
+//! # How a transaction is counted
+//!
+//! Everything it may log, in units of three kinds:
+//!
+//! - a buffer: its bytes, and 128 for the operation and the format structure in front of them;
+//! - an inode: core, forks, a btree root of each fork, and four operations;
+//! - a change of free space: both free-space btrees split from leaf to root, and the reverse map.
+//!
+//! Where a transaction is a chain of deferred steps, each step has a reservation of its own size:
+//! the largest step counts, times [`Reservation::steps`] that are granted at the start, so that a
+//! common chain does not have to wait for log space half way.
+
+mod heights;
+mod minimum;
+
+pub use heights::BtreeHeights;
+pub use minimum::{minimum_log_blocks, unit_bytes};
+
+use crate::features::{IncompatFeatures, RoCompatFeatures};
+use crate::geometry::Geometry;
+
+/// The kinds of transactions that have a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransactionKind {
+    /// Allocate or convert blocks of a file: an allocation, a mapping, their completions.
+    #[doc(alias = "tr_write")]
+    Write,
+    /// Remove mappings at the end of a fork, and free their blocks.
+    #[doc(alias = "tr_itruncate")]
+    Truncate,
+    /// Move a name.
+    #[doc(alias = "tr_rename")]
+    Rename,
+    /// Add a name to an inode.
+    #[doc(alias = "tr_link")]
+    Link,
+    /// Remove a name.
+    #[doc(alias = "tr_remove")]
+    Remove,
+    /// Make a symbolic link.
+    #[doc(alias = "tr_symlink")]
+    Symlink,
+    /// Make a file.
+    #[doc(alias = "tr_create")]
+    Create,
+    /// Make a file without a name.
+    #[doc(alias = "tr_create_tmpfile")]
+    CreateUnnamed,
+    /// Make a directory.
+    #[doc(alias = "tr_mkdir")]
+    MakeDirectory,
+    /// Free an inode, and its chunk with it.
+    #[doc(alias = "tr_ifree")]
+    FreeInode,
+    /// Change fields of an inode.
+    #[doc(alias = "tr_ichange")]
+    ChangeInode,
+    /// Make the volume larger.
+    #[doc(alias = "tr_growdata")]
+    Grow,
+    /// Give an inode an attribute fork.
+    #[doc(alias = "tr_addafork")]
+    AddAttrFork,
+    /// Remove an attribute fork.
+    #[doc(alias = "tr_attrinval")]
+    InvalidateAttr,
+    /// Set an attribute; each block of its value comes on top ([`TransactionKind::SetAttrBlock`]).
+    #[doc(alias = "tr_attrsetm")]
+    SetAttr,
+    /// What one more block costs when an attribute is set.
+    #[doc(alias = "tr_attrsetrt")]
+    SetAttrBlock,
+    /// Remove an attribute.
+    #[doc(alias = "tr_attrrm")]
+    RemoveAttr,
+    /// Clear the head of an unlinked list.
+    #[doc(alias = "tr_clearagi")]
+    ClearUnlinked,
+    /// Allocate a block of a quota file.
+    #[doc(alias = "tr_qm_dqalloc")]
+    AllocateQuota,
+    /// Write the superblock.
+    #[doc(alias = "tr_sb")]
+    Superblock,
+}
+
+impl TransactionKind {
+    /// All of them.
+    pub const ALL: [Self; 20] = [
+        Self::Write,
+        Self::Truncate,
+        Self::Rename,
+        Self::Link,
+        Self::Remove,
+        Self::Symlink,
+        Self::Create,
+        Self::CreateUnnamed,
+        Self::MakeDirectory,
+        Self::FreeInode,
+        Self::ChangeInode,
+        Self::Grow,
+        Self::AddAttrFork,
+        Self::InvalidateAttr,
+        Self::SetAttr,
+        Self::SetAttrBlock,
+        Self::RemoveAttr,
+        Self::ClearUnlinked,
+        Self::AllocateQuota,
+        Self::Superblock,
+    ];
+}
+
+/// What a transaction reserves in the log.
+#[doc(alias = "xfs_trans_res")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Bytes of one step, the log's own overhead ([`unit_bytes`]) not included.
+    #[doc(alias = "tr_logres")]
+    pub bytes: u64,
+    /// Steps whose space is granted at the start.
+    #[doc(alias = "tr_logcount")]
+    pub steps: u32,
+}
+
+/// Bytes of an operation header in the log.
+const OPERATION_BYTES: u64 = 12;
+/// Operation and format structure in front of a buffer, rounded up to a chunk of the dirty map.
+const BUFFER_OVERHEAD: u64 = 128;
+/// Format structure of an inode item.
+const INODE_FORMAT_BYTES: u64 = 56;
+/// Header of a btree block, in which form the root of a fork is logged.
+const BTREE_ROOT_HEADER: u64 = 72;
+/// Quota records with their format structures: user, group and project, before and after a change
+/// of owner.
+const QUOTA_BYTES: u64 = 6 * (24 + 104);
+/// Format structure of an attribute intent.
+const ATTR_INTENT_BYTES: u64 = 40;
+/// The longest name as it is counted, and a parent pointer's value.
+const PARENT_NAME_BYTES: u64 = 256 + 12;
+/// The highest btree of names or attributes.
+#[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
+const DA_LEVELS: u64 = 5;
+/// The longest target of a symbolic link.
+const SYMLINK_BYTES: u64 = 1024;
+
+/// The reservations of a volume.
+#[doc(alias = "xfs_trans_resv")]
+#[derive(Clone, Debug)]
+pub struct Reservations<'a> {
+    geometry: &'a Geometry,
+    heights: BtreeHeights,
+    /// Count references to blocks as steps of the same transaction, as before they were deferred.
+    refcount_in_place: bool,
+}
+
+impl<'a> Reservations<'a> {
+    /// The reservations on a volume of this geometry.
+    #[must_use]
+    pub fn new(geometry: &'a Geometry) -> Self {
+        Self { geometry, heights: BtreeHeights::new(geometry), refcount_in_place: false }
+    }
+
+    /// What a transaction of this kind reserves.
+    #[must_use]
+    pub fn of(&self, kind: TransactionKind) -> Reservation {
+        Reservation { bytes: self.bytes(kind), steps: self.steps(kind) }
+    }
+
+    fn has(&self, feature: RoCompatFeatures) -> bool {
+        self.geometry.has_ro_compat(feature)
+    }
+
+    fn has_parents(&self) -> bool {
+        self.geometry.has_incompat(IncompatFeatures::PARENT)
+    }
+
+    fn steps(&self, kind: TransactionKind) -> u32 {
+        use TransactionKind as Kind;
+        let parents = |steps: u32| steps + if self.has_parents() { 3 } else { 0 };
+        match kind {
+            // The intents that may follow: to map (where there are others at all), for reference
+            // counts, and for the reverse map.
+            Kind::Write | Kind::Truncate | Kind::AllocateQuota => {
+                let reflink = u32::from(self.has(RoCompatFeatures::REFLINK));
+                let reverse_map = u32::from(self.has(RoCompatFeatures::RMAPBT));
+                2 + (reflink | reverse_map) + reflink + reverse_map
+            }
+            // A parent pointer is set or removed in the steps that an attribute takes.
+            Kind::Rename | Kind::Link | Kind::Remove | Kind::Create => parents(2),
+            Kind::Symlink | Kind::MakeDirectory => parents(3),
+            Kind::SetAttr | Kind::RemoveAttr => 3,
+            Kind::CreateUnnamed | Kind::FreeInode | Kind::Grow | Kind::AddAttrFork => 2,
+            Kind::ChangeInode
+            | Kind::InvalidateAttr
+            | Kind::SetAttrBlock
+            | Kind::ClearUnlinked
+            | Kind::Superblock => 1,
+        }
+    }
+
+    fn bytes(&self, kind: TransactionKind) -> u64 {
+        use TransactionKind as Kind;
+        match kind {
+            Kind::Write => self.write(),
+            Kind::Truncate => self.truncate(),
+            Kind::Rename | Kind::Link | Kind::Remove => self.change_names(kind),
+            Kind::Create | Kind::MakeDirectory => self.create(),
+            Kind::Symlink => self.create() + self.buffers(1, SYMLINK_BYTES),
+            Kind::CreateUnnamed => QUOTA_BYTES + self.allocate_inode() + self.add_unlinked(),
+            Kind::FreeInode => self.free_inode(),
+            Kind::ChangeInode => QUOTA_BYTES + self.inodes(1) + self.sectors(1),
+            Kind::Grow => self.sectors(3) + self.space_changes(1),
+            Kind::AddAttrFork => self.add_attr_fork(),
+            Kind::InvalidateAttr => self.invalidate_attr(),
+            Kind::SetAttr => {
+                QUOTA_BYTES + self.inodes(1) + self.sectors(1) + self.blocks(DA_LEVELS)
+            }
+            Kind::SetAttrBlock => self.sectors(1) + self.blocks(self.heights.attr_extents.into()),
+            Kind::RemoveAttr => self.remove_attr(),
+            Kind::ClearUnlinked | Kind::Superblock => self.sectors(1),
+            Kind::AllocateQuota => self.write() + self.buffers(1, self.block_bytes() - 1),
+        }
+    }
+
+    fn block_bytes(&self) -> u64 {
+        self.geometry.block_size.into()
+    }
+
+    fn buffers(&self, count: u64, bytes: u64) -> u64 {
+        count * (bytes + BUFFER_OVERHEAD)
+    }
+
+    fn blocks(&self, count: u64) -> u64 {
+        self.buffers(count, self.block_bytes())
+    }
+
+    fn sectors(&self, count: u64) -> u64 {
+        self.buffers(count, self.geometry.sector_size.into())
+    }
+
+    fn inodes(&self, count: u64) -> u64 {
+        let size = u64::from(self.geometry.inode_size);
+        count * (4 * OPERATION_BYTES + INODE_FORMAT_BYTES + size + 2 * BTREE_ROOT_HEADER)
+    }
+
+    /// Blocks of the btrees that this many allocations or frees change.
+    #[doc(alias = "xfs_allocfree_block_count")]
+    fn space_changes(&self, count: u64) -> u64 {
+        // A split makes a second block of each below the root.
+        let free_space = 2 * whole_split(self.heights.free_space);
+        let reverse_map = match self.has(RoCompatFeatures::RMAPBT) {
+            true => whole_split(self.heights.reverse_map),
+            false => 0,
+        };
+        self.blocks(count * (free_space + reverse_map))
+    }
+
+    fn refcount_changes(&self, count: u64) -> u64 {
+        match self.has(RoCompatFeatures::REFLINK) {
+            true => self.blocks(count * whole_split(self.heights.refcount)),
+            false => 0,
+        }
+    }
+
+    /// A step of reference counts by themselves.
+    fn refcount_step(&self, count: u64) -> u64 {
+        match self.has(RoCompatFeatures::REFLINK) {
+            true => self.sectors(count) + self.refcount_changes(count),
+            false => 0,
+        }
+    }
+
+    /// Map an extent, free up to two, count references.
+    fn write(&self) -> u64 {
+        let (map, free, refcount) = (
+            self.inodes(1)
+                + self.blocks(self.heights.data_extents.into())
+                + self.sectors(3)
+                + self.space_changes(2),
+            self.sectors(5) + self.space_changes(2),
+            self.refcount_changes(2),
+        );
+        QUOTA_BYTES
+            + match self.refcount_in_place {
+                true => map.max(free) + refcount,
+                false => map.max(free).max(self.refcount_step(1)),
+            }
+    }
+
+    /// Unmap up to two extents, free up to four, count references.
+    fn truncate(&self) -> u64 {
+        let unmap = self.inodes(1) + self.blocks(u64::from(self.heights.data_extents) + 1);
+        let free = self.sectors(9) + self.space_changes(4);
+        QUOTA_BYTES
+            + match self.refcount_in_place {
+                true => unmap.max(free + self.refcount_changes(4)),
+                false => unmap.max(free).max(self.refcount_step(2)),
+            }
+    }
+
+    /// Blocks that one change of a directory may touch.
+    #[doc(alias = "XFS_DIROP_LOG_COUNT")]
+    fn directory_change(&self) -> u64 {
+        // The hash btree split to its root, a data block and a block of the free index; a new
+        // extent for each, and so a split of the extents' btree; the directory's first block.
+        let blocks = DA_LEVELS + 2;
+        (blocks << self.geometry.directory_block_log) + blocks * self.directory_block_extents() + 1
+    }
+
+    /// Blocks that the map of one more directory block may take, were each of its blocks an extent.
+    fn directory_block_extents(&self) -> u64 {
+        self.map_blocks(1 << self.geometry.directory_block_log, self.heights.data_extents)
+    }
+
+    /// Blocks that the map of `count` new blocks may take in a btree of `levels` levels: one split
+    /// to the root for each leaf that they fill.
+    #[doc(alias = "XFS_NEXTENTADD_SPACE_RES")]
+    fn map_blocks(&self, count: u64, levels: u32) -> u64 {
+        let layout = crate::btree::BtreeKind::FreeSpaceByBlock.layout();
+        let records = layout.max_records(self.geometry.block_size) as u64;
+        count.div_ceil(records - records / 2) * u64::from(levels - 1)
+    }
+
+    fn change_names(&self, kind: TransactionKind) -> u64 {
+        let (inodes, directories, sectors, frees) = match kind {
+            TransactionKind::Rename => (5, 2, 7, 3),
+            TransactionKind::Link => (2, 1, 3, 1),
+            _ => (2, 1, 4, 2),
+        };
+        let entries = self.inodes(inodes) + self.blocks(directories * self.directory_change());
+        let space = self.sectors(sectors) + self.space_changes(frees);
+        let unlinked = match kind {
+            TransactionKind::Link => self.remove_unlinked(),
+            TransactionKind::Remove => self.add_unlinked(),
+            _ => 0,
+        };
+        let step = entries.max(space);
+        if !self.has_parents() {
+            return QUOTA_BYTES + unlinked + step;
+        }
+        let intent = ATTR_INTENT_BYTES + PARENT_NAME_BYTES;
+        let (parents, intents) = match kind {
+            // Replace one and remove one, and add one for what is left in the old place.
+            TransactionKind::Rename => (self.set_attr().max(self.remove_attr()), {
+                let replace = intent + PARENT_NAME_BYTES;
+                (replace + 2 * intent).max(2 * replace)
+            }),
+            TransactionKind::Link => (self.set_attr(), intent),
+            _ => (self.remove_attr(), intent),
+        };
+        QUOTA_BYTES + unlinked + intents + step.max(parents)
+    }
+
+    fn create(&self) -> u64 {
+        let entry = self.inodes(2)
+            + self.sectors(1)
+            + self.block_bytes()
+            + self.blocks(self.directory_change());
+        let step = self.allocate_inode().max(entry);
+        if !self.has_parents() {
+            return QUOTA_BYTES + step;
+        }
+        QUOTA_BYTES + ATTR_INTENT_BYTES + PARENT_NAME_BYTES + step.max(self.set_attr())
+    }
+
+    /// A new chunk and its records. The inodes themselves are not logged but ordered.
+    fn allocate_inode(&self) -> u64 {
+        let sector = u64::from(self.geometry.sector_size);
+        self.sectors(2) + sector + self.space_changes(1) + self.inode_btrees()
+    }
+
+    fn inode_btrees(&self) -> u64 {
+        let one = self.blocks(self.heights.inode.into()) + self.space_changes(1);
+        if self.has(RoCompatFeatures::FINOBT) { 2 * one } else { one }
+    }
+
+    fn free_inode(&self) -> u64 {
+        QUOTA_BYTES
+            + self.inodes(1)
+            + self.sectors(3)
+            + self.remove_unlinked()
+            + self.space_changes(1)
+            + self.buffers(self.geometry.chunk_blocks().into(), 0)
+            + self.inode_btrees()
+    }
+
+    fn cluster_bytes(&self) -> u64 {
+        u64::from(self.geometry.cluster_blocks()) * self.block_bytes()
+    }
+
+    fn add_unlinked(&self) -> u64 {
+        self.sectors(2) + self.cluster_bytes()
+    }
+
+    fn remove_unlinked(&self) -> u64 {
+        self.sectors(1) + 2 * self.cluster_bytes()
+    }
+
+    fn add_attr_fork(&self) -> u64 {
+        QUOTA_BYTES
+            + self.inodes(1)
+            + self.sectors(2)
+            + self.buffers(1, self.geometry.directory_block_size().into())
+            + self.blocks(self.directory_block_extents() + 1)
+            + self.space_changes(1)
+    }
+
+    fn invalidate_attr(&self) -> u64 {
+        let unmap = self.inodes(1) + self.blocks(self.heights.attr_extents.into());
+        unmap.max(self.sectors(9) + self.space_changes(4))
+    }
+
+    fn set_attr(&self) -> u64 {
+        self.bytes(TransactionKind::SetAttr)
+    }
+
+    fn remove_attr(&self) -> u64 {
+        let change = self.inodes(1)
+            + self.blocks(DA_LEVELS)
+            + u64::from(self.heights.attr_extents) * self.block_bytes()
+            + self.buffers(self.heights.data_extents.into(), 0);
+        QUOTA_BYTES + change.max(self.sectors(5) + self.space_changes(2))
+    }
+}
+
+/// Blocks that a split from leaf to root changes: two on each level, and one new root.
+const fn whole_split(levels: u32) -> u64 {
+    2 * levels as u64 - 1
+}
+
+#[cfg(test)]
+mod tests;

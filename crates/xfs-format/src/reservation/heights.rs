@@ -1,0 +1,133 @@
+//! How high each btree of a volume can grow, as reservations count it.
+
+use crate::btree::BtreeKind;
+use crate::features::{IncompatFeatures, RoCompatFeatures};
+use crate::geometry::{Geometry, INODES_PER_CHUNK};
+
+/// The most levels of each btree, the root included. One that the volume does not have has 0.
+///
+/// These are not bounds for reading ([`BtreeKind::max_levels`] is): a tree of records that cannot
+/// be more than the blocks of a group is as high as its leaves and nodes, all half full, make it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BtreeHeights {
+    /// Either of the free-space btrees.
+    #[doc(alias = "m_alloc_maxlevels")]
+    pub free_space: u32,
+    /// The reverse map.
+    #[doc(alias = "m_rmap_maxlevels")]
+    pub reverse_map: u32,
+    /// Reference counts.
+    #[doc(alias = "m_refc_maxlevels")]
+    pub refcount: u32,
+    /// Either of the inode btrees.
+    #[doc(alias = "inobt_maxlevels")]
+    pub inode: u32,
+    /// The extents of a data fork, its root in the inode included.
+    #[doc(alias = "m_bm_maxlevels")]
+    pub data_extents: u32,
+    /// The extents of an attribute fork, its root in the inode included.
+    pub attr_extents: u32,
+}
+
+impl BtreeHeights {
+    /// The heights on a volume of this geometry.
+    #[must_use]
+    pub fn new(geometry: &Geometry) -> Self {
+        let group_blocks = u64::from(geometry.ag_blocks);
+        let ceiling =
+            |kind: BtreeKind, records: u64| by_records(Fill::new(kind, geometry), records);
+        let has_reflink = geometry.has_ro_compat(RoCompatFeatures::REFLINK);
+        let reverse_map = match geometry.has_ro_compat(RoCompatFeatures::RMAPBT) {
+            false => 0,
+            // A shared block has a record for each of its owners, so that the number of blocks is
+            // no bound for the records: only the room for the tree itself is.
+            true if has_reflink => {
+                by_blocks(Fill::new(BtreeKind::ReverseMap, geometry), group_blocks)
+            }
+            true => ceiling(BtreeKind::ReverseMap, group_blocks),
+        };
+        let refcount = if has_reflink { ceiling(BtreeKind::Refcount, group_blocks) } else { 0 };
+        let chunks = (1_u64 << geometry.ag_inode_log()) / u64::from(INODES_PER_CHUNK);
+        let (data_records, attr_records) = most_extents(geometry);
+        let fill = Fill::new(BtreeKind::Extent, geometry);
+        Self {
+            // Two free extents never touch: there is one for every second block at most.
+            free_space: ceiling(BtreeKind::FreeSpaceByBlock, group_blocks.div_ceil(2)),
+            reverse_map,
+            refcount,
+            inode: ceiling(BtreeKind::Inode, chunks),
+            data_extents: in_inode(fill, data_records, DATA_ROOT_RECORDS),
+            attr_extents: in_inode(fill, attr_records, ATTR_ROOT_RECORDS),
+        }
+    }
+}
+
+/// Children of the root of a fork's btree in the smallest fork that can hold one.
+const DATA_ROOT_RECORDS: u64 = 3;
+const ATTR_ROOT_RECORDS: u64 = 2;
+
+/// The most extents of a data and of an attribute fork: what their counters can count.
+#[doc(alias = "xfs_iext_max_nextents")]
+fn most_extents(geometry: &Geometry) -> (u64, u64) {
+    if geometry.has_incompat(IncompatFeatures::NREXT64) {
+        ((1 << 48) - 1, u32::MAX.into())
+    } else {
+        (i32::MAX.cast_unsigned().into(), i16::MAX.cast_unsigned().into())
+    }
+}
+
+/// Records and children of blocks that are half full.
+#[derive(Clone, Copy)]
+struct Fill {
+    records: u64,
+    children: u64,
+}
+
+impl Fill {
+    fn new(kind: BtreeKind, geometry: &Geometry) -> Self {
+        let layout = kind.layout();
+        let records = layout.max_records(geometry.block_size) / 2;
+        let children = layout.max_pointers(geometry.block_size) / 2;
+        // The smallest block, of 1 KiB, holds more than two of anything.
+        Self { records: records.max(1) as u64, children: children.max(2) as u64 }
+    }
+}
+
+/// The height of a tree that holds this many records.
+#[doc(alias = "xfs_btree_compute_maxlevels")]
+fn by_records(fill: Fill, records: u64) -> u32 {
+    let mut blocks = records.div_ceil(fill.records);
+    let mut height = 1;
+    while blocks > 1 {
+        blocks = blocks.div_ceil(fill.children);
+        height += 1;
+    }
+    height
+}
+
+/// The height of a tree that fills this many blocks.
+#[doc(alias = "xfs_btree_space_to_height")]
+fn by_blocks(fill: Fill, blocks: u64) -> u32 {
+    let mut left = blocks.saturating_sub(1);
+    // The root alone may have fewer children than half of what fits: two.
+    let mut level_blocks = 2_u64;
+    let mut height = 1;
+    while level_blocks < left {
+        left -= level_blocks;
+        level_blocks = level_blocks.saturating_mul(fill.children);
+        height += 1;
+    }
+    height
+}
+
+/// The height of a tree that holds this many records and has its root in an inode.
+#[doc(alias = "xfs_bmap_compute_maxlevels")]
+fn in_inode(fill: Fill, records: u64, root_records: u64) -> u32 {
+    let mut blocks = records.div_ceil(fill.records);
+    let mut height = 1;
+    while blocks > 1 {
+        blocks = if blocks <= root_records { 1 } else { blocks.div_ceil(fill.children) };
+        height += 1;
+    }
+    height
+}

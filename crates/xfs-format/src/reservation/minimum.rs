@@ -1,0 +1,126 @@
+//! The overhead of the log around a transaction, and the shortest log that a volume may have.
+
+use super::{OPERATION_BYTES, Reservation, Reservations, TransactionKind};
+use crate::addr::BASIC_BLOCK_BYTES;
+use crate::features::{IncompatFeatures, RoCompatFeatures};
+use crate::geometry::Geometry;
+use crate::log_record::MAX_RECORD_BYTES;
+
+/// The header of a transaction in the log.
+const TRANSACTION_HEADER_BYTES: u64 = 16;
+/// Payload that one record header serves.
+const BYTES_PER_HEADER: u64 = 32 << 10;
+/// A log holds this many of the largest transactions.
+#[doc(alias = "XFS_MIN_LOG_FACTOR")]
+const LOG_FACTOR: u64 = 3;
+/// Levels of the reverse map that were once taken for any volume with shared extents.
+#[doc(alias = "XFS_OLD_REFLINK_RMAP_MAXLEVELS")]
+const OLD_REVERSE_MAP_LEVELS: u32 = 9;
+/// Steps that were once granted to writes and truncations of volumes with shared extents.
+const OLD_REFLINK_STEPS: u32 = 8;
+/// Bytes of the name that the largest attribute is counted without.
+const LONGEST_NAME: u64 = 256;
+
+/// What one step of `bytes` takes in the log: operation headers, record headers for as many
+/// records as it may spread over, and the commit record, padded to the log's stripe unit.
+/// `record_bytes` is the size of the writer's buffers.
+#[doc(alias = "xfs_log_calc_unit_res")]
+#[must_use]
+pub fn unit_bytes(bytes: u64, record_bytes: u32, log_stripe_unit_bytes: u32) -> u64 {
+    let record = u64::from(record_bytes);
+    let header = record.div_ceil(BYTES_PER_HEADER) * u64::from(BASIC_BLOCK_BYTES);
+    let payload = record - header;
+    let start = OPERATION_BYTES + TRANSACTION_HEADER_BYTES + OPERATION_BYTES;
+    let mut bytes = bytes + start;
+    // Each record that a region goes on in costs one more operation, which may cost one more
+    // record.
+    let mut records = bytes.div_ceil(payload);
+    bytes += records * OPERATION_BYTES;
+    while bytes.div_ceil(payload) > records {
+        bytes += OPERATION_BYTES;
+        records += 1;
+    }
+    let padding = match log_stripe_unit_bytes {
+        0 | 1 => BASIC_BLOCK_BYTES,
+        unit => unit,
+    };
+    // The commit record has a header of its own; both writes may be padded.
+    bytes + (records + 1) * header + 2 * u64::from(padding)
+}
+
+/// The fewest blocks that the log of a volume may have: three times what the largest transaction
+/// takes, so that one can run while another is written and a third is still in place only there.
+#[doc(alias = "xfs_log_calc_minimum_size")]
+#[must_use]
+pub fn minimum_log_blocks(geometry: &Geometry, log_stripe_unit_bytes: u32) -> u64 {
+    let largest = largest(geometry);
+    let unit = unit_bytes(largest.bytes, MAX_RECORD_BYTES, log_stripe_unit_bytes);
+    let sector = u64::from(BASIC_BLOCK_BYTES);
+    let needed = (unit * u64::from(largest.steps)).div_ceil(sector);
+    // Two units for the buffer that is being filled and the one under way. Without a stripe unit
+    // the kernel takes the size of a sector for their number: 1024 sectors, for ever since.
+    let one = match log_stripe_unit_bytes {
+        0 | 1 => needed + 2 * sector,
+        unit => {
+            let unit = u64::from(unit) / sector;
+            needed.next_multiple_of(unit) + 2 * unit
+        }
+    };
+    (one * LOG_FACTOR).div_ceil(geometry.block_basic_blocks().into())
+}
+
+/// The largest transaction for the purpose of the log's minimum size.
+fn largest(geometry: &Geometry) -> Reservation {
+    // Volumes with parent pointers are newer than the discovery that the sums were far too high,
+    // and only theirs could be put right: a kernel must mount what an older mkfs made.
+    let is_old = !geometry.has_incompat(IncompatFeatures::PARENT);
+    let mut reservations = Reservations::new(geometry);
+    let has_reflink = reservations.has(RoCompatFeatures::REFLINK);
+    let has_reverse_map = reservations.has(RoCompatFeatures::RMAPBT);
+    if is_old {
+        reservations.refcount_in_place = true;
+        if has_reflink && has_reverse_map {
+            reservations.heights.reverse_map = OLD_REVERSE_MAP_LEVELS;
+        }
+    }
+    let mut largest = Reservation { bytes: 0, steps: 1 };
+    for kind in TransactionKind::ALL {
+        let mut reservation = reservations.of(kind);
+        if is_old && has_reflink && counts_intents(kind) {
+            reservation.steps = OLD_REFLINK_STEPS;
+        }
+        let total = reservation.bytes * u64::from(reservation.steps);
+        if total > largest.bytes * u64::from(largest.steps) {
+            largest = reservation;
+        }
+    }
+    let attribute = largest_attribute(&reservations, is_old);
+    if attribute > largest.bytes * u64::from(largest.steps) {
+        let steps = reservations.of(TransactionKind::SetAttr).steps;
+        largest = Reservation { bytes: attribute, steps };
+    }
+    largest
+}
+
+const fn counts_intents(kind: TransactionKind) -> bool {
+    matches!(
+        kind,
+        TransactionKind::Write | TransactionKind::Truncate | TransactionKind::AllocateQuota
+    )
+}
+
+/// Setting the largest attribute that an attribute leaf holds.
+#[doc(alias = "xfs_log_calc_max_attrsetm_res")]
+fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
+    let geometry = reservations.geometry;
+    let levels = reservations.heights.attr_extents;
+    let block = u64::from(geometry.block_size);
+    let bytes = (block / 2 + block / 4).saturating_sub(LONGEST_NAME + 1);
+    let value_blocks = bytes.div_ceil(block);
+    // The old sum took the bytes of the value for blocks.
+    let mapped = if is_old { bytes } else { value_blocks };
+    let tree_blocks = super::DA_LEVELS * (1 + reservations.map_blocks(1, levels));
+    let blocks = tree_blocks + value_blocks + reservations.map_blocks(mapped, levels);
+    let one = reservations.of(TransactionKind::SetAttr).bytes;
+    one + reservations.of(TransactionKind::SetAttrBlock).bytes * blocks
+}
