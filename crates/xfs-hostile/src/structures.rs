@@ -4,10 +4,13 @@
 //! is looked at as it is, and again with its checksum mended, since hardly any mutation would get
 //! past the checksum otherwise.
 
+pub mod partition_table;
+
+pub use partition_table::partition_table;
+
 use std::fmt::Debug;
 use std::hint::black_box;
 
-use xfs_device::{MemoryDevice, partitions};
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, RemoteBlock};
 use xfs_format::btree::{BtreeBlock, BtreeFormat, BtreeKind, Extents};
 use xfs_format::dabtree::Node;
@@ -69,7 +72,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "symlink", run: symlink, seeds: || inputs(BlockKind::Symlink) },
     Target { name: "access_list", run: access_list, seeds: access_list_inputs },
     Target { name: "log_record", run: log_record, seeds: log_inputs },
-    Target { name: "partition_table", run: partition_table, seeds: partition_inputs },
+    Target { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
 ];
 
 /// Seeds of one kind: enough to have every form of it, few enough to mutate each often.
@@ -377,33 +380,4 @@ fn log_inputs() -> Vec<Vec<u8>> {
     let starts = sectors
         .filter(|at| image.bytes(*at, 512).is_some_and(|block| LogRecordHeader::is_here(&block)));
     starts.take(MOST_SEEDS).filter_map(|at| image.bytes(at, 2048)).collect()
-}
-
-/// The first and last sectors of a partitioned disk: the input is cut in two for them.
-pub fn partition_table(input: &[u8]) {
-    const DISK_BYTES: u64 = 1 << 20;
-    let disk = MemoryDevice::new(DISK_BYTES);
-    let (head, tail) = input.split_at(input.len() / 2);
-    let write = |offset, bytes: &[u8]| {
-        use xfs_device::{BlockDevice, Durability};
-        drop(disk.write_at(offset, bytes, Durability::Cached));
-    };
-    write(0, head);
-    write(DISK_BYTES.saturating_sub(tail.len() as u64), tail);
-    black_box(format!("{:?}", partitions(&disk)));
-}
-
-fn partition_inputs() -> Vec<Vec<u8>> {
-    let mut sector = vec![0; 512];
-    // One partition of type Linux, and the signature.
-    let entry = [&[0_u8, 0, 2, 0, 0x83, 0, 0, 0][..], &[8, 0, 0, 0, 0, 4, 0, 0]].concat();
-    sector.splice(446..462, entry);
-    sector.splice(510..512, [0x55, 0xaa]);
-    let mut protective = sector.clone();
-    protective.splice(450..451, [0xee]);
-    // The header of a GPT; its checksums are right for no entries at all.
-    let mut gpt = b"EFI PART\0\0\x01\0\x5c\0\0\0".to_vec();
-    gpt.resize(512, 0);
-    let whole = |first: &[u8]| [first, &gpt[..], &vec![0; 1024], &vec![0; 1536], &gpt].concat();
-    vec![whole(&sector), whole(&protective)]
 }
