@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use scan::ScanArguments;
+pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
 
 /// Read XFS v5 images without mounting them.
 ///

@@ -17,6 +17,7 @@ mod ls;
 mod man;
 mod parents;
 mod readlink;
+mod scan;
 mod stat;
 mod tar;
 mod tree;
@@ -51,6 +52,6 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Completions(arguments) => Ok(completions::open(&arguments)),
         Command::Man(arguments) => man::open(&arguments),
         Command::Dump(arguments) => dump::open(&arguments, options),
-        Command::Scan(_) => Err(Failure::usage("this command is not part of this build")),
+        Command::Scan(arguments) => scan::open(&arguments, options),
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -213,6 +214,10 @@ fn exit_of(error: &ferroxfs::Error) -> Exit {
     match error {
         ferroxfs::Error::Corrupt(_) => Exit::Corrupt,
         ferroxfs::Error::Unsupported(_) => Exit::Refused,
+        // The image ends before the volume does: what is missing is missing from the volume.
+        ferroxfs::Error::Io(error) if error.source.kind() == io::ErrorKind::UnexpectedEof => {
+            Exit::Corrupt
+        }
         _ => Exit::Failed,
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct ScanArguments {
     #[arg(long, value_name = "KEY", value_enum)]
     pub(crate) by: Option<ScanKey>,
     /// Print a report instead of rows
-    #[arg(long, conflicts_with_all = ["format", "fields", "by"])]
+    #[arg(long, conflicts_with_all = ["output", "format", "fields", "by"])]
     pub(crate) summary: bool,
 }
 

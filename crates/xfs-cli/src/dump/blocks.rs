@@ -233,6 +233,6 @@ pub(super) fn extent_value(extent: &Extent) -> Value {
         ("file_block", Value::number(extent.file_block.0)),
         ("start", Value::number(extent.start.0)),
         ("length_blocks", Value::number(extent.length_blocks)),
-        ("unwritten", Value::Text(extent.unwritten.to_string())),
+        ("unwritten", Value::Flag(extent.unwritten)),
     ])
 }

@@ -50,7 +50,7 @@ fn number(name: &str, value: u64, null: u64) -> Value {
     match name {
         "magic" => Value::Magic(value),
         "lsn" => Value::Lsn(value),
-        "mode" => Value::Text(format!("{value:o}")),
+        "mode" => Value::Mode(value),
         "version" | "flags" | "flags2" | "features2" | "bad_features2" | "compat" | "ro_compat"
         | "incompat" | "log_incompat" | "holes" | "free" | "quota_flags" | "hash" => {
             Value::Bits(value)

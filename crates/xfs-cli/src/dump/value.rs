@@ -18,8 +18,12 @@ pub(crate) enum Value {
     Number { value: u64, is_null: bool },
     /// A number whose bits mean something.
     Bits(u64),
+    /// Type and permissions.
+    Mode(u64),
     /// A magic number.
     Magic(u64),
+    /// Yes or no.
+    Flag(bool),
     /// A log sequence number.
     Lsn(u64),
     /// Text of our own.
@@ -42,7 +46,11 @@ impl Value {
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match self {
             Self::Number { is_null: true, .. } => serde_json::Value::Null,
-            Self::Number { value, .. } | Self::Bits(value) | Self::Magic(value) => (*value).into(),
+            Self::Number { value, .. }
+            | Self::Bits(value)
+            | Self::Mode(value)
+            | Self::Magic(value) => (*value).into(),
+            Self::Flag(value) => (*value).into(),
             Self::Lsn(_) | Self::Text(_) => self.to_string().into(),
             Self::Name(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => text.into(),
@@ -85,6 +93,8 @@ impl fmt::Display for Value {
             Self::Number { is_null: true, .. } => f.write_str("null"),
             Self::Number { value, .. } => write!(f, "{value}"),
             Self::Bits(value) => write!(f, "{value:#x}"),
+            Self::Flag(value) => write!(f, "{value}"),
+            Self::Mode(value) => write!(f, "{value:o}"),
             Self::Magic(value) => write!(f, "{value:#x} {}", magic_text(*value)),
             Self::Lsn(u64::MAX) => f.write_str("null"),
             Self::Lsn(value) => write!(f, "{}:{}", value >> 32, value & 0xffff_ffff),

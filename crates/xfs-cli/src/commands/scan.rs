@@ -1,0 +1,197 @@
+//! `scan`: the inventory of volumes, row by row.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use xfs_scan::{
+    AccountBy, Field, Fields, Format, Header, Output, OutputFile, Progress, ScanError, ScanOptions,
+    ScanReport, ScanSource, scan,
+};
+use xfs_sync::{SetOnce, Volume as VolumeScope};
+
+use super::Run;
+use crate::cli::{GlobalOptions, ScanArguments, ScanFormat, ScanKey};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::Image;
+use crate::time::Clock;
+
+struct Scan {
+    images: Vec<Image>,
+    output: Option<(PathBuf, OutputFile)>,
+    format: Format,
+    options: ScanOptions,
+    /// Nanoseconds since 1970.
+    began: i64,
+}
+
+/// Opens the images and the output, and asks to be told of interrupts.
+pub(super) fn open(
+    arguments: &ScanArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let scan_options = scan_options(arguments)?;
+    let images = arguments.images.iter().map(|path| Image::open(path, options));
+    let images = images.collect::<Result<Vec<_>, _>>()?;
+    let format = match arguments.format {
+        Some(format) => to_format(format),
+        None if arguments.output.is_none() && io::stdout().is_terminal() => Format::Table,
+        None => Format::Ndjson,
+    };
+    if format == Format::Parquet && arguments.output.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::usage("scan: Parquet is not for a terminal")
+            .hint("say where it goes with -o FILE"));
+    }
+    let output = match &arguments.output {
+        None => None,
+        Some(path) => {
+            let file = OutputFile::create(path)
+                .map_err(|error| Failure::host(path.as_os_str(), &error))?;
+            Some((path.clone(), file))
+        }
+    };
+    let began = i64::try_from(Clock::open().now().total_nanoseconds()).unwrap_or_default();
+    Ok(Box::new(Scan { images, output, format, options: scan_options, began }))
+}
+
+fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
+    let mut options = ScanOptions {
+        threads: arguments.threads.unwrap_or(0),
+        summary: arguments.summary,
+        cancel: Some(interrupt()?),
+        ..ScanOptions::default()
+    };
+    if let Some(bytes) = arguments.memory {
+        options.memory_bytes = bytes;
+    }
+    if !arguments.fields.is_empty() {
+        let fields = arguments.fields.iter().map(|name| {
+            name.parse::<Field>().map_err(|error| Failure::usage(format!("scan: {error}")))
+        });
+        options.fields = fields.collect::<Result<Fields, _>>()?;
+    }
+    options.accounts.extend(arguments.by.map(|key| match key {
+        ScanKey::Owner => AccountBy::Owner,
+        ScanKey::Project => AccountBy::Project,
+        ScanKey::Dir => AccountBy::Directory,
+    }));
+    Ok(options)
+}
+
+fn to_format(format: ScanFormat) -> Format {
+    match format {
+        ScanFormat::Table => Format::Table,
+        ScanFormat::Ndjson => Format::Ndjson,
+        ScanFormat::Csv => Format::Csv,
+        ScanFormat::Parquet => Format::Parquet,
+    }
+}
+
+type Cancel = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Turns an interrupt into a question that the scan asks. A thread waits for it as long as the
+/// program runs.
+fn interrupt() -> Result<Cancel, Failure> {
+    let failed = |error: io::Error| Failure::new(Exit::Failed, format!("signals: {error}"));
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
+    let interrupted = Arc::new(SetOnce::<(), VolumeScope>::new());
+    let told = Arc::clone(&interrupted);
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            for _ in signals.forever() {
+                // A second interrupt says nothing new.
+                _ = told.set(());
+            }
+        })
+        .map_err(failed)?;
+    Ok(Arc::new(move || interrupted.value().is_some()))
+}
+
+impl Run for Scan {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { images, output, format, mut options, began } = *self;
+        let mut sources = Vec::new();
+        for image in &images {
+            let volume = image.volume(console)?;
+            let volume = volume.inner();
+            sources.push(ScanSource::new(Arc::clone(volume.cache()), volume.superblock()));
+        }
+        let progress = progress_bar();
+        let shown = progress.clone();
+        options.progress = Some(Arc::new(move |progress: Progress| {
+            shown.set_length(progress.inodes_total);
+            shown.set_position(progress.inodes_read);
+        }));
+        let report = run(&sources, &options, (format, began), output.as_ref());
+        progress.finish_and_clear();
+        let report = report?;
+        if let Some((path, file)) = output {
+            file.commit().map_err(|error| Failure::host(path.as_os_str(), &error))?;
+        }
+        if let Some(summary) = &report.summary {
+            write!(console.out(), "{summary}")?;
+        }
+        if report.findings > 0 {
+            let message = format!(
+                "{} finding{}: what could not be read is missing from the rows",
+                report.findings,
+                if report.findings == 1 { "" } else { "s" }
+            );
+            console.report(&Failure::new(Exit::Failed, message));
+        }
+        Ok(())
+    }
+}
+
+fn run(
+    sources: &[ScanSource],
+    options: &ScanOptions,
+    (format, began): (Format, i64),
+    output: Option<&(PathBuf, OutputFile)>,
+) -> Result<ScanReport, Failure> {
+    if options.summary {
+        return scan(sources, options, None).map_err(|error| failure(error, None));
+    }
+    let path = output.map(|(path, _)| path);
+    let writer: Box<dyn Write + Send> = match output {
+        None => Box::new(io::stdout()),
+        Some((path, file)) => {
+            let file = file.writer().map_err(|error| Failure::host(path.as_os_str(), &error))?;
+            Box::new(file)
+        }
+    };
+    let header = Header { scan_time: began };
+    Output::begin(format, options.fields, header, writer)
+        .and_then(|output| scan(sources, options, Some(output)))
+        .map_err(|error| failure(error, path))
+}
+
+fn failure(error: ScanError, path: Option<&PathBuf>) -> Failure {
+    match (error, path) {
+        (ScanError::Output(error), None) => Failure::from(error),
+        (ScanError::Output(error), Some(path)) => Failure::host(path.as_os_str(), &error),
+        (error @ ScanError::MemoryTooSmall { .. }, _) => Failure::usage(format!("scan: {error}")),
+        (error, _) => Failure::new(Exit::Failed, format!("scan: {error}")),
+    }
+}
+
+/// How many inodes have been read, on a terminal.
+fn progress_bar() -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::no_length();
+    let template = "{wide_bar} {human_pos}/{human_len} inodes, {per_sec}, {eta} left";
+    // The template is a constant; without it the bar has indicatif's own form.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}

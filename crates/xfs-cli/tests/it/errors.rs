@@ -1,0 +1,187 @@
+//! How runs end that do not end well: one line, a hint, an exit code.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use expect_test::expect;
+use xfs_format::DiskAddr;
+use xfs_testkit::golden;
+
+use crate::{Place, check, shared, transcript};
+
+#[test]
+fn mistakes_exit_with_2() {
+    check(
+        &["ls"],
+        &expect![[r#"
+        ! ferroxfs: which image, and which path in it?
+        ! hint: an address is written IMAGE:/path, or --image IMAGE PATH
+        exit 2
+    "#]],
+    );
+    check(
+        &["find", "image", "-nmae", "x"],
+        &expect![[r#"
+        ! ferroxfs: find: unknown predicate -nmae
+        ! hint: `ferroxfs find --help` lists them
+        exit 2
+    "#]],
+    );
+    check(
+        &["cp", "image:/short", "other:/x"],
+        &expect![[r#"
+        ! ferroxfs: cp: cannot copy into an image: other:/x
+        ! hint: a directory of the host comes last; write ./NAME if its name holds ":/"
+        exit 2
+    "#]],
+    );
+    assert_eq!(shared().run(&["ls", "--no-such"]).status.code(), Some(2));
+    assert_eq!(shared().run(&[]).status.code(), Some(2));
+}
+
+#[test]
+fn what_is_not_there_exits_with_1() {
+    check(
+        &["cat", "image:/none", "image:/short/bb"],
+        &expect![[r#"
+        bb
+        ! ferroxfs: image: /none: no such file or directory
+        exit 1
+    "#]],
+    );
+    check(
+        &["ls", "none.img"],
+        &expect![[r#"
+        ! ferroxfs: none.img: cannot be opened: No such file or directory (os error 2)
+        exit 1
+    "#]],
+    );
+    check(
+        &["cat", "image:/short"],
+        &expect![[r#"
+        ! ferroxfs: image: /short: is a directory
+        exit 1
+    "#]],
+    );
+    check(
+        &["dump", "image", "agf", "7"],
+        &expect![[r#"
+        ! ferroxfs: image: there is no group 7; the last is 1
+        exit 1
+    "#]],
+    );
+}
+
+#[test]
+fn what_is_no_xfs_exits_with_3() {
+    let place = Place::new();
+    fs::write(place.path().join("text"), "text\n".repeat(20_000)).unwrap();
+    expect![[r#"
+        ! ferroxfs: text: is not an XFS volume: it holds nothing that is known
+        ! hint: if the volume's first sector is damaged, say where it is with --offset 0
+        exit 3
+    "#]]
+    .assert_eq(&transcript(&place.run(&["ls", "text"])));
+}
+
+#[test]
+fn version_4_is_refused_by_name() {
+    let mut image = golden();
+    let mut sector = image.bytes(DiskAddr(0), 512).unwrap();
+    sector[101] = (sector[101] & 0xf0) | 4;
+    image.replace(DiskAddr(0), &sector);
+    let place = Place::with(&image);
+    expect![[r#"
+        ! ferroxfs: image: this is an XFS version 4 volume; only version 5 (-m crc=1) is supported
+        exit 3
+    "#]]
+    .assert_eq(&transcript(&place.run(&["ls", "image"])));
+}
+
+#[test]
+fn damage_is_told_and_the_rest_goes_on() {
+    let mut image = golden();
+    // The AGF of the first group: no file needs it.
+    let mut sector = image.bytes(DiskAddr(1), 512).unwrap();
+    sector[40] ^= 1;
+    image.replace(DiskAddr(1), &sector);
+    let place = Place::with(&image);
+    expect![[r#"
+        {
+          "schema_version": 1,
+          "structure": "agf",
+          "disk_address": 1,
+          "length_bytes": 512,
+          "fields": {
+            "magic": 1480673094,
+            "version": 1,
+            "group": 0,
+            "length": 16384,
+            "by_block_root": 100,
+            "by_size_root": 102,
+            "reverse_map_root": 95,
+            "by_block_levels": 1,
+            "by_size_levels": 1,
+            "reverse_map_levels": 2,
+            "free_list_first": 16777217,
+            "free_list_last": 8,
+            "free_list_count": 8,
+            "free_blocks": 15731,
+            "longest": 15648,
+            "btree_blocks": 3,
+            "uuid": "f0000000-0000-4000-8000-00000000c0de",
+            "reverse_map_blocks": 4,
+            "refcount_blocks": 1,
+            "refcount_root": 98,
+            "refcount_levels": 1,
+            "lsn": "0:0",
+            "crc": 3848420710
+          },
+          "verified": false,
+          "finding": "AGF at disk address 1: checksum is 0xe5623d66, but the bytes give 0x5681114e"
+        }
+        ! ferroxfs: image: AGF at disk address 1: checksum is 0xe5623d66, but the bytes give 0x5681114e
+        exit 5
+    "#]].assert_eq(&transcript(&place.run(&["dump", "--json", "image", "agf", "0"])));
+    assert_eq!(place.run(&["info", "image"]).status.code(), Some(5));
+    assert_eq!(place.run(&["ls", "image"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_truncated_image_shows_what_is_there() {
+    let place = Place::new();
+    let image = fs::OpenOptions::new().write(true).open(place.path().join("image")).unwrap();
+    image.set_len(43_125 * 512).unwrap();
+    let output = place.run(&["find", "image", "-type", "f"]);
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!output.stdout.is_empty());
+    assert!(!output.stderr.is_empty());
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_reason_to_complain() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ferroxfs"))
+        .args(["find", "image"])
+        .current_dir(shared().path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", transcript(&output));
+}
+
+#[test]
+fn an_address_that_is_also_a_file_asks_for_image() {
+    let place = Place::new();
+    fs::create_dir(place.path().join("a:")).unwrap();
+    fs::File::create(place.path().join("a:/b")).unwrap().write_all(b"x").unwrap();
+    expect![[r#"
+        ! ferroxfs: a:/b: is this a file, or a path in an image?
+        ! hint: a file of this whole name exists: say --image IMAGE PATH
+        exit 2
+    "#]]
+    .assert_eq(&transcript(&place.run(&["ls", "a:/b"])));
+}

@@ -1,0 +1,95 @@
+//! The program over the golden image.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod errors;
+mod extraction;
+mod looking;
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use xfs_format::DiskAddr;
+use xfs_testkit::{Image, golden};
+
+/// A directory of one test, with the golden image in it under the name `image`.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self::with(&golden())
+    }
+
+    fn with(image: &Image) -> Self {
+        let place = Self(tempfile::tempdir().expect("a directory"));
+        write_image(image, &place.path().join("image"));
+        place
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Runs the program in this directory.
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.run_as(&PathBuf::from(env!("CARGO_BIN_EXE_ferroxfs")), arguments)
+    }
+
+    fn run_as(&self, program: &Path, arguments: &[&str]) -> Output {
+        Command::new(program)
+            .args(arguments)
+            .current_dir(self.path())
+            .env("TZ", "UTC")
+            .env_remove("NO_COLOR")
+            .output()
+            .expect("the program runs")
+    }
+}
+
+/// Writes an image, with holes where it is zero.
+fn write_image(image: &Image, to: &Path) {
+    const CHUNK: usize = 64 << 10;
+    let mut file = File::create(to).expect("a file");
+    let length = image.length_bytes();
+    for offset in (0..length).step_by(CHUNK) {
+        let at = DiskAddr(offset as u64 / 512);
+        let bytes = image.bytes(at, CHUNK.min(length - offset)).expect("inside the image");
+        if bytes.iter().any(|&byte| byte != 0) {
+            file.seek(SeekFrom::Start(offset as u64)).expect("seeks");
+            file.write_all(&bytes).expect("writes");
+        }
+    }
+    file.set_len(length as u64).expect("a length");
+}
+
+/// The golden image for tests that do not change it.
+fn shared() -> &'static Place {
+    static PLACE: OnceLock<Place> = OnceLock::new();
+    PLACE.get_or_init(Place::new)
+}
+
+/// What a run printed and how it ended, in one text.
+fn transcript(output: &Output) -> String {
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for line in String::from_utf8_lossy(&output.stderr).lines() {
+        text.push_str(&format!("! {line}\n"));
+    }
+    if output.status.code() != Some(0) {
+        text.push_str(&format!("exit {}\n", output.status.code().unwrap_or(-1)));
+    }
+    text
+}
+
+/// Checks what a command prints over the golden image.
+#[track_caller]
+fn check(arguments: &[&str], expected: &expect_test::Expect) {
+    expected.assert_eq(&transcript(&shared().run(arguments)));
+}
