@@ -30,6 +30,17 @@ pub enum ScanError {
         /// For this many threads.
         threads: usize,
     },
+    /// The inode chunks or directories of a volume take more memory than is allowed.
+    #[error(
+        "the tables of chunks and directories take {needed} bytes so far, {allowed} are allowed: \
+         half of the memory without that of the threads"
+    )]
+    TablesTooLarge {
+        /// What they take, as far as the scan went.
+        needed: u64,
+        /// What they may take.
+        allowed: u64,
+    },
     /// A worker stopped because of a mistake of ours.
     #[error("a worker thread stopped")]
     WorkerLost,

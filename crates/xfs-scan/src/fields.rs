@@ -146,6 +146,23 @@ impl Fields {
     /// None.
     pub const EMPTY: Self = Self(0);
 
+    /// What a table shows unless told otherwise: what fits a terminal.
+    #[must_use]
+    pub fn for_table() -> Self {
+        let shown = [
+            Field::Ino,
+            Field::Type,
+            Field::Mode,
+            Field::Nlink,
+            Field::Uid,
+            Field::Gid,
+            Field::Size,
+            Field::Mtime,
+            Field::Paths,
+        ];
+        shown.into_iter().collect()
+    }
+
     /// The set with `field` in it too.
     #[must_use]
     pub const fn with(self, field: Field) -> Self {

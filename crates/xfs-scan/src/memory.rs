@@ -26,9 +26,13 @@ pub(crate) struct Spilled {
 }
 
 /// Memory for what waits, and the file for what does not fit.
+///
+/// Half of it is for rows and links, which can be spilled; half for tables, which cannot.
 pub(crate) struct Memory {
     limit: u64,
     used: AtomicU64<Volume>,
+    table_limit: u64,
+    tables: AtomicU64<Volume>,
     directory: PathBuf,
     file: Mutex<Option<Arc<File>>, Volume>,
     file_end: AtomicU64<Volume>,
@@ -51,8 +55,10 @@ impl Memory {
     /// Memory of `limit` bytes; the file is made in `directory` when it is first needed.
     pub(crate) fn new(limit: u64, directory: &Path) -> Self {
         Self {
-            limit,
+            limit: limit / 2,
             used: AtomicU64::new(0),
+            table_limit: limit - limit / 2,
+            tables: AtomicU64::new(0),
             directory: directory.to_owned(),
             file: Mutex::new(None),
             file_end: AtomicU64::new(0),
@@ -74,6 +80,16 @@ impl Memory {
             self.used.fetch_sub(bytes, Ordering::Relaxed);
         }
         fits
+    }
+
+    /// Says that a table takes these bytes until the scan of the volume ends.
+    pub(crate) fn demand(&self, bytes: usize) -> Result<(), ScanError> {
+        let before = self.tables.fetch_add(bytes as u64, Ordering::Relaxed);
+        let needed = before.saturating_add(bytes as u64);
+        if needed > self.table_limit {
+            return Err(ScanError::TablesTooLarge { needed, allowed: self.table_limit });
+        }
+        Ok(())
     }
 
     /// Says that these bytes do not wait any more.

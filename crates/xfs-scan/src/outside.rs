@@ -337,11 +337,17 @@ impl<'a> Outside<'a> {
             if part.failures >= MOST_FAILURES {
                 continue;
             }
-            let added = if is_read {
+            let mut added = if is_read {
                 self.verify_block(bytes, block, &part.inode)
             } else {
                 self.read_one(bytes, block, &part.inode)
             };
+            for _ in 0..self.scope.source.cache.rereads() {
+                if added.is_ok() {
+                    break;
+                }
+                added = self.read_one(bytes, block, &part.inode);
+            }
             if let Err(error) = added {
                 part.failures += 1;
                 note_part(out, part.inode.number(), &error);

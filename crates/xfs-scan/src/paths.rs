@@ -48,6 +48,12 @@ struct PartRecord {
 }
 
 impl DirectoryPart {
+    /// Memory that the table will take for these, with what is there while it is built.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let each = size_of::<PartRecord>() + size_of::<Directory>() + size_of::<(u64, u32)>();
+        self.records.len() * each + 2 * self.names.len()
+    }
+
     /// Adds a directory. Numbers rise.
     pub(crate) fn push(&mut self, ino: u64, generation: u32, link: Option<Link<'_>>) {
         let link = link.unwrap_or(Link { parent: u64::MAX, parent_generation: 0, name: b"" });

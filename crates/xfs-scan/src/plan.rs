@@ -114,6 +114,12 @@ impl Plan {
         Self { groups, units, inodes }
     }
 
+    /// Memory that it holds.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let chunks: usize = self.groups.iter().map(Vec::capacity).sum();
+        chunks * size_of::<InodeChunk>() + self.units.capacity() * size_of::<Unit>()
+    }
+
     /// The units, in disk order.
     pub(crate) fn units(&self) -> &[Unit] {
         &self.units

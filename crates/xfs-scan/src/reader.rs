@@ -178,13 +178,53 @@ impl<'a> UnitReader<'a> {
         out: &mut UnitRows,
         outside: &mut Outside<'_>,
     ) {
-        let decoded = InodeCore::decode(bytes, number, self.geometry())
-            .and_then(|core| core.verify(bytes, &self.context).map(|()| core));
-        match decoded {
-            Ok(core) if core.is_free() => note_free(out, number),
+        match self.verify(bytes, number) {
+            Ok(core) if core.is_free() => self.note_free(out, number),
             Ok(core) => self.add(&core, bytes, out, outside),
-            Err(corruption) => note_corrupt(out, number, corruption),
+            Err(corruption) => self.decode_again(number, corruption, out, outside),
         }
+    }
+
+    #[inline]
+    fn verify(&self, bytes: &[u8], number: InodeNumber) -> Result<InodeCore, Corruption> {
+        InodeCore::decode(bytes, number, self.geometry())
+            .and_then(|core| core.verify(bytes, &self.context).map(|()| core))
+    }
+
+    /// Reads an inode of a live volume a few times more: it may have been half written.
+    #[cold]
+    fn decode_again(
+        &self,
+        number: InodeNumber,
+        mut corruption: Corruption,
+        out: &mut UnitRows,
+        outside: &mut Outside<'_>,
+    ) {
+        let mut bytes = vec![0; self.geometry().inode_size as usize];
+        for _ in 0..self.source.cache.rereads() {
+            let Some((group, inode)) = self.geometry().split_inode(number) else { break };
+            let at = inode_byte_offset(self.geometry(), group, inode);
+            if self.source.cache.device().read_at(at, &mut bytes).is_err() {
+                break;
+            }
+            match self.verify(&bytes, number) {
+                Ok(core) if core.is_free() => return self.note_free(out, number),
+                Ok(core) => return self.add(&core, &bytes, out, outside),
+                Err(again) => corruption = again,
+            }
+        }
+        note_corrupt(out, number, corruption);
+    }
+
+    /// An inode that the inode btree calls used and that is free. On a live volume it has been
+    /// freed since the btree was read.
+    #[cold]
+    fn note_free(&self, out: &mut UnitRows, number: InodeNumber) {
+        if self.source.cache.rereads() != 0 {
+            return;
+        }
+        let message = "the inode btree calls it used, but it is free".to_owned();
+        hide(out, Finding::about(FindingCode::Allocation, number.0, message), number);
     }
 
     #[inline]
@@ -397,12 +437,6 @@ fn note_unreadable(
 #[cold]
 fn note_corrupt(out: &mut UnitRows, number: InodeNumber, corruption: Corruption) {
     hide(out, Finding::from_error(&Error::from(corruption)), number);
-}
-
-#[cold]
-fn note_free(out: &mut UnitRows, number: InodeNumber) {
-    let message = "the inode btree calls it used, but it is free".to_owned();
-    hide(out, Finding::about(FindingCode::Allocation, number.0, message), number);
 }
 
 /// Notes that a part of an inode could not be read; its row is there without that part.

@@ -11,6 +11,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use xfs_format::inode::FileType;
 use xfs_sync::{AtomicU64, Mutex, Volume};
 
 use crate::accounting::{Account, Accounts};
@@ -130,6 +131,7 @@ impl Run<'_, '_> {
     fn scan_volume(&mut self, source: &ScanSource, memory: &Memory) -> Result<(), ScanError> {
         let mut findings = Vec::new();
         let plan = Plan::read(source, &self.crew, &mut findings)?;
+        memory.demand(plan.memory_bytes())?;
         self.inodes_total += plan.inodes();
         let needs_paths = self.needs_paths();
         let scope = Scope {
@@ -253,7 +255,14 @@ impl Run<'_, '_> {
                 let mut rows = worker.reader.read(unit.group, chunks, &mut worker.outside);
                 worker.outside.read(&mut rows)?;
                 let count = rows.batch.rows.len() as u64;
-                Ok((count, put_away(rows, scope.memory)?))
+                let UnitRows { batch, findings } = rows;
+                // Without parent pointers the links are still to come.
+                let directories = if scope.wanted.parents {
+                    note_directories(&batch, scope.memory)?
+                } else {
+                    DirectoryPart::default()
+                };
+                Ok((count, Waiting { rows: scope.memory.store(batch)?, findings, directories }))
             },
             |_, (count, unit)| {
                 *inodes_read += count;
@@ -288,7 +297,8 @@ impl Run<'_, '_> {
                 let Some((unit, links)) = pair else { return Err(ScanError::WorkerLost) };
                 let mut findings = unit.findings;
                 let batch = links.join(memory.load(unit.rows)?, memory, &mut findings)?;
-                put_away(UnitRows { batch, findings }, memory)
+                let directories = note_directories(&batch, memory)?;
+                Ok(Waiting { rows: memory.store(batch)?, findings, directories })
             },
             |_, unit| {
                 joined.push(unit);
@@ -341,15 +351,14 @@ impl Drop for ReadWorker<'_> {
     }
 }
 
-/// Notes the directories among the rows, and stores those.
-fn put_away(rows: UnitRows, memory: &Memory) -> Result<Waiting, ScanError> {
-    const DIRECTORY: u32 = 0o04;
-    let UnitRows { batch, findings } = rows;
+/// The directories among the rows, with the link of each.
+fn note_directories(batch: &Batch, memory: &Memory) -> Result<DirectoryPart, ScanError> {
     let mut directories = DirectoryPart::default();
-    for row in batch.rows.iter().filter(|row| row.mode >> 12 == DIRECTORY) {
+    for row in batch.rows.iter().filter(|row| row.file_type() == Some(FileType::Directory)) {
         directories.push(row.ino, row.generation, batch.items(row).links().next());
     }
-    Ok(Waiting { rows: memory.store(batch)?, findings, directories })
+    memory.demand(directories.memory_bytes())?;
+    Ok(directories)
 }
 
 fn now_seconds() -> i64 {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use xfs_format::{BlockKind, DiskAddr, Geometry, InodeNumber};
-use xfs_testkit::{Image, golden};
+use xfs_testkit::{Image, Prng, golden};
 
 use crate::support::{Scanned, options, scan_image};
 
@@ -145,4 +145,40 @@ fn a_group_whose_header_is_lost_is_a_finding() {
     let finding = scanned.of_kind("error").next().unwrap();
     assert_eq!((finding["code"].as_str(), finding["ag"].as_u64()), (Some("magic"), Some(1)));
     assert!(scanned.report.inodes > 0);
+}
+
+/// Changes a few bytes of one structure, mostly an inode, and mends its checksum.
+fn mutate(image: &mut Image, prng: &mut Prng, inos: &[u64]) {
+    let geometry = image.geometry();
+    let (at, length, kind) = match prng.within(0..4) {
+        0 => {
+            let block = DiskAddr(prng.within(0..geometry.ag_blocks as usize) as u64 * 2);
+            (block, geometry.block_size as usize, BlockKind::DirectoryData)
+        }
+        1 => {
+            let group = xfs_format::AgNumber(prng.within(0..geometry.ag_count as usize) as u32);
+            (geometry.header_disk_addr(group, 2), 512, BlockKind::Agi)
+        }
+        _ => {
+            let ino = *prng.choose(inos).unwrap();
+            (place(&geometry, ino), INODE_BYTES, BlockKind::InodeCluster)
+        }
+    };
+    image.edit(at, length, kind, |bytes| prng.mutate(bytes));
+}
+
+#[test]
+fn images_with_lies_in_them_are_scanned_to_the_end() {
+    let whole = scan_image(&golden(), &options(1));
+    let inos: Vec<u64> = whole.paths().into_keys().collect();
+    for seed in 0..150 {
+        let mut prng = Prng::new(seed);
+        let mut image = golden();
+        for _ in 0..8 {
+            mutate(&mut image, &mut prng, &inos);
+        }
+        let scanned = scan_image(&image, &options(2));
+        assert_eq!(scanned.rows.last().unwrap()["row"], "end", "seed {seed}");
+        assert!(scanned.report.inodes <= whole.report.inodes + 64, "seed {seed}");
+    }
 }

@@ -1,10 +1,10 @@
 //! Paths by parent pointers, by directory blocks and by walking: all the same.
 
 use xfs_format::{BlockKind, DiskAddr, IncompatFeatures};
-use xfs_scan::{AccountBy, Field, ScanOptions};
+use xfs_scan::{AccountBy, Field, ScanError, ScanOptions, scan};
 use xfs_testkit::{Image, golden};
 
-use crate::support::{Scanned, options, scan_image};
+use crate::support::{Scanned, options, scan_image, source};
 
 /// The golden image without the feature bit of parent pointers.
 fn without_parents() -> Image {
@@ -52,12 +52,31 @@ fn the_output_does_not_depend_on_threads_or_memory() {
         let one = scan_image(&image, &options(1));
         let many = scan_image(&image, &options(5));
         assert_eq!(one.text, many.text);
-        // Just what threads need: everything that waits is spilled.
-        let memory_bytes = 24 << 20;
+        // Little more than what threads need: everything that waits is spilled.
+        let memory_bytes = (24 << 20) + 60_000;
         let spilled = scan_image(&image, &ScanOptions { memory_bytes, ..options(1) });
         assert!(spilled.report.spilled_bytes > 100_000, "{}", spilled.report.spilled_bytes);
         assert_eq!(one.text, spilled.text);
     }
+}
+
+#[test]
+fn memory_that_does_not_suffice_is_an_error() {
+    for memory_bytes in [0, 24 << 20, (24 << 20) + 100] {
+        let options = ScanOptions { memory_bytes, ..options(1) };
+        assert!(scan(&[source(&golden())], &options, None).is_err_and(|error| matches!(
+            error,
+            ScanError::MemoryTooSmall { .. } | ScanError::TablesTooLarge { .. }
+        )));
+    }
+}
+
+#[test]
+fn a_cancelled_scan_ends_without_its_last_line() {
+    let cancel = Some(std::sync::Arc::new(|| true) as std::sync::Arc<_>);
+    let options = ScanOptions { cancel, ..options(2) };
+    let result = scan(&[source(&golden())], &options, None);
+    assert!(matches!(result, Err(ScanError::Cancelled)));
 }
 
 #[test]
