@@ -4,8 +4,10 @@
 //! is looked at as it is, and again with its checksum mended, since hardly any mutation would get
 //! past the checksum otherwise.
 
+pub mod log_item;
 pub mod partition_table;
 
+pub use log_item::log_item;
 pub use partition_table::partition_table;
 
 use std::fmt::Debug;
@@ -72,6 +74,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "symlink", run: symlink, seeds: || inputs(BlockKind::Symlink) },
     Target { name: "access_list", run: access_list, seeds: access_list_inputs },
     Target { name: "log_record", run: log_record, seeds: log_inputs },
+    Target { name: "log_item", run: log_item, seeds: log_item::inputs },
     Target { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
 ];
 
