@@ -9,6 +9,7 @@
 //! - **I1** Every inode that the inode btree calls in use becomes a row or is covered by a finding.
 
 use xfs_buffer::{Error, IoError};
+use xfs_dir::linux_names;
 use xfs_format::attr::{AttrShortForm, Namespace};
 use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::inode_chunk::InodeChunk;
@@ -292,26 +293,21 @@ pub(crate) fn push_attr(
     wanted: Wanted,
     place: Place,
 ) -> Result<(), Corruption> {
-    let prefix: &[u8] = match entry.namespace {
-        Namespace::Parent => {
-            if wanted.parents
-                && let Some(parent) = Parent::decode(entry, place)?
-            {
-                let link = Link {
-                    parent: parent.inode.0,
-                    parent_generation: parent.generation,
-                    name: parent.name,
-                };
-                push_item(arena, Item::Link(link));
-            }
-            return Ok(());
+    if entry.namespace == Namespace::Parent {
+        if wanted.parents
+            && let Some(parent) = Parent::decode(entry, place)?
+        {
+            let link = Link {
+                parent: parent.inode.0,
+                parent_generation: parent.generation,
+                name: parent.name,
+            };
+            push_item(arena, Item::Link(link));
         }
-        Namespace::User => b"user.",
-        Namespace::Trusted => b"trusted.",
-        Namespace::Security => b"security.",
-    };
-    if wanted.xattrs {
-        push_item(arena, Item::Xattr(&[prefix, entry.name].concat()));
+    } else if wanted.xattrs {
+        for name in linux_names(entry.namespace, entry.name) {
+            push_item(arena, Item::Xattr(&name));
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! No difference is allowed, in anything that the kernel shows.
 
 mod coverage;
+mod inventory;
 mod ours;
 mod pointers;
 
@@ -38,6 +39,7 @@ fn check_geometry(geometry: &Geometry) -> Result<(), TrialError> {
     pointers::check(&volume, &kernel, &mut differences);
     coverage::check(geometry, &volume, &kernel, &mut differences)
         .map_err(|error| error.to_string())?;
+    inventory::check(&volume, &kernel, &mut differences)?;
     differences.into_result()?;
     Ok(())
 }
