@@ -13,7 +13,7 @@ use core::mem::offset_of;
 
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
 use crate::agfl;
@@ -206,6 +206,43 @@ impl Agf {
             refcount_blocks: if has_refcount { disk.refcount_blocks.get() } else { 0 },
             lsn: Lsn(disk.lsn.get()),
         }
+    }
+
+    /// Writes the AGF into `sector` and zeros behind it. LSN and checksum are
+    /// [`BlockKind::seal`](crate::BlockKind::seal)'s.
+    ///
+    /// # Panics
+    ///
+    /// If `sector` is too short: the caller chose it.
+    pub fn encode(&self, geometry: &Geometry, sector: &mut [u8]) {
+        let absent = BtreeRoot { block: AgBlock(0), levels: 0 };
+        let (reverse_map, refcount) =
+            (self.reverse_map.unwrap_or(absent), self.refcount.unwrap_or(absent));
+        let disk = AgfDisk {
+            magic: AGF_MAGIC.into(),
+            version: VERSION.into(),
+            group: self.group.0.into(),
+            length: self.length_blocks.into(),
+            by_block_root: self.free_space_by_block.block.0.into(),
+            by_size_root: self.free_space_by_size.block.0.into(),
+            reverse_map_root: reverse_map.block.0.into(),
+            by_block_levels: self.free_space_by_block.levels.into(),
+            by_size_levels: self.free_space_by_size.levels.into(),
+            reverse_map_levels: reverse_map.levels.into(),
+            free_list_first: self.free_list.first.into(),
+            free_list_last: self.free_list.last.into(),
+            free_list_count: self.free_list.count.into(),
+            free_blocks: self.free_blocks.into(),
+            longest: self.longest_free_blocks.into(),
+            btree_blocks: self.btree_blocks.into(),
+            uuid: geometry.meta_uuid.into_bytes(),
+            reverse_map_blocks: self.reverse_map_blocks.into(),
+            refcount_blocks: self.refcount_blocks.into(),
+            refcount_root: refcount.block.0.into(),
+            refcount_levels: refcount.levels.into(),
+            ..AgfDisk::new_zeroed()
+        };
+        envelope::fill(sector, &disk);
     }
 
     fn verify(&self, group: &Group<'_>) -> Result<(), AgfCheck> {

@@ -11,12 +11,13 @@ use core::mem::offset_of;
 
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
 use crate::agf::FreeListRange;
 use crate::corruption::{Check, Corruption, Place, Structure};
 use crate::envelope::{self, Envelope};
+use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
 
 /// "XAFL".
@@ -67,6 +68,35 @@ const ENVELOPE: Envelope = Envelope {
 #[must_use]
 pub const fn places(sector_size: u32) -> u32 {
     (sector_size - HEADER_BYTES as u32) / size_of::<U32>() as u32
+}
+
+/// Writes a free list that holds `blocks` from place `first` on, one turn at most, and nothing
+/// else. LSN and checksum are [`BlockKind::seal`](crate::BlockKind::seal)'s.
+///
+/// # Panics
+///
+/// If `sector` is shorter than the header: the caller chose it.
+pub fn encode(
+    group: AgNumber,
+    (first, blocks): (u32, &[AgBlock]),
+    geometry: &Geometry,
+    sector: &mut [u8],
+) {
+    let header = AgflHeaderDisk {
+        magic: AGFL_MAGIC.into(),
+        group: group.0.into(),
+        uuid: geometry.meta_uuid.into_bytes(),
+        ..AgflHeaderDisk::new_zeroed()
+    };
+    envelope::fill(sector, &header);
+    let (_, rest) = sector.split_at_mut(HEADER_BYTES);
+    rest.fill(0xff);
+    let places = rest.len() / size_of::<U32>();
+    for (index, block) in blocks.iter().take(places).enumerate() {
+        let place = (first as usize + index) % places;
+        let bytes = rest.chunks_exact_mut(size_of::<U32>()).nth(place);
+        bytes.expect("the place lies in the list").copy_from_slice(&block.0.to_be_bytes());
+    }
 }
 
 /// The free list, seen over its sector.

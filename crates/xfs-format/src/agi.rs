@@ -13,7 +13,7 @@ use core::mem::offset_of;
 
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{AgBlock, AgInode, AgNumber, DiskAddr, Lsn};
 use crate::agf::BtreeRoot;
@@ -168,6 +168,38 @@ impl Agi {
                 .then(|| disk.free_inode_btree_blocks.get()),
             lsn: Lsn(disk.lsn.get()),
         }
+    }
+
+    /// Writes the AGI into `sector` and zeros behind it. LSN and checksum are
+    /// [`BlockKind::seal`](crate::BlockKind::seal)'s.
+    ///
+    /// # Panics
+    ///
+    /// If `sector` is too short: the caller chose it.
+    pub fn encode(&self, geometry: &Geometry, sector: &mut [u8]) {
+        let absent = BtreeRoot { block: AgBlock(0), levels: 0 };
+        let free_inode_btree = self.free_inode_btree.unwrap_or(absent);
+        let inode = |inode: Option<AgInode>| U32::new(inode.unwrap_or(AgInode::NULL).0);
+        let disk = AgiDisk {
+            magic: AGI_MAGIC.into(),
+            version: VERSION.into(),
+            group: self.group.0.into(),
+            length: self.length_blocks.into(),
+            count: self.count.into(),
+            root: self.inode_btree.block.0.into(),
+            levels: self.inode_btree.levels.into(),
+            free_count: self.free_count.into(),
+            newest_inode: inode(self.newest_inode),
+            unused_directory_inode: inode(None),
+            unlinked: self.unlinked.map(inode),
+            uuid: geometry.meta_uuid.into_bytes(),
+            free_root: free_inode_btree.block.0.into(),
+            free_levels: free_inode_btree.levels.into(),
+            inode_btree_blocks: self.inode_btree_blocks.unwrap_or(0).into(),
+            free_inode_btree_blocks: self.free_inode_btree_blocks.unwrap_or(0).into(),
+            ..AgiDisk::new_zeroed()
+        };
+        envelope::fill(sector, &disk);
     }
 
     fn verify(&self, group: &Group<'_>) -> Result<(), AgiCheck> {

@@ -19,11 +19,13 @@
 //! owner is the inode.
 
 mod block;
+mod encode;
 mod extents;
 mod layout;
 mod verify;
 
 pub use block::{BtreeBlock, LongHeaderDisk, ShortHeaderDisk};
+pub use encode::{BtreeIdentity, encode_leaf};
 pub use extents::Extents;
 pub use layout::{BtreeKind, BtreeLayout, PointerForm};
 pub use verify::BtreeCheck;

@@ -5,6 +5,7 @@
 //! who followed a pointer knows whose block it must be.
 
 use uuid::Uuid;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::addr::{DiskAddr, Lsn};
 use crate::corruption::Check;
@@ -95,6 +96,16 @@ pub(crate) fn group_of_sector<'a>(
     let is_header = geometry.header_disk_addr(number, index) == at;
     let group = Group::new(geometry, number).filter(|_| is_header);
     group.ok_or(Check::MisplacedBlock { found: at })
+}
+
+/// Writes a structure to the start of `bytes` and zeros behind it.
+///
+/// # Panics
+///
+/// If it does not fit: the caller chose both.
+pub(crate) fn fill<T: IntoBytes + Immutable>(bytes: &mut [u8], disk: &T) {
+    bytes.fill(0);
+    disk.write_to_prefix(bytes).expect("the structure fits");
 }
 
 /// The check that fails when `bytes` are fewer than `needed`.

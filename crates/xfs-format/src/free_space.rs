@@ -58,6 +58,12 @@ impl FreeSpace {
         Ok(Self { start: AgBlock(start), count })
     }
 
+    /// The record as it lies on disk.
+    #[must_use]
+    pub fn encode(&self) -> FreeSpaceDisk {
+        FreeSpaceDisk { start: self.start.0.into(), count: self.count.into() }
+    }
+
     /// The block after the last.
     #[must_use]
     pub const fn end(&self) -> AgBlock {

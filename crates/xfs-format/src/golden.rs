@@ -8,6 +8,8 @@ use crate::geometry::Geometry;
 use crate::kind::{BlockKind, VerifyContext};
 use crate::superblock::Superblock;
 
+mod round_trip;
+
 macro_rules! golden {
     ($name:expr) => {
         include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/", $name))

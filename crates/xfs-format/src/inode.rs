@@ -18,6 +18,7 @@
 //! - **I2** Mode 0 is a free inode. Its core is valid, and of its forks nothing is looked at.
 
 mod disk;
+mod encode;
 mod flags;
 mod verify;
 

@@ -19,7 +19,7 @@ use crate::addr::AgInode;
 use crate::btree::{BtreeFormat, BtreeKind};
 use crate::corruption::Check;
 use crate::features::IncompatFeatures;
-use crate::geometry::INODES_PER_CHUNK;
+use crate::geometry::{Geometry, INODES_PER_CHUNK};
 use crate::group::Group;
 
 /// Inodes that one bit of the hole mask stands for.
@@ -106,6 +106,20 @@ impl InodeChunk {
         }
         chunk.verify(group)?;
         Ok(chunk)
+    }
+
+    /// The record as it lies on disk, in the form that the volume's features call for.
+    #[must_use]
+    pub fn encode(&self, geometry: &Geometry) -> InodeChunkDisk {
+        let is_sparse = geometry.has_incompat(IncompatFeatures::SPARSE_INODES);
+        InodeChunkDisk {
+            start: self.start.0.into(),
+            holes: if is_sparse { self.holes.into() } else { U16::ZERO },
+            // In the full form this is a high byte of the free count.
+            count: if is_sparse { self.count } else { 0 },
+            free_count: self.free_count,
+            free: self.free.into(),
+        }
     }
 
     fn verify(&self, group: &Group<'_>) -> Result<(), InodeChunkCheck> {

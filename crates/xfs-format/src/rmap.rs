@@ -195,6 +195,17 @@ impl Rmap {
     }
 
     /// The headers of the group are one extent of the volume; nobody else's starts among them.
+    /// The record as it lies on disk.
+    #[must_use]
+    pub fn encode(&self) -> RmapDisk {
+        RmapDisk {
+            start: self.start.0.into(),
+            count: self.count.into(),
+            owner: self.owner.to_raw().into(),
+            offset: self.offset_word().into(),
+        }
+    }
+
     fn is_in_range(&self, group: &Group<'_>) -> bool {
         if self.start.0 < group.geometry().header_blocks() {
             return self.owner == RmapOwner::Volume

@@ -14,6 +14,7 @@
 //! 264 metadata directory and realtime groups (only with METADIR)  .. 304
 //! ```
 
+mod encode;
 mod refusal;
 mod verify;
 
@@ -206,6 +207,17 @@ pub struct Superblock {
 pub struct Label([u8; 12]);
 
 impl Label {
+    /// A label of these bytes, or `None` if they are more than twelve or one of them is 0.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let mut label = [0; 12];
+        if bytes.contains(&0) {
+            return None;
+        }
+        label.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self(label))
+    }
+
     /// The bytes before the first zero.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

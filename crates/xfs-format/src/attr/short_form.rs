@@ -7,6 +7,8 @@
 //! then each: 0 name length  1 value length  2 flags  3 name ..  value ..
 //! ```
 
+use alloc::vec;
+use alloc::vec::Vec;
 use core::mem::size_of;
 
 use zerocopy::big_endian::U16;
@@ -105,6 +107,28 @@ impl<'a> AttrShortForm<'a> {
     fn corrupt(&self, check: AttrCheck) -> Corruption {
         Corruption::new(Structure::Attr, self.place, check)
     }
+}
+
+/// The short form of these attributes, or `None` for more or longer ones than it can hold, or for
+/// one whose value lies elsewhere.
+#[must_use]
+pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; size_of::<AttrShortFormHeaderDisk>()];
+    for entry in entries {
+        let AttrValue::Local(value) = entry.value else { return None };
+        let head = AttrShortFormEntryDisk {
+            name_length: u8::try_from(entry.name.len()).ok()?,
+            value_length: u8::try_from(value.len()).ok()?,
+            flags: entry.namespace.flags().bits(),
+        };
+        bytes.extend(head.as_bytes());
+        bytes.extend(entry.name);
+        bytes.extend(value);
+    }
+    let size = u16::try_from(bytes.len()).ok()?.into();
+    let header = AttrShortFormHeaderDisk { size, count: u8::try_from(entries.len()).ok()?, pad: 0 };
+    header.write_to_prefix(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// Iterator over short form attributes.

@@ -15,6 +15,9 @@
 //! - **I2** The offset of an entry is where it would lie in a data block: its cookie outlives the
 //!   change of form. Offsets rise.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -51,6 +54,17 @@ pub struct ShortForm<'a> {
     count: u8,
     wide_count: u8,
     parent: InodeNumber,
+}
+
+/// The short form of a directory without entries.
+#[must_use]
+pub fn encode_empty(parent: InodeNumber) -> Vec<u8> {
+    let mut bytes = vec![0, u8::from(is_wide(parent))];
+    match u32::try_from(parent.0) {
+        Ok(parent) => bytes.extend(parent.to_be_bytes()),
+        Err(_) => bytes.extend(parent.0.to_be_bytes()),
+    }
+    bytes
 }
 
 impl<'a> ShortForm<'a> {

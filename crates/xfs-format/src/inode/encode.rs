@@ -1,0 +1,57 @@
+//! Writing the core of an inode.
+
+use zerocopy::FromZeros;
+
+use super::{INODE_MAGIC, INODE_VERSION, InodeCore, InodeDisk, InodeFlags2};
+use crate::geometry::Geometry;
+use crate::timestamp::Timestamp;
+
+impl InodeCore {
+    /// The core as it lies on disk, or `None` for a time or an extent count that the form which
+    /// the inode's flags name cannot hold. LSN and checksum are [`seal`](super::seal)'s.
+    #[must_use]
+    pub fn encode(&self, geometry: &Geometry) -> Option<InodeDisk> {
+        let time = |time: Timestamp| match self.flags2.contains(InodeFlags2::BIGTIME) {
+            true => time.encode_bigtime(),
+            false => time.encode_legacy(),
+        };
+        let mut disk = InodeDisk {
+            magic: INODE_MAGIC.into(),
+            mode: self.mode.into(),
+            version: INODE_VERSION,
+            data_format: self.data_format.encode(),
+            old_nlink: self.metafile_type.into(),
+            uid: self.uid.into(),
+            gid: self.gid.into(),
+            nlink: self.nlink.into(),
+            project_id_low: (self.project_id as u16).into(),
+            project_id_high: ((self.project_id >> 16) as u16).into(),
+            access_time: time(self.access_time)?.into(),
+            modify_time: time(self.modify_time)?.into(),
+            change_time: time(self.change_time)?.into(),
+            size: self.size.into(),
+            blocks: self.blocks.into(),
+            extent_size_hint: self.extent_size_hint_blocks.into(),
+            fork_offset: self.fork_offset,
+            attr_format: self.attr_format.encode(),
+            flags: self.flags.bits().into(),
+            generation: self.generation.into(),
+            next_unlinked: self.next_unlinked.0.into(),
+            change_count: self.change_count.into(),
+            flags2: self.flags2.bits().into(),
+            cow_extent_size_hint: self.cow_extent_size_hint_blocks.into(),
+            birth_time: time(self.birth_time)?.into(),
+            number: self.number.0.into(),
+            uuid: geometry.meta_uuid.into_bytes(),
+            ..InodeDisk::new_zeroed()
+        };
+        if self.flags2.contains(InodeFlags2::NREXT64) {
+            disk.big_extents = self.extents.into();
+            disk.extents = self.attr_extents.into();
+        } else {
+            disk.extents = u32::try_from(self.extents).ok()?.into();
+            disk.attr_extents = u16::try_from(self.attr_extents).ok()?.into();
+        }
+        Some(disk)
+    }
+}
