@@ -322,7 +322,7 @@ pub(crate) struct CpArguments {
     /// Leave files alone that exist already, and say so
     #[arg(short, long)]
     pub(crate) no_clobber: bool,
-    /// Leave out owners, and what only root may set, without a word
+    /// Do not mind that owners, and what else only root may set, could not be set
     #[arg(long)]
     pub(crate) ignore_owner: bool,
 }

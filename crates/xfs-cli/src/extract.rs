@@ -16,6 +16,7 @@
 mod attributes;
 mod contents;
 mod place;
+mod project;
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,7 +29,7 @@ use crate::failure::Failure;
 use crate::names;
 use crate::source::{Source, is_safe_name};
 
-pub(crate) use attributes::Shortfalls;
+use attributes::{Lack, Shortfalls};
 use place::Made;
 pub(crate) use place::{Directory, Existing};
 
@@ -317,7 +318,7 @@ impl<'a> Extraction<'a> {
         }
         let draft = match parent.make_special(facts) {
             Err(Errno::PERM) if self.fidelity.is_archive => {
-                self.shortfalls.note("device files", &parent.path_of(name));
+                self.shortfalls.note(Lack::Device, &parent.path_of(name));
                 return Ok(());
             }
             draft => draft?,

@@ -5,7 +5,7 @@
 //! they come last, but for flags that forbid every further change.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -13,20 +13,69 @@ use rustix::fs::{AtFlags, Gid, IFlags, Mode, Timespec, Timestamps, Uid, XattrFla
 use rustix::io::Errno;
 
 use super::place::Draft;
+use super::project;
 use crate::exit::Exit;
 use crate::facts::{Facts, FileKind, Time};
 use crate::failure::Failure;
 use crate::names;
 use crate::source::Source;
 
+/// What can fail to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lack {
+    Owner,
+    SetId,
+    Device,
+    Trusted,
+    Security,
+    Project,
+    Flags,
+    User,
+    AccessList,
+    Permissions,
+    Times,
+}
+
+impl Lack {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::SetId => "set-uid and set-gid bits",
+            Self::Device => "device files",
+            Self::Trusted => "trusted attributes",
+            Self::Security => "security attributes",
+            Self::Project => "project id",
+            Self::Flags => "flags (immutable, append-only and their like)",
+            Self::User => "user attributes",
+            Self::AccessList => "access control lists",
+            Self::Permissions => "permissions",
+            Self::Times => "times",
+        }
+    }
+
+    /// Whether this is what only root may set: then it is fine to lack it without an owner.
+    fn needs_privilege(self) -> bool {
+        match self {
+            Self::Owner
+            | Self::SetId
+            | Self::Device
+            | Self::Trusted
+            | Self::Security
+            | Self::Project
+            | Self::Flags => true,
+            Self::User | Self::AccessList | Self::Permissions | Self::Times => false,
+        }
+    }
+}
+
 /// What could not be set, counted by kind: a line for each file would bury everything else.
-pub(crate) struct Shortfalls {
+pub(super) struct Shortfalls {
     ignores_owner: bool,
     kinds: Vec<Shortfall>,
 }
 
 struct Shortfall {
-    kind: String,
+    lack: Lack,
     count: u64,
     first: Vec<u8>,
 }
@@ -36,24 +85,21 @@ impl Shortfalls {
         Self { ignores_owner, kinds: Vec::new() }
     }
 
-    /// Notes that `kind` could not be set on the file `path`.
-    pub(super) fn note(&mut self, kind: &str, path: &[u8]) {
-        if self.ignores_owner {
+    /// Notes what the file `path` lacks.
+    pub(super) fn note(&mut self, lack: Lack, path: &[u8]) {
+        if self.ignores_owner && lack.needs_privilege() {
             return;
         }
-        match self.kinds.iter_mut().find(|shortfall| shortfall.kind == kind) {
+        match self.kinds.iter_mut().find(|shortfall| shortfall.lack == lack) {
             Some(shortfall) => shortfall.count += 1,
-            None => {
-                let (kind, first) = (kind.to_owned(), path.to_vec());
-                self.kinds.push(Shortfall { kind, count: 1, first });
-            }
+            None => self.kinds.push(Shortfall { lack, count: 1, first: path.to_vec() }),
         }
     }
 
     /// Notes an error, unless there is none.
-    fn check(&mut self, result: Result<(), Errno>, kind: &str, path: &[u8]) -> bool {
+    fn check(&mut self, result: Result<(), Errno>, lack: Lack, path: &[u8]) -> bool {
         if result.is_err() {
-            self.note(kind, path);
+            self.note(lack, path);
         }
         result.is_ok()
     }
@@ -63,20 +109,20 @@ impl Shortfalls {
         if self.kinds.is_empty() {
             return None;
         }
-        let lines: Vec<String> = self
-            .kinds
-            .iter()
-            .map(|Shortfall { kind, count, first }| {
-                let first = names::in_message(first);
-                match count {
-                    1 => format!("{kind} (of {first})"),
-                    _ => format!("{kind} (of {count} files, the first is {first})"),
-                }
-            })
-            .collect();
-        let message = format!("could not be set: {}", lines.join("; "));
-        let hint = "run it as root, or say --ignore-owner where that does not matter";
-        Some(Failure::new(Exit::Failed, message).hint(hint))
+        let describe = |Shortfall { lack, count, first }: &Shortfall| {
+            let (name, first) = (lack.name(), names::in_message(first));
+            match count {
+                1 => format!("{name} (of {first})"),
+                _ => format!("{name} (of {count} files, the first is {first})"),
+            }
+        };
+        let parts: Vec<String> = self.kinds.iter().map(describe).collect();
+        let message = format!("could not be set: {}", parts.join("; "));
+        let failure = Failure::new(Exit::Failed, message);
+        Some(match self.kinds.iter().all(|shortfall| shortfall.lack.needs_privilege()) {
+            true => failure.hint("run it as root, or say --ignore-owner where that is no matter"),
+            false => failure,
+        })
     }
 }
 
@@ -92,16 +138,16 @@ pub(super) fn apply_to_open<S: Source>(
 ) {
     let file = file.as_fd();
     let (uid, gid) = owner(facts);
-    let has_owner = notes.check(rustix::fs::fchown(file, uid, gid), "owner", path);
+    let has_owner = notes.check(rustix::fs::fchown(file, uid, gid), Lack::Owner, path);
     for attribute in source.attributes().into_iter().flatten() {
         let name = OsStr::from_bytes(&attribute.name);
         let set = rustix::fs::fsetxattr(file, name, &attribute.value, XattrFlags::empty());
         notes.check(set, attribute_kind(&attribute.name), path);
     }
     let mode = permitted_mode(facts, has_owner, (path, notes));
-    notes.check(rustix::fs::fchmod(file, mode), "permissions", path);
-    notes.check(rustix::fs::futimens(file, &times(facts)), "times", path);
-    note_project(facts, (path, notes));
+    notes.check(rustix::fs::fchmod(file, mode), Lack::Permissions, path);
+    set_project(file, facts, (path, notes));
+    notes.check(rustix::fs::futimens(file, &times(facts)), Lack::Times, path);
 }
 
 /// Sets everything on what cannot be opened: links, devices, pipes, sockets.
@@ -114,7 +160,7 @@ pub(super) fn apply_by_name<S: Source>(
     let (directory, name) = draft.place();
     let (uid, gid) = owner(facts);
     let owned = rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW);
-    let has_owner = notes.check(owned, "owner", path);
+    let has_owner = notes.check(owned, Lack::Owner, path);
     // There is no call that takes a directory and a name; the way through /proc ends in the same
     // directory, and the last component is not followed.
     let by_proc = PathBuf::from(format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd()));
@@ -128,11 +174,14 @@ pub(super) fn apply_by_name<S: Source>(
         let mode = permitted_mode(facts, has_owner, (path, notes));
         // The draft was just made and is no link, so following would change nothing.
         let set = rustix::fs::chmodat(directory, name, mode, AtFlags::empty());
-        notes.check(set, "permissions", path);
+        notes.check(set, Lack::Permissions, path);
     }
     let set = rustix::fs::utimensat(directory, name, &times(facts), AtFlags::SYMLINK_NOFOLLOW);
-    notes.check(set, "times", path);
-    note_project(facts, (path, notes));
+    notes.check(set, Lack::Times, path);
+    // A project takes an open file, and none of these can be opened.
+    if facts.project != 0 {
+        notes.note(Lack::Project, path);
+    }
 }
 
 fn owner(facts: &Facts) -> (Option<Uid>, Option<Gid>) {
@@ -147,18 +196,18 @@ fn permitted_mode(facts: &Facts, has_owner: bool, (path, notes): Notes<'_>) -> M
     const SET_ID: u32 = 0o6000;
     let mut mode = facts.mode & 0o7777;
     if !has_owner && facts.kind() != FileKind::Directory && mode & SET_ID != 0 {
-        notes.note("set-uid and set-gid bits", path);
+        notes.note(Lack::SetId, path);
         mode &= !SET_ID;
     }
     Mode::from_raw_mode(mode)
 }
 
-fn attribute_kind(name: &[u8]) -> &'static str {
+fn attribute_kind(name: &[u8]) -> Lack {
     match name.split(|&byte| byte == b'.').next() {
-        Some(b"user") => "user attributes",
-        Some(b"trusted") => "trusted attributes",
-        Some(b"security") => "security attributes",
-        _ => "access control lists",
+        Some(b"user") => Lack::User,
+        Some(b"trusted") => Lack::Trusted,
+        Some(b"security") => Lack::Security,
+        _ => Lack::AccessList,
     }
 }
 
@@ -173,10 +222,10 @@ fn times(facts: &Facts) -> Timestamps {
     }
 }
 
-/// Setting a project takes a call for which there is no safe wrapper.
-fn note_project(facts: &Facts, (path, notes): Notes<'_>) {
+fn set_project(file: BorrowedFd<'_>, facts: &Facts, (path, notes): Notes<'_>) {
     if facts.project != 0 {
-        notes.note("project id", path);
+        let set = project::set(file, facts.project, facts.xflags);
+        notes.check(set, Lack::Project, path);
     }
 }
 
@@ -204,5 +253,5 @@ pub(super) fn apply_flags(file: impl AsFd, facts: &Facts, (path, notes): Notes<'
     let (file, flags) = (file.as_fd(), flags(facts));
     let set = rustix::fs::ioctl_getflags(file)
         .and_then(|before| rustix::fs::ioctl_setflags(file, before | flags));
-    notes.check(set, "flags (immutable, append-only and their like)", path);
+    notes.check(set, Lack::Flags, path);
 }

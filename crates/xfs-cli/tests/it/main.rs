@@ -10,6 +10,7 @@
 mod errors;
 mod extraction;
 mod looking;
+mod scanning;
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};

@@ -1,0 +1,43 @@
+//! The project of a file: the one thing that extraction sets for which there is no safe wrapper.
+//!
+//! This module holds all `unsafe` of the crate. The kernel gets a buffer of ours whose layout is
+//! fixed by its user-space interface, and only plain integers are read back.
+
+#![allow(unsafe_code, reason = "an ioctl is declared by its number and the layout of a buffer")]
+
+use std::os::fd::AsFd;
+
+use rustix::io::Result;
+use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};
+
+/// `struct fsxattr`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FileAttributes {
+    flags: u32,
+    extent_size: u32,
+    extents: u32,
+    project: u32,
+    cow_extent_size: u32,
+    padding: [u8; 8],
+}
+
+const _: () = assert!(size_of::<FileAttributes>() == 28);
+
+const GET_ATTRIBUTES: Opcode = opcode::read::<FileAttributes>(b'X', 31);
+const SET_ATTRIBUTES: Opcode = opcode::write::<FileAttributes>(b'X', 32);
+
+/// FS_XFLAG_PROJINHERIT: new files in the directory take its project.
+const INHERIT: u32 = 0x200;
+
+/// Gives an open file or directory a project, and with it whether that is inherited.
+pub(super) fn set(file: impl AsFd, project: u32, xflags: u32) -> Result<()> {
+    let file = file.as_fd();
+    // SAFETY: the kernel writes one `struct fsxattr`, of which every bit pattern is valid.
+    let mut attributes: FileAttributes =
+        unsafe { ioctl(file, Getter::<GET_ATTRIBUTES, FileAttributes>::new())? };
+    attributes.project = project;
+    attributes.flags |= xflags & INHERIT;
+    // SAFETY: the kernel reads one `struct fsxattr`, which the line above has filled.
+    unsafe { ioctl(file, Setter::<SET_ATTRIBUTES, FileAttributes>::new(attributes)) }
+}
