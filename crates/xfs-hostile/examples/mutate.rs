@@ -1,26 +1,40 @@
-//! Mutates whole images for as long as one likes:
-//! `cargo run --release -p xfs-hostile --example mutate FIRST_SEED ROUNDS`. A seed whose image takes
-//! longer than a second is printed, and so is the one that ends in a panic.
+//! Mutates for as long as one likes: whole images, or the seeds of the target that is named.
+//!
+//! `cargo run --release -p xfs-hostile --example mutate FIRST_SEED ROUNDS [TARGET]`
+//!
+//! A seed that takes longer than a second is printed, and so is one that ends in a panic.
 
 use std::time::{Duration, Instant};
 
 use xfs_hostile::volume::{random_input, volume};
+use xfs_hostile::{TARGETS, Target};
 use xfs_testkit::Prng;
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|argument| argument.parse::<u64>());
-    let (Some(Ok(first)), Some(Ok(rounds))) = (numbers.next(), numbers.next()) else {
-        eprintln!("usage: mutate FIRST_SEED ROUNDS");
+    let mut arguments = std::env::args().skip(1);
+    let mut number = || arguments.next().and_then(|argument| argument.parse::<u64>().ok());
+    let (Some(first), Some(rounds)) = (number(), number()) else {
+        eprintln!("usage: mutate FIRST_SEED ROUNDS [TARGET]");
         return;
     };
+    let name = arguments.next();
+    let target = TARGETS.iter().find(|target| Some(target.name) == name.as_deref());
+    let seeds = target.map(|target| (target.seeds)()).unwrap_or_default();
     for seed in first..first.saturating_add(rounds) {
-        let input = random_input(&mut Prng::new(seed));
         let start = Instant::now();
-        if std::panic::catch_unwind(|| volume(&input)).is_err() {
+        if std::panic::catch_unwind(|| run(seed, target, &seeds)).is_err() {
             println!("seed {seed} panics");
         }
         if start.elapsed() > Duration::from_secs(1) {
             println!("seed {seed} takes {:?}", start.elapsed());
         }
     }
+}
+
+fn run(seed: u64, target: Option<&Target>, seeds: &[Vec<u8>]) {
+    let mut prng = Prng::new(seed);
+    let Some(target) = target else { return volume(&random_input(&mut prng)) };
+    let mut input = prng.choose(seeds).cloned().unwrap_or_default();
+    prng.mutate(&mut input);
+    (target.run)(&input);
 }
