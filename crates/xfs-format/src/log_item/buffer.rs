@@ -242,8 +242,10 @@ impl<'a> BufferItem<'a> {
     ) -> Result<Self, LogItemCheck> {
         let format = BufferFormat::read(first, order)?;
         let (item, runs) = (ItemKind::Buffer.name(), format.runs().count());
-        // The bitmap of a cancelled buffer means nothing: no bytes of it are logged.
+        // The bitmap of a cancelled buffer means nothing: no bytes of it are logged, and regions that
+        // a log has all the same are dropped, from the count too.
         if format.flags.contains(BufferFlags::CANCEL) {
+            let format = BufferFormat { regions: 1, ..format };
             return Ok(Self { format, pieces: Vec::new() });
         }
         if runs != rest.len() {

@@ -298,3 +298,17 @@ fn hostile_items_never_panic() {
         }
     }
 }
+
+#[test]
+fn a_cancelled_buffer_is_encoded_as_many_regions_as_it_says() {
+    // A buffer item of three regions, cancelled; the last word is an empty bitmap's length.
+    let mut first = std::vec![0; 24];
+    first[..2].copy_from_slice(&ItemKind::Buffer.encode().swap_bytes().to_be_bytes());
+    first[2..4].copy_from_slice(&[3, 0]);
+    first[4] = 2;
+    let regions: [&[u8]; 3] = [&first, &[0; 128], &[0; 128]];
+    let item = LogItem::decode(&regions, HostOrder::Little, Place::Log(1)).unwrap();
+    let encoded = item.encode(HostOrder::Little);
+    let encoded: std::vec::Vec<&[u8]> = encoded.iter().map(std::vec::Vec::as_slice).collect();
+    assert_eq!(LogItem::decode(&encoded, HostOrder::Little, Place::Log(1)), Ok(item));
+}
