@@ -2,14 +2,26 @@
 //!
 //! Owns: what tests share and no product needs. Does **not** own: tests.
 
+mod atomicity;
+mod cow;
+mod failing;
 mod golden;
 mod image;
 mod limits;
 mod pack;
+mod power_cut;
 mod prng;
+mod recording;
+mod scheduled;
 
+pub use atomicity::Atomicity;
+pub use cow::CowDevice;
+pub use failing::{FailingDevice, Fault, Persistence, RequestKind};
 pub use golden::golden;
 pub use image::{Image, mend};
 pub use limits::{Limits, run_limited};
 pub use pack::{pack, unpack};
+pub use power_cut::{Cut, MAX_ENUMERATED, PowerCuts};
 pub use prng::Prng;
+pub use recording::{Recording, RecordingDevice, Request};
+pub use scheduled::{ScheduledDevice, Scheduler, Waiting};

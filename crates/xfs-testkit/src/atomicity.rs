@@ -1,0 +1,96 @@
+//! What of one write survives a power cut as a unit.
+//!
+//! Owns: the part of the crash model in docs/limits.md that speaks of torn writes. Does **not**
+//! own: which writes survive.
+
+use std::ops::Range;
+
+use xfs_format::{BASIC_BLOCK_BYTES, Superblock};
+
+/// The first bytes of every inode.
+const INODE_MAGIC: &[u8] = b"IN";
+
+/// Into which pieces a crash may tear a write: log records and file data into sectors, an inode
+/// cluster into inodes, any other metadata buffer not at all.
+#[derive(Clone, Debug)]
+pub struct Atomicity {
+    sector_bytes: u64,
+    inode_bytes: usize,
+    torn: Vec<Range<u64>>,
+}
+
+impl Default for Atomicity {
+    /// Nothing is log or file data. Sectors and inodes have 512 bytes.
+    fn default() -> Self {
+        let inode_bytes = BASIC_BLOCK_BYTES as usize;
+        Self { sector_bytes: BASIC_BLOCK_BYTES.into(), inode_bytes, torn: Vec::new() }
+    }
+}
+
+impl Atomicity {
+    /// Of the volume with this superblock: its log, if it is inside the volume, is torn. Which
+    /// ranges are file data only the caller knows.
+    #[must_use]
+    pub fn of(superblock: &Superblock) -> Self {
+        let geometry = &superblock.geometry;
+        let atomicity = Self {
+            sector_bytes: geometry.sector_size.into(),
+            inode_bytes: geometry.inode_size as usize,
+            torn: Vec::new(),
+        };
+        if superblock.has_external_log() {
+            return atomicity;
+        }
+        let start = geometry.block_disk_addr(superblock.log_start).and_then(|at| at.byte_offset());
+        let length = geometry.blocks_to_bytes(superblock.log_blocks.into());
+        match (start, length) {
+            (Some(start), Some(length)) => atomicity.torn(start..start + length),
+            _ => atomicity,
+        }
+    }
+
+    /// These bytes are log or file data.
+    #[must_use]
+    pub fn torn(mut self, range: Range<u64>) -> Self {
+        self.torn.push(range);
+        self
+    }
+
+    /// The pieces of a write, in order and without gaps.
+    pub(crate) fn pieces(&self, offset: u64, bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let here = offset + at as u64;
+            let torn = self.torn.iter().find(|range| range.contains(&here));
+            let end = match torn {
+                Some(range) => range.end.min((here / self.sector_bytes + 1) * self.sector_bytes),
+                None => self.next_torn(here),
+            };
+            let end = bytes.len().min(usize::try_from(end - offset).unwrap_or(usize::MAX));
+            let run = bytes.get(at..end).unwrap_or_default();
+            if torn.is_none() && self.is_inode_cluster(run) {
+                let starts = (at..end).step_by(self.inode_bytes);
+                pieces.extend(starts.map(|start| start..start + self.inode_bytes));
+            } else {
+                pieces.push(at..end);
+            }
+            at = end;
+        }
+        pieces
+    }
+
+    fn next_torn(&self, here: u64) -> u64 {
+        let starts = self.torn.iter().filter(|range| !range.is_empty()).map(|range| range.start);
+        starts.filter(|start| *start > here).min().unwrap_or(u64::MAX)
+    }
+
+    fn is_inode_cluster(&self, run: &[u8]) -> bool {
+        let inodes = run.chunks_exact(self.inode_bytes);
+        inodes.remainder().is_empty()
+            && inodes.into_iter().all(|inode| inode.starts_with(INODE_MAGIC))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Forks differ by what is written to them and by nothing else.
+
+use std::sync::Arc;
+
+use xfs_device::{BlockDevice, Durability, MemoryDevice};
+
+use super::{CHUNK_BYTES, CowDevice};
+use crate::prng::Prng;
+
+const LENGTH: usize = 3 * CHUNK_BYTES + 1000;
+
+fn counting() -> Vec<u8> {
+    (0..LENGTH).map(|index| (index % 251) as u8).collect()
+}
+
+fn device() -> CowDevice {
+    CowDevice::new(Arc::new(MemoryDevice::from_bytes(&counting()).unwrap()))
+}
+
+fn contents(device: &CowDevice) -> Vec<u8> {
+    let mut bytes = vec![0xaa; LENGTH];
+    device.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn writes_and_discards_are_those_of_a_plain_array() {
+    let (device, mut model, mut prng) = (device(), counting(), Prng::new(1));
+    for round in 0..500_u16 {
+        let start = prng.within(0..LENGTH);
+        let end = prng.within(start..LENGTH + 1);
+        if prng.within(0..4) == 0 {
+            device.discard(start as u64, (end - start) as u64).unwrap();
+            model[start..end].fill(0);
+        } else {
+            let bytes = vec![round as u8; end - start];
+            device.write_at(start as u64, &bytes, Durability::Cached).unwrap();
+            model[start..end].copy_from_slice(&bytes);
+        }
+        assert_eq!(contents(&device), model, "round {round}");
+    }
+}
+
+#[test]
+fn a_fork_and_its_origin_do_not_see_each_other() {
+    let origin = device();
+    origin.write_at(10, &[1; 5000], Durability::Cached).unwrap();
+    let before = contents(&origin);
+    let fork = origin.fork();
+    fork.write_at(4000, &[2; 200], Durability::Cached).unwrap();
+    assert_eq!(contents(&origin), before);
+    origin.write_at(4100, &[3; 200], Durability::Cached).unwrap();
+    let mut expected = before;
+    expected[4000..4200].fill(2);
+    assert_eq!(contents(&fork), expected);
+}
+
+#[test]
+fn nothing_lies_past_the_end() {
+    let device = device();
+    let length = LENGTH as u64;
+    assert!(device.read_at(length - 1, &mut [0; 2]).is_err());
+    assert!(device.write_at(length, &[1], Durability::Cached).is_err());
+    assert!(device.write_at(u64::MAX, &[1, 2], Durability::Cached).is_err());
+    assert!(device.discard(1, length).is_err());
+    assert_eq!(contents(&device), counting());
+}

@@ -1,0 +1,156 @@
+//! Failures come when they were asked for and leave behind what the contract allows.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use xfs_device::{BlockDevice, Durability, MemoryDevice};
+
+use super::{FailingDevice, Fault, Persistence, RequestKind};
+
+fn device(seed: u64) -> FailingDevice {
+    FailingDevice::new(Arc::new(MemoryDevice::new(1 << 20)), seed)
+}
+
+fn fail(device: &FailingDevice, kind: RequestKind, nth: u64, persistence: Persistence) {
+    device.set_fault(Some(Fault { kind, nth, persistence }));
+}
+
+fn request(device: &FailingDevice, kind: RequestKind) -> io::Result<()> {
+    match kind {
+        RequestKind::Read => device.read_at(0, &mut [0; 512]),
+        RequestKind::Write => device.write_at(0, &[1; 512], Durability::Cached),
+        RequestKind::Flush => device.flush(),
+        RequestKind::Discard => device.discard(0, 512),
+    }
+}
+
+fn byte(device: &FailingDevice, sector: u64) -> u8 {
+    let mut bytes = [0xaa; 512];
+    device.read_at(sector * 512, &mut bytes).unwrap();
+    assert_eq!(bytes, [bytes[0]; 512]);
+    bytes[0]
+}
+
+const KINDS: [RequestKind; 4] =
+    [RequestKind::Read, RequestKind::Write, RequestKind::Flush, RequestKind::Discard];
+
+#[test]
+fn the_nth_request_of_a_kind_fails() {
+    for failing in KINDS {
+        for persistence in [Persistence::Once, Persistence::Forever] {
+            let device = device(1);
+            fail(&device, failing, 3, persistence);
+            for round in 1..=5 {
+                for kind in KINDS {
+                    let outcome = request(&device, kind);
+                    let lasts = persistence == Persistence::Forever && round > 3;
+                    let expected = kind == failing && (round == 3 || lasts);
+                    assert_eq!(outcome.is_err(), expected, "{kind:?} {round}, {failing:?}");
+                    if let Err(error) = outcome {
+                        assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
+                    }
+                }
+            }
+            let expected = if persistence == Persistence::Once { 1 } else { 3 };
+            assert_eq!(device.failures(), expected);
+            device.set_fault(None);
+            KINDS.into_iter().for_each(|kind| request(&device, kind).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_read_that_failed_leaves_rubbish() {
+    let device = device(1);
+    fail(&device, RequestKind::Read, 1, Persistence::Once);
+    let mut buffer = [0; 512];
+    device.read_at(0, &mut buffer).unwrap_err();
+    assert_ne!(buffer, [0; 512]);
+}
+
+#[test]
+fn a_write_that_failed_is_there_or_not_and_is_not_durable() {
+    let outcomes: BTreeSet<u8> = (0..50)
+        .map(|seed| {
+            let device = device(seed);
+            fail(&device, RequestKind::Write, 1, Persistence::Once);
+            device.write_at(0, &[7; 512], Durability::Durable).unwrap_err();
+            byte(&device, 0)
+        })
+        .collect();
+    assert_eq!(outcomes, BTreeSet::from([0, 7]));
+}
+
+/// Writes sectors 0 to 7, sector 3 durably, after a flush that covers sector 9; then a flush fails.
+fn after_failed_flush(seed: u64) -> FailingDevice {
+    let device = device(seed);
+    device.write_at(9 * 512, &[9; 512], Durability::Cached).unwrap();
+    device.flush().unwrap();
+    for sector in 0..8_u8 {
+        let durability = if sector == 3 { Durability::Durable } else { Durability::Cached };
+        device.write_at(u64::from(sector) * 512, &[sector + 1; 512], durability).unwrap();
+    }
+    fail(&device, RequestKind::Flush, 1, Persistence::Once);
+    device.flush().unwrap_err();
+    device
+}
+
+#[test]
+fn a_flush_that_failed_has_lost_any_unflushed_write() {
+    let (mut lost, mut kept) = (BTreeSet::new(), BTreeSet::new());
+    for seed in 0..50 {
+        let device = after_failed_flush(seed);
+        assert_eq!(byte(&device, 9), 9, "what an earlier flush covered stays");
+        assert_eq!(byte(&device, 3), 4, "what was durable by itself stays");
+        for sector in 0..8 {
+            match byte(&device, sector) {
+                0 => lost.insert(sector),
+                found => {
+                    assert_eq!(u64::from(found), sector + 1);
+                    kept.insert(sector)
+                }
+            };
+        }
+    }
+    assert_eq!(lost, BTreeSet::from([0, 1, 2, 4, 5, 6, 7]));
+    assert_eq!(kept, (0..8).collect());
+}
+
+#[test]
+fn the_next_flush_does_not_bring_back_what_was_lost() {
+    let device = after_failed_flush(5);
+    let before: Vec<u8> = (0..10).map(|sector| byte(&device, sector)).collect();
+    device.flush().unwrap();
+    let after: Vec<u8> = (0..10).map(|sector| byte(&device, sector)).collect();
+    assert_eq!(before, after);
+    // And a second failure loses nothing that the flush has covered.
+    fail(&device, RequestKind::Flush, 1, Persistence::Once);
+    device.flush().unwrap_err();
+    let after: Vec<u8> = (0..10).map(|sector| byte(&device, sector)).collect();
+    assert_eq!(before, after);
+}
+
+#[test]
+fn the_same_seed_fails_in_the_same_way() {
+    let bytes = |seed| -> Vec<u8> {
+        let device = after_failed_flush(seed);
+        (0..10).map(|sector| byte(&device, sector)).collect()
+    };
+    assert_eq!(bytes(11), bytes(11));
+    assert!((0..20).any(|seed| bytes(seed) != bytes(11)));
+}
+
+#[test]
+fn overlapping_writes_are_undone_to_what_was_flushed() {
+    for seed in 0..50 {
+        let device = device(seed);
+        for version in 1..=3 {
+            device.write_at(0, &[version; 512], Durability::Cached).unwrap();
+        }
+        fail(&device, RequestKind::Flush, 1, Persistence::Once);
+        device.flush().unwrap_err();
+        assert!(byte(&device, 0) <= 3);
+    }
+}

@@ -1,0 +1,264 @@
+//! The model is as strong as its documentation says, and no stronger.
+
+mod journal;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use xfs_device::{BlockDevice, Durability, MemoryDevice};
+
+use self::journal::{Plant, atomicity, run};
+use super::{Cut, MAX_ENUMERATED, PowerCuts};
+use crate::atomicity::Atomicity;
+use crate::prng::Prng;
+use crate::recording::{Recording, RecordingDevice};
+
+const SECTORS: usize = 32;
+
+fn device() -> RecordingDevice {
+    RecordingDevice::new(Arc::new(MemoryDevice::new(512 * SECTORS as u64)))
+}
+
+fn write(device: &RecordingDevice, sector: u64, bytes: &[u8]) {
+    device.write_at(sector * 512, bytes, Durability::Cached).unwrap();
+}
+
+fn write_durable(device: &RecordingDevice, sector: u64, bytes: &[u8]) {
+    device.write_at(sector * 512, bytes, Durability::Durable).unwrap();
+}
+
+/// The first byte of each sector after a cut.
+fn state(cuts: &PowerCuts<'_>, cut: Cut) -> [u8; SECTORS] {
+    let mut bytes = vec![0xaa; 512 * SECTORS];
+    cuts.after(cut).read_at(0, &mut bytes).unwrap();
+    std::array::from_fn(|sector| bytes[sector * 512])
+}
+
+/// Every state that a cut at `point` may leave.
+fn states(recording: &Recording, atomicity: Atomicity, point: usize) -> BTreeSet<[u8; SECTORS]> {
+    let cuts = PowerCuts::new(recording, atomicity);
+    cuts.at(point, 4000).map(|cut| state(&cuts, cut)).collect()
+}
+
+/// The state in which these sectors are not zero.
+fn with(sectors: &[(usize, u8)]) -> [u8; SECTORS] {
+    let mut state = [0; SECTORS];
+    sectors.iter().for_each(|(sector, byte)| state[*sector] = *byte);
+    state
+}
+
+#[test]
+fn a_sound_journal_survives_every_cut() {
+    let run = run(3, None);
+    let cuts = PowerCuts::new(&run.recording, atomicity());
+    let mut count = 0;
+    for cut in cuts.all(100) {
+        run.check(&cuts, cut).unwrap();
+        count += 1;
+    }
+    assert!(count > 60, "only {count} states");
+}
+
+#[test]
+fn a_sound_journal_survives_sampled_cuts() {
+    let run = run(20, None);
+    let cuts = PowerCuts::new(&run.recording, atomicity());
+    for seed in 0..5000 {
+        run.check(&cuts, cuts.sample(seed)).unwrap();
+    }
+}
+
+#[test]
+fn every_planted_mistake_is_caught_by_enumeration_and_by_samples() {
+    for plant in Plant::ALL {
+        let run = run(3, Some(plant));
+        let cuts = PowerCuts::new(&run.recording, atomicity());
+        let caught = cuts.all(0).find(|cut| run.check(&cuts, *cut).is_err());
+        assert!(caught.is_some(), "{plant:?}: no enumerated cut shows it");
+        let caught = (0..200).find(|seed| run.check(&cuts, cuts.sample(*seed)).is_err());
+        assert!(caught.is_some(), "{plant:?}: no sampled cut shows it");
+    }
+}
+
+#[test]
+fn a_record_that_counts_on_being_whole_fails_only_because_records_are_torn() {
+    let run = run(3, Some(Plant::OneRecord));
+    let cuts = PowerCuts::new(&run.recording, Atomicity::default());
+    for cut in cuts.all(100) {
+        run.check(&cuts, cut).unwrap();
+    }
+}
+
+#[test]
+fn a_cut_is_its_number() {
+    let run = run(3, Some(Plant::NoFlushBeforeCommit));
+    let cuts = PowerCuts::new(&run.recording, atomicity());
+    let again = PowerCuts::new(&run.recording, atomicity());
+    // Against the order, so that the kept state of the device is of no use.
+    let all: Vec<Cut> = cuts.all(10).chain((0..100).map(|seed| cuts.sample(seed))).collect();
+    for cut in all.into_iter().rev() {
+        let same: Cut = cut.to_string().parse().unwrap();
+        assert_eq!(same, cut);
+        assert_eq!(state(&again, same), state(&cuts, cut), "{cut}");
+    }
+}
+
+#[test]
+fn any_subset_of_unflushed_writes_may_be_there() {
+    let device = device();
+    for sector in 0..MAX_ENUMERATED as u64 {
+        write(&device, sector, &[1; 512]);
+    }
+    let states = states(&device.recording(), Atomicity::default(), MAX_ENUMERATED);
+    assert_eq!(states.len(), 1 << MAX_ENUMERATED);
+}
+
+#[test]
+fn a_flush_covers_what_returned_before_it_and_nothing_else() {
+    let device = device();
+    write(&device, 0, &[1; 512]);
+    device.flush().unwrap();
+    write(&device, 1, &[2; 512]);
+    let recording = device.recording();
+    // The flush has not returned at point 1.
+    let expected = BTreeSet::from([with(&[]), with(&[(0, 1)])]);
+    assert_eq!(states(&recording, Atomicity::default(), 1), expected);
+    let expected = BTreeSet::from([with(&[(0, 1)]), with(&[(0, 1), (1, 2)])]);
+    assert_eq!(states(&recording, Atomicity::default(), 2), expected);
+    assert_eq!(states(&recording, Atomicity::default(), 3), expected);
+}
+
+#[test]
+fn a_durable_write_covers_itself_once_it_has_returned() {
+    let device = device();
+    write(&device, 0, &[1; 512]);
+    write_durable(&device, 1, &[2; 512]);
+    let recording = device.recording();
+    let expected = BTreeSet::from([with(&[(1, 2)]), with(&[(0, 1), (1, 2)])]);
+    assert_eq!(states(&recording, Atomicity::default(), 2), expected);
+    // Under way it is like any other.
+    assert_eq!(states(&recording, Atomicity::default(), 1).len(), 4);
+}
+
+#[test]
+fn an_older_write_never_wins_over_a_newer_one_that_is_there() {
+    let device = device();
+    write(&device, 0, &[1; 1024]);
+    write(&device, 0, &[2; 512]);
+    let states = states(&device.recording(), Atomicity::default(), 2);
+    let expected = [with(&[]), with(&[(0, 1), (1, 1)]), with(&[(0, 2)]), with(&[(0, 2), (1, 1)])];
+    assert_eq!(states, BTreeSet::from(expected));
+}
+
+#[test]
+fn log_records_are_torn_and_metadata_buffers_are_not() {
+    let device = device();
+    write(&device, 0, &[1; 1024]);
+    write(&device, 4, &[2; 1024]);
+    let states = states(&device.recording(), Atomicity::default().torn(0..2048), 2);
+    assert_eq!(states.len(), 8);
+    assert!(states.contains(&with(&[(1, 1)])));
+    assert!(states.iter().all(|state| state[4] == state[5]));
+}
+
+#[test]
+fn an_inode_cluster_is_torn_between_inodes() {
+    let device = device();
+    let mut cluster = vec![0; 1024];
+    cluster[..2].copy_from_slice(b"IN");
+    cluster[512..514].copy_from_slice(b"IN");
+    write(&device, 0, &cluster);
+    assert_eq!(states(&device.recording(), Atomicity::default(), 1).len(), 4);
+}
+
+#[test]
+fn few_writes_of_many_pieces_are_enumerated_whole_and_sampled_torn() {
+    let device = device();
+    write(&device, 0, &[1; 16 * 512]);
+    write(&device, 16, &[2; 16 * 512]);
+    let states = states(&device.recording(), Atomicity::default().torn(0..1 << 20), 2);
+    let (low, high) = ([1; 16], [2; 16]);
+    for (first, second) in [([0; 16], [0; 16]), (low, [0; 16]), ([0; 16], high), (low, high)] {
+        let whole: [u8; SECTORS] =
+            std::array::from_fn(|at| if at < 16 { first[at] } else { second[at - 16] });
+        assert!(states.contains(&whole));
+    }
+    let torn = |sectors: &[u8]| sectors.iter().any(|byte| *byte != sectors[0]);
+    assert!(states.iter().any(|state| torn(&state[..16]) && torn(&state[16..])));
+    assert!(states.iter().any(|state| torn(&state[..16]) && !torn(&state[16..])));
+}
+
+#[test]
+fn many_writes_are_sampled_in_the_shapes_in_which_bugs_hide() {
+    let device = device();
+    let writes = 2 * MAX_ENUMERATED;
+    for sector in 0..writes as u64 {
+        write(&device, sector, &[1; 512]);
+    }
+    let recording = device.recording();
+    let cuts = PowerCuts::new(&recording, Atomicity::default());
+    let mut first = cuts.at(writes, 2).map(|cut| state(&cuts, cut));
+    assert_eq!(first.next(), Some(with(&[])));
+    let all: Vec<(usize, u8)> = (0..writes).map(|sector| (sector, 1)).collect();
+    assert_eq!(first.next(), Some(with(&all)));
+    assert_eq!(first.next(), None);
+    let states = states(&recording, Atomicity::default(), writes);
+    for sector in 0..writes {
+        let mut others = all.clone();
+        others.remove(sector);
+        assert!(states.contains(&with(&others)), "never only {sector} is lost");
+        assert!(states.contains(&with(&[(sector, 1)])), "never only {sector} is there");
+        assert!(states.contains(&with(&all[..sector])), "never a prefix of {sector}");
+        assert!(states.contains(&with(&all[sector..])), "never all from {sector} on");
+    }
+}
+
+#[test]
+fn every_prefix_of_the_writes_is_among_the_cuts() {
+    let device = device();
+    let mut prng = Prng::new(7);
+    for _ in 0..40 {
+        match prng.within(0..4) {
+            0 => device.flush().unwrap(),
+            1 => {
+                write_durable(&device, prng.within(0..SECTORS) as u64, &[prng.number() as u8; 512])
+            }
+            _ => write(&device, prng.within(0..SECTORS) as u64, &[prng.number() as u8; 512]),
+        }
+    }
+    let recording = device.recording();
+    let cuts = PowerCuts::new(&recording, Atomicity::default());
+    let reached: BTreeSet<_> = cuts.all(2).map(|cut| state(&cuts, cut)).collect();
+    for count in 0..=recording.requests().len() {
+        let mut bytes = vec![0xaa; 512 * SECTORS];
+        recording.replay(count).read_at(0, &mut bytes).unwrap();
+        let prefix: [u8; SECTORS] = std::array::from_fn(|sector| bytes[sector * 512]);
+        assert!(reached.contains(&prefix), "the first {count} requests");
+    }
+}
+
+#[test]
+fn a_discard_leaves_what_was_there_or_zeros_or_rubbish() {
+    let device = device();
+    write(&device, 3, &[9; 512]);
+    device.flush().unwrap();
+    device.discard(3 * 512, 512).unwrap();
+    let recording = device.recording();
+    let cuts = PowerCuts::new(&recording, Atomicity::default());
+    let bytes: BTreeSet<u8> = (0..200)
+        .map(|seed| cuts.sample(seed))
+        .filter(|cut| cut.point() >= 2)
+        .map(|cut| state(&cuts, cut)[3])
+        .collect();
+    assert!(bytes.contains(&9) && bytes.contains(&0) && bytes.len() > 2, "{bytes:?}");
+}
+
+#[test]
+fn a_sample_depends_on_its_seed_alone() {
+    let run = run(10, None);
+    let (cuts, again) =
+        (PowerCuts::new(&run.recording, atomicity()), PowerCuts::new(&run.recording, atomicity()));
+    let points: BTreeSet<usize> = (0..1000).map(|seed| cuts.sample(seed).point()).collect();
+    assert_eq!(points.len(), run.recording.requests().len() + 1, "every point is reached");
+    assert!((0..100).all(|seed| cuts.sample(seed) == again.sample(seed)));
+}

@@ -1,0 +1,97 @@
+//! The recording has every request, in order, and can be replayed to any point.
+
+use std::sync::Arc;
+
+use xfs_device::{BlockDevice, Durability, MemoryDevice};
+
+use super::{RecordingDevice, Request};
+
+const LENGTH: usize = 16 << 10;
+
+fn device() -> RecordingDevice {
+    RecordingDevice::new(Arc::new(MemoryDevice::new(LENGTH as u64)))
+}
+
+fn contents(device: &dyn BlockDevice) -> Vec<u8> {
+    let mut bytes = vec![0xaa; LENGTH];
+    device.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn write(offset: u64, byte: u8, durability: Durability) -> Request {
+    Request::Write { offset, bytes: vec![byte; 512].into(), durability }
+}
+
+#[test]
+fn requests_are_recorded_in_order() {
+    let device = device();
+    device.write_at(512, &[1; 512], Durability::Cached).unwrap();
+    device.flush().unwrap();
+    device.write_at(0, &[2; 512], Durability::Durable).unwrap();
+    device.discard(512, 512).unwrap();
+    assert_eq!(device.position(), 4);
+    let expected = [
+        write(512, 1, Durability::Cached),
+        Request::Flush,
+        write(0, 2, Durability::Durable),
+        Request::Discard { offset: 512, length: 512 },
+    ];
+    assert_eq!(device.recording().requests(), expected);
+}
+
+#[test]
+fn reads_and_requests_that_failed_are_not_recorded() {
+    let device = device();
+    device.read_at(0, &mut [0; 512]).unwrap();
+    assert!(device.write_at(LENGTH as u64, &[1; 512], Durability::Cached).is_err());
+    assert!(device.discard(0, LENGTH as u64 + 1).is_err());
+    assert_eq!(device.position(), 0);
+}
+
+#[test]
+fn a_replay_gives_the_device_as_it_was_at_any_point() {
+    let device = device();
+    let mut states = vec![contents(&device)];
+    for round in 0..20_u8 {
+        let offset = u64::from(round) * 700;
+        match round % 4 {
+            3 => device.discard(offset / 2, 1000).unwrap(),
+            2 => device.flush().unwrap(),
+            _ => device.write_at(offset, &[round + 1; 900], Durability::Cached).unwrap(),
+        }
+        states.push(contents(&device));
+    }
+    let recording = device.recording();
+    for (count, state) in states.iter().enumerate() {
+        assert_eq!(contents(&recording.replay(count)), *state, "after {count} requests");
+    }
+}
+
+#[test]
+fn a_recording_does_not_grow_and_its_base_is_not_written() {
+    let base = Arc::new(MemoryDevice::new(LENGTH as u64));
+    let device = RecordingDevice::new(Arc::<MemoryDevice>::clone(&base));
+    device.write_at(0, &[1; 512], Durability::Cached).unwrap();
+    let recording = device.recording();
+    device.write_at(0, &[2; 512], Durability::Cached).unwrap();
+    assert_eq!(recording.requests().len(), 1);
+    assert_eq!(contents(&*base), vec![0; LENGTH]);
+}
+
+#[test]
+fn threads_are_recorded_in_the_order_in_which_the_device_changed() {
+    let device = device();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let device = &device;
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    device.write_at(0, &[thread; 512], Durability::Cached).unwrap();
+                }
+            });
+        }
+    });
+    let recording = device.recording();
+    assert_eq!(recording.requests().len(), 200);
+    assert_eq!(contents(&recording.replay(200)), contents(&device));
+}

@@ -1,0 +1,206 @@
+//! A device whose requests wait until a test lets them go, in whatever order it likes.
+//!
+//! Owns: holding the calling threads, and the choice which goes next. Does **not** own time: a slow
+//! request is one that the test leaves waiting while others pass, so that nothing sleeps and
+//! nothing depends on how fast the machine is.
+//!
+//! A run is the same again for the same seed if the test waits, before each choice, for as many
+//! requests as it knows must come ([`Scheduler::wait_for`]): the choice looks at what the requests
+//! are, not at which of them came first.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use xfs_device::{BlockDevice, Durability, SharedDevice};
+
+use crate::failing::RequestKind;
+use crate::prng::Prng;
+
+/// A test that waits for requests that do not come fails after this time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A request whose thread is held. Flushes stand at 0 and have no length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// What is asked.
+    pub kind: RequestKind,
+    /// The first byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// A device over another one that asks a [`Scheduler`] before each request.
+pub struct ScheduledDevice {
+    inner: SharedDevice,
+    gate: Arc<Gate>,
+}
+
+/// Decides which request goes next. Dropping it lets everything pass.
+pub struct Scheduler {
+    gate: Arc<Gate>,
+    prng: Prng,
+}
+
+struct Gate {
+    /// Kinds that are held; others pass.
+    held: Vec<RequestKind>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    open: bool,
+    tickets: u64,
+    waiting: Vec<(Waiting, u64)>,
+    /// The ticket that may go, until its request is done.
+    going: Option<u64>,
+}
+
+impl ScheduledDevice {
+    /// A device over `inner` that holds requests of these kinds, and its scheduler.
+    #[must_use]
+    pub fn new(inner: SharedDevice, held: &[RequestKind], seed: u64) -> (Self, Scheduler) {
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let gate = Arc::new(Gate { held: held.to_vec(), state, changed });
+        let scheduler = Scheduler { gate: Arc::clone(&gate), prng: Prng::new(seed) };
+        (Self { inner, gate }, scheduler)
+    }
+}
+
+impl Scheduler {
+    /// Waits until at least `count` requests are held.
+    ///
+    /// # Panics
+    ///
+    /// If they do not come within a minute.
+    pub fn wait_for(&self, count: usize) {
+        let too_few = |state: &mut State| state.waiting.len() < count;
+        let state = self.gate.changed.wait_timeout_while(self.gate.lock(), PATIENCE, too_few);
+        let held = state.unwrap_or_else(PoisonError::into_inner).0.waiting.len();
+        assert!(held >= count, "{count} requests were expected, only {held} came");
+    }
+
+    /// The requests that are held, ordered by what they are.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<Waiting> {
+        self.gate.lock().sorted().into_iter().map(|(waiting, _)| waiting).collect()
+    }
+
+    /// Lets one request go, chosen by the seed, and returns when it is done; `None` if none waits.
+    pub fn release_any(&mut self) -> Option<Waiting> {
+        let waiting = self.gate.lock().sorted();
+        let chosen = self.prng.choose(&waiting).copied();
+        chosen.map(|chosen| self.gate.release(chosen))
+    }
+
+    /// Lets the first request go that `chooses`, and returns when it is done; `None` if none does.
+    pub fn release_first(&mut self, chooses: impl Fn(&Waiting) -> bool) -> Option<Waiting> {
+        let waiting = self.gate.lock().sorted();
+        let chosen = waiting.into_iter().find(|(waiting, _)| chooses(waiting));
+        chosen.map(|chosen| self.gate.release(chosen))
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.gate.lock().open = true;
+        self.gate.changed.notify_all();
+    }
+}
+
+impl State {
+    fn sorted(&self) -> Vec<(Waiting, u64)> {
+        let mut sorted = self.waiting.clone();
+        sorted.sort_by_key(|(waiting, ticket)| {
+            (waiting.kind as u8, waiting.offset, waiting.length, *ticket)
+        });
+        sorted
+    }
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `blocks` is false of the state.
+    fn wait<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        blocks: impl FnMut(&mut State) -> bool,
+    ) -> MutexGuard<'a, State> {
+        self.changed.wait_while(state, blocks).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a request go and waits until it is done.
+    fn release(&self, (waiting, ticket): (Waiting, u64)) -> Waiting {
+        let mut state = self.lock();
+        state.going = Some(ticket);
+        self.changed.notify_all();
+        drop(self.wait(state, |state| state.going == Some(ticket)));
+        waiting
+    }
+
+    /// Makes a request when the scheduler says so.
+    fn pass<T>(&self, waiting: Waiting, request: impl FnOnce() -> T) -> T {
+        if !self.held.contains(&waiting.kind) {
+            return request();
+        }
+        let mut state = self.lock();
+        let ticket = state.tickets;
+        state.tickets += 1;
+        state.waiting.push((waiting, ticket));
+        self.changed.notify_all();
+        let mut state = self.wait(state, |state| !state.open && state.going != Some(ticket));
+        state.waiting.retain(|(_, other)| *other != ticket);
+        drop(state);
+        let outcome = request();
+        let mut state = self.lock();
+        if state.going == Some(ticket) {
+            state.going = None;
+        }
+        self.changed.notify_all();
+        outcome
+    }
+}
+
+impl BlockDevice for ScheduledDevice {
+    fn length_bytes(&self) -> u64 {
+        self.inner.length_bytes()
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.inner.sector_size()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.inner.is_read_only()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let length = buffer.len() as u64;
+        let waiting = Waiting { kind: RequestKind::Read, offset, length };
+        self.gate.pass(waiting, || self.inner.read_at(offset, buffer))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+        let waiting = Waiting { kind: RequestKind::Write, offset, length: bytes.len() as u64 };
+        self.gate.pass(waiting, || self.inner.write_at(offset, bytes, durability))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let waiting = Waiting { kind: RequestKind::Flush, offset: 0, length: 0 };
+        self.gate.pass(waiting, || self.inner.flush())
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        let waiting = Waiting { kind: RequestKind::Discard, offset, length };
+        self.gate.pass(waiting, || self.inner.discard(offset, length))
+    }
+}
+
+#[cfg(test)]
+mod tests;

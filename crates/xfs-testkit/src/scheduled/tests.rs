@@ -1,0 +1,104 @@
+//! Threads are held, and go in the order that the test wants.
+
+use std::sync::Arc;
+use std::thread;
+
+use xfs_device::{BlockDevice, Durability, MemoryDevice};
+
+use super::{ScheduledDevice, Waiting};
+use crate::failing::RequestKind;
+use crate::recording::{RecordingDevice, Request};
+
+const HELD: [RequestKind; 2] = [RequestKind::Write, RequestKind::Flush];
+
+fn recorder() -> Arc<RecordingDevice> {
+    Arc::new(RecordingDevice::new(Arc::new(MemoryDevice::new(1 << 20))))
+}
+
+/// Sectors in the order in which they were written.
+fn order(recorder: &RecordingDevice) -> Vec<u64> {
+    let requests = recorder.recording();
+    let offsets = requests.requests().iter().filter_map(|request| match request {
+        Request::Write { offset, .. } => Some(offset / 512),
+        _ => None,
+    });
+    offsets.collect()
+}
+
+/// Four threads write two sectors each, one after the other.
+fn run(seed: u64) -> Vec<u64> {
+    let recorder = recorder();
+    let (device, mut scheduler) = ScheduledDevice::new(recorder.clone(), &HELD, seed);
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let device = &device;
+            scope.spawn(move || {
+                for sector in [thread, thread + 10] {
+                    device.write_at(sector * 512, &[1; 512], Durability::Cached).unwrap();
+                }
+            });
+        }
+        for left in (1..=8_usize).rev() {
+            // A thread that has not written its second sector waits with one request.
+            let second = order(&recorder).iter().filter(|sector| **sector >= 10).count();
+            scheduler.wait_for(4 - second);
+            assert!(scheduler.release_any().is_some(), "{left} left");
+        }
+        assert_eq!(scheduler.release_any(), None);
+    });
+    order(&recorder)
+}
+
+#[test]
+fn a_seed_gives_an_order_and_the_same_again() {
+    let orders: Vec<_> = (0..8).map(run).collect();
+    assert_eq!(orders, (0..8).map(run).collect::<Vec<_>>());
+    assert!(orders.iter().any(|order| *order != orders[0]), "seeds differ");
+    for order in &orders {
+        for thread in 0..4 {
+            let place = |sector| order.iter().position(|found| *found == sector).unwrap();
+            assert!(place(thread) < place(thread + 10), "a thread overtakes itself: {order:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_request_is_overtaken_by_a_flush_that_does_not_cover_it() {
+    let recorder = recorder();
+    let (device, mut scheduler) = ScheduledDevice::new(recorder.clone(), &HELD, 1);
+    thread::scope(|scope| {
+        scope.spawn(|| device.write_at(512, &[1; 512], Durability::Cached).unwrap());
+        scope.spawn(|| device.flush().unwrap());
+        scheduler.wait_for(2);
+        let write = Waiting { kind: RequestKind::Write, offset: 512, length: 512 };
+        let flush = Waiting { kind: RequestKind::Flush, offset: 0, length: 0 };
+        assert_eq!(scheduler.waiting(), [write, flush]);
+        let is_flush = |waiting: &Waiting| waiting.kind == RequestKind::Flush;
+        assert_eq!(scheduler.release_first(is_flush), Some(flush));
+        assert_eq!(recorder.recording().requests(), [Request::Flush]);
+        assert_eq!(scheduler.release_first(is_flush), None);
+        assert_eq!(scheduler.release_any(), Some(write));
+    });
+    assert_eq!(recorder.position(), 2);
+}
+
+#[test]
+fn kinds_that_are_not_held_pass() {
+    let (device, scheduler) = ScheduledDevice::new(recorder(), &HELD, 1);
+    device.read_at(0, &mut [0; 512]).unwrap();
+    device.discard(0, 512).unwrap();
+    assert_eq!(scheduler.waiting(), []);
+}
+
+#[test]
+fn without_its_scheduler_a_device_holds_nobody() {
+    let recorder = recorder();
+    let (device, scheduler) = ScheduledDevice::new(recorder.clone(), &HELD, 1);
+    thread::scope(|scope| {
+        scope.spawn(|| device.write_at(0, &[1; 512], Durability::Cached).unwrap());
+        scheduler.wait_for(1);
+        drop(scheduler);
+    });
+    device.flush().unwrap();
+    assert_eq!(recorder.position(), 2);
+}
