@@ -103,7 +103,8 @@ impl<'a> Archive<'a> {
             FileKind::Socket | FileKind::Unknown => {
                 let what = facts.kind().name();
                 let message = format!("a {what} has no form in an archive, and is left out");
-                self.report(&path, Failure::new(Exit::Failed, message));
+                // As GNU tar does: worth a word, but nothing has failed.
+                self.report(&path, Failure::new(Exit::Fine, message));
                 return Ok(None);
             }
             _ => {}

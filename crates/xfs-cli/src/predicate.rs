@@ -9,7 +9,7 @@ mod parse;
 mod permission;
 mod printf;
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 
 use regex::bytes::Regex;
 
@@ -83,6 +83,17 @@ pub(crate) struct Program {
     pub(crate) is_depth_first: bool,
     /// Whether the expression prints by itself.
     pub(crate) has_action: bool,
+    /// The files that it refers to. Who evaluates it looks up their times first.
+    pub(crate) references: Vec<Reference>,
+}
+
+/// A file that `-newer` and its like refer to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reference {
+    /// Where it is.
+    pub(crate) address: OsString,
+    /// Which of its times is meant.
+    pub(crate) stamp: Stamp,
 }
 
 /// An expression.
@@ -131,6 +142,8 @@ pub(crate) enum Test {
     AgeMinutes(Stamp, Comparison),
     /// Later than a time.
     NewerThan(Stamp, Time),
+    /// Later than the time of a file: which of the program's references.
+    NewerThanFile(Stamp, usize),
     /// An extended attribute, with this value where one is given.
     Attribute(Vec<u8>, Option<Vec<u8>>),
 }
@@ -222,12 +235,6 @@ pub(crate) enum Action {
     Prune,
     /// Stop here.
     Quit,
-}
-
-/// What the parser has to ask of its surroundings.
-pub(crate) trait References {
-    /// The inode that an address names, for `-newer`.
-    fn facts(&self, address: &OsStr) -> Result<Facts, Failure>;
 }
 
 #[cfg(test)]

@@ -10,23 +10,24 @@ use super::Run;
 use crate::address::Address;
 use crate::cli::{FindArguments, GlobalOptions};
 use crate::console::Console;
-use crate::facts::Facts;
+use crate::facts::{Facts, Time};
 use crate::failure::Failure;
 use crate::image::{Image, Target, Targets};
 use crate::json::{self, List, Object};
 use crate::node;
-use crate::predicate::{Entry, Evaluation, Parser, Program, References, is_expression_start};
+use crate::predicate::{Entry, Evaluation, Parser, Program, Reference, Stamp, is_expression_start};
 use crate::time::Clock;
 
 struct Find {
     is_json: bool,
     targets: Targets,
     program: Program,
+    references: Vec<(Image, Vec<u8>, Stamp)>,
     clock: Clock,
 }
 
-/// Opens the images, and reads the expression. Files that the expression refers to (`-newer`) are
-/// looked at here: what they say is part of the expression.
+/// Opens the images, those of the files that the expression refers to (`-newer`) included, and reads
+/// the expression.
 pub(super) fn open(
     arguments: &FindArguments,
     options: &GlobalOptions,
@@ -35,31 +36,35 @@ pub(super) fn open(
     let (starts, words) = arguments.words.split_at(split.unwrap_or(arguments.words.len()));
     let targets = Targets::open(starts, options)?;
     let clock = Clock::open();
-    let program = Parser::new(words, &clock, &InImages(options)).parse()?;
+    let program = Parser::new(words, &clock).parse()?;
     let is_json = arguments.json.json;
     if is_json && program.has_action {
         return Err(Failure::usage("find: --json takes the place of -print and its like"));
     }
-    Ok(Box::new(Find { is_json, targets, program, clock }))
+    let open_reference = |reference: &Reference| {
+        let address = Address::parse(&reference.address, options.image.as_deref())?;
+        let image = Image::open(&address.image, options)?;
+        Ok((image, address.path, reference.stamp))
+    };
+    let references =
+        program.references.iter().map(open_reference).collect::<Result<_, Failure>>()?;
+    Ok(Box::new(Find { is_json, targets, program, references, clock }))
 }
 
-/// Reference files stand in images too.
-struct InImages<'a>(&'a GlobalOptions);
-
-impl References for InImages<'_> {
-    fn facts(&self, address: &OsStr) -> Result<Facts, Failure> {
-        let address = Address::parse(address, self.0.image.as_deref())?;
-        let image = Image::open(&address.image, self.0)?;
-        let volume = image.read()?;
-        let found = volume.inner().lookup(OsStr::from_bytes(&address.path));
-        let node = found.map_err(|error| volume.failure(&address.path, error))?;
-        Ok(node::facts(&node))
-    }
+/// The time of a file that the expression refers to.
+fn read_reference(image: &Image, path: &[u8], stamp: Stamp) -> Result<Time, Failure> {
+    let volume = image.read()?;
+    let found = volume.inner().lookup(OsStr::from_bytes(path));
+    let node = found.map_err(|error| volume.failure(path, error))?;
+    Ok(stamp.of(&node::facts(&node)))
 }
 
 impl Run for Find {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { is_json, targets, program, clock } = *self;
+        let Self { is_json, targets, program, references, clock } = *self;
+        let times =
+            references.iter().map(|(image, path, stamp)| read_reference(image, path, *stamp));
+        let times = times.collect::<Result<Vec<_>, _>>()?;
         let mut list = match is_json {
             true => Some(List::begin(console.out(), "files")?),
             false => None,
@@ -73,7 +78,8 @@ impl Run for Find {
                     continue;
                 }
             };
-            let search = Search { program: &program, target: &target, clock: &clock };
+            let (target, program, clock) = (&target, &program, &clock);
+            let search = Search { program, target, clock, references: &times };
             if search.run(walk, list.as_mut(), console)? {
                 break;
             }
@@ -90,6 +96,7 @@ struct Search<'a> {
     program: &'a Program,
     target: &'a Target,
     clock: &'a Clock,
+    references: &'a [Time],
 }
 
 impl Search<'_> {
@@ -148,6 +155,7 @@ impl Search<'_> {
         let mut sink = io::sink();
         let out: &mut dyn io::Write = if list.is_some() { &mut sink } else { console.out() };
         let mut evaluation = Evaluation::new(out, style, self.clock);
+        evaluation.references = self.references;
         let holds = evaluation.run(&self.program.expression, entry);
         let verdict = Verdict { is_pruned: evaluation.is_pruned, has_quit: evaluation.has_quit };
         match holds {

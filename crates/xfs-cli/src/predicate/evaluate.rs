@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::{Action, Comparison, Entry, Expression, Number, Stamp, Test};
-use crate::facts::{Facts, FileKind};
+use crate::facts::{Facts, FileKind, Time};
 use crate::failure::Failure;
 use crate::names::NameStyle;
 use crate::time::Clock;
@@ -16,6 +16,8 @@ pub(crate) struct Evaluation<'a> {
     pub(crate) style: NameStyle,
     /// For ages, and to show times.
     pub(crate) clock: &'a Clock,
+    /// The times of the files that the expression refers to.
+    pub(crate) references: &'a [Time],
     /// Set by `-prune`.
     pub(crate) is_pruned: bool,
     /// Set by `-quit`: nothing more is evaluated.
@@ -25,7 +27,7 @@ pub(crate) struct Evaluation<'a> {
 impl<'a> Evaluation<'a> {
     /// An evaluation that has decided nothing yet.
     pub(crate) fn new(out: &'a mut dyn Write, style: NameStyle, clock: &'a Clock) -> Self {
-        Self { out, style, clock, is_pruned: false, has_quit: false }
+        Self { out, style, clock, references: &[], is_pruned: false, has_quit: false }
     }
 
     /// Evaluates `expression` on `entry`.
@@ -80,6 +82,9 @@ impl<'a> Evaluation<'a> {
                 self.is_minutes_old(self.age_nanoseconds(*stamp, facts), *comparison)
             }
             Test::NewerThan(stamp, time) => stamp.of(facts) > *time,
+            Test::NewerThanFile(stamp, index) => {
+                self.references.get(*index).is_some_and(|time| stamp.of(facts) > *time)
+            }
             Test::Attribute(name, wanted) => match (entry.attribute(name)?, wanted) {
                 (None, _) => false,
                 (Some(_), None) => true,

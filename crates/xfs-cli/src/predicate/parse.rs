@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use regex::bytes::Regex;
 
 use super::{
-    Action, Comparison, Expression, Format, Number, Permission, Program, References, Stamp, Test,
+    Action, Comparison, Expression, Format, Number, Permission, Program, Reference, Stamp, Test,
 };
-use crate::facts::{FileKind, Time};
+use crate::facts::FileKind;
 use crate::failure::Failure;
 use crate::glob::Glob;
 use crate::names;
@@ -25,7 +25,7 @@ pub(crate) fn is_expression_start(word: &OsStr) -> bool {
 pub(crate) struct Parser<'a> {
     words: std::slice::Iter<'a, OsString>,
     clock: &'a Clock,
-    references: &'a dyn References,
+    references: Vec<Reference>,
     max_depth: usize,
     min_depth: usize,
     is_depth_first: bool,
@@ -38,15 +38,11 @@ const NESTING_LIMIT: usize = 200;
 
 impl<'a> Parser<'a> {
     /// A parser of `words`.
-    pub(crate) fn new(
-        words: &'a [OsString],
-        clock: &'a Clock,
-        references: &'a dyn References,
-    ) -> Self {
+    pub(crate) fn new(words: &'a [OsString], clock: &'a Clock) -> Self {
         Self {
             words: words.iter(),
             clock,
-            references,
+            references: Vec::new(),
             max_depth: usize::MAX,
             min_depth: 0,
             is_depth_first: false,
@@ -74,6 +70,7 @@ impl<'a> Parser<'a> {
             min_depth: self.min_depth,
             is_depth_first: self.is_depth_first,
             has_action: self.has_action,
+            references: self.references,
         })
     }
 
@@ -245,15 +242,14 @@ impl<'a> Parser<'a> {
 
     fn newer(&mut self, name: &str, stamp: Stamp, reference: u8) -> Result<Test, Failure> {
         let argument = self.argument(name)?;
-        let time: Time = if reference == b't' {
-            let text = argument.to_str().unwrap_or_default();
-            self.clock.parse(text).ok_or_else(|| bad(name, argument))?
-        } else {
-            let of = Stamp::from_letter(reference)
-                .ok_or_else(|| Failure::usage(format!("find: unknown predicate {name}")))?;
-            of.of(&self.references.facts(argument)?)
-        };
-        Ok(Test::NewerThan(stamp, time))
+        if reference == b't' {
+            let time = self.clock.parse(argument.to_str().unwrap_or_default());
+            return Ok(Test::NewerThan(stamp, time.ok_or_else(|| bad(name, argument))?));
+        }
+        let of = Stamp::from_letter(reference)
+            .ok_or_else(|| Failure::usage(format!("find: unknown predicate {name}")))?;
+        self.references.push(Reference { address: argument.to_owned(), stamp: of });
+        Ok(Test::NewerThanFile(stamp, self.references.len() - 1))
     }
 
     fn argument(&mut self, name: &str) -> Result<&'a OsStr, Failure> {

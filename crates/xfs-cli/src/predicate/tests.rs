@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
 
-use super::{Entry, Evaluation, Parser, Program, References, is_expression_start, last_component};
+use super::{Entry, Evaluation, Parser, Program, is_expression_start, last_component};
 use crate::facts::{Facts, Time};
 use crate::failure::Failure;
 use crate::names::NameStyle;
@@ -62,19 +62,12 @@ impl Entry for HostEntry {
     }
 }
 
-struct HostReferences<'a>(&'a Path);
-
-impl References for HostReferences<'_> {
-    fn facts(&self, address: &OsStr) -> Result<Facts, Failure> {
-        Ok(host_facts(&self.0.join(address))?)
-    }
-}
-
 /// Walks in the order of the directory, as find(1) does, so that `-quit` can be compared.
 struct Walk<'a> {
     program: &'a Program,
     clock: &'a Clock,
     root: &'a Path,
+    references: &'a [Time],
     out: Vec<u8>,
     has_quit: bool,
 }
@@ -102,6 +95,7 @@ impl Walk<'_> {
             return false;
         }
         let mut evaluation = Evaluation::new(&mut self.out, NameStyle::Raw, self.clock);
+        evaluation.references = self.references;
         evaluation.run(&self.program.expression, entry).expect("evaluates");
         self.has_quit = evaluation.has_quit;
         evaluation.is_pruned
@@ -149,9 +143,20 @@ fn make_tree(root: &Path) {
 fn check_like_find(root: &Path, expression: &[&str]) {
     let words: Vec<OsString> = expression.iter().map(OsString::from).collect();
     let clock = Clock::open();
-    let program = Parser::new(&words, &clock, &HostReferences(root)).parse().expect("parses");
-    let mut walk =
-        Walk { program: &program, clock: &clock, root, out: Vec::new(), has_quit: false };
+    let program = Parser::new(&words, &clock).parse().expect("parses");
+    let references = program.references.iter().map(|reference| {
+        reference.stamp.of(&host_facts(&root.join(&reference.address)).expect("a reference"))
+    });
+    let references: Vec<Time> = references.collect();
+    let references = references.as_slice();
+    let mut walk = Walk {
+        program: &program,
+        clock: &clock,
+        root,
+        references,
+        out: Vec::new(),
+        has_quit: false,
+    };
     walk.visit(Path::new("."), 0);
     let theirs = Command::new("find")
         .arg(".")
@@ -264,8 +269,7 @@ fn formats_print_what_find_prints() {
 fn check_refused(expression: &[&str], message: &str) {
     let words: Vec<OsString> = expression.iter().map(OsString::from).collect();
     let clock = Clock::open();
-    let failure =
-        Parser::new(&words, &clock, &HostReferences(Path::new("/"))).parse().expect_err("refused");
+    let failure = Parser::new(&words, &clock).parse().expect_err("refused");
     assert!(failure.to_string().contains(message), "{failure}");
 }
 
