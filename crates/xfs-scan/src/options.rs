@@ -60,7 +60,7 @@ pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 pub struct ScanOptions {
     /// Columns.
     pub fields: Fields,
-    /// Worker threads; 0 for one per processor.
+    /// Worker threads; 0 for one per processor, as far as half of the memory goes (24 MiB each).
     pub threads: usize,
     /// Memory to keep to, in bytes.
     pub memory_bytes: u64,

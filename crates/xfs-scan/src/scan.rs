@@ -64,17 +64,8 @@ pub fn scan(
         Some(Output { encoding, appender }) => (Some(encoding), Some(appender)),
         None => (None, None),
     };
-    let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        threads => threads,
-    };
-    let needed = THREAD_BYTES * threads as u64;
-    let allowed = options.memory_bytes;
-    let limit = allowed.checked_sub(needed).ok_or(ScanError::MemoryTooSmall {
-        allowed,
-        needed,
-        threads,
-    })?;
+    let threads = choose_threads(options)?;
+    let limit = options.memory_bytes.saturating_sub(THREAD_BYTES * threads as u64);
     let summary_now = options.summary.then(now_seconds);
     let mut run = Run {
         options,
@@ -97,6 +88,24 @@ pub fn scan(
         appender.finish(Trailer { inodes, findings })?;
     }
     Ok(report)
+}
+
+/// As many threads as were asked for; else one for each processor, as far as half of the memory goes.
+fn choose_threads(options: &ScanOptions) -> Result<usize, ScanError> {
+    let allowed = options.memory_bytes;
+    let threads = match options.threads {
+        0 => {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from);
+            let most = usize::try_from(allowed / 2 / THREAD_BYTES).unwrap_or(usize::MAX);
+            processors.min(most).max(1)
+        }
+        threads => threads,
+    };
+    let needed = THREAD_BYTES.saturating_mul(threads as u64);
+    if allowed < needed {
+        return Err(ScanError::MemoryTooSmall { allowed, needed, threads });
+    }
+    Ok(threads)
 }
 
 /// A unit that was read and waits.
