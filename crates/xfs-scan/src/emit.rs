@@ -8,6 +8,7 @@ use xfs_format::inode::FileType;
 
 use crate::accounting::AccountPart;
 use crate::batch::{Batch, Item, Link};
+use crate::memory::{Memory, Spilled};
 use crate::output::{Encoding, Piece, RowEncoder};
 use crate::paths::{DirectoryTable, NoPath, PathWriter};
 use crate::row::{ByteList, Row, RowView};
@@ -15,12 +16,15 @@ use crate::source::ScanSource;
 use crate::summary::Summary;
 use crate::{AccountBy, Finding, FindingCode, ScanError};
 
+/// A piece that is larger is ended. Rows of common length never are.
+const PIECE_BYTES: usize = 16 << 20;
 /// Bytes of paths of one inode that are shown; what is beyond is a finding.
 const MOST_PATH_BYTES: usize = 64 << 20;
 
 /// What the emitting workers share.
 pub(crate) struct Emission<'a> {
     pub(crate) source: &'a ScanSource,
+    pub(crate) memory: &'a Memory,
     /// `None` where nothing is written.
     pub(crate) encoding: Option<&'a Encoding>,
     /// `None` where paths are not wanted.
@@ -30,9 +34,16 @@ pub(crate) struct Emission<'a> {
     pub(crate) accounts: &'a [AccountBy],
 }
 
+/// A part of what came of some batches, in order.
+pub(crate) enum Part {
+    Piece(Piece),
+    /// Lines in the spill file.
+    Spilled(Spilled),
+}
+
 /// What came of some batches.
 pub(crate) struct Emitted {
-    pub(crate) piece: Option<Piece>,
+    pub(crate) parts: Vec<Part>,
     pub(crate) inodes: u64,
     pub(crate) findings: u64,
     pub(crate) summary: Option<Box<Summary>>,
@@ -59,15 +70,13 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Emits the rows of some batches, and findings, as one piece.
+    /// Emits the rows of some batches, and findings: as one piece, unless their paths are long.
     pub(crate) fn emit(
         &mut self,
         batches: impl IntoIterator<Item = Result<(AgNumber, Batch, Vec<Finding>), ScanError>>,
     ) -> Result<Emitted, ScanError> {
         let emission = self.emission;
-        let encoding = emission.encoding;
-        let mut encoder =
-            encoding.map(|encoding| encoding.encoder(&emission.source.volume)).transpose()?;
+        let mut pieces = Pieces::new(emission)?;
         let mut summary = emission.summary_now.map(|now| Box::new(Summary::new(now)));
         let mut accounts = (!emission.accounts.is_empty()).then(Box::<AccountPart>::default);
         let (mut inodes, mut findings) = (0, 0);
@@ -84,33 +93,23 @@ impl<'a> Emitter<'a> {
                     symlink: find_symlink(&batch, row),
                     xattrs: &self.xattrs,
                 };
-                if let Some(encoder) = &mut encoder {
-                    encoder.inode(&view)?;
-                }
-                if summary.is_none() && accounts.is_none() {
-                    continue;
-                }
+                pieces.encode(|encoder| encoder.inode(&view))?;
                 let items = batch.items(row);
-                let mut parents = items.clone().links().map(|link| link.parent);
                 if let Some(summary) = &mut summary {
                     summary.add(&view, items.clone().links().map(|link| link.parent));
                 }
                 if let Some(accounts) = &mut accounts {
+                    let parent = items.clone().links().next().map(|link| link.parent);
+                    let directory = if is_directory(row) { Some(row.ino) } else { parent };
                     let shared = items.shared().map(|run| (run.start, run.length));
-                    let directory = if is_directory(row) { Some(row.ino) } else { parents.next() };
                     accounts.add(emission.accounts, &view, directory, shared);
                 }
             }
             inodes += batch.rows.len() as u64;
             findings += found.len() as u64;
-            encode_findings(encoder.as_deref_mut(), &found)?;
+            found.iter().try_for_each(|finding| pieces.encode(|it| it.finding(finding)))?;
         }
-        let is_empty = inodes == 0 && findings == 0;
-        let piece = match encoder {
-            Some(encoder) if !is_empty => Some(encoder.finish()?),
-            _ => None,
-        };
-        Ok(Emitted { piece, inodes, findings, summary, accounts })
+        Ok(Emitted { parts: pieces.finish()?, inodes, findings, summary, accounts })
     }
 
     /// Gathers the paths and attribute names of a row.
@@ -130,13 +129,12 @@ impl<'a> Emitter<'a> {
         if is_root {
             self.paths.push(b"/");
         }
-        let (mut link_count, mut path_bytes) = (0_u32, 0);
+        let mut link_count = 0_u64;
         for item in batch.items(row) {
             match item {
                 Item::Link(link) if !is_root => {
                     link_count += 1;
-                    path_bytes += link.name.len();
-                    if path_bytes > MOST_PATH_BYTES {
+                    if self.paths.byte_length() > MOST_PATH_BYTES {
                         note_too_many(row, findings);
                         break;
                     }
@@ -154,13 +152,62 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Encodes findings alone.
-pub(crate) fn encode_findings(
-    encoder: Option<&mut (dyn RowEncoder + '_)>,
-    findings: &[Finding],
-) -> Result<(), ScanError> {
-    let Some(encoder) = encoder else { return Ok(()) };
-    findings.iter().try_for_each(|finding| encoder.finding(finding))
+/// Pieces that are being filled, one after the other.
+struct Pieces<'a> {
+    emission: &'a Emission<'a>,
+    /// `None` where nothing is written.
+    encoder: Option<Box<dyn RowEncoder + 'a>>,
+    is_empty: bool,
+    full: Vec<Part>,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(emission: &'a Emission<'a>) -> Result<Self, ScanError> {
+        let encoder = emission.encoder()?;
+        Ok(Self { emission, encoder, is_empty: true, full: Vec::new() })
+    }
+
+    /// Encodes one row. A piece that has grown large is put by, lines in the spill file: the rows of
+    /// a unit are bounded in number, their paths are not.
+    #[inline]
+    fn encode(
+        &mut self,
+        row: impl FnOnce(&mut dyn RowEncoder) -> Result<(), ScanError>,
+    ) -> Result<(), ScanError> {
+        let Some(encoder) = &mut self.encoder else { return Ok(()) };
+        self.is_empty = false;
+        row(&mut **encoder)?;
+        if encoder.size_bytes() > PIECE_BYTES { self.put_by() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn put_by(&mut self) -> Result<(), ScanError> {
+        let Some(full) = std::mem::replace(&mut self.encoder, self.emission.encoder()?) else {
+            return Ok(());
+        };
+        self.is_empty = true;
+        self.full.push(match full.finish()? {
+            Piece::Bytes(bytes) => Part::Spilled(self.emission.memory.spill(&bytes)?),
+            #[cfg(feature = "parquet")]
+            group @ Piece::RowGroup(_) => Part::Piece(group),
+        });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<Part>, ScanError> {
+        if let Some(encoder) = self.encoder
+            && !self.is_empty
+        {
+            self.full.push(Part::Piece(encoder.finish()?));
+        }
+        Ok(self.full)
+    }
+}
+
+impl Emission<'_> {
+    fn encoder(&self) -> Result<Option<Box<dyn RowEncoder + '_>>, ScanError> {
+        self.encoding.map(|encoding| encoding.encoder(&self.source.volume)).transpose()
+    }
 }
 
 fn is_directory(row: &Row) -> bool {
@@ -213,3 +260,6 @@ fn note_too_many(row: &Row, findings: &mut Vec<Finding>) {
     let message = "it has more paths than are shown".to_owned();
     findings.push(Finding::about(FindingCode::TooManyPaths, row.ino, message));
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,6 +61,8 @@ pub(crate) trait RowEncoder: Send {
     fn finding(&mut self, finding: &Finding) -> Result<(), ScanError>;
     /// Adds a row of accounting.
     fn account(&mut self, account: &Account) -> Result<(), ScanError>;
+    /// Bytes that were encoded or wait to be.
+    fn size_bytes(&self) -> usize;
     /// Ends the piece.
     fn finish(self: Box<Self>) -> Result<Piece, ScanError>;
 }

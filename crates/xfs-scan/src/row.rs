@@ -202,6 +202,12 @@ impl ByteList {
         self.ends.len()
     }
 
+    /// How long they are together.
+    #[must_use]
+    pub fn byte_length(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

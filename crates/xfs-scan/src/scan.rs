@@ -16,11 +16,11 @@ use xfs_sync::{AtomicU64, Mutex, Volume};
 
 use crate::accounting::{Account, Accounts};
 use crate::batch::Batch;
-use crate::emit::{Emission, Emitted, Emitter};
+use crate::emit::{Emission, Emitted, Emitter, Part};
 use crate::links::{LinkBuckets, LinkRuns, UnitLinks};
 use crate::memory::{Memory, Stored};
 use crate::options::{Progress, ScanOptions};
-use crate::output::{Appender, Encoding, Output, Trailer};
+use crate::output::{Appender, Encoding, Output, Piece, Trailer};
 use crate::outside::{Outside, Scope};
 use crate::parallel::Crew;
 use crate::paths::{DirectoryPart, DirectoryTable};
@@ -150,13 +150,13 @@ impl Run<'_, '_> {
             wanted: Wanted::new(self.options, needs_paths, source),
             blocks_listed: AtomicU64::new(0),
         };
-        self.emit_findings(source, findings)?;
+        self.emit_findings(source, memory, findings)?;
         if needs_paths { self.scan_with_paths(&scope) } else { self.scan_straight(&scope) }
     }
 
     /// Reads units and emits their rows at once.
     fn scan_straight(&mut self, scope: &Scope<'_>) -> Result<(), ScanError> {
-        let emission = self.emission(scope.source, None);
+        let emission = self.emission(scope.source, scope.memory, None);
         let units = scope.plan.units();
         let units_per_piece = self.units_per_piece();
         let Self { options, crew, appender, report, inodes_read, inodes_total, .. } = self;
@@ -179,7 +179,7 @@ impl Run<'_, '_> {
             },
             |_, emitted: Emitted| {
                 *inodes_read += emitted.inodes;
-                take(appender, report, emitted)?;
+                take((appender, scope.memory), report, emitted)?;
                 tell(options, *inodes_read, report.inodes, *inodes_total);
                 Ok(())
             },
@@ -194,7 +194,7 @@ impl Run<'_, '_> {
         }
         let parts = waiting.iter_mut().map(|unit| std::mem::take(&mut unit.directories));
         let table = DirectoryTable::new(parts.collect(), scope.source.root.0);
-        let emission = self.emission(scope.source, Some(&table));
+        let emission = self.emission(scope.source, scope.memory, Some(&table));
         let units = scope.plan.units();
         let waiting = units.iter().map(|unit| unit.group).zip(waiting);
         let pieces = into_pieces(waiting, self.units_per_piece());
@@ -216,7 +216,7 @@ impl Run<'_, '_> {
                 if let Some(part) = emitted.accounts.take() {
                     accounts.merge(*part, block_units_log);
                 }
-                take(appender, report, emitted)?;
+                take((appender, scope.memory), report, emitted)?;
                 tell(options, *inodes_read, report.inodes, *inodes_total);
                 Ok(())
             },
@@ -320,6 +320,7 @@ impl Run<'_, '_> {
     fn emission<'e>(
         &self,
         source: &'e ScanSource,
+        memory: &'e Memory,
         directories: Option<&'e DirectoryTable>,
     ) -> Emission<'e>
     where
@@ -327,6 +328,7 @@ impl Run<'_, '_> {
     {
         Emission {
             source,
+            memory,
             encoding: self.encoding,
             directories,
             summary_now: self.summary_now,
@@ -337,13 +339,14 @@ impl Run<'_, '_> {
     fn emit_findings(
         &mut self,
         source: &ScanSource,
+        memory: &Memory,
         findings: Vec<Finding>,
     ) -> Result<(), ScanError> {
-        let emission = self.emission(source, None);
+        let emission = self.emission(source, memory, None);
         let none = Batch::default();
         let group = xfs_format::AgNumber(0);
         let emitted = Emitter::new(&emission).emit([Ok((group, none, findings))])?;
-        take(&mut self.appender, &mut self.report, emitted)
+        take((&mut self.appender, memory), &mut self.report, emitted)
     }
 }
 
@@ -393,7 +396,7 @@ fn into_pieces(
 }
 
 fn take(
-    appender: &mut Option<Appender<'_>>,
+    (appender, memory): (&mut Option<Appender<'_>>, &Memory),
     report: &mut ScanReport,
     emitted: Emitted,
 ) -> Result<(), ScanError> {
@@ -402,10 +405,19 @@ fn take(
     if let (Some(summary), Some(part)) = (&mut report.summary, emitted.summary) {
         summary.merge(*part);
     }
-    match (appender, emitted.piece) {
-        (Some(appender), Some(piece)) => appender.append(piece),
-        _ => Ok(()),
+    let Some(appender) = appender else { return Ok(()) };
+    for part in emitted.parts {
+        let piece = match part {
+            Part::Piece(piece) => piece,
+            Part::Spilled(spilled) => {
+                let mut bytes = Vec::new();
+                memory.append(spilled, &mut bytes)?;
+                Piece::Bytes(bytes)
+            }
+        };
+        appender.append(piece)?;
     }
+    Ok(())
 }
 
 fn tell(options: &ScanOptions, inodes_read: u64, inodes_written: u64, inodes_total: u64) {

@@ -175,6 +175,10 @@ impl RowEncoder for CsvEncoder<'_> {
         Ok(())
     }
 
+    fn size_bytes(&self) -> usize {
+        self.out.len()
+    }
+
     fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
         Ok(Piece::Bytes(self.out))
     }

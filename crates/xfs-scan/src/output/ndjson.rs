@@ -177,6 +177,10 @@ impl RowEncoder for NdjsonEncoder {
         Ok(())
     }
 
+    fn size_bytes(&self) -> usize {
+        self.out.len()
+    }
+
     fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
         Ok(Piece::Bytes(self.out))
     }

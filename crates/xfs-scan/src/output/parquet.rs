@@ -29,8 +29,10 @@ use crate::accounting::Account;
 use crate::row::{ByteList, Row, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// Rows that are collected before their columns are encoded.
+/// Rows that are collected before their columns are encoded...
 const ROWS_PER_STEP: usize = 4096;
+/// ...and bytes of their names: lists of Arrow hold less than 2 GiB.
+const NAME_BYTES_PER_STEP: usize = 8 << 20;
 
 type Writer<'w> = Box<dyn Write + Send + 'w>;
 
@@ -118,6 +120,8 @@ impl ParquetEncoding {
             xattrs: Lists::default(),
             symlinks: Symlinks::default(),
             others: Vec::new(),
+            name_bytes: 0,
+            encoded_bytes: 0,
         })
     }
 }
@@ -133,6 +137,10 @@ pub(super) struct ParquetEncoder<'a> {
     xattrs: Lists,
     symlinks: Symlinks,
     others: Vec<Other>,
+    /// Names among the rows that wait.
+    name_bytes: usize,
+    /// Names that were encoded, before compression.
+    encoded_bytes: usize,
 }
 
 /// Rows of inodes that wait for their columns to be encoded.
@@ -333,6 +341,7 @@ impl ParquetEncoder<'_> {
     }
 
     fn flush_inodes(&mut self) -> Result<(), ScanError> {
+        self.encoded_bytes += std::mem::take(&mut self.name_bytes);
         let inodes = std::mem::take(&mut self.inodes);
         let count = inodes.rows.len();
         self.write_columns(count, |this, column| match column {
@@ -415,7 +424,9 @@ impl RowEncoder for ParquetEncoder<'_> {
         if fields.contains(Field::Symlink) {
             self.symlinks.push(view.symlink);
         }
-        if self.inodes.rows.len() == ROWS_PER_STEP { self.flush_inodes() } else { Ok(()) }
+        self.name_bytes += view.paths.byte_length() + view.xattrs.byte_length();
+        let is_full = self.inodes.rows.len() == ROWS_PER_STEP;
+        if is_full || self.name_bytes > NAME_BYTES_PER_STEP { self.flush_inodes() } else { Ok(()) }
     }
 
     fn finding(&mut self, finding: &Finding) -> Result<(), ScanError> {
@@ -424,6 +435,10 @@ impl RowEncoder for ParquetEncoder<'_> {
 
     fn account(&mut self, account: &Account) -> Result<(), ScanError> {
         self.other(Other::Account(account.clone()))
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.encoded_bytes
     }
 
     fn finish(mut self: Box<Self>) -> Result<Piece, ScanError> {

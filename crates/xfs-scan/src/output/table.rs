@@ -197,6 +197,10 @@ impl RowEncoder for TableEncoder {
         Ok(())
     }
 
+    fn size_bytes(&self) -> usize {
+        self.out.len()
+    }
+
     fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
         Ok(Piece::Bytes(self.out))
     }

@@ -1,0 +1,54 @@
+use std::sync::Arc;
+
+use xfs_buffer::BufferCache;
+use xfs_format::{AgNumber, DiskAddr, Place, Superblock};
+
+use super::{Emission, Emitter, Part};
+use crate::batch::{Batch, Item, push_item};
+use crate::memory::Memory;
+use crate::output::{Header, Output};
+use crate::row::Row;
+use crate::{Field, Fields, Format, ScanSource};
+
+fn golden_source() -> ScanSource {
+    let image = xfs_testkit::golden();
+    let sector = image.bytes(DiskAddr(0), 512).unwrap();
+    let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap();
+    let geometry = Arc::new(superblock.geometry.clone());
+    ScanSource::new(Arc::new(BufferCache::new(Arc::new(image), geometry, 1 << 20)), &superblock)
+}
+
+/// A batch of symbolic links with targets of this length.
+fn long_targets(count: u64, length: usize) -> Batch {
+    let mut batch = Batch::default();
+    for ino in 0..count {
+        let start = batch.arena.len();
+        push_item(&mut batch.arena, Item::Symlink(&vec![b'x'; length]));
+        let mut row = Row { ino, mode: 0o120_777, ..Row::default() };
+        batch.place_items(&mut row, start);
+        batch.rows.push(row);
+    }
+    batch
+}
+
+#[test]
+fn rows_that_are_long_do_not_pile_up_in_memory() {
+    let source = golden_source();
+    let memory = Memory::new(0, &std::env::temp_dir());
+    let fields: Fields = [Field::Ino, Field::Symlink].into_iter().collect();
+    let output = Output::begin(Format::Csv, fields, Header { scan_time: 0 }, Box::new(Vec::new()));
+    let encoding = output.unwrap().encoding;
+    let emission = Emission {
+        source: &source,
+        memory: &memory,
+        encoding: Some(&encoding),
+        directories: None,
+        summary_now: None,
+        accounts: &[],
+    };
+    let batch = long_targets(700, 60_000);
+    let emitted = Emitter::new(&emission).emit([Ok((AgNumber(0), batch, Vec::new()))]).unwrap();
+    let spilled = emitted.parts.iter().filter(|part| matches!(part, Part::Spilled(_))).count();
+    assert_eq!((emitted.inodes, spilled, emitted.parts.len()), (700, 2, 3));
+    assert!(memory.spilled_bytes() > 32 << 20);
+}
