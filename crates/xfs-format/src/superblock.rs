@@ -152,10 +152,14 @@ pub struct Superblock {
     pub realtime_summary_inode: InodeNumber,
     /// Realtime groups (METADIR only).
     pub realtime_group_count: u32,
+    /// Realtime extents in each of them (METADIR only).
+    pub realtime_group_extents: u32,
     /// Root of the metadata directory tree (METADIR only).
     pub metadata_directory_inode: Option<InodeNumber>,
     /// First block of an internal realtime section (ZONED only).
     pub realtime_start: u64,
+    /// Blocks of it that files may not fill (ZONED only).
+    pub realtime_reserved: u64,
     /// The label: up to 12 bytes, without the padding zeros.
     #[doc(alias = "fname")]
     pub label: Label,
@@ -271,9 +275,11 @@ impl Superblock {
             realtime_bitmap_inode: InodeNumber(disk.realtime_bitmap_inode.get()),
             realtime_summary_inode: InodeNumber(disk.realtime_summary_inode.get()),
             realtime_group_count: if metadir { disk.realtime_group_count.get() } else { 0 },
+            realtime_group_extents: if metadir { disk.realtime_group_extents.get() } else { 0 },
             metadata_directory_inode: metadir
                 .then(|| InodeNumber(disk.metadata_directory_inode.get())),
             realtime_start: if metadir { disk.realtime_start.get() } else { 0 },
+            realtime_reserved: if metadir { disk.realtime_reserved.get() } else { 0 },
             label: Label(disk.label),
             in_progress: disk.in_progress != 0,
             inode_max_percent: disk.inode_max_percent,

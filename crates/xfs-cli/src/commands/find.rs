@@ -54,7 +54,7 @@ pub(super) fn open(
 /// The time of a file that the expression refers to.
 fn read_reference(image: &Image, path: &[u8], stamp: Stamp) -> Result<Time, Failure> {
     let volume = image.read()?;
-    let found = volume.inner().lookup(OsStr::from_bytes(path));
+    let found = volume.inner().lookup_no_follow(OsStr::from_bytes(path));
     let node = found.map_err(|error| volume.failure(path, error))?;
     Ok(stamp.of(&node::facts(&node)))
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use ferroxfs::{Description, Space, Superblock};
 
@@ -13,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
 use crate::json::{self, Object};
-use crate::names::{self, NameStyle};
+use crate::names;
 use crate::size::human;
 
 mod features;
@@ -22,6 +23,7 @@ mod xfs_info;
 struct Info {
     arguments: InfoArguments,
     image: Image,
+    log_device: Option<PathBuf>,
 }
 
 /// Opens the image.
@@ -30,7 +32,8 @@ pub(super) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let image = Image::open_as_it_stands(&arguments.image, options)?;
-    Ok(Box::new(Info { arguments, image }))
+    let log_device = options.log_device.clone();
+    Ok(Box::new(Info { arguments, image, log_device }))
 }
 
 impl Run for Info {
@@ -40,8 +43,11 @@ impl Run for Info {
         let description = self.image.describe()?;
         if self.arguments.xfs_info {
             let name = self.image.path().as_os_str().as_bytes();
-            let name = console.name_style(false).show(name).into_owned();
-            xfs_info::print(console.out(), &name, &description.superblock)?;
+            let style = console.name_style(false);
+            let name = style.show(name).into_owned();
+            let log = self.log_device.as_ref().map(|log| style.show(log.as_os_str().as_bytes()));
+            let superblock = &description.superblock;
+            xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
             return Ok(());
         }
         let space = self.space(&description, console);
@@ -97,8 +103,7 @@ impl Info {
         if description.start != 0 {
             line("starts at byte", description.start.to_string());
         }
-        let label = NameStyle::Quoted.show(superblock.label.as_bytes()).into_owned();
-        line("label", String::from_utf8_lossy(&label).into_owned());
+        line("label", label_text(superblock));
         line("UUID", superblock.uuid.to_string());
         if superblock.geometry.meta_uuid != superblock.uuid {
             line("metadata UUID", superblock.geometry.meta_uuid.to_string());
@@ -134,6 +139,13 @@ impl Info {
             line("realtime", format!("{} blocks", superblock.realtime_blocks));
         }
         text
+    }
+}
+
+fn label_text(superblock: &Superblock) -> String {
+    match superblock.label.as_bytes() {
+        b"" => "none".to_owned(),
+        label => names::in_message(label).into_owned(),
     }
 }
 

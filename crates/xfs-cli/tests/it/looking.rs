@@ -25,18 +25,20 @@ fn info() {
     check(
         &["info", "--xfs-info", "image"],
         &expect![[r#"
-        meta-data=image                  isize=512    agcount=2, agsize=16384 blks
-                 =                       sectsz=512   attr=2, projid32bit=1
-                 =                       crc=1        finobt=1, sparse=1, rmapbt=1
-                 =                       reflink=1    bigtime=1 inobtcount=1 nrext64=1
-                 =                       exchange=1   metadir=0
-        data     =                       bsize=1024   blocks=32768, imaxpct=25
-                 =                       sunit=0      swidth=0 blks
-        naming   =version 2              bsize=4096   ascii-ci=0, ftype=1, parent=1
-        log      =internal log           bsize=1024   blocks=5120, version=2
-                 =                       sectsz=512   sunit=0 blks, lazy-count=1
-        realtime =none                   extsz=4096   blocks=0, rtextents=0
-    "#]],
+            meta-data=image                  isize=512    agcount=2, agsize=16384 blks
+                     =                       sectsz=512   attr=2, projid32bit=1
+                     =                       crc=1        finobt=1, sparse=1, rmapbt=1
+                     =                       reflink=1    bigtime=1 inobtcount=1 nrext64=1
+                     =                       exchange=1   metadir=0
+            data     =                       bsize=1024   blocks=32768, imaxpct=25
+                     =                       sunit=0      swidth=0 blks
+            naming   =version 2              bsize=4096   ascii-ci=0, ftype=1, parent=1
+            log      =internal log           bsize=1024   blocks=5120, version=2
+                     =                       sectsz=512   sunit=0 blks, lazy-count=1
+            realtime =none                   extsz=4096   blocks=0, rtextents=0
+                     =                       rgcount=0    rgsize=0 extents
+                     =                       zoned=0      start=0 reserved=0
+        "#]],
     );
 }
 

@@ -8,19 +8,25 @@ use ferroxfs::format::features::{Features2, VersionFlags};
 use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
 
 /// Prints the geometry under the name of the image.
-pub(super) fn print(out: &mut impl Write, name: &[u8], superblock: &Superblock) -> io::Result<()> {
+///
+/// `log` is the name of the device that holds the log, where one was given.
+pub(super) fn print(
+    out: &mut impl Write,
+    name: &[u8],
+    log: Option<&[u8]>,
+    superblock: &Superblock,
+) -> io::Result<()> {
     let geometry = &superblock.geometry;
     let incompat = |feature| u8::from(superblock.has_incompat(feature));
     let ro_compat = |feature| u8::from(superblock.has_ro_compat(feature));
+    let nothing = format!("         ={:22}", "");
     out.write_all(b"meta-data=")?;
-    out.write_all(name)?;
-    write!(out, "{:1$}", "", 22usize.saturating_sub(name.len()))?;
+    write_padded(out, name)?;
     writeln!(
         out,
         " isize={:<6} agcount={}, agsize={} blks",
         geometry.inode_size, geometry.ag_count, geometry.ag_blocks
     )?;
-    let nothing = format!("         ={:22}", "");
     let features2 = |feature| u8::from(superblock.features2.contains(feature));
     let attr2 = if features2(Features2::ATTR2) == 1 { 2 } else { 1 };
     let projid32 = features2(Features2::PROJID32);
@@ -50,10 +56,23 @@ pub(super) fn print(out: &mut impl Write, name: &[u8], superblock: &Superblock) 
         incompat(IncompatFeatures::EXCHRANGE),
         incompat(IncompatFeatures::METADIR)
     )?;
-    print_sections(out, superblock, &nothing)
+    print_data(out, superblock, &nothing)?;
+    let log = match log {
+        _ if !superblock.has_external_log() => b"internal log",
+        Some(log) => log,
+        None => b"external".as_slice(),
+    };
+    print_log(out, superblock, &nothing, log)?;
+    print_realtime(out, superblock, &nothing)
 }
 
-fn print_sections(out: &mut impl Write, superblock: &Superblock, nothing: &str) -> io::Result<()> {
+/// A name in the column of names.
+fn write_padded(out: &mut impl Write, name: &[u8]) -> io::Result<()> {
+    out.write_all(name)?;
+    write!(out, "{:1$}", "", 22usize.saturating_sub(name.len()))
+}
+
+fn print_data(out: &mut impl Write, superblock: &Superblock, nothing: &str) -> io::Result<()> {
     let geometry = &superblock.geometry;
     let incompat = |feature| u8::from(superblock.has_incompat(feature));
     writeln!(
@@ -74,33 +93,55 @@ fn print_sections(out: &mut impl Write, superblock: &Superblock, nothing: &str) 
         u8::from(superblock.version_flags.contains(VersionFlags::BORG)),
         incompat(IncompatFeatures::FTYPE),
         incompat(IncompatFeatures::PARENT)
-    )?;
-    let log = if superblock.has_external_log() { "external" } else { "internal log" };
-    let log_sector = match superblock.log_sector_size {
+    )
+}
+
+fn print_log(
+    out: &mut impl Write,
+    superblock: &Superblock,
+    nothing: &str,
+    log: &[u8],
+) -> io::Result<()> {
+    let block_size = superblock.geometry.block_size;
+    let sector_size = match superblock.log_sector_size {
         0 => 512,
         size => size,
     };
+    out.write_all(b"log      =")?;
+    write_padded(out, log)?;
+    writeln!(out, " bsize={block_size:<6} blocks={}, version=2", superblock.log_blocks)?;
     writeln!(
         out,
-        "log      ={log:<22} bsize={:<6} blocks={}, version=2",
-        geometry.block_size, superblock.log_blocks
-    )?;
-    writeln!(
-        out,
-        "{nothing} sectsz={log_sector:<5} sunit={} blks, lazy-count={}",
-        superblock.log_stripe_unit_bytes / geometry.block_size,
+        "{nothing} sectsz={sector_size:<5} sunit={} blks, lazy-count={}",
+        superblock.log_stripe_unit_bytes / block_size,
         u8::from(superblock.features2.contains(Features2::LAZYSBCOUNT))
-    )?;
-    let realtime = match (superblock.has_realtime(), superblock.realtime_start) {
+    )
+}
+
+fn print_realtime(out: &mut impl Write, superblock: &Superblock, nothing: &str) -> io::Result<()> {
+    let place = match (superblock.has_realtime(), superblock.realtime_start) {
         (false, _) => "none",
         (true, 0) => "external",
         (true, _) => "internal",
     };
+    let block_size = u64::from(superblock.geometry.block_size);
     writeln!(
         out,
-        "realtime ={realtime:<22} extsz={:<6} blocks={}, rtextents={}",
-        u64::from(superblock.realtime_extent_blocks) * u64::from(geometry.block_size),
+        "realtime ={place:<22} extsz={:<6} blocks={}, rtextents={}",
+        u64::from(superblock.realtime_extent_blocks) * block_size,
         superblock.realtime_blocks,
         superblock.realtime_extents
+    )?;
+    writeln!(
+        out,
+        "{nothing} rgcount={:<4} rgsize={} extents",
+        superblock.realtime_group_count, superblock.realtime_group_extents
+    )?;
+    writeln!(
+        out,
+        "{nothing} zoned={:<6} start={} reserved={}",
+        u8::from(superblock.has_incompat(IncompatFeatures::ZONED)),
+        superblock.realtime_start,
+        superblock.realtime_reserved
     )
 }
