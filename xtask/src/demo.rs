@@ -27,7 +27,8 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     show(&["cp", &inside, text(&copy)])?;
     command::run(Command::new("cmp").arg(&copy).arg("docs/ARCHITECTURE.md"))?;
     println!("the copy is the same as the original");
-    show(&["scan", text(&image)])?;
+    let columns = "ino,type,uid,size,blocks,paths";
+    show(&["scan", "--format", "table", "--fields", columns, text(&image)])?;
     show(&["scan", "--summary", text(&image)])
 }
 

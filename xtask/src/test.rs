@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::command;
+use crate::demo;
 use crate::error::Error;
 use crate::oracles;
 use crate::packages;
@@ -39,6 +40,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
         report.skip("tests that need the newest xfsprogs", &error.to_string());
     }
     tests(root, &mut report, &["--workspace"]);
+    report.check("demo", demo::run(root));
     tests(root, &mut report, &COUNTING);
     minimum_rust(&mut report);
     println!();

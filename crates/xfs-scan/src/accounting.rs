@@ -134,13 +134,16 @@ impl Accounts {
         }
     }
 
-    /// The rows, by kind and key. A directory has with it all that is below it.
-    pub(crate) fn rows(mut self, directories: &DirectoryTable) -> Vec<Account> {
-        if let Some(sums) = self.sums.last_mut() {
-            *sums = with_descendants(sums, directories);
-        }
+    /// The rows of the wanted kinds, by kind and key. A directory has with it all that is below it.
+    pub(crate) fn rows(self, wanted: &[AccountBy], directories: &DirectoryTable) -> Vec<Account> {
         let mut rows = Vec::new();
-        for (by, sums) in KINDS.into_iter().zip(self.sums) {
+        for (by, mut sums) in KINDS.into_iter().zip(self.sums) {
+            if !wanted.contains(&by) {
+                continue;
+            }
+            if by == AccountBy::Directory {
+                sums = with_descendants(&sums, directories);
+            }
             let mut sums: Vec<_> = sums.into_iter().collect();
             sums.sort_unstable_by_key(|(key, _)| *key);
             for (key, Sums { inodes, size, blocks, shared_blocks }) in sums {

@@ -224,7 +224,7 @@ impl Run<'_, '_> {
         if let Some(summary) = &mut report.summary {
             summary.finish_volume(|ino| table.path(ino));
         }
-        self.emit_accounts(scope.source, accounts.rows(&table))
+        self.emit_accounts(scope.source, accounts.rows(&self.options.accounts, &table))
     }
 
     fn emit_accounts(
