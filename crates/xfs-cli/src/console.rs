@@ -55,7 +55,8 @@ impl Console {
         // Keeps the two streams in order where they lead to the same terminal.
         _ = self.out.flush();
         if !failure.is_silent() {
-            eprintln!("{failure}");
+            // Where nobody listens, the exit code still tells.
+            _ = writeln!(io::stderr(), "{failure}");
         }
         self.exit = self.exit.max(failure.exit());
     }
@@ -63,7 +64,7 @@ impl Console {
     /// Says something on standard error that changes nothing.
     pub(crate) fn note(&mut self, message: impl Display) {
         _ = self.out.flush();
-        eprintln!("ferroxfs: {message}");
+        _ = writeln!(io::stderr(), "ferroxfs: {message}");
     }
 
     /// Ends the run: everything is written, and the exit code is known.

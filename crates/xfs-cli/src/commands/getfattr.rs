@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::{Target, Targets};
 use crate::json::{self, List, Object};
-use crate::names::NameStyle;
+use crate::names::{self, NameStyle};
 use crate::node;
 use crate::source::NamedValue;
 
@@ -79,7 +79,7 @@ fn select(
         return match node.attribute(name) {
             Ok(value) => vec![NamedValue { name: name.as_bytes().to_vec(), value }],
             Err(error) => {
-                let error = Failure::from(error).about(&name.to_string_lossy());
+                let error = Failure::from(error).about(&names::in_message(name.as_bytes()));
                 console.report(&target.failure(error));
                 Vec::new()
             }
