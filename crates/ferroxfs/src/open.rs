@@ -192,11 +192,17 @@ impl Devices {
         Ok(Volume::new(superblock, cache, log, staleness))
     }
 
-    /// The state of the log, or `None` if it is external and its device was not given.
-    fn log_state(&self, superblock: &Superblock) -> Option<Result<LogState, Error>> {
+    /// The log of the volume with this superblock, for reading; `None` if it is external and its
+    /// device was not given.
+    pub fn log(&self, superblock: &Superblock) -> Option<Result<LogDevice, Error>> {
         let device =
             if superblock.has_external_log() { self.log.clone()? } else { self.data.clone() };
-        let log = LogDevice::new(device, superblock);
+        Some(LogDevice::new(device, superblock))
+    }
+
+    /// The state of the log, or `None` if it is external and its device was not given.
+    fn log_state(&self, superblock: &Superblock) -> Option<Result<LogState, Error>> {
+        let log = self.log(superblock)?;
         Some(log.and_then(|log| xfs_log::find_head_and_tail(&log)))
     }
 }

@@ -104,6 +104,7 @@ pub(crate) enum Command {
     Cp(CpArguments),
     Tar(TarArguments),
     Dump(DumpArguments),
+    Log(LogArguments),
     Scan(Box<ScanArguments>),
     Completions(CompletionsArguments),
     Man(ManArguments),
@@ -412,6 +413,18 @@ pub(crate) enum DumpBtree {
     Bmap,
     /// Extents of the attribute fork of an inode.
     AttrBmap,
+}
+
+/// Show head, tail and state of the log, and what waits in it to be replayed
+#[derive(Args, Debug)]
+pub(crate) struct LogArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// Show every record, transaction and item between tail and head
+    #[arg(long)]
+    pub(crate) dump: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
 }
 
 /// Print the completions of a shell

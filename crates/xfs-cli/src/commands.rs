@@ -13,6 +13,7 @@ mod extents;
 mod find;
 mod getfattr;
 mod info;
+mod log;
 mod ls;
 mod man;
 mod parents;
@@ -53,5 +54,6 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Man(arguments) => man::open(&arguments),
         Command::Dump(arguments) => dump::open(&arguments, options),
         Command::Scan(arguments) => scan::open(&arguments, options),
+        Command::Log(arguments) => log::open(&arguments, options),
     }
 }

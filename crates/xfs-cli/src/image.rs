@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use ferroxfs::log::LogDevice;
 use ferroxfs::{Devices, Node, OpenError, OpenOptions, PosixError, Staleness};
 use xfs_device::{DeviceFailure, FindError};
 
@@ -79,6 +80,21 @@ impl Image {
     /// What can be said of the volume without reading files.
     pub(crate) fn describe(&self) -> Result<ferroxfs::Description, Failure> {
         self.devices.describe().map_err(|error| about_image(Failure::from(error), &self.path))
+    }
+
+    /// An error about the image as a whole.
+    pub(crate) fn failure(&self, error: impl Into<Failure>) -> Failure {
+        about_image(error.into(), &self.path)
+    }
+
+    /// The log, of which only its place is known yet.
+    pub(crate) fn log(&self) -> Result<LogDevice, Failure> {
+        let superblock = self.describe()?.superblock;
+        match self.devices.log(&superblock) {
+            Some(Ok(log)) => Ok(log),
+            Some(Err(error)) => Err(about_image(Failure::from(error), &self.path)),
+            None => Err(open_failure(&self.path, &OpenError::LogDeviceMissing)),
+        }
     }
 
     /// Reads the volume without a word.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use xfs_device::MemoryDevice;
-use xfs_format::log_record::LOG_RECORD_MAGIC;
+use xfs_format::log_item::{CHECKPOINT, HostOrder, LogItem, TransactionHeader};
+use xfs_format::log_record::{CLIENT_TRANSACTION, LOG_RECORD_MAGIC, OperationFlags};
 use xfs_format::{DiskAddr, Lsn, crc};
 
 use crate::device::{LogDevice, LogGeometry};
@@ -65,6 +66,35 @@ impl LogImage {
     pub(crate) fn append(&mut self, payload_blocks: u32) -> u32 {
         let payload = (0..payload_blocks as usize * BLOCK).map(|at| (at % 253) as u8).collect();
         self.append_payload(payload, 2)
+    }
+
+    /// Appends a record with these operations: transaction, flags, bytes.
+    pub(crate) fn append_operations(&mut self, operations: &[(u32, OperationFlags, &[u8])]) -> u32 {
+        let mut payload = Vec::new();
+        for (transaction, flags, bytes) in operations {
+            payload.extend_from_slice(&transaction.to_be_bytes());
+            payload.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+            payload.extend_from_slice(&[CLIENT_TRANSACTION, flags.bits(), 0, 0]);
+            payload.extend_from_slice(bytes);
+        }
+        payload.resize(payload.len().next_multiple_of(BLOCK).max(BLOCK), 0);
+        self.append_payload(payload, operations.len() as u32)
+    }
+
+    /// Appends a whole transaction in a record of its own; returns its LSN.
+    pub(crate) fn append_transaction(&mut self, id: u32, items: &[LogItem<'_>]) -> Lsn {
+        let lsn = self.head;
+        let order = HostOrder::Little;
+        let regions: Vec<_> = items.iter().flat_map(|item| item.encode(order)).collect();
+        let count = regions.len() as u32;
+        let header = TransactionHeader { kind: CHECKPOINT, transaction: id, regions: count };
+        let header = header.encode(order);
+        let mut operations = vec![(id, OperationFlags::START, &[][..])];
+        operations.push((id, OperationFlags::empty(), &header));
+        operations.extend(regions.iter().map(|r| (id, OperationFlags::empty(), r.as_slice())));
+        operations.push((id, OperationFlags::COMMIT, &[]));
+        self.append_operations(&operations);
+        lsn
     }
 
     /// Appends the record of an unmount, with nothing left before it.

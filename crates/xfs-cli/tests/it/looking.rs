@@ -586,3 +586,9 @@ fn completions_and_man_pages_come_from_the_definitions() {
         assert!(place.path().join("man").join(page).exists(), "{page}");
     }
 }
+
+#[test]
+fn log() {
+    check(&["log", "image"], &expect![[r#""#]]);
+    check(&["log", "--dump", "--json", "image"], &expect![[r#""#]]);
+}

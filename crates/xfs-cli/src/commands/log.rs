@@ -1,0 +1,192 @@
+//! `log`: head, tail and state of the log, and what waits in it.
+//!
+//! A dump is written as the log is read: its memory does not grow with the log, but with the largest
+//! transactions in it that overlap.
+
+use std::io::{self, Write};
+
+use ferroxfs::Error;
+use ferroxfs::format::Lsn;
+use ferroxfs::format::log_record::LogRecordHeader;
+use ferroxfs::log::{LogDevice, LogEntry, LogReader, LogState, Transaction, find_head_and_tail};
+
+mod item;
+
+use super::Run;
+use crate::cli::{GlobalOptions, LogArguments};
+use crate::console::Console;
+use crate::dump::{Fields, Value, fields_to_json};
+use crate::failure::Failure;
+use crate::image::Image;
+use crate::json::{self, List, Object};
+
+struct Log {
+    image: Image,
+    dumps: bool,
+    is_json: bool,
+}
+
+/// Opens the image.
+pub(super) fn open(
+    arguments: &LogArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let image = Image::open_as_it_stands(&arguments.image, options)?;
+    Ok(Box::new(Log { image, dumps: arguments.dump, is_json: arguments.json.json }))
+}
+
+impl Run for Log {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let log = self.image.log()?;
+        let state = find_head_and_tail(&log).map_err(|error| self.image.failure(error))?;
+        let summary = summary(&log, &state);
+        match (self.is_json, self.dumps) {
+            (true, false) => Ok(json::write_document(console.out(), fields_to_json(&summary))?),
+            (true, true) => self.dump(&mut Entries::begin(console.out(), summary)?, &log, &state),
+            (false, dumps) => {
+                for (name, value) in &summary {
+                    writeln!(console.out(), "{name:<16}{value}")?;
+                }
+                match dumps {
+                    true => self.dump(&mut Lines { out: console.out() }, &log, &state),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+impl Log {
+    fn dump(&self, sink: &mut impl Sink, log: &LogDevice, state: &LogState) -> Result<(), Failure> {
+        let outcome = self.dump_entries(sink, log, state);
+        // What was written so far is a whole document, whatever came after.
+        sink.end()?;
+        outcome
+    }
+
+    fn dump_entries(
+        &self,
+        sink: &mut impl Sink,
+        log: &LogDevice,
+        state: &LogState,
+    ) -> Result<(), Failure> {
+        let failure = |error: Error| self.image.failure(error);
+        let mut reader = LogReader::new(log, state);
+        while let Some(entry) = reader.next_entry().map_err(failure)? {
+            match entry {
+                LogEntry::Record(header) => sink.write("record", 0, record(&header))?,
+                LogEntry::Transaction(transaction) => {
+                    sink.write("transaction", 1, described(&transaction))?;
+                    for item in transaction.items().map_err(|error| failure(error.into()))? {
+                        let item = item.map_err(|error| failure(error.into()))?;
+                        sink.write(item.kind().name(), 2, item::describe(&item))?;
+                    }
+                }
+            }
+        }
+        for transaction in reader.open_transactions() {
+            sink.write("not committed", 1, described(transaction))?;
+        }
+        Ok(())
+    }
+}
+
+/// What becomes of the entries of a dump.
+trait Sink {
+    /// Takes an entry, so many levels below the log.
+    fn write(&mut self, name: &str, level: usize, fields: Fields) -> io::Result<()>;
+
+    /// There are no more.
+    fn end(&mut self) -> io::Result<()>;
+}
+
+/// One line for each entry.
+struct Lines<'a, W: Write> {
+    out: &'a mut W,
+}
+
+impl<W: Write> Sink for Lines<'_, W> {
+    fn write(&mut self, name: &str, level: usize, fields: Fields) -> io::Result<()> {
+        write!(self.out, "{:1$}{name}", "", 2 * level)?;
+        for (name, value) in &fields {
+            write!(self.out, " {name}={value}")?;
+        }
+        writeln!(self.out)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One object of a list for each entry.
+struct Entries<'a, W: Write> {
+    out: &'a mut W,
+    list: Option<List>,
+}
+
+impl<'a, W: Write> Entries<'a, W> {
+    /// The log itself is the first entry.
+    fn begin(out: &'a mut W, summary: Fields) -> io::Result<Self> {
+        let list = List::begin(out, "entries")?;
+        let mut entries = Self { out, list: Some(list) };
+        entries.write("log", 0, summary)?;
+        Ok(entries)
+    }
+}
+
+impl<W: Write> Sink for Entries<'_, W> {
+    fn write(&mut self, name: &str, _level: usize, fields: Fields) -> io::Result<()> {
+        let mut object = Object::new();
+        object.insert("entry".to_owned(), name.replace(' ', "_").into());
+        object.extend(fields_to_json(&fields));
+        match &mut self.list {
+            Some(list) => list.push(self.out, &object),
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        match self.list.take() {
+            Some(list) => list.end(self.out),
+            None => Ok(()),
+        }
+    }
+}
+
+fn summary(log: &LogDevice, state: &LogState) -> Fields {
+    let word = if state.clean { "clean" } else { "dirty" };
+    let mut fields = vec![
+        ("start", Value::number(log.geometry().start.0)),
+        ("blocks", Value::number(log.length_blocks())),
+        ("tail", lsn(state.tail)),
+        ("head", lsn(state.head)),
+        ("state", Value::Text(word.to_owned())),
+    ];
+    if let Some(block) = state.torn {
+        fields.push(("torn_before", Value::number(block)));
+    }
+    fields
+}
+
+fn record(header: &LogRecordHeader) -> Fields {
+    vec![
+        ("lsn", lsn(header.lsn)),
+        ("tail", lsn(header.tail)),
+        ("bytes", Value::number(header.length)),
+        ("operations", Value::number(header.operations)),
+        ("buffer_bytes", Value::number(header.size)),
+    ]
+}
+
+fn described(transaction: &Transaction) -> Fields {
+    vec![
+        ("tid", Value::Bits(transaction.id().into())),
+        ("lsn", lsn(transaction.lsn())),
+        ("regions", Value::number(transaction.region_count() as u64)),
+    ]
+}
+
+fn lsn(lsn: Lsn) -> Value {
+    Value::Lsn(lsn.0)
+}

@@ -1,0 +1,228 @@
+//! Reading the log from tail to head: records, the operations in them, and the transactions that
+//! those make up.
+//!
+//! Owns: putting regions and transactions together again. Does **not** own what an item means, or
+//! finding head and tail.
+//!
+//! ```text
+//!  record     | op | op | op   op: continued ||  record  op: was continued | op | op |
+//!  tid 7      START  header  region 1 ────────────────→ (rest of region 1)   COMMIT
+//!  tid 8                                                START     header ...
+//! ```
+//!
+//! The operations of several transactions may alternate; a transaction comes out when its COMMIT is
+//! read, with the LSN of the record that holds its START. One whose START lies before the tail is
+//! skipped: all of it is in place. One without a COMMIT never happened.
+//!
+//! # Memory
+//!
+//! Of each open transaction its bytes are kept once, so what is kept is never more than what lies
+//! between tail and head.
+
+mod transaction;
+
+pub use transaction::{Items, Transaction};
+
+use std::collections::BTreeMap;
+
+use xfs_buffer::Result;
+use xfs_format::log_item::{HostOrder, LogItemCheck};
+use xfs_format::log_record::{CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OperationFlags};
+use xfs_format::{Check, Corruption, Lsn, Place, Structure};
+
+use crate::device::LogDevice;
+use crate::state::LogState;
+
+/// Bytes of an operation's header.
+const OPERATION_BYTES: usize = 12;
+
+/// What a step of the reader has found.
+#[derive(Debug)]
+pub enum LogEntry {
+    /// A record starts. What its operations complete comes next.
+    Record(LogRecordHeader),
+    /// A transaction is complete.
+    Transaction(Transaction),
+}
+
+/// Reads a log from its tail to its head.
+pub struct LogReader<'a> {
+    log: &'a LogDevice,
+    /// Where the next record starts.
+    block: u32,
+    /// Blocks from there to the head.
+    left: u32,
+    record: Option<Record>,
+    open: BTreeMap<u32, Transaction>,
+}
+
+/// What a transaction takes over from the record in which it starts.
+#[derive(Clone, Copy)]
+struct Source {
+    lsn: Lsn,
+    order: HostOrder,
+    place: Place,
+}
+
+/// A record that is being read.
+struct Record {
+    source: Source,
+    /// Headers and payload, the payload's words put back.
+    bytes: Vec<u8>,
+    /// Where the next operation starts.
+    at: usize,
+    /// Where the payload ends.
+    end: usize,
+    operations_left: u32,
+}
+
+impl<'a> LogReader<'a> {
+    /// A reader of what lies between tail and head. Of a clean log that is nothing.
+    #[must_use]
+    pub fn new(log: &'a LogDevice, state: &LogState) -> Self {
+        let left =
+            if state.clean { 0 } else { log.distance(state.tail.block(), state.head.block()) };
+        Self { log, block: state.tail.block(), left, record: None, open: BTreeMap::new() }
+    }
+
+    /// The next record or transaction; `None` at the head.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`](xfs_buffer::Error::Io), and [`Error::Corrupt`](xfs_buffer::Error::Corrupt) for
+    /// records and operations that cannot be believed.
+    pub fn next_entry(&mut self) -> Result<Option<LogEntry>> {
+        loop {
+            let Some(record) = &mut self.record else {
+                let Some(header) = self.read_record()? else { return Ok(None) };
+                return Ok(Some(LogEntry::Record(header)));
+            };
+            let source = record.source;
+            match record.next_operation()? {
+                None => self.record = None,
+                Some((operation, bytes)) => {
+                    if let Some(done) = apply(&mut self.open, &operation, bytes, source)? {
+                        return Ok(Some(LogEntry::Transaction(done)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next complete transaction; `None` at the head.
+    ///
+    /// # Errors
+    ///
+    /// As [`next_entry`](Self::next_entry).
+    pub fn next_transaction(&mut self) -> Result<Option<Transaction>> {
+        loop {
+            match self.next_entry()? {
+                Some(LogEntry::Transaction(transaction)) => return Ok(Some(transaction)),
+                Some(LogEntry::Record(_)) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Transactions that were started and, so far, not committed. At the head: those that never
+    /// happened.
+    pub fn open_transactions(&self) -> impl Iterator<Item = &Transaction> {
+        self.open.values()
+    }
+
+    fn read_record(&mut self) -> Result<Option<LogRecordHeader>> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let place = Place::Log(self.block);
+        let (header, mut bytes) = self.log.read_record(self.block)?;
+        header.unpack(&mut bytes, place)?;
+        let order = HostOrder::of(header.byte_order).ok_or_else(|| {
+            corrupt(place, LogItemCheck::ByteOrder { order: header.byte_order }.into())
+        })?;
+        self.block = self.log.advance(self.block, header.total_blocks());
+        self.left = self.left.saturating_sub(header.total_blocks());
+        let at = header.header_blocks() as usize * xfs_format::BASIC_BLOCK_BYTES as usize;
+        let end = at + header.length as usize;
+        let operations_left = header.operations;
+        let source = Source { lsn: header.lsn, order, place };
+        self.record = Some(Record { source, bytes, at, end, operations_left });
+        Ok(Some(header))
+    }
+}
+
+impl Record {
+    fn next_operation(&mut self) -> Result<Option<(LogOperation, &[u8])>> {
+        if self.operations_left == 0 || self.at >= self.end {
+            return Ok(None);
+        }
+        let payload = self.bytes.get(self.at..self.end).unwrap_or_default();
+        let operation = LogOperation::decode(payload, self.source.place)?;
+        let body = payload.get(OPERATION_BYTES..).unwrap_or_default();
+        let (bytes, left) = (operation.length, body.len());
+        let check = LogItemCheck::OperationLength { bytes, left };
+        let Some(body) = body.get(..bytes as usize) else {
+            return Err(corrupt(self.source.place, check.into()).into());
+        };
+        self.operations_left -= 1;
+        self.at += OPERATION_BYTES + body.len();
+        Ok(Some((operation, body)))
+    }
+}
+
+/// Applies an operation to its transaction; returns it if that completes it.
+#[doc(alias = "xlog_recover_process_ophdr")]
+fn apply(
+    open: &mut BTreeMap<u32, Transaction>,
+    operation: &LogOperation,
+    bytes: &[u8],
+    Source { lsn, order, place }: Source,
+) -> Result<Option<Transaction>> {
+    let id = operation.transaction;
+    if operation.client != CLIENT_TRANSACTION {
+        return Ok(None);
+    }
+    let flags = operation.flags;
+    if flags.contains(OperationFlags::START) {
+        if !bytes.is_empty() {
+            let check = LogItemCheck::OperationFlags { flags: flags.bits() };
+            return Err(corrupt(place, check.into()).into());
+        }
+        if open.insert(id, Transaction::new(id, lsn, order)).is_some() {
+            let check = LogItemCheck::StartsTwice { transaction: id };
+            return Err(corrupt(place, check.into()).into());
+        }
+        return Ok(None);
+    }
+    let Some(transaction) = open.get_mut(&id) else { return Ok(None) };
+    // A region that ends here is not continued, whatever else the flags say.
+    let flags = flags.difference(OperationFlags::END);
+    if flags.contains(OperationFlags::WAS_CONTINUED) {
+        if !transaction.extend(bytes) {
+            return Err(corrupt(place, LogItemCheck::Continuation.into()).into());
+        }
+        return Ok(None);
+    }
+    match flags.difference(OperationFlags::CONTINUE) {
+        OperationFlags::COMMIT => Ok(open.remove(&id)),
+        flags if flags.is_empty() => {
+            transaction.push(bytes);
+            Ok(None)
+        }
+        flags if flags == OperationFlags::UNMOUNT => {
+            open.remove(&id);
+            Ok(None)
+        }
+        flags => {
+            let check = LogItemCheck::OperationFlags { flags: flags.bits() };
+            Err(corrupt(place, check.into()).into())
+        }
+    }
+}
+
+fn corrupt(place: Place, check: Check) -> Corruption {
+    Corruption::new(Structure::LogItem, place, check)
+}
+
+#[cfg(test)]
+mod tests;

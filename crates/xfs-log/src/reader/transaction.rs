@@ -1,0 +1,145 @@
+//! A transaction of the log: its regions, and the items that they make up.
+
+use xfs_format::log_item::{HostOrder, ItemHeader, LogItem, LogItemCheck, TransactionHeader};
+use xfs_format::{Corruption, Lsn, Place, Structure};
+
+/// Where a region lies among the bytes of its transaction.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    start: usize,
+    end: usize,
+}
+
+/// A transaction, as the log has it.
+#[derive(Clone, Debug)]
+pub struct Transaction {
+    id: u32,
+    lsn: Lsn,
+    order: HostOrder,
+    bytes: Vec<u8>,
+    regions: Vec<Region>,
+}
+
+impl Transaction {
+    pub(super) const fn new(id: u32, lsn: Lsn, order: HostOrder) -> Self {
+        Self { id, lsn, order, bytes: Vec::new(), regions: Vec::new() }
+    }
+
+    /// Adds a region.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.regions.push(Region { start, end: self.bytes.len() });
+    }
+
+    /// Adds to the last region; `false` if there is none.
+    pub(super) fn extend(&mut self, bytes: &[u8]) -> bool {
+        self.bytes.extend_from_slice(bytes);
+        let end = self.bytes.len();
+        self.regions.last_mut().map(|region| region.end = end).is_some()
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The record in which it starts: what replay compares with what is on disk.
+    #[must_use]
+    pub const fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// The byte order of its items.
+    #[must_use]
+    pub const fn order(&self) -> HostOrder {
+        self.order
+    }
+
+    /// Where it starts, for messages.
+    #[must_use]
+    pub const fn place(&self) -> Place {
+        Place::Log(self.lsn.block())
+    }
+
+    /// Whether it has no regions at all, not even a header.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.regions.is_empty()
+    }
+
+    /// Regions, the header included.
+    #[must_use]
+    pub const fn region_count(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// Its header.
+    ///
+    /// # Errors
+    ///
+    /// The first region is no header.
+    pub fn header(&self) -> Result<TransactionHeader, Corruption> {
+        let region = self.region(0).unwrap_or_default();
+        TransactionHeader::decode(region, self.order, self.place())
+    }
+
+    /// Its items, in the order in which they were logged.
+    ///
+    /// # Errors
+    ///
+    /// As [`header`](Self::header).
+    pub fn items(&self) -> Result<Items<'_>, Corruption> {
+        if !self.is_empty() {
+            self.header()?;
+        }
+        Ok(Items { transaction: self, next: 1 })
+    }
+
+    fn region(&self, index: usize) -> Option<&[u8]> {
+        let region = self.regions.get(index)?;
+        self.bytes.get(region.start..region.end)
+    }
+}
+
+/// The items of a transaction. After an error there are no more.
+#[derive(Clone, Debug)]
+pub struct Items<'a> {
+    transaction: &'a Transaction,
+    next: usize,
+}
+
+impl<'a> Items<'a> {
+    fn decode_next(&mut self, first: &'a [u8]) -> Result<LogItem<'a>, Corruption> {
+        let Transaction { order, .. } = *self.transaction;
+        let place = self.transaction.place();
+        let header = ItemHeader::decode(first, order, place)?;
+        let end = self.next + usize::from(header.regions);
+        let regions: Vec<&[u8]> =
+            (self.next..end).map_while(|index| self.transaction.region(index)).collect();
+        let (found, promised) = (regions.len(), usize::from(header.regions));
+        if found != promised {
+            let check = LogItemCheck::Regions { item: header.kind.name(), found, promised };
+            return Err(Corruption::new(Structure::LogItem, place, check));
+        }
+        self.next = end;
+        LogItem::decode(&regions, order, place)
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Result<LogItem<'a>, Corruption>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = self.transaction.region(self.next)?;
+        let item = self.decode_next(first);
+        if item.is_err() {
+            self.next = usize::MAX;
+        }
+        Some(item)
+    }
+}
