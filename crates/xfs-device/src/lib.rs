@@ -13,6 +13,7 @@ mod filesystem;
 mod image;
 mod memory;
 mod open;
+mod overlay;
 mod partition;
 mod signature;
 mod usage;
@@ -26,6 +27,7 @@ pub use filesystem::{FindError, Found, Selection, find_filesystem};
 pub use image::ImageDevice;
 pub use memory::MemoryDevice;
 pub use open::{OpenedDevice, open_device};
+pub use overlay::OverlayDevice;
 pub use partition::{
     MAX_PARTITIONS, Partition, PartitionError, PartitionTable, Purpose, TableKind, partitions,
 };

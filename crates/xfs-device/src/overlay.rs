@@ -1,0 +1,172 @@
+//! A device over another: what is written stays in memory, what is read is as if it had been written.
+//!
+//! Owns: the written sectors, until somebody has them written back or drops them. Does **not** own
+//! any promise of durability: nothing reaches the device below before
+//! [`write_back`](OverlayDevice::write_back).
+//!
+//! # Memory
+//!
+//! One sector for each sector that was written, and never more than the bound given at the start:
+//! the write that would pass it fails.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use xfs_sync::{RwLock, Volume};
+
+use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
+
+/// Bytes that are written back at once.
+const RUN_BYTES: usize = 1 << 20;
+
+type Sectors = BTreeMap<u64, Box<[u8]>>;
+
+/// Reads through to another device, and keeps writes in memory.
+pub struct OverlayDevice {
+    device: SharedDevice,
+    sector_bytes: u64,
+    max_sectors: usize,
+    /// By number. The lock is taken for every read, so this is no device for a busy volume.
+    written: RwLock<Sectors, Volume>,
+}
+
+impl OverlayDevice {
+    /// Nothing written over `device` yet, and never more than `max_bytes`.
+    #[must_use]
+    pub fn new(device: SharedDevice, max_bytes: u64) -> Self {
+        let sector_bytes = u64::from(device.sector_size());
+        let max_sectors = usize::try_from(max_bytes / sector_bytes).unwrap_or(usize::MAX);
+        Self { device, sector_bytes, max_sectors, written: RwLock::new(Sectors::new()) }
+    }
+
+    /// Bytes that are kept.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.written.read().len() as u64 * self.sector_bytes
+    }
+
+    /// Writes what is kept to the device below, in ascending order, and flushes. What is kept stays.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of the device. Some sectors may have been written then.
+    pub fn write_back(&self) -> io::Result<()> {
+        let written = self.written.read();
+        let mut run: Option<(u64, Vec<u8>)> = None;
+        for (number, sector) in written.iter() {
+            let offset = number * self.sector_bytes;
+            match &mut run {
+                Some((start, bytes))
+                    if *start + bytes.len() as u64 == offset && bytes.len() < RUN_BYTES =>
+                {
+                    bytes.extend_from_slice(sector);
+                }
+                _ => {
+                    self.write_run(run.replace((offset, sector.to_vec())))?;
+                }
+            }
+        }
+        self.write_run(run)?;
+        self.device.flush()
+    }
+
+    fn write_run(&self, run: Option<(u64, Vec<u8>)>) -> io::Result<()> {
+        run.map_or(Ok(()), |(start, bytes)| {
+            self.device.write_at(start, &bytes, Durability::Cached)
+        })
+    }
+
+    /// The sectors that a range touches: number, where the range starts in the sector, and the part
+    /// of the range.
+    fn pieces(&self, offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, usize)> {
+        let sector_bytes = self.sector_bytes;
+        let (mut at, end) = (offset, offset + length as u64);
+        std::iter::from_fn(move || {
+            let inside = at % sector_bytes;
+            let count = (sector_bytes - inside).min(end - at);
+            let piece = (at / sector_bytes, inside as usize, count as usize);
+            at += count;
+            (count != 0).then_some(piece)
+        })
+    }
+}
+
+impl BlockDevice for OverlayDevice {
+    fn length_bytes(&self) -> u64 {
+        self.device.length_bytes()
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.device.sector_size()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        check_read(self, offset, buffer.len())?;
+        let written = self.written.read();
+        self.device.read_at(offset, buffer)?;
+        let end = offset + buffer.len() as u64;
+        let sectors = offset / self.sector_bytes..end.div_ceil(self.sector_bytes);
+        for (number, sector) in written.range(sectors) {
+            let start = number * self.sector_bytes;
+            let (from, into) = (offset.saturating_sub(start), start.saturating_sub(offset));
+            let source = sector.get(from as usize..).unwrap_or_default();
+            let target = buffer.get_mut(into as usize..).unwrap_or_default();
+            for (target, source) in target.iter_mut().zip(source) {
+                *target = *source;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], _durability: Durability) -> io::Result<()> {
+        check_read(self, offset, bytes.len())?;
+        let mut written = self.written.write();
+        let mut rest = bytes;
+        for (number, inside, count) in self.pieces(offset, bytes.len()) {
+            let Some((piece, after)) = rest.split_at_checked(count) else { break };
+            rest = after;
+            if !written.contains_key(&number) {
+                if written.len() >= self.max_sectors {
+                    let message = "more would be written over the device than is kept in memory";
+                    return Err(io::Error::new(io::ErrorKind::StorageFull, message));
+                }
+                let mut sector = vec![0; self.sector_bytes as usize].into_boxed_slice();
+                // A last sector that the device has only in part keeps zeros behind its end.
+                let start = number * self.sector_bytes;
+                let there = (self.length_bytes() - start).min(self.sector_bytes) as usize;
+                if count < there {
+                    self.device.read_at(start, sector.get_mut(..there).unwrap_or_default())?;
+                }
+                written.insert(number, sector.get(..there).unwrap_or_default().into());
+            }
+            let sector = written.get_mut(&number);
+            if let Some(target) = sector.and_then(|sector| sector.get_mut(inside..inside + count)) {
+                target.copy_from_slice(piece);
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        check_read(self, offset, usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
+    fn prefetch(&self, offset: u64, length: u64) {
+        self.device.prefetch(offset, length);
+    }
+
+    fn invalidate(&self, offset: u64, length: u64) {
+        self.device.invalidate(offset, length);
+    }
+}
+
+#[cfg(test)]
+mod tests;

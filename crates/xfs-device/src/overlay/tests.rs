@@ -1,0 +1,60 @@
+//! What is written is read again and reaches the device below only when told.
+
+use std::io;
+use std::sync::Arc;
+
+use super::OverlayDevice;
+use crate::{BlockDevice, Durability, MemoryDevice};
+
+const LENGTH: u64 = 64 << 10;
+
+fn below() -> Arc<MemoryDevice> {
+    let bytes: Vec<u8> = (0..LENGTH).map(|at| (at % 251) as u8).collect();
+    Arc::new(MemoryDevice::from_bytes(&bytes).unwrap())
+}
+
+fn read(device: &dyn BlockDevice, offset: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    device.read_at(offset, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn any_range_reads_as_written() {
+    let ranges = [(0, 512), (512, 1), (1000, 30), (1023, 2), (5000, 5000), (LENGTH - 7, 7)];
+    for (offset, length) in ranges {
+        let device = below();
+        let before = read(&*device, 0, LENGTH as usize);
+        let overlay = OverlayDevice::new(device.clone(), LENGTH);
+        overlay.write_at(offset, &vec![255; length], Durability::Cached).unwrap();
+        let mut expected = before.clone();
+        expected[offset as usize..][..length].fill(255);
+        for (start, count) in [(0, LENGTH as usize), (offset, length), (offset / 2, 100)] {
+            let found = read(&overlay, start, count);
+            assert!(found == expected[start as usize..][..count], "{offset} {length} {start}");
+        }
+        assert_eq!(read(&*device, 0, LENGTH as usize), before);
+        overlay.write_back().unwrap();
+        assert_eq!(read(&*device, 0, LENGTH as usize), expected);
+    }
+}
+
+#[test]
+fn no_more_is_kept_than_was_said() {
+    let overlay = OverlayDevice::new(below(), 1024);
+    overlay.write_at(0, &[1; 1024], Durability::Cached).unwrap();
+    overlay.write_at(512, &[2; 512], Durability::Cached).unwrap();
+    assert_eq!(overlay.written_bytes(), 1024);
+    let error = overlay.write_at(1024, &[1], Durability::Cached).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+}
+
+#[test]
+fn nothing_goes_past_the_end() {
+    let overlay = OverlayDevice::new(below(), LENGTH);
+    for (offset, length) in [(LENGTH, 1), (LENGTH - 1, 2), (u64::MAX, 1)] {
+        let error = overlay.write_at(offset, &vec![0; length], Durability::Cached).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+    assert!(!overlay.is_read_only());
+}
