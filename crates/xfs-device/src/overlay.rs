@@ -71,9 +71,7 @@ impl OverlayDevice {
     }
 
     fn write_run(&self, run: Option<(u64, Vec<u8>)>) -> io::Result<()> {
-        run.map_or(Ok(()), |(start, bytes)| {
-            self.device.write_at(start, &bytes, Durability::Cached)
-        })
+        run.map_or(Ok(()), |(start, bytes)| self.device.write_at(start, &bytes, Durability::Cached))
     }
 
     /// The sectors that a range touches: number, where the range starts in the sector, and the part

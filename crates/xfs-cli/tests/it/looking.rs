@@ -589,6 +589,22 @@ fn completions_and_man_pages_come_from_the_definitions() {
 
 #[test]
 fn log() {
-    check(&["log", "image"], &expect![[r#""#]]);
-    check(&["log", "--dump", "--json", "image"], &expect![[r#""#]]);
+    check(
+        &["log", "image"],
+        &expect![[r#"
+        start           32784
+        blocks          10240
+        tail            4:0
+        head            4:0
+        state           clean
+    "#]],
+    );
+    check(
+        &["log", "--dump", "--json", "image"],
+        &expect![[r#"
+        {"schema_version": 1, "entries": [
+        {"entry":"log","start":32784,"blocks":10240,"tail":"4:0","head":"4:0","state":"clean"}
+        ]}
+    "#]],
+    );
 }
