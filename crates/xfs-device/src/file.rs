@@ -1,7 +1,7 @@
 //! A regular file or a block device of the host.
 //!
 //! Owns: opening with the right locks, positional I/O, durability. Does **not** own finding out who
-//! else uses it ([`usage`](crate::usage)) or what its bytes mean.
+//! else uses it ([`usage`]) or what its bytes mean.
 //!
 //! # Invariants
 //!

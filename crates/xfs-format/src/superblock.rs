@@ -2,7 +2,7 @@
 //!
 //! Owns: decoding, the checksum and every check that the superblock can make on itself, and which
 //! features are refused by name. Does **not** own the arithmetic of addresses
-//! ([`Geometry`](crate::Geometry)) or the comparison of superblocks with each other.
+//! ([`Geometry`]) or the comparison of superblocks with each other.
 //!
 //! ```text
 //!   0 magic  4 block size  8 data blocks  16 rt blocks  24 rt extents  32 UUID  48 log start

@@ -1,7 +1,7 @@
 //! The state of a log: its head, its tail, and whether anything lies between them.
 //!
 //! Owns: the search for the last good record and the tail that it names, and the decision between
-//! clean and dirty. Does **not** own the search for the head by cycles ([`head`](crate::head)), or
+//! clean and dirty. Does **not** own the search for the head by cycles ([`head`]), or
 //! replay. Nothing is written: what recovery would have to overwrite stays as it is.
 //!
 //! # The search

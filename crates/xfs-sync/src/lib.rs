@@ -20,8 +20,8 @@
 //! # Counting
 //!
 //! With the feature `count` each atomic store, each atomic read-modify-write and each lock taken
-//! is added to a counter of the calling thread, by scope. [`counts`] sums over all threads,
-//! [`thread_counts`] gives those of the calling thread. A load is not counted: it does not take a
+//! is added to a counter of the calling thread, by scope. `counts` sums over all threads,
+//! `thread_counts` gives those of the calling thread. A load is not counted: it does not take a
 //! cache line away from anybody. A lock counts once, when it is taken, for reading too, since a
 //! reader writes the lock's word. Reference counts of `Arc` are not seen: they have the scope of
 //! what they count, so a hot path clones no `Arc` of something that the volume shares.
