@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use crate::error::Error;
@@ -65,9 +66,11 @@ fn announce(command: &Command) {
 }
 
 fn line(command: &Command) -> String {
-    let program = command.get_program();
-    // Cargo is known by the path of its toolchain; a reader would type its name.
-    let program = std::path::Path::new(program).file_name().unwrap_or(program);
+    let program = Path::new(command.get_program());
+    // Cargo is known by the path of its toolchain; a reader would type its name. What we have
+    // built has a path relative to the project, which a reader has to type.
+    let name = program.file_name().filter(|_| program.is_absolute());
+    let program = name.unwrap_or(program.as_os_str());
     let words: Vec<_> =
         std::iter::once(program).chain(command.get_args()).map(OsStr::to_string_lossy).collect();
     words.join(" ")

@@ -32,7 +32,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     show(&["scan", "--summary", text(&image)])
 }
 
-/// Runs the command line under the name that it has when installed.
+/// Runs the command line that was just built.
 fn show(arguments: &[&str]) -> Result<(), Error> {
     println!();
     command::run(Command::new("target/debug/ferroxfs").args(arguments))
