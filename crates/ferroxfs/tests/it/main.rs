@@ -8,9 +8,12 @@
 )]
 
 mod damage;
+mod everything;
+mod failing_reads;
 mod files;
 mod opening;
 mod tree;
+mod untouched;
 
 use std::sync::Arc;
 
