@@ -22,7 +22,8 @@ pub(crate) struct ScanArguments {
     /// Stay inside this much memory; the suffixes k, m, g, t are units of 1024
     #[arg(long, value_name = "BYTES", value_parser = crate::size::parse)]
     pub(crate) memory: Option<u64>,
-    /// Only these fields, separated by commas
+    /// Only these fields, separated by commas. A table shows what fits a terminal, the other
+    /// formats everything but symlink and xattrs, unless told otherwise
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
     /// Add accounting rows, with shared blocks counted once

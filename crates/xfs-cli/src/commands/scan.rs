@@ -36,7 +36,7 @@ pub(super) fn open(
     arguments: &ScanArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let scan_options = scan_options(arguments)?;
+    let mut scan_options = scan_options(arguments)?;
     let images = arguments.images.iter().map(|path| Image::open(path, options));
     let images = images.collect::<Result<Vec<_>, _>>()?;
     let format = match arguments.format {
@@ -44,6 +44,9 @@ pub(super) fn open(
         None if arguments.output.is_none() && io::stdout().is_terminal() => Format::Table,
         None => Format::Ndjson,
     };
+    if format == Format::Table && arguments.fields.is_empty() {
+        scan_options.fields = Fields::for_table();
+    }
     if format == Format::Parquet && arguments.output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::usage("scan: Parquet is not for a terminal")
             .hint("say where it goes with -o FILE"));
