@@ -30,6 +30,7 @@ pub fn errno(error: &Error) -> i32 {
         Error::Corrupt(_) => code::EUCLEAN,
         Error::Unsupported(_) => code::EOPNOTSUPP,
         Error::Posix(posix) => posix_errno(*posix),
+        Error::Shutdown => code::EIO,
     }
 }
 

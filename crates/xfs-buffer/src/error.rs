@@ -21,6 +21,9 @@ pub enum Error {
     /// The operation does not apply, as POSIX has it.
     #[error(transparent)]
     Posix(#[from] PosixError),
+    /// The volume was shut down after its log could not be written, or by force.
+    #[error("the volume is shut down")]
+    Shutdown,
 }
 
 /// A result with [`enum@Error`].

@@ -32,6 +32,11 @@ pub fn stored(bytes: &[u8], field_offset: usize) -> Option<u32> {
     Some(u32::from_le_bytes(field.try_into().ok()?))
 }
 
+/// Stores a checksum in its field.
+pub fn store(field: &mut [u8; CRC_BYTES], crc: u32) {
+    *field = crc.to_le_bytes();
+}
+
 /// Computes the checksum and stores it at `field_offset`.
 ///
 /// # Panics

@@ -29,6 +29,10 @@ use crate::addr::{BASIC_BLOCK_BYTES, Lsn};
 use crate::corruption::{Check, Corruption, Place, Structure};
 use crate::crc;
 
+mod encode;
+
+pub use encode::{OPERATION_BYTES, next_cycle, unmount_operation};
+
 /// First word of a record.
 #[doc(alias = "XLOG_HEADER_MAGIC_NUM")]
 pub const LOG_RECORD_MAGIC: u32 = 0xfeed_babe;
@@ -378,11 +382,7 @@ impl LogRecordHeader {
         let payload = payload.get_mut(..self.payload_blocks() as usize * BLOCK)?;
         for (index, block) in payload.chunks_exact_mut(BLOCK).enumerate() {
             let (header, word) = (index / CYCLE_WORDS, index % CYCLE_WORDS);
-            let first = if header == 0 {
-                offset_of!(LogRecordHeaderDisk, cycle_data)
-            } else {
-                offset_of!(LogExtendedHeaderDisk, cycle_data)
-            };
+            let first = encode::cycle_data_offset(header);
             // A record longer than its buffer has no words for the blocks past it.
             let Some(start) = (header * BLOCK < header_bytes).then_some(header * BLOCK + first)
             else {

@@ -1,7 +1,7 @@
 //! Where the log lies, and reading blocks and records from it.
 
 use xfs_buffer::{Error, IoError, Result};
-use xfs_device::SharedDevice;
+use xfs_device::{Durability, SharedDevice};
 use xfs_format::log_record::{LogRecordCheck, LogRecordHeader, block_cycle};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, DiskAddr, Place, Structure, Superblock};
 
@@ -126,6 +126,37 @@ impl LogDevice {
             let length_bytes = bytes.len() as u64;
             Error::Io(IoError { operation: "read", at, length_bytes, source })
         })
+    }
+
+    /// Writes whole blocks from `block` on, around the end of the log.
+    pub(crate) fn write_blocks(
+        &self,
+        block: u32,
+        bytes: &[u8],
+        durability: Durability,
+    ) -> Result<()> {
+        let until_end = self.length_blocks().saturating_sub(block) as usize;
+        let first = bytes.len().min(until_end * BASIC_BLOCK_BYTES as usize);
+        let (first, second) = bytes.split_at(first);
+        self.write_range(block, first, durability)?;
+        self.write_range(0, second, durability)
+    }
+
+    fn write_range(&self, block: u32, bytes: &[u8], durability: Durability) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let at = DiskAddr(self.geometry.start.0 + u64::from(block));
+        let offset = at.0 * u64::from(BASIC_BLOCK_BYTES);
+        self.device.write_at(offset, bytes, durability).map_err(|source| {
+            let length_bytes = bytes.len() as u64;
+            Error::Io(IoError { operation: "write", at, length_bytes, source })
+        })
+    }
+
+    /// Makes all that was written before durable.
+    pub(crate) fn flush(&self) -> std::io::Result<()> {
+        self.device.flush()
     }
 
     /// The cycle in which a block was written.

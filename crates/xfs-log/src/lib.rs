@@ -1,8 +1,11 @@
-//! The journal: finding head and tail, and reading what lies between them.
+//! The journal: from a commit to the disk and back.
 //!
-//! Owns: where the log lies, reading records, transactions and items out of it, and telling from
-//! its bytes alone whether anything waits to be replayed. Does **not** own the bytes of log items
-//! (`xfs_format::log_item`), and writes nothing.
+//! Owns: where the log lies, reading records, transactions and items out of it, telling from its
+//! bytes alone whether anything waits to be replayed; log space, the committed item list, the writer
+//! of records, and the items that wait to be written in place. Does **not** own the bytes of log
+//! items (`xfs_format::log_item`), or what they mean.
+//!
+//! The design of the write side stands in docs/internals/log.md.
 //!
 //! The log is a ring of basic blocks. Every block carries the number of the turn ("cycle") in which
 //! it was written, so the head, the place of the next write, is where a cycle meets the one before:
@@ -13,13 +16,32 @@
 //!                 ^ last record; names the tail:  ^
 //! ```
 
+mod ail;
+mod cil;
 mod device;
 mod head;
+mod health;
+mod item;
+mod log;
+mod plant;
 mod reader;
+mod space;
 mod state;
 #[cfg(test)]
 mod testing;
+mod ticket;
+mod unit;
+mod vector;
+mod writer;
 
+pub use ail::{Ail, PushReport};
+pub use cil::Committed;
 pub use device::{LogDevice, LogGeometry};
+pub use item::{CheckpointEnd, ItemState, LogItem, Pushed};
+pub use log::{Log, LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, Shutdown};
 pub use reader::{Items, LogEntry, LogReader, Transaction};
+pub use space::SpaceUse;
 pub use state::{LogState, find_head_and_tail};
+pub use ticket::Ticket;
+pub use unit::RecordLayout;
+pub use vector::{LogVector, RegionWriter, VectorSize};

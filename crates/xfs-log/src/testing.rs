@@ -1,5 +1,8 @@
 //! A writer of logs for the tests of this crate: records as the kernel lays them out.
 
+pub(crate) mod decode;
+pub(crate) mod item;
+
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -99,7 +102,12 @@ impl LogImage {
 
     /// Appends the record of an unmount, with nothing left before it.
     pub(crate) fn append_unmount(&mut self) -> u32 {
-        let mut payload = vec![0; BLOCK];
+        self.append_padded_unmount(1)
+    }
+
+    /// The same, with this much payload.
+    pub(crate) fn append_padded_unmount(&mut self, payload_blocks: u32) -> u32 {
+        let mut payload = vec![0; payload_blocks as usize * BLOCK];
         payload[..12].copy_from_slice(&UNMOUNT_OPERATION);
         self.tail = self.head;
         self.append_payload(payload, 1)

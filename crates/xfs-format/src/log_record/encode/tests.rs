@@ -1,0 +1,83 @@
+//! What is encoded decodes again, wherever it lies in the log.
+
+use alloc::vec::Vec;
+
+use uuid::Uuid;
+
+use super::next_cycle;
+use crate::addr::Lsn;
+use crate::corruption::Place;
+use crate::log_record::{
+    BLOCK, ByteOrder, LOG_RECORD_MAGIC, LogOperation, LogRecordHeader, block_cycle,
+    unmount_operation,
+};
+
+const LOG_BLOCKS: u32 = 1000;
+
+fn header(start: u32, payload_blocks: u32) -> LogRecordHeader {
+    LogRecordHeader {
+        cycle: 7,
+        length: payload_blocks * 512,
+        lsn: Lsn::new(7, start),
+        tail: Lsn::new(6, 990),
+        crc: 0,
+        previous_block: 3,
+        operations: 9,
+        byte_order: ByteOrder::LittleEndian,
+        uuid: Uuid::from_bytes([7; 16]),
+        size: 64 << 10,
+    }
+}
+
+fn check_round_trip(start: u32, payload_blocks: u32) {
+    let header = header(start, payload_blocks);
+    let payload: Vec<u8> = (0..header.length).map(|at| (at / 512 + at % 251) as u8).collect();
+    let mut record = alloc::vec![0xee; 2 * BLOCK];
+    record.extend_from_slice(&payload);
+    let crc = header.encode(&mut record, LOG_BLOCKS);
+    for (block, bytes) in (start..).zip(record.chunks_exact(BLOCK)) {
+        assert_eq!(block_cycle(bytes), if block < LOG_BLOCKS { 7 } else { 8 }, "block {block}");
+    }
+    let place = Place::Log(start);
+    let decoded = LogRecordHeader::decode(&record, place).unwrap();
+    assert_eq!(decoded, LogRecordHeader { crc, ..header });
+    decoded.verify_place(start, LOG_BLOCKS, header.uuid).unwrap();
+    decoded.verify_checksum(&record, place).unwrap();
+    decoded.unpack(&mut record, place).unwrap();
+    assert!(record[2 * BLOCK..] == payload);
+}
+
+#[test]
+fn records_decode_as_they_were_encoded() {
+    check_round_trip(0, 1);
+    check_round_trip(400, 126);
+}
+
+#[test]
+fn what_lies_past_the_end_is_of_the_next_cycle() {
+    check_round_trip(999, 126);
+    check_round_trip(950, 100);
+    check_round_trip(998, 1);
+}
+
+#[test]
+fn a_record_ends_where_the_next_one_starts() {
+    assert_eq!(header(10, 30).end(LOG_BLOCKS), Lsn::new(7, 42));
+    assert_eq!(header(968, 30).end(LOG_BLOCKS), Lsn::new(8, 0));
+    assert_eq!(header(990, 30).end(LOG_BLOCKS), Lsn::new(8, 22));
+}
+
+#[test]
+fn no_cycle_looks_like_a_record() {
+    assert_eq!(next_cycle(7), 8);
+    assert_eq!(next_cycle(LOG_RECORD_MAGIC - 1), LOG_RECORD_MAGIC + 1);
+}
+
+#[test]
+fn an_unmount_operation_is_what_mkfs_writes() {
+    let (operation, payload) = unmount_operation();
+    let bytes = operation.encode();
+    assert_eq!(bytes, [0xb0, 0xc0, 0xd0, 0xd0, 0, 0, 0, 8, 0xaa, 0x20, 0, 0]);
+    assert_eq!(LogOperation::decode(&bytes, Place::Log(0)).unwrap(), operation);
+    assert_eq!(payload[..2], [0x6e, 0x55]);
+}

@@ -1,0 +1,258 @@
+//! The active item list: items that are durable in the log and not yet in place.
+//!
+//! Owns: the items by LSN, the tail, and what they say about used space. Does **not** own writing
+//! an item in place (the item does), or the thread that asks for it ([`log`](crate::log)).
+//!
+//! # Invariants
+//!
+//! - **I1** The tail is the LSN of the oldest item, or that of the last COMMIT if there is none; it
+//!   never goes back.
+//! - **I2** When a checkpoint completes, the head moves in the same step of [`Space`] in which its
+//!   grant is given back.
+//! - **I3** A checkpoint gives back as much grant as the head has moved, and what is left of its own.
+//!   Records of a later checkpoint may lie before the COMMIT of an earlier one: then the earlier one
+//!   gives back more than it had, and the later one, which still holds the grant for these bytes,
+//!   that much less (`balance`).
+//!
+//! Lock order: the list, then the waiters for space.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
+use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, Volume};
+
+use crate::item::{ItemState, LogItem, Pushed};
+use crate::space::Space;
+use crate::state::LogState;
+
+/// Where an item stands: by LSN, and by arrival among equals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    pub(crate) lsn: Lsn,
+    number: u64,
+}
+
+/// The record that holds a checkpoint's COMMIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CommitRecord {
+    /// Where it starts.
+    pub(crate) start: Lsn,
+    /// Where the next one starts.
+    pub(crate) end: Lsn,
+}
+
+/// What a walk over the list has met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PushReport {
+    /// Items of which a write was started.
+    pub started: usize,
+    /// Items that a checkpoint pins.
+    pub pinned: usize,
+    /// Items that are locked or being written.
+    pub busy: usize,
+}
+
+/// Items that are not in place, by LSN.
+pub struct Ail {
+    space: Arc<Space>,
+    log_blocks: u32,
+    tail: AtomicU64<Volume>,
+    list: Mutex<List, Volume>,
+    /// The list has become empty.
+    removed: Condvar<Volume>,
+}
+
+struct List {
+    items: BTreeMap<Position, Arc<dyn LogItem>>,
+    next: u64,
+    head: CommitRecord,
+    balance: i64,
+}
+
+impl Ail {
+    /// An empty list of a log with these head and tail.
+    pub(crate) fn new(space: Arc<Space>, log_blocks: u32, state: &LogState) -> Self {
+        let head = CommitRecord { start: state.tail, end: state.head };
+        let list = List { items: BTreeMap::new(), next: 0, head, balance: 0 };
+        let ail = Self {
+            space,
+            log_blocks,
+            tail: AtomicU64::new(state.tail.0),
+            list: Mutex::new(list),
+            removed: Condvar::new(),
+        };
+        ail.space.set_used(ail.distance_bytes(state.tail, state.head));
+        ail
+    }
+
+    /// Waits until the list is empty, but no longer than `limit`. Returns whether it is.
+    pub(crate) fn await_empty(&self, limit: Duration) -> bool {
+        let mut list = self.list.lock();
+        if !list.items.is_empty() {
+            self.removed.wait_for(&mut list, limit);
+        }
+        list.items.is_empty()
+    }
+
+    /// The oldest LSN that recovery needs.
+    #[must_use]
+    pub fn tail(&self) -> Lsn {
+        Lsn(self.tail.load(Ordering::Acquire))
+    }
+
+    /// Where the record with the last durable COMMIT starts.
+    #[must_use]
+    pub fn head(&self) -> Lsn {
+        self.list.lock().head.start
+    }
+
+    /// Whether everything is in place.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.lock().items.is_empty()
+    }
+
+    /// A checkpoint is durable. `items` come with where they stand from now on, which never is
+    /// further back than before; `granted` is what the checkpoint had been given.
+    pub(crate) fn complete(
+        &self,
+        record: CommitRecord,
+        granted: u64,
+        items: Vec<(Arc<dyn LogItem>, Lsn)>,
+    ) {
+        let mut list = self.list.lock();
+        for (item, lsn) in items {
+            list.place(item, lsn);
+        }
+        let written = self.distance_bytes(list.head.end, record.end);
+        list.head = record;
+        let rest = list.balance + granted as i64 - written as i64;
+        list.balance = rest.min(0);
+        let returned = written + rest.max(0) as u64;
+        let used = self.move_tail(&list);
+        self.space.move_head(used, returned);
+    }
+
+    /// The item is in place, or will never be.
+    pub fn remove(&self, item: &ItemState) {
+        self.remove_all([item]);
+    }
+
+    /// As [`remove`](Self::remove), for all that one write has brought in place.
+    pub fn remove_all<'a>(&self, items: impl IntoIterator<Item = &'a ItemState>) {
+        let mut list = self.list.lock();
+        let before = list.tail();
+        for item in items {
+            let position = item.place.lock().take();
+            position.and_then(|position| list.items.remove(&position));
+        }
+        if list.tail() != before {
+            let used = self.move_tail(&list);
+            self.space.set_used(used);
+        }
+        if list.items.is_empty() {
+            self.removed.notify_all();
+        }
+    }
+
+    /// Empties the list, when the log has been shut down: nothing is written in place any more.
+    pub(crate) fn abandon(&self) {
+        let items = {
+            let mut list = self.list.lock();
+            for item in list.items.values() {
+                *item.state().place.lock() = None;
+            }
+            std::mem::take(&mut list.items)
+        };
+        // Outside the lock: the last reference to an item may be dropped here.
+        drop(items);
+    }
+
+    /// Up to where items shall be written in place so that a quarter of the log is free.
+    #[doc(alias = "xfs_ail_push_target")]
+    #[must_use]
+    pub fn target(&self) -> Option<Lsn> {
+        if self.space.is_contended() {
+            return Some(self.head());
+        }
+        let limit = self.space.size_bytes() / 4 * 3;
+        let excess = self.space.in_use().used.checked_sub(limit).filter(|excess| *excess > 0)?;
+        let tail = self.tail();
+        let blocks = excess.div_ceil(u64::from(BASIC_BLOCK_BYTES)) as u32;
+        let end = tail.block() + blocks;
+        Some(if end < self.log_blocks {
+            Lsn::new(tail.cycle(), end)
+        } else {
+            let next = xfs_format::log_record::next_cycle(tail.cycle());
+            Lsn::new(next, end - self.log_blocks)
+        })
+    }
+
+    /// Asks every item up to `target` to be written in place, oldest first.
+    ///
+    /// The walk holds no reference into the list between two items: it goes on from the position of
+    /// the last one, whatever has become of that item.
+    pub fn push(&self, target: Lsn) -> PushReport {
+        let mut report = PushReport::default();
+        let mut cursor = Bound::Unbounded;
+        loop {
+            let found = {
+                let list = self.list.lock();
+                let next = list.items.range((cursor, Bound::Unbounded)).next();
+                next.map(|(position, item)| (*position, Arc::clone(item)))
+            };
+            let Some((position, item)) = found.filter(|(position, _)| position.lsn <= target)
+            else {
+                return report;
+            };
+            cursor = Bound::Excluded(position);
+            match item.push(self) {
+                Pushed::Started => report.started += 1,
+                Pushed::Pinned => report.pinned += 1,
+                Pushed::Locked | Pushed::Underway => report.busy += 1,
+            }
+        }
+    }
+
+    /// Stores the tail and returns the bytes between it and the head.
+    fn move_tail(&self, list: &List) -> u64 {
+        let tail = list.tail();
+        self.tail.store(tail.0, Ordering::Release);
+        self.distance_bytes(tail, list.head.end)
+    }
+
+    /// Bytes of the log from one place to a later one.
+    fn distance_bytes(&self, from: Lsn, to: Lsn) -> u64 {
+        let blocks = if from.cycle() == to.cycle() {
+            to.block() - from.block()
+        } else {
+            self.log_blocks - from.block() + to.block()
+        };
+        u64::from(blocks) * u64::from(BASIC_BLOCK_BYTES)
+    }
+}
+
+impl List {
+    fn tail(&self) -> Lsn {
+        self.items.first_key_value().map_or(self.head.start, |(position, _)| position.lsn)
+    }
+
+    /// Inserts an item, or moves it forward.
+    fn place(&mut self, item: Arc<dyn LogItem>, lsn: Lsn) {
+        let position = Position { lsn, number: self.next };
+        {
+            let mut place = item.state().place.lock();
+            match *place {
+                Some(old) if old.lsn >= lsn => return,
+                Some(old) => drop(self.items.remove(&old)),
+                None => {}
+            }
+            *place = Some(position);
+        }
+        self.next += 1;
+        self.items.insert(position, item);
+    }
+}

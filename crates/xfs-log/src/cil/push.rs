@@ -1,0 +1,219 @@
+//! Pushes: from the switch to the durable COMMIT.
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_format::Lsn;
+use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
+use xfs_format::log_record::OperationFlags;
+use xfs_sync::Ordering;
+
+use super::{Checkpoint, Cil, Member, Progress, Share};
+use crate::ail::CommitRecord;
+use crate::item::CheckpointEnd;
+use crate::plant::Plant;
+use crate::vector::LogVector;
+
+/// A checkpoint that takes no commits any more.
+struct Gathered {
+    sequence: u64,
+    members: Vec<Member>,
+    granted: u64,
+}
+
+/// Which of its operations a checkpoint wants to write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Start,
+    Commit,
+}
+
+impl Cil {
+    /// Writes the current checkpoint, unless it is later than `through` or empty. When this returns
+    /// the checkpoint is durable, and so are all before it.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). The checkpoint's
+    /// items have been aborted then.
+    pub(crate) fn push(&self, through: u64) -> Result<()> {
+        let Some(gathered) = self.switch(through) else { return Ok(()) };
+        match self.write(&gathered) {
+            Ok((start, record)) => {
+                self.complete(gathered, start, record);
+                Ok(())
+            }
+            Err(error) => {
+                self.abort(gathered);
+                Err(error)
+            }
+        }
+    }
+
+    /// Closes the current checkpoint and begins the next one. All slots are locked at one moment:
+    /// what came before it is in the one, what comes after it in the other.
+    fn switch(&self, through: u64) -> Option<Gathered> {
+        let _switching = self.switching.lock();
+        let sequence = self.current();
+        if sequence > through {
+            return None;
+        }
+        let next = Arc::new(Checkpoint::new(sequence + 1));
+        let mut gathered = Gathered { sequence, members: Vec::new(), granted: 0 };
+        if self.parts.plants.has(Plant::SlotsOneByOne) {
+            self.committing.lock().checkpoints.insert(sequence, Progress::default());
+            for slot in self.slots.iter() {
+                gathered.take(&mut slot.lock(), &next);
+            }
+            self.announce(sequence);
+            return Some(gathered);
+        }
+        let mut shares: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
+        let first = shares.first()?;
+        if first.closed || first.checkpoint.empty.load(Ordering::Acquire) {
+            return None;
+        }
+        for share in &mut shares {
+            gathered.take(share, &next);
+        }
+        self.announce(sequence);
+        Some(gathered)
+    }
+
+    /// Makes the switch known: the checkpoint is in `committing` before anybody can see that it is
+    /// not the current one any more.
+    fn announce(&self, sequence: u64) {
+        let mut committing = self.committing.lock();
+        committing.checkpoints.entry(sequence).or_default();
+        self.current.store(sequence + 1, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    fn write(&self, gathered: &Gathered) -> Result<(Lsn, CommitRecord)> {
+        let (writer, sequence) = (&self.parts.writer, gathered.sequence);
+        let vectors = self.vectors_in_order(gathered);
+        let regions: usize = vectors.iter().map(LogVector::region_count).sum();
+        let transaction = sequence as u32;
+        let header = TransactionHeader { kind: CHECKPOINT, transaction, regions: regions as u32 };
+        let header = header.encode(HostOrder::NATIVE);
+
+        if !self.parts.plants.has(Plant::StartOutOfOrder) {
+            self.await_turn(sequence, Turn::Start)?;
+        }
+        let start = writer.append(transaction, OperationFlags::START, [[].as_slice()])?;
+        let start = start.unwrap_or_default();
+        self.progress(sequence, |progress| progress.start = Some(start));
+        let regions = vectors.iter().flat_map(LogVector::regions);
+        let regions = std::iter::once(header.as_slice()).chain(regions);
+        writer.append(transaction, OperationFlags::empty(), regions)?;
+
+        self.await_turn(sequence, Turn::Commit)?;
+        let closed = writer.append_commit(transaction)?;
+        self.progress(sequence, |progress| progress.committed = true);
+        let record = closed.span();
+        writer.write(closed)?;
+        Ok((start, record))
+    }
+
+    /// The vectors of the checkpoint as they are to be written.
+    fn vectors_in_order(&self, gathered: &Gathered) -> Vec<LogVector> {
+        let mut vectors = Vec::with_capacity(gathered.members.len());
+        for member in &gathered.members {
+            let mut body = member.entry.body.lock();
+            if !body.cancelled {
+                vectors.push((body.order, std::mem::take(&mut body.vector)));
+            }
+        }
+        if self.parts.plants.has(Plant::UnstableSort) {
+            vectors.reverse();
+        }
+        if !self.parts.plants.has(Plant::NoSort) {
+            vectors.sort_by_key(|(order, _)| *order);
+        }
+        vectors.into_iter().map(|(_, vector)| vector).collect()
+    }
+
+    /// Waits until all older checkpoints have written their START, or COMMIT.
+    fn await_turn(&self, sequence: u64, turn: Turn) -> Result<()> {
+        let mut committing = self.committing.lock();
+        loop {
+            self.parts.health.check()?;
+            let mut older = committing.checkpoints.range(..sequence).map(|(_, progress)| progress);
+            let ready = match turn {
+                Turn::Start => older.all(|progress| progress.start.is_some()),
+                Turn::Commit => older.all(|progress| progress.committed),
+            };
+            if ready {
+                return Ok(());
+            }
+            self.changed.wait(&mut committing);
+        }
+    }
+
+    fn progress(&self, sequence: u64, change: impl FnOnce(&mut Progress)) {
+        let mut committing = self.committing.lock();
+        if let Some(progress) = committing.checkpoints.get_mut(&sequence) {
+            change(progress);
+        }
+        self.changed.notify_all();
+    }
+
+    /// The checkpoint is durable. Its items go to the AIL before they are unpinned, and all of that
+    /// happens before anybody who waits for it goes on.
+    fn complete(&self, gathered: Gathered, start: Lsn, record: CommitRecord) {
+        let Gathered { sequence, members, granted } = gathered;
+        self.await_oldest(sequence);
+        let ail = &self.parts.ail;
+        let mut items = Vec::with_capacity(members.len());
+        for member in &members {
+            if member.entry.body.lock().cancelled {
+                continue;
+            }
+            if let Some(lsn) = member.item.committed(start, ail) {
+                items.push((Arc::clone(&member.item), lsn));
+            }
+        }
+        ail.complete(record, granted, items);
+        for member in members {
+            let cancelled = member.entry.body.lock().cancelled;
+            let end = if cancelled { CheckpointEnd::Cancelled } else { CheckpointEnd::Durable };
+            member.item.unpin(end);
+        }
+        let mut committing = self.committing.lock();
+        committing.checkpoints.remove(&sequence);
+        committing.durable = sequence;
+        self.changed.notify_all();
+    }
+
+    /// Waits until all older checkpoints are complete or aborted.
+    fn await_oldest(&self, sequence: u64) {
+        let mut committing = self.committing.lock();
+        while committing.checkpoints.range(..sequence).next().is_some() {
+            self.changed.wait(&mut committing);
+        }
+    }
+
+    /// The log is shut down, and the checkpoint is lost.
+    fn abort(&self, gathered: Gathered) {
+        self.parts.health.set_down();
+        for member in gathered.members {
+            member.item.unpin(CheckpointEnd::Aborted);
+        }
+        self.committing.lock().checkpoints.remove(&gathered.sequence);
+        self.wake_all();
+    }
+}
+
+impl Gathered {
+    /// Takes a slot's share, and leaves an empty one of the next checkpoint.
+    fn take(&mut self, share: &mut Share, next: &Arc<Checkpoint>) {
+        if self.members.is_empty() {
+            self.members = std::mem::take(&mut share.members);
+        } else {
+            self.members.append(&mut share.members);
+        }
+        self.granted += std::mem::take(&mut share.granted);
+        share.checkpoint = Arc::clone(next);
+        (share.unfolded, share.grown, share.records) = (0, 0, 0);
+    }
+}

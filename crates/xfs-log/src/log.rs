@@ -1,0 +1,446 @@
+//! A log that is written to: its parts put together.
+//!
+//! Owns: opening and closing, the threads, what happens on a shutdown. Does **not** own anything
+//! that the parts can decide by themselves.
+//!
+//! # A commit, as its caller sees it
+//!
+//! ```text
+//!  let mut ticket = log.reserve(bytes, steps)?;      may wait for log space: nothing locked yet
+//!  lock items, change them
+//!  let committed = log.commit(&mut ticket, &items)?; waits for nobody
+//!  unlock items
+//!  log.settle(committed)?;                           may wait: the checkpoint is too large
+//!  log.release(ticket);
+//!  log.force(committed.sequence)?;                   if it has to be durable
+//! ```
+//!
+//! # Shutdown
+//!
+//! One word says that the log is shut down. Whoever sets it, or meets an error that did, then takes
+//! everything out of the CIL and the AIL and wakes all who wait; checkpoints that are being written
+//! are aborted by who writes them.
+
+mod threads;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use xfs_buffer::Result;
+use xfs_device::SharedDevice;
+use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
+use xfs_sync::{AtomicBool, AtomicU64, Ordering, Volume};
+
+use crate::ail::Ail;
+use crate::cil::{Cil, CilParts, Committed, Pressure};
+use crate::device::{LogDevice, LogGeometry};
+use crate::health::Health;
+use crate::item::LogItem;
+use crate::plant::Plants;
+use crate::space::{Space, SpaceUse};
+use crate::state::LogState;
+use crate::ticket::Ticket;
+use crate::unit::RecordLayout;
+use crate::writer::{Writer, WriterParts};
+use threads::{Kick, Threads};
+
+/// The smallest in-core log buffer; the default where the stripe unit is not larger.
+pub const MIN_BUFFER_BYTES: u32 = 32 << 10;
+
+/// The largest.
+pub const MAX_BUFFER_BYTES: u32 = xfs_format::log_record::MAX_RECORD_BYTES;
+
+/// Bytes that the unmount record logs.
+const UNMOUNT_BYTES: u64 = 64;
+
+/// How long to wait before items are asked again that were locked or pinned.
+const BACKOFF: Duration = Duration::from_millis(10);
+
+/// How a log is run.
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// Bytes of an in-core log buffer, from [`MIN_BUFFER_BYTES`] to [`MAX_BUFFER_BYTES`].
+    pub buffer_bytes: u32,
+    /// How many there are, at least 2 and at most 8: recovery looks for holes no further back.
+    pub buffers: usize,
+    /// Slots of the committed item list; 1 is a single list that all threads share.
+    pub slots: usize,
+    /// The largest number of bytes that a transaction reserves at once, all steps together. On a log
+    /// that is small beside it slots keep no grant.
+    pub largest_bytes: u64,
+    /// Threads that write checkpoints. Without any, commits and waiters do it themselves, and no
+    /// thread writes items in place.
+    pub threads: usize,
+    plants: Plants,
+}
+
+impl LogConfig {
+    /// What suits a log that lies like this.
+    #[must_use]
+    pub fn new(geometry: &LogGeometry) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            buffer_bytes: geometry.stripe_unit_bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES),
+            buffers: 8,
+            slots: processors.saturating_mul(2),
+            largest_bytes: 512 << 10,
+            threads: 1,
+            plants: Plants::default(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn with_plants(mut self, plants: Plants) -> Self {
+        self.plants = plants;
+        self
+    }
+}
+
+/// How the log is shut down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// What has been committed is written first.
+    Flush,
+    /// At once: what is not durable is lost.
+    Now,
+}
+
+/// A log that is written to.
+pub struct Log {
+    inner: Arc<Inner>,
+    threads: Threads,
+}
+
+/// What the log's threads share with it.
+struct Inner {
+    cil: Cil,
+    ail: Arc<Ail>,
+    space: Arc<Space>,
+    writer: Arc<Writer>,
+    health: Arc<Health>,
+    kick: Kick,
+    closing: AtomicBool<Volume>,
+    /// The checkpoint up to which the log is covered.
+    covered: AtomicU64<Volume>,
+    has_threads: bool,
+}
+
+impl Log {
+    /// Opens a log for writing, from its head on. What lies between tail and head has been
+    /// replayed, and stays in the log until something newer is durable. `data` is the device of
+    /// metadata and file data, if the log has a device of its own.
+    ///
+    /// # Panics
+    ///
+    /// If the configuration lies outside the limits that it names.
+    #[must_use]
+    pub fn open(
+        log: LogDevice,
+        data: Option<SharedDevice>,
+        state: &LogState,
+        config: &LogConfig,
+    ) -> Self {
+        let buffer_range = MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES;
+        assert!(buffer_range.contains(&config.buffer_bytes), "a log buffer's size");
+        assert!((2..=8).contains(&config.buffers), "the number of log buffers");
+        let geometry = log.geometry();
+        let roundoff_bytes = geometry
+            .stripe_unit_bytes
+            .max(geometry.sector_bytes)
+            .next_multiple_of(BASIC_BLOCK_BYTES);
+        let layout = RecordLayout { buffer_bytes: config.buffer_bytes, roundoff_bytes };
+        let log_blocks = log.length_blocks();
+        let log_bytes = u64::from(log_blocks) * u64::from(BASIC_BLOCK_BYTES);
+        let health = Arc::<Health>::default();
+        let largest = layout.unit_bytes(config.largest_bytes);
+        let space = Arc::new(Space::new(log_bytes, config.slots, largest, config.plants));
+        let ail = Arc::new(Ail::new(Arc::clone(&space), log_blocks, state));
+        let parts = WriterParts {
+            log,
+            data,
+            layout,
+            buffers: config.buffers,
+            health: Arc::clone(&health),
+            ail: Arc::clone(&ail),
+            plants: config.plants,
+        };
+        let writer = Arc::new(Writer::new(parts, state.head, state.last_record));
+        let cil = Cil::new(CilParts {
+            writer: Arc::clone(&writer),
+            ail: Arc::clone(&ail),
+            health: Arc::clone(&health),
+            log_bytes,
+            slots: config.slots,
+            plants: config.plants,
+        });
+        let inner = Arc::new(Inner {
+            cil,
+            ail,
+            space,
+            writer,
+            health,
+            kick: Kick::default(),
+            closing: AtomicBool::new(false),
+            covered: AtomicU64::new(0),
+            has_threads: config.threads > 0,
+        });
+        let threads = Threads::start(&inner, config.threads);
+        Self { inner, threads }
+    }
+
+    /// Reserves space for a chain of `steps` transactions, each with up to `bytes` of items and
+    /// their operation headers. A chain that goes on longer waits for space at each further step.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown).
+    ///
+    /// # Panics
+    ///
+    /// If the log could never hold that: whoever opened the volume has checked its size.
+    pub fn reserve(&self, bytes: u64, steps: u32) -> Result<Ticket> {
+        let Inner { space, health, .. } = &*self.inner;
+        let unit_bytes = self.inner.writer.layout().unit_bytes(bytes);
+        let steps = steps.max(1);
+        let total = unit_bytes * u64::from(steps);
+        assert!(total <= space.size_bytes() / 2, "{total} bytes reserved at once");
+        Ticket::take(space, unit_bytes, steps, health, &|| self.inner.relieve())
+    }
+
+    /// Adds a transaction's changes to the current checkpoint. The caller holds the locks of
+    /// `items`; it unlocks them and then calls [`settle`](Self::settle).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown): nothing was added.
+    pub fn commit(&self, ticket: &mut Ticket, items: &[Arc<dyn LogItem>]) -> Result<Committed> {
+        let committed = self.inner.cil.commit(ticket, items)?;
+        if committed.pressure == Pressure::Overrun {
+            // The checkpoint cannot be trusted to fit the log.
+            self.inner.shut_down();
+            return Err(xfs_buffer::Error::Shutdown);
+        }
+        Ok(committed)
+    }
+
+    /// Does what a commit has made necessary, after its items have been unlocked: has a large
+    /// checkpoint written, and waits where it is too large.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    pub fn settle(&self, committed: Committed) -> Result<()> {
+        let Committed { sequence, pressure } = committed;
+        if pressure == Pressure::None {
+            return Ok(());
+        }
+        if !self.inner.has_threads {
+            return self.inner.push(sequence);
+        }
+        self.inner.cil.request_push(sequence);
+        if pressure == Pressure::Throttle {
+            self.inner.cil.await_switch(sequence);
+        }
+        self.inner.health.check()
+    }
+
+    /// Begins the next transaction of a chain.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown).
+    pub fn roll(&self, ticket: &mut Ticket) -> Result<()> {
+        let Inner { space, health, .. } = &*self.inner;
+        ticket.roll(space, health, &|| self.inner.relieve())
+    }
+
+    /// Gives back what a transaction has not used.
+    pub fn release(&self, ticket: Ticket) {
+        ticket.release(&self.inner.space);
+    }
+
+    /// Makes everything up to this checkpoint durable: see
+    /// [`ItemState::sequence`](crate::ItemState::sequence) and [`Committed`].
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    pub fn force(&self, sequence: u64) -> Result<()> {
+        self.inner.force(sequence)
+    }
+
+    /// Makes everything durable that has been committed.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    pub fn force_all(&self) -> Result<()> {
+        self.inner.force(self.inner.cil.current())
+    }
+
+    /// Items that are not in place.
+    #[must_use]
+    pub fn ail(&self) -> &Ail {
+        &self.inner.ail
+    }
+
+    /// Up to where the tail will soon have to move: a chain with an intent that is older logs it
+    /// again, or the tail would wait for a chain that waits for it.
+    #[must_use]
+    pub fn relog_before(&self) -> Option<Lsn> {
+        self.inner.ail.target()
+    }
+
+    /// Used and granted bytes. What slots keep counts as granted.
+    #[must_use]
+    pub fn space(&self) -> SpaceUse {
+        self.inner.space.in_use()
+    }
+
+    /// Takes back what slots keep, so that what is granted can be told.
+    #[cfg(test)]
+    pub(crate) fn drain_caches(&self) {
+        self.inner.space.drain();
+    }
+
+    /// Whether somebody waits for log space.
+    #[cfg(test)]
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.inner.space.is_contended()
+    }
+
+    /// Whether the log has been shut down. After that nothing may be written in place.
+    #[must_use]
+    pub fn is_shut_down(&self) -> bool {
+        self.inner.health.is_down()
+    }
+
+    /// Shuts the log down. Every operation fails from now on.
+    ///
+    /// # Errors
+    ///
+    /// What kept a flush from being done; the log is shut down all the same.
+    pub fn shut_down(&self, how: Shutdown) -> Result<()> {
+        let flushed = if how == Shutdown::Flush { self.force_all() } else { Ok(()) };
+        self.inner.shut_down();
+        flushed
+    }
+
+    /// Makes everything durable and writes it in place, until nothing is left to do.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    pub fn quiesce(&self) -> Result<()> {
+        loop {
+            self.force_all()?;
+            self.inner.ail.push(self.inner.ail.head());
+            self.inner.health.check()?;
+            if self.inner.ail.await_empty(BACKOFF) && self.inner.cil.is_idle() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether the log is idle and recovery would still replay what is long in place.
+    #[doc(alias = "xfs_log_need_covered")]
+    #[must_use]
+    pub fn needs_cover(&self) -> bool {
+        let Inner { cil, ail, covered, .. } = &*self.inner;
+        let written = cil.current() - 1;
+        written > covered.load(Ordering::Acquire) && cil.is_idle() && ail.is_empty()
+    }
+
+    /// Covers an idle log: logs `item`, which is harmless to replay (the superblock), twice. The
+    /// first checkpoint records that everything before it is in place; the second one that the first
+    /// is, so that recovery replays `item` alone. `bytes` is what the item reserves; the caller has
+    /// locked it.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    pub fn cover(&self, item: &Arc<dyn LogItem>, bytes: u64) -> Result<()> {
+        for _ in 0..2 {
+            let mut ticket = self.reserve(bytes, 1)?;
+            let committed = self.commit(&mut ticket, std::slice::from_ref(item));
+            self.release(ticket);
+            self.settle(committed?)?;
+            self.quiesce()?;
+        }
+        self.inner.covered.store(self.inner.cil.current() - 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes everything in place and then the unmount record, so that there is nothing to recover.
+    /// Nobody may use the log meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log; it has to be recovered then.
+    pub fn unmount(mut self) -> Result<()> {
+        self.quiesce()?;
+        let ticket = self.reserve(UNMOUNT_BYTES, 1)?;
+        let written = self.inner.writer.write_unmount();
+        self.release(ticket);
+        self.close();
+        written
+    }
+
+    /// Stops the threads and waits for them.
+    fn close(&mut self) {
+        self.inner.closing.store(true, Ordering::Release);
+        self.inner.cil.wake_all();
+        self.inner.kick.kick();
+        self.threads.join();
+    }
+}
+
+/// A log that is dropped without [`Log::unmount`] is left as a crash would leave it.
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.close();
+        self.inner.ail.abandon();
+    }
+}
+
+impl Inner {
+    /// Writes checkpoints up to this one. An error shuts the log down.
+    fn push(&self, sequence: u64) -> Result<()> {
+        self.cil.push(sequence).inspect_err(|_| self.shut_down())?;
+        if self.ail.target().is_some() {
+            self.kick.kick();
+        }
+        Ok(())
+    }
+
+    fn force(&self, sequence: u64) -> Result<()> {
+        self.cil.force(sequence).inspect_err(|_| self.shut_down())?;
+        if self.ail.target().is_some() {
+            self.kick.kick();
+        }
+        Ok(())
+    }
+
+    /// Somebody waits for log space: what is committed has to reach the AIL, and what is there its
+    /// place.
+    fn relieve(&self) {
+        if self.has_threads {
+            self.cil.request_push(self.cil.current());
+            self.kick.kick();
+        } else if self.force(self.cil.current()).is_ok() {
+            self.ail.push(self.ail.head());
+        }
+    }
+
+    fn shut_down(&self) {
+        self.health.set_down();
+        self.cil.close();
+        self.ail.abandon();
+        self.writer.wake_all();
+        self.space.wake_all();
+        self.kick.kick();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! Threads of the system.
+
+use std::sync::Arc;
+
+use xfs_device::MemoryDevice;
+use xfs_testkit::Prng;
+
+use super::history::{History, check};
+use super::rig::{Rig, check_settled};
+use crate::item::LogItem;
+use crate::log::{Log, LogConfig};
+use crate::testing::item::TestItem;
+
+const THREADS: usize = 4;
+
+#[test]
+fn the_order_of_what_threads_saw_is_kept() {
+    for slots in [1, 8] {
+        let rig = Rig::new(4096);
+        let config = LogConfig { threads: 2, slots, ..rig.config() };
+        let log = rig.open(&config);
+        let history = History::new(THREADS as u64);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (log, history, rig) = (&log, &history, &rig);
+                scope.spawn(move || {
+                    for round in 0..400 {
+                        let advances = (round + thread) % 2 == 0;
+                        let committed =
+                            if advances { history.advance(log) } else { history.look(log, thread) };
+                        let committed = committed.unwrap();
+                        if round % 16 == thread {
+                            log.force(committed.sequence).unwrap();
+                        }
+                    }
+                    let _ = rig;
+                });
+            }
+        });
+        log.force_all().unwrap();
+        check(&rig.transactions()).unwrap();
+        check_settled(&log);
+    }
+}
+
+/// A transaction of the largest kind that this log allows: a third of it, in two steps.
+fn large_transaction(log: &Log, items: &[Arc<TestItem>], prng: &mut Prng) {
+    let first = prng.within(0..items.len());
+    let mut ticket = log.reserve(150 << 10, 2).unwrap();
+    for step in 0..3 {
+        let item = &items[(first + step) % items.len()];
+        let lock = item.lock();
+        item.set(0, prng.number() >> 1);
+        let committed = log.commit(&mut ticket, &[Arc::clone(item) as Arc<dyn LogItem>]).unwrap();
+        drop(lock);
+        log.settle(committed).unwrap();
+        if prng.within(0..16) == 0 {
+            log.force(committed.sequence).unwrap();
+        }
+        log.roll(&mut ticket).unwrap();
+    }
+    log.release(ticket);
+}
+
+#[test]
+fn the_smallest_log_goes_round_twenty_times() {
+    // Three times what the largest transaction reserves: what mkfs makes sure of.
+    let rig = Rig::new(3 * 310 * 2);
+    let config = LogConfig { threads: 1, largest_bytes: 300 << 10, ..rig.config() };
+    let log = rig.open(&config);
+    let place = Arc::new(MemoryDevice::new(1 << 20));
+    let items: Vec<_> = (0..16)
+        .map(|index| TestItem::large_in_place(64 * index, 16 << 10, place.clone()))
+        .collect();
+    let start = rig.state().head.cycle();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (log, items) = (&log, &items);
+            scope.spawn(move || {
+                let mut prng = Prng::new(thread as u64);
+                while log.ail().head().cycle() < start + 20 {
+                    large_transaction(log, items, &mut prng);
+                }
+            });
+        }
+    });
+    check_settled(&log);
+    log.unmount().unwrap();
+    assert!(rig.state().clean);
+}

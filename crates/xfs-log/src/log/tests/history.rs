@@ -1,0 +1,97 @@
+//! A workload whose log tells whether its order was kept.
+//!
+//! Each transaction takes the next number of a shared item, and logs new items that carry it. Others
+//! only look at the shared item and log what they have seen in an item of their own. So:
+//!
+//! - new items stand in the log in the order of their numbers, and those of one transaction in the
+//!   order in which they were given;
+//! - after every checkpoint, nobody has seen a number that the shared item does not have yet;
+//! - checkpoints start and end in the order of their sequences.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+
+use super::rig::commit;
+use crate::cil::Committed;
+use crate::log::Log;
+use crate::testing::decode::Transaction;
+use crate::testing::item::{TestItem, number_at};
+
+/// Where the shared item lies, and above it one item for each thread.
+const SHARED: u64 = 8;
+/// From here on lie new items: number times this, and an index.
+const NEW: u64 = 1 << 20;
+
+/// New items of one transaction.
+const FAN: u64 = 3;
+
+/// The items that the threads of a workload share.
+pub(super) struct History {
+    shared: Arc<TestItem>,
+    own: Vec<Arc<TestItem>>,
+}
+
+impl History {
+    pub(super) fn new(threads: u64) -> Self {
+        let own = (1..=threads).map(|thread| TestItem::new(SHARED + 8 * thread)).collect();
+        Self { shared: TestItem::new(SHARED), own }
+    }
+
+    /// Takes the next number.
+    pub(super) fn advance(&self, log: &Log) -> Result<Committed> {
+        let lock = self.shared.lock();
+        let number = self.shared.number(0) + 1;
+        self.shared.set(0, number);
+        let new: Vec<_> = (0..FAN).map(|index| TestItem::new(NEW * number + index)).collect();
+        let mut items = vec![&self.shared];
+        items.extend(&new);
+        let committed = commit(log, &items);
+        drop(lock);
+        // Nobody waits for these to be in place.
+        committed
+    }
+
+    /// Notes which number this thread sees.
+    pub(super) fn look(&self, log: &Log, thread: usize) -> Result<Committed> {
+        let lock = self.shared.lock();
+        let own = &self.own[thread];
+        let own_lock = own.lock();
+        own.set(0, self.shared.number(0));
+        let committed = commit(log, &[own]);
+        drop(own_lock);
+        drop(lock);
+        committed
+    }
+}
+
+/// Checks the transactions of a log. Those that lie before the tail are not seen, so what is seen is
+/// any stretch of the history.
+pub(super) fn check(transactions: &[Transaction]) -> std::result::Result<(), String> {
+    let mut last_new = 0;
+    let mut now = BTreeMap::new();
+    let mut last = None;
+    for transaction in transactions {
+        let place = (transaction.started, transaction.number);
+        if last.is_some_and(|last| last > place) {
+            return Err(format!("{place:?} comes after {last:?}"));
+        }
+        last = Some(place);
+        for (at, bytes) in transaction.buffers() {
+            if at >= NEW {
+                if at <= last_new {
+                    return Err(format!("{at:#x} comes after {last_new:#x}"));
+                }
+                last_new = at;
+            } else {
+                now.insert(at, number_at(&bytes, 0));
+            }
+        }
+        let Some(shared) = now.get(&SHARED).copied() else { continue };
+        if let Some(seen) = now.values().find(|seen| **seen > shared) {
+            return Err(format!("somebody has seen {seen} while there is only {shared}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! A log in memory, and commits to it.
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_device::{BlockDevice, Durability, MemoryDevice, SharedDevice};
+use xfs_format::DiskAddr;
+
+use crate::cil::Committed;
+use crate::device::{LogDevice, LogGeometry};
+use crate::item::LogItem;
+use crate::log::{Log, LogConfig};
+use crate::state::{LogState, find_head_and_tail};
+use crate::testing::decode::{self, Transaction};
+use crate::testing::item::TestItem;
+use crate::testing::{LogImage, UUID};
+
+/// Bytes behind the log, for what is written in place.
+const PLACE_BYTES: u64 = 1 << 20;
+
+/// A log device in memory with the log that mkfs writes.
+#[derive(Clone)]
+pub(crate) struct Rig {
+    pub(crate) device: SharedDevice,
+    pub(crate) geometry: LogGeometry,
+}
+
+impl Rig {
+    pub(crate) fn new(length_blocks: u32) -> Self {
+        Self::with_stripe_unit(length_blocks, 1)
+    }
+
+    pub(crate) fn with_stripe_unit(length_blocks: u32, stripe_unit_bytes: u32) -> Self {
+        let mut image = LogImage::new(length_blocks);
+        image.size = stripe_unit_bytes.max(32 << 10);
+        let header_blocks = image.size.div_ceil(32 << 10);
+        image.append_padded_unmount((stripe_unit_bytes / 512).max(2) - header_blocks);
+        let device = Arc::new(MemoryDevice::new(u64::from(length_blocks) * 512 + PLACE_BYTES));
+        device.write_at(0, &image.bytes, Durability::Cached).unwrap();
+        let geometry = LogGeometry {
+            start: DiskAddr(0),
+            length_blocks,
+            sector_bytes: 512,
+            stripe_unit_bytes,
+            uuid: UUID,
+        };
+        Self { device, geometry }
+    }
+
+    /// The same log on another device.
+    pub(crate) fn on(&self, device: SharedDevice) -> Self {
+        Self { device, geometry: self.geometry }
+    }
+
+    pub(crate) fn log_device(&self) -> LogDevice {
+        LogDevice::with_geometry(Arc::clone(&self.device), self.geometry).unwrap()
+    }
+
+    /// A configuration without threads: all happens in the order of the test.
+    pub(crate) fn config(&self) -> LogConfig {
+        LogConfig { threads: 0, slots: 4, largest_bytes: 8 << 10, ..LogConfig::new(&self.geometry) }
+    }
+
+    pub(crate) fn state(&self) -> LogState {
+        find_head_and_tail(&self.log_device()).unwrap()
+    }
+
+    pub(crate) fn open(&self, config: &LogConfig) -> Log {
+        Log::open(self.log_device(), None, &self.state(), config)
+    }
+
+    pub(crate) fn transactions(&self) -> Vec<Transaction> {
+        decode::transactions(&self.log_device())
+    }
+}
+
+/// What a transaction of the tests reserves.
+pub(crate) const UNIT_BYTES: u64 = 4 << 10;
+
+/// Commits these items, whose locks the caller holds.
+pub(crate) fn commit(log: &Log, items: &[&Arc<TestItem>]) -> Result<Committed> {
+    let items: Vec<_> = items.iter().map(|item| Arc::clone(item) as Arc<dyn LogItem>).collect();
+    let mut ticket = log.reserve(UNIT_BYTES, 1)?;
+    let committed = log.commit(&mut ticket, &items);
+    log.release(ticket);
+    let committed = committed?;
+    log.settle(committed)?;
+    Ok(committed)
+}
+
+/// Sets the first number of an item and commits it alone.
+pub(crate) fn commit_number(log: &Log, item: &Arc<TestItem>, number: u64) -> Result<Committed> {
+    let lock = item.lock();
+    item.set(0, number);
+    let committed = commit(log, &[item]);
+    drop(lock);
+    committed
+}
+
+/// Checks that nothing is granted any more once everything is released and written.
+pub(crate) fn check_settled(log: &Log) {
+    log.quiesce().unwrap();
+    log.drain_caches();
+    assert_eq!(log.space().granted, 0, "{:?}", log.space());
+}

@@ -1,0 +1,128 @@
+//! A log that is shut down fails everybody, loses nothing that was promised, and pins nothing.
+
+use std::sync::Arc;
+
+use xfs_buffer::Error;
+use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
+
+use super::rig::{Rig, commit_number};
+use crate::item::LogItem;
+use crate::log::{Log, LogConfig, Shutdown};
+use crate::testing::item::TestItem;
+
+fn check_dead(log: &Log, item: &Arc<TestItem>) {
+    assert!(log.is_shut_down());
+    assert!(matches!(log.reserve(100, 1), Err(Error::Shutdown)));
+    assert!(matches!(commit_number(log, item, 1), Err(Error::Shutdown)));
+    assert!(matches!(log.force_all(), Err(Error::Shutdown)));
+    assert!(matches!(log.quiesce(), Err(Error::Shutdown)));
+    assert!(log.ail().is_empty());
+    assert_eq!((item.pins(), item.lsn()), (0, None));
+}
+
+#[test]
+fn a_shutdown_with_a_flush_keeps_what_was_committed() {
+    let rig = Rig::new(2048);
+    let log = rig.open(&rig.config());
+    let item = TestItem::new(8);
+    commit_number(&log, &item, 5).unwrap();
+    log.shut_down(Shutdown::Flush).unwrap();
+    check_dead(&log, &item);
+    assert!(!item.was_aborted());
+    assert_eq!(rig.transactions()[0].numbers(), [(8, 5)]);
+}
+
+#[test]
+fn a_shutdown_at_once_loses_what_was_not_forced() {
+    let rig = Rig::new(2048);
+    let log = rig.open(&rig.config());
+    let item = TestItem::new(8);
+    let committed = commit_number(&log, &item, 5).unwrap();
+    log.force(committed.sequence).unwrap();
+    let lost = commit_number(&log, &item, 6).unwrap();
+    log.shut_down(Shutdown::Now).unwrap();
+    check_dead(&log, &item);
+    assert!(item.was_aborted());
+    log.force(committed.sequence).unwrap();
+    assert!(matches!(log.force(lost.sequence), Err(Error::Shutdown)));
+    assert_eq!(rig.transactions().last().unwrap().numbers(), [(8, 5)]);
+}
+
+#[test]
+fn who_waits_for_space_is_told() {
+    let rig = Rig::new(2048);
+    let log = rig.open(&LogConfig { threads: 1, ..rig.config() });
+    let first = log.reserve(400 << 10, 1).unwrap();
+    let second = log.reserve(400 << 10, 1).unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| log.reserve(400 << 10, 1));
+        while !log.has_waiters() {
+            std::thread::yield_now();
+        }
+        log.shut_down(Shutdown::Now).unwrap();
+        assert!(matches!(waiter.join().unwrap(), Err(Error::Shutdown)));
+    });
+    log.release(first);
+    log.release(second);
+}
+
+#[test]
+fn a_commit_that_reserved_too_little_shuts_the_log_down() {
+    let rig = Rig::new(2048);
+    let log = rig.open(&rig.config());
+    let item = TestItem::with_length(8, 8 << 10);
+    let mut ticket = log.reserve(512, 1).unwrap();
+    let items = [Arc::clone(&item) as Arc<dyn LogItem>];
+    assert!(matches!(log.commit(&mut ticket, &items), Err(Error::Shutdown)));
+    log.release(ticket);
+    check_dead(&log, &item);
+}
+
+/// Fails the n-th request of a kind, for every n that the work makes.
+fn check_failures(kind: RequestKind) {
+    let mut failed = true;
+    let mut nth = 0;
+    while failed {
+        nth += 1;
+        let rig = Rig::new(2048);
+        let device = Arc::new(FailingDevice::new(Arc::clone(&rig.device), nth));
+        let failing = rig.on(device.clone());
+        let log = failing.open(&failing.config());
+        device.set_fault(Some(Fault { kind, nth, persistence: Persistence::Once }));
+        let item = TestItem::new(8);
+        let mut promised = 0;
+        for number in 1..=6 {
+            let Ok(committed) = commit_number(&log, &item, number) else { break };
+            match log.force(committed.sequence) {
+                Ok(()) => promised = number,
+                Err(error) => {
+                    assert!(matches!(error, Error::Io(_)), "{error}");
+                    break;
+                }
+            }
+        }
+        failed = device.failures() > 0;
+        device.set_fault(None);
+        assert_eq!(failed, log.is_shut_down());
+        if failed {
+            check_dead(&log, &item);
+        }
+        let last = if promised == 0 { 0 } else { last_number(&rig) };
+        assert!(last >= promised, "request {nth}: {last} of {promised}");
+    }
+    assert!(nth > 5, "only {nth} requests");
+}
+
+fn last_number(rig: &Rig) -> u64 {
+    rig.transactions().last().map_or(0, |last| last.numbers()[0].1)
+}
+
+#[test]
+fn every_write_may_fail() {
+    check_failures(RequestKind::Write);
+}
+
+#[test]
+fn every_flush_may_fail() {
+    check_failures(RequestKind::Flush);
+}

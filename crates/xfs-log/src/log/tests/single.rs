@@ -1,0 +1,197 @@
+//! One thread: what is committed is in the log, once, in order, and the space comes out right.
+
+use std::sync::Arc;
+
+use xfs_format::log_record::MAX_RECORD_BYTES;
+
+use super::rig::{Rig, check_settled, commit, commit_number};
+use crate::log::LogConfig;
+use crate::testing::decode;
+use crate::testing::item::TestItem;
+
+#[test]
+fn what_is_forced_is_in_the_log() {
+    let rig = Rig::new(4000);
+    let log = rig.open(&rig.config());
+    let (first, second) = (TestItem::new(8), TestItem::new(16));
+    commit_number(&log, &first, 11).unwrap();
+    let committed = commit_number(&log, &second, 22).unwrap();
+    assert_eq!((first.pins(), second.pins()), (1, 1));
+    log.force(committed.sequence).unwrap();
+    assert_eq!((first.pins(), second.pins()), (0, 0));
+    let transactions = rig.transactions();
+    assert_eq!(transactions.len(), 1);
+    assert_eq!(transactions[0].numbers(), [(8, 11), (16, 22)]);
+    assert_eq!(log.ail().tail(), transactions[0].start);
+}
+
+#[test]
+fn an_item_is_once_in_a_checkpoint_as_the_last_commit_left_it() {
+    let rig = Rig::new(4000);
+    let log = rig.open(&rig.config());
+    let (first, second) = (TestItem::new(8), TestItem::new(16));
+    commit_number(&log, &first, 1).unwrap();
+    commit_number(&log, &second, 2).unwrap();
+    commit_number(&log, &first, 3).unwrap();
+    assert_eq!(first.pins(), 1);
+    log.force_all().unwrap();
+    commit_number(&log, &second, 4).unwrap();
+    log.force_all().unwrap();
+    let numbers: Vec<_> = rig.transactions().iter().map(|found| found.numbers()).collect();
+    // Relogging has moved the first item behind the second.
+    assert_eq!(numbers, [vec![(16, 2), (8, 3)], vec![(16, 4)]]);
+}
+
+#[test]
+fn nothing_to_force_writes_nothing() {
+    let rig = Rig::new(4000);
+    let before = rig.state();
+    let log = rig.open(&rig.config());
+    log.force_all().unwrap();
+    log.force(0).unwrap();
+    drop(log);
+    assert_eq!(rig.state(), before);
+}
+
+#[test]
+fn an_ordered_item_leaves_no_bytes_and_goes_to_the_ail() {
+    let rig = Rig::new(4000);
+    let log = rig.open(&rig.config());
+    let (ordered, plain) = (TestItem::ordered(8), TestItem::new(16));
+    commit(&log, &[&ordered, &plain]).unwrap();
+    log.force_all().unwrap();
+    assert_eq!(rig.transactions()[0].numbers(), [(16, 0)]);
+    assert_eq!(ordered.lsn(), plain.lsn());
+    assert!(ordered.lsn().is_some());
+}
+
+#[test]
+fn an_intent_that_is_finished_in_its_checkpoint_is_not_written() {
+    let rig = Rig::new(4000);
+    let log = rig.open(&rig.config());
+    let intent = TestItem::new(8);
+    let done = TestItem::finishing(16, &intent);
+    commit_number(&log, &intent, 1).unwrap();
+    commit_number(&log, &TestItem::new(24), 2).unwrap();
+    commit_number(&log, &done, 3).unwrap();
+    log.force_all().unwrap();
+    assert_eq!(rig.transactions()[0].numbers(), [(24, 2)]);
+    assert!(intent.was_cancelled());
+    assert_eq!((intent.pins(), done.pins(), intent.lsn()), (0, 0, None));
+    check_settled(&log);
+}
+
+#[test]
+fn an_intent_that_is_finished_later_is_written_and_so_is_its_completion() {
+    let rig = Rig::new(4000);
+    let log = rig.open(&rig.config());
+    let intent = TestItem::new(8);
+    let done = TestItem::finishing(16, &intent);
+    commit_number(&log, &intent, 1).unwrap();
+    log.force_all().unwrap();
+    commit_number(&log, &done, 3).unwrap();
+    log.force_all().unwrap();
+    let numbers: Vec<_> = rig.transactions().iter().map(|found| found.numbers()).collect();
+    assert_eq!(numbers, [[(8, 1)], [(16, 3)]]);
+}
+
+/// Commits items of many sizes until the log has gone round, and compares what is in it.
+fn check_layout(length_blocks: u32, stripe_unit_bytes: u32, config: impl Fn(&mut LogConfig)) {
+    let rig = Rig::with_stripe_unit(length_blocks, stripe_unit_bytes);
+    let mut settings = rig.config();
+    settings.largest_bytes = 80 << 10;
+    config(&mut settings);
+    let log = rig.open(&settings);
+    for round in 0..60 {
+        let items: Vec<_> = (1..=20_u64)
+            .map(|number| {
+                TestItem::with_length(1000 * number, 512 * (number * 5 % 11 + 1) as usize)
+            })
+            .collect();
+        for (number, item) in items.iter().enumerate() {
+            let lock = item.lock();
+            item.set(0, round * 100 + number as u64);
+            let mut ticket = log.reserve(70 << 10, 1).unwrap();
+            let committed = log.commit(&mut ticket, &[Arc::clone(item) as _]).unwrap();
+            drop(lock);
+            log.settle(committed).unwrap();
+            log.release(ticket);
+        }
+        log.force_all().unwrap();
+        let last = rig.transactions().pop().unwrap();
+        let expected: Vec<_> =
+            (0..20).map(|number| (1000 * (number + 1), round * 100 + number)).collect();
+        assert_eq!(last.numbers(), expected);
+        for (header, _) in decode::records(&rig.log_device(), &rig.state()) {
+            let unit = stripe_unit_bytes.max(512) / 512;
+            assert_eq!(header.total_blocks() % unit, 0);
+            assert_eq!(header.lsn.block() % unit, 0);
+        }
+        check_settled(&log);
+    }
+    assert!(rig.state().head.cycle() > 1, "the log has wrapped");
+}
+
+#[test]
+fn records_of_every_layout_are_read_back() {
+    check_layout(4096, 1, |_| {});
+    check_layout(4096 + 7, 1, |config| config.buffer_bytes = 64 << 10);
+    check_layout(4096, 1, |config| config.buffer_bytes = MAX_RECORD_BYTES);
+}
+
+#[test]
+fn records_fill_stripe_units() {
+    check_layout(4096, 4096, |_| {});
+    check_layout(8192, 32 << 10, |_| {});
+    check_layout(16384, 256 << 10, |_| {});
+    check_layout(96 * 96, 48 << 10, |config| config.buffer_bytes = 64 << 10);
+}
+
+#[test]
+fn a_chain_may_go_on_longer_than_it_has_reserved() {
+    let rig = Rig::new(4096);
+    let log = rig.open(&rig.config());
+    let item = TestItem::new(8);
+    let mut ticket = log.reserve(2048, 3).unwrap();
+    for number in 0..200 {
+        item.set(0, number);
+        let committed = log.commit(&mut ticket, &[Arc::clone(&item) as _]).unwrap();
+        log.settle(committed).unwrap();
+        log.roll(&mut ticket).unwrap();
+    }
+    log.release(ticket);
+    log.force_all().unwrap();
+    assert_eq!(rig.transactions().last().unwrap().numbers(), [(8, 199)]);
+    check_settled(&log);
+}
+
+#[test]
+fn an_unmounted_log_is_clean_and_goes_on_where_it_ended() {
+    let rig = Rig::new(4096);
+    for round in 0..30 {
+        let log = rig.open(&rig.config());
+        let item = TestItem::in_place(8, Arc::new(xfs_device::MemoryDevice::new(1 << 16)));
+        for number in 0..10 {
+            commit_number(&log, &item, round * 100 + number).unwrap();
+            log.force_all().unwrap();
+        }
+        log.unmount().unwrap();
+        assert!(rig.state().clean, "{:?}", rig.state());
+    }
+}
+
+#[test]
+fn a_covered_log_replays_only_what_covers_it() {
+    let rig = Rig::new(4096);
+    let log = rig.open(&rig.config());
+    commit_number(&log, &TestItem::new(8), 1).unwrap();
+    log.quiesce().unwrap();
+    assert!(log.needs_cover());
+    let cover = TestItem::new(0);
+    log.cover(&(Arc::clone(&cover) as _), 4096).unwrap();
+    assert!(!log.needs_cover());
+    assert!(rig.transactions().iter().all(|found| found.numbers() == [(0, 0)]));
+    commit_number(&log, &TestItem::new(8), 2).unwrap();
+    log.quiesce().unwrap();
+    assert!(log.needs_cover());
+}

@@ -1,0 +1,49 @@
+//! Planted bugs: mistakes that the tests of this crate make on purpose.
+//!
+//! Each is one that is easy to make and that only a certain schedule shows. A test that plants it
+//! must fail to find the log in order; without that nobody knows whether the test can see anything.
+//! In a build that is no test there is nothing to plant, and asking costs nothing.
+
+/// A bug that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plant {
+    /// A checkpoint is written in the order of its slots.
+    NoSort,
+    /// The sort turns around what has the same order number.
+    UnstableSort,
+    /// A checkpoint does not wait for its predecessor's START.
+    StartOutOfOrder,
+    /// The switch locks one slot after the other.
+    SlotsOneByOne,
+    /// No flush goes before a record with COMMIT.
+    NoPreflush,
+    /// Granted bytes are given back before the head has moved over them.
+    GrantBeforeHead,
+}
+
+/// The bug that is planted, if any.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Plants {
+    #[cfg(test)]
+    planted: Option<Plant>,
+}
+
+impl Plants {
+    /// With this bug.
+    #[cfg(test)]
+    pub(crate) const fn with(plant: Plant) -> Self {
+        Self { planted: Some(plant) }
+    }
+
+    /// Whether this bug is planted.
+    #[cfg(test)]
+    pub(crate) fn has(self, plant: Plant) -> bool {
+        self.planted == Some(plant)
+    }
+
+    /// Whether this bug is planted: never.
+    #[cfg(not(test))]
+    pub(crate) const fn has(self, _plant: Plant) -> bool {
+        false
+    }
+}

@@ -1,0 +1,321 @@
+//! Log space: what is used, what is promised, and who waits.
+//!
+//! Owns: the word that says how much of the log is used and granted, the queue of waiters, and the
+//! grant that slots keep for themselves. Does **not** own where head and tail are
+//! ([`ail`](crate::ail) moves them), or how much an operation needs ([`unit`](crate::unit)).
+//!
+//! ```text
+//!  |<------------------------------ size ------------------------------->|
+//!  |  used: tail to head  |  granted: tickets, caches, checkpoints  | free |
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** `used + granted <= size`, always. Both stand in one word: a taker's check and addition
+//!   are one compare-and-swap, and the head moves in the same step as the grant is given back. With
+//!   two words a taker could add the old one to the new other.
+//! - **I2** Bytes in a cache are granted.
+//! - **I3** While anybody waits, `contended` is set and nothing is left in a cache: whoever puts
+//!   something there looks at the flag afterwards, and whoever waits sets it before draining.
+//!
+//! Lock order: the queue is the innermost lock.
+
+use std::collections::VecDeque;
+
+use xfs_buffer::Result;
+use xfs_sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Slot, Slots, Volume};
+
+use crate::health::Health;
+use crate::plant::{Plant, Plants};
+
+/// Largest log, so that both numbers fit a word.
+const MAX_LOG_BYTES: u64 = u32::MAX as u64;
+
+/// Whether a request goes before those of new transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// A new transaction.
+    Begin,
+    /// A link of a chain of transactions that has used up what was promised: it holds items, so
+    /// others cannot go on before it does.
+    Roll,
+}
+
+/// Used and granted bytes of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpaceUse {
+    /// Between tail and head.
+    pub used: u64,
+    /// Promised to tickets, caches and checkpoints.
+    pub granted: u64,
+}
+
+impl SpaceUse {
+    const fn unpack(word: u64) -> Self {
+        Self { used: word >> 32, granted: word & u32::MAX as u64 }
+    }
+
+    const fn pack(self) -> u64 {
+        self.used << 32 | self.granted
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    rolls: VecDeque<u64>,
+    begins: VecDeque<u64>,
+    next: u64,
+}
+
+impl Queue {
+    fn line(&mut self, urgency: Urgency) -> &mut VecDeque<u64> {
+        match urgency {
+            Urgency::Begin => &mut self.begins,
+            Urgency::Roll => &mut self.rolls,
+        }
+    }
+
+    fn first(&self) -> Option<u64> {
+        self.rolls.front().or(self.begins.front()).copied()
+    }
+}
+
+/// The space of one log.
+pub(crate) struct Space {
+    size_bytes: u64,
+    word: AtomicU64<Volume>,
+    /// Bytes that a slot may keep; 0 if the log is too small for that.
+    cache_bytes: u64,
+    caches: Slots<AtomicU64<Slot>>,
+    contended: AtomicBool<Volume>,
+    queue: Mutex<Queue, Volume>,
+    freed: Condvar<Volume>,
+    plants: Plants,
+}
+
+impl Space {
+    /// The space of a log of `size_bytes`, all of it free. No ticket will ask for more than
+    /// `largest_bytes` at once.
+    pub(crate) fn new(size_bytes: u64, slots: usize, largest_bytes: u64, plants: Plants) -> Self {
+        assert!(size_bytes <= MAX_LOG_BYTES, "a log of {size_bytes} bytes");
+        let caches = Slots::with_count(slots, AtomicU64::default);
+        let share = size_bytes / (4 * caches.iter().len() as u64);
+        Self {
+            size_bytes,
+            word: AtomicU64::new(0),
+            cache_bytes: if share >= largest_bytes { share } else { 0 },
+            caches,
+            contended: AtomicBool::new(false),
+            queue: Mutex::default(),
+            freed: Condvar::new(),
+            plants,
+        }
+    }
+
+    pub(crate) const fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// What is used and granted now.
+    pub(crate) fn in_use(&self) -> SpaceUse {
+        SpaceUse::unpack(self.word.load(Ordering::Acquire))
+    }
+
+    /// Whether anybody waits.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.contended.load(Ordering::SeqCst)
+    }
+
+    /// Takes `bytes`, waiting for them if need be. `on_wait` is called before each
+    /// wait, to have the tail moved.
+    pub(crate) fn take(
+        &self,
+        bytes: u64,
+        urgency: Urgency,
+        health: &Health,
+        on_wait: &dyn Fn(),
+    ) -> Result<()> {
+        health.check()?;
+        if !self.is_contended() && (self.take_cached(bytes) || self.refill(bytes)) {
+            return Ok(());
+        }
+        self.wait(bytes, urgency, health, on_wait)
+    }
+
+    /// Gives back bytes that a ticket has not used.
+    pub(crate) fn give_back(&self, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
+        if self.cache_bytes == 0 || self.is_contended() {
+            self.release(bytes);
+            return;
+        }
+        let cache = self.caches.mine();
+        let cached = cache.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        if self.is_contended() {
+            // A waiter may have drained this cache before the bytes came (I3).
+            self.release(cache.swap(0, Ordering::SeqCst));
+        } else if cached > self.cache_bytes {
+            self.release(take_from(cache, cached - self.cache_bytes / 2));
+        }
+    }
+
+    /// Puts granted bytes back into the word, past the caches.
+    pub(crate) fn release(&self, bytes: u64) {
+        self.update(|state| SpaceUse { granted: state.granted - bytes, ..state });
+        self.wake();
+    }
+
+    /// The tail has moved: `used` bytes lie between it and the head.
+    pub(crate) fn set_used(&self, used: u64) {
+        self.update(|state| SpaceUse { used, ..state });
+        self.wake();
+    }
+
+    /// The head has moved: `used` bytes lie behind it, and `returned` of those that were granted are
+    /// granted no more.
+    pub(crate) fn move_head(&self, used: u64, returned: u64) {
+        if self.plants.has(Plant::GrantBeforeHead) {
+            self.update(|state| SpaceUse { granted: state.granted - returned, ..state });
+            self.update(|state| SpaceUse { used, ..state });
+        } else {
+            self.update(|state| SpaceUse { used, granted: state.granted - returned });
+        }
+        self.wake();
+    }
+
+    /// Lets all waiters look again, when the log has been shut down.
+    pub(crate) fn wake_all(&self) {
+        let _queue = self.queue.lock();
+        self.freed.notify_all();
+    }
+
+    fn update(&self, change: impl Fn(SpaceUse) -> SpaceUse) {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let new = change(SpaceUse::unpack(word));
+            assert!(new.used <= self.size_bytes, "{} bytes used of {}", new.used, self.size_bytes);
+            match self.word.compare_exchange_weak(
+                word,
+                new.pack(),
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    fn take_cached(&self, bytes: u64) -> bool {
+        self.cache_bytes != 0 && take_exactly(self.caches.mine(), bytes)
+    }
+
+    /// Takes `bytes` from the word, and half a cache more if that is free.
+    fn refill(&self, bytes: u64) -> bool {
+        let extra = self.cache_bytes / 2;
+        if extra != 0 && self.take_free(bytes + extra) {
+            self.give_back(extra);
+            return true;
+        }
+        self.take_free(bytes)
+    }
+
+    fn take_free(&self, bytes: u64) -> bool {
+        let mut word = self.word.load(Ordering::SeqCst);
+        loop {
+            let SpaceUse { used, granted } = SpaceUse::unpack(word);
+            if used + granted + bytes > self.size_bytes {
+                return false;
+            }
+            let new = SpaceUse { used, granted: granted + bytes }.pack();
+            match self.word.compare_exchange_weak(word, new, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return true,
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    fn wait(
+        &self,
+        bytes: u64,
+        urgency: Urgency,
+        health: &Health,
+        on_wait: &dyn Fn(),
+    ) -> Result<()> {
+        let mut queue = self.queue.lock();
+        let number = queue.next;
+        queue.next += 1;
+        queue.line(urgency).push_back(number);
+        self.contended.store(true, Ordering::SeqCst);
+        let mut asked = false;
+        let result = loop {
+            self.drain();
+            if let Err(error) = health.check() {
+                break Err(error);
+            }
+            if queue.first() == Some(number) && self.take_free(bytes) {
+                break Ok(());
+            }
+            if asked {
+                self.freed.wait(&mut queue);
+            } else {
+                drop(queue);
+                on_wait();
+                queue = self.queue.lock();
+            }
+            asked = !asked;
+        };
+        queue.line(urgency).retain(|waiting| *waiting != number);
+        if queue.first().is_none() {
+            self.contended.store(false, Ordering::SeqCst);
+        }
+        // The next in line may fit as well.
+        self.freed.notify_all();
+        result
+    }
+
+    /// Empties all caches.
+    pub(crate) fn drain(&self) {
+        let cached: u64 = self.caches.iter().map(|cache| cache.swap(0, Ordering::SeqCst)).sum();
+        if cached != 0 {
+            self.update(|state| SpaceUse { granted: state.granted - cached, ..state });
+        }
+    }
+
+    fn wake(&self) {
+        if self.is_contended() {
+            self.wake_all();
+        }
+    }
+}
+
+/// Takes all of `bytes` out of a cache, or nothing.
+fn take_exactly(cache: &AtomicU64<Slot>, bytes: u64) -> bool {
+    let mut cached = cache.load(Ordering::Relaxed);
+    while let Some(rest) = cached.checked_sub(bytes) {
+        match cache.compare_exchange_weak(cached, rest, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(found) => cached = found,
+        }
+    }
+    false
+}
+
+/// Takes up to `bytes` out of a cache; returns how many.
+fn take_from(cache: &AtomicU64<Slot>, bytes: u64) -> u64 {
+    let mut cached = cache.load(Ordering::Relaxed);
+    loop {
+        let taken = cached.min(bytes);
+        match cache.compare_exchange_weak(
+            cached,
+            cached - taken,
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => return taken,
+            Err(found) => cached = found,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A reader of logs that takes nothing from the crate but finding head and tail: to check what the
+//! writer has written.
+
+use std::collections::BTreeMap;
+
+use xfs_format::log_item::{HostOrder, LogItem, TransactionHeader};
+use xfs_format::log_record::{LogOperation, LogRecordHeader, OperationFlags};
+use xfs_format::{Lsn, Place};
+
+use super::item::number_at;
+use crate::device::LogDevice;
+use crate::state::{LogState, find_head_and_tail};
+
+/// A transaction of the log whose COMMIT was found.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    pub(crate) number: u32,
+    /// How many transactions started before.
+    pub(crate) started: usize,
+    /// The record that holds START.
+    pub(crate) start: Lsn,
+    pub(crate) regions: Vec<Vec<u8>>,
+}
+
+impl Transaction {
+    /// Where the buffers of the transaction lie, and what is logged of them.
+    pub(crate) fn buffers(&self) -> Vec<(u64, Vec<u8>)> {
+        let header = TransactionHeader::decode(&self.regions[0], HostOrder::NATIVE, Place::Log(0));
+        assert_eq!(header.unwrap().regions as usize, self.regions.len() - 1);
+        let mut rest: Vec<&[u8]> = self.regions[1..].iter().map(Vec::as_slice).collect();
+        let mut buffers = Vec::new();
+        while !rest.is_empty() {
+            let regions: Vec<_> = rest.drain(..2).collect();
+            let item = LogItem::decode(&regions, HostOrder::NATIVE, Place::Log(0)).unwrap();
+            let LogItem::Buffer(buffer) = item else { panic!("{item:?}") };
+            buffers.push((buffer.format.at.0, regions[1].to_vec()));
+        }
+        buffers
+    }
+
+    /// The first number in each buffer, with where the buffer lies.
+    pub(crate) fn numbers(&self) -> Vec<(u64, u64)> {
+        self.buffers().iter().map(|(at, bytes)| (*at, number_at(bytes, 0))).collect()
+    }
+}
+
+/// The complete transactions between tail and head, in the order of their COMMITs.
+pub(crate) fn transactions(log: &LogDevice) -> Vec<Transaction> {
+    let state = find_head_and_tail(log).unwrap();
+    transactions_of(log, &state)
+}
+
+pub(crate) fn transactions_of(log: &LogDevice, state: &LogState) -> Vec<Transaction> {
+    let mut open = BTreeMap::<u32, Transaction>::new();
+    let mut done = Vec::new();
+    let mut started = 0;
+    for (header, payload) in records(log, state) {
+        let mut rest = payload.as_slice();
+        for _ in 0..header.operations {
+            let operation = LogOperation::decode(rest, Place::Log(0)).unwrap();
+            let length = operation.length as usize;
+            let bytes = rest[12..12 + length].to_vec();
+            rest = &rest[12 + length.next_multiple_of(4)..];
+            if operation.flags.contains(OperationFlags::START) {
+                let number = operation.transaction;
+                let start = Transaction { number, started, start: header.lsn, regions: Vec::new() };
+                assert!(open.insert(number, start).is_none(), "started twice");
+                started += 1;
+            } else {
+                apply(&mut open, &mut done, &operation, bytes);
+            }
+        }
+        assert!(rest.iter().all(|byte| *byte == 0), "padding");
+    }
+    done
+}
+
+fn apply(
+    open: &mut BTreeMap<u32, Transaction>,
+    done: &mut Vec<Transaction>,
+    operation: &LogOperation,
+    bytes: Vec<u8>,
+) {
+    let number = operation.transaction;
+    if operation.flags.contains(OperationFlags::COMMIT) {
+        // One that started before the tail is in place.
+        done.extend(open.remove(&number));
+    } else if let Some(transaction) = open.get_mut(&number) {
+        if operation.flags.contains(OperationFlags::WAS_CONTINUED) {
+            transaction.regions.last_mut().unwrap().extend(bytes);
+        } else {
+            transaction.regions.push(bytes);
+        }
+    }
+}
+
+/// The records from tail to head, their payload unpacked.
+pub(crate) fn records(log: &LogDevice, state: &LogState) -> Vec<(LogRecordHeader, Vec<u8>)> {
+    let mut records = Vec::new();
+    let (mut block, end) = (state.tail.block(), state.head.block());
+    while !state.clean && block != end {
+        let (header, mut bytes) = log.read_record(block).unwrap();
+        header.unpack(&mut bytes, Place::Log(block)).unwrap();
+        block = log.advance(block, header.total_blocks());
+        records.push((header, bytes[header.header_blocks() as usize * 512..].to_vec()));
+    }
+    records
+}

@@ -1,0 +1,79 @@
+//! Tickets: what a transaction has reserved.
+
+use xfs_buffer::Result;
+
+use crate::health::Health;
+use crate::space::{Space, Urgency};
+
+/// Log space of one transaction, or of a chain of them that is rolled.
+///
+/// It goes back with `Log::release`; a ticket that is dropped takes its space with it until the log
+/// is closed.
+#[derive(Debug)]
+#[must_use = "the space stays reserved until the ticket is released"]
+pub struct Ticket {
+    unit_bytes: u64,
+    /// Of the current unit, what no checkpoint has been given.
+    left_bytes: u64,
+    /// Units promised for later transactions of the chain.
+    later: u32,
+    /// The largest order number of the chain's commits: the next one comes after it.
+    floor: u64,
+}
+
+impl Ticket {
+    /// Takes `steps` units.
+    pub(crate) fn take(
+        space: &Space,
+        unit_bytes: u64,
+        steps: u32,
+        health: &Health,
+        on_wait: &dyn Fn(),
+    ) -> Result<Self> {
+        let bytes = unit_bytes * u64::from(steps);
+        space.take(bytes, Urgency::Begin, health, on_wait)?;
+        Ok(Self { unit_bytes, left_bytes: unit_bytes, later: steps - 1, floor: 0 })
+    }
+
+    /// Begins the next transaction of the chain with a whole unit: one that was promised or, once
+    /// all are used up, a new one. What is left of the last goes back first, so that chains which
+    /// wait for each other's rests get them.
+    pub(crate) fn roll(
+        &mut self,
+        space: &Space,
+        health: &Health,
+        on_wait: &dyn Fn(),
+    ) -> Result<()> {
+        space.give_back(std::mem::take(&mut self.left_bytes));
+        match self.later.checked_sub(1) {
+            Some(later) => self.later = later,
+            None => space.take(self.unit_bytes, Urgency::Roll, health, on_wait)?,
+        }
+        self.left_bytes = self.unit_bytes;
+        Ok(())
+    }
+
+    /// Gives everything back.
+    pub(crate) fn release(self, space: &Space) {
+        space.give_back(self.left_bytes + u64::from(self.later) * self.unit_bytes);
+    }
+
+    /// Bytes that the current transaction may still log.
+    #[must_use]
+    pub const fn left_bytes(&self) -> u64 {
+        self.left_bytes
+    }
+
+    pub(crate) const fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// A commit with this order number has given `bytes` to its checkpoint. Returns whether they
+    /// had been reserved.
+    pub(crate) fn spend(&mut self, order: u64, bytes: u64) -> bool {
+        self.floor = order;
+        let covered = bytes <= self.left_bytes;
+        self.left_bytes = self.left_bytes.saturating_sub(bytes);
+        covered
+    }
+}

@@ -1,0 +1,92 @@
+//! How much log a transaction must reserve.
+//!
+//! Owns: the arithmetic from bytes of items to bytes of log. Does **not** own how many bytes the
+//! items of an operation take (a layer above), or the space itself ([`space`](crate::space)).
+//!
+//! ```text
+//! unit(bytes) = bytes                           the items with their operation headers
+//!             + START + header + COMMIT         of a checkpoint that holds nothing else
+//!             + records x record overhead       every record that the items can touch
+//!             + record overhead                 a COMMIT alone in a record
+//!             + 2 x roundoff                    padding of the record with COMMIT, and slack
+//! ```
+
+use xfs_format::BASIC_BLOCK_BYTES;
+use xfs_format::log_item::TransactionHeader;
+use xfs_format::log_record::OPERATION_BYTES;
+
+/// Payload that one header can describe.
+const BYTES_PER_HEADER: u32 = 32 << 10;
+
+/// Bytes at the end of a record that stay empty because no operation fits them any more.
+const LOST_BYTES: u32 = OPERATION_BYTES;
+
+/// START, the header of the transaction, COMMIT.
+const CHECKPOINT_BYTES: u32 = 3 * OPERATION_BYTES + TransactionHeader::BYTES as u32;
+
+/// How the writer lays out records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordLayout {
+    /// Bytes of an in-core log buffer: the longest record, headers included.
+    pub buffer_bytes: u32,
+    /// Bytes to whose multiples records are padded: the log's stripe unit, or a sector.
+    pub roundoff_bytes: u32,
+}
+
+impl RecordLayout {
+    /// Basic blocks of the headers of a record.
+    #[must_use]
+    pub const fn header_blocks(&self) -> u32 {
+        self.buffer_bytes.div_ceil(BYTES_PER_HEADER)
+    }
+
+    /// Bytes of the headers of a record.
+    #[must_use]
+    pub const fn header_bytes(&self) -> u32 {
+        self.header_blocks() * BASIC_BLOCK_BYTES
+    }
+
+    /// Bytes of payload that fit a record. It ends where padding would be needed.
+    #[must_use]
+    pub const fn payload_bytes(&self) -> u32 {
+        self.buffer_bytes / self.roundoff_bytes * self.roundoff_bytes - self.header_bytes()
+    }
+
+    /// Payload that a record surely takes of the items: less the header of an operation that goes
+    /// on from the record before, and what is lost at the end.
+    #[must_use]
+    pub const fn item_bytes(&self) -> u32 {
+        self.payload_bytes() - OPERATION_BYTES - LOST_BYTES
+    }
+
+    /// What a record costs besides the items in it.
+    #[must_use]
+    pub const fn overhead_bytes(&self) -> u32 {
+        self.header_bytes() + OPERATION_BYTES + LOST_BYTES
+    }
+
+    /// Records that this many bytes of items fill.
+    #[must_use]
+    pub const fn records(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(self.item_bytes() as u64)
+    }
+
+    /// Log to reserve for a transaction with this many bytes of items.
+    #[doc(alias = "xfs_log_calc_unit_res")]
+    #[must_use]
+    pub const fn unit_bytes(&self, bytes: u64) -> u64 {
+        let overhead = self.overhead_bytes() as u64;
+        bytes + self.records(bytes) * overhead + self.checkpoint_bytes()
+    }
+
+    /// Log that a checkpoint takes besides its items and the records that they fill: its own
+    /// operations, which may reach into one record more, a header for whoever goes on after the
+    /// record that COMMIT has ended early, and padding.
+    #[must_use]
+    pub const fn checkpoint_bytes(&self) -> u64 {
+        (CHECKPOINT_BYTES + 2 * self.overhead_bytes() + 2 * self.roundoff_bytes) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! Writing records: from operations to the device.
+//!
+//! Owns: the in-core log buffers, the place of the next record, record headers, padding, flushes and
+//! their order. Does **not** own what the operations say, in which order checkpoints come
+//! ([`cil`](crate::cil)), or the tail ([`ail`](crate::ail)).
+//!
+//! ```text
+//!             append                 no room left, or COMMIT              write
+//!  free ───────────────► active ────────────────────────────► closed ──────────────► free
+//!                     (one at most)                     (place and tail fixed)
+//! ```
+//!
+//! Who closes a record writes it: there is no thread here, and never a closed record that waits for
+//! somebody who waits for it.
+//!
+//! # Invariants
+//!
+//! - **I1** A record with COMMIT is written after all earlier records are durable: they have been
+//!   written, then a flush, then this one, durable by itself (FUA).
+//! - **I2** A tail stands in a record only if a flush has begun after that tail was reached: what it
+//!   leaves behind is durable in place.
+//! - **I3** Tails do not go back from one record to the next, since they are read when a record is
+//!   closed, under the lock that gives it its place.
+//! - **I4** After a write or a flush that failed nothing is written any more.
+//!
+//! # Crash
+//!
+//! Records without COMMIT may land in any order, with holes: recovery ends at the first hole, and
+//! nothing behind it was promised. A torn record with COMMIT fails its checksum and is not there.
+
+mod record;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xfs_buffer::{Error, IoError, Result};
+use xfs_device::Durability;
+use xfs_format::log_record::{CLIENT_TRANSACTION, LogOperation, OperationFlags, unmount_operation};
+use xfs_format::{DiskAddr, Lsn};
+use xfs_sync::{Condvar, Mutex, MutexGuard, Volume};
+
+use crate::ail::{Ail, CommitRecord};
+use crate::device::LogDevice;
+use crate::health::Health;
+use crate::plant::{Plant, Plants};
+use crate::unit::RecordLayout;
+use record::Record;
+
+/// Writes the records of one log.
+pub(crate) struct Writer {
+    log: LogDevice,
+    /// The device of metadata and data, if the log has one of its own.
+    data: Option<xfs_device::SharedDevice>,
+    layout: RecordLayout,
+    /// Records that may be active or closed at once.
+    buffers: usize,
+    health: Arc<Health>,
+    ail: Arc<Ail>,
+    plants: Plants,
+    state: Mutex<State, Volume>,
+    changed: Condvar<Volume>,
+}
+
+struct State {
+    active: Option<Record>,
+    /// Where the next record goes.
+    next: Lsn,
+    /// The block of the last record; all ones before the first.
+    previous_block: u32,
+    /// Number of the next record to be closed.
+    number: u64,
+    /// Closed records that are not written yet, and where they start.
+    closed: BTreeMap<u64, Lsn>,
+    /// The newest tail before which a flush has been.
+    flushed_tail: Lsn,
+    free: Vec<Vec<u8>>,
+}
+
+/// A closed record, which its owner must write.
+#[must_use = "a record that is never written stops all later ones"]
+pub(crate) struct ClosedRecord {
+    number: u64,
+    record: Record,
+    tail: Lsn,
+    end: Lsn,
+    previous_block: u32,
+    durable: bool,
+}
+
+impl ClosedRecord {
+    /// Where it lies.
+    pub(crate) const fn span(&self) -> CommitRecord {
+        CommitRecord { start: self.record.lsn, end: self.end }
+    }
+}
+
+/// What a writer needs.
+pub(crate) struct WriterParts {
+    pub(crate) log: LogDevice,
+    pub(crate) data: Option<xfs_device::SharedDevice>,
+    pub(crate) layout: RecordLayout,
+    pub(crate) buffers: usize,
+    pub(crate) health: Arc<Health>,
+    pub(crate) ail: Arc<Ail>,
+    pub(crate) plants: Plants,
+}
+
+impl Writer {
+    /// A writer whose first record goes to `head`; the last one is at `previous_block`.
+    pub(crate) fn new(parts: WriterParts, head: Lsn, previous_block: u32) -> Self {
+        let state = State {
+            active: None,
+            next: head,
+            previous_block,
+            number: 0,
+            closed: BTreeMap::new(),
+            flushed_tail: Lsn(0),
+            free: Vec::new(),
+        };
+        let WriterParts { log, data, layout, buffers, health, ail, plants } = parts;
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        Self { log, data, layout, buffers, health, ail, plants, state, changed }
+    }
+
+    pub(crate) const fn layout(&self) -> &RecordLayout {
+        &self.layout
+    }
+
+    /// Appends one operation for each region, and writes the records that this fills. Returns where
+    /// the record with the first of them starts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] for whoever meets it first, [`Error::Shutdown`] for everybody else.
+    pub(crate) fn append<'a>(
+        &self,
+        transaction: u32,
+        flags: OperationFlags,
+        regions: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Option<Lsn>> {
+        let operation = LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags };
+        let mut state = self.state.lock();
+        let mut first = None;
+        for region in regions {
+            let mut rest = region;
+            while let Some(left) = {
+                state = self.make_room(state, !rest.is_empty())?;
+                let record = state.active.as_mut();
+                record.and_then(|record| {
+                    first.get_or_insert(record.lsn);
+                    record.append(operation, rest, rest.len() < region.len())
+                })
+            } {
+                rest = left;
+            }
+        }
+        Ok(first)
+    }
+
+    /// Appends COMMIT and closes the record, which the caller must write.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append).
+    pub(crate) fn append_commit(&self, transaction: u32) -> Result<ClosedRecord> {
+        let flags = OperationFlags::COMMIT;
+        let commit = LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags };
+        self.append_last(commit, &[])
+    }
+
+    /// Writes the record of an unmount: nothing before it has to be replayed.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append).
+    pub(crate) fn write_unmount(&self) -> Result<()> {
+        let (operation, payload) = unmount_operation();
+        let record = self.append_last(operation, &payload)?;
+        self.write(record)
+    }
+
+    fn append_last(&self, operation: LogOperation, payload: &[u8]) -> Result<ClosedRecord> {
+        let mut state = self.make_room(self.state.lock(), !payload.is_empty())?;
+        let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
+        record.append(operation, payload, false);
+        Ok(self.close(&mut state, record, true))
+    }
+
+    /// Makes sure that there is an active record with room for an operation.
+    fn make_room<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        with_bytes: bool,
+    ) -> Result<MutexGuard<'a, State>> {
+        loop {
+            self.health.check()?;
+            match state.active.take() {
+                Some(record) if record.has_room(with_bytes) => {
+                    state.active = Some(record);
+                    return Ok(state);
+                }
+                Some(record) => {
+                    let closed = self.close(&mut state, record, false);
+                    drop(state);
+                    self.write(closed)?;
+                    state = self.state.lock();
+                }
+                None if state.closed.len() + 1 < self.buffers => {
+                    let bytes = state.free.pop().unwrap_or_default();
+                    state.active = Some(Record::open(bytes, &self.layout, state.next));
+                }
+                None => self.changed.wait(&mut state),
+            }
+        }
+    }
+
+    /// Fixes a record's length, and with it the place of the next one.
+    fn close(&self, state: &mut State, mut record: Record, durable: bool) -> ClosedRecord {
+        let log_blocks = self.log.length_blocks();
+        let end = record.close(&self.layout, log_blocks);
+        let (number, previous_block) = (state.number, state.previous_block);
+        state.number += 1;
+        state.next = end;
+        state.previous_block = record.lsn.block();
+        state.closed.insert(number, record.lsn);
+        ClosedRecord { number, tail: self.ail.tail(), record, end, previous_block, durable }
+    }
+
+    /// Writes a closed record. When it returns, a record with COMMIT is durable, and so is every
+    /// record before it.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append).
+    pub(crate) fn write(&self, mut closed: ClosedRecord) -> Result<()> {
+        let result = self.write_in_turn(&mut closed);
+        if result.is_err() {
+            self.health.set_down();
+        }
+        let mut state = self.state.lock();
+        state.closed.remove(&closed.number);
+        state.free.push(closed.record.into_bytes());
+        drop(state);
+        self.changed.notify_all();
+        result
+    }
+
+    fn write_in_turn(&self, closed: &mut ClosedRecord) -> Result<()> {
+        let must_flush = {
+            let mut state = self.state.lock();
+            while closed.durable && state.closed.range(..closed.number).next().is_some() {
+                self.changed.wait(&mut state);
+            }
+            self.health.check()?;
+            closed.durable || closed.tail > state.flushed_tail
+        };
+        if must_flush && !self.plants.has(Plant::NoPreflush) {
+            self.flush(closed.record.lsn)?;
+            let mut state = self.state.lock();
+            state.flushed_tail = state.flushed_tail.max(closed.tail);
+        }
+        let uuid = self.log.geometry().uuid;
+        let header = closed.record.header(uuid, closed.tail, closed.previous_block);
+        let bytes = closed.record.bytes_mut();
+        header.encode(bytes, self.log.length_blocks());
+        let durability = if closed.durable { Durability::Durable } else { Durability::Cached };
+        self.log.write_blocks(header.lsn.block(), bytes, durability)
+    }
+
+    /// Makes all that was written before durable, on both devices.
+    fn flush(&self, at: Lsn) -> Result<()> {
+        let at = DiskAddr(self.log.geometry().start.0 + u64::from(at.block()));
+        let failed =
+            |source| Error::Io(IoError { operation: "flush", at, length_bytes: 0, source });
+        if let Some(data) = &self.data {
+            data.flush().map_err(failed)?;
+        }
+        self.log.flush().map_err(failed)
+    }
+
+    /// Lets all waiters look again, when the log has been shut down.
+    pub(crate) fn wake_all(&self) {
+        let _state = self.state.lock();
+        self.changed.notify_all();
+    }
+}

@@ -1,0 +1,100 @@
+//! A record in the making: an in-core log buffer.
+
+use uuid::Uuid;
+use xfs_format::log_record::{
+    ByteOrder, LogOperation, LogRecordHeader, OPERATION_BYTES, OperationFlags,
+};
+use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
+
+use crate::unit::RecordLayout;
+
+/// The order in which items are formatted.
+const NATIVE: ByteOrder =
+    if cfg!(target_endian = "big") { ByteOrder::BigEndian } else { ByteOrder::LittleEndian };
+
+/// A record that operations are appended to.
+pub(super) struct Record {
+    /// Where it starts.
+    pub(super) lsn: Lsn,
+    /// Room for the headers, and the payload so far.
+    bytes: Vec<u8>,
+    header_bytes: u32,
+    /// Where the payload may end.
+    limit: usize,
+    operations: u32,
+    buffer_bytes: u32,
+}
+
+impl Record {
+    /// An empty record at `lsn`, in memory that is used again.
+    pub(super) fn open(mut bytes: Vec<u8>, layout: &RecordLayout, lsn: Lsn) -> Self {
+        let header_bytes = layout.header_bytes();
+        bytes.clear();
+        bytes.reserve(layout.buffer_bytes as usize);
+        bytes.resize(header_bytes as usize, 0);
+        let limit = (header_bytes + layout.payload_bytes()) as usize;
+        let buffer_bytes = layout.buffer_bytes;
+        Self { lsn, bytes, header_bytes, limit, operations: 0, buffer_bytes }
+    }
+
+    /// Whether another operation fits, and at least one word of its bytes if it has any.
+    pub(super) fn has_room(&self, with_bytes: bool) -> bool {
+        let needed = OPERATION_BYTES as usize + if with_bytes { 4 } else { 0 };
+        self.limit - self.bytes.len() >= needed
+    }
+
+    /// Appends an operation with as many of the bytes as fit. Returns what is left for the next
+    /// record, `None` if nothing is. `continued` says that the region began in an earlier record.
+    pub(super) fn append<'a>(
+        &mut self,
+        operation: LogOperation,
+        bytes: &'a [u8],
+        continued: bool,
+    ) -> Option<&'a [u8]> {
+        let room = self.limit - self.bytes.len() - OPERATION_BYTES as usize;
+        let (now, left) = bytes.split_at(room.min(bytes.len()));
+        let mut flags = operation.flags;
+        flags.set(OperationFlags::CONTINUE, !left.is_empty());
+        flags.set(OperationFlags::WAS_CONTINUED, continued);
+        flags.set(OperationFlags::END, continued && left.is_empty());
+        let operation = LogOperation { length: now.len() as u32, flags, ..operation };
+        self.bytes.extend_from_slice(&operation.encode());
+        self.bytes.extend_from_slice(now);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        self.operations += 1;
+        (!left.is_empty()).then_some(left)
+    }
+
+    /// Pads the record to its full length, and returns where the next one starts.
+    pub(super) fn close(&mut self, layout: &RecordLayout, log_blocks: u32) -> Lsn {
+        let length = self.bytes.len().next_multiple_of(layout.roundoff_bytes as usize);
+        self.bytes.resize(length, 0);
+        self.header(Uuid::nil(), self.lsn, 0).end(log_blocks)
+    }
+
+    /// The header of the closed record.
+    pub(super) fn header(&self, uuid: Uuid, tail: Lsn, previous_block: u32) -> LogRecordHeader {
+        let length = self.bytes.len() as u32 - self.header_bytes;
+        debug_assert_eq!(length % BASIC_BLOCK_BYTES, 0, "a closed record");
+        LogRecordHeader {
+            cycle: self.lsn.cycle(),
+            length,
+            lsn: self.lsn,
+            tail,
+            crc: 0,
+            previous_block,
+            operations: self.operations,
+            byte_order: NATIVE,
+            uuid,
+            size: self.buffer_bytes,
+        }
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
