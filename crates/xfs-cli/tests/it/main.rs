@@ -9,11 +9,14 @@
 
 mod errors;
 mod extraction;
+mod incomplete;
 mod looking;
+mod partitions;
 mod scanning;
+mod untouched;
 
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -57,18 +60,22 @@ impl Place {
 
 /// Writes an image, with holes where it is zero.
 fn write_image(image: &Image, to: &Path) {
+    let file = File::create(to).expect("a file");
+    file.set_len(image.length_bytes() as u64).expect("a length");
+    write_image_at(image, &file, 0);
+}
+
+/// Writes what is not zero of an image into a file, from byte `start` on.
+fn write_image_at(image: &Image, file: &File, start: u64) {
     const CHUNK: usize = 64 << 10;
-    let mut file = File::create(to).expect("a file");
     let length = image.length_bytes();
     for offset in (0..length).step_by(CHUNK) {
         let at = DiskAddr(offset as u64 / 512);
         let bytes = image.bytes(at, CHUNK.min(length - offset)).expect("inside the image");
         if bytes.iter().any(|&byte| byte != 0) {
-            file.seek(SeekFrom::Start(offset as u64)).expect("seeks");
-            file.write_all(&bytes).expect("writes");
+            file.write_all_at(&bytes, start + offset as u64).expect("writes");
         }
     }
-    file.set_len(length as u64).expect("a length");
 }
 
 /// The golden image for tests that do not change it.

@@ -1,0 +1,141 @@
+//! Images of which a part is missing: what is there is shown, what is not is told, and exit is 5.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::process::Output;
+use std::sync::Arc;
+
+use ferroxfs::format::inode::ForkKind;
+use ferroxfs::{Node, OpenOptions, Volume};
+use xfs_testkit::golden;
+
+use crate::{Place, shared, transcript};
+
+/// Lengths to which the image is cut, whole sectors and others: among the inodes of the first group,
+/// behind them, between the groups, in the log, behind the log. Inodes are lost by each.
+const LENGTHS: [u64; 6] = [500_000, 9_123_457, 16_777_216, 17_000_000, 22_000_000, 22_058_000];
+
+fn cut(length: u64) -> Place {
+    let place = Place::new();
+    let image = File::options().write(true).open(place.path().join("image")).unwrap();
+    image.set_len(length).unwrap();
+    place
+}
+
+fn lines(output: &Output) -> BTreeSet<String> {
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// The paths that a walk needs nothing for that lies past `length`.
+fn reachable(volume: &Volume, length: u64) -> BTreeSet<String> {
+    let mut paths = BTreeSet::new();
+    let mut walk = volume.walk("/").unwrap();
+    while let Some(entry) = walk.next() {
+        let entry = entry.unwrap();
+        let place = volume.geometry().inode_place(entry.node.number()).unwrap();
+        let end = place.cluster.byte_offset().unwrap() + u64::from(place.cluster_bytes);
+        if end > length {
+            walk.skip_subtree();
+            continue;
+        }
+        paths.insert(entry.path.to_string_lossy().into_owned());
+        if !is_whole(&entry.node, length) {
+            walk.skip_subtree();
+        }
+    }
+    paths
+}
+
+/// Whether all contents of a file or directory lie before `length`.
+fn is_whole(node: &Node, length: u64) -> bool {
+    node.extents(ForkKind::Data)
+        .map(Result::unwrap)
+        .all(|extent| extent.device_offset_bytes + extent.length_bytes <= length)
+}
+
+#[test]
+fn everything_whose_blocks_exist_is_found() {
+    let whole = lines(&shared().run(&["find", "image"]));
+    let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
+    let volume = devices.volume().unwrap();
+    for length in LENGTHS {
+        let output = cut(length).run(&["--no-recovery", "find", "image"]);
+        assert_eq!(output.status.code(), Some(5), "{length}: {}", transcript(&output));
+        let found = lines(&output);
+        assert!(found.is_subset(&whole), "{length}: something is shown that is not there");
+        for path in reachable(&volume, length) {
+            // Names that are not text are printed as bytes.
+            assert!(found.contains(&path), "{length}: {path} is not shown");
+        }
+    }
+}
+
+#[test]
+fn contents_are_whole_or_told_to_be_missing() {
+    let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
+    let volume = devices.volume().unwrap();
+    for length in LENGTHS {
+        let (place, reachable) = (cut(length), reachable(&volume, length));
+        for path in ["/short/a", "/short/ccc", "/files/original", "/files/sparse", "/attr-node"] {
+            let address = format!("image:{path}");
+            let whole = shared().run(&["cat", &address]);
+            let output = place.run(&["--no-recovery", "cat", &address]);
+            let node = volume.lookup(path).unwrap();
+            if reachable.contains(path) && is_whole(&node, length) {
+                assert_eq!(output.status.code(), Some(0), "{length}: {}", transcript(&output));
+                assert!(output.stdout == whole.stdout, "{length}: {path}");
+            } else {
+                assert_eq!(output.status.code(), Some(5), "{length}: {}", transcript(&output));
+                assert!(whole.stdout.starts_with(&output.stdout), "{length}: {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_command_ends_with_5_or_does_not_need_what_is_missing() {
+    for length in LENGTHS {
+        let place = cut(length);
+        for command in [
+            &["scan", "image"][..],
+            &["scan", "--summary", "image"],
+            &["tar", "image"],
+            &["du", "image"],
+            &["tree", "image"],
+            &["ls", "-laR", "image"],
+        ] {
+            let output = place.run(&[&["--no-recovery"], command].concat());
+            // A scan tells of what it cannot read in rows, and exits with 1 as its page says.
+            let due = if command[0] == "scan" { [1, 5] } else { [5, 5] };
+            let code = output.status.code().unwrap_or(-1);
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(due.contains(&code), "{length} {command:?}: {code} {told}");
+            assert!(!output.stdout.is_empty(), "{length} {command:?} shows nothing");
+        }
+    }
+}
+
+#[test]
+fn without_its_log_an_image_is_not_taken_for_clean() {
+    let output = cut(17_000_000).run(&["ls", "image"]);
+    assert_eq!(output.status.code(), Some(5), "{}", transcript(&output));
+    assert!(output.stdout.is_empty());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--no-recovery"));
+}
+
+#[test]
+fn holes_are_zeros() {
+    let (sparse, dense) = (Place::new(), Place::new());
+    let path = dense.path().join("image");
+    // Reading and writing it all leaves no hole.
+    fs::write(&path, fs::read(&path).unwrap()).unwrap();
+    for command in [&["tar", "image"][..], &["scan", "image", "--fields", "ino,paths,size,blocks"]]
+    {
+        let (sparse, dense) = (sparse.run(command), dense.run(command));
+        assert_eq!(sparse.status.code(), Some(0), "{}", transcript(&sparse));
+        assert_eq!(sparse.stdout.len(), dense.stdout.len());
+        if command[0] == "tar" {
+            assert!(sparse.stdout == dense.stdout);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! No command that reads writes to the image, whatever state it is in.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use xfs_format::DiskAddr;
+use xfs_testkit::golden;
+
+use crate::{Place, transcript};
+
+/// Every command that reads, in the forms that take different ways through the program.
+const COMMANDS: [&[&str]; 32] = [
+    &["info", "image"],
+    &["info", "--xfs-info", "image"],
+    &["info", "--json", "image"],
+    &["ls", "-laRi", "image"],
+    &["ls", "-U", "image:/node"],
+    &["tree", "-a", "image"],
+    &["stat", "image:/attr-node", "image:/null"],
+    &["cat", "image:/files/original"],
+    &["readlink", "image:/links-inline", "image:/links-remote"],
+    &["getfattr", "-d", "-m", "-", "image:/attr-leaf", "image:/attr-remote"],
+    &["find", "image", "-size", "+1k", "-printf", "%p %s %T@\\n"],
+    &["du", "-a", "--shared", "image"],
+    &["extents", "image:/files/tree"],
+    &["extents", "--bmap", "image:/files/shared"],
+    &["parents", "image:/short/a"],
+    &["cp", "image:/short/a", "-"],
+    &["cp", "-a", "--ignore-owner", "image:/short", "out"],
+    &["tar", "image:/files"],
+    &["tar", "image:/deep", "-o", "deep.tar"],
+    &["dump", "image", "sb", "1"],
+    &["dump", "image", "agf", "0"],
+    &["dump", "image", "agi", "0"],
+    &["dump", "image", "agfl", "1"],
+    &["dump", "image", "inode", "64"],
+    &["dump", "image", "btree", "ino", "0"],
+    &["dump", "image", "btree", "rmap", "1"],
+    &["log", "image"],
+    &["log", "--dump", "image"],
+    &["scan", "image", "--format", "ndjson"],
+    &["scan", "image", "--format", "parquet", "-o", "rows"],
+    &["scan", "image", "--format", "csv", "--by", "owner"],
+    &["scan", "--summary", "image"],
+];
+
+/// All that a write would change: contents, times, allocated blocks, permissions.
+#[derive(PartialEq)]
+struct State {
+    bytes: Vec<u8>,
+    times: [(i64, i64); 2],
+    blocks: u64,
+    mode: u32,
+}
+
+impl State {
+    fn of(place: &Place) -> Self {
+        let path = place.path().join("image");
+        let metadata = fs::metadata(&path).unwrap();
+        Self {
+            bytes: fs::read(path).unwrap(),
+            times: [
+                (metadata.mtime(), metadata.mtime_nsec()),
+                (metadata.ctime(), metadata.ctime_nsec()),
+            ],
+            blocks: metadata.blocks(),
+            mode: metadata.mode(),
+        }
+    }
+}
+
+/// Runs every command and checks how it ends and that the image is what it was.
+fn check_untouched(place: &Place, options: &[&str], code_is_due: impl Fn(i32) -> bool) {
+    let before = State::of(place);
+    for command in COMMANDS {
+        let output = place.run(&[options, command].concat());
+        let code = output.status.code().unwrap_or(-1);
+        assert!(code_is_due(code), "{command:?}: {}", transcript(&output));
+        assert!(State::of(place) == before, "{command:?} has changed the image");
+    }
+}
+
+#[test]
+fn a_clean_image_is_not_written() {
+    check_untouched(&Place::new(), &[], |code| code == 0);
+}
+
+#[test]
+fn a_clean_image_is_not_written_for_want_of_a_log() {
+    check_untouched(&Place::new(), &["--no-recovery"], |code| code == 0);
+}
+
+#[test]
+fn a_damaged_image_is_not_mended() {
+    let mut image = golden();
+    // Spread over everything but the log, the two places that are needed to open it, and holes.
+    for sector in (130..30_000).step_by(97) {
+        image.replace(DiskAddr(sector), &[0x5a; 512]);
+    }
+    // Files that are asked for by name may be gone.
+    check_untouched(&Place::with(&image), &[], |code| matches!(code, 0 | 1 | 5));
+}
