@@ -27,6 +27,9 @@ const COUNTING: [&str; 9] = [
     "xfs-sync/count,xfs-buffer/count,ferroxfs/count",
 ];
 
+/// What is tested under a schedule explorer.
+const MODELS: [&str; 4] = ["--lib", "-p", "xfs-log", "model::"];
+
 /// Runs everything and prints the report.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     std::env::set_current_dir(root).map_err(Error::file(root))?;
@@ -42,6 +45,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     tests(root, &mut report, &["--workspace"]);
     report.check("demo", demo::run(root));
     tests(root, &mut report, &COUNTING);
+    models(&mut report);
     minimum_rust(&mut report);
     println!();
     println!("{report}");
@@ -59,11 +63,24 @@ fn doc() -> Result<(), Error> {
 }
 
 fn tests(root: &Path, report: &mut Report, which: &[&str]) {
-    let failed_before = report.failed();
     let mut cargo = command::cargo();
     cargo.args(["test", "--no-fail-fast"]).args(which);
     cargo.env("FERROXFS_ORACLES", oracles::folder(root));
-    let outcome = command::run_lines(&mut cargo, |line| report.test_line(line));
+    count(report, &mut cargo, which);
+}
+
+/// The tests that try the schedules of real code: every lock belongs to the schedule explorer, so
+/// they are a build of their own.
+fn models(report: &mut Report) {
+    let mut cargo = command::cargo();
+    cargo.args(["test", "--target-dir", "target/model"]).args(MODELS);
+    cargo.env("RUSTFLAGS", "--cfg shuttle");
+    count(report, &mut cargo, &MODELS);
+}
+
+fn count(report: &mut Report, cargo: &mut Command, which: &[&str]) {
+    let failed_before = report.failed();
+    let outcome = command::run_lines(cargo, |line| report.test_line(line));
     match outcome {
         Err(error) => report.check("cargo test", Err(error)),
         // A test that does not build, or a binary that dies, prints no counts of its own.

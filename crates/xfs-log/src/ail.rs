@@ -70,13 +70,15 @@ struct List {
     next: u64,
     head: CommitRecord,
     balance: i64,
+    /// The log is shut down: a checkpoint that is durable all the same brings nothing in any more.
+    closed: bool,
 }
 
 impl Ail {
     /// An empty list of a log with these head and tail.
     pub(crate) fn new(space: Arc<Space>, log_blocks: u32, state: &LogState) -> Self {
         let head = CommitRecord { start: state.tail, end: state.head };
-        let list = List { items: BTreeMap::new(), next: 0, head, balance: 0 };
+        let list = List { items: BTreeMap::new(), next: 0, head, balance: 0, closed: false };
         let ail = Self {
             space,
             log_blocks,
@@ -124,8 +126,10 @@ impl Ail {
         items: Vec<(Arc<dyn LogItem>, Lsn)>,
     ) {
         let mut list = self.list.lock();
-        for (item, lsn) in items {
-            list.place(item, lsn);
+        if !list.closed {
+            for (item, lsn) in items {
+                list.place(item, lsn);
+            }
         }
         let written = self.distance_bytes(list.head.end, record.end);
         list.head = record;
@@ -162,6 +166,7 @@ impl Ail {
     pub(crate) fn abandon(&self) {
         let items = {
             let mut list = self.list.lock();
+            list.closed = true;
             for item in list.items.values() {
                 *item.state().place.lock() = None;
             }

@@ -16,6 +16,8 @@
 //!                 ^ last record; names the tail:  ^
 //! ```
 
+#![cfg_attr(all(test, shuttle), allow(dead_code, reason = "only the model tests run there"))]
+
 mod ail;
 mod cil;
 mod device;

@@ -2,8 +2,9 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::sync::atomic::{self, Ordering};
+use core::sync::atomic::Ordering;
 
+use crate::raw::atomic;
 use crate::scope::{Scope, note_write};
 
 macro_rules! atomic_base {

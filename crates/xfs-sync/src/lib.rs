@@ -26,12 +26,18 @@
 //! reader writes the lock's word. Reference counts of `Arc` are not seen: they have the scope of
 //! what they count, so a hot path clones no `Arc` of something that the volume shares.
 //!
-//! Without the feature the types are those of `parking_lot` and `core` under another name and
+//! # Model tests
+//!
+//! A build with `--cfg shuttle` puts a schedule explorer under these types (module `raw`), so that a
+//! test can try the schedules of real code.
+//!
+//! Without either the types are those of `parking_lot` and `core` under another name and
 //! cost the same.
 
 mod atomic;
 mod cell;
 mod lock;
+mod raw;
 mod scope;
 mod slots;
 

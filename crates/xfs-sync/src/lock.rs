@@ -7,26 +7,27 @@ use core::fmt;
 use core::marker::PhantomData;
 use std::time::Duration;
 
+use crate::raw;
 use crate::scope::{Scope, note_lock};
 
 /// Exclusive access to what a [`Mutex`] guards.
-pub type MutexGuard<'a, T> = parking_lot::MutexGuard<'a, T>;
+pub type MutexGuard<'a, T> = raw::MutexGuard<'a, T>;
 /// Shared access to what a [`RwLock`] guards.
-pub type RwLockReadGuard<'a, T> = parking_lot::RwLockReadGuard<'a, T>;
+pub type RwLockReadGuard<'a, T> = raw::RwLockReadGuard<'a, T>;
 /// Exclusive access to what a [`RwLock`] guards.
-pub type RwLockWriteGuard<'a, T> = parking_lot::RwLockWriteGuard<'a, T>;
+pub type RwLockWriteGuard<'a, T> = raw::RwLockWriteGuard<'a, T>;
 
 /// A lock for one thread at a time.
 pub struct Mutex<T: ?Sized, S: Scope> {
     scope: PhantomData<S>,
-    raw: parking_lot::Mutex<T>,
+    raw: raw::Mutex<T>,
 }
 
 impl<T, S: Scope> Mutex<T, S> {
     /// A free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self { scope: PhantomData, raw: parking_lot::Mutex::new(value) }
+        Self { scope: PhantomData, raw: raw::Mutex::new(value) }
     }
 
     /// What it guards, once nobody can lock it any more.
@@ -70,14 +71,14 @@ impl<T: ?Sized + fmt::Debug, S: Scope> fmt::Debug for Mutex<T, S> {
 /// a second one of the same lock.
 pub struct RwLock<T: ?Sized, S: Scope> {
     scope: PhantomData<S>,
-    raw: parking_lot::RwLock<T>,
+    raw: raw::RwLock<T>,
 }
 
 impl<T, S: Scope> RwLock<T, S> {
     /// A free lock around `value`.
     #[must_use]
     pub const fn new(value: T) -> Self {
-        Self { scope: PhantomData, raw: parking_lot::RwLock::new(value) }
+        Self { scope: PhantomData, raw: raw::RwLock::new(value) }
     }
 
     /// What it guards, once nobody can lock it any more.
@@ -140,7 +141,7 @@ pub enum WaitTimeout {
 
 /// A queue of threads that wait for what a [`Mutex`] guards to change.
 pub struct Condvar<S: Scope> {
-    raw: parking_lot::Condvar,
+    raw: raw::Condvar,
     scope: PhantomData<S>,
 }
 
@@ -148,22 +149,18 @@ impl<S: Scope> Condvar<S> {
     /// A queue without waiters.
     #[must_use]
     pub const fn new() -> Self {
-        Self { raw: parking_lot::Condvar::new(), scope: PhantomData }
+        Self { raw: raw::Condvar::new(), scope: PhantomData }
     }
 
     /// Frees the lock, waits to be notified, and takes the lock again. It may also wake for no
     /// reason: check the condition in a loop.
-    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         note_lock::<S>();
         self.raw.wait(guard);
     }
 
     /// As [`wait`](Self::wait), for at most this long.
-    pub fn wait_for<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        timeout: Duration,
-    ) -> WaitTimeout {
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeout {
         note_lock::<S>();
         if self.raw.wait_for(guard, timeout).timed_out() {
             WaitTimeout::TimedOut

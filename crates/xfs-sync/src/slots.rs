@@ -5,31 +5,13 @@
 //! one: what stands in a slot is an atomic or has a lock of its own.
 
 use core::fmt;
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
+use crate::raw::thread_number;
+
 /// More slots than this cost more to sum than they save.
 const MOST_SLOTS: usize = 64;
-
-/// Hands out numbers to threads, once for each.
-static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static THREAD: Cell<Option<usize>> = const { Cell::new(None) };
-}
-
-/// The calling thread's number, given in the order in which threads first ask.
-fn thread_number() -> usize {
-    THREAD.with(|number| {
-        number.get().unwrap_or_else(|| {
-            let next = NEXT_THREAD.fetch_add(1, Ordering::Relaxed);
-            number.set(Some(next));
-            next
-        })
-    })
-}
 
 /// One `T` per slot, each on cache lines of its own.
 pub struct Slots<T> {

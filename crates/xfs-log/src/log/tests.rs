@@ -1,9 +1,18 @@
 //! The write side as a whole, checked by what stands in the log afterwards.
+//!
+//! Under `--cfg shuttle` every lock belongs to the schedule explorer, and only the model tests run.
 
+#[cfg(not(shuttle))]
 mod concurrent;
+#[cfg(not(shuttle))]
 mod durability;
 mod history;
+#[cfg(shuttle)]
+mod model;
+#[cfg(not(shuttle))]
 mod plants;
-pub(super) mod rig;
+mod rig;
+#[cfg(not(shuttle))]
 mod shutdown;
+#[cfg(not(shuttle))]
 mod single;

@@ -49,8 +49,13 @@ impl History {
         items.extend(&new);
         let committed = commit(log, &items);
         drop(lock);
-        // Nobody waits for these to be in place.
         committed
+    }
+
+    /// Whether no checkpoint holds any of the shared items.
+    #[cfg(shuttle)]
+    pub(super) fn is_unpinned(&self) -> bool {
+        self.shared.pins() == 0 && self.own.iter().all(|own| own.pins() == 0)
     }
 
     /// Notes which number this thread sees.

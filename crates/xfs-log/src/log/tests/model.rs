@@ -1,0 +1,193 @@
+//! Schedules of the real code, explored.
+//!
+//! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p xfs-log --target-dir target/model model::`, which
+//! `cargo xtask test` does too.
+//!
+//! Each model runs under random schedules and under schedules with few, well-placed preemptions,
+//! which find bugs that need a certain order of few events. A planted bug must be found.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner, thread};
+use xfs_buffer::Error;
+
+use super::history::{History, check};
+use super::rig::Rig;
+use crate::health::Health;
+use crate::log::{Log, LogConfig, Shutdown};
+use crate::plant::{Plant, Plants};
+use crate::space::{Space, Urgency};
+
+/// Schedules of each kind.
+const SCHEDULES: usize = 2000;
+
+/// Schedules in which a planted bug must show.
+const PLANTED_SCHEDULES: usize = 3000;
+
+/// Preemptions in a schedule of few.
+const DEPTH: usize = 3;
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config.stack_size = 1 << 19;
+    config
+}
+
+fn explore(schedules: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
+    Runner::new(PctScheduler::new(DEPTH, schedules), config()).run(model.clone());
+    Runner::new(RandomScheduler::new(schedules), config()).run(model);
+}
+
+/// Checks that some schedule shows a planted bug, by a message with `symptom` in it.
+fn check_found(symptom: &str, model: impl Fn() + Send + Sync + Clone + 'static) {
+    let explored = catch_unwind(AssertUnwindSafe(|| explore(PLANTED_SCHEDULES, model)));
+    let failure = explored.expect_err("no schedule has shown the planted bug");
+    let message = failure.downcast_ref::<String>().map_or("", String::as_str);
+    assert!(message.contains(symptom), "{message}");
+}
+
+fn open(plants: Plants) -> (Rig, Log) {
+    let rig = Rig::new(512);
+    let config = LogConfig { slots: 4, ..rig.config() }.with_plants(plants);
+    let log = rig.open(&config);
+    (rig, log)
+}
+
+/// Runs each of these as a thread, and waits for all.
+fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
+    let handles: Vec<_> = threads.into_iter().map(thread::spawn).collect();
+    for handle in handles {
+        handle.join().unwrap();
+    }
+}
+
+/// Commits that relog a shared item, others that look at it, and pushes, all at once.
+fn commit_push_relog(plants: Plants) {
+    let (rig, log) = open(plants);
+    let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
+    let shared = || (Arc::clone(&log), Arc::clone(&history));
+    let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+    for _ in 0..2 {
+        let (log, history) = shared();
+        threads.push(Box::new(move || {
+            for _ in 0..2 {
+                let committed = history.advance(&log).unwrap();
+                log.force(committed.sequence).unwrap();
+            }
+        }));
+    }
+    let (looking_log, looking) = shared();
+    threads.push(Box::new(move || {
+        for _ in 0..3 {
+            looking.look(&looking_log, 0).unwrap();
+        }
+    }));
+    run(threads);
+    log.force_all().unwrap();
+    check(&rig.transactions()).unwrap();
+    assert!(history.is_unpinned());
+}
+
+/// The same with a shutdown in the midst: what was promised is there, and nothing stays pinned.
+fn commit_push_abort() {
+    let (rig, log) = open(Plants::default());
+    let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
+    let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+    for _ in 0..2 {
+        let (log, history, rig) = (Arc::clone(&log), Arc::clone(&history), rig.clone());
+        threads.push(Box::new(move || {
+            for _ in 0..2 {
+                let forced = history.advance(&log).and_then(|committed| {
+                    log.force(committed.sequence).map(|()| committed.sequence)
+                });
+                match forced {
+                    Ok(sequence) => {
+                        let found = rig.transactions();
+                        let last = found.last().map_or(0, |last| u64::from(last.number));
+                        assert!(last >= sequence, "{sequence} was forced, {last} is there");
+                    }
+                    Err(error) => assert!(matches!(error, Error::Shutdown), "{error}"),
+                }
+            }
+        }));
+    }
+    let stopping = Arc::clone(&log);
+    threads.push(Box::new(move || drop(stopping.shut_down(Shutdown::Now))));
+    run(threads);
+    assert!(history.is_unpinned());
+    assert!(log.ail().is_empty());
+    check(&rig.transactions()).unwrap();
+}
+
+#[test]
+fn commit_against_push_against_relog() {
+    explore(SCHEDULES, || commit_push_relog(Plants::default()));
+}
+
+#[test]
+fn commit_against_push_against_abort() {
+    explore(SCHEDULES, commit_push_abort);
+}
+
+#[test]
+fn slots_switched_one_by_one() {
+    check_found("somebody has seen", || commit_push_relog(Plants::with(Plant::SlotsOneByOne)));
+}
+
+#[test]
+fn start_out_of_order() {
+    check_found("comes after", || commit_push_relog(Plants::with(Plant::StartOutOfOrder)));
+}
+
+/// Takers, of whom some must wait, against a head and a tail that move.
+fn grant(plants: Plants, slots: usize, largest_bytes: u64) {
+    const SIZE: u64 = 400;
+    let space = Arc::new(Space::new(SIZE, slots, largest_bytes, plants));
+    let health = Arc::new(Health::default());
+    let check = |space: &Space| {
+        let now = space.in_use();
+        assert!(now.used + now.granted <= SIZE, "{now:?}");
+    };
+    // A checkpoint with a grant that it will write.
+    space.take(150, Urgency::Begin, &health, &|| {}).unwrap();
+    space.drain();
+    let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+    for urgency in [Urgency::Begin, Urgency::Begin, Urgency::Roll] {
+        let (space, health) = (Arc::clone(&space), Arc::clone(&health));
+        threads.push(Box::new(move || {
+            for bytes in [90, 40] {
+                space.take(bytes, urgency, &health, &|| {}).unwrap();
+                check(&space);
+                space.give_back(bytes);
+            }
+        }));
+    }
+    let writer = Arc::clone(&space);
+    threads.push(Box::new(move || {
+        writer.move_head(150, 150);
+        check(&writer);
+        writer.set_used(60);
+    }));
+    run(threads);
+    space.drain();
+    let now = space.in_use();
+    assert_eq!((now.used, now.granted), (60, 0));
+    assert!(!space.is_contended());
+}
+
+#[test]
+fn grant_against_wake_up() {
+    explore(SCHEDULES, || grant(Plants::default(), 2, u64::MAX));
+}
+
+#[test]
+fn grant_against_wake_up_with_caches() {
+    explore(SCHEDULES, || grant(Plants::default(), 2, 1));
+}
+
+#[test]
+fn grant_before_head() {
+    check_found("SpaceUse", || grant(Plants::with(Plant::GrantBeforeHead), 2, u64::MAX));
+}
