@@ -133,6 +133,7 @@ impl OpenOptions {
 }
 
 /// The devices of a volume, open and locked.
+#[derive(Clone)]
 pub struct Devices {
     data: SharedDevice,
     start: u64,
@@ -141,6 +142,14 @@ pub struct Devices {
 }
 
 impl Devices {
+    /// The same devices, for a volume that is read as it stands, whatever state its log is in.
+    #[must_use]
+    pub fn without_recovery(&self) -> Self {
+        let mut devices = self.clone();
+        devices.options.no_recovery = true;
+        devices
+    }
+
     /// The superblock and the state of the log, also of a volume whose files are refused.
     ///
     /// # Errors

@@ -73,7 +73,7 @@ pub(crate) enum ColorWhen {
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct JsonOption {
     /// Print one JSON document, with "schema_version"
-    #[arg(long, help_heading = "Output options")]
+    #[arg(long, global = true, help_heading = "Output options")]
     pub(crate) json: bool,
 }
 
@@ -398,16 +398,22 @@ pub(crate) enum DumpStructure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DumpBtree {
     /// Free space by block.
+    #[value(alias = "bnobt")]
     Bno,
     /// Free space by size.
+    #[value(alias = "cntbt")]
     Cnt,
     /// Inode chunks.
+    #[value(alias = "inobt")]
     Ino,
     /// Inode chunks with free inodes.
+    #[value(alias = "finobt")]
     Fino,
     /// Reverse map.
+    #[value(alias = "rmapbt")]
     Rmap,
     /// Reference counts.
+    #[value(alias = "refcountbt")]
     Refc,
     /// Extents of the data fork of an inode.
     Bmap,

@@ -103,9 +103,18 @@ impl Image {
         Ok(Volume { path: self.path.clone(), volume })
     }
 
-    /// Reads the volume; says it where what is shown may be stale.
+    /// Reads the volume; says it where what is shown may be stale. A log that cannot be read is a
+    /// finding like any other: what is in place can still be shown.
     pub(crate) fn volume(&self, console: &mut Console) -> Result<Volume, Failure> {
-        let volume = self.read()?;
+        let volume = match self.devices.volume() {
+            Err(error @ OpenError::Log(_)) => {
+                console.report(&open_failure(&self.path, &error));
+                self.devices.without_recovery().volume()
+            }
+            volume => volume,
+        };
+        let volume = volume.map_err(|error| open_failure(&self.path, &error))?;
+        let volume = Volume { path: self.path.clone(), volume };
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         match volume.volume.staleness() {
             None => {}
@@ -230,10 +239,16 @@ fn exit_of(error: &ferroxfs::Error) -> Exit {
     match error {
         ferroxfs::Error::Corrupt(_) => Exit::Corrupt,
         ferroxfs::Error::Unsupported(_) => Exit::Refused,
+        ferroxfs::Error::Io(error) => exit_of_read(error.source.kind()),
+        _ => Exit::Failed,
+    }
+}
+
+/// The exit code where the device could not be read.
+pub(crate) fn exit_of_read(error: io::ErrorKind) -> Exit {
+    match error {
         // The image ends before the volume does: what is missing is missing from the volume.
-        ferroxfs::Error::Io(error) if error.source.kind() == io::ErrorKind::UnexpectedEof => {
-            Exit::Corrupt
-        }
+        io::ErrorKind::UnexpectedEof => Exit::Corrupt,
         _ => Exit::Failed,
     }
 }
@@ -248,6 +263,8 @@ fn open_failure(path: &Path, error: &OpenError) -> Failure {
     };
     let failure = about_image(Failure::new(exit, message), path);
     match error.hint() {
+        // It is read as it stands without being asked for.
+        Some(_) if matches!(error, OpenError::Log(_)) => failure,
         Some(hint) => failure.hint(hint),
         None => failure,
     }

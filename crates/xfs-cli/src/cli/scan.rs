@@ -19,7 +19,7 @@ pub(crate) struct ScanArguments {
     /// Work on this many threads; all processors if not given
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Stay inside this much memory; the suffixes k, m, g, t are units of 1024
+    /// Stay inside this much memory, 1 GiB if not given; the suffixes k, m, g, t are units of 1024
     #[arg(long, value_name = "BYTES", value_parser = crate::size::parse)]
     pub(crate) memory: Option<u64>,
     /// Only these fields, separated by commas. A table shows what fits a terminal, the other

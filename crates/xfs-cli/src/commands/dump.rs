@@ -19,7 +19,7 @@ use crate::dump::{Described, Fields, Value, describe_block, describe_inode, desc
 use crate::dump::{fields_to_json, print_fields};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{Image, Volume};
+use crate::image::{Image, Volume, exit_of_read};
 use crate::json::{self, List, Object};
 
 struct Dump {
@@ -79,7 +79,8 @@ impl Dumper<'_> {
         let mut bytes = vec![0; length_bytes as usize];
         let offset = at.byte_offset().unwrap_or(u64::MAX);
         self.volume.inner().device().read_at(offset, &mut bytes).map_err(|error| {
-            let failure = Failure::new(Exit::Failed, format!("{at}: {error}"));
+            let exit = exit_of_read(error.kind());
+            let failure = Failure::new(exit, format!("{at}: {error}"));
             self.volume.whole_failure(failure)
         })?;
         Ok(bytes)

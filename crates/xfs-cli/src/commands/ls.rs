@@ -286,8 +286,8 @@ impl Listing<'_> {
         let Some(facts) = &row.facts else {
             let mark = row.kind.ls_letter();
             return format!(
-                "{mark}????????? {:>2$} {:>3$} {:>4$} {:>5$} {1:>12} ",
-                "?", "?", widths.links, widths.uid, widths.gid, widths.size
+                "{mark}????????? {0:>1$} {0:<2$} {0:<3$} {0:>4$} {0:>12} ",
+                "?", widths.links, widths.uid, widths.gid, widths.size
             );
         };
         format!(

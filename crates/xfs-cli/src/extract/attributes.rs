@@ -76,8 +76,10 @@ pub(super) struct Shortfalls {
 
 struct Shortfall {
     lack: Lack,
+    /// Files, however much each of them lacks.
     count: u64,
     first: Vec<u8>,
+    last: Vec<u8>,
 }
 
 impl Shortfalls {
@@ -91,8 +93,15 @@ impl Shortfalls {
             return;
         }
         match self.kinds.iter_mut().find(|shortfall| shortfall.lack == lack) {
-            Some(shortfall) => shortfall.count += 1,
-            None => self.kinds.push(Shortfall { lack, count: 1, first: path.to_vec() }),
+            Some(shortfall) if shortfall.last == path => {}
+            Some(shortfall) => {
+                shortfall.count += 1;
+                shortfall.last = path.to_vec();
+            }
+            None => {
+                let (first, last) = (path.to_vec(), path.to_vec());
+                self.kinds.push(Shortfall { lack, count: 1, first, last });
+            }
         }
     }
 
@@ -109,7 +118,7 @@ impl Shortfalls {
         if self.kinds.is_empty() {
             return None;
         }
-        let describe = |Shortfall { lack, count, first }: &Shortfall| {
+        let describe = |Shortfall { lack, count, first, .. }: &Shortfall| {
             let (name, first) = (lack.name(), names::in_message(first));
             match count {
                 1 => format!("{name} (of {first})"),

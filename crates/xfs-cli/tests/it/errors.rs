@@ -144,6 +144,7 @@ fn damage_is_told_and_the_rest_goes_on() {
         ! ferroxfs: image: AGF at disk address 1: checksum is 0xe5623d66, but the bytes give 0x5681114e
         exit 5
     "#]].assert_eq(&transcript(&place.run(&["dump", "--json", "image", "agf", "0"])));
+    assert_eq!(place.run(&["dump", "image", "agf", "0", "--json"]).stdout.first(), Some(&b'{'));
     assert_eq!(place.run(&["info", "image"]).status.code(), Some(5));
     assert_eq!(place.run(&["ls", "image"]).status.code(), Some(0));
 }
@@ -157,6 +158,21 @@ fn a_truncated_image_shows_what_is_there() {
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!output.stdout.is_empty());
     assert!(!output.stderr.is_empty());
+}
+
+#[test]
+fn without_its_log_an_image_is_shown_as_it_stands() {
+    let place = Place::new();
+    let image = fs::OpenOptions::new().write(true).open(place.path().join("image")).unwrap();
+    image.set_len(image.metadata().unwrap().len() / 2).unwrap();
+    let output = place.run(&["ls", "image"]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{told}");
+    assert!(told.contains("the state of the log is not known"), "{told}");
+    assert!(told.contains("what is shown may be stale"), "{told}");
+    assert_eq!(output.stdout, place.run(&["ls", "--no-recovery", "image"]).stdout);
+    assert!(!output.stdout.is_empty());
+    assert_eq!(place.run(&["dump", "image", "agf", "1"]).status.code(), Some(5));
 }
 
 #[test]
