@@ -4,10 +4,13 @@
 //!
 //! - **I1** A directory is entered at most once in a walk: a volume whose directories form a cycle
 //!   ends the walk with an error at the entry that closes it.
-//! - **I2** An error is an item like any other: the walk goes on with what can still be read.
+//! - **I2** Memory grows with the depth, not with its square: there is one path, which each level
+//!   lengthens, since a volume may be as deep as it has inodes.
+//! - **I3** An error is an item like any other: the walk goes on with what can still be read.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use xfs_format::InodeNumber;
@@ -43,6 +46,8 @@ pub struct WalkError {
 pub struct Walk {
     start: Option<WalkEntry>,
     open: Vec<Level>,
+    /// The path of the innermost open directory (**I2**).
+    path: Vec<u8>,
     entered: HashSet<InodeNumber>,
     contents_first: bool,
     sorted: bool,
@@ -55,8 +60,10 @@ pub struct Walk {
 /// A directory whose entries are being read.
 struct Level {
     entries: Entries,
-    /// The directory itself, kept where it is returned after its contents.
-    directory: WalkEntry,
+    depth: usize,
+    node: Node,
+    /// Length of the path of the level around this one.
+    outer_length: usize,
 }
 
 enum Entries {
@@ -78,6 +85,7 @@ impl Walk {
         Self {
             start: Some(WalkEntry { path: path.to_owned(), depth: 0, node }),
             open: Vec::new(),
+            path: Vec::new(),
             entered: HashSet::new(),
             contents_first: false,
             sorted: false,
@@ -132,7 +140,10 @@ impl Walk {
         match directory.node.entries() {
             Ok(entries) => {
                 let entries = if self.sorted { sort(entries) } else { Entries::Streamed(entries) };
-                self.open.push(Level { entries, directory });
+                let WalkEntry { path, depth, node } = directory;
+                let outer_length = self.path.len();
+                self.path = path.into_os_string().into_vec();
+                self.open.push(Level { entries, depth, node, outer_length });
                 None
             }
             Err(source) => Some(WalkError { path: directory.path, source }),
@@ -143,19 +154,21 @@ impl Walk {
     fn step(&mut self) -> Option<Result<WalkEntry, WalkError>> {
         loop {
             let level = self.open.last_mut()?;
-            let parent = &level.directory;
+            let directory = || PathBuf::from(OsString::from_vec(self.path.clone()));
             let item = match level.entries.next() {
                 Some(Ok(entry)) => {
-                    let (path, depth) = (parent.path.join(entry.name()), parent.depth + 1);
+                    let (path, depth) = (directory().join(entry.name()), level.depth + 1);
                     match entry.node() {
                         Ok(node) => self.visit(WalkEntry { path, depth, node }),
                         Err(source) => Some(Err(WalkError { path, source })),
                     }
                 }
-                Some(Err(source)) => Some(Err(WalkError { path: parent.path.clone(), source })),
+                Some(Err(source)) => Some(Err(WalkError { path: directory(), source })),
                 None => {
-                    let finished = self.open.pop()?;
-                    self.contents_first.then_some(Ok(finished.directory))
+                    let path = if self.contents_first { directory() } else { PathBuf::new() };
+                    let Level { depth, node, outer_length, .. } = self.open.pop()?;
+                    self.path.truncate(outer_length);
+                    self.contents_first.then_some(Ok(WalkEntry { path, depth, node }))
                 }
             };
             if item.is_some() {

@@ -50,7 +50,8 @@ pub(crate) struct Archive<'a> {
 /// A directory whose entries are being written.
 struct Level<S: Source> {
     entries: S::Entries,
-    path: Vec<u8>,
+    /// Length of the path of the level around this one.
+    outer_length: usize,
 }
 
 impl<'a> Archive<'a> {
@@ -65,46 +66,52 @@ impl<'a> Archive<'a> {
     ///
     /// Only those of writing.
     pub(crate) fn write<S: Source>(mut self, source: S, path: &[u8]) -> io::Result<()> {
-        let mut open = Vec::new();
-        open.extend(self.member(source, path.to_vec())?);
+        let mut open: Vec<Level<S>> = Vec::new();
+        // The path of the innermost open directory. Each level lengthens it: one path for each
+        // would take memory with the square of the depth.
+        let mut directory = path.to_vec();
+        let entries = self.member(source, &directory)?;
+        open.extend(entries.map(|entries| Level { entries, outer_length: 0 }));
         while let Some(level) = open.last_mut() {
-            let below: Option<Level<S>> = match level.entries.next() {
+            match level.entries.next() {
                 None => {
+                    directory.truncate(level.outer_length);
                     open.pop();
-                    continue;
                 }
                 Some(Err(failure)) => {
-                    (self.report)(failure.about(&names::in_message(&level.path)));
-                    None
+                    (self.report)(failure.about(&names::in_message(&directory)));
                 }
                 Some(Ok((name, _))) if !is_safe_name(&name) => {
                     let name = names::in_message(&name);
                     let message = format!("a file is named {name}, and is not archived");
                     let failure = Failure::new(Exit::Corrupt, message);
-                    (self.report)(failure.about(&names::in_message(&level.path)));
-                    None
+                    (self.report)(failure.about(&names::in_message(&directory)));
                 }
                 Some(Ok((name, child))) => {
-                    let path = [level.path.as_slice(), b"/", &name].concat();
-                    self.member(child, path)?
+                    let outer_length = directory.len();
+                    directory.push(b'/');
+                    directory.extend_from_slice(&name);
+                    match self.member(child, &directory)? {
+                        Some(entries) => open.push(Level { entries, outer_length }),
+                        None => directory.truncate(outer_length),
+                    }
                 }
-            };
-            open.extend(below);
+            }
         }
         self.out.write_all(&[0; 2 * BLOCK_BYTES as usize])
     }
 
     /// Writes one member; a directory is returned for its entries.
-    fn member<S: Source>(&mut self, source: S, path: Vec<u8>) -> io::Result<Option<Level<S>>> {
+    fn member<S: Source>(&mut self, source: S, path: &[u8]) -> io::Result<Option<S::Entries>> {
         let facts = source.facts();
-        let mut member = Member::new(&path, &facts);
+        let mut member = Member::new(path, &facts);
         match facts.kind() {
             FileKind::Directory => return self.directory(source, path, member),
             FileKind::Socket | FileKind::Unknown => {
                 let what = facts.kind().name();
                 let message = format!("a {what} has no form in an archive, and is left out");
                 // As GNU tar does: worth a word, but nothing has failed.
-                self.report(&path, Failure::new(Exit::Fine, message));
+                self.report(path, Failure::new(Exit::Fine, message));
                 return Ok(None);
             }
             _ => {}
@@ -116,18 +123,18 @@ impl<'a> Archive<'a> {
                 member.write_head(self.out, 0)?;
                 return Ok(None);
             }
-            self.links.insert(facts.inode, path.clone());
+            self.links.insert(facts.inode, path.to_vec());
         }
-        self.attributes(&source, &path, &mut member.records);
+        self.attributes(&source, path, &mut member.records);
         match facts.kind() {
-            FileKind::Regular => self.regular(&source, &path, member)?,
+            FileKind::Regular => self.regular(&source, path, member)?,
             FileKind::Symlink => match source.target() {
                 Ok(target) => {
                     member.records.push_optional_link(&mut member.header, &target);
                     member.header.set_entry_type(EntryType::Symlink);
                     member.write_head(self.out, 0)?;
                 }
-                Err(failure) => self.report(&path, failure),
+                Err(failure) => self.report(path, failure),
             },
             kind => {
                 member.header.set_entry_type(match kind {
@@ -147,21 +154,21 @@ impl<'a> Archive<'a> {
     fn directory<S: Source>(
         &mut self,
         source: S,
-        path: Vec<u8>,
+        path: &[u8],
         mut member: Member,
-    ) -> io::Result<Option<Level<S>>> {
+    ) -> io::Result<Option<S::Entries>> {
         if !self.entered.insert(member.facts.inode) {
             let message = format!("directory inode {} is inside itself", member.facts.inode);
-            self.report(&path, Failure::new(Exit::Corrupt, message));
+            self.report(path, Failure::new(Exit::Corrupt, message));
             return Ok(None);
         }
-        self.attributes(&source, &path, &mut member.records);
+        self.attributes(&source, path, &mut member.records);
         member.header.set_entry_type(EntryType::Directory);
         member.write_head(self.out, 0)?;
         match source.entries() {
-            Ok(entries) => Ok(Some(Level { entries, path })),
+            Ok(entries) => Ok(Some(entries)),
             Err(failure) => {
-                self.report(&path, failure);
+                self.report(path, failure);
                 Ok(None)
             }
         }

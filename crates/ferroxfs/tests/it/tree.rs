@@ -146,3 +146,22 @@ fn a_number_from_anywhere_is_looked_up_first() {
         );
     }
 }
+
+/// The walk has one path that grows and shrinks: it must be right behind every directory that ends.
+#[test]
+fn paths_of_a_walk_lead_to_what_it_returns() {
+    let volume = volume();
+    for contents_first in [false, true] {
+        for start in ["/", "", "deep/1", "/deep/1/2/../2/"] {
+            let walk = volume.walk(start).unwrap();
+            let walk = if contents_first { walk.contents_first() } else { walk };
+            let mut count = 0;
+            for entry in walk.map(Result::unwrap) {
+                let found = volume.lookup_no_follow(&entry.path).unwrap();
+                assert_eq!(found.number(), entry.node.number(), "{}", entry.path.display());
+                count += 1;
+            }
+            assert!(count > 1, "{start:?}");
+        }
+    }
+}

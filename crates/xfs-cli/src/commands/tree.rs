@@ -34,11 +34,10 @@ pub(super) fn open(
 
 /// A directory whose entries are being drawn.
 struct Level {
-    path: Vec<u8>,
     /// What is left, the next one last.
     entries: Vec<DirEntry>,
-    /// What stands in front of each line.
-    indent: String,
+    /// Lengths of path and indent around this level.
+    outer: (usize, usize),
 }
 
 impl Run for Tree {
@@ -56,6 +55,8 @@ impl Run for Tree {
                         target: &target,
                         style: console.name_style(false),
                         list: list.as_mut(),
+                        path: target.shown(),
+                        indent: String::new(),
                         entered: HashSet::new(),
                         directories: 0,
                         files: 0,
@@ -76,6 +77,11 @@ struct Drawing<'a> {
     target: &'a Target,
     style: NameStyle,
     list: Option<&'a mut List>,
+    /// The path of the innermost open directory. Each level lengthens it: one path for each would
+    /// take memory with the square of the depth.
+    path: Vec<u8>,
+    /// What stands in front of each line of that directory.
+    indent: String,
     entered: HashSet<u64>,
     directories: u64,
     files: u64,
@@ -83,24 +89,25 @@ struct Drawing<'a> {
 
 impl Drawing<'_> {
     fn draw(&mut self, root: &Node, console: &mut Console) -> Result<(), Failure> {
-        let path = self.target.shown();
         if self.list.is_none() {
             let paint = paint(node::kind(root.file_type()), console);
-            colour::write(console.out(), paint, &self.style.show(&path))?;
+            colour::write(console.out(), paint, &self.style.show(&self.path))?;
             writeln!(console.out())?;
         }
         let mut open = Vec::new();
-        open.extend(self.enter(root, path, String::new(), console));
+        let outer = self.outer();
+        open.extend(self.enter(root, console).map(|entries| Level { entries, outer }));
         loop {
             let depth = open.len();
             let Some(level) = open.last_mut() else { break };
             let Some(entry) = level.entries.pop() else {
+                self.leave(level.outer);
                 open.pop();
                 continue;
             };
             let is_last = level.entries.is_empty();
             let kind = entry.file_type().map_or(FileKind::Unknown, node::kind);
-            self.line(level, &entry, (kind, is_last, depth), console)?;
+            self.line(&entry, (kind, is_last, depth), console)?;
             let below = self.arguments.level.is_none_or(|limit| depth < limit);
             if kind != FileKind::Directory {
                 self.files += 1;
@@ -110,16 +117,19 @@ impl Drawing<'_> {
             if !below {
                 continue;
             }
-            let path = [
-                level.path.strip_suffix(b"/").unwrap_or(&level.path),
-                b"/",
-                entry.name().as_bytes(),
-            ]
-            .concat();
-            let indent = format!("{}{}", level.indent, if is_last { "    " } else { "│   " });
-            match entry.node() {
-                Ok(node) => open.extend(self.enter(&node, path, indent, console)),
-                Err(error) => console.report(&self.target.volume.failure(&path, error)),
+            let outer = self.outer();
+            self.path = self.path_of(entry.name().as_bytes());
+            self.indent.push_str(if is_last { "    " } else { "│   " });
+            let entries = match entry.node() {
+                Ok(node) => self.enter(&node, console),
+                Err(error) => {
+                    console.report(&self.target.volume.failure(&self.path, error));
+                    None
+                }
+            };
+            match entries {
+                Some(entries) => open.push(Level { entries, outer }),
+                None => self.leave(outer),
             }
         }
         if self.list.is_none() {
@@ -134,24 +144,33 @@ impl Drawing<'_> {
         Ok(())
     }
 
-    /// Reads and orders the entries of a directory.
-    fn enter(
-        &mut self,
-        node: &Node,
-        path: Vec<u8>,
-        indent: String,
-        console: &mut Console,
-    ) -> Option<Level> {
+    fn outer(&self) -> (usize, usize) {
+        (self.path.len(), self.indent.len())
+    }
+
+    /// Goes back to the directory around.
+    fn leave(&mut self, (path, indent): (usize, usize)) {
+        self.path.truncate(path);
+        self.indent.truncate(indent);
+    }
+
+    /// The path of a name in the innermost directory.
+    fn path_of(&self, name: &[u8]) -> Vec<u8> {
+        [self.path.strip_suffix(b"/").unwrap_or(&self.path), b"/", name].concat()
+    }
+
+    /// Reads and orders the entries of the directory whose path is the current one.
+    fn enter(&mut self, node: &Node, console: &mut Console) -> Option<Vec<DirEntry>> {
         let volume = &self.target.volume;
         if !self.entered.insert(node.number().0) {
             let failure = Failure::new(Exit::Corrupt, "the directory is inside itself");
-            console.report(&volume.failure(&path, failure));
+            console.report(&volume.failure(&self.path, failure));
             return None;
         }
         let found = match node.entries() {
             Ok(found) => found,
             Err(error) => {
-                console.report(&volume.failure(&path, error));
+                console.report(&volume.failure(&self.path, error));
                 return None;
             }
         };
@@ -160,11 +179,11 @@ impl Drawing<'_> {
             match entry {
                 Ok(entry) if self.is_shown(&entry) => entries.push(entry),
                 Ok(_) => {}
-                Err(error) => console.report(&volume.failure(&path, error)),
+                Err(error) => console.report(&volume.failure(&self.path, error)),
             }
         }
         entries.sort_by(|a, b| b.name().cmp(a.name()));
-        Some(Level { path, entries, indent })
+        Some(entries)
     }
 
     fn is_shown(&self, entry: &DirEntry) -> bool {
@@ -175,7 +194,6 @@ impl Drawing<'_> {
 
     fn line(
         &mut self,
-        level: &Level,
         entry: &DirEntry,
         (kind, is_last, depth): (FileKind, bool, usize),
         console: &mut Console,
@@ -183,8 +201,7 @@ impl Drawing<'_> {
         let name = entry.name().as_bytes();
         if let Some(list) = &mut self.list {
             let mut object = Object::new();
-            let directory = level.path.strip_suffix(b"/").unwrap_or(&level.path);
-            json::insert_name(&mut object, "path", &[directory, b"/", name].concat());
+            json::insert_name(&mut object, "path", &self.path_of(name));
             object.insert("ino".to_owned(), entry.number().0.into());
             object.insert("type".to_owned(), json::kind_name(kind).into());
             object.insert("depth".to_owned(), depth.into());
@@ -192,7 +209,7 @@ impl Drawing<'_> {
         }
         let paint = paint(kind, console);
         let out = console.out();
-        write!(out, "{}{}", level.indent, if is_last { "└── " } else { "├── " })?;
+        write!(out, "{}{}", self.indent, if is_last { "└── " } else { "├── " })?;
         colour::write(out, paint, &self.style.show(name))?;
         out.write_all(b"\n")
     }
