@@ -133,7 +133,6 @@ impl OpenOptions {
 }
 
 /// The devices of a volume, open and locked.
-#[derive(Clone)]
 pub struct Devices {
     data: SharedDevice,
     start: u64,
@@ -142,14 +141,6 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// The same devices, for a volume that is read as it stands, whatever state its log is in.
-    #[must_use]
-    pub fn without_recovery(&self) -> Self {
-        let mut devices = self.clone();
-        devices.options.no_recovery = true;
-        devices
-    }
-
     /// The superblock and the state of the log, also of a volume whose files are refused.
     ///
     /// # Errors
@@ -265,10 +256,11 @@ impl OpenError {
         match self {
             Self::Device(error) => error.hint(),
             Self::Find(error) => error.hint(),
-            Self::DirtyLog { .. } | Self::Log(_) => Some(
+            Self::DirtyLog { .. } => Some(
                 "mount and unmount it once to replay the log, or read it as it stands with \
                  --no-recovery",
             ),
+            Self::Log(_) => Some("read what there is, as it stands, with --no-recovery"),
             Self::LogDeviceMissing => Some("name it with --log-device"),
             Self::Volume(Error::Unsupported(Unsupported::NeedsRepair)) => {
                 Some("run xfs_repair, or read it as it stands with --no-recovery")

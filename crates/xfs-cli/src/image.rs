@@ -103,18 +103,9 @@ impl Image {
         Ok(Volume { path: self.path.clone(), volume })
     }
 
-    /// Reads the volume; says it where what is shown may be stale. A log that cannot be read is a
-    /// finding like any other: what is in place can still be shown.
+    /// Reads the volume; says it where what is shown may be stale.
     pub(crate) fn volume(&self, console: &mut Console) -> Result<Volume, Failure> {
-        let volume = match self.devices.volume() {
-            Err(error @ OpenError::Log(_)) => {
-                console.report(&open_failure(&self.path, &error));
-                self.devices.without_recovery().volume()
-            }
-            volume => volume,
-        };
-        let volume = volume.map_err(|error| open_failure(&self.path, &error))?;
-        let volume = Volume { path: self.path.clone(), volume };
+        let volume = self.read()?;
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         match volume.volume.staleness() {
             None => {}
@@ -263,8 +254,6 @@ fn open_failure(path: &Path, error: &OpenError) -> Failure {
     };
     let failure = about_image(Failure::new(exit, message), path);
     match error.hint() {
-        // It is read as it stands without being asked for.
-        Some(_) if matches!(error, OpenError::Log(_)) => failure,
         Some(hint) => failure.hint(hint),
         None => failure,
     }

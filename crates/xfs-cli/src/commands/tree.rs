@@ -118,7 +118,7 @@ impl Drawing<'_> {
                 continue;
             }
             let outer = self.outer();
-            self.path = self.path_of(entry.name().as_bytes());
+            self.path = join(&self.path, entry.name().as_bytes());
             self.indent.push_str(if is_last { "    " } else { "│   " });
             let entries = match entry.node() {
                 Ok(node) => self.enter(&node, console),
@@ -152,11 +152,6 @@ impl Drawing<'_> {
     fn leave(&mut self, (path, indent): (usize, usize)) {
         self.path.truncate(path);
         self.indent.truncate(indent);
-    }
-
-    /// The path of a name in the innermost directory.
-    fn path_of(&self, name: &[u8]) -> Vec<u8> {
-        [self.path.strip_suffix(b"/").unwrap_or(&self.path), b"/", name].concat()
     }
 
     /// Reads and orders the entries of the directory whose path is the current one.
@@ -201,7 +196,7 @@ impl Drawing<'_> {
         let name = entry.name().as_bytes();
         if let Some(list) = &mut self.list {
             let mut object = Object::new();
-            json::insert_name(&mut object, "path", &self.path_of(name));
+            json::insert_name(&mut object, "path", &join(&self.path, name));
             object.insert("ino".to_owned(), entry.number().0.into());
             object.insert("type".to_owned(), json::kind_name(kind).into());
             object.insert("depth".to_owned(), depth.into());
@@ -213,6 +208,11 @@ impl Drawing<'_> {
         colour::write(out, paint, &self.style.show(name))?;
         out.write_all(b"\n")
     }
+}
+
+/// The path of a name in a directory.
+fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    [directory.strip_suffix(b"/").unwrap_or(directory), b"/", name].concat()
 }
 
 fn paint(kind: FileKind, console: &Console) -> &'static str {
