@@ -27,6 +27,9 @@ use crate::usage::{self, Usage};
 /// Sector size of an image file, for which the host gives no guarantee of its own.
 const IMAGE_SECTOR_BYTES: u32 = 512;
 
+/// The largest page that a host has: a multiple of all others.
+const MAX_PAGE_BYTES: u64 = 64 << 10;
+
 /// What is to be done with a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -84,6 +87,9 @@ pub struct FileDevice {
     sector_size: u32,
     access: Access,
     usage: Option<Usage>,
+    /// It is a block device that somebody else may be writing. A filesystem writes past the cache
+    /// through which the host serves our reads, and that may hold what was read long ago.
+    has_stale_cache: bool,
 }
 
 impl FileDevice {
@@ -115,7 +121,8 @@ impl FileDevice {
         } else {
             (metadata.len(), IMAGE_SECTOR_BYTES)
         };
-        Ok(Self { file, length_bytes, sector_size, access: options.access, usage })
+        let has_stale_cache = kind.is_block_device() && options.is_live();
+        Ok(Self { file, length_bytes, sector_size, access: options.access, usage, has_stale_cache })
     }
 
     /// A second descriptor of the host's file; the lock is common to both.
@@ -146,6 +153,9 @@ impl BlockDevice for FileDevice {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         check_read(self, offset, buffer.len())?;
+        if self.has_stale_cache {
+            self.invalidate(offset, buffer.len() as u64);
+        }
         self.file.read_exact_at(buffer, offset)
     }
 
@@ -184,7 +194,11 @@ impl BlockDevice for FileDevice {
     }
 
     fn invalidate(&self, offset: u64, length: u64) {
-        self.advise(offset, length, rustix::fs::Advice::DontNeed);
+        // Of a page that is named in part the host drops nothing.
+        let start = offset / MAX_PAGE_BYTES * MAX_PAGE_BYTES;
+        let end = offset.saturating_add(length).div_ceil(MAX_PAGE_BYTES);
+        let length = end.saturating_mul(MAX_PAGE_BYTES) - start;
+        self.advise(start, length, rustix::fs::Advice::DontNeed);
     }
 }
 

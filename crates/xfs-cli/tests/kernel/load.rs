@@ -1,0 +1,127 @@
+//! Work for the kernel: threads that make, change, move and remove files until they are told to stop.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::fs::XattrFlags;
+use xfs_oracle::Random;
+
+use crate::freeze::Freeze;
+
+/// Names per directory and thread: few, so that they are used again and again.
+const NAMES: u64 = 200;
+
+/// Between two commands the kernel does at least so much.
+const MORE: u64 = 100;
+
+/// Threads at work.
+pub(crate) struct Load {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    done: AtomicU64,
+}
+
+impl Load {
+    /// Starts so many threads below `root`, each in a directory of its own.
+    pub(crate) fn start(root: &Path, threads: u64) -> Self {
+        let shared = Arc::new(Shared::default());
+        let start = |seed: u64| {
+            let (shared, directory) = (Arc::clone(&shared), root.join(format!("thread-{seed}")));
+            thread::spawn(move || work(&shared, &directory, seed))
+        };
+        let threads = (0..threads).map(start).collect();
+        Self { shared, threads }
+    }
+
+    /// Has the kernel write down in place what it knows, again and again. Otherwise it may keep all
+    /// changes in its log until the end, and whoever reads would see nothing of them.
+    pub(crate) fn keep_settling(&mut self, mount: &Path) {
+        let (shared, mount) = (Arc::clone(&self.shared), mount.to_owned());
+        self.threads.push(thread::spawn(move || {
+            while !shared.stop.load(Ordering::Relaxed) {
+                drop(Freeze::new(&mount));
+                shared.wait_for_more();
+            }
+        }));
+    }
+
+    /// Waits until some more has been done since this was called.
+    pub(crate) fn wait_for_more(&self) {
+        self.shared.wait_for_more();
+    }
+
+    /// Stops once `operations` have been done in all.
+    pub(crate) fn stop_after(self, operations: u64) {
+        self.shared.wait_until(operations);
+    }
+}
+
+impl Shared {
+    fn wait_for_more(&self) {
+        self.wait_until(self.done.load(Ordering::Relaxed) + MORE);
+    }
+
+    fn wait_until(&self, operations: u64) {
+        let start = Instant::now();
+        while self.done.load(Ordering::Relaxed) < operations && !self.stop.load(Ordering::Relaxed) {
+            assert!(start.elapsed() < Duration::from_secs(300), "the kernel does nothing");
+            thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                eprintln!("a thread of the load has panicked");
+            }
+        }
+    }
+}
+
+fn work(shared: &Shared, directory: &Path, seed: u64) {
+    fs::create_dir_all(directory).expect("a directory");
+    let mut random = Random::new(seed);
+    while !shared.stop.load(Ordering::Relaxed) {
+        // Most of what can fail does, by chance: the name is there already, or not yet.
+        drop(step(directory, &mut random));
+        shared.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn step(directory: &Path, random: &mut Random) -> io::Result<()> {
+    let name = |random: &mut Random| -> PathBuf {
+        directory.join(format!("a-name-of-some-length-{}", random.below(NAMES)))
+    };
+    let (path, other) = (name(random), name(random));
+    match random.below(12) {
+        0..=2 => File::create(&path)?.write_all_at(&random.bytes(3000), random.below(1 << 20)),
+        3 => fs::create_dir(&path),
+        4 => fs::rename(&path, &other),
+        5 => fs::hard_link(&path, &other),
+        6 => symlink("x".repeat(1 + random.below(1000) as usize), &path),
+        7 => fs::remove_file(&path),
+        8 => fs::remove_dir_all(&path),
+        9 => {
+            let length = random.below(4000) as usize;
+            let value = random.bytes(length);
+            let name = format!("user.{}", random.below(20));
+            Ok(rustix::fs::setxattr(&path, name, &value, XattrFlags::empty())?)
+        }
+        10 => OpenOptions::new().write(true).open(&path)?.set_len(random.below(1 << 21)),
+        _ => File::open(&path)?.sync_all(),
+    }
+}

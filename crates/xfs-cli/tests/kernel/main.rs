@@ -1,0 +1,203 @@
+//! The program and the kernel on one volume at the same time: what is mounted is refused, read
+//! with `--live` while the kernel writes it, and never written by us.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod freeze;
+mod load;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+
+use tempfile::TempDir;
+use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::{Geometry, Image, LoopDevice, ready};
+
+use crate::freeze::Freeze;
+use crate::load::Load;
+
+/// Nothing here takes longer, on any machine.
+const PATIENCE_SECONDS: &str = "300";
+
+/// Files that are there under load, at the very least.
+const SOME: usize = 20;
+
+fn main() -> ExitCode {
+    run(vec![
+        Trial::new("a_mounted_volume_is_refused", a_mounted_volume_is_refused),
+        Trial::new("a_frozen_volume_is_shown_as_it_is", a_frozen_volume_is_shown_as_it_is),
+        Trial::new("a_volume_under_load_is_read", a_volume_under_load_is_read),
+        Trial::new("a_dirty_log_stays_dirty", a_dirty_log_stays_dirty),
+    ])
+}
+
+/// An empty volume with default options, in a folder of its own.
+fn volume() -> Result<(TempDir, Image), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+        .map_err(|error| TrialError::Failed(error.to_string()))?;
+    let geometry = Geometry::ALL.first().expect("there are geometries");
+    let image = geometry.make(folder.path())?;
+    Ok((folder, image))
+}
+
+/// Runs the program; a hang ends with 124.
+fn ferroxfs(arguments: &[&str], image: &Path) -> Output {
+    let mut command = Command::new("timeout");
+    command.args([PATIENCE_SECONDS, env!("CARGO_BIN_EXE_ferroxfs")]).args(arguments);
+    command.arg(image).output().expect("the program runs")
+}
+
+/// Checks that a run ended with one of these codes and said only what the program says.
+fn check(arguments: &[&str], output: &Output, codes: &[i32]) -> Result<(), TrialError> {
+    let told = String::from_utf8_lossy(&output.stderr);
+    let is_ours = |line: &str| line.starts_with("ferroxfs: ") || line.starts_with("hint: ");
+    let ended_well = output.status.code().is_some_and(|code| codes.contains(&code));
+    if ended_well && told.lines().all(is_ours) {
+        return Ok(());
+    }
+    Err(TrialError::Failed(format!("{arguments:?}: {}, {told}", output.status)))
+}
+
+fn a_mounted_volume_is_refused() -> Result<(), TrialError> {
+    let (_folder, image) = volume()?;
+    let mount = image.mount(&[])?;
+    for path in [image.data.clone(), device_of(mount.path())] {
+        for arguments in [&["ls"][..], &["info"], &["scan", "--summary"], &["log"]] {
+            let output = ferroxfs(arguments, &path);
+            check(arguments, &output, &[1])?;
+            let told = String::from_utf8_lossy(&output.stderr);
+            assert!(told.contains("is mounted at") && told.contains("--live"), "{told}");
+            assert!(output.stdout.is_empty());
+            check(arguments, &ferroxfs(&[&["--live"], arguments].concat(), &path), &[0])?;
+        }
+    }
+    mount.unmount()?;
+    check(&["ls"], &ferroxfs(&["ls"], &image.data), &[0])
+}
+
+/// The block device of a mount.
+fn device_of(mount: &Path) -> PathBuf {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount = mount.to_str().unwrap();
+    let line = mounts.lines().find(|line| line.split(' ').nth(1) == Some(mount)).unwrap();
+    PathBuf::from(line.split(' ').next().unwrap())
+}
+
+fn a_frozen_volume_is_shown_as_it_is() -> Result<(), TrialError> {
+    let (_folder, image) = volume()?;
+    let mount = image.mount(&[])?;
+    // More than once: what was read the first time is in the host's cache, and out of date.
+    for _ in 0..3 {
+        Load::start(mount.path(), 2).stop_after(1500);
+        let mut expected = BTreeSet::from(["/".to_owned()]);
+        list(mount.path(), "", &mut expected);
+        let _freeze = Freeze::new(mount.path());
+        for path in [image.data.clone(), device_of(mount.path())] {
+            let output = ferroxfs(&["--live", "find"], &path);
+            check(&["find"], &output, &[0])?;
+            let found: BTreeSet<String> =
+                String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+            if found != expected {
+                let difference: Vec<_> = found.symmetric_difference(&expected).take(10).collect();
+                return Err(TrialError::Failed(format!("{}: {difference:?}", path.display())));
+            }
+        }
+    }
+    Ok(mount.unmount()?)
+}
+
+/// All paths below a directory of the kernel's.
+fn list(directory: &Path, prefix: &str, paths: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        let path = format!("{prefix}/{}", entry.file_name().to_str().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            list(&entry.path(), &path, paths);
+        }
+        paths.insert(path);
+    }
+}
+
+fn a_volume_under_load_is_read() -> Result<(), TrialError> {
+    let (folder, image) = volume()?;
+    let mount = image.mount(&[])?;
+    Load::start(mount.path(), 3).stop_after(3000);
+    let mut load = Load::start(mount.path(), 3);
+    load.keep_settling(mount.path());
+    let device = device_of(mount.path());
+    let rows = folder.path().join("rows");
+    let rows = rows.to_str().unwrap();
+    for round in 0..6 {
+        for arguments in [
+            &["info"][..],
+            &["ls", "-laR"],
+            &["find"],
+            &["du", "-a"],
+            &["tar", "-o", rows],
+            &["scan", "--format", "ndjson"],
+            &["scan", "--format", "csv", "-o", rows, "--by", "owner"],
+            &["log"],
+        ] {
+            load.wait_for_more();
+            let path = if round % 2 == 0 { &image.data } else { &device };
+            let output = ferroxfs(&[&["--live"], arguments].concat(), path);
+            // What changes under a reader may look corrupt, or be gone when it is asked for.
+            check(arguments, &output, &[0, 1, 5])?;
+            let is_list = matches!(arguments, ["find"] | ["du", "-a"] | ["ls", "-laR"]);
+            let lines = output.stdout.iter().filter(|byte| **byte == b'\n').count();
+            assert!(!is_list || lines > SOME, "{arguments:?} shows {lines} lines");
+        }
+    }
+    load.stop_after(0);
+    mount.unmount()?;
+    // Nothing that we did has left a trace.
+    let output = ferroxfs(&["find"], &image.data);
+    check(&["find"], &output, &[0])?;
+    let mount = image.mount(&["ro"])?;
+    let mut expected = BTreeSet::from(["/".to_owned()]);
+    list(mount.path(), "", &mut expected);
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), expected.len());
+    Ok(mount.unmount()?)
+}
+
+/// All that a write to an image would change.
+fn state(image: &Path) -> (Vec<u8>, i64, i64, u64) {
+    let metadata = fs::metadata(image).unwrap();
+    let bytes = fs::read(image).unwrap();
+    (bytes, metadata.mtime(), metadata.mtime_nsec(), metadata.blocks())
+}
+
+fn a_dirty_log_stays_dirty() -> Result<(), TrialError> {
+    let (_folder, image) = volume()?;
+    let mount = image.mount(&[])?;
+    Load::start(mount.path(), 2).stop_after(1000);
+    let mut shutdown = Command::new("xfs_io");
+    let shutdown = shutdown.args(["-x", "-c", "shutdown -f"]).arg(mount.path());
+    assert!(shutdown.status().unwrap().success());
+    mount.unmount()?;
+    let before = state(&image.data);
+    // An attached loop device does not keep us from reading, and is read as the file is.
+    let device = LoopDevice::attach(&image.data)?;
+    for path in [&*image.data, device.path()] {
+        for arguments in [&["ls", "-R"][..], &["find"], &["du"], &["scan"], &["tar"]] {
+            // Refused, or replayed in memory.
+            check(arguments, &ferroxfs(arguments, path), &[0, 4])?;
+            let as_it_stands = [&["--no-recovery"], arguments].concat();
+            check(&as_it_stands, &ferroxfs(&as_it_stands, path), &[0, 1, 5])?;
+        }
+        let output = ferroxfs(&["log"], path);
+        check(&["log"], &output, &[0])?;
+        assert!(String::from_utf8_lossy(&output.stdout).contains("dirty"));
+    }
+    drop(device);
+    assert!(state(&image.data) == before, "the image has changed");
+    Ok(())
+}
