@@ -71,7 +71,6 @@ pub struct LogConfig {
     /// Threads that write checkpoints. Without any, commits and waiters do it themselves, and no
     /// thread writes items in place.
     pub threads: usize,
-    plants: Plants,
 }
 
 impl LogConfig {
@@ -85,14 +84,7 @@ impl LogConfig {
             slots: processors.saturating_mul(2),
             largest_bytes: 512 << 10,
             threads: 1,
-            plants: Plants::default(),
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) const fn with_plants(mut self, plants: Plants) -> Self {
-        self.plants = plants;
-        self
     }
 }
 
@@ -140,6 +132,16 @@ impl Log {
         state: &LogState,
         config: &LogConfig,
     ) -> Self {
+        Self::open_with(log, data, state, config, Plants::default())
+    }
+
+    fn open_with(
+        log: LogDevice,
+        data: Option<SharedDevice>,
+        state: &LogState,
+        config: &LogConfig,
+        plants: Plants,
+    ) -> Self {
         let buffer_range = MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES;
         assert!(buffer_range.contains(&config.buffer_bytes), "a log buffer's size");
         assert!((2..=8).contains(&config.buffers), "the number of log buffers");
@@ -153,7 +155,7 @@ impl Log {
         let log_bytes = u64::from(log_blocks) * u64::from(BASIC_BLOCK_BYTES);
         let health = Arc::<Health>::default();
         let largest = layout.unit_bytes(config.largest_bytes);
-        let space = Arc::new(Space::new(log_bytes, config.slots, largest, config.plants));
+        let space = Arc::new(Space::new(log_bytes, config.slots, largest, plants));
         let ail = Arc::new(Ail::new(Arc::clone(&space), log_blocks, state));
         let parts = WriterParts {
             log,
@@ -162,7 +164,7 @@ impl Log {
             buffers: config.buffers,
             health: Arc::clone(&health),
             ail: Arc::clone(&ail),
-            plants: config.plants,
+            plants,
         };
         let writer = Arc::new(Writer::new(parts, state.head, state.last_record));
         let cil = Cil::new(CilParts {
@@ -171,7 +173,7 @@ impl Log {
             health: Arc::clone(&health),
             log_bytes,
             slots: config.slots,
-            plants: config.plants,
+            plants,
         });
         let inner = Arc::new(Inner {
             cil,

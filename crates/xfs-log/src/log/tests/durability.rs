@@ -39,7 +39,7 @@ fn power_cuts(plants: Plants) -> Result<(), String> {
     let start = Rig::new(LOG_BLOCKS);
     let device = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
     let rig = start.on(device.clone());
-    let log = rig.open(&rig.config().with_plants(plants));
+    let log = rig.open_with(&rig.config(), plants);
     let items: Vec<_> = (0..5)
         .map(|index| TestItem::large_in_place(PLACE + 64 * index, 16 << 10, device.clone()))
         .collect();

@@ -16,7 +16,7 @@ use xfs_buffer::Error;
 use super::history::{History, check};
 use super::rig::Rig;
 use crate::health::Health;
-use crate::log::{Log, LogConfig, Shutdown};
+use crate::log::{Log, Shutdown};
 use crate::plant::{Plant, Plants};
 use crate::space::{Space, Urgency};
 
@@ -50,8 +50,7 @@ fn check_found(symptom: &str, model: impl Fn() + Send + Sync + Clone + 'static) 
 
 fn open(plants: Plants) -> (Rig, Log) {
     let rig = Rig::new(512);
-    let config = LogConfig { slots: 4, ..rig.config() }.with_plants(plants);
-    let log = rig.open(&config);
+    let log = rig.open_with(&rig.config(), plants);
     (rig, log)
 }
 

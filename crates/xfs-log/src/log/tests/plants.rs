@@ -9,7 +9,7 @@ use crate::plant::{Plant, Plants};
 /// One checkpoint, to which threads commit one after the other.
 fn history(plants: Plants) -> Result<(), String> {
     let rig = Rig::new(4096);
-    let log = rig.open(&rig.config().with_plants(plants));
+    let log = rig.open_with(&rig.config(), plants);
     let history = History::new(1);
     for _ in 0..16 {
         thread::scope(|scope| scope.spawn(|| drop(history.advance(&log))).join().unwrap());

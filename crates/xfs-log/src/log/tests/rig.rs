@@ -10,6 +10,7 @@ use crate::cil::Committed;
 use crate::device::{LogDevice, LogGeometry};
 use crate::item::LogItem;
 use crate::log::{Log, LogConfig};
+use crate::plant::Plants;
 use crate::state::{LogState, find_head_and_tail};
 use crate::testing::decode::{self, Transaction};
 use crate::testing::item::TestItem;
@@ -67,6 +68,10 @@ impl Rig {
 
     pub(crate) fn open(&self, config: &LogConfig) -> Log {
         Log::open(self.log_device(), None, &self.state(), config)
+    }
+
+    pub(crate) fn open_with(&self, config: &LogConfig, plants: Plants) -> Log {
+        Log::open_with(self.log_device(), None, &self.state(), config, plants)
     }
 
     pub(crate) fn transactions(&self) -> Vec<Transaction> {

@@ -1,0 +1,201 @@
+//! What we write into the log, as others see it: the newest `xfs_logprint` reads it without a
+//! complaint, and the kernel replays it.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::thread;
+
+use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_format::log_item::{BufferFlags, BufferFormat, HostOrder};
+use xfs_format::{DiskAddr, Place, Superblock};
+use xfs_log::{
+    Ail, CheckpointEnd, ItemState, Log, LogConfig, LogDevice, LogItem, Pushed, RegionWriter,
+    VectorSize, find_head_and_tail,
+};
+use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::{Geometry, Image, Xfsprogs, ready};
+use xfs_sync::{AtomicU64, Mutex, Object, Ordering};
+
+/// Bytes of an item: nothing that the kernel would know by a magic number.
+const ITEM_BYTES: usize = 4096;
+
+/// Items are written to free space, this far before the end of the volume.
+const ROOM_BYTES: u64 = 4 << 20;
+
+const ITEMS: u64 = 64;
+const THREADS: u64 = 3;
+const COMMITS: u64 = 1500;
+
+fn main() -> ExitCode {
+    let names = ["default", "sector-4k", "stripe", "external-log", "newest"];
+    let geometries = Geometry::ALL.into_iter().filter(|geometry| names.contains(&geometry.name));
+    let layouts = geometries.flat_map(|geometry| [32_u32, 256].map(|kib| (geometry, kib << 10)));
+    let trial = |(geometry, buffer_bytes): (Geometry, u32)| {
+        let name = format!("replayed_by_the_kernel::{}::{}k", geometry.name, buffer_bytes >> 10);
+        Trial::new(name, move || check_replayed(&geometry, buffer_bytes))
+    };
+    run(layouts.map(trial).collect())
+}
+
+/// A buffer whose every word is a number.
+struct Page {
+    state: ItemState,
+    at: DiskAddr,
+    lock: Mutex<(), Object>,
+    number: AtomicU64<Object>,
+}
+
+impl Page {
+    fn bytes(&self) -> Vec<u8> {
+        self.number.load(Ordering::SeqCst).to_be_bytes().repeat(ITEM_BYTES / 8)
+    }
+}
+
+impl LogItem for Page {
+    fn state(&self) -> &ItemState {
+        &self.state
+    }
+
+    fn size(&self) -> VectorSize {
+        VectorSize { regions: 2, bytes: ITEM_BYTES + 24 }
+    }
+
+    fn format(&self, regions: &mut RegionWriter<'_>) {
+        let format = BufferFormat {
+            regions: 2,
+            flags: BufferFlags::empty(),
+            at: self.at,
+            blocks: (ITEM_BYTES / 512) as u16,
+            bitmap: vec![u32::MAX],
+        };
+        regions.region(&format.encode(HostOrder::NATIVE));
+        regions.region(&self.bytes());
+    }
+
+    fn pin(&self) {}
+
+    fn unpin(&self, _end: CheckpointEnd) {}
+
+    /// Nothing is written in place, so that all of it is for the kernel to replay.
+    fn push(&self, _ail: &Ail) -> Pushed {
+        Pushed::Underway
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> TrialError {
+    TrialError::Failed(error.to_string())
+}
+
+fn open(path: &Path) -> Result<SharedDevice, TrialError> {
+    Ok(Arc::new(FileDevice::open(path, OpenOptions::read_write()).map_err(failed)?))
+}
+
+fn check_replayed(geometry: &Geometry, buffer_bytes: u32) -> Result<(), TrialError> {
+    ready()?;
+    let newest = Xfsprogs::newer()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
+    let image = geometry.make(folder.path())?;
+    let pages = write_log(&image, buffer_bytes)?;
+    check_logprint(&newest, &image)?;
+    image.mount(&[])?.unmount()?;
+    let device = open(&image.data)?;
+    for page in pages {
+        let mut found = vec![0; ITEM_BYTES];
+        device.read_at(page.at.0 * 512, &mut found).map_err(failed)?;
+        if found != page.bytes() {
+            return Err(failed(format!("{} is not what was committed", page.at)));
+        }
+    }
+    let mut repair = newest.command("xfs_repair");
+    repair.arg("-n");
+    if let Some(log) = &image.log {
+        repair.arg("-l").arg(log);
+    }
+    output(repair.arg(&image.data)).map(drop)
+}
+
+/// Commits to the image's log from several threads, and leaves it as a crash would. The last numbers
+/// have been forced.
+fn write_log(image: &Image, buffer_bytes: u32) -> Result<Vec<Arc<Page>>, TrialError> {
+    let data = open(&image.data)?;
+    let mut sector = vec![0; 4096];
+    data.read_at(0, &mut sector).map_err(failed)?;
+    let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0))).map_err(failed)?;
+    let external = image.log.as_deref().map(open).transpose()?;
+    let on = external.as_ref().unwrap_or(&data);
+    let device = LogDevice::new(Arc::clone(on), &superblock).map_err(failed)?;
+    let state = find_head_and_tail(&device).map_err(failed)?;
+    let config = LogConfig::new(device.geometry());
+    let config = LogConfig { buffer_bytes: buffer_bytes.max(config.buffer_bytes), ..config };
+    let start = (data.length_bytes() - ROOM_BYTES) / 512;
+    let pages: Vec<_> = (0..ITEMS)
+        .map(|index| {
+            Arc::new(Page {
+                state: ItemState::new(),
+                at: DiskAddr(start + index * (ITEM_BYTES as u64 / 512)),
+                lock: Mutex::new(()),
+                number: AtomicU64::new(0),
+            })
+        })
+        .collect();
+    let log = Log::open(device, external.is_some().then(|| Arc::clone(&data)), &state, &config);
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (log, pages) = (&log, &pages);
+            scope.spawn(move || commit_pages(log, pages, thread).expect("a log in order"));
+        }
+    });
+    log.force_all().map_err(failed)?;
+    Ok(pages)
+}
+
+fn commit_pages(log: &Log, pages: &[Arc<Page>], thread: u64) -> xfs_buffer::Result<()> {
+    let chosen = pages.iter().cycle().skip(thread as usize * 11).step_by(7);
+    for (round, page) in (0..COMMITS).zip(chosen) {
+        let mut ticket = log.reserve(2 * ITEM_BYTES as u64, 1)?;
+        let lock = page.lock.lock();
+        page.number.store(round * THREADS + thread + 1, Ordering::SeqCst);
+        let committed = log.commit(&mut ticket, &[Arc::clone(page) as _])?;
+        drop(lock);
+        log.release(ticket);
+        log.settle(committed)?;
+        if round % 100 == thread {
+            log.force(committed.sequence)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the program reads the log to its end and finds nothing odd in it.
+fn check_logprint(newest: &Xfsprogs, image: &Image) -> Result<(), TrialError> {
+    for style in [["-t"].as_slice(), &[], &["-d"]] {
+        let mut logprint = newest.command("xfs_logprint");
+        logprint.args(style);
+        if let Some(log) = &image.log {
+            logprint.arg("-l").arg(log);
+        }
+        let text = output(logprint.arg(&image.data))?;
+        if style == ["-t"] && !text.contains("BUF") {
+            return Err(failed(format!("xfs_logprint finds no buffer: {text}")));
+        }
+        let complaint = text.lines().find(|line| {
+            let line = line.to_lowercase();
+            ["error", "bad ", "unknown", "illegal", "invalid", "warning", "corrupt", "mismatch"]
+                .iter()
+                .any(|word| line.contains(word))
+        });
+        if let Some(complaint) = complaint {
+            return Err(failed(format!("xfs_logprint {style:?}: {complaint}")));
+        }
+    }
+    Ok(())
+}
+
+/// What a program prints, on either stream; an error if it fails.
+fn output(command: &mut Command) -> Result<String, TrialError> {
+    let output = command.output().map_err(failed)?;
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text += &String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(text) } else { Err(failed(format!("{command:?}: {text}"))) }
+}
