@@ -1,6 +1,7 @@
 //! A read that fails is an error of what needed it, and of nothing else.
 
 use std::sync::Arc;
+use std::thread;
 
 use ferroxfs::{Error, OpenError, OpenOptions, Volume, errno};
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind, golden};
@@ -8,6 +9,9 @@ use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind, golden};
 use super::everything::{Shown, read_everything};
 
 const EIO: i32 = 5;
+
+/// So many failures are tried at once.
+const THREADS: u64 = 4;
 
 /// The golden image on a device whose `nth` read fails.
 fn device(nth: u64, persistence: Persistence) -> Arc<FailingDevice> {
@@ -59,30 +63,34 @@ fn check_recovered(device: &Arc<FailingDevice>, volume: Option<Volume>, whole: &
     assert_eq!(again.files, whole.files);
 }
 
-#[test]
-fn any_one_read_may_fail_and_all_is_well_afterwards() {
+/// Lets every `step`th read fail, each on a device of its own, until there are no more reads.
+fn check_every(step: u64, persistence: Persistence) {
     let whole = read_everything(&super::volume());
     assert!(whole.errors.is_empty(), "{:?}", whole.errors);
-    for nth in 1.. {
-        let device = device(nth, Persistence::Once);
-        let volume = check_failing(&device, &whole, nth);
-        if device.failures() == 0 {
-            assert!(nth > 200, "only {nth} reads");
-            return;
+    let check_from = &|first: u64| {
+        for nth in (first..).step_by((THREADS * step) as usize) {
+            let device = device(nth, persistence);
+            let volume = check_failing(&device, &whole, nth);
+            if device.failures() == 0 {
+                assert!(nth > 200, "only {nth} reads");
+                return;
+            }
+            check_recovered(&device, volume, &whole);
         }
-        check_recovered(&device, volume, &whole);
-    }
+    };
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || check_from(1 + thread * step));
+        }
+    });
+}
+
+#[test]
+fn any_one_read_may_fail_and_all_is_well_afterwards() {
+    check_every(1, Persistence::Once);
 }
 
 #[test]
 fn all_reads_may_fail_from_any_on() {
-    let whole = read_everything(&super::volume());
-    for nth in (1..).step_by(13) {
-        let device = device(nth, Persistence::Forever);
-        let volume = check_failing(&device, &whole, nth);
-        if device.failures() == 0 {
-            return;
-        }
-        check_recovered(&device, volume, &whole);
-    }
+    check_every(13, Persistence::Forever);
 }
