@@ -141,6 +141,12 @@ pub struct Devices {
 }
 
 impl Devices {
+    /// The device that holds the volume, from the first byte of its superblock on.
+    #[must_use]
+    pub fn data(&self) -> &SharedDevice {
+        &self.data
+    }
+
     /// The superblock and the state of the log, also of a volume whose files are refused.
     ///
     /// # Errors

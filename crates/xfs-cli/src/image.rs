@@ -82,6 +82,17 @@ impl Image {
         self.devices.describe().map_err(|error| about_image(Failure::from(error), &self.path))
     }
 
+    /// The first bytes of the volume, whatever they are; fewer where the device is shorter.
+    pub(crate) fn first_bytes(&self, length: usize) -> Result<Vec<u8>, Failure> {
+        let device = self.devices.data();
+        let there = usize::try_from(device.length_bytes()).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; length.min(there)];
+        device.read_at(0, &mut bytes).map_err(|error| {
+            self.failure(Failure::new(exit_of_read(error.kind()), error.to_string()))
+        })?;
+        Ok(bytes)
+    }
+
     /// An error about the image as a whole.
     pub(crate) fn failure(&self, error: impl Into<Failure>) -> Failure {
         about_image(error.into(), &self.path)

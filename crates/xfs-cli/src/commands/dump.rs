@@ -9,7 +9,8 @@ use std::io::{self, Write};
 use ferroxfs::format::extent::ExtentRoot;
 use ferroxfs::format::inode::ForkKind;
 use ferroxfs::format::inode::{self, InodeCore};
-use ferroxfs::format::{AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, agf, agi};
+use ferroxfs::format::superblock::{Superblock, SuperblockError};
+use ferroxfs::format::{AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, Place, agf, agi};
 use ferroxfs::{Corruption, Error, Geometry, InodeNumber};
 
 use super::Run;
@@ -21,6 +22,10 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Image, Volume, exit_of_read};
 use crate::json::{self, List, Object};
+
+/// Sectors of XFS are at least and at most this long.
+const SMALLEST_SECTOR_BYTES: usize = 512;
+const LARGEST_SECTOR_BYTES: usize = 32 << 10;
 
 struct Dump {
     image: Image,
@@ -40,7 +45,15 @@ pub(super) fn open(
 
 impl Run for Dump {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let volume = self.image.read()?;
+        let volume = match self.image.read() {
+            Ok(volume) => volume,
+            // Without its superblock nothing else of a volume can be found.
+            Err(failure) if self.structure == (DumpStructure::Sb { ag: 0 }) => {
+                self.show_superblock_alone(console)?;
+                return Err(failure);
+            }
+            Err(failure) => return Err(failure),
+        };
         let dumper = Dumper { volume: &volume, is_json: self.is_json };
         match self.structure {
             DumpStructure::Sb { ag } => dumper.header(BlockKind::Superblock, ag, console),
@@ -51,6 +64,30 @@ impl Run for Dump {
             DumpStructure::Block { block } => dumper.block(FsBlock(block), console),
             DumpStructure::Btree { kind, of } => dumper.btree(kind, of, console),
         }
+    }
+}
+
+impl Dump {
+    /// Shows a superblock that is too damaged to tell where anything lies.
+    fn show_superblock_alone(&self, console: &mut Console) -> Result<(), Failure> {
+        let at = DiskAddr(0);
+        let bytes = self.image.first_bytes(LARGEST_SECTOR_BYTES)?;
+        let Err(SuperblockError::Corrupt(corruption)) = Superblock::decode(&bytes, Place::Disk(at))
+        else {
+            return Ok(());
+        };
+        let sector = bytes.get(..SMALLEST_SECTOR_BYTES).unwrap_or(&bytes);
+        let Some(described) = describe_sector(BlockKind::Superblock, sector, at) else {
+            return Ok(());
+        };
+        let Described { name, fields, .. } = described;
+        let verdict = Some(Err(corruption));
+        let shown = Shown { name, at, length_bytes: sector.len(), fields, verdict };
+        match self.is_json {
+            true => json::write_document(console.out(), object(&shown))?,
+            false => print(console.out(), &shown)?,
+        }
+        Ok(())
     }
 }
 

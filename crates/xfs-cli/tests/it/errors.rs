@@ -194,3 +194,21 @@ fn an_address_that_is_also_a_file_asks_for_image() {
     "#]]
     .assert_eq(&transcript(&place.run(&["ls", "a:/b"])));
 }
+
+#[test]
+fn a_damaged_superblock_is_shown_field_by_field() {
+    let mut image = golden();
+    let mut sector = image.bytes(DiskAddr(0), 512).unwrap();
+    // The count of free blocks.
+    sector[151] ^= 1;
+    image.replace(DiskAddr(0), &sector);
+    let place = Place::with(&image);
+    let output = place.run(&["dump", "image", "sb"]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(5), "{shown}");
+    assert!(shown.contains("block_size = 1024\n"), "{shown}");
+    assert!(shown.contains("verification: failed: superblock"), "{shown}");
+    let sound = shared().run(&["dump", "image", "sb"]);
+    let lines = |text: &str| text.lines().count();
+    assert_eq!(lines(&shown), lines(&String::from_utf8_lossy(&sound.stdout)));
+}
