@@ -21,7 +21,8 @@
 //!
 //! # Promises
 //!
-//! - **I1** A volume opened for reading never writes a byte, also where its log is dirty.
+//! - **I1** A volume opened for reading never writes a byte, also where its log is dirty: that is
+//!   replayed in memory.
 //! - **I2** There is no state of the process: no signals, no environment, no threads.
 //! - **I3** Whatever the image holds, a call returns an error that says what is wrong and where.
 //!   Iterators go on after an error with what can still be read.

@@ -11,8 +11,8 @@ use thiserror::Error;
 use xfs_buffer::{BufferCache, IoError, Liveness};
 use xfs_device::{DeviceError, FindError, Selection, SharedDevice};
 use xfs_format::superblock::{Access, Superblock, SuperblockError, Unsupported};
-use xfs_format::{DiskAddr, Lsn, Place};
-use xfs_log::{LogDevice, LogState};
+use xfs_format::{DiskAddr, Place};
+use xfs_log::{LogDevice, LogState, RecoveryError, Refusal, Replayed, Summary};
 
 use crate::Error;
 use crate::volume::{Staleness, Volume};
@@ -30,6 +30,7 @@ pub struct OpenOptions {
     no_recovery: bool,
     log_device: Option<PathBuf>,
     cache_bytes: usize,
+    writes: bool,
 }
 
 impl Default for OpenOptions {
@@ -39,7 +40,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// For reading; the filesystem is found by itself; a dirty log is refused.
+    /// For reading; the filesystem is found by itself; a dirty log is replayed into memory.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -48,6 +49,7 @@ impl OpenOptions {
             no_recovery: false,
             log_device: None,
             cache_bytes: DEFAULT_CACHE_BYTES,
+            writes: false,
         }
     }
 
@@ -72,7 +74,8 @@ impl OpenOptions {
         self
     }
 
-    /// Reads a volume whose log is dirty, or that is marked as needing repair, as it stands.
+    /// Reads a volume whose log is dirty, or that is marked as needing repair, as it stands, without
+    /// replaying anything.
     #[must_use]
     pub fn no_recovery(mut self, no_recovery: bool) -> Self {
         self.no_recovery = no_recovery;
@@ -90,6 +93,13 @@ impl OpenOptions {
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
         self.cache_bytes = bytes;
+        self
+    }
+
+    /// Opens the devices for writing, alone, as [`Devices::recover`] needs them.
+    #[must_use]
+    pub fn writable(mut self, writable: bool) -> Self {
+        self.writes = writable;
         self
     }
 
@@ -126,8 +136,11 @@ impl OpenOptions {
     }
 
     fn open_file(&self, path: &Path) -> Result<SharedDevice, OpenError> {
-        let options = xfs_device::OpenOptions::read_only();
-        let options = if self.live { options.live() } else { options };
+        let options = match (self.writes, self.live) {
+            (true, _) => xfs_device::OpenOptions::read_write(),
+            (false, true) => xfs_device::OpenOptions::read_only().live(),
+            (false, false) => xfs_device::OpenOptions::read_only(),
+        };
         Ok(xfs_device::open_device(path, options)?.device)
     }
 }
@@ -174,9 +187,7 @@ impl Devices {
         }
         let log = match log {
             Some(Ok(state)) if state.clean || as_it_is => Some(state),
-            Some(Ok(state)) => {
-                return Err(OpenError::DirtyLog { head: state.head, tail: state.tail });
-            }
+            Some(Ok(_)) => return self.replayed_volume(&superblock),
             Some(Err(_)) | None if as_it_is => None,
             Some(Err(source)) => return Err(OpenError::Log(source)),
             None => return Err(OpenError::LogDeviceMissing),
@@ -188,14 +199,57 @@ impl Devices {
         } else {
             None
         };
-        let geometry = Arc::new(superblock.geometry.clone());
         let liveness = if self.options.live { Liveness::Live } else { Liveness::Quiet };
-        let cache = BufferCache::new(self.data.clone(), geometry, self.options.cache_bytes);
-        let cache = Arc::new(cache.with_liveness(liveness));
+        let cache = self.cache(self.data.clone(), &superblock).with_liveness(liveness);
         if let Some(state) = log.as_ref().filter(|_| staleness.is_none()) {
             cache.set_log_head(state.head);
         }
-        Ok(Volume::new(superblock, cache, log, staleness))
+        Ok(Volume::new(superblock, Arc::new(cache), log, staleness))
+    }
+
+    /// The volume as it is once its log has been replayed, which is done in memory.
+    fn replayed_volume(&self, superblock: &Superblock) -> Result<Volume, OpenError> {
+        let replayed = self.replay(superblock)?;
+        let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
+        let cache = self.cache(replayed.device(), &superblock);
+        cache.set_log_head(state.head);
+        Ok(Volume::new(superblock, Arc::new(cache), Some(state), None))
+    }
+
+    fn cache(&self, device: SharedDevice, superblock: &Superblock) -> BufferCache {
+        let geometry = Arc::new(superblock.geometry.clone());
+        BufferCache::new(device, geometry, self.options.cache_bytes)
+    }
+
+    fn replay(&self, superblock: &Superblock) -> Result<Replayed, OpenError> {
+        let log = self.log(superblock).ok_or(OpenError::LogDeviceMissing)?;
+        let log = log.map_err(OpenError::Log)?;
+        xfs_log::replay(self.data.clone(), &log, superblock).map_err(|error| match error {
+            RecoveryError::Refused(refusal) => OpenError::DirtyLog(refusal),
+            RecoveryError::Failed(source) => OpenError::Recovery(source),
+        })
+    }
+
+    /// Replays a dirty log onto the disk and marks it clean. The devices must have been opened
+    /// [`writable`](OpenOptions::writable). Returns what was done, or `None` for a clean log.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]. Unless a device failed, nothing has been written then; if one did, the
+    /// recovery can be repeated.
+    pub fn recover(&self) -> Result<Option<Summary>, OpenError> {
+        let superblock = read_superblock(&self.data)?;
+        if let Some(reason) = superblock.refusal(Access::Recover) {
+            return Err(OpenError::Volume(reason.into()));
+        }
+        let replayed = self.replay(&superblock)?;
+        if replayed.log_state().clean {
+            return Ok(None);
+        }
+        let log = self.log(&superblock).ok_or(OpenError::LogDeviceMissing)?;
+        let log = log.map_err(OpenError::Log)?;
+        replayed.write_back(&log).map_err(OpenError::Recovery)?;
+        Ok(Some(*replayed.summary()))
     }
 
     /// The log of the volume with this superblock, for reading; `None` if it is external and its
@@ -239,14 +293,12 @@ pub enum OpenError {
     /// The volume could not be read, is corrupt, or is refused by name.
     #[error(transparent)]
     Volume(#[from] Error),
-    /// The log holds changes that are not in place yet.
-    #[error("the log is dirty (from {tail} to {head}): the volume was not unmounted cleanly")]
-    DirtyLog {
-        /// Where the log ends.
-        head: Lsn,
-        /// Where what has to be replayed begins.
-        tail: Lsn,
-    },
+    /// The log holds changes that are not in place yet, and some that are not replayed here.
+    #[error("the log is dirty: {0}")]
+    DirtyLog(Refusal),
+    /// The log is dirty, and replaying it failed.
+    #[error("the log cannot be replayed: {0}")]
+    Recovery(#[source] Error),
     /// The log cannot be read, so whether it is clean is not known.
     #[error("the state of the log is not known: {0}")]
     Log(#[source] Error),
@@ -262,7 +314,7 @@ impl OpenError {
         match self {
             Self::Device(error) => error.hint(),
             Self::Find(error) => error.hint(),
-            Self::DirtyLog { .. } => Some(
+            Self::DirtyLog(_) | Self::Recovery(_) => Some(
                 "mount and unmount it once to replay the log, or read it as it stands with \
                  --no-recovery",
             ),

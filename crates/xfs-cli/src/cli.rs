@@ -43,7 +43,7 @@ pub(crate) struct GlobalOptions {
     /// Read an image or device that is mounted right now; what is shown may be stale
     #[arg(long, global = true, help_heading = "Image options")]
     pub(crate) live: bool,
-    /// Read a volume with a dirty log as it stands; what is shown may be stale
+    /// Read a volume with a dirty log as it stands, instead of replaying the log in memory
     #[arg(long, global = true, help_heading = "Image options")]
     pub(crate) no_recovery: bool,
     /// The device or file that holds the external log
@@ -105,6 +105,7 @@ pub(crate) enum Command {
     Tar(TarArguments),
     Dump(DumpArguments),
     Log(LogArguments),
+    Recover(RecoverArguments),
     Scan(Box<ScanArguments>),
     Completions(CompletionsArguments),
     Man(ManArguments),
@@ -429,6 +430,18 @@ pub(crate) struct LogArguments {
     /// Show every record, transaction and item between tail and head
     #[arg(long)]
     pub(crate) dump: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
+/// Replay a dirty log onto the volume, and mark it clean
+///
+/// A log that holds what is not replayed here is refused by name, and nothing is written. A recovery
+/// that was interrupted can be repeated.
+#[derive(Args, Debug)]
+pub(crate) struct RecoverArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
     #[command(flatten)]
     pub(crate) json: JsonOption,
 }

@@ -18,6 +18,7 @@ mod ls;
 mod man;
 mod parents;
 mod readlink;
+mod recover;
 mod scan;
 mod stat;
 mod tar;
@@ -55,5 +56,6 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Dump(arguments) => dump::open(&arguments, options),
         Command::Scan(arguments) => scan::open(&arguments, options),
         Command::Log(arguments) => log::open(&arguments, options),
+        Command::Recover(arguments) => recover::open(&arguments, options),
     }
 }

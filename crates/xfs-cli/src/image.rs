@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ferroxfs::log::LogDevice;
+use ferroxfs::log::{LogDevice, Summary};
 use ferroxfs::{Devices, Node, OpenError, OpenOptions, PosixError, Staleness};
 use xfs_device::{DeviceFailure, FindError};
 
@@ -55,8 +55,24 @@ impl Image {
         Self::open_with(path, options, true)
     }
 
+    /// Opens the image at `path` to change it, alone.
+    pub(crate) fn open_for_writing(path: &Path, options: &GlobalOptions) -> Result<Self, Failure> {
+        if options.live || options.no_recovery {
+            return Err(Failure::usage("--live and --no-recovery are for reading"));
+        }
+        Self::open_by(OpenOptions::new().writable(true), path, options)
+    }
+
     fn open_with(path: &Path, options: &GlobalOptions, no_recovery: bool) -> Result<Self, Failure> {
-        let mut open = OpenOptions::new().live(options.live).no_recovery(no_recovery);
+        let open = OpenOptions::new().live(options.live).no_recovery(no_recovery);
+        Self::open_by(open, path, options)
+    }
+
+    fn open_by(
+        mut open: OpenOptions,
+        path: &Path,
+        options: &GlobalOptions,
+    ) -> Result<Self, Failure> {
         if let Some(number) = options.partition {
             open = open.partition(number);
         }
@@ -91,6 +107,11 @@ impl Image {
             self.failure(Failure::new(exit_of_read(error.kind()), error.to_string()))
         })?;
         Ok(bytes)
+    }
+
+    /// Replays a dirty log onto the volume; says what was done, or nothing for a clean log.
+    pub(crate) fn recover(&self) -> Result<Option<Summary>, Failure> {
+        self.devices.recover().map_err(|error| open_failure(&self.path, &error))
     }
 
     /// An error about the image as a whole.
@@ -259,8 +280,10 @@ fn open_failure(path: &Path, error: &OpenError) -> Failure {
     let (exit, message) = match error {
         OpenError::Device(error) => (exit_of_device(error.failure()), error.failure().to_string()),
         OpenError::Find(find) => (exit_of_find(find), find.to_string()),
-        OpenError::Volume(inner) | OpenError::Log(inner) => (exit_of(inner), error.to_string()),
-        OpenError::DirtyLog { .. } => (Exit::LogDirty, error.to_string()),
+        OpenError::Volume(inner) | OpenError::Log(inner) | OpenError::Recovery(inner) => {
+            (exit_of(inner), error.to_string())
+        }
+        OpenError::DirtyLog(_) => (Exit::LogDirty, error.to_string()),
         _ => (Exit::Failed, error.to_string()),
     };
     let failure = about_image(Failure::new(exit, message), path);

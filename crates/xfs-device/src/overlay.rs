@@ -11,13 +11,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 
 use xfs_sync::{RwLock, Volume};
 
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
 
-/// Bytes that are written back at once.
+/// Bytes that are written back at once, where nothing speaks against it.
 const RUN_BYTES: usize = 1 << 20;
+
+/// Where such a run may end: no inode or sector of the format crosses a multiple of this.
+const PIECE_BYTES: u64 = 64 << 10;
 
 type Sectors = BTreeMap<u64, Box<[u8]>>;
 
@@ -45,25 +49,37 @@ impl OverlayDevice {
         self.written.read().len() as u64 * self.sector_bytes
     }
 
-    /// Writes what is kept to the device below, in ascending order, and flushes. What is kept stays.
+    /// Writes what is kept to the device below, and flushes. What is kept stays.
+    ///
+    /// Each range of `whole` is written by one write, with what lies between written sectors, because
+    /// who reads it after a crash must find all of it or nothing. Everything else is written in
+    /// ascending order, and no write but those ends inside an aligned piece of 64 KiB that it fills.
     ///
     /// # Errors
     ///
     /// The first failure of the device. Some sectors may have been written then.
-    pub fn write_back(&self) -> io::Result<()> {
+    pub fn write_back(&self, whole: &[Range<u64>]) -> io::Result<()> {
+        for range in whole {
+            let mut bytes = vec![0; (range.end - range.start) as usize];
+            self.read_at(range.start, &mut bytes)?;
+            self.device.write_at(range.start, &bytes, Durability::Cached)?;
+        }
         let written = self.written.read();
         let mut run: Option<(u64, Vec<u8>)> = None;
         for (number, sector) in written.iter() {
             let offset = number * self.sector_bytes;
+            let before = whole.partition_point(|range| range.start <= offset).checked_sub(1);
+            if before.and_then(|index| whole.get(index)).is_some_and(|range| offset < range.end) {
+                continue;
+            }
             match &mut run {
                 Some((start, bytes))
-                    if *start + bytes.len() as u64 == offset && bytes.len() < RUN_BYTES =>
+                    if *start + bytes.len() as u64 == offset
+                        && (bytes.len() < RUN_BYTES || !offset.is_multiple_of(PIECE_BYTES)) =>
                 {
                     bytes.extend_from_slice(sector);
                 }
-                _ => {
-                    self.write_run(run.replace((offset, sector.to_vec())))?;
-                }
+                _ => self.write_run(run.replace((offset, sector.to_vec())))?,
             }
         }
         self.write_run(run)?;

@@ -93,7 +93,7 @@ const _: () = assert!(size_of::<AgfDisk>() == 224);
 const _: () = assert!(offset_of!(AgfDisk, uuid) == 64);
 const _: () = assert!(offset_of!(AgfDisk, crc) == 216);
 
-const ENVELOPE: Envelope = Envelope {
+pub(crate) const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(AgfDisk, crc),
     uuid: offset_of!(AgfDisk, uuid),
     lsn: offset_of!(AgfDisk, lsn),

@@ -56,7 +56,7 @@ pub struct AgflHeaderDisk {
 const HEADER_BYTES: usize = size_of::<AgflHeaderDisk>();
 const _: () = assert!(HEADER_BYTES == 36);
 
-const ENVELOPE: Envelope = Envelope {
+pub(crate) const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(AgflHeaderDisk, crc),
     uuid: offset_of!(AgflHeaderDisk, uuid),
     lsn: offset_of!(AgflHeaderDisk, lsn),

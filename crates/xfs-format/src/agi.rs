@@ -90,7 +90,7 @@ const _: () = assert!(size_of::<AgiDisk>() == 344);
 const _: () = assert!(offset_of!(AgiDisk, uuid) == 296);
 const _: () = assert!(offset_of!(AgiDisk, lsn) == 320);
 
-const ENVELOPE: Envelope = Envelope {
+pub(crate) const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(AgiDisk, crc),
     uuid: offset_of!(AgiDisk, uuid),
     lsn: offset_of!(AgiDisk, lsn),

@@ -45,6 +45,13 @@ impl Envelope {
         verify_lsn(Lsn(u64::from_be_bytes(*array(bytes, self.lsn)?)), context)
     }
 
+    /// The LSN in a block of this volume.
+    pub(crate) fn find_lsn(&self, bytes: &[u8], meta_uuid: Uuid) -> Option<Lsn> {
+        let uuid = Uuid::from_bytes(*array(bytes, self.uuid).ok()?);
+        let lsn = Lsn(u64::from_be_bytes(*array(bytes, self.lsn).ok()?));
+        (uuid == meta_uuid).then_some(lsn)
+    }
+
     /// Stores the LSN and then the checksum.
     ///
     /// # Panics

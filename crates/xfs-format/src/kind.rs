@@ -119,3 +119,38 @@ impl BlockKind {
         }
     }
 }
+
+/// When the block in `bytes` was last logged, whatever kind of block it is; `None` where that does
+/// not show: inodes, remote values, what was never logged, what is of another volume, or no metadata.
+///
+/// Nothing else of the block is looked at: after a crash its checksum need not hold.
+#[doc(alias = "xlog_recover_get_buf_lsn")]
+#[must_use]
+pub fn find_lsn(bytes: &[u8], geometry: &Geometry) -> Option<Lsn> {
+    let magic = u32::from_be_bytes(*bytes.first_chunk()?);
+    let envelope = match magic {
+        superblock::SUPERBLOCK_MAGIC => return superblock::find_lsn(bytes, geometry),
+        agf::AGF_MAGIC => &agf::ENVELOPE,
+        agi::AGI_MAGIC => &agi::ENVELOPE,
+        agfl::AGFL_MAGIC => &agfl::ENVELOPE,
+        symlink::SYMLINK_MAGIC => &symlink::ENVELOPE,
+        directory::data::BLOCK_MAGIC
+        | directory::data::DATA_MAGIC
+        | directory::free::FREE_MAGIC => &directory::data::ENVELOPE,
+        _ => match (BtreeKind::of_magic(magic), dabtree::magic(bytes)) {
+            (Some(kind), _) => btree::envelope_of(kind.layout().form),
+            (
+                None,
+                Some(
+                    dabtree::NODE_MAGIC
+                    | directory::leaf::LEAF1_MAGIC
+                    | directory::leaf::LEAFN_MAGIC
+                    | attr::leaf::LEAF_MAGIC,
+                ),
+            ) => &dabtree::ENVELOPE,
+            _ => return None,
+        },
+    };
+    let lsn = envelope.find_lsn(bytes, geometry.meta_uuid)?;
+    (lsn.0 != 0 && !lsn.is_null()).then_some(lsn)
+}

@@ -47,7 +47,7 @@ pub const MAX_RECORDS_IN_FLIGHT: u32 = 8;
 
 /// Bytes of payload whose cycle data fit one header.
 #[doc(alias = "XLOG_HEADER_CYCLE_SIZE")]
-const BYTES_PER_HEADER: u32 = 32 << 10;
+pub const BYTES_PER_HEADER: u32 = 32 << 10;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 const CYCLE_WORDS: usize = 64;

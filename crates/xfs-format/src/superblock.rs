@@ -386,6 +386,16 @@ pub(crate) fn verify_copy(
     envelope::verify_lsn(superblock.lsn, context).map_err(corrupt)
 }
 
+/// When the superblock in `sector` was last logged, if it is one of this volume.
+pub(crate) fn find_lsn(sector: &[u8], geometry: &Geometry) -> Option<Lsn> {
+    let (disk, _) = SuperblockDisk::ref_from_prefix(sector).ok()?;
+    let uuid =
+        if geometry.has_incompat(IncompatFeatures::META_UUID) { disk.meta_uuid } else { disk.uuid };
+    let lsn = Lsn(disk.lsn.get());
+    let is_known = Uuid::from_bytes(uuid) == geometry.meta_uuid && lsn.0 != 0 && !lsn.is_null();
+    is_known.then_some(lsn)
+}
+
 /// Stores the LSN, then the checksum.
 ///
 /// # Panics

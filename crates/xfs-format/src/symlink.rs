@@ -27,7 +27,7 @@ pub const MAX_TARGET_BYTES: u32 = 1024;
 /// Bytes before the target.
 pub const SYMLINK_HEADER_BYTES: usize = size_of::<SymlinkDisk>();
 
-const ENVELOPE: Envelope = Envelope {
+pub(crate) const ENVELOPE: Envelope = Envelope {
     crc: offset_of!(SymlinkDisk, crc),
     block: Some(offset_of!(SymlinkDisk, disk_addr)),
     lsn: offset_of!(SymlinkDisk, lsn),

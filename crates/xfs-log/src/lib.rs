@@ -2,8 +2,8 @@
 //!
 //! Owns: where the log lies, reading records, transactions and items out of it, telling from its
 //! bytes alone whether anything waits to be replayed; log space, the committed item list, the writer
-//! of records, and the items that wait to be written in place. Does **not** own the bytes of log
-//! items (`xfs_format::log_item`), or what they mean.
+//! of records, the items that wait to be written in place; and replaying what a crash has left. Does
+//! **not** own the bytes of log items (`xfs_format::log_item`), or the work that intents promise.
 //!
 //! The design of the write side stands in docs/internals/log.md.
 //!
@@ -27,6 +27,7 @@ mod item;
 mod log;
 mod plant;
 mod reader;
+mod recovery;
 mod space;
 mod state;
 #[cfg(test)]
@@ -42,6 +43,10 @@ pub use device::{LogDevice, LogGeometry};
 pub use item::{CheckpointEnd, ItemState, LogItem, Pushed};
 pub use log::{Log, LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, Shutdown};
 pub use reader::{Items, LogEntry, LogReader, Transaction};
+pub use recovery::{
+    Intent, IntentRecovery, MAX_REPLAY_BYTES, RecoveryError, Refusal, Replayed, Summary, replay,
+    replay_with,
+};
 pub use space::SpaceUse;
 pub use state::{LogState, find_head_and_tail};
 pub use ticket::Ticket;

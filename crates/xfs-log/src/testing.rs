@@ -86,16 +86,26 @@ impl LogImage {
 
     /// Appends a whole transaction in a record of its own; returns its LSN.
     pub(crate) fn append_transaction(&mut self, id: u32, items: &[LogItem<'_>]) -> Lsn {
+        self.append_operations_of(transaction(id, items))
+    }
+
+    /// Appends a transaction for each item, all in one record; returns their LSN.
+    pub(crate) fn append_together(&mut self, items: &[LogItem<'_>]) -> Lsn {
+        let items = (1..).zip(items.chunks(1));
+        self.append_operations_of(items.flat_map(|(id, item)| transaction(id, item)).collect())
+    }
+
+    /// Appends a transaction that is never committed.
+    pub(crate) fn append_unfinished(&mut self, id: u32) {
+        let mut operations = transaction(id, &[]);
+        operations.pop();
+        self.append_operations_of(operations);
+    }
+
+    fn append_operations_of(&mut self, operations: Vec<Operation>) -> Lsn {
         let lsn = self.head;
-        let order = HostOrder::Little;
-        let regions: Vec<_> = items.iter().flat_map(|item| item.encode(order)).collect();
-        let count = regions.len() as u32;
-        let header = TransactionHeader { kind: CHECKPOINT, transaction: id, regions: count };
-        let header = header.encode(order);
-        let mut operations = vec![(id, OperationFlags::START, &[][..])];
-        operations.push((id, OperationFlags::empty(), &header));
-        operations.extend(regions.iter().map(|r| (id, OperationFlags::empty(), r.as_slice())));
-        operations.push((id, OperationFlags::COMMIT, &[]));
+        let operations: Vec<_> =
+            operations.iter().map(|(id, flags, bytes)| (*id, *flags, bytes.as_slice())).collect();
         self.append_operations(&operations);
         lsn
     }
@@ -165,6 +175,22 @@ impl LogImage {
         let cycle = xfs_format::log_record::block_cycle(self.block_mut(block)) - 1;
         self.block_mut(block)[..4].copy_from_slice(&cycle.to_be_bytes());
     }
+}
+
+/// Transaction, flags, bytes.
+type Operation = (u32, OperationFlags, Vec<u8>);
+
+/// The operations of a transaction.
+fn transaction(id: u32, items: &[LogItem<'_>]) -> Vec<Operation> {
+    let order = HostOrder::Little;
+    let regions: Vec<_> = items.iter().flat_map(|item| item.encode(order)).collect();
+    let count = regions.len() as u32;
+    let header = TransactionHeader { kind: CHECKPOINT, transaction: id, regions: count };
+    let mut operations = vec![(id, OperationFlags::START, Vec::new())];
+    operations.push((id, OperationFlags::empty(), header.encode(order)));
+    operations.extend(regions.into_iter().map(|region| (id, OperationFlags::empty(), region)));
+    operations.push((id, OperationFlags::COMMIT, Vec::new()));
+    operations
 }
 
 /// Stores the checksum that a writer with 328 bytes of header makes.

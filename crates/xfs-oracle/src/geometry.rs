@@ -171,13 +171,37 @@ impl Geometry {
 }
 
 impl Image {
+    /// A copy in `folder`; what is sparse stays sparse.
+    pub fn copy(&self, folder: &Path) -> Result<Self, OracleError> {
+        let copy = |from: &Path| -> Result<PathBuf, OracleError> {
+            let to = folder.join(from.file_name().unwrap_or_default());
+            run(Command::new("cp").args(["--sparse=always", "--"]).arg(from).arg(&to))?;
+            Ok(to)
+        };
+        let log = self.log.as_deref().map(copy).transpose()?;
+        Ok(Self { data: copy(&self.data)?, log })
+    }
+
+    /// What the newer xfs_repair finds wrong with it, which changes nothing; `None` for nothing.
+    pub fn findings(&self) -> Result<Option<String>, OracleError> {
+        let mut repair = Xfsprogs::newer()?.command("xfs_repair");
+        repair.arg("-n");
+        if let Some(log) = &self.log {
+            repair.arg("-l").arg(log);
+        }
+        let output = repair.arg(&self.data).output().context(|| "xfs_repair".to_owned())?;
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        Ok((!output.status.success()).then_some(said))
+    }
+
     /// Has the kernel mount it.
     pub fn mount(&self, options: &[&str]) -> Result<Mount, OracleError> {
         Mount::new(&self.data, self.log.as_deref(), options)
     }
 }
 
-fn sparse(path: PathBuf, size_bytes: u64) -> Result<PathBuf, OracleError> {
+pub(crate) fn sparse(path: PathBuf, size_bytes: u64) -> Result<PathBuf, OracleError> {
     let file = File::create(&path).context(|| path.display().to_string())?;
     file.set_len(size_bytes).context(|| path.display().to_string())?;
     Ok(path)

@@ -10,6 +10,7 @@
 //! All of it needs root and Linux; [`ready`] says why a test has to be left out.
 
 mod compare;
+mod crash;
 mod digest;
 mod error;
 mod geometry;
@@ -24,6 +25,7 @@ mod xfsprogs;
 use crate::error::Context;
 
 pub use compare::Differences;
+pub use crash::Crash;
 pub use digest::Digest;
 pub use error::OracleError;
 pub use geometry::{Feature, Geometry, Image};

@@ -608,3 +608,20 @@ fn log() {
     "#]],
     );
 }
+
+#[test]
+fn a_clean_log_needs_no_recovery() {
+    check(
+        &["recover", "image"],
+        &expect![[r#"
+        the log is clean, there is nothing to recover
+    "#]],
+    );
+    check(
+        &["recover", "--no-recovery", "image"],
+        &expect![[r#"
+        ! ferroxfs: --live and --no-recovery are for reading
+        exit 2
+    "#]],
+    );
+}

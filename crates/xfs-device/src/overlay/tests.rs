@@ -1,7 +1,7 @@
 //! What is written is read again and reaches the device below only when told.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::OverlayDevice;
 use crate::{BlockDevice, Durability, MemoryDevice};
@@ -34,7 +34,7 @@ fn any_range_reads_as_written() {
             assert!(found == expected[start as usize..][..count], "{offset} {length} {start}");
         }
         assert_eq!(read(&*device, 0, LENGTH as usize), before);
-        overlay.write_back().unwrap();
+        overlay.write_back(&[]).unwrap();
         assert_eq!(read(&*device, 0, LENGTH as usize), expected);
     }
 }
@@ -57,4 +57,55 @@ fn nothing_goes_past_the_end() {
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
     assert!(!overlay.is_read_only());
+}
+
+#[test]
+fn whole_ranges_are_written_by_one_write() {
+    let device = Arc::new(Counting { inner: below(), writes: Mutex::default() });
+    let overlay = OverlayDevice::new(device.clone(), LENGTH);
+    for sector in [0, 1, 8, 10, 15, 16, 20] {
+        overlay.write_at(sector * 512, &[sector as u8; 512], Durability::Cached).unwrap();
+    }
+    let before = read(&overlay, 0, LENGTH as usize);
+    overlay.write_back(&[4096..8192, 10240..11264]).unwrap();
+    assert_eq!(read(&*device, 0, LENGTH as usize), before);
+    let writes = device.writes.lock().unwrap().clone();
+    assert_eq!(writes, [(4096, 4096), (10240, 1024), (0, 1024), (8192, 512)]);
+}
+
+/// Remembers offset and length of every write.
+struct Counting {
+    inner: Arc<MemoryDevice>,
+    writes: Mutex<Vec<(u64, usize)>>,
+}
+
+impl BlockDevice for Counting {
+    fn length_bytes(&self) -> u64 {
+        self.inner.length_bytes()
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.inner.sector_size()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.inner.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+        self.writes.lock().unwrap().push((offset, bytes.len()));
+        self.inner.write_at(offset, bytes, durability)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, _offset: u64, _length: u64) -> io::Result<()> {
+        Ok(())
+    }
 }

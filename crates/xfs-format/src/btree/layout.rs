@@ -53,6 +53,23 @@ pub struct BtreeLayout {
 }
 
 impl BtreeKind {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::FreeSpaceByBlock,
+        Self::FreeSpaceBySize,
+        Self::Inode,
+        Self::FreeInode,
+        Self::ReverseMap,
+        Self::Refcount,
+        Self::Extent,
+    ];
+
+    /// The kind whose blocks start with this magic number.
+    #[must_use]
+    pub fn of_magic(magic: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.layout().magic == magic)
+    }
+
     /// Magic number and sizes.
     #[must_use]
     pub const fn layout(self) -> &'static BtreeLayout {

@@ -64,7 +64,7 @@ const LONG_ENVELOPE: Envelope = Envelope {
     block: Some(offset_of!(LongHeaderDisk, address)),
 };
 
-const fn envelope_of(form: PointerForm) -> &'static Envelope {
+pub(crate) const fn envelope_of(form: PointerForm) -> &'static Envelope {
     match form {
         PointerForm::Short => &SHORT_ENVELOPE,
         PointerForm::Long => &LONG_ENVELOPE,

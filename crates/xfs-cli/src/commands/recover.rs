@@ -1,0 +1,56 @@
+//! `recover`: replays a dirty log onto the volume.
+
+use std::io::Write;
+
+use ferroxfs::log::Summary;
+
+use super::Run;
+use crate::cli::{GlobalOptions, RecoverArguments};
+use crate::console::Console;
+use crate::dump::{Fields, Value, fields_to_json};
+use crate::failure::Failure;
+use crate::image::Image;
+use crate::json;
+
+struct Recover {
+    image: Image,
+    is_json: bool,
+}
+
+/// Opens the image for writing, alone.
+pub(super) fn open(
+    arguments: &RecoverArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let image = Image::open_for_writing(&arguments.image, options)?;
+    Ok(Box::new(Recover { image, is_json: arguments.json.json }))
+}
+
+impl Run for Recover {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let summary = self.image.recover()?;
+        let out = console.out();
+        match (self.is_json, summary) {
+            (true, summary) => {
+                let mut object = fields_to_json(&fields(summary.unwrap_or_default()));
+                object.insert("was_clean".to_owned(), summary.is_none().into());
+                json::write_document(out, object)?;
+            }
+            (false, None) => writeln!(out, "the log is clean, there is nothing to recover")?,
+            (false, Some(Summary { transactions, items, skipped, .. })) => writeln!(
+                out,
+                "recovered: {transactions} transactions with {items} items, of which {skipped} \
+                 were in place already"
+            )?,
+        }
+        Ok(())
+    }
+}
+
+fn fields(summary: Summary) -> Fields {
+    vec![
+        ("transactions", Value::number(summary.transactions)),
+        ("items", Value::number(summary.items)),
+        ("skipped", Value::number(summary.skipped)),
+    ]
+}

@@ -1,0 +1,310 @@
+//! Replaying the log after a crash.
+//!
+//! Owns: what the log changes on the volume, the intents that were left open, the counters of the
+//! superblock, and marking the log clean. Does **not** own finishing intents or freeing unlinked
+//! inodes: that takes transactions, and who has them registers an [`IntentRecovery`].
+//!
+//! ```text
+//!  pass 1   every committed transaction: which buffers were cancelled ─→ CancelTable
+//!  pass 2   every committed transaction, its items in this order:
+//!             buffers and inode creations │ inodes, dquots, intents │ links of unlinked lists │
+//!             cancellations
+//!           all of it into an OverlayDevice ─→ every touched buffer and inode verified
+//!  then     open intents, unlinked lists ─→ IntentRecovery, or refused
+//!           superblock: counters from the group headers
+//!  and last only if asked: write_back
+//! ```
+//!
+//! # What is replayed, and what is not
+//!
+//! A change is replayed over an object that is older than its transaction: the LSN in the object
+//! tells. Objects without one (inode clusters as a whole, dquots, blocks of another life) are always
+//! replayed over, which is sound because the log holds everything that came after.
+//!
+//! Several checkpoints may start in one record, so have one LSN. The LSN of a block is therefore
+//! stamped only when the replay has come to a transaction of another LSN ([`store`]): until then
+//! every change of the same LSN goes into it. An inode is skipped only if it is *newer*.
+//!
+//! # Invariants
+//!
+//! - **I1** Nothing is written to the volume or its log before [`Replayed::write_back`].
+//! - **I2** What is written back was verified: each buffer as what the log says it is, each inode by
+//!   itself, after the last change.
+//! - **I3** Everything that the log names lies inside the volume and outside the log.
+//!
+//! # If this is interrupted
+//!
+//! `write_back` writes in place, flushes, and only then touches the log. A crash before the flush
+//! has returned leaves the log as it was and the objects in any mixture of before and after; each of
+//! them is replayed again, or skipped because its LSN says that it is whole already. That needs a
+//! metadata buffer to be on disk as a whole or not at all (docs/limits.md), so each is written by one
+//! write, also where only some of its sectors have changed. The superblock's counters are computed
+//! again. A crash between the flush and the unmount record finds everything in place and replays
+//! nothing new. So a recovery that is repeated gives the same volume, however often it was cut short.
+
+mod buffer;
+mod cancel;
+mod clean;
+mod create;
+mod finish;
+mod inode;
+mod intent;
+mod refusal;
+mod store;
+
+pub use intent::{Intent, IntentRecovery};
+pub use refusal::{RecoveryError, Refusal};
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use xfs_buffer::{Error, IoError, Result};
+use xfs_device::{OverlayDevice, SharedDevice};
+use xfs_format::DiskAddr;
+use xfs_format::log_item::{BufferFlags, LogItem};
+use xfs_format::superblock::{Access, Superblock};
+
+use crate::device::LogDevice;
+use crate::reader::{LogReader, Transaction};
+use crate::state::{LogState, find_head_and_tail};
+use cancel::CancelTable;
+use intent::OpenIntents;
+use store::Store;
+
+/// The most that a replay keeps in memory. The largest log has 2 GiB; honest ones that large are
+/// mostly changes of the same blocks.
+pub const MAX_REPLAY_BYTES: u64 = 1 << 30;
+
+/// A volume whose log has been replayed, in memory.
+pub struct Replayed {
+    device: Arc<OverlayDevice>,
+    superblock: Superblock,
+    state: LogState,
+    summary: Summary,
+    /// Ranges of bytes that are atomic: the metadata buffers that were changed.
+    buffers: Vec<Range<u64>>,
+}
+
+/// What a replay has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Transactions that were committed.
+    pub transactions: u64,
+    /// Items in them.
+    pub items: u64,
+    /// Items whose object was newer already, or cancelled later.
+    pub skipped: u64,
+    /// Intents that were finished.
+    pub intents: u64,
+    /// Unlinked inodes that were freed.
+    pub unlinked: u64,
+}
+
+impl Replayed {
+    /// The volume as it is after recovery. What is written to it stays in memory.
+    #[must_use]
+    pub fn device(&self) -> SharedDevice {
+        self.device.clone()
+    }
+
+    /// The superblock after recovery.
+    #[must_use]
+    pub const fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The state of the log that was replayed.
+    #[must_use]
+    pub const fn log_state(&self) -> &LogState {
+        &self.state
+    }
+
+    /// What was done.
+    #[must_use]
+    pub const fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Writes what was replayed in place, and marks the log clean. See the module's argument about
+    /// crashes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`]. The log is dirty then as it was, and the recovery can be repeated.
+    pub fn write_back(&self, log: &LogDevice) -> Result<()> {
+        if self.state.clean {
+            return Ok(());
+        }
+        self.device.write_back(&self.buffers).map_err(|source| {
+            let length_bytes = self.device.written_bytes();
+            Error::Io(IoError { operation: "write", at: DiskAddr(0), length_bytes, source })
+        })?;
+        clean::mark_clean(log, &self.state)
+    }
+}
+
+/// Replays the log of a volume into memory. An open intent or an unlinked inode is refused.
+///
+/// # Errors
+///
+/// See [`RecoveryError`].
+pub fn replay(
+    data: SharedDevice,
+    log: &LogDevice,
+    superblock: &Superblock,
+) -> Result<Replayed, RecoveryError> {
+    run(data, log, superblock, None)
+}
+
+/// Replays the log of a volume into memory, and has open intents finished and unlinked inodes freed.
+///
+/// # Errors
+///
+/// See [`RecoveryError`].
+pub fn replay_with(
+    data: SharedDevice,
+    log: &LogDevice,
+    superblock: &Superblock,
+    intents: &mut dyn IntentRecovery,
+) -> Result<Replayed, RecoveryError> {
+    run(data, log, superblock, Some(intents))
+}
+
+fn run(
+    data: SharedDevice,
+    log: &LogDevice,
+    superblock: &Superblock,
+    intents: Option<&mut dyn IntentRecovery>,
+) -> Result<Replayed, RecoveryError> {
+    let state = find_head_and_tail(log)?;
+    let device = Arc::new(OverlayDevice::new(data, MAX_REPLAY_BYTES));
+    let superblock = superblock.clone();
+    let mut replayed =
+        Replayed { device, superblock, state, summary: Summary::default(), buffers: Vec::new() };
+    if state.clean {
+        return Ok(replayed);
+    }
+    if let Some(reason) = replayed.superblock.refusal(Access::Recover) {
+        return Err(Error::from(reason).into());
+    }
+    let open = replay_items(&mut replayed, log)?;
+    finish::finish(&mut replayed, open, intents)?;
+    Ok(replayed)
+}
+
+/// Both passes. Returns the intents that are open at the head.
+fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents, RecoveryError> {
+    let mut cancelled = CancelTable::default();
+    let mut reader = LogReader::new(log, &replayed.state);
+    while let Some(transaction) = reader.next_transaction()? {
+        for item in transaction.items()? {
+            if let LogItem::Buffer(item) = item? {
+                cancelled.note(&item);
+            }
+        }
+    }
+    let store = Store::new(replayed.device.clone(), &replayed.superblock, log.geometry());
+    let mut pass =
+        Pass { store, cancelled, intents: OpenIntents::default(), summary: Summary::default() };
+    let mut reader = LogReader::new(log, &replayed.state);
+    while let Some(transaction) = reader.next_transaction()? {
+        pass.replay(&transaction)?;
+    }
+    let Pass { mut store, intents, summary, .. } = pass;
+    store.seal()?;
+    store.verify(replayed.state.head)?;
+    (replayed.superblock, replayed.buffers) = store.into_parts();
+    replayed.summary = summary;
+    Ok(intents)
+}
+
+/// The second pass.
+struct Pass {
+    store: Store,
+    cancelled: CancelTable,
+    intents: OpenIntents,
+    summary: Summary,
+}
+
+/// The order in which the items of one transaction are replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// What others stand on: a new inode cluster must be there before an inode in it.
+    Buffers,
+    /// Everything else.
+    Items,
+    /// Links of unlinked lists lie in inodes, whose cores an inode item has just rewritten.
+    InodeBuffers,
+    /// Until now what was cancelled here counted as cancelled for this transaction too.
+    Cancellations,
+}
+
+impl Turn {
+    #[doc(alias = "xlog_recover_reorder_trans")]
+    fn of(item: &LogItem<'_>) -> Self {
+        match item {
+            LogItem::Buffer(item) if item.is_cancel() => Self::Cancellations,
+            LogItem::Buffer(item) if item.format.flags.contains(BufferFlags::INODES) => {
+                Self::InodeBuffers
+            }
+            LogItem::Buffer(_) | LogItem::InodeCreate(_) => Self::Buffers,
+            _ => Self::Items,
+        }
+    }
+}
+
+impl Pass {
+    fn replay(&mut self, transaction: &Transaction) -> Result<(), RecoveryError> {
+        self.store.begin(transaction)?;
+        self.summary.transactions += 1;
+        let mut items = transaction.items()?.collect::<Result<Vec<_>, _>>()?;
+        // A stable sort: within a turn the order of the log stays.
+        items.sort_by_key(Turn::of);
+        for item in &items {
+            self.summary.items += 1;
+            if !self.replay_item(item, transaction)? {
+                self.summary.skipped += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there was something to do.
+    fn replay_item(
+        &mut self,
+        item: &LogItem<'_>,
+        transaction: &Transaction,
+    ) -> Result<bool, RecoveryError> {
+        match item {
+            LogItem::Buffer(item) if item.is_cancel() => {
+                self.cancelled.end(item);
+                Ok(true)
+            }
+            LogItem::Buffer(item) => {
+                if self.cancelled.contains(item.format.at, item.format.blocks.into()) {
+                    return Ok(false);
+                }
+                buffer::replay(&mut self.store, item)
+            }
+            LogItem::InodeCreate(create) => {
+                create::replay(&mut self.store, create, &self.cancelled)
+            }
+            LogItem::Inode(item) => {
+                let (cluster, blocks) = (item.format.cluster, item.format.cluster_blocks);
+                if self.cancelled.contains(cluster, blocks) {
+                    return Ok(false);
+                }
+                inode::replay(&mut self.store, item, transaction.order())
+            }
+            // A volume that accounts quota is refused; in others there is nothing to replay onto.
+            LogItem::Dquot(_) | LogItem::QuotaOff(_) => Ok(false),
+            intent_or_done => {
+                self.intents.note(intent_or_done, transaction);
+                Ok(true)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

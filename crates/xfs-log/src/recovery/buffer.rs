@@ -1,0 +1,176 @@
+//! Buffers: pieces of them, laid over what is on disk.
+
+use xfs_buffer::Result;
+use xfs_format::btree::BtreeKind;
+use xfs_format::inode::{self, INODE_MAGIC};
+use xfs_format::kind;
+use xfs_format::log_item::{BufferFlags, BufferItem, BufferPiece, BufferType, LogItemCheck};
+use xfs_format::superblock::Superblock;
+use xfs_format::{
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Place, Structure,
+};
+
+use super::refusal::{RecoveryError, Refusal};
+use super::store::Store;
+
+/// Where the hash index of a directory starts in its file.
+#[doc(alias = "XFS_DIR2_LEAF_OFFSET")]
+const INDEX_OFFSET: u64 = 32 << 30;
+
+/// Where the link of an unlinked list lies in an inode.
+const NEXT_UNLINKED: usize = 96;
+
+/// Replays a buffer that is not cancelled. Returns whether it was older than the log.
+#[doc(alias = "xlog_recover_buf_commit_pass2")]
+pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, RecoveryError> {
+    let format = &item.format;
+    store.check_range(format.at, format.blocks.into())?;
+    if format.flags.contains(BufferFlags::INODES) {
+        replay_links(store, item)?;
+        return Ok(true);
+    }
+    let raw = (format.flags.bits() >> 11) as u8;
+    let wrong_type = || store.corrupt(LogItemCheck::BufferType { raw });
+    let buffer_type = format.buffer_type().ok_or_else(wrong_type)?;
+    if matches!(
+        buffer_type,
+        BufferType::UserDquot | BufferType::ProjectDquot | BufferType::GroupDquot
+    ) {
+        return Ok(false);
+    }
+    let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
+    let mut bytes = store.read(format.at, length)?;
+    let logged = kind::find_lsn(&bytes, store.geometry());
+    if logged.is_some_and(|logged| logged >= store.lsn()) {
+        return Ok(false);
+    }
+    for BufferPiece { offset_bytes, bytes: piece } in &item.pieces {
+        let target = bytes.get_mut(*offset_bytes..offset_bytes + piece.len());
+        // Decoding has compared the bitmap with the length.
+        target.ok_or_else(wrong_type)?.copy_from_slice(piece);
+    }
+    let kind = kind_of(buffer_type, &bytes, store.geometry()).ok_or_else(wrong_type)?;
+    check_length(store, format.at, length, kind)?;
+    for piece in &item.pieces {
+        store.write(format.at, piece.offset_bytes, piece.bytes)?;
+    }
+    store.touch(format.at, length, kind);
+    if kind == BlockKind::Superblock && format.at == DiskAddr(0) {
+        read_geometry(store, bytes)?;
+    }
+    Ok(true)
+}
+
+/// What the buffer holds after the change. Only btrees are told apart by their magic number.
+#[doc(alias = "xlog_recover_validate_buf_type")]
+fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option<BlockKind> {
+    Some(match buffer_type {
+        BufferType::Btree => {
+            let magic = u32::from_be_bytes(*bytes.first_chunk()?);
+            BlockKind::Btree(BtreeKind::of_magic(magic)?)
+        }
+        BufferType::Agf => BlockKind::Agf,
+        BufferType::Agfl => BlockKind::Agfl,
+        BufferType::Agi => BlockKind::Agi,
+        BufferType::Symlink => BlockKind::Symlink,
+        BufferType::DirectoryBlock | BufferType::DirectoryData => BlockKind::DirectoryData,
+        BufferType::DirectoryFree => BlockKind::DirectoryFree,
+        BufferType::DirectoryLeaf1 | BufferType::DirectoryLeafN => BlockKind::DirectoryIndex,
+        BufferType::DaNode if points_into_directory(bytes, geometry) => BlockKind::DirectoryIndex,
+        BufferType::DaNode | BufferType::AttrLeaf => BlockKind::Attr,
+        BufferType::Superblock => BlockKind::Superblock,
+        // Inodes come with their flag; remote values are never logged; the rest is realtime.
+        _ => return None,
+    })
+}
+
+/// Whether the first child of a node lies where only directories have index blocks. Nodes of
+/// attributes are blocks, those of directories are directory blocks, and nothing else tells them
+/// apart.
+fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
+    const FIRST_CHILD: usize = 68;
+    let child = node.get(FIRST_CHILD..).and_then(<[u8]>::first_chunk::<4>);
+    let child = child.map_or(0, |child| u32::from_be_bytes(*child));
+    u64::from(child) << geometry.block_log >= INDEX_OFFSET
+}
+
+/// A buffer that is stamped must have all that its checksum covers.
+fn check_length(
+    store: &Store,
+    at: DiskAddr,
+    length: usize,
+    kind: BlockKind,
+) -> Result<(), RecoveryError> {
+    let geometry = store.geometry();
+    let (needed, is_directory) = match kind {
+        BlockKind::Superblock | BlockKind::Agf | BlockKind::Agi | BlockKind::Agfl => {
+            (geometry.sector_size, false)
+        }
+        BlockKind::DirectoryData | BlockKind::DirectoryIndex | BlockKind::DirectoryFree => {
+            (geometry.directory_block_size(), true)
+        }
+        BlockKind::Symlink => return Ok(()),
+        _ => (geometry.block_size, false),
+    };
+    let needed = needed as usize;
+    if length == needed {
+        return Ok(());
+    }
+    if is_directory && length < needed && length.is_multiple_of(geometry.block_size as usize) {
+        return Err(Refusal::DirectoryBlockInPieces { at }.into());
+    }
+    Err(store.corrupt(Check::Truncated { available: length, needed }).into())
+}
+
+/// A change of the primary superblock: the volume may have grown.
+#[doc(alias = "xlog_recover_do_primary_sb_buffer")]
+fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryError> {
+    BlockKind::Superblock.seal(&mut bytes, store.lsn());
+    let place = Place::Disk(DiskAddr(0));
+    let superblock = Superblock::decode(&bytes, place).map_err(xfs_buffer::Error::from)?;
+    let (before, found) = (store.geometry().ag_count, superblock.geometry.ag_count);
+    if found < before {
+        return Err(store.corrupt(LogItemCheck::Groups { found, before }).into());
+    }
+    store.set_superblock(superblock);
+    Ok(())
+}
+
+/// Of a logged inode buffer only the links of unlinked lists are replayed: everything else of an
+/// inode has an item of its own, or comes with the creation of the cluster.
+#[doc(alias = "xlog_recover_do_inode_buffer")]
+fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
+    let inode_size = store.geometry().inode_size as usize;
+    let length = usize::from(item.format.blocks) * BASIC_BLOCK_BYTES as usize;
+    for start in (0..length).step_by(inode_size).take_while(|start| start + inode_size <= length) {
+        let Some(link) = find_bytes(&item.pieces, start + NEXT_UNLINKED) else { continue };
+        if link == [0; 4] {
+            return Err(store.corrupt(LogItemCheck::NextUnlinked).into());
+        }
+        let at = DiskAddr(item.format.at.0 + (start / BASIC_BLOCK_BYTES as usize) as u64);
+        let skipped = start % BASIC_BLOCK_BYTES as usize;
+        let mut bytes = store.read(at, skipped + inode_size)?;
+        let inode = bytes.get_mut(skipped..).unwrap_or_default();
+        let found = inode.first_chunk().map_or(0, |magic| u16::from_be_bytes(*magic));
+        if found != INODE_MAGIC {
+            let (found, expected) = (found.into(), INODE_MAGIC.into());
+            let check = Check::Magic { found, expected };
+            return Err(Corruption::new(Structure::Inode, Place::Disk(at), check).into());
+        }
+        if let Some(field) = inode.get_mut(NEXT_UNLINKED..NEXT_UNLINKED + 4) {
+            field.copy_from_slice(&link);
+        }
+        xfs_format::crc::seal(inode, inode::CRC_OFFSET);
+        store.write(at, skipped, inode)?;
+    }
+    Ok(())
+}
+
+/// Four bytes of a buffer, if they were logged.
+fn find_bytes(pieces: &[BufferPiece<'_>], offset: usize) -> Option<[u8; 4]> {
+    let mut found = pieces.iter().filter_map(|piece| {
+        let inside = offset.checked_sub(piece.offset_bytes)?;
+        piece.bytes.get(inside..)?.first_chunk().copied()
+    });
+    found.next()
+}

@@ -1,0 +1,91 @@
+//! Marking the log clean: an unmount record at the head, over blocks that cannot be mistaken.
+//!
+//! Records that were torn by the crash may lie ahead of the head with the head's cycle. The search
+//! for the head would take them for written after whatever is put before them, so first every block
+//! that can be such a leftover becomes a block of the cycle before. Then the record of an unmount is
+//! written at the head; it names itself as the tail.
+//!
+//! A crash between the two leaves a log that has the same head as before: the search stops at the
+//! first block of the older cycle.
+
+use xfs_buffer::{Error, IoError, Result};
+use xfs_device::Durability;
+use xfs_format::log_record::{
+    BYTES_PER_HEADER, ByteOrder, LogRecordHeader, MAX_RECORD_BYTES, MAX_RECORDS_IN_FLIGHT,
+    unmount_operation,
+};
+use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
+
+use crate::device::{LogDevice, LogGeometry};
+use crate::state::LogState;
+
+const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
+
+/// Marks a log clean of which nothing is needed any more.
+pub(super) fn mark_clean(log: &LogDevice, state: &LogState) -> Result<()> {
+    clear_stale_blocks(log, state)?;
+    flush(log)?;
+    let record = unmount_record(log.geometry(), state.head);
+    log.write_blocks(state.head.block(), &record, Durability::Cached)?;
+    flush(log)
+}
+
+fn flush(log: &LogDevice) -> Result<()> {
+    log.flush().map_err(|source| {
+        let length_bytes = u64::from(log.length_blocks()) * u64::from(BASIC_BLOCK_BYTES);
+        Error::Io(IoError { operation: "flush", at: log.geometry().start, length_bytes, source })
+    })
+}
+
+/// Gives every block that a torn write may have left ahead of the head an older cycle.
+#[doc(alias = "xlog_clear_stale_blocks")]
+fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
+    let (head, cycle) = (state.head.block(), state.head.cycle());
+    let in_flight = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
+    let count = log.distance(head, state.tail.block()).min(in_flight);
+    let until_end = (log.length_blocks() - head).min(count);
+    // Past the end of the log the head's own cycle is the older one.
+    let cycles = [(until_end, cycle.wrapping_sub(1)), (count - until_end, cycle)];
+    let mut bytes = Vec::with_capacity(count as usize * BLOCK);
+    for (blocks, cycle) in cycles {
+        for _ in 0..blocks {
+            bytes.extend_from_slice(&cycle.to_be_bytes());
+            bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+        }
+    }
+    log.write_blocks(head, &bytes, Durability::Cached)
+}
+
+/// The record of an unmount at `head`, as it lies on disk.
+fn unmount_record(log: &LogGeometry, head: Lsn) -> Vec<u8> {
+    // A record takes whole stripe units and whole sectors.
+    let unit = log.stripe_unit_bytes.max(log.sector_bytes);
+    let unit = unit.clamp(2 * BASIC_BLOCK_BYTES, MAX_RECORD_BYTES);
+    let size = unit.max(BYTES_PER_HEADER);
+    let header_bytes = size.div_ceil(BYTES_PER_HEADER) * BASIC_BLOCK_BYTES;
+    let header = LogRecordHeader {
+        cycle: head.cycle(),
+        length: unit.saturating_sub(header_bytes).max(BASIC_BLOCK_BYTES),
+        lsn: head,
+        tail: head,
+        crc: 0,
+        previous_block: u32::MAX,
+        operations: 1,
+        byte_order: if cfg!(target_endian = "big") {
+            ByteOrder::BigEndian
+        } else {
+            ByteOrder::LittleEndian
+        },
+        uuid: log.uuid,
+        size,
+    };
+    let mut record = vec![0; header.total_blocks() as usize * BLOCK];
+    let (operation, payload) = unmount_operation();
+    let bytes = [&operation.encode()[..], &payload].concat();
+    let start = header.header_blocks() as usize * BLOCK;
+    if let Some(target) = record.get_mut(start..start + bytes.len()) {
+        target.copy_from_slice(&bytes);
+    }
+    header.encode(&mut record, log.length_blocks);
+    record
+}

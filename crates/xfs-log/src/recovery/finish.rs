@@ -1,0 +1,183 @@
+//! After the replay: open intents, unlinked inodes, and the counters of the superblock.
+
+use xfs_buffer::{Error, IoError, Result};
+use xfs_device::{BlockDevice, Durability};
+use xfs_format::agf::{AGF_SECTOR, Agf};
+use xfs_format::agi::{AGI_SECTOR, Agi};
+use xfs_format::btree::{BtreeBlock, BtreeKind};
+use xfs_format::log_item::LogItemCheck;
+use xfs_format::superblock::{self, SuperblockDisk};
+use xfs_format::{
+    AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, InodeNumber, Place, Structure, Superblock,
+    VerifyContext,
+};
+use zerocopy::FromBytes;
+
+use super::Replayed;
+use super::intent::{IntentRecovery, OpenIntents};
+use super::refusal::{RecoveryError, Refusal};
+
+/// The bit of a block number that marks a record of blocks set aside for copies on write.
+const COPY_ON_WRITE_BIT: u32 = 1 << 31;
+
+/// Finishes, or refuses to.
+pub(super) fn finish(
+    replayed: &mut Replayed,
+    open: OpenIntents,
+    recovery: Option<&mut dyn IntentRecovery>,
+) -> Result<(), RecoveryError> {
+    let intents = open.into_intents();
+    match recovery {
+        None => {
+            if let Some(first) = intents.first() {
+                let (count, kind, lsn) = (intents.len(), first.kind(), first.lsn());
+                return Err(Refusal::UnfinishedIntents { count, kind, lsn }.into());
+            }
+            if let Some((group, inode)) = first_unlinked(replayed)? {
+                return Err(Refusal::UnlinkedInode { group, inode }.into());
+            }
+        }
+        Some(recovery) => {
+            for intent in &intents {
+                recovery.recover(replayed, intent)?;
+            }
+            recovery.finish(replayed)?;
+            replayed.summary.intents = intents.len() as u64;
+            free_unlinked(replayed, recovery)?;
+        }
+    }
+    refuse_leftovers(replayed)?;
+    recount(replayed)?;
+    Ok(())
+}
+
+/// Frees unlinked inodes until there are none. Each call must take one off its list, so that a list
+/// that goes round ends.
+#[doc(alias = "xlog_recover_process_iunlinks")]
+fn free_unlinked(replayed: &mut Replayed, recovery: &mut dyn IntentRecovery) -> Result<()> {
+    let mut before = None;
+    while let Some((group, inode)) = first_unlinked(replayed)? {
+        if before == Some(inode) {
+            let check = LogItemCheck::OutOfRange { field: "unlinked inode", value: inode.0 };
+            return Err(Corruption::new(Structure::Agi, Place::Group(group), check).into());
+        }
+        recovery.free_unlinked(replayed, inode)?;
+        replayed.summary.unlinked += 1;
+        before = Some(inode);
+    }
+    Ok(())
+}
+
+fn first_unlinked(replayed: &Replayed) -> Result<Option<(AgNumber, InodeNumber)>> {
+    for group in replayed.superblock.geometry.groups() {
+        let agi = read_agi(replayed, group)?;
+        if let Some((_, inode)) = agi.unlinked_heads().next() {
+            return Ok(Some((group, replayed.superblock.geometry.join_inode(group, inode))));
+        }
+    }
+    Ok(None)
+}
+
+/// Blocks set aside for copies on write are the last records of the reference counts.
+#[doc(alias = "xfs_reflink_recover_cow")]
+fn refuse_leftovers(replayed: &Replayed) -> Result<(), RecoveryError> {
+    let geometry = &replayed.superblock.geometry;
+    for group in geometry.groups() {
+        let Some(root) = read_agf(replayed, group)?.refcount else { continue };
+        let mut block = root.block;
+        for _ in 0..root.levels {
+            let at = geometry.ag_block_disk_addr(group, block);
+            let kind = BtreeKind::Refcount;
+            let length = geometry.block_size as usize;
+            let bytes = read_verified(replayed, at, length, BlockKind::Btree(kind))?;
+            let node = BtreeBlock::decode(&bytes, kind, at)?;
+            let Some(last) = node.count().checked_sub(1) else { break };
+            if node.is_leaf() {
+                let start = node.record(last).and_then(<[u8]>::first_chunk::<4>);
+                let start = start.map_or(0, |start| u32::from_be_bytes(*start));
+                if start & COPY_ON_WRITE_BIT != 0 {
+                    return Err(Refusal::CopyOnWriteLeftovers { group }.into());
+                }
+                break;
+            }
+            let child = node.pointer(last).and_then(|child| u32::try_from(child).ok());
+            block = AgBlock(child.unwrap_or(u32::MAX));
+        }
+    }
+    Ok(())
+}
+
+/// The counters of the superblock are not logged with each change: they are the sums over the groups.
+#[doc(alias = "xfs_initialize_perag_data")]
+fn recount(replayed: &mut Replayed) -> Result<()> {
+    let geometry = &replayed.superblock.geometry;
+    let (mut inodes, mut free_inodes, mut free_blocks) = (0_u64, 0_u64, 0_u64);
+    for group in geometry.groups() {
+        let (agf, agi) = (read_agf(replayed, group)?, read_agi(replayed, group)?);
+        inodes += u64::from(agi.count);
+        free_inodes += u64::from(agi.free_count);
+        free_blocks += u64::from(agf.free_blocks)
+            + u64::from(agf.free_list.count)
+            + u64::from(agf.btree_blocks);
+    }
+    let corrupt = |what, stored, limit| {
+        let check = LogItemCheck::Counter { what, stored, limit };
+        Error::from(Corruption::new(Structure::Superblock, Place::Disk(DiskAddr(0)), check))
+    };
+    if free_blocks > geometry.data_blocks {
+        return Err(corrupt("free blocks", free_blocks, geometry.data_blocks));
+    }
+    if free_inodes > inodes {
+        return Err(corrupt("free inodes", free_inodes, inodes));
+    }
+    let mut sector = read(replayed, DiskAddr(0), geometry.sector_size as usize)?;
+    if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(&mut sector) {
+        disk.inode_count = inodes.into();
+        disk.free_inodes = free_inodes.into();
+        disk.free_blocks = free_blocks.into();
+        // The log is empty now: nothing in it needs a feature any more.
+        disk.log_incompat = 0.into();
+    }
+    superblock::seal(&mut sector);
+    replayed.superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0)))?;
+    replayed.device.write_at(0, &sector, Durability::Cached).map_err(|source| {
+        let (at, length_bytes) = (DiskAddr(0), sector.len() as u64);
+        Error::Io(IoError { operation: "replay", at, length_bytes, source })
+    })
+}
+
+fn read_agf(replayed: &Replayed, group: AgNumber) -> Result<Agf> {
+    let geometry = &replayed.superblock.geometry;
+    let at = geometry.header_disk_addr(group, AGF_SECTOR);
+    let sector = read_verified(replayed, at, geometry.sector_size as usize, BlockKind::Agf)?;
+    Ok(Agf::decode(&sector, at, geometry)?)
+}
+
+fn read_agi(replayed: &Replayed, group: AgNumber) -> Result<Agi> {
+    let geometry = &replayed.superblock.geometry;
+    let at = geometry.header_disk_addr(group, AGI_SECTOR);
+    let sector = read_verified(replayed, at, geometry.sector_size as usize, BlockKind::Agi)?;
+    Ok(Agi::decode(&sector, at, geometry)?)
+}
+
+fn read_verified(
+    replayed: &Replayed,
+    at: DiskAddr,
+    length: usize,
+    kind: BlockKind,
+) -> Result<Vec<u8>> {
+    let bytes = read(replayed, at, length)?;
+    let geometry = &replayed.superblock.geometry;
+    let context = VerifyContext { geometry, log_head: Some(replayed.state.head) };
+    kind.verify(&bytes, at, &context)?;
+    Ok(bytes)
+}
+
+fn read(replayed: &Replayed, at: DiskAddr, length: usize) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let offset = at.byte_offset().unwrap_or(u64::MAX);
+    replayed.device.read_at(offset, &mut bytes).map_err(|source| {
+        Error::Io(IoError { operation: "read", at, length_bytes: length as u64, source })
+    })?;
+    Ok(bytes)
+}

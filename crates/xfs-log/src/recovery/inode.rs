@@ -1,0 +1,128 @@
+//! Inodes: core and forks over what is on disk.
+
+use xfs_buffer::Result;
+use xfs_format::inode::{self, CORE_BYTES, FORK_OFFSET_BYTES, INODE_MAGIC, InodeDisk};
+use xfs_format::log_item::{HostOrder, InodeItem, LogItemCheck, LoggedFields, core_to_disk};
+use xfs_format::{Check, Corruption, Place, Structure};
+use zerocopy::FromBytes;
+
+use super::refusal::{RecoveryError, Refusal};
+use super::store::Store;
+
+/// Header of the root of a btree as it is in memory, and so in the log.
+const MEMORY_ROOT_BYTES: usize = 72;
+/// Header of the root of a btree in a fork: level and number of records.
+const DISK_ROOT_BYTES: usize = 4;
+/// Bytes of a key, and of a pointer.
+const ENTRY_BYTES: usize = 8;
+
+/// Replays an inode. Returns whether it was no newer than the log.
+#[doc(alias = "xlog_recover_inode_commit_pass2")]
+pub(super) fn replay(
+    store: &mut Store,
+    item: &InodeItem<'_>,
+    order: HostOrder,
+) -> Result<bool, RecoveryError> {
+    let format = &item.format;
+    let number = format.inode;
+    let (cluster, inside) = store.inode_address(number)?;
+    // The log names the place too; it must be the one that follows from the number.
+    let logged = format.cluster.byte_offset().map(|at| at + u64::from(format.offset_bytes));
+    if logged != cluster.byte_offset().map(|at| at + inside as u64) {
+        let value = format.cluster.0;
+        return Err(store.corrupt(LogItemCheck::OutOfRange { field: "cluster", value }).into());
+    }
+    let mut bytes = store.read_inode(number)?;
+    let (on_disk, _) = InodeDisk::ref_from_prefix(&bytes)
+        .map_err(|_| store.corrupt(LogItemCheck::OutOfRange { field: "inode", value: number.0 }))?;
+    let magic = on_disk.magic.get();
+    if magic != INODE_MAGIC {
+        let check = Check::Magic { found: magic.into(), expected: INODE_MAGIC.into() };
+        return Err(Corruption::new(Structure::Inode, Place::Inode(number), check).into());
+    }
+    let lsn = xfs_format::Lsn(on_disk.lsn.get());
+    if !lsn.is_null() && lsn > store.lsn() {
+        return Ok(false);
+    }
+    if format.fields.intersects(LoggedFields::DATA_OWNER | LoggedFields::ATTR_OWNER) {
+        return Err(Refusal::BlockOwner { inode: number }.into());
+    }
+    replay_core(item.core, order, &mut bytes);
+    replay_forks(item, &mut bytes).map_err(|check| store.corrupt(check))?;
+    inode::seal(&mut bytes, store.lsn());
+    store.write_inode(number, &bytes)?;
+    store.touch_inode(number);
+    Ok(true)
+}
+
+/// Everything but the link of an unlinked list, which is logged with the buffer.
+fn replay_core(core: &[u8], order: HostOrder, bytes: &mut [u8]) {
+    let Some(core) = core.first_chunk::<CORE_BYTES>() else { return };
+    let core = core_to_disk(core, order);
+    let Ok((target, _)) = InodeDisk::mut_from_prefix(bytes) else { return };
+    let Ok(source) = InodeDisk::ref_from_bytes(&core) else { return };
+    let next_unlinked = target.next_unlinked;
+    *target = *source;
+    target.next_unlinked = next_unlinked;
+    target.pad.fill(0);
+}
+
+fn replay_forks(item: &InodeItem<'_>, bytes: &mut [u8]) -> Result<(), LogItemCheck> {
+    let fields = item.format.fields;
+    let fork_offset = bytes.get(82).copied().unwrap_or(0);
+    let literal = bytes.get_mut(CORE_BYTES..).unwrap_or_default();
+    let middle = usize::from(fork_offset) * FORK_OFFSET_BYTES;
+    let middle = if fork_offset == 0 { literal.len() } else { middle };
+    let room = literal.len();
+    let (data, attr) =
+        literal.split_at_mut_checked(middle).ok_or(LogItemCheck::Fork { bytes: middle, room })?;
+    if fields.contains(LoggedFields::DEVICE)
+        && let Some(device) = data.first_chunk_mut()
+    {
+        *device = item.format.device.to_be_bytes();
+    }
+    if let Some(region) = item.data {
+        replay_fork(region, data, fields.contains(LoggedFields::DATA_ROOT))?;
+    }
+    if let Some(region) = item.attr {
+        replay_fork(region, attr, fields.contains(LoggedFields::ATTR_ROOT))?;
+    }
+    Ok(())
+}
+
+fn replay_fork(region: &[u8], fork: &mut [u8], is_root: bool) -> Result<(), LogItemCheck> {
+    let (bytes, room) = (region.len(), fork.len());
+    if is_root {
+        return replay_root(region, fork);
+    }
+    let target = fork.get_mut(..bytes).ok_or(LogItemCheck::Fork { bytes, room })?;
+    target.copy_from_slice(region);
+    Ok(())
+}
+
+/// The root of a btree: keys and pointers move, because their places depend on how many would fit.
+#[doc(alias = "xfs_bmbt_to_bmdr")]
+fn replay_root(region: &[u8], fork: &mut [u8]) -> Result<(), LogItemCheck> {
+    let (bytes, room) = (region.len(), fork.len());
+    let entries = |length: usize, header| length.saturating_sub(header) / (2 * ENTRY_BYTES);
+    let (logged, fits) = (entries(bytes, MEMORY_ROOT_BYTES), entries(room, DISK_ROOT_BYTES));
+    let word = |offset: usize| region.get(offset..).and_then(<[u8]>::first_chunk::<2>).copied();
+    let records = word(6).map_or(0, u16::from_be_bytes);
+    let bad = LogItemCheck::Root { bytes, records, room };
+    let count = usize::from(records);
+    if count == 0 || count > logged || count > fits {
+        return Err(bad);
+    }
+    let header = region.get(4..8).ok_or(bad)?;
+    let keys = region.get(MEMORY_ROOT_BYTES..).and_then(|rest| rest.get(..count * ENTRY_BYTES));
+    let pointers = region.get(MEMORY_ROOT_BYTES + logged * ENTRY_BYTES..);
+    let pointers = pointers.and_then(|rest| rest.get(..count * ENTRY_BYTES));
+    let mut copy = |offset: usize, source: Option<&[u8]>| {
+        let source = source.ok_or(bad)?;
+        fork.get_mut(offset..offset + source.len()).ok_or(bad)?.copy_from_slice(source);
+        Ok(())
+    };
+    copy(0, Some(header))?;
+    copy(DISK_ROOT_BYTES, keys)?;
+    copy(DISK_ROOT_BYTES + fits * ENTRY_BYTES, pointers)
+}

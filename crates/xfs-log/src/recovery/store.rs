@@ -1,0 +1,212 @@
+//! The volume under replay: bounds, reading, writing, stamping, and the verification at the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use xfs_buffer::{Error, IoError, Result};
+use xfs_device::{BlockDevice, Durability, OverlayDevice};
+use xfs_format::inode::InodeCore;
+use xfs_format::log_item::LogItemCheck;
+use xfs_format::{
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, InodeNumber, Lsn, Place,
+    Structure, Superblock, VerifyContext,
+};
+
+use crate::device::LogGeometry;
+use crate::reader::Transaction;
+
+/// Bytes at the start of a block among which checksum and LSN lie.
+const STAMP_BYTES: usize = 512;
+
+/// A buffer that was replayed.
+#[derive(Clone, Copy)]
+struct Touched {
+    length: usize,
+    kind: BlockKind,
+}
+
+/// The volume under replay.
+pub(super) struct Store {
+    device: Arc<OverlayDevice>,
+    superblock: Superblock,
+    /// Basic blocks of the data device that the log takes; empty if it has a device of its own.
+    log: Range<u64>,
+    /// Of the transaction that is replayed.
+    lsn: Lsn,
+    place: Place,
+    /// Buffers that were changed since the LSN last changed, so carry no checksum that holds.
+    unsealed: BTreeMap<DiskAddr, Touched>,
+    /// All buffers that were changed, as what they were last.
+    touched: BTreeMap<DiskAddr, Touched>,
+    inodes: BTreeSet<InodeNumber>,
+}
+
+impl Store {
+    pub(super) fn new(
+        device: Arc<OverlayDevice>,
+        superblock: &Superblock,
+        log: &LogGeometry,
+    ) -> Self {
+        let start = log.start.0;
+        let end = if superblock.has_external_log() {
+            start
+        } else {
+            start + u64::from(log.length_blocks)
+        };
+        Self {
+            device,
+            superblock: superblock.clone(),
+            log: start..end,
+            lsn: Lsn(0),
+            place: Place::Log(0),
+            unsealed: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            inodes: BTreeSet::new(),
+        }
+    }
+
+    /// The items that follow are of this transaction.
+    pub(super) fn begin(&mut self, transaction: &Transaction) -> Result<()> {
+        if transaction.lsn() != self.lsn {
+            self.seal()?;
+        }
+        (self.lsn, self.place) = (transaction.lsn(), transaction.place());
+        Ok(())
+    }
+
+    /// Stamps every buffer that was changed with the LSN of the transactions that changed it.
+    pub(super) fn seal(&mut self) -> Result<()> {
+        for (at, touched) in std::mem::take(&mut self.unsealed) {
+            let mut bytes = self.read(at, touched.length)?;
+            touched.kind.seal(&mut bytes, self.lsn);
+            self.write(at, 0, bytes.get(..STAMP_BYTES).unwrap_or(&bytes))?;
+            self.touched.insert(at, touched);
+        }
+        Ok(())
+    }
+
+    /// Verifies everything that was replayed, as it is now.
+    pub(super) fn verify(&self, head: Lsn) -> Result<()> {
+        let geometry = &self.superblock.geometry;
+        let context = VerifyContext { geometry, log_head: Some(head) };
+        for (at, touched) in &self.touched {
+            touched.kind.verify(&self.read(*at, touched.length)?, *at, &context)?;
+        }
+        for number in &self.inodes {
+            let bytes = self.read_inode(*number)?;
+            InodeCore::decode(&bytes, *number, geometry)?.verify(&bytes, &context)?;
+        }
+        Ok(())
+    }
+
+    pub(super) const fn geometry(&self) -> &Geometry {
+        &self.superblock.geometry
+    }
+
+    /// What follows is replayed onto a volume of this shape.
+    pub(super) fn set_superblock(&mut self, superblock: Superblock) {
+        self.superblock = superblock;
+    }
+
+    /// The superblock, and the ranges of bytes that must be written as a whole: a buffer of which
+    /// only the stamp got to the disk would be taken for recovered.
+    pub(super) fn into_parts(self) -> (Superblock, Vec<Range<u64>>) {
+        let block = u64::from(BASIC_BLOCK_BYTES);
+        let buffers = self.touched.iter();
+        let range = |at: &DiskAddr, length: usize| at.0 * block..at.0 * block + length as u64;
+        (self.superblock, buffers.map(|(at, touched)| range(at, touched.length)).collect())
+    }
+
+    /// LSN of the transaction that is replayed.
+    pub(super) const fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+
+    /// A finding about the transaction that is replayed.
+    pub(super) fn corrupt(&self, check: impl Into<Check>) -> Corruption {
+        Corruption::new(Structure::LogItem, self.place, check)
+    }
+
+    /// Checks that so many basic blocks lie inside the volume and outside the log.
+    pub(super) fn check_range(&self, at: DiskAddr, blocks: u64) -> Result<()> {
+        let geometry = self.geometry();
+        let limit = geometry.data_bytes().min(self.device.length_bytes());
+        let limit = limit / u64::from(BASIC_BLOCK_BYTES);
+        let end = at.0.checked_add(blocks);
+        let meets_log = end.is_some_and(|end| at.0 < self.log.end && self.log.start < end);
+        if blocks == 0 || meets_log || end.is_none_or(|end| end > limit) {
+            return Err(self.corrupt(LogItemCheck::OutsideVolume { at: at.0, blocks }).into());
+        }
+        Ok(())
+    }
+
+    /// Reads a range that was checked.
+    pub(super) fn read(&self, at: DiskAddr, length: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        let offset = at.byte_offset().unwrap_or(u64::MAX);
+        self.device.read_at(offset, &mut bytes).map_err(|source| {
+            Error::Io(IoError { operation: "read", at, length_bytes: length as u64, source })
+        })?;
+        Ok(bytes)
+    }
+
+    /// Writes bytes into a range that was checked, from an offset inside it on.
+    pub(super) fn write(&self, at: DiskAddr, inside: usize, bytes: &[u8]) -> Result<()> {
+        let offset = at.byte_offset().unwrap_or(u64::MAX).saturating_add(inside as u64);
+        self.device.write_at(offset, bytes, Durability::Cached).map_err(|source| {
+            let length_bytes = bytes.len() as u64;
+            Error::Io(IoError { operation: "replay", at, length_bytes, source })
+        })
+    }
+
+    /// Notes that a buffer was changed: it will be stamped, and verified as this kind.
+    pub(super) fn touch(&mut self, at: DiskAddr, length: usize, kind: BlockKind) {
+        self.unsealed.insert(at, Touched { length, kind });
+    }
+
+    /// Forgets what was known of a range of blocks: it holds inodes from now on.
+    pub(super) fn forget(&mut self, at: DiskAddr, blocks: u64) {
+        let range = at..DiskAddr(at.0.saturating_add(blocks));
+        let inside: Vec<_> = self.unsealed.range(range.clone()).map(|(at, _)| *at).collect();
+        for at in inside {
+            self.unsealed.remove(&at);
+        }
+        let inside: Vec<_> = self.touched.range(range).map(|(at, _)| *at).collect();
+        for at in inside {
+            self.touched.remove(&at);
+        }
+    }
+
+    /// Notes that an inode was changed: it will be verified.
+    pub(super) fn touch_inode(&mut self, number: InodeNumber) {
+        self.inodes.insert(number);
+    }
+
+    /// Where an inode of this volume lies.
+    pub(super) fn inode_address(&self, number: InodeNumber) -> Result<(DiskAddr, usize)> {
+        let place = self.geometry().inode_place(number).ok_or_else(|| {
+            self.corrupt(LogItemCheck::OutOfRange { field: "inode", value: number.0 })
+        })?;
+        let blocks = u64::from(place.cluster_bytes / BASIC_BLOCK_BYTES);
+        self.check_range(place.cluster, blocks)?;
+        Ok((place.cluster, place.offset_bytes as usize))
+    }
+
+    /// Reads an inode.
+    pub(super) fn read_inode(&self, number: InodeNumber) -> Result<Vec<u8>> {
+        let (cluster, inside) = self.inode_address(number)?;
+        let at = DiskAddr(cluster.0 + (inside / BASIC_BLOCK_BYTES as usize) as u64);
+        let skipped = inside % BASIC_BLOCK_BYTES as usize;
+        let inode_size = self.geometry().inode_size as usize;
+        let mut bytes = self.read(at, skipped + inode_size)?;
+        bytes.drain(..skipped);
+        Ok(bytes)
+    }
+
+    /// Writes an inode.
+    pub(super) fn write_inode(&self, number: InodeNumber, bytes: &[u8]) -> Result<()> {
+        let (cluster, inside) = self.inode_address(number)?;
+        self.write(cluster, inside, bytes)
+    }
+}

@@ -1,0 +1,133 @@
+//! Volumes that the kernel left with a dirty log: filled under load and shut down.
+//!
+//! The load makes, links, renames, changes and removes names, and sets small attributes. It writes no
+//! contents and frees no inode, so that what is left in the log is mostly complete: no intents
+//! without their completions, no unlinked inodes.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{CWD, FileType, Mode, RenameFlags, XattrFlags};
+
+use crate::error::{Context, OracleError};
+use crate::geometry::{Image, sparse};
+use crate::populate::Random;
+use crate::run::run;
+use crate::xfsprogs::Xfsprogs;
+
+/// Names in each directory.
+const NAMES: usize = 40;
+const DIRECTORIES: usize = 12;
+
+/// How a volume is filled and how it goes down.
+#[derive(Clone, Copy, Debug)]
+pub struct Crash {
+    /// A name for reports.
+    pub name: &'static str,
+    /// Options of mkfs.xfs.
+    pub options: &'static str,
+    /// Whether the log stands on a device of its own.
+    pub external_log: bool,
+    /// Operations of the load.
+    pub operations: usize,
+    /// After how many of them everything so far is made durable.
+    pub sync_every: usize,
+    /// Whether what was not durable yet still gets into the log.
+    pub flushes: bool,
+}
+
+impl Crash {
+    /// Makes such a volume in `folder`; one seed gives one load.
+    pub fn make(&self, folder: &Path, seed: u64) -> Result<Image, OracleError> {
+        let data = sparse(folder.join("crashed.xfs"), 400 << 20)?;
+        let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
+        mkfs.arg("-q").args(self.options.split_whitespace());
+        // Only for its own tests does mkfs.xfs make logs so small that they wrap soon.
+        mkfs.envs(["TEST_DIR", "TEST_DEV", "QA_CHECK_FS"].map(|name| (name, "1")));
+        let log = if self.external_log {
+            let log = sparse(folder.join("crashed.log"), 64 << 20)?;
+            let mut option = std::ffi::OsString::from("logdev=");
+            option.push(&log);
+            mkfs.arg("-l").arg(option);
+            Some(log)
+        } else {
+            None
+        };
+        run(mkfs.arg(&data))?;
+        let image = Image { data, log };
+        let mount = image.mount(&[])?;
+        let root = File::open(mount.path()).context(|| mount.path().display().to_string())?;
+        let mut load = Load { root: mount.path().to_owned(), random: Random::new(seed) };
+        load.prepare()?;
+        for operation in 1..=self.operations {
+            load.step()?;
+            if operation % self.sync_every == 0 {
+                rustix::fs::syncfs(&root).context(|| "syncfs".to_owned())?;
+            }
+        }
+        let how = if self.flushes { "shutdown -f" } else { "shutdown" };
+        drop(root);
+        run(Command::new("xfs_io").args(["-x", "-c", how]).arg(mount.path()))?;
+        mount.unmount()?;
+        Ok(image)
+    }
+}
+
+struct Load {
+    root: PathBuf,
+    random: Random,
+}
+
+impl Load {
+    fn prepare(&self) -> Result<(), OracleError> {
+        for directory in 0..DIRECTORIES {
+            let path = self.root.join(format!("directory-{directory}"));
+            fs::create_dir(&path).context(|| path.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.random.below(limit as u64) as usize
+    }
+
+    /// A name, long enough that directories leave their inodes.
+    fn name(&mut self) -> PathBuf {
+        let (directory, name) = (self.below(DIRECTORIES), self.below(NAMES));
+        let tail = "x".repeat(name);
+        self.root.join(format!("directory-{directory}/name-{name}-{tail}"))
+    }
+
+    /// One operation. Many fail, because a name is there already or is not: that is no matter.
+    fn step(&mut self) -> Result<(), OracleError> {
+        let (path, other) = (self.name(), self.name());
+        let chosen = self.below(16);
+        let value = [b'v'; 100];
+        let value = value.get(..self.below(100)).unwrap_or_default();
+        let mode = Mode::from_raw_mode(self.below(0o1000) as u32);
+        let outcome = match chosen {
+            0..=3 => rustix::fs::mknodat(CWD, &path, FileType::RegularFile, mode, 0),
+            4 => rustix::fs::mknodat(CWD, &path, FileType::Fifo, mode, 0),
+            5 => rustix::fs::symlink("a target that is in the inode", &path),
+            6 => rustix::fs::mkdir(&path, mode),
+            7..=8 => rustix::fs::link(&path, &other),
+            9..=10 => rustix::fs::renameat_with(CWD, &path, CWD, &other, RenameFlags::NOREPLACE),
+            11..=12 => rustix::fs::chmod(&path, mode),
+            13 => rustix::fs::lsetxattr(&path, "user.small", value, XattrFlags::empty()),
+            // The name goes, the file stays.
+            14 => rustix::fs::link(&path, &other).and_then(|()| rustix::fs::unlink(&path)),
+            _ => rustix::fs::lremovexattr(&path, "user.small"),
+        };
+        match outcome {
+            Err(error) if is_fatal(error) => Err(error).context(|| path.display().to_string()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether an operation failed for a reason that no load should meet.
+fn is_fatal(error: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    matches!(error, Errno::IO | Errno::NOSPC | Errno::ROFS)
+}

@@ -1,0 +1,223 @@
+//! Same recovery as the kernel's: volumes that the kernel left dirty, one copy recovered by its
+//! mount, another by us.
+//!
+//! After ours, xfs_repair must find nothing, and the trees must be equal inode by inode. Reading
+//! without recovering must show the same tree, since it replays in memory. A recovery that a failing
+//! device cuts short, and that is repeated, must end in the same bytes.
+//!
+//! `FERROXFS_LONG=1` runs ten seeds of each kind instead of one.
+
+#[path = "../kernel/ours.rs"]
+#[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
+mod ours;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ferroxfs::{BlockDevice, Devices, OpenError, OpenOptions};
+use xfs_device::{FileDevice, SharedDevice};
+use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::{Crash, Differences, Image, Tree, ready};
+use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, RequestKind};
+
+/// Seeds to try before giving up: a load may leave what recovery refuses.
+const ATTEMPTS: u64 = 8;
+
+const CRASHES: [Crash; 5] = [
+    Crash {
+        name: "flushed",
+        options: "-n parent=0 -m rmapbt=1",
+        external_log: false,
+        operations: 3000,
+        sync_every: 700,
+        flushes: true,
+    },
+    Crash {
+        name: "not-flushed",
+        options: "-n parent=0",
+        external_log: false,
+        operations: 2500,
+        sync_every: 1000,
+        flushes: false,
+    },
+    Crash {
+        name: "parent",
+        options: "-n parent=1",
+        external_log: false,
+        operations: 2000,
+        sync_every: 600,
+        flushes: true,
+    },
+    Crash {
+        name: "external-log-parent",
+        options: "-n parent=1 -m rmapbt=0 -b size=1024",
+        external_log: true,
+        operations: 2000,
+        sync_every: 900,
+        flushes: false,
+    },
+    // The smallest log there is for such a volume: it wraps several times.
+    Crash {
+        name: "wrapped-log",
+        options: "-n parent=0 -l size=16m,su=32k -m rmapbt=0,reflink=0",
+        external_log: false,
+        operations: 100_000,
+        sync_every: 100,
+        flushes: true,
+    },
+];
+
+fn main() -> ExitCode {
+    let seeds = if std::env::var_os("FERROXFS_LONG").is_some() { 10 } else { 1 };
+    let trial = |crash: Crash, number: u64| {
+        let name = format!("same_recovery_as_the_kernel::{}::{number}", crash.name);
+        Trial::new(name, move || check_crash(&crash, number))
+    };
+    let trials = (0..seeds).flat_map(|number| CRASHES.map(|crash| trial(crash, number)));
+    run(trials.collect())
+}
+
+fn check_crash(crash: &Crash, number: u64) -> Result<(), TrialError> {
+    ready()?;
+    for attempt in 0..ATTEMPTS {
+        let seed = number * ATTEMPTS + attempt;
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+        let image = crash.make(folder.path(), seed)?;
+        let about = |reason| TrialError::Failed(format!("seed {seed}: {reason}"));
+        match open(&image) {
+            Ok(volume) => {
+                let cycle = volume.log_state().map_or(0, |state| state.head.cycle());
+                if crash.name == "wrapped-log" && cycle < 2 {
+                    return Err(about("the log has not come round".to_owned()));
+                }
+                let shown = ours::walk(&volume).map_err(text)?;
+                return check_image(&image, &shown, number == 0).map_err(|error| match error {
+                    TrialError::Failed(reason) => about(reason),
+                    other => other,
+                });
+            }
+            Err(OpenError::DirtyLog(refusal)) => {
+                println!("{} with seed {seed} is refused: {refusal}", crash.name);
+                check_refused(&image)?;
+            }
+            Err(error) => return Err(about(error.to_string())),
+        }
+    }
+    Err(TrialError::Failed(format!("{ATTEMPTS} volumes in a row were refused")))
+}
+
+/// `shown` is what reading the dirty image shows.
+fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), TrialError> {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let kernel = {
+        let copy = image.copy(folder.path())?;
+        copy.mount(&[])?.unmount()?;
+        let mount = copy.mount(&["ro"])?;
+        let tree = Tree::walk(mount.path())?;
+        mount.unmount()?;
+        tree
+    };
+    Differences::between(&kernel, shown).into_result()?;
+    let copy = image.copy(folder.path())?;
+    let summary = writable(&copy)?.recover().map_err(text)?;
+    if summary.is_none_or(|summary| summary.items == 0) {
+        return Err(TrialError::Failed("there was nothing to recover".to_owned()));
+    }
+    if let Some(findings) = copy.findings()? {
+        return Err(TrialError::Failed(format!("xfs_repair -n says:\n{findings}")));
+    }
+    let volume = open(&copy).map_err(text)?;
+    if !volume.log_state().is_some_and(|state| state.clean) {
+        return Err(TrialError::Failed("the log is dirty after the recovery".to_owned()));
+    }
+    Differences::between(&kernel, &ours::walk(&volume).map_err(text)?).into_result()?;
+    if interrupts {
+        check_interrupted(image, &copy)?;
+    }
+    // The kernel takes our log for clean, and goes on from there.
+    let mount = copy.mount(&[])?;
+    std::fs::create_dir(mount.path().join("after the recovery")).map_err(text)?;
+    mount.unmount()?;
+    match copy.findings()? {
+        None => Ok(()),
+        Some(findings) => Err(TrialError::Failed(format!("after a mount:\n{findings}"))),
+    }
+}
+
+/// A recovery that stops at a failure and is repeated gives the same bytes as one that runs through.
+fn check_interrupted(image: &Image, recovered: &Image) -> Result<(), TrialError> {
+    let faults = [1, 2, 3, 7, 20].map(|nth| (RequestKind::Write, nth));
+    for (kind, nth) in faults.into_iter().chain([1, 2, 3].map(|nth| (RequestKind::Flush, nth))) {
+        let (data, log) = (failing(&image.data)?, image.log.as_deref().map(failing).transpose()?);
+        let both = || [Some(&data), log.as_ref()].into_iter().flatten();
+        let set = |fault| both().for_each(|device| device.set_fault(fault));
+        let recover = || {
+            let log = log.clone().map(|log| log as SharedDevice);
+            OpenOptions::new().writable(true).with_devices(data.clone(), log).recover()
+        };
+        set(Some(Fault { kind, nth, persistence: Persistence::Forever }));
+        let first = recover();
+        if both().any(|device| device.failures() > 0) && first.is_ok() {
+            return Err(TrialError::Failed(format!("{kind:?} {nth} failed and nobody noticed")));
+        }
+        set(None);
+        recover().map_err(text)?;
+        let pairs = [Some((&data, &recovered.data)), log.as_ref().zip(recovered.log.as_ref())];
+        for (device, file) in pairs.into_iter().flatten() {
+            let expected = FileDevice::open(file, xfs_device::OpenOptions::read_only());
+            compare(&**device, &expected.map_err(text)?)
+                .map_err(|reason| format!("{kind:?} {nth} failed: {reason}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A device in memory over a file that stays as it is.
+fn failing(path: &Path) -> Result<Arc<FailingDevice>, TrialError> {
+    let file = FileDevice::open(path, xfs_device::OpenOptions::read_only()).map_err(text)?;
+    Ok(Arc::new(FailingDevice::new(Arc::new(CowDevice::new(Arc::new(file))), 1)))
+}
+
+/// What is refused is not written.
+fn check_refused(image: &Image) -> Result<(), TrialError> {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let copy = image.copy(folder.path())?;
+    if !matches!(writable(&copy)?.recover(), Err(OpenError::DirtyLog(_))) {
+        return Err(TrialError::Failed("what is refused for reading was recovered".to_owned()));
+    }
+    let open = |path| FileDevice::open(path, xfs_device::OpenOptions::read_only()).map_err(text);
+    Ok(compare(&open(&copy.data)?, &open(&image.data)?)?)
+}
+
+fn compare(found: &dyn BlockDevice, expected: &dyn BlockDevice) -> Result<(), String> {
+    const STEP: usize = 1 << 20;
+    let (mut ours, mut theirs) = (vec![0; STEP], vec![0; STEP]);
+    for offset in (0..expected.length_bytes()).step_by(STEP) {
+        found.read_at(offset, &mut ours).map_err(|error| error.to_string())?;
+        expected.read_at(offset, &mut theirs).map_err(|error| error.to_string())?;
+        if let Some(at) = ours.iter().zip(&theirs).position(|(ours, theirs)| ours != theirs) {
+            return Err(format!("byte {} differs", offset + at as u64));
+        }
+    }
+    Ok(())
+}
+
+fn options(image: &Image) -> OpenOptions {
+    match &image.log {
+        Some(log) => OpenOptions::new().log_device(log),
+        None => OpenOptions::new(),
+    }
+}
+
+fn open(image: &Image) -> Result<ferroxfs::Volume, OpenError> {
+    options(image).open(&image.data)
+}
+
+fn writable(image: &Image) -> Result<Devices, TrialError> {
+    options(image).writable(true).open_devices(&image.data).map_err(text)
+}
+
+fn text(error: impl std::fmt::Display) -> TrialError {
+    TrialError::Failed(error.to_string())
+}
