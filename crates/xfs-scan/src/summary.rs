@@ -9,7 +9,7 @@
 
 mod report;
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use xfs_format::inode::FileType;
@@ -52,7 +52,7 @@ impl Share {
 }
 
 /// One of the biggest: its measure, and what is known of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Big {
     /// Bytes, entries or extents.
     pub measure: u64,
@@ -60,6 +60,20 @@ pub struct Big {
     pub ino: u64,
     /// Its first path; empty for an orphan.
     pub path: Vec<u8>,
+}
+
+/// Of two that are as big the one with the lower number counts as bigger.
+impl Ord for Big {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |big: &Self| (big.measure, Reverse(big.ino));
+        key(self).cmp(&key(other)).then_with(|| self.path.cmp(&other.path))
+    }
+}
+
+impl PartialOrd for Big {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// The biggest by some measure.
@@ -70,7 +84,7 @@ impl Top {
     fn add(&mut self, measure: u64, ino: u64, path: impl FnOnce() -> Vec<u8>) {
         let is_full = self.0.len() == BIGGEST;
         let least = self.0.peek().map_or((0, u64::MAX), |Reverse(big)| (big.measure, big.ino));
-        // Of two that are as big the one with the lower number stays, whatever the order.
+        // As `Big` is ordered, so that the order in which they come does not matter.
         let is_bigger = (measure, Reverse(ino)) > (least.0, Reverse(least.1));
         if measure == 0 || (is_full && !is_bigger) {
             return;
