@@ -91,7 +91,7 @@ fn fill_tree(top: &Path, inodes: u64, thread: u64) -> Result<(), BenchError> {
     while made < inodes {
         let parent = random.below(folders.len() as u64) as usize;
         let Some((parent, depth)) = folders.get(parent).cloned() else { continue };
-        let folder = parent.join(format!("module_{}", folders.len()));
+        let folder = parent.join(format!("module_{made}"));
         make_folder(&folder)?;
         if depth < 8 {
             folders.push((folder.clone(), depth + 1));
