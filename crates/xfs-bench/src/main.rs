@@ -7,6 +7,7 @@
 //! Needs root (the kernel's mount is a contender), `cargo xtask oracles`, and memory or disk for
 //! two volumes.
 
+mod commit;
 mod contender;
 mod error;
 mod scan;
@@ -31,6 +32,8 @@ struct Arguments {
 enum What {
     /// List all inodes of a volume of empty files and of one of small files
     Scan(ScanArguments),
+    /// Commit small transactions to a log in memory
+    Commit(commit::Arguments),
     /// Count the inodes of a mounted volume by the kernel's bulkstat: one of the contenders
     Bulkstat {
         /// Where the volume is mounted.
@@ -61,6 +64,7 @@ struct ScanArguments {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().what {
         What::Scan(arguments) => scan::run(&arguments),
+        What::Commit(arguments) => commit::run(&arguments),
         What::Bulkstat { mount } => bulkstat(&mount),
     };
     match outcome {

@@ -28,6 +28,9 @@ use crate::item::{ItemState, LogItem, Pushed};
 use crate::space::Space;
 use crate::state::LogState;
 
+/// Items that a walk takes out of the list at once.
+const BATCH_ITEMS: usize = 64;
+
 /// Where an item stands: by LSN, and by arrival among equals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
@@ -140,18 +143,35 @@ impl Ail {
         self.space.move_head(used, returned);
     }
 
-    /// The item is in place, or will never be.
+    /// The item will never be in place: what it was part of is gone.
     pub fn remove(&self, item: &ItemState) {
-        self.remove_all([item]);
+        self.take_out([(item, None)]);
     }
 
-    /// As [`remove`](Self::remove), for all that one write has brought in place.
-    pub fn remove_all<'a>(&self, items: impl IntoIterator<Item = &'a ItemState>) {
+    /// These items are in place as they were at these LSNs. Those that have been logged again, and
+    /// moved, stay.
+    pub fn remove_at<'a>(&self, items: impl IntoIterator<Item = (&'a ItemState, Lsn)>) {
+        let positions = items.into_iter().filter_map(|(item, lsn)| {
+            let position = (*item.place.lock())?;
+            (position.lsn == lsn).then_some((item, Some(position)))
+        });
+        self.take_out(positions);
+    }
+
+    /// Takes items out that stand at these positions, or wherever they are.
+    fn take_out<'a>(&self, items: impl IntoIterator<Item = (&'a ItemState, Option<Position>)>) {
+        let mut items = items.into_iter().peekable();
+        if items.peek().is_none() {
+            return;
+        }
+        let mut removed = Vec::new();
         let mut list = self.list.lock();
         let before = list.tail();
-        for item in items {
-            let position = item.place.lock().take();
-            position.and_then(|position| list.items.remove(&position));
+        for (item, expected) in items {
+            let mut place = item.place.lock();
+            if expected.is_none() || *place == expected {
+                removed.extend(place.take().and_then(|position| list.items.remove(&position)));
+            }
         }
         if list.tail() != before {
             let used = self.move_tail(&list);
@@ -160,6 +180,9 @@ impl Ail {
         if list.items.is_empty() {
             self.removed.notify_all();
         }
+        drop(list);
+        // Outside the lock: the last reference to an item may be dropped here.
+        drop(removed);
     }
 
     /// Empties the list, when the log has been shut down: nothing is written in place any more.
@@ -198,28 +221,35 @@ impl Ail {
 
     /// Asks every item up to `target` to be written in place, oldest first.
     ///
-    /// The walk holds no reference into the list between two items: it goes on from the position of
-    /// the last one, whatever has become of that item.
+    /// The walk holds no reference into the list between two batches: it goes on from the position
+    /// of the last item, whatever has become of that one.
     pub fn push(&self, target: Lsn) -> PushReport {
         let mut report = PushReport::default();
         let mut cursor = Bound::Unbounded;
         loop {
-            let found = {
-                let list = self.list.lock();
-                let next = list.items.range((cursor, Bound::Unbounded)).next();
-                next.map(|(position, item)| (*position, Arc::clone(item)))
-            };
-            let Some((position, item)) = found.filter(|(position, _)| position.lsn <= target)
-            else {
-                return report;
-            };
-            cursor = Bound::Excluded(position);
-            match item.push(self) {
-                Pushed::Started => report.started += 1,
-                Pushed::Pinned => report.pinned += 1,
-                Pushed::Locked | Pushed::Underway => report.busy += 1,
+            let batch = self.batch(cursor, target);
+            let Some((last, _)) = batch.last() else { return report };
+            cursor = Bound::Excluded(*last);
+            let mut done = Vec::new();
+            for (position, item) in batch {
+                match item.push(self) {
+                    Pushed::Done => done.push((position, item)),
+                    Pushed::Started => report.started += 1,
+                    Pushed::Pinned => report.pinned += 1,
+                    Pushed::Locked | Pushed::Underway => report.busy += 1,
+                }
             }
+            report.started += done.len();
+            self.take_out(done.iter().map(|(position, item)| (item.state(), Some(*position))));
         }
+    }
+
+    /// The next items of a walk.
+    fn batch(&self, after: Bound<Position>, target: Lsn) -> Vec<(Position, Arc<dyn LogItem>)> {
+        let list = self.list.lock();
+        let rest = list.items.range((after, Bound::Unbounded)).take(BATCH_ITEMS);
+        let wanted = rest.take_while(|(position, _)| position.lsn <= target);
+        wanted.map(|(position, item)| (*position, Arc::clone(item))).collect()
     }
 
     /// Stores the tail and returns the bytes between it and the head.

@@ -36,6 +36,8 @@ pub enum CheckpointEnd {
 /// What became of an item that was asked to be written in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
+    /// It is in place: the AIL takes it out.
+    Done,
     /// It is written, or being written; it leaves the AIL when that is done.
     Started,
     /// It is being written since an earlier time.
@@ -81,7 +83,9 @@ pub trait LogItem: Send + Sync + 'static {
         Some(start)
     }
 
-    /// The tail has to move: the item shall be written in place, without waiting for any lock.
+    /// The tail has to move: the item shall be written in place, without waiting for any lock. What
+    /// is written by and by leaves the AIL with [`Ail::remove_at`], at the [`lsn`](ItemState::lsn)
+    /// that the item had when its contents were taken: it may have been logged again since.
     fn push(&self, ail: &Ail) -> Pushed;
 }
 

@@ -1,0 +1,75 @@
+//! What the benchmark logs: bytes of the size that an inode or a piece of a buffer has in the log.
+
+use std::sync::Arc;
+
+use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter, VectorSize};
+use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object as OfObject, Ordering};
+
+/// Bytes of an inode's format and core.
+const INODE: [usize; 2] = [56, 176];
+
+/// Bytes of a buffer's format and one dirty chunk.
+const BUFFER: [usize; 2] = [24, 128];
+
+/// A logged object.
+pub(super) struct Object {
+    state: ItemState,
+    lock: Mutex<(), OfObject>,
+    pins: AtomicU64<OfObject>,
+    regions: [Box<[u8]>; 2],
+}
+
+impl Object {
+    pub(super) fn inode() -> Arc<Self> {
+        Self::new(INODE)
+    }
+
+    pub(super) fn buffer() -> Arc<Self> {
+        Self::new(BUFFER)
+    }
+
+    fn new(lengths: [usize; 2]) -> Arc<Self> {
+        Arc::new(Self {
+            state: ItemState::new(),
+            lock: Mutex::new(()),
+            pins: AtomicU64::default(),
+            regions: lengths.map(|length| vec![7; length].into()),
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock()
+    }
+}
+
+impl LogItem for Object {
+    fn state(&self) -> &ItemState {
+        &self.state
+    }
+
+    fn size(&self) -> VectorSize {
+        let [format, contents] = &self.regions;
+        VectorSize { regions: 2, bytes: format.len() + contents.len() }
+    }
+
+    fn format(&self, regions: &mut RegionWriter<'_>) {
+        for bytes in &self.regions {
+            regions.region(bytes);
+        }
+    }
+
+    fn pin(&self) {
+        self.pins.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn unpin(&self, _end: CheckpointEnd) {
+        self.pins.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn push(&self, _ail: &Ail) -> Pushed {
+        if self.pins.load(Ordering::Acquire) > 0 {
+            return Pushed::Pinned;
+        }
+        Pushed::Done
+    }
+}
