@@ -4,9 +4,11 @@
 //! operation headers: what they say depends on the record that they come to lie in.
 //!
 //! ```text
-//!  bytes    | region 0  | region 1       | region 2 |      each padded with zeros to four bytes
-//!  lengths  [ 56,         176,             13 ]
+//!  | length | region 0 | length | region 1 | ...         regions padded with zeros to four bytes
 //! ```
+//!
+//! Lengths stand between the bytes, and not in a list of their own, because a commit allocates a
+//! vector for each item that the checkpoint does not have yet.
 
 use xfs_format::log_record::OPERATION_BYTES;
 
@@ -23,36 +25,40 @@ pub struct VectorSize {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogVector {
     bytes: Vec<u8>,
-    lengths: Vec<u32>,
+    regions: usize,
 }
+
+/// Bytes of a length.
+const LENGTH_BYTES: usize = size_of::<u32>();
 
 impl LogVector {
     /// Empties it, and makes room so that an item of this size is formatted without allocating.
     pub(crate) fn prepare(&mut self, size: VectorSize) {
         self.bytes.clear();
-        self.lengths.clear();
-        self.bytes.reserve(size.bytes + 3 * size.regions);
-        self.lengths.reserve(size.regions);
+        self.regions = 0;
+        self.bytes.reserve(size.bytes + (LENGTH_BYTES + 3) * size.regions);
     }
 
     /// Bytes in the log with an operation header for each region, where no record ends in between.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
-        self.bytes.len() as u64 + self.lengths.len() as u64 * u64::from(OPERATION_BYTES)
+        let headers = self.regions * OPERATION_BYTES as usize;
+        (self.bytes.len() - self.regions * LENGTH_BYTES + headers) as u64
     }
 
     /// Number of regions.
     #[must_use]
     pub fn region_count(&self) -> usize {
-        self.lengths.len()
+        self.regions
     }
 
     /// The regions in order.
     pub fn regions(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.bytes.as_slice();
-        self.lengths.iter().map_while(move |length| {
-            let length = *length as usize;
-            let (padded, after) = rest.split_at_checked(length.next_multiple_of(4))?;
+        std::iter::from_fn(move || {
+            let (length, after) = rest.split_first_chunk()?;
+            let length = u32::from_be_bytes(*length) as usize;
+            let (padded, after) = after.split_at_checked(length.next_multiple_of(4))?;
             rest = after;
             padded.get(..length)
         })
@@ -78,13 +84,14 @@ impl<'a> RegionWriter<'a> {
 
     /// Adds a region made of these pieces.
     pub fn region_of(&mut self, pieces: &[&[u8]]) {
-        let start = self.vector.bytes.len();
+        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let bytes = &mut self.vector.bytes;
+        bytes.extend_from_slice(&(length as u32).to_be_bytes());
         for piece in pieces {
-            self.vector.bytes.extend_from_slice(piece);
+            bytes.extend_from_slice(piece);
         }
-        let end = self.vector.bytes.len();
-        self.vector.lengths.push((end - start) as u32);
-        self.vector.bytes.resize(end.next_multiple_of(4), 0);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        self.vector.regions += 1;
     }
 }
 
