@@ -7,7 +7,7 @@
 
 mod object;
 
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use xfs_device::MemoryDevice;
 use xfs_format::{DiskAddr, Lsn};
 use xfs_log::{Log, LogConfig, LogDevice, LogGeometry, LogItem, LogState};
+use xfs_sync::{Object as OfObject, RwLock};
 
 use crate::error::BenchError;
 use object::Object;
@@ -127,27 +128,39 @@ fn commits(
     let common = Object::buffer();
     let each = (arguments.objects / threads as u64).max(1);
     let rounds = arguments.commits / threads as u64;
-    let ready = Barrier::new(threads + 1);
-    let (elapsed, volume_writes) = thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let pairs: Vec<_> =
-                    (0..each).map(|_| [Object::inode(), Object::buffer()]).collect();
-                let common = shared.then_some(&common);
-                ready.wait();
-                for (round, pair) in (0..rounds).zip(pairs.iter().cycle()) {
-                    let common = common.filter(|_| round % SHARED_EVERY == 0);
-                    commit(&log, pair, common).expect("a log in memory does not fail");
-                }
-                ready.wait();
-            });
+    let start_line = RwLock::<(), OfObject>::new(());
+    let run = |ready: mpsc::Sender<()>| {
+        let pairs: Vec<_> = (0..each).map(|_| [Object::inode(), Object::buffer()]).collect();
+        let common = shared.then_some(&common);
+        // The receiver waits until all senders are gone.
+        drop(ready);
+        drop(start_line.read());
+        for (round, pair) in (0..rounds).zip(pairs.iter().cycle()) {
+            let common = common.filter(|_| round % SHARED_EVERY == 0);
+            commit(&log, pair, common).expect("a log in memory does not fail");
         }
-        ready.wait();
+        // Dropped by who joins: it is no part of committing.
+        pairs
+    };
+    let (elapsed, volume_writes) = thread::scope(|scope| {
+        let (ready, all_ready) = mpsc::channel();
+        let closed = start_line.write();
+        let handles: Vec<_> = (0..threads)
+            .map(|_| {
+                let (run, ready) = (&run, ready.clone());
+                scope.spawn(move || run(ready))
+            })
+            .collect();
+        drop(ready);
+        let _ = all_ready.recv();
         let (before, start) = (volume_writes(), Instant::now());
-        ready.wait();
+        drop(closed);
+        let objects: Vec<_> = handles.into_iter().map(thread::ScopedJoinHandle::join).collect();
         let after = volume_writes();
         let forced = log.force_all().map_err(BenchError::Volume);
-        forced.map(|()| (start.elapsed(), after.zip(before).map(|(after, before)| after - before)))
+        let elapsed = start.elapsed();
+        drop(objects);
+        forced.map(|()| (elapsed, after.zip(before).map(|(after, before)| after - before)))
     })?;
     log.quiesce().map_err(BenchError::Volume)?;
     Ok(Outcome { elapsed, volume_writes })
