@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
+use crate::test::Cases;
 
 /// Chores of the ferroxfs project.
 #[derive(Parser)]
@@ -33,7 +34,11 @@ enum Chore {
     /// Make an XFS volume, list it, extract a file from it, scan it
     Demo,
     /// Install what the tests need, then run all of them; ends with one line of counts
-    Test,
+    Test {
+        /// Try many more cases where each takes long
+        #[arg(long)]
+        long: bool,
+    },
     /// What CI runs: the same as `test`
     Ci,
     /// Check the rules of this project that neither rustfmt nor clippy knows
@@ -45,7 +50,8 @@ enum Chore {
 fn main() -> ExitCode {
     let root = workspace_root();
     let outcome = match Arguments::parse().chore {
-        Chore::Test | Chore::Ci => test::run(&root),
+        Chore::Test { long: true } => test::run(&root, Cases::Many),
+        Chore::Test { long: false } | Chore::Ci => test::run(&root, Cases::Some),
         Chore::Demo => demo::run(&root),
         Chore::Tidy => tidy::run(&root),
         Chore::Oracles => oracles::run(&root),

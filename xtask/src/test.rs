@@ -30,8 +30,17 @@ const COUNTING: [&str; 9] = [
 /// What is tested under a schedule explorer.
 const MODELS: [&str; 4] = ["--lib", "-p", "xfs-log", "model::"];
 
+/// How many cases are tried where each takes long.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cases {
+    /// As many as every run can afford.
+    Some,
+    /// As many as it takes to believe.
+    Many,
+}
+
 /// Runs everything and prints the report.
-pub(crate) fn run(root: &Path) -> Result<(), Error> {
+pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     std::env::set_current_dir(root).map_err(Error::file(root))?;
     let mut report = Report::default();
     packages::install(&mut report);
@@ -42,9 +51,9 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     if let Err(error) = oracles::run(root) {
         report.skip("tests that need the newest xfsprogs", &error.to_string());
     }
-    tests(root, &mut report, &["--workspace"]);
+    tests(root, &mut report, &["--workspace"], cases);
     report.check("demo", demo::run(root));
-    tests(root, &mut report, &COUNTING);
+    tests(root, &mut report, &COUNTING, Cases::Some);
     models(&mut report);
     minimum_rust(&mut report);
     println!();
@@ -62,10 +71,13 @@ fn doc() -> Result<(), Error> {
     command::run(command::cargo().args(arguments).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-fn tests(root: &Path, report: &mut Report, which: &[&str]) {
+fn tests(root: &Path, report: &mut Report, which: &[&str], cases: Cases) {
     let mut cargo = command::cargo();
     cargo.args(["test", "--no-fail-fast"]).args(which);
     cargo.env("FERROXFS_ORACLES", oracles::folder(root));
+    if cases == Cases::Many {
+        cargo.env("FERROXFS_LONG", "1");
+    }
     count(report, &mut cargo, which);
 }
 

@@ -5,7 +5,7 @@
 //! without recovering must show the same tree, since it replays in memory. A recovery that a failing
 //! device cuts short, and that is repeated, must end in the same bytes.
 //!
-//! `FERROXFS_LONG=1` runs ten seeds of each kind instead of one.
+//! `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs ten seeds of each kind instead of one.
 
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
@@ -109,8 +109,8 @@ fn check_crash(crash: &Crash, number: u64) -> Result<(), TrialError> {
 
 /// `shown` is what reading the dirty image shows.
 fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), TrialError> {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let kernel = {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
         let copy = image.copy(folder.path())?;
         copy.mount(&[])?.unmount()?;
         let mount = copy.mount(&["ro"])?;
@@ -119,6 +119,8 @@ fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), Tria
         tree
     };
     Differences::between(&kernel, shown).into_result()?;
+    // A file of its own: the kernel may take a while to let go of one that it had mounted.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let copy = image.copy(folder.path())?;
     let summary = writable(&copy)?.recover().map_err(text)?;
     if summary.is_none_or(|summary| summary.items == 0) {
