@@ -6,9 +6,11 @@
 
 pub mod log_item;
 pub mod partition_table;
+pub mod recovery;
 
 pub use log_item::log_item;
 pub use partition_table::partition_table;
+pub use recovery::recovery;
 
 use std::fmt::Debug;
 use std::hint::black_box;
@@ -75,6 +77,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "access_list", run: access_list, seeds: access_list_inputs },
     Target { name: "log_record", run: log_record, seeds: log_inputs },
     Target { name: "log_item", run: log_item, seeds: log_item::inputs },
+    Target { name: "recovery", run: recovery, seeds: recovery::inputs },
     Target { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
 ];
 

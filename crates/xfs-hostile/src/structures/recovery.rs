@@ -1,0 +1,183 @@
+//! The fuzz target for recovery: a log with one record of anything, replayed onto the golden image.
+//!
+//! The input is the number of operations in 4 bytes, big-endian, and then the operations, as the
+//! payload of a record has them. The record around them is sound.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use ferroxfs::OpenOptions;
+use xfs_device::{BlockDevice, Durability, MemoryDevice};
+use xfs_format::agi::AGI_SECTOR;
+use xfs_format::log_item::{
+    BufferFlags, BufferFormat, BufferItem, BufferPiece, BufferType, CHECKPOINT, CHUNK_BYTES,
+    ExtentFree, ExtentList, HostOrder, InodeCreate, InodeFormat, InodeItem, LogItem, LoggedFields,
+    TransactionHeader, core_to_log,
+};
+use xfs_format::log_record::{
+    ByteOrder, CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OperationFlags, unmount_operation,
+};
+use xfs_format::{
+    AgBlock, AgNumber, BASIC_BLOCK_BYTES, BlockKind, DiskAddr, FsBlock, Lsn, Superblock,
+};
+use xfs_log::{LogDevice, LogGeometry, RecoveryError, Replayed, replay};
+use xfs_testkit::golden;
+
+use crate::seeds;
+
+const LOG_BLOCKS: u32 = 256;
+const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
+/// Later than anything in the golden image.
+const CYCLE: u32 = 50;
+/// Payload of the largest record from a buffer of 32 KiB.
+const MOST_BYTES: usize = 32 << 10;
+const ORDER: HostOrder = HostOrder::Little;
+
+/// Replays, and opens what comes out of it.
+pub fn recovery(input: &[u8]) {
+    let Some(Ok(replayed)) = replay_input(input) else { return };
+    let options = OpenOptions::new().no_recovery(true);
+    if let Ok(volume) = options.with_devices(replayed.device(), None).volume() {
+        let names = volume.read_dir("/").map(|names| names.take(100).count());
+        black_box((names.ok(), volume.space().ok()));
+    }
+}
+
+fn replay_input(input: &[u8]) -> Option<Result<Replayed, RecoveryError>> {
+    let (operations, payload) = input.split_first_chunk::<4>()?;
+    let payload = payload.get(..MOST_BYTES).unwrap_or(payload);
+    let superblock = superblock()?;
+    let log = log(u32::from_be_bytes(*operations), payload, &superblock)?;
+    Some(replay(Arc::new(golden()), &log, &superblock))
+}
+
+/// The superblock of the golden image, its log said to be elsewhere.
+fn superblock() -> Option<Superblock> {
+    let sector = golden().bytes(DiskAddr(0), BLOCK)?;
+    let place = xfs_format::Place::Disk(DiskAddr(0));
+    let mut superblock = Superblock::decode(&sector, place).ok()?;
+    superblock.log_start = FsBlock(0);
+    Some(superblock)
+}
+
+/// A log of an unmount record and one more.
+fn log(operations: u32, payload: &[u8], superblock: &Superblock) -> Option<LogDevice> {
+    let mut geometry = LogGeometry::new(superblock);
+    geometry.length_blocks = LOG_BLOCKS;
+    let mut bytes = vec![0; LOG_BLOCKS as usize * BLOCK];
+    for block in bytes.chunks_exact_mut(BLOCK) {
+        block.first_chunk_mut::<4>()?.copy_from_slice(&(CYCLE - 1).to_be_bytes());
+    }
+    let (unmount, unmount_bytes) = unmount_operation();
+    let unmount = [&unmount.encode()[..], &unmount_bytes].concat();
+    let records = [(0, 1, unmount.as_slice()), (2, operations, payload)];
+    for (start, operations, payload) in records {
+        let lsn = Lsn::new(CYCLE, start);
+        let header = LogRecordHeader {
+            cycle: CYCLE,
+            length: payload.len().next_multiple_of(BLOCK).max(BLOCK) as u32,
+            lsn,
+            tail: lsn,
+            crc: 0,
+            previous_block: 0,
+            operations,
+            byte_order: ByteOrder::LittleEndian,
+            uuid: superblock.uuid,
+            size: 32 << 10,
+        };
+        let mut record = vec![0; header.total_blocks() as usize * BLOCK];
+        record.get_mut(BLOCK..BLOCK + payload.len())?.copy_from_slice(payload);
+        header.encode(&mut record, LOG_BLOCKS);
+        let at = start as usize * BLOCK;
+        bytes.get_mut(at..at + record.len())?.copy_from_slice(&record);
+    }
+    let device = MemoryDevice::new(bytes.len() as u64);
+    device.write_at(0, &bytes, Durability::Cached).ok()?;
+    LogDevice::with_geometry(Arc::new(device), geometry).ok()
+}
+
+/// Sound transactions of every item that changes something, each alone and all together.
+pub(super) fn inputs() -> Vec<Vec<u8>> {
+    let core = core();
+    let agi = seeds::of(BlockKind::Agi).next().map(|seed| seed.bytes.clone()).unwrap_or_default();
+    let items = items(&core, agi.get(..CHUNK_BYTES).unwrap_or_default());
+    let alone = items.chunks(1);
+    alone.chain([items.as_slice()]).map(input).collect()
+}
+
+fn core() -> [u8; 176] {
+    let geometry = seeds::geometry();
+    let place = superblock().and_then(|superblock| geometry.inode_place(superblock.root_inode));
+    let bytes = place.and_then(|place| {
+        let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes / BASIC_BLOCK_BYTES));
+        golden().bytes(at, BLOCK)
+    });
+    let core = bytes.and_then(|bytes| bytes.first_chunk().copied()).unwrap_or([0; 176]);
+    core_to_log(&core, ORDER)
+}
+
+fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
+    let geometry = seeds::geometry();
+    let mut items = Vec::new();
+    let root = superblock().map(|superblock| superblock.root_inode).unwrap_or_default();
+    if let Some(place) = geometry.inode_place(root) {
+        let format = InodeFormat {
+            regions: 2,
+            fields: LoggedFields::CORE,
+            attr_bytes: 0,
+            data_bytes: 0,
+            inode: root,
+            device: 0,
+            cluster: place.cluster,
+            cluster_blocks: place.cluster_bytes / BASIC_BLOCK_BYTES,
+            offset_bytes: place.offset_bytes,
+        };
+        items.push(LogItem::Inode(InodeItem { format, core, data: None, attr: None }));
+        let buffer = (place.cluster, (place.cluster_bytes / BASIC_BLOCK_BYTES) as u16);
+        items.push(buffer_item(buffer, BufferFlags::INODES | BufferType::Inodes.flags(), agi));
+        items.push(buffer_item(buffer, BufferFlags::CANCEL, &[]));
+    }
+    let at = geometry.header_disk_addr(AgNumber(0), AGI_SECTOR);
+    items.push(buffer_item((at, 1), BufferType::Agi.flags(), agi));
+    items.push(LogItem::InodeCreate(InodeCreate {
+        group: AgNumber(0),
+        start: AgBlock(geometry.ag_blocks / 2),
+        count: 64,
+        inode_size: geometry.inode_size,
+        length_blocks: geometry.chunk_blocks(),
+        generation: 1,
+    }));
+    let extents = vec![ExtentFree { start: FsBlock(100), length_blocks: 1 }];
+    items.push(LogItem::ExtentFree(ExtentList { id: 1, extents: extents.clone() }));
+    items.push(LogItem::ExtentFreeDone(ExtentList { id: 1, extents }));
+    items
+}
+
+fn buffer_item((at, blocks): (DiskAddr, u16), flags: BufferFlags, bytes: &[u8]) -> LogItem<'_> {
+    let pieces: Vec<_> =
+        (!bytes.is_empty()).then_some(BufferPiece { offset_bytes: 0, bytes }).into_iter().collect();
+    let (regions, bitmap) = (1 + pieces.len() as u16, vec![pieces.len() as u32]);
+    let format = BufferFormat { regions, flags, at, blocks, bitmap };
+    LogItem::Buffer(BufferItem { format, pieces })
+}
+
+/// The operations of one transaction.
+fn input(items: &[LogItem<'_>]) -> Vec<u8> {
+    let regions: Vec<_> = items.iter().flat_map(|item| item.encode(ORDER)).collect();
+    let header =
+        TransactionHeader { kind: CHECKPOINT, transaction: 1, regions: regions.len() as u32 };
+    let mut operations = vec![(OperationFlags::START, Vec::new())];
+    let bodies = [header.encode(ORDER)].into_iter().chain(regions);
+    operations.extend(bodies.map(|body| (OperationFlags::empty(), body)));
+    operations.push((OperationFlags::COMMIT, Vec::new()));
+    let mut input = (operations.len() as u32).to_be_bytes().to_vec();
+    for (flags, body) in operations {
+        let (transaction, length, client) = (1, body.len() as u32, CLIENT_TRANSACTION);
+        input.extend(LogOperation { transaction, length, client, flags }.encode());
+        input.extend(body);
+    }
+    input
+}
+
+#[cfg(test)]
+mod tests;
