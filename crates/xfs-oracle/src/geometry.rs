@@ -195,6 +195,19 @@ impl Image {
         Ok((!output.status.success()).then_some(said))
     }
 
+    /// How many transactions, and how many items in them, the newer xfs_logprint finds in the log.
+    pub fn logged(&self) -> Result<(usize, usize), OracleError> {
+        let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
+        logprint.args(["-t", "-i"]);
+        if let Some(log) = &self.log {
+            logprint.arg("-l").arg(log);
+        }
+        let said = run(logprint.arg(&self.data))?;
+        let transactions = said.lines().filter(|line| line.starts_with("TRANS: tid:"));
+        let items = said.lines().filter(|line| line.get(3..9) == Some(": cnt:"));
+        Ok((transactions.count(), items.count()))
+    }
+
     /// Has the kernel mount it.
     pub fn mount(&self, options: &[&str]) -> Result<Mount, OracleError> {
         Mount::new(&self.data, self.log.as_deref(), options)

@@ -1,7 +1,8 @@
 //! Same recovery as the kernel's: volumes that the kernel left dirty, one copy recovered by its
 //! mount, another by us.
 //!
-//! After ours, xfs_repair must find nothing, and the trees must be equal inode by inode. Reading
+//! Before that, the log is decoded to its last item, and xfs_logprint must find as many.
+//! After our recovery, xfs_repair must find nothing, and the trees must be equal inode by inode. Reading
 //! without recovering must show the same tree, since it replays in memory. A recovery that a failing
 //! device cuts short, and that is repeated, must end in the same bytes.
 //!
@@ -15,6 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use ferroxfs::log::{LogReader, find_head_and_tail};
 use ferroxfs::{BlockDevice, Devices, OpenError, OpenOptions};
 use xfs_device::{FileDevice, SharedDevice};
 use xfs_oracle::harness::{Trial, TrialError, run};
@@ -85,6 +87,12 @@ fn check_crash(crash: &Crash, number: u64) -> Result<(), TrialError> {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
         let image = crash.make(folder.path(), seed)?;
         let about = |reason| TrialError::Failed(format!("seed {seed}: {reason}"));
+        let (found, expected) = (decode(&image)?, image.logged()?);
+        if found != expected {
+            return Err(about(format!(
+                "{found:?} in the log, where xfs_logprint has {expected:?}"
+            )));
+        }
         match open(&image) {
             Ok(volume) => {
                 let cycle = volume.log_state().map_or(0, |state| state.head.cycle());
@@ -105,6 +113,24 @@ fn check_crash(crash: &Crash, number: u64) -> Result<(), TrialError> {
         }
     }
     Err(TrialError::Failed(format!("{ATTEMPTS} volumes in a row were refused")))
+}
+
+/// Decodes the log to its last item; counts transactions and items.
+fn decode(image: &Image) -> Result<(usize, usize), TrialError> {
+    let devices = options(image).open_devices(&image.data).map_err(text)?;
+    let superblock = devices.describe().map_err(text)?.superblock;
+    let log = devices.log(&superblock).ok_or_else(|| text("no log"))?.map_err(text)?;
+    let state = find_head_and_tail(&log).map_err(text)?;
+    let mut reader = LogReader::new(&log, &state);
+    let (mut transactions, mut items) = (0, 0);
+    while let Some(transaction) = reader.next_transaction().map_err(text)? {
+        transactions += 1;
+        for item in transaction.items().map_err(text)? {
+            item.map_err(text)?;
+            items += 1;
+        }
+    }
+    Ok((transactions, items))
 }
 
 /// `shown` is what reading the dirty image shows.
