@@ -65,12 +65,44 @@ pub trait BlockDevice: Send + Sync {
     /// What the host says; a device that cannot discard does nothing and succeeds.
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
 
+    /// Writes zeros over this range, without giving the space up where that can be had.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    fn write_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
+        write_zeros_plainly(self, offset, length)
+    }
+
     /// Says that this range will be read soon. A hint: it never fails and may do nothing.
     fn prefetch(&self, _offset: u64, _length: u64) {}
 
     /// Says that somebody else may have written this range, so that the next read shall ask the
     /// device and not a cache of the host. A hint: it never fails and may do nothing.
     fn invalidate(&self, _offset: u64, _length: u64) {}
+}
+
+/// Zeros that are written at once.
+const ZERO_CHUNK_BYTES: usize = 1 << 20;
+
+/// Writes zeros as any other bytes, for devices that know nothing better.
+pub(crate) fn write_zeros_plainly<D: BlockDevice + ?Sized>(
+    device: &D,
+    offset: u64,
+    length: u64,
+) -> io::Result<()> {
+    let past_end = || io::Error::from(io::ErrorKind::UnexpectedEof);
+    let end = offset.checked_add(length).ok_or_else(past_end)?;
+    let chunk = usize::try_from(length).map_or(ZERO_CHUNK_BYTES, |all| all.min(ZERO_CHUNK_BYTES));
+    let zeros = vec![0; chunk];
+    let mut at = offset;
+    while at < end {
+        let count = usize::try_from(end - at).map_or(chunk, |left| left.min(chunk));
+        let piece = zeros.get(..count).unwrap_or(&zeros);
+        device.write_at(at, piece, Durability::Cached)?;
+        at += count as u64;
+    }
+    Ok(())
 }
 
 /// Checks that a read lies inside the device.

@@ -20,7 +20,7 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::device::{BlockDevice, Durability, check_read, check_write};
+use crate::device::{BlockDevice, Durability, check_read, check_write, write_zeros_plainly};
 use crate::error::{DeviceError, DeviceFailure};
 use crate::usage::{self, Usage};
 
@@ -85,6 +85,7 @@ pub struct FileDevice {
     file: File,
     length_bytes: u64,
     sector_size: u32,
+    is_block_device: bool,
     access: Access,
     usage: Option<Usage>,
     /// It is a block device that somebody else may be writing. A filesystem writes past the cache
@@ -121,8 +122,16 @@ impl FileDevice {
         } else {
             (metadata.len(), IMAGE_SECTOR_BYTES)
         };
-        let has_stale_cache = kind.is_block_device() && options.is_live();
-        Ok(Self { file, length_bytes, sector_size, access: options.access, usage, has_stale_cache })
+        let is_block_device = kind.is_block_device();
+        Ok(Self {
+            file,
+            length_bytes,
+            sector_size,
+            is_block_device,
+            access: options.access,
+            usage,
+            has_stale_cache: is_block_device && options.is_live(),
+        })
     }
 
     /// A second descriptor of the host's file; the lock is common to both.
@@ -187,6 +196,20 @@ impl BlockDevice for FileDevice {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    fn write_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
+        check_write(self, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
+        // A hole in a file reads as zeros. On a block device the same call may be refused or may
+        // unmap, so there the kernel is asked for zeros, and writes them where it has to.
+        let flags = match self.is_block_device {
+            true => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+            false => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+        };
+        if length != 0 && rustix::fs::fallocate(&self.file, flags, offset, length).is_ok() {
+            return Ok(());
+        }
+        write_zeros_plainly(self, offset, length)
     }
 
     fn prefetch(&self, offset: u64, length: u64) {

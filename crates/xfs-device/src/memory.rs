@@ -120,6 +120,10 @@ impl BlockDevice for MemoryDevice {
         Ok(())
     }
 
+    fn write_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.discard(offset, length)
+    }
+
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         check_write(self, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
         for (index, inside, count) in pieces(offset, length) {

@@ -63,6 +63,11 @@ impl BlockDevice for WindowDevice {
         self.device.discard(self.start + offset, length)
     }
 
+    fn write_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
+        check_write(self, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
+        self.device.write_zeros(self.start + offset, length)
+    }
+
     fn prefetch(&self, offset: u64, length: u64) {
         let offset = offset.min(self.length_bytes);
         self.device.prefetch(self.start + offset, length.min(self.length_bytes - offset));

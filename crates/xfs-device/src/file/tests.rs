@@ -54,6 +54,23 @@ fn discards_whole_sectors() {
 }
 
 #[test]
+fn writes_zeros() {
+    let file = image(&[7; 8192]);
+    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    device.write_zeros(100, 5000).unwrap();
+    let mut bytes = [0; 8192];
+    device.read_at(0, &mut bytes).unwrap();
+    assert_eq!(bytes[..100], [7; 100]);
+    assert_eq!(bytes[100..5100], [0; 5000]);
+    assert_eq!(bytes[5100..], [7; 3092]);
+    for (offset, length) in [(0, 8193), (8192, 1), (u64::MAX, 2)] {
+        let refused = device.write_zeros(offset, length).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::UnexpectedEof);
+    }
+    device.write_zeros(8192, 0).unwrap();
+}
+
+#[test]
 fn refuses_io_past_the_end() {
     let file = image(&[0; 1000]);
     let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();

@@ -39,6 +39,16 @@ fn discarded_bytes_read_as_zeros() {
 }
 
 #[test]
+fn zeros_are_written_as_bytes_where_nothing_better_is_known() {
+    let device = MemoryDevice::from_bytes(&vec![7; 3 << 20]).unwrap();
+    crate::device::write_zeros_plainly(&device, 10, (2 << 20) + 5).unwrap();
+    let bytes = read(&device, 0, 3 << 20);
+    let end = 10 + (2 << 20) + 5;
+    assert!(bytes[..10].iter().chain(&bytes[end..]).all(|byte| *byte == 7));
+    assert!(bytes[10..end].iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn refuses_io_past_the_end() {
     let device = MemoryDevice::new(1000);
     for (offset, length) in [(0, 1001), (1000, 1), (u64::MAX, 2)] {
