@@ -51,7 +51,8 @@ pub const BYTES_PER_HEADER: u32 = 32 << 10;
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 const CYCLE_WORDS: usize = 64;
-const VERSION: u32 = 2;
+/// The version of the format, as a record says it.
+pub const VERSION: u32 = 2;
 
 /// The record header as it lies on disk.
 #[doc(alias = "xlog_rec_header")]

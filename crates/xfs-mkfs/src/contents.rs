@@ -1,0 +1,41 @@
+//! Is there something on the device already?
+
+use std::fmt;
+use std::io;
+
+use xfs_device::{BlockDevice, Contents, PartitionError};
+
+/// What a device holds that a new volume would overwrite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occupied {
+    /// A filesystem, or another thing that is known by its first bytes.
+    Contents(Contents),
+    /// A partition table.
+    Partitions,
+}
+
+impl fmt::Display for Occupied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Contents(contents) => contents.fmt(f),
+            Self::Partitions => f.write_str("a partition table"),
+        }
+    }
+}
+
+/// Looks for something on the device that nobody would want to lose.
+///
+/// # Errors
+///
+/// What the device says.
+pub fn find_contents(device: &dyn BlockDevice) -> io::Result<Option<Occupied>> {
+    match xfs_device::detect(device, 0)? {
+        Contents::Zeros | Contents::Unknown => {}
+        contents => return Ok(Some(Occupied::Contents(contents))),
+    }
+    match xfs_device::partitions(device) {
+        Ok(None) => Ok(None),
+        Err(PartitionError::Io(error)) => Err(error),
+        Ok(Some(_)) | Err(_) => Ok(Some(Occupied::Partitions)),
+    }
+}

@@ -1,0 +1,259 @@
+//! What lies where in each allocation group of a new volume.
+//!
+//! Owns: the places of headers, roots, log, free list and first inodes, and the records that
+//! follow: free space, reverse map. Does **not** own bytes.
+//!
+//! ```text
+//! headers | by block | by size | inodes | free inodes | reverse map | refcounts | (log) |
+//! free list | .. first inodes (group 0) .. | free
+//! ```
+//!
+//! The free list is taken from the free space as an allocation would take it: best fit, so that a
+//! gap that alignment left before the log is used first if it is long enough.
+
+use xfs_format::agf::BtreeRoot;
+use xfs_format::free_space::FreeSpace;
+use xfs_format::reservation::BtreeHeights;
+use xfs_format::rmap::{Rmap, RmapFlags, RmapOwner};
+use xfs_format::{AgBlock, AgNumber, FileBlock, Geometry, RoCompatFeatures};
+
+/// Blocks with an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The first block.
+    pub start: AgBlock,
+    /// How many.
+    pub count: u32,
+    /// Whose.
+    pub owner: RmapOwner,
+}
+
+/// The roots of a group's btrees. One that the volume does not have is `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Roots {
+    pub(crate) by_block: BtreeRoot,
+    pub(crate) by_size: BtreeRoot,
+    pub(crate) inodes: BtreeRoot,
+    pub(crate) free_inodes: Option<BtreeRoot>,
+    pub(crate) reverse_map: Option<BtreeRoot>,
+    pub(crate) refcount: Option<BtreeRoot>,
+    /// The block after the last of them.
+    pub(crate) end: AgBlock,
+}
+
+impl Roots {
+    /// Where they are in every group of a volume.
+    #[must_use]
+    pub fn new(geometry: &Geometry) -> Self {
+        let mut next = AgBlock(geometry.header_blocks());
+        let mut root = |feature: Option<RoCompatFeatures>| {
+            let is_there = feature.is_none_or(|feature| geometry.has_ro_compat(feature));
+            is_there.then(|| {
+                let block = next;
+                next = AgBlock(next.0 + 1);
+                BtreeRoot { block, levels: 1 }
+            })
+        };
+        let absent = BtreeRoot { block: AgBlock::NULL, levels: 0 };
+        let mut always = || root(None).unwrap_or(absent);
+        let (by_block, by_size, inodes) = (always(), always(), always());
+        let free_inodes = root(Some(RoCompatFeatures::FINOBT));
+        let reverse_map = root(Some(RoCompatFeatures::RMAPBT));
+        let refcount = root(Some(RoCompatFeatures::REFLINK));
+        Self { by_block, by_size, inodes, free_inodes, reverse_map, refcount, end: next }
+    }
+}
+
+/// The first block of a group that neither headers nor roots take.
+#[doc(alias = "xfs_prealloc_blocks")]
+#[must_use]
+pub(crate) fn first_free_block(geometry: &Geometry) -> AgBlock {
+    Roots::new(geometry).end
+}
+
+/// What is common to all groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeLayout {
+    /// Roots of the btrees, in every group.
+    pub roots: Roots,
+    /// The log: group, first block, blocks.
+    pub log: Option<(AgNumber, AgBlock, u32)>,
+    /// Blocks of each free list.
+    pub free_list_blocks: u32,
+    /// Alignment of the first inode chunk.
+    pub inode_alignment: u32,
+}
+
+/// One group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupLayout {
+    /// The group.
+    pub number: AgNumber,
+    /// Its length.
+    pub length_blocks: u32,
+    /// Free extents by block.
+    pub free: Vec<FreeSpace>,
+    /// The free list, in order.
+    pub free_list: Vec<AgBlock>,
+    /// Everything that is taken, by block.
+    pub owned: Vec<Owned>,
+    /// The first block of the inodes, in group 0.
+    pub inodes: Option<AgBlock>,
+}
+
+/// Blocks that a free list has to hold for the btrees to grow by one split.
+#[doc(alias = "xfs_alloc_min_freelist")]
+#[must_use]
+pub(crate) fn free_list_blocks(geometry: &Geometry) -> u32 {
+    let heights = BtreeHeights::new(geometry);
+    // A split of a tree of one level makes it two levels high, if it may be that high.
+    let split = |height: u32| 2 * height.min(2) - 2;
+    let reverse_map = match geometry.has_ro_compat(RoCompatFeatures::RMAPBT) {
+        true => split(heights.reverse_map),
+        false => 0,
+    };
+    2 * split(heights.free_space) + reverse_map
+}
+
+impl VolumeLayout {
+    /// The layout of a group, or `None` if group 0 has no room for the first inodes.
+    #[must_use]
+    pub fn group(&self, geometry: &Geometry, number: AgNumber) -> Option<GroupLayout> {
+        let length_blocks = geometry.ag_length(number);
+        let mut group = GroupLayout {
+            number,
+            length_blocks,
+            free: vec![FreeSpace {
+                start: self.roots.end,
+                count: length_blocks.checked_sub(self.roots.end.0)?,
+            }],
+            free_list: Vec::new(),
+            owned: self.metadata(geometry),
+            inodes: None,
+        };
+        if let Some((_, start, count)) = self.log.filter(|(group, ..)| *group == number) {
+            group.take(Owned { start, count, owner: RmapOwner::Log })?;
+        }
+        group.fill_free_list(self.free_list_blocks)?;
+        if number.0 == 0 {
+            let count = geometry.chunk_blocks();
+            let start = group.find_aligned(count, self.inode_alignment)?;
+            group.take(Owned { start, count, owner: RmapOwner::Inodes })?;
+            group.inodes = Some(start);
+        }
+        group.merge_owned();
+        Some(group)
+    }
+
+    fn metadata(&self, geometry: &Geometry) -> Vec<Owned> {
+        let roots = &self.roots;
+        let inode_trees = 1 + u32::from(roots.free_inodes.is_some());
+        let one = |root: Option<BtreeRoot>, owner| {
+            root.map(|root| Owned { start: root.block, count: 1, owner })
+        };
+        let owned = [
+            Some(Owned {
+                start: AgBlock(0),
+                count: geometry.header_blocks(),
+                owner: RmapOwner::Volume,
+            }),
+            Some(Owned { start: roots.by_block.block, count: 2, owner: RmapOwner::Group }),
+            Some(Owned {
+                start: roots.inodes.block,
+                count: inode_trees,
+                owner: RmapOwner::InodeBtree,
+            }),
+            one(roots.reverse_map, RmapOwner::Group),
+            one(roots.refcount, RmapOwner::RefcountBtree),
+        ];
+        owned.into_iter().flatten().collect()
+    }
+}
+
+impl GroupLayout {
+    /// Free blocks in extents.
+    #[must_use]
+    pub fn free_blocks(&self) -> u32 {
+        self.free.iter().map(|extent| extent.count).sum()
+    }
+
+    /// The longest free extent.
+    #[must_use]
+    pub fn longest(&self) -> u32 {
+        self.free.iter().map(|extent| extent.count).max().unwrap_or(0)
+    }
+
+    /// Free extents in the order of the btree by size.
+    #[must_use]
+    pub fn free_by_size(&self) -> Vec<FreeSpace> {
+        let mut free = self.free.clone();
+        free.sort_by_key(|extent| (extent.count, extent.start));
+        free
+    }
+
+    /// The records of the reverse map.
+    #[must_use]
+    pub fn reverse_map(&self) -> Vec<Rmap> {
+        let record = |owned: &Owned| Rmap {
+            start: owned.start,
+            count: owned.count,
+            owner: owned.owner,
+            offset: FileBlock(0),
+            flags: RmapFlags::empty(),
+        };
+        self.owned.iter().map(record).collect()
+    }
+
+    /// Takes blocks out of the free space. `None` if they are not all free.
+    fn take(&mut self, owned: Owned) -> Option<()> {
+        let end = owned.start.checked_add(owned.count)?;
+        let holds = |extent: &FreeSpace| extent.start <= owned.start && end <= extent.end();
+        let index = self.free.iter().position(holds)?;
+        let extent = self.free.remove(index);
+        let before = FreeSpace { start: extent.start, count: owned.start.0 - extent.start.0 };
+        let after = FreeSpace { start: end, count: extent.end().0 - end.0 };
+        let rest = [before, after].into_iter().filter(|extent| extent.count != 0);
+        self.free.splice(index..index, rest);
+        self.owned.push(owned);
+        Some(())
+    }
+
+    fn fill_free_list(&mut self, blocks: u32) -> Option<()> {
+        let mut wanted = blocks;
+        while wanted != 0 {
+            let by_size = self.free_by_size();
+            let fitting = by_size.iter().find(|extent| extent.count >= wanted);
+            // A log that fills its group leaves less than a whole list.
+            let Some(extent) = fitting.or(by_size.last()).copied() else { break };
+            let count = extent.count.min(wanted);
+            self.take(Owned { start: extent.start, count, owner: RmapOwner::Group })?;
+            self.free_list.extend((0..count).map(|index| AgBlock(extent.start.0 + index)));
+            wanted -= count;
+        }
+        Some(())
+    }
+
+    fn find_aligned(&self, count: u32, alignment: u32) -> Option<AgBlock> {
+        self.free.iter().find_map(|extent| {
+            let start = extent.start.0.checked_next_multiple_of(alignment)?;
+            let end = start.checked_add(count)?;
+            (end <= extent.end().0).then_some(AgBlock(start))
+        })
+    }
+
+    /// Neighbours of one owner are one record.
+    fn merge_owned(&mut self) {
+        self.owned.sort_by_key(|owned| owned.start);
+        self.owned.dedup_by(|next, previous| {
+            let touches = previous.start.0 + previous.count == next.start.0;
+            let merges = touches && previous.owner == next.owner;
+            if merges {
+                previous.count += next.count;
+            }
+            merges
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

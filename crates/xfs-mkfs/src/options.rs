@@ -1,0 +1,193 @@
+//! The options of mkfs.xfs: as values, and read from its `-d agcount=4,size=1g`.
+//!
+//! Owns: names of options and suboptions, numbers with suffixes, and which options are refused by
+//! name. Does **not** own: defaults and bounds, which depend on other options ([`crate::Plan`]).
+
+mod parse;
+mod size;
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+use uuid::Uuid;
+use xfs_format::superblock::Label;
+
+pub use size::{Size, Unit};
+
+/// What was asked for. What is `None` was not said, and follows from the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `-b size`.
+    pub block_size: Option<Size>,
+    /// `-s size`, `-d sectsize`.
+    pub sector_size: Option<Size>,
+    /// `-n size`.
+    pub directory_block_size: Option<Size>,
+    /// `-d`.
+    pub data: DataOptions,
+    /// `-i`.
+    pub inode: InodeOptions,
+    /// `-l`.
+    pub log: LogOptions,
+    /// Features, of `-m`, `-i` and `-n`.
+    pub features: FeatureOptions,
+    /// `-m uuid`.
+    pub uuid: Option<Uuid>,
+    /// `-L`.
+    pub label: Label,
+    /// `--unsupported`: volumes and logs smaller than anybody should use, for tests.
+    pub allow_small: bool,
+    /// Which suboptions have been read: each may be given once.
+    seen: Vec<(char, String)>,
+}
+
+/// Where the data lies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DataOptions {
+    /// Allocation groups.
+    pub agcount: Option<Size>,
+    /// Size of an allocation group.
+    pub agsize: Option<Size>,
+    /// Size of the volume.
+    pub size: Option<Size>,
+    /// Stripe unit in bytes.
+    pub su: Option<Size>,
+    /// Stripe width in stripe units.
+    pub sw: Option<Size>,
+    /// Stripe unit in units of 512 bytes.
+    pub sunit: Option<Size>,
+    /// Stripe width in units of 512 bytes.
+    pub swidth: Option<Size>,
+    /// No stripe alignment.
+    pub noalign: bool,
+    /// The data device is a regular file, made if it is missing.
+    pub file: bool,
+    /// The data device.
+    pub name: Option<PathBuf>,
+}
+
+/// Inodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InodeOptions {
+    /// Bytes of an inode.
+    pub size: Option<Size>,
+    /// Inodes in a block.
+    pub perblock: Option<Size>,
+    /// Percent of the volume that inodes may take.
+    pub maxpct: Option<Size>,
+}
+
+/// The log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogOptions {
+    /// Its size.
+    pub size: Option<Size>,
+    /// Whether it lies inside the volume.
+    pub internal: Option<bool>,
+    /// Which group it lies in.
+    pub agnum: Option<Size>,
+    /// The device of an external log.
+    pub device: Option<PathBuf>,
+    /// The log device is a regular file, made if it is missing.
+    pub file: bool,
+    /// Stripe unit in bytes.
+    pub su: Option<Size>,
+    /// Stripe unit in units of 512 bytes.
+    pub sunit: Option<Size>,
+    /// Sector size of the log device.
+    pub sectsize: Option<Size>,
+}
+
+/// Features that may be switched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeatureOptions {
+    /// Btree of chunks with free inodes.
+    pub finobt: Option<bool>,
+    /// Reverse map.
+    pub rmapbt: Option<bool>,
+    /// Shared extents.
+    pub reflink: Option<bool>,
+    /// Counts of the inode btrees' blocks.
+    pub inobtcount: Option<bool>,
+    /// 64-bit times.
+    pub bigtime: Option<bool>,
+    /// Partial inode chunks.
+    pub sparse: Option<bool>,
+    /// 64-bit extent counters.
+    pub nrext64: Option<bool>,
+    /// Exchange of extents between files.
+    pub exchange: Option<bool>,
+    /// Parent pointers.
+    pub parent: Option<bool>,
+    /// What is said to background checkers, in an attribute of the root directory.
+    pub autofsck: Option<Autofsck>,
+}
+
+/// What a background checker may do, as xfs_scrub reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Autofsck {
+    /// Nothing is said.
+    Unset,
+    /// Nothing.
+    None,
+    /// Look.
+    Check,
+    /// Look, and make better what is right.
+    Optimize,
+    /// Mend.
+    Repair,
+}
+
+impl Autofsck {
+    /// The value of the attribute.
+    #[must_use]
+    pub const fn value(self) -> Option<&'static str> {
+        match self {
+            Self::Unset => None,
+            Self::None => Some("none"),
+            Self::Check => Some("check"),
+            Self::Optimize => Some("optimize"),
+            Self::Repair => Some("repair"),
+        }
+    }
+}
+
+/// An option that makes no sense, or is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the message of each variant names its values")]
+pub enum OptionError {
+    #[error("-{letter} {name}: there is no such option")]
+    Unknown { letter: char, name: String },
+    #[error("-{letter} {name} needs a value")]
+    MissingValue { letter: char, name: String },
+    #[error("-{letter} {name} is given twice")]
+    Twice { letter: char, name: String },
+    #[error(
+        "-{letter} {name}={value}: not a number with at most one of the suffixes s, b, k, m, g, t, \
+         p, e"
+    )]
+    NotANumber { letter: char, name: String, value: String },
+    #[error("-{letter} {name}={value}: neither 0 nor 1")]
+    NotAFlag { letter: char, name: String, value: String },
+    #[error("-{letter} {name}={value}: not a UUID")]
+    NotAUuid { letter: char, name: String, value: String },
+    #[error("-{letter} {name}={value}: none of 0, 1, none, check, optimize and repair")]
+    NotAChoice { letter: char, name: String, value: String },
+    #[error("-L {label}: a label has at most 12 bytes, and no NUL among them")]
+    Label { label: String },
+    #[error(transparent)]
+    NotSupported(#[from] NotSupported),
+}
+
+/// An option of mkfs.xfs that is refused by name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{option}: {what}")]
+pub struct NotSupported {
+    /// The option.
+    pub option: String,
+    /// What is not supported.
+    pub what: &'static str,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! `-d agcount=4,size=1g`: reading suboptions.
+
+use std::str::FromStr;
+
+use uuid::Uuid;
+use xfs_format::superblock::Label;
+
+use super::{Autofsck, NotSupported, OptionError, Options, Size};
+
+/// One `name=value`.
+struct Suboption<'a> {
+    letter: char,
+    name: &'a str,
+    value: Option<&'a str>,
+}
+
+impl Options {
+    /// Reads the argument of one of mkfs.xfs's options `-b`, `-d`, `-i`, `-l`, `-m`, `-n`, `-s`.
+    /// An option may be given several times, each of its suboptions once.
+    ///
+    /// # Errors
+    ///
+    /// What makes no sense, and what is refused by name.
+    pub fn parse(&mut self, letter: char, argument: &str) -> Result<(), OptionError> {
+        for part in argument.split(',') {
+            let (name, value) = match part.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (part, None),
+            };
+            let suboption = Suboption { letter, name, value };
+            let key = (letter, name.to_owned());
+            if self.seen.contains(&key) {
+                return Err(OptionError::Twice { letter, name: name.to_owned() });
+            }
+            self.seen.push(key);
+            match letter {
+                'b' => self.parse_block(&suboption)?,
+                'd' => self.parse_data(&suboption)?,
+                'i' => self.parse_inode(&suboption)?,
+                'l' => self.parse_log(&suboption)?,
+                'm' => self.parse_metadata(&suboption)?,
+                'n' => self.parse_naming(&suboption)?,
+                's' => self.parse_sector(&suboption)?,
+                _ => return Err(suboption.unknown()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the argument of `-L`.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionError::Label`] for more than twelve bytes.
+    pub fn parse_label(&mut self, label: &[u8]) -> Result<(), OptionError> {
+        self.label = Label::new(label).ok_or_else(|| OptionError::Label {
+            label: String::from_utf8_lossy(label).into_owned(),
+        })?;
+        Ok(())
+    }
+
+    fn parse_block(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
+        match option.name {
+            "size" => self.block_size = Some(option.size()?),
+            _ => return Err(option.unknown()),
+        }
+        Ok(())
+    }
+
+    fn parse_sector(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
+        match option.name {
+            "size" | "sectsize" => self.sector_size = Some(option.size()?),
+            _ => return Err(option.unknown()),
+        }
+        Ok(())
+    }
+
+    fn parse_data(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
+        let data = &mut self.data;
+        match option.name {
+            "agcount" => data.agcount = Some(option.size()?),
+            "agsize" => data.agsize = Some(option.size()?),
+            "size" => data.size = Some(option.size()?),
+            "su" => data.su = Some(option.size()?),
+            "sw" => data.sw = Some(option.size()?),
+            "sunit" => data.sunit = Some(option.size()?),
+            "swidth" => data.swidth = Some(option.size()?),
+            "sectsize" => self.sector_size = Some(option.size()?),
+            "noalign" => data.noalign = option.flag()?,
+            "file" => data.file = option.flag()?,
+            "name" => data.name = Some(option.value()?.into()),
+            "rtinherit" => option.must_be_off("files on a realtime device")?,
+            "projinherit" | "extszinherit" | "cowextsize" | "daxinherit" => {
+                return Err(option.not_supported("inheritance from the root directory"));
+            }
+            "concurrency" => {
+                return Err(option.not_supported(
+                    "a geometry that depends on the number of processors; say agcount",
+                ));
+            }
+            _ => return Err(option.unknown()),
+        }
+        Ok(())
+    }
+
+    fn parse_inode(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
+        let (inode, features) = (&mut self.inode, &mut self.features);
+        match option.name {
+            "size" => inode.size = Some(option.size()?),
+            "perblock" => inode.perblock = Some(option.size()?),
+            "maxpct" => inode.maxpct = Some(option.size()?),
+            "sparse" => features.sparse = Some(option.flag()?),
+            "nrext64" => features.nrext64 = Some(option.flag()?),
+            "exchange" => features.exchange = Some(option.flag()?),
+            "align" => option.must_be("1", "inodes that are not aligned (version 4 only)")?,
+            "attr" => option.must_be("2", "older attributes (version 4 only)")?,
+            "projid32bit" => {
+                option.must_be("1", "project identifiers of 16 bits (version 4 only)")?;
+            }
+            "max_atomic_write" => {
+                return Err(option.not_supported("a bound for untorn writes"));
+            }
+            _ => return Err(option.unknown()),
+        }
+        Ok(())
+    }
+
+    fn parse_log(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
+        let log = &mut self.log;
+        match option.name {
+            "size" => log.size = Some(option.size()?),
+            "internal" => log.internal = Some(option.flag()?),
+            "agnum" => log.agnum = Some(option.size()?),
+            "logdev" | "name" => log.device = Some(option.value()?.into()),
+            "file" => log.file = option.flag()?,
+            "su" => log.su = Some(option.size()?),
+            "sunit" => log.sunit = Some(option.size()?),
+            "sectsize" => log.sectsize = Some(option.size()?),
+            "version" => option.must_be("2", "logs of version 1 (version 4 only)")?,
+            "lazy-count" => option.must_be("1", "eager counters (version 4 only)")?,
+            "concurrency" => {
+                return Err(option.not_supported(
+                    "a log whose size depends on the number of processors; say size",
+                ));
+            }
+            _ => return Err(option.unknown()),
+        }
+        Ok(())
+    }
+
+    fn parse_metadata(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
+        let features = &mut self.features;
+        match option.name {
+            "finobt" => features.finobt = Some(option.flag()?),
+            "rmapbt" => features.rmapbt = Some(option.flag()?),
+            "reflink" => features.reflink = Some(option.flag()?),
+            "inobtcount" => features.inobtcount = Some(option.flag()?),
+            "bigtime" => features.bigtime = Some(option.flag()?),
+            "autofsck" => features.autofsck = Some(option.autofsck()?),
+            "uuid" => self.uuid = Some(option.uuid()?),
+            "crc" => option.must_be("1", "volumes of version 4, without checksums")?,
+            "metadir" => option.must_be_off("metadata directories")?,
+            "uquota" | "quota" | "uqnoenforce" | "qnoenforce" | "gquota" | "gqnoenforce"
+            | "pquota" | "pqnoenforce" => return Err(option.not_supported("quota")),
+            _ => return Err(option.unknown()),
+        }
+        Ok(())
+    }
+
+    fn parse_naming(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
+        match option.name {
+            "size" => self.directory_block_size = Some(option.size()?),
+            "parent" => self.features.parent = Some(option.flag()?),
+            "version" => option.must_be("2", "case-insensitive names")?,
+            "ftype" => option.must_be("1", "directories without file types (version 4 only)")?,
+            _ => return Err(option.unknown()),
+        }
+        Ok(())
+    }
+}
+
+impl Suboption<'_> {
+    fn value(&self) -> Result<&str, OptionError> {
+        let missing = || OptionError::MissingValue { letter: self.letter, name: self.name.into() };
+        self.value.filter(|value| !value.is_empty()).ok_or_else(missing)
+    }
+
+    fn size(&self) -> Result<Size, OptionError> {
+        let value = self.value()?;
+        Size::parse(value).ok_or_else(|| OptionError::NotANumber {
+            letter: self.letter,
+            name: self.name.into(),
+            value: value.into(),
+        })
+    }
+
+    /// A flag; without a value it is on.
+    fn flag(&self) -> Result<bool, OptionError> {
+        match self.value {
+            None | Some("1") => Ok(true),
+            Some("0") => Ok(false),
+            Some(value) => Err(OptionError::NotAFlag {
+                letter: self.letter,
+                name: self.name.into(),
+                value: value.into(),
+            }),
+        }
+    }
+
+    fn uuid(&self) -> Result<Uuid, OptionError> {
+        let value = self.value()?;
+        Uuid::from_str(value).map_err(|_| OptionError::NotAUuid {
+            letter: self.letter,
+            name: self.name.into(),
+            value: value.into(),
+        })
+    }
+
+    fn autofsck(&self) -> Result<Autofsck, OptionError> {
+        match self.value()? {
+            "0" | "none" => Ok(Autofsck::None),
+            "check" => Ok(Autofsck::Check),
+            "optimize" => Ok(Autofsck::Optimize),
+            "1" | "repair" => Ok(Autofsck::Repair),
+            value => Err(OptionError::NotAChoice {
+                letter: self.letter,
+                name: self.name.into(),
+                value: value.into(),
+            }),
+        }
+    }
+
+    /// Takes the one value that there is for version 5, and refuses others by name.
+    fn must_be(&self, expected: &str, otherwise: &'static str) -> Result<(), OptionError> {
+        if self.value()? == expected { Ok(()) } else { Err(self.not_supported(otherwise)) }
+    }
+
+    fn must_be_off(&self, what: &'static str) -> Result<(), OptionError> {
+        if self.flag()? { Err(self.not_supported(what)) } else { Ok(()) }
+    }
+
+    fn unknown(&self) -> OptionError {
+        OptionError::Unknown { letter: self.letter, name: self.name.into() }
+    }
+
+    fn not_supported(&self, what: &'static str) -> OptionError {
+        let option = match self.value {
+            Some(value) => format!("-{} {}={value}", self.letter, self.name),
+            None => format!("-{} {}", self.letter, self.name),
+        };
+        NotSupported { option, what }.into()
+    }
+}

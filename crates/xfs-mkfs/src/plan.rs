@@ -1,0 +1,289 @@
+//! From options to the whole of a new volume, without I/O.
+//!
+//! Owns: defaults, bounds, and the rules by which one option follows from others. Does **not** own
+//! the places of blocks inside a group ([`crate::VolumeLayout`]) or their bytes.
+//!
+//! The order matters: sizes, features, stripe, groups, inode alignment; with these the geometry is
+//! known, and with the geometry the least size of the log.
+
+mod error;
+mod features;
+mod groups;
+mod log;
+mod sizes;
+
+use std::fmt;
+
+use xfs_format::features::{CompatFeatures, Features2, VersionFlags};
+use xfs_format::{
+    AgInode, AgNumber, FsBlock, Geometry, IncompatFeatures, InodeNumber, LogIncompatFeatures, Lsn,
+    Superblock,
+};
+
+pub use error::GeometryError;
+
+use crate::identity::Identity;
+use crate::layout::{GroupLayout, Roots, VolumeLayout, first_free_block, free_list_blocks};
+use crate::options::{Autofsck, Options};
+use features::Features;
+use groups::{Groups, Stripe};
+use log::Log;
+use sizes::Sizes;
+
+/// The devices, as far as the geometry depends on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Bytes of the data device.
+    pub data_bytes: u64,
+    /// Its sector size.
+    pub sector_size: u32,
+    /// Bytes of the device of an external log.
+    pub log_bytes: Option<u64>,
+}
+
+/// Something that was done in another way than asked for, or that is likely not what is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the message of each variant names its values")]
+pub enum Warning {
+    Truncated { option: &'static str, bytes: u64, blocks: u64 },
+    GroupsOnOneDisk { better_blocks: u64 },
+    LogStripe { bytes: u64, instead: u64 },
+    Small,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { option, bytes, blocks } => {
+                write!(f, "{option}: {bytes} bytes are not whole blocks, {blocks} are used")
+            }
+            Self::GroupsOnOneDisk { better_blocks } => write!(
+                f,
+                "all allocation groups start on one disk of the stripe; groups of {better_blocks} \
+                 blocks would not"
+            ),
+            Self::LogStripe { bytes, instead } => write!(
+                f,
+                "a stripe unit of {bytes} bytes is too large for the log, which gets {instead}"
+            ),
+            Self::Small => f.write_str("volumes made with --unsupported are for tests only"),
+        }
+    }
+}
+
+/// A new volume, decided to the last byte.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(crate) superblock: Superblock,
+    pub(crate) layout: VolumeLayout,
+    pub(crate) identity: Identity,
+    pub(crate) autofsck: Autofsck,
+    warnings: Vec<Warning>,
+}
+
+impl Plan {
+    /// The volume that `options` ask for on a device. An UUID among the options goes before that
+    /// of `identity`.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no such volume.
+    pub fn new(
+        options: &Options,
+        target: &Target,
+        identity: &Identity,
+    ) -> Result<Self, GeometryError> {
+        let mut warnings = Vec::new();
+        if options.allow_small {
+            warnings.push(Warning::Small);
+        }
+        let mut identity = identity.clone();
+        identity.uuid = options.uuid.unwrap_or(identity.uuid);
+        let sizes = Sizes::new(options, target)?;
+        let features = Features::new(&options.features)?;
+        let stripe = Stripe::new(options, &sizes)?;
+        let groups = Groups::new(options, target, (&sizes, stripe), &mut warnings)?;
+        let geometry = geometry(&sizes, &features, &groups, &identity);
+        let log = Log::new(options, target, (&sizes, stripe, &geometry), &mut warnings)?;
+        if groups.count == 1 && !options.allow_small {
+            return Err(GeometryError::OneGroup);
+        }
+        let max_percent = inode_max_percent(options, &geometry)?;
+        let layout = layout(&geometry, stripe, &log);
+        let mut superblock = superblock(geometry, &features, stripe, &log);
+        superblock.uuid = identity.uuid;
+        superblock.label = options.label;
+        superblock.inode_max_percent = max_percent;
+        let plan = Self { superblock, layout, identity, autofsck: features.autofsck, warnings };
+        plan.with_counters()
+    }
+
+    /// The primary superblock, as it will be when everything is written.
+    #[must_use]
+    pub const fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// What the caller should be told.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The layout of a group that exists.
+    #[must_use]
+    pub fn group(&self, number: AgNumber) -> Option<GroupLayout> {
+        self.layout.group(&self.superblock.geometry, number)
+    }
+
+    /// Root directory and counters, which follow from the layout.
+    fn with_counters(mut self) -> Result<Self, GeometryError> {
+        let time = self.identity.time;
+        let is_bigtime = self.superblock.has_incompat(IncompatFeatures::BIGTIME);
+        let raw = if is_bigtime { time.encode_bigtime() } else { time.encode_legacy() };
+        if raw.is_none() {
+            return Err(GeometryError::Time);
+        }
+        let geometry = &self.superblock.geometry;
+        let first = self.group(AgNumber(0)).ok_or(GeometryError::NoRoomForRoot)?;
+        let block = first.inodes.ok_or(GeometryError::NoRoomForRoot)?;
+        let root =
+            geometry.join_inode(AgNumber(0), AgInode(block.0 << geometry.inodes_per_block_log));
+        let inodes = u64::from(geometry.chunk_blocks()) << geometry.inodes_per_block_log;
+        // Headers and roots of every group, the log, and the first inodes. What is on a free list
+        // counts as free.
+        let overhead = u64::from(first_free_block(geometry).0) * u64::from(geometry.ag_count);
+        let log = self.layout.log.map_or(0, |(_, _, blocks)| u64::from(blocks));
+        let used = overhead + log + u64::from(geometry.chunk_blocks());
+        let free_blocks = geometry.data_blocks.checked_sub(used);
+        self.superblock.free_blocks = free_blocks.ok_or(GeometryError::NoRoomForRoot)?;
+        self.superblock.inode_count = inodes;
+        self.superblock.free_inodes = inodes - USED_INODES;
+        self.superblock.root_inode = root;
+        self.superblock.realtime_bitmap_inode = InodeNumber(root.0 + 1);
+        self.superblock.realtime_summary_inode = InodeNumber(root.0 + 2);
+        Ok(self)
+    }
+}
+
+/// Root directory, realtime bitmap and summary.
+pub(crate) const USED_INODES: u64 = 3;
+
+fn geometry(sizes: &Sizes, features: &Features, groups: &Groups, identity: &Identity) -> Geometry {
+    let log2 = |size: u32| size.trailing_zeros() as u8;
+    let (block_log, inode_log) = (log2(sizes.block), log2(sizes.inode));
+    // A cluster of inodes is 8 KiB of the smallest inodes that there were, of 256 bytes.
+    let cluster_blocks = ((8 << 10) * (sizes.inode / 256)) >> block_log;
+    let is_sparse = features.incompat.contains(IncompatFeatures::SPARSE_INODES);
+    let chunk_blocks = (64 * sizes.inode) >> block_log;
+    // Groups have fewer than 2^32 blocks, and there are fewer than 2^32 groups: both were checked.
+    let ag_blocks = groups.blocks as u32;
+    Geometry {
+        block_size: sizes.block,
+        block_log,
+        sector_size: sizes.sector,
+        inode_size: sizes.inode,
+        inode_log,
+        inodes_per_block_log: block_log - inode_log,
+        directory_block_log: log2(sizes.directory_block) - block_log,
+        ag_count: groups.count as u32,
+        ag_blocks,
+        ag_blocks_log: log2(ag_blocks.next_power_of_two()),
+        data_blocks: groups.data_blocks,
+        inode_alignment_blocks: if is_sparse { chunk_blocks } else { cluster_blocks },
+        sparse_alignment_blocks: if is_sparse { cluster_blocks } else { 0 },
+        meta_uuid: identity.uuid,
+        incompat: features.incompat,
+        ro_compat: features.ro_compat,
+    }
+}
+
+fn layout(geometry: &Geometry, stripe: Stripe, log: &Log) -> VolumeLayout {
+    let inode_alignment = geometry.inode_alignment_blocks;
+    let cluster_blocks = ((8 << 10) * (geometry.inode_size / 256)) >> geometry.block_log;
+    let is_aligned = inode_alignment != 0 && inode_alignment >= cluster_blocks;
+    // Chunks start on stripe units where that keeps them aligned as chunks.
+    let mask = u64::from(inode_alignment).wrapping_sub(1);
+    let on_stripe = is_aligned && mask != 0 && stripe.unit != 0 && stripe.unit & mask == 0;
+    VolumeLayout {
+        roots: Roots::new(geometry),
+        log: log.start.map(|(group, block)| (group, block, log.blocks as u32)),
+        free_list_blocks: free_list_blocks(geometry),
+        inode_alignment: match (on_stripe, is_aligned) {
+            (true, _) => stripe.unit as u32,
+            (false, true) => inode_alignment,
+            (false, false) => 1,
+        },
+    }
+}
+
+fn inode_max_percent(options: &Options, geometry: &Geometry) -> Result<u8, GeometryError> {
+    if let Some(asked) = options.inode.maxpct {
+        let (option, value) = ("-i maxpct", asked.number);
+        return match u8::try_from(value) {
+            Ok(percent) if percent <= 100 => Ok(percent),
+            _ => Err(GeometryError::Range { option, value, min: 0, max: 100 }),
+        };
+    }
+    Ok(match geometry.data_blocks << geometry.block_log {
+        bytes if bytes < 1 << 40 => 25,
+        bytes if bytes < 50 << 40 => 5,
+        _ => 1,
+    })
+}
+
+fn superblock(geometry: Geometry, features: &Features, stripe: Stripe, log: &Log) -> Superblock {
+    let has_large_sectors = geometry.sector_size > 512 || log.sector > 512;
+    let mut version_flags = VersionFlags::NLINK
+        | VersionFlags::ALIGN
+        | VersionFlags::LOGV2
+        | VersionFlags::EXTFLG
+        | VersionFlags::DIRV2
+        | VersionFlags::MOREBITS;
+    version_flags.set(VersionFlags::ATTR, features.has_attributes());
+    version_flags.set(VersionFlags::DALIGN, stripe.unit != 0);
+    version_flags.set(VersionFlags::SECTOR, has_large_sectors);
+    let log_start =
+        log.start.map_or(FsBlock(0), |(group, block)| geometry.join_block(group, block));
+    Superblock {
+        uuid: geometry.meta_uuid,
+        log_start,
+        log_blocks: log.blocks as u32,
+        log_sector_size: if has_large_sectors { log.sector as u16 } else { 0 },
+        log_stripe_unit_bytes: log.unit_bytes(geometry.block_size),
+        root_inode: InodeNumber::NULL,
+        realtime_blocks: 0,
+        realtime_extents: 0,
+        realtime_extent_blocks: (4096 >> geometry.block_log).max(1),
+        realtime_bitmap_blocks: 0,
+        realtime_bitmap_inode: InodeNumber::NULL,
+        realtime_summary_inode: InodeNumber::NULL,
+        realtime_group_count: 0,
+        realtime_group_extents: 0,
+        realtime_reserved: 0,
+        metadata_directory_inode: None,
+        realtime_start: 0,
+        label: xfs_format::superblock::Label::default(),
+        in_progress: false,
+        inode_max_percent: 0,
+        inode_count: 0,
+        free_inodes: 0,
+        free_blocks: 0,
+        free_realtime_extents: 0,
+        quota_inodes: [None; 3],
+        quota_flags: 0,
+        stripe_unit_blocks: stripe.unit as u32,
+        stripe_width_blocks: stripe.width as u32,
+        version_flags,
+        features2: Features2::LAZYSBCOUNT | Features2::ATTR2 | Features2::PROJID32 | Features2::CRC,
+        compat: CompatFeatures::empty(),
+        ro_compat: geometry.ro_compat,
+        incompat: geometry.incompat,
+        log_incompat: LogIncompatFeatures::empty(),
+        lsn: Lsn(0),
+        geometry,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

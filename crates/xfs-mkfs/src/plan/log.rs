@@ -1,0 +1,271 @@
+//! Size and place of the log.
+
+use xfs_format::reservation::minimum_log_blocks;
+use xfs_format::{AgBlock, AgNumber, Geometry};
+
+use super::groups::Stripe;
+use super::sizes::Sizes;
+use super::{GeometryError, Target, Warning};
+use crate::layout::first_free_block;
+use crate::options::Options;
+
+/// The log in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Log {
+    /// Where it starts inside the volume, or `None` for one on a device of its own.
+    pub(super) start: Option<(AgNumber, AgBlock)>,
+    pub(super) blocks: u64,
+    pub(super) sector: u32,
+    /// Stripe unit, 0 for none.
+    pub(super) unit: u64,
+}
+
+const MIN_BLOCKS: u64 = 512;
+const MAX_BLOCKS: u64 = 1 << 20;
+const MAX_BYTES: u64 = (2 << 30) - (10 << 20);
+/// Where the volume is this large, the log is not the smallest possible.
+const MIN_VOLUME_BYTES: u64 = 300 << 20;
+/// The smallest log of such a volume that is not asked for.
+const MIN_USEFUL_BYTES: u64 = 64 << 20;
+/// The smallest log of a volume of 1 GiB or more on a device of its own.
+const MIN_EXTERNAL_BYTES: u64 = 10 << 20;
+/// The log has this share of the volume.
+const VOLUME_PER_LOG: u64 = 2048;
+const MAX_UNIT_BYTES: u64 = 256 << 10;
+/// In place of a stripe unit that is too large for the log.
+const DEFAULT_UNIT_BYTES: u64 = 32 << 10;
+/// Blocks of the free list that are held back in each group.
+#[doc(alias = "XFS_ALLOC_AGFL_RESERVE")]
+const RESERVED_BLOCKS: u64 = 4;
+
+impl Log {
+    pub(super) fn new(
+        options: &Options,
+        target: &Target,
+        (sizes, stripe, geometry): (&Sizes, Stripe, &Geometry),
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Self, GeometryError> {
+        let is_external = is_external(options)?;
+        let sector = sector_size(options, sizes, is_external)?;
+        let unit = unit(options, sizes, (stripe, sector, is_external), warnings)?;
+        let min = minimum_log_blocks(geometry, unit_bytes(unit, sizes.block)).max(MIN_BLOCKS);
+        let blocks = match options.log.size {
+            None => None,
+            Some(size) => {
+                let bytes = sizes.bytes("-l size", size)?;
+                Some(whole_blocks(bytes, sizes.block.into(), warnings)?)
+            }
+        };
+        let room = Room { geometry, unit, min };
+        let (start, blocks) = match is_external {
+            true => (None, room.external(blocks, target.log_bytes.unwrap_or(0))?),
+            false => {
+                let group = log_group(options, geometry)?;
+                let (start, blocks) =
+                    room.internal(blocks, group, (stripe, options.allow_small))?;
+                (Some((group, start)), blocks)
+            }
+        };
+        let bytes = blocks << geometry.block_log;
+        if bytes < MIN_USEFUL_BYTES && !options.allow_small {
+            return Err(GeometryError::SmallLog { bytes });
+        }
+        Ok(Self { start, blocks, sector, unit })
+    }
+
+    /// What stands in the superblock: 1 means none.
+    pub(super) fn unit_bytes(&self, block: u32) -> u32 {
+        unit_bytes(self.unit, block)
+    }
+}
+
+fn unit_bytes(unit: u64, block: u32) -> u32 {
+    // A unit is at most 256 KiB.
+    if unit == 0 { 1 } else { (unit * u64::from(block)) as u32 }
+}
+
+fn is_external(options: &Options) -> Result<bool, GeometryError> {
+    let log = &options.log;
+    match (&log.device, log.internal) {
+        (Some(_), Some(true)) => Err(GeometryError::Exclusive("-l logdev", "-l internal")),
+        (Some(_), _) if log.agnum.is_some() => {
+            Err(GeometryError::Exclusive("-l logdev", "-l agnum"))
+        }
+        (Some(_), _) => Ok(true),
+        (None, Some(false)) => Err(GeometryError::Needs("-l internal=0", "-l logdev")),
+        (None, _) => Ok(false),
+    }
+}
+
+fn sector_size(options: &Options, sizes: &Sizes, is_external: bool) -> Result<u32, GeometryError> {
+    let option = "-l sectsize";
+    let Some(size) = options.log.sectsize else { return Ok(sizes.sector) };
+    let value = sizes.bytes(option, size)?;
+    let (min, max) = match is_external {
+        true => (512, u64::from(sizes.block.min(32 << 10))),
+        false => (sizes.sector.into(), sizes.sector.into()),
+    };
+    if !(min..=max).contains(&value) {
+        return Err(GeometryError::Range { option, value, min, max });
+    }
+    if !value.is_power_of_two() {
+        return Err(GeometryError::PowerOfTwo { option, value });
+    }
+    Ok(value as u32)
+}
+
+/// The stripe unit of the log in blocks: as asked for, as that of the data, or one block where
+/// sectors are large, since a record has to fill whole sectors.
+fn unit(
+    options: &Options,
+    sizes: &Sizes,
+    (stripe, sector, is_external): (Stripe, u32, bool),
+    warnings: &mut Vec<Warning>,
+) -> Result<u64, GeometryError> {
+    let block = u64::from(sizes.block);
+    let (option, value) = match (options.log.su, options.log.sunit) {
+        (Some(_), Some(_)) => return Err(GeometryError::Exclusive("-l su", "-l sunit")),
+        (Some(su), None) => ("-l su", sizes.bytes("-l su", su)?),
+        (None, Some(sunit)) => {
+            let overflow = GeometryError::Overflow { option: "-l sunit" };
+            ("-l sunit", sunit.number.checked_mul(512).ok_or(overflow)?)
+        }
+        (None, None) if !is_external && stripe.unit * block > MAX_UNIT_BYTES => {
+            let bytes = stripe.unit * block;
+            warnings.push(Warning::LogStripe { bytes, instead: DEFAULT_UNIT_BYTES });
+            return Ok((DEFAULT_UNIT_BYTES / block).max(1));
+        }
+        (None, None) if !is_external && stripe.unit != 0 => return Ok(stripe.unit),
+        (None, None) => return Ok(u64::from(sector > 512)),
+    };
+    if !value.is_multiple_of(block) {
+        return Err(GeometryError::Multiple { option, value, unit: block, what: "the block size" });
+    }
+    if !(block..=MAX_UNIT_BYTES).contains(&value) {
+        return Err(GeometryError::Range { option, value, min: block, max: MAX_UNIT_BYTES });
+    }
+    Ok(value / block)
+}
+
+fn whole_blocks(bytes: u64, block: u64, warnings: &mut Vec<Warning>) -> Result<u64, GeometryError> {
+    let option = "-l size";
+    if !bytes.is_multiple_of(512) {
+        return Err(GeometryError::Multiple { option, value: bytes, unit: 512, what: "a sector" });
+    }
+    if !bytes.is_multiple_of(block) {
+        warnings.push(Warning::Truncated { option, bytes, blocks: bytes / block });
+    }
+    Ok(bytes / block)
+}
+
+fn log_group(options: &Options, geometry: &Geometry) -> Result<AgNumber, GeometryError> {
+    let Some(asked) = options.log.agnum else { return Ok(AgNumber(geometry.ag_count / 2)) };
+    match u32::try_from(asked.number) {
+        Ok(group) if group < geometry.ag_count => Ok(AgNumber(group)),
+        _ => {
+            let (group, count) = (asked.number, geometry.ag_count.into());
+            Err(GeometryError::LogGroup { group, count })
+        }
+    }
+}
+
+/// Bounds of the log.
+struct Room<'a> {
+    geometry: &'a Geometry,
+    unit: u64,
+    min: u64,
+}
+
+impl Room<'_> {
+    fn most(&self) -> u64 {
+        MAX_BLOCKS.min(MAX_BYTES >> self.geometry.block_log)
+    }
+
+    fn check(&self, blocks: u64, max: u64) -> Result<u64, GeometryError> {
+        if blocks < self.min {
+            return Err(GeometryError::ShortLog { blocks, min: self.min });
+        }
+        if blocks > max {
+            return Err(GeometryError::LongLog { blocks, max });
+        }
+        if self.unit != 0 && !blocks.is_multiple_of(self.unit) {
+            let (option, what) = ("-l size", "the log's stripe unit");
+            let (value, unit) = (blocks, self.unit);
+            return Err(GeometryError::Multiple { option, value, unit, what });
+        }
+        Ok(blocks)
+    }
+
+    fn external(&self, asked: Option<u64>, device_bytes: u64) -> Result<u64, GeometryError> {
+        let block_log = self.geometry.block_log;
+        let available = device_bytes >> block_log;
+        if let Some(asked) = asked.filter(|asked| *asked > available) {
+            let (what, asked, available) = ("log device", asked << block_log, device_bytes);
+            return Err(GeometryError::DeviceTooShort { what, asked, available });
+        }
+        let is_large = self.geometry.data_blocks << block_log >= 1 << 30;
+        let floor = if is_large { MIN_EXTERNAL_BYTES >> block_log } else { 0 };
+        let min = self.min.max(floor);
+        if available < min {
+            return Err(GeometryError::ShortLog { blocks: available, min });
+        }
+        match asked {
+            Some(blocks) => self.check(blocks, self.most()),
+            None if self.unit == 0 => self.check(available, self.most()),
+            None => self.check(available / self.unit * self.unit, self.most()),
+        }
+    }
+
+    fn internal(
+        &self,
+        asked: Option<u64>,
+        group: AgNumber,
+        (stripe, allow_small): (Stripe, bool),
+    ) -> Result<(AgBlock, u64), GeometryError> {
+        let geometry = self.geometry;
+        let first = u64::from(first_free_block(geometry).0);
+        let roots = first - u64::from(geometry.header_blocks());
+        let taken = u64::from(geometry.header_blocks()) + roots + RESERVED_BLOCKS;
+        let usable = u64::from(geometry.ag_blocks).saturating_sub(taken + 1);
+        if usable < self.min {
+            return Err(GeometryError::NoRoomForLog { min: self.min, max: usable });
+        }
+        let useful = MIN_USEFUL_BYTES >> geometry.block_log;
+        if asked.is_none() && usable < useful && !allow_small {
+            return Err(GeometryError::NoRoomForLog { min: useful, max: usable });
+        }
+        let alignment = if self.unit == 0 { stripe.unit } else { self.unit }.max(1);
+        // The block's number in the volume is aligned, which its number in the group need not be:
+        // so does mkfs.xfs.
+        let base = geometry.join_block(group, AgBlock(0)).0;
+        let start = (base + first).next_multiple_of(alignment) - base;
+        let room = u64::from(geometry.ag_length(group)).saturating_sub(start);
+        let max = usable.min(self.most());
+        let blocks = match asked {
+            Some(blocks) => self.check(blocks, max)?,
+            None => {
+                let blocks = self.default_blocks().max(self.min).min(max);
+                // Up, or down where that is too long.
+                let up = blocks.next_multiple_of(alignment);
+                if up > max { blocks / alignment * alignment } else { up }
+            }
+        };
+        if blocks > room {
+            return Err(GeometryError::LongLog { blocks, max: room });
+        }
+        if blocks < self.min {
+            return Err(GeometryError::ShortLog { blocks, min: self.min });
+        }
+        // A group has fewer than 2^32 blocks.
+        Ok((AgBlock(start as u32), blocks))
+    }
+
+    fn default_blocks(&self) -> u64 {
+        let geometry = self.geometry;
+        let volume_bytes = geometry.data_blocks << geometry.block_log;
+        if volume_bytes < MIN_VOLUME_BYTES {
+            return self.min;
+        }
+        (volume_bytes / VOLUME_PER_LOG).max(MIN_USEFUL_BYTES) >> geometry.block_log
+    }
+}

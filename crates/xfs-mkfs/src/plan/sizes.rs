@@ -1,0 +1,90 @@
+//! Sizes of blocks, sectors, inodes and directory blocks.
+
+use super::{GeometryError, Target};
+use crate::options::{Options, Size, Unit};
+
+/// The four sizes, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) block: u32,
+    pub(super) sector: u32,
+    pub(super) inode: u32,
+    pub(super) directory_block: u32,
+}
+
+const DEFAULT_BLOCK: u32 = 4096;
+const DEFAULT_DIRECTORY_BLOCK: u32 = 4096;
+const DEFAULT_INODE: u32 = 512;
+const MAX_BLOCK: u32 = 64 << 10;
+const MAX_SECTOR: u32 = 32 << 10;
+const MAX_INODE: u32 = 2048;
+/// The fewest inodes in a block.
+const MIN_INODES_PER_BLOCK: u32 = 2;
+
+impl Sizes {
+    pub(super) fn new(options: &Options, target: &Target) -> Result<Self, GeometryError> {
+        let block = match options.block_size {
+            Some(size) => power_of_two("-b size", size, (1024, MAX_BLOCK))?,
+            None => DEFAULT_BLOCK,
+        };
+        let sector = match options.sector_size {
+            Some(size) => power_of_two("-s size", size, (512, MAX_SECTOR))?,
+            None => target.sector_size.max(512),
+        };
+        if sector < target.sector_size {
+            let (sector, device) = (sector.into(), target.sector_size.into());
+            return Err(GeometryError::SectorBelowDevice { sector, device });
+        }
+        if sector > block {
+            let (sector, block) = (sector.into(), block.into());
+            return Err(GeometryError::SectorAboveBlock { sector, block });
+        }
+        let directory_block = match options.directory_block_size {
+            Some(size) => {
+                let min = block.max(DEFAULT_DIRECTORY_BLOCK);
+                power_of_two("-n size", size, (min, MAX_BLOCK))?
+            }
+            None => block.max(DEFAULT_DIRECTORY_BLOCK),
+        };
+        Ok(Self { block, sector, inode: inode_size(options, block)?, directory_block })
+    }
+
+    /// The bytes that an option asks for.
+    pub(super) fn bytes(&self, option: &'static str, size: Size) -> Result<u64, GeometryError> {
+        size.to_bytes(self.block, self.sector).ok_or(GeometryError::Overflow { option })
+    }
+}
+
+fn inode_size(options: &Options, block: u32) -> Result<u32, GeometryError> {
+    let bounds = (512, MAX_INODE.min(block / MIN_INODES_PER_BLOCK));
+    match (options.inode.size, options.inode.perblock) {
+        (Some(_), Some(_)) => Err(GeometryError::Exclusive("-i size", "-i perblock")),
+        (Some(size), None) => power_of_two("-i size", size, bounds),
+        (None, Some(count)) => {
+            let max = block / bounds.0;
+            let count = power_of_two("-i perblock", count, (MIN_INODES_PER_BLOCK, max))?;
+            power_of_two("-i perblock", Size::bytes(u64::from(block / count)), bounds)
+        }
+        (None, None) => Ok(DEFAULT_INODE),
+    }
+}
+
+/// A size that others are counted in: it cannot itself be counted in sectors or blocks.
+fn power_of_two(
+    option: &'static str,
+    size: Size,
+    (min, max): (u32, u32),
+) -> Result<u32, GeometryError> {
+    let value = size.number;
+    let range = GeometryError::Range { option, value, min: min.into(), max: max.into() };
+    match u32::try_from(value) {
+        Ok(bytes) if size.unit == Unit::One && (min..=max).contains(&bytes) => {
+            if bytes.is_power_of_two() {
+                Ok(bytes)
+            } else {
+                Err(GeometryError::PowerOfTwo { option, value })
+            }
+        }
+        _ => Err(range),
+    }
+}

@@ -1,0 +1,100 @@
+//! Geometries; mkfs.xfs 7.2 gave the numbers.
+
+use super::{GeometryError, Plan, Target, Warning};
+use crate::identity::Identity;
+use crate::options::Options;
+use xfs_format::timestamp::Timestamp;
+
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+pub(crate) fn plan(data_bytes: u64, text: &str) -> Result<Plan, GeometryError> {
+    let mut options = Options::default();
+    let mut words = text.split_whitespace();
+    while let (Some(letter), Some(argument)) = (words.next(), words.next()) {
+        match letter {
+            "-L" => options.parse_label(argument.as_bytes()).unwrap(),
+            _ => options.parse(letter.chars().nth(1).unwrap(), argument).unwrap(),
+        }
+    }
+    let target = Target { data_bytes, sector_size: 512, log_bytes: None };
+    Plan::new(&options, &target, &Identity::reproducible(Timestamp::default(), b""))
+}
+
+/// Groups, blocks of a group, data blocks, log blocks.
+#[track_caller]
+fn check(data_bytes: u64, text: &str, expected: (u32, u32, u64, u32)) {
+    let plan = plan(data_bytes, text).unwrap();
+    let superblock = plan.superblock();
+    let geometry = &superblock.geometry;
+    let found =
+        (geometry.ag_count, geometry.ag_blocks, geometry.data_blocks, superblock.log_blocks);
+    assert_eq!(found, expected, "{text} at {data_bytes}");
+}
+
+#[test]
+fn default_groups_and_logs() {
+    check(300 << 20, "", (4, 19200, 76800, 16384));
+    check(GIB, "", (4, 65536, 262_144, 16384));
+    check(129 * GIB, "", (4, 8_454_144, 33_816_576, 16512));
+    check(TIB, "", (4, 67_108_864, 268_435_456, 131_072));
+    check(4 * TIB, "", (4, 268_435_455, 1_073_741_820, 521_728));
+    check(5 * TIB, "", (5, 268_435_455, 1_342_177_275, 521_728));
+    check(100 * TIB, "", (100, 268_435_455, 26_843_545_500, 521_728));
+    check(8000 * TIB, "", (8001, 268_435_455, 2_147_483_648_000, 521_728));
+    check(GIB, "-b size=64k", (4, 4096, 16384, 1127));
+}
+
+#[test]
+fn stripes_make_more_groups_that_start_on_different_disks() {
+    check(GIB, "-d su=64k,sw=4", (8, 32752, 262_016, 16384));
+    check(GIB, "-d su=1m,sw=4", (8, 32512, 260_096, 16384));
+    check(GIB, "-d su=64k,sw=1", (8, 32768, 262_144, 16384));
+    check(GIB, "-d su=48k,sw=3", (8, 32772, 262_144, 16392));
+    let told = plan(GIB, "-d su=64k,sw=4,agcount=4").unwrap();
+    assert_eq!(told.warnings(), [Warning::GroupsOnOneDisk { better_blocks: 65520 }]);
+}
+
+#[test]
+fn a_last_group_that_is_too_short_is_left_off() {
+    check(GIB, "-d agsize=255m", (4, 65280, 261_120, 16384));
+}
+
+#[test]
+fn hostile_sizes_are_refused() {
+    for (bytes, text) in [
+        (0, ""),
+        (511, ""),
+        (1 << 20, ""),
+        (299 << 20, ""),
+        (GIB, "-d size=0"),
+        (GIB, "-d size=9223372036854775808"),
+        (GIB, "-d size=8e"),
+        (GIB, "-d agsize=15e"),
+        (GIB, "-d agcount=0"),
+        (GIB, "-d agcount=18446744073709551615"),
+        (GIB, "-d agsize=0"),
+        (GIB, "-d su=15e,sw=15e"),
+        (GIB, "-d sunit=18446744073709551615,swidth=18446744073709551615"),
+        (GIB, "-l size=0"),
+        (GIB, "-l size=15e"),
+        (GIB, "-l su=15e"),
+        (GIB, "-l agnum=4"),
+        (GIB, "-b size=0"),
+        (GIB, "-s size=0"),
+        (GIB, "-n size=0"),
+        (GIB, "-i size=0"),
+        (GIB, "-i perblock=0"),
+        (GIB, "-i maxpct=18446744073709551615"),
+    ] {
+        assert!(plan(bytes, text).is_err(), "{text} at {bytes}");
+    }
+    // The largest device that there can be.
+    plan(u64::MAX, "").unwrap();
+}
+
+#[test]
+fn features_need_each_other() {
+    let error = plan(GIB, "-m inobtcount=1,finobt=0").unwrap_err();
+    assert_eq!(error, GeometryError::Needs("-m inobtcount=1", "-m finobt=1"));
+}

@@ -1,0 +1,119 @@
+//! Writing a planned volume.
+//!
+//! Owns: the order of writes. Does **not** own any decision: the [`Plan`] has made them all.
+//!
+//! # What a crash leaves
+//!
+//! 1. The first thing to go is what was on the device: its first bytes are zeroed and flushed. From
+//!    here on nobody takes the device for what it was.
+//! 2. Log, headers, roots and first inodes are written in any order, the primary superblock with
+//!    "in progress" set. Who finds that superblock refuses the volume; without it there is none.
+//! 3. Flush. Only then the primary superblock is written once more, one sector, without the mark,
+//!    and made durable. A volume that can be opened is whole.
+//!
+//! Copies of the superblock keep the mark for ever, as those of mkfs.xfs do.
+
+mod bytes;
+mod erase;
+mod log_record;
+
+use std::io;
+
+use xfs_device::{BlockDevice, Durability};
+use xfs_format::{AgNumber, BASIC_BLOCK_BYTES};
+
+use crate::plan::Plan;
+
+/// The devices of a volume.
+#[derive(Clone, Copy)]
+pub struct Devices<'a> {
+    /// Data, and an internal log.
+    pub data: &'a dyn BlockDevice,
+    /// An external log.
+    pub log: Option<&'a dyn BlockDevice>,
+}
+
+/// Whether the device is told that all it held is of no use any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discard {
+    /// It is told.
+    Yes,
+    /// It is not told: `-K`.
+    No,
+}
+
+/// Writes the volume.
+///
+/// # Errors
+///
+/// What a device says; [`io::ErrorKind::InvalidInput`] if the plan has an external log and there
+/// is no device for it, or a device is shorter than the plan was made for.
+pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<()> {
+    let geometry = &plan.superblock.geometry;
+    let log = LogDevice::new(plan, devices)?;
+    if devices.data.length_bytes() < geometry.data_bytes() {
+        return Err(invalid("the data device is shorter than the volume"));
+    }
+    erase::erase(devices.data, discard)?;
+    if let (Some(device), true) = (devices.log, plan.superblock.has_external_log()) {
+        erase::erase(device, discard)?;
+    }
+    write_log(plan, &log)?;
+    let mut headers = Vec::new();
+    for number in geometry.groups() {
+        let group = plan.group(number).ok_or(invalid("the plan has no such group"))?;
+        bytes::encode_group(plan, &group, &mut headers);
+        let offset = byte_offset(geometry.header_disk_addr(number, 0).0);
+        devices.data.write_at(offset, &headers, Durability::Cached)?;
+    }
+    let (at, inodes) = bytes::encode_inodes(plan).ok_or(invalid("the plan has no inodes"))?;
+    devices.data.write_at(byte_offset(at.0), &inodes, Durability::Cached)?;
+    if log.is_external {
+        log.device.flush()?;
+    }
+    devices.data.flush()?;
+    let superblock = bytes::encode_superblock(plan, AgNumber(0));
+    devices.data.write_at(0, &superblock, Durability::Durable)?;
+    // The write was durable by itself; a device that had to be asked again loses nothing.
+    devices.data.flush()
+}
+
+/// The log, wherever it is.
+struct LogDevice<'a> {
+    device: &'a dyn BlockDevice,
+    is_external: bool,
+    start: u64,
+    length: u64,
+}
+
+impl<'a> LogDevice<'a> {
+    fn new(plan: &Plan, devices: Devices<'a>) -> io::Result<Self> {
+        let geometry = &plan.superblock.geometry;
+        let length = u64::from(plan.superblock.log_blocks) << geometry.block_log;
+        let Some((group, block)) = plan.superblock.log_first_block() else {
+            let device = devices.log.ok_or(invalid("the log has no device"))?;
+            if device.length_bytes() < length {
+                return Err(invalid("the log device is shorter than the log"));
+            }
+            return Ok(Self { device, is_external: true, start: 0, length });
+        };
+        let start = byte_offset(geometry.ag_block_disk_addr(group, block).0);
+        Ok(Self { device: devices.data, is_external: false, start, length })
+    }
+}
+
+fn write_log(plan: &Plan, log: &LogDevice<'_>) -> io::Result<()> {
+    log.device.write_zeros(log.start, log.length)?;
+    log.device.write_at(log.start, &log_record::encode(plan), Durability::Cached)
+}
+
+const fn byte_offset(basic_blocks: u64) -> u64 {
+    basic_blocks * BASIC_BLOCK_BYTES as u64
+}
+
+fn invalid(message: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! Taking away what was on a device.
+
+use std::io;
+
+use xfs_device::BlockDevice;
+use xfs_format::{DiskAddr, Place, Superblock};
+
+use super::Discard;
+
+/// Bytes at both ends in which others look for signatures of their own.
+const SIGNATURE_BYTES: u64 = 128 << 10;
+/// The largest sector.
+const SECTOR_BYTES: usize = 32 << 10;
+
+/// Makes the device hold nothing that anybody would recognise.
+pub(super) fn erase(device: &dyn BlockDevice, discard: Discard) -> io::Result<()> {
+    let length = device.length_bytes();
+    let ends = SIGNATURE_BYTES.min(length);
+    let old = old_volume(device)?;
+    device.write_zeros(0, ends)?;
+    device.flush()?;
+    if discard == Discard::Yes {
+        device.discard(0, length)?;
+    }
+    // What a discarded range reads as is not defined.
+    device.write_zeros(0, ends)?;
+    device.write_zeros(length - ends, ends)?;
+    let Some(old) = old else { return Ok(()) };
+    // A copy of the old superblock would mislead whoever searches for one after damage.
+    let geometry = &old.geometry;
+    for number in geometry.groups() {
+        let at = geometry.header_disk_addr(number, 0).byte_offset();
+        let sector = u64::from(geometry.sector_size);
+        let is_inside = |at: &u64| at.checked_add(sector).is_some_and(|end| end <= length);
+        let Some(at) = at.filter(is_inside) else { break };
+        device.write_zeros(at, sector)?;
+    }
+    Ok(())
+}
+
+/// The superblock of a volume that is being overwritten. Its checks bound the number of groups by
+/// 16 MiB of the device for each.
+fn old_volume(device: &dyn BlockDevice) -> io::Result<Option<Superblock>> {
+    let length = usize::try_from(device.length_bytes()).unwrap_or(SECTOR_BYTES);
+    let mut sector = vec![0; SECTOR_BYTES.min(length)];
+    device.read_at(0, &mut sector)?;
+    Ok(Superblock::decode(&sector, Place::Disk(DiskAddr(0))).ok())
+}

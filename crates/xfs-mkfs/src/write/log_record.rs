@@ -1,0 +1,80 @@
+//! The one record of a log that was never used: it says that the volume was unmounted.
+//!
+//! ```text
+//! record header | extended headers | unmount operation, padded to the log's stripe unit
+//! ```
+
+use xfs_format::log_record::{
+    BYTES_PER_HEADER, CLIENT_LOG, LOG_RECORD_MAGIC, LogExtendedHeaderDisk, LogOperationDisk,
+    LogRecordHeaderDisk, OperationFlags, VERSION,
+};
+use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::plan::Plan;
+
+const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
+/// The first turn of the log.
+const CYCLE: u32 = 1;
+/// The transaction of the unmount operation, which belongs to none: mkfs.xfs's own number.
+const TRANSACTION: u32 = 0xb0c0_d0d0;
+/// Little-endian, the byte order of the operation's payload.
+const LITTLE_ENDIAN: u32 = 1;
+/// What the unmount operation holds: a magic number, in that byte order.
+const UNMOUNT: [u8; 8] = [b'n', b'U', 0, 0, 0, 0, 0, 0];
+
+/// The whole record, from the first byte of the log on.
+pub(super) fn encode(plan: &Plan) -> Vec<u8> {
+    let unit = match plan.superblock.log_stripe_unit_bytes {
+        0 | 1 => 0,
+        unit => unit,
+    };
+    let size = unit.max(BYTES_PER_HEADER);
+    let headers = size.div_ceil(BYTES_PER_HEADER);
+    let bytes = unit.max(2 * BASIC_BLOCK_BYTES);
+    let start = Lsn::new(CYCLE, 0);
+    let mut header = LogRecordHeaderDisk {
+        magic: LOG_RECORD_MAGIC.into(),
+        cycle: CYCLE.into(),
+        version: VERSION.into(),
+        length: (bytes - headers * BASIC_BLOCK_BYTES).into(),
+        lsn: start.0.into(),
+        tail: start.0.into(),
+        previous_block: u32::MAX.into(),
+        operations: 1.into(),
+        byte_order: LITTLE_ENDIAN.into(),
+        uuid: plan.superblock.uuid.into_bytes(),
+        size: size.into(),
+        // A checksum of 0 is none.
+        ..LogRecordHeaderDisk::new_zeroed()
+    };
+    // The cycle takes the place of the first word of each block, which is kept in the header.
+    if let Some(word) = header.cycle_data.first_mut() {
+        *word = TRANSACTION.into();
+    }
+    let operation = LogOperationDisk {
+        transaction: CYCLE.into(),
+        // The payload's length is a byte that fits.
+        length: (UNMOUNT.len() as u32).into(),
+        client: CLIENT_LOG,
+        flags: OperationFlags::UNMOUNT.bits(),
+        reserved: [0; 2],
+    };
+    let extended = LogExtendedHeaderDisk { cycle: CYCLE.into(), ..FromZeros::new_zeroed() };
+    let mut record = Vec::with_capacity(bytes as usize);
+    append(&mut record, header.as_bytes());
+    for _ in 1..headers {
+        append(&mut record, extended.as_bytes());
+    }
+    append(&mut record, &[operation.as_bytes(), &UNMOUNT].concat());
+    while record.len() < bytes as usize {
+        append(&mut record, &CYCLE.to_be_bytes());
+    }
+    record
+}
+
+/// Appends bytes, padded to a basic block.
+fn append(record: &mut Vec<u8>, bytes: &[u8]) {
+    record.extend(bytes);
+    record.resize(record.len().next_multiple_of(BLOCK), 0);
+}

@@ -1,0 +1,142 @@
+//! What the order of writes promises. That the bytes are right is the oracle's to say.
+
+use std::io;
+use std::sync::Mutex;
+
+use xfs_device::{BlockDevice, Durability, MemoryDevice};
+use xfs_format::{BlockKind, DiskAddr, Place, Superblock, VerifyContext};
+
+use super::{Devices, Discard, write};
+use crate::plan::tests::plan;
+
+const GIB: u64 = 1 << 30;
+const SECTOR: usize = 512;
+
+fn superblock(device: &dyn BlockDevice) -> Option<Superblock> {
+    let mut sector = [0; SECTOR];
+    device.read_at(0, &mut sector).unwrap();
+    Superblock::decode(&sector, Place::Disk(DiskAddr(0))).ok()
+}
+
+/// Fails from the n-th request that changes something on.
+struct Failing {
+    device: MemoryDevice,
+    left: Mutex<usize>,
+}
+
+impl Failing {
+    fn count(&self) -> io::Result<()> {
+        let mut left = self.left.lock().unwrap();
+        *left = left.checked_sub(1).ok_or(io::ErrorKind::Other)?;
+        Ok(())
+    }
+}
+
+impl BlockDevice for Failing {
+    fn length_bytes(&self) -> u64 {
+        self.device.length_bytes()
+    }
+    fn sector_size(&self) -> u32 {
+        self.device.sector_size()
+    }
+    fn is_read_only(&self) -> bool {
+        false
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.device.read_at(offset, buffer)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+        self.count()?;
+        self.device.write_at(offset, bytes, durability)
+    }
+    fn write_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.count()?;
+        self.device.write_zeros(offset, length)
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.count()
+    }
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.count()?;
+        self.device.discard(offset, length)
+    }
+}
+
+#[test]
+fn a_volume_that_can_be_opened_is_whole() {
+    let old = plan(GIB, "-L old").unwrap();
+    let new = plan(GIB, "-L new").unwrap();
+    for requests in 0.. {
+        let device = Failing { device: MemoryDevice::new(GIB), left: Mutex::new(usize::MAX) };
+        write(&old, Devices { data: &device, log: None }, Discard::No).unwrap();
+        *device.left.lock().unwrap() = requests;
+        let outcome = write(&new, Devices { data: &device, log: None }, Discard::No);
+        let found = superblock(&device).filter(|found| !found.in_progress);
+        match (outcome, found) {
+            (Ok(()), Some(found)) => return assert_eq!(&found, new.superblock()),
+            (Ok(()), None) => panic!("nothing was written"),
+            // The last request is a flush after everything.
+            (Err(_), Some(found)) if found.label == new.superblock().label => {
+                assert_eq!(&found, new.superblock());
+            }
+            // Only before the first request is the old volume there.
+            (Err(_), Some(_)) => assert_eq!(requests, 0),
+            (Err(_), None) => {}
+        }
+    }
+}
+
+#[test]
+fn every_header_passes_its_checks() {
+    let plan = plan(GIB, "-b size=2k -d agcount=7").unwrap();
+    let device = MemoryDevice::new(GIB);
+    write(&plan, Devices { data: &device, log: None }, Discard::Yes).unwrap();
+    let geometry = &plan.superblock().geometry;
+    let context = VerifyContext { geometry, log_head: None };
+    let kinds = [BlockKind::Superblock, BlockKind::Agf, BlockKind::Agi, BlockKind::Agfl];
+    for number in geometry.groups() {
+        for (index, kind) in (0..).zip(kinds) {
+            let at = geometry.header_disk_addr(number, index);
+            let mut sector = [0; SECTOR];
+            device.read_at(at.0 * 512, &mut sector).unwrap();
+            kind.verify(&sector, at, &context).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_same_plan_gives_the_same_bytes_whatever_was_there() {
+    let plan = plan(GIB, "").unwrap();
+    let other = crate::plan::tests::plan(GIB, "-d agcount=3 -b size=1k").unwrap();
+    let fresh = MemoryDevice::new(GIB);
+    let used = MemoryDevice::new(GIB);
+    write(&other, Devices { data: &used, log: None }, Discard::No).unwrap();
+    for device in [&fresh, &used] {
+        write(&plan, Devices { data: device, log: None }, Discard::Yes).unwrap();
+    }
+    let (mut ours, mut theirs) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    for offset in (0..GIB).step_by(1 << 20) {
+        fresh.read_at(offset, &mut ours).unwrap();
+        used.read_at(offset, &mut theirs).unwrap();
+        assert!(ours == theirs, "at {offset}");
+    }
+}
+
+#[test]
+fn a_volume_of_100_tib_costs_what_its_headers_cost() {
+    let plan = plan(100 << 40, "").unwrap();
+    let device = MemoryDevice::new(100 << 40);
+    let counting = Failing { device, left: Mutex::new(200) };
+    // 100 groups, the log, first inodes, superblock, erasing: not one write per gigabyte.
+    write(&plan, Devices { data: &counting, log: None }, Discard::No).unwrap();
+    assert!(superblock(&counting).is_some());
+}
+
+#[test]
+fn devices_must_fit_the_plan() {
+    let plan = plan(GIB, "").unwrap();
+    let short = MemoryDevice::new(GIB - 512);
+    let refused = write(&plan, Devices { data: &short, log: None }, Discard::Yes).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    assert!(superblock(&short).is_none());
+}

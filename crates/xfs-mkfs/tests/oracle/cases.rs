@@ -1,0 +1,219 @@
+//! Options, and sizes of devices.
+
+use std::borrow::Cow;
+
+use xfs_oracle::Random;
+
+/// Options of mkfs.xfs on a device of some size.
+pub(crate) struct Case {
+    pub(crate) options: Cow<'static, str>,
+    pub(crate) size_bytes: u64,
+    /// An external log, and its size.
+    pub(crate) log_bytes: Option<u64>,
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+const fn case(size_bytes: u64, options: &'static str) -> Case {
+    Case { options: Cow::Borrowed(options), size_bytes, log_bytes: None }
+}
+
+const fn with_log(log_bytes: u64, options: &'static str) -> Case {
+    Case { options: Cow::Borrowed(options), size_bytes: GIB, log_bytes: Some(log_bytes) }
+}
+
+impl Case {
+    /// A name for reports.
+    pub(crate) fn name(&self) -> String {
+        let log = if self.log_bytes.is_some() { " external log" } else { "" };
+        format!("{} MiB{log} {}", self.size_bytes / MIB, self.options).trim().replace(' ', "_")
+    }
+
+    /// Whether a kernel of this age may not be able to mount it: large blocks and sectors need a new
+    /// one, and large memory pages.
+    pub(crate) fn kernel_may_refuse(&self) -> bool {
+        let large = ["size=8", "size=16", "size=32", "size=64"];
+        let block = self.options.contains("-b ") || self.options.contains("-s ");
+        // The log's sectors have to be those of its device.
+        self.options.contains("sectsize")
+            || block && large.iter().any(|size| self.options.contains(size))
+    }
+}
+
+/// Both make the same volume of these.
+pub(crate) static SAME: [Case; 64] = [
+    case(300 * MIB, ""),
+    case(GIB, ""),
+    case(2 * GIB, ""),
+    case(GIB + 12345 * 512, ""),
+    case(150 * GIB, ""),
+    case(1 << 40, "-l size=64m"),
+    case(5 << 40, "-l size=64m"),
+    case(15 << 40, "-l size=64m"),
+    case(GIB, "-b size=1024"),
+    case(GIB, "-b size=2048"),
+    case(GIB, "-b size=8192"),
+    case(GIB, "-b size=16k"),
+    case(GIB, "-b size=32k"),
+    case(GIB, "-b size=64k"),
+    case(100 * GIB, "-b size=64k"),
+    case(GIB, "-s size=4096"),
+    case(GIB, "-s size=1024"),
+    case(GIB, "-b size=32k -s size=32k"),
+    case(GIB, "-b size=1k -s size=1k"),
+    case(GIB, "-i size=1024"),
+    case(GIB, "-i size=2048"),
+    case(GIB, "-i perblock=8,maxpct=50"),
+    case(GIB, "-i maxpct=0"),
+    case(GIB, "-n size=65536"),
+    case(GIB, "-b size=1k -n size=64k"),
+    case(GIB, "-m finobt=0"),
+    case(GIB, "-m inobtcount=0"),
+    case(GIB, "-m rmapbt=0"),
+    case(GIB, "-m reflink=0"),
+    case(GIB, "-m rmapbt=0,reflink=0"),
+    case(GIB, "-m bigtime=0"),
+    case(GIB, "-i sparse=0"),
+    case(GIB, "-b size=1k -i sparse=0,size=512"),
+    case(GIB, "-b size=64k -i sparse=0"),
+    case(GIB, "-i nrext64=0"),
+    case(GIB, "-i exchange=0 -n parent=0"),
+    case(GIB, "-n parent=0"),
+    case(GIB, "-n parent=1 -m rmapbt=0"),
+    case(GIB, "-m autofsck=none -n parent=0"),
+    case(GIB, "-m autofsck=optimize"),
+    case(
+        GIB,
+        "-m finobt=0,rmapbt=0,reflink=0,bigtime=0 -i sparse=0,nrext64=0,exchange=0 -n parent=0",
+    ),
+    case(GIB, "-m reflink=0,rmapbt=1 -n parent=0"),
+    case(GIB, "-d agcount=2"),
+    case(GIB, "-d agcount=3"),
+    case(GIB, "-d agcount=15"),
+    case(4 * GIB, "-d agcount=50"),
+    case(GIB, "-d agsize=255m"),
+    case(GIB, "-d size=500m"),
+    case(GIB, "-d su=64k,sw=4"),
+    case(GIB, "-d su=1m,sw=4"),
+    case(20 * GIB, "-d su=512k,sw=8 -b size=1k"),
+    case(GIB, "-d sunit=24,swidth=72"),
+    case(GIB, "-d su=64k,sw=4 -l su=256k,size=80m"),
+    case(GIB, "-l su=64k"),
+    case(GIB, "-l size=100m"),
+    case(GIB, "-l size=255m"),
+    case(GIB, "-l agnum=0"),
+    case(GIB, "-l agnum=3,su=256k"),
+    case(GIB, "-L twelve_bytes"),
+    case(64 * MIB, "--unsupported"),
+    case(16 * MIB, "--unsupported"),
+    with_log(64 * MIB, ""),
+    with_log(100 * MIB, "-l su=48k -m reflink=0"),
+    with_log(200 * MIB, "-l sectsize=4k"),
+];
+
+/// Both refuse these.
+pub(crate) static REFUSED: [Case; 34] = [
+    case(15 * MIB, "--unsupported"),
+    case(299 * MIB, ""),
+    case(GIB, "-d size=0"),
+    case(GIB, "-d size=9223372036854775808"),
+    case(GIB, "-d size=99999999999999999999"),
+    case(GIB, "-d size=16e"),
+    case(GIB, "-d size=2g"),
+    case(GIB, "-d size=1000000001"),
+    case(GIB, "-d agcount=0"),
+    case(GIB, "-d agcount=1"),
+    case(GIB, "-d agcount=4294967295"),
+    case(GIB, "-d agcount=300"),
+    case(GIB, "-d agcount=16"),
+    case(GIB, "-d agsize=15m"),
+    case(GIB, "-d agsize=1t"),
+    case(GIB, "-d agsize=70001k"),
+    case(GIB, "-d agcount=4,agsize=256m"),
+    case(GIB, "-d su=64k"),
+    case(GIB, "-d sunit=16,swidth=40"),
+    case(GIB, "-d su=1g,sw=2"),
+    case(GIB, "-b size=512"),
+    case(GIB, "-b size=3000"),
+    case(GIB, "-b size=128k"),
+    case(GIB, "-s size=64k"),
+    case(GIB, "-s size=8k"),
+    case(GIB, "-i size=256"),
+    case(GIB, "-i size=4096"),
+    case(GIB, "-i size=2048 -b size=2048"),
+    case(GIB, "-i maxpct=101"),
+    case(GIB, "-n size=2k"),
+    case(GIB, "-m inobtcount=1,finobt=0"),
+    case(GIB, "-l size=63m"),
+    case(GIB, "-l size=1g"),
+    case(GIB, "-l su=512k"),
+];
+
+/// How many batches of random options there are.
+pub(crate) const RANDOM_BATCHES: u64 = 4;
+const BATCH: usize = 25;
+
+/// Random options. The same batch has the same ones every time.
+pub(crate) fn random(batch: u64) -> Vec<Case> {
+    let mut random = Random::new(0x6d6b_6673 + batch);
+    (0..BATCH).map(|_| random_case(&mut random)).collect()
+}
+
+fn pick<'a>(random: &mut Random, from: &[&'a str]) -> &'a str {
+    let index = usize::try_from(random.below(from.len() as u64)).unwrap_or(0);
+    from.get(index).copied().unwrap_or_default()
+}
+
+fn random_case(random: &mut Random) -> Case {
+    let size_bytes = match random.below(4) {
+        0 => 300 * MIB + random.below(1 << 11) * (MIB / 2),
+        1 => GIB + random.below(1 << 21) * 512,
+        2 => 16 * MIB + random.below(600) * MIB,
+        // mkfs.xfs writes the zeros of the log, which grows with the volume.
+        _ => random.below(1 << 17) * 4 * MIB,
+    };
+    let flag = |random: &mut Random| random.below(2);
+    let mut options = vec![
+        pick(random, &["", "", "-b size=1k", "-b size=2k", "-b size=16k", "-b size=64k"])
+            .to_owned(),
+        pick(random, &["", "", "-s size=1k", "-s size=4k"]).to_owned(),
+        pick(random, &["", "", "-i size=512", "-i size=1024", "-i size=2048"]).to_owned(),
+        pick(random, &["", "", "-n size=64k", "-n size=8k"]).to_owned(),
+        pick(
+            random,
+            &[
+                "",
+                "",
+                "-d agcount=2",
+                "-d agcount=7",
+                "-d agcount=33",
+                "-d agsize=100m",
+                "-d agsize=1000000k",
+                "-d su=64k,sw=3",
+                "-d su=1m,sw=8",
+                "-d sunit=8,swidth=8",
+                "-d su=192k,sw=5,agcount=5",
+            ],
+        )
+        .to_owned(),
+        pick(
+            random,
+            &["", "", "", "-l su=32k", "-l su=256k", "-l size=70m", "-l size=10m", "-l agnum=0"],
+        )
+        .to_owned(),
+        format!("-i sparse={},nrext64={},exchange={}", flag(random), flag(random), flag(random)),
+        format!("-n parent={}", flag(random)),
+        match flag(random) {
+            0 => "-m finobt=0".to_owned(),
+            _ => format!("-m inobtcount={}", flag(random)),
+        },
+        format!("-m rmapbt={},reflink={}", flag(random), flag(random)),
+    ];
+    if random.below(3) == 0 {
+        options.push("--unsupported".to_owned());
+    }
+    options.retain(|option| !option.is_empty());
+    let log_bytes = (random.below(6) == 0).then(|| (32 + random.below(200)) * MIB);
+    Case { options: Cow::Owned(options.join(" ")), size_bytes, log_bytes }
+}

@@ -1,0 +1,235 @@
+//! The same volumes as mkfs.xfs: byte for byte, over all geometries.
+//!
+//! mkfs.xfs takes its time from SOURCE_DATE_EPOCH and its inode generations from
+//! DETERMINISTIC_SEED, so that with a UUID given two makers have nothing left to differ in. What we
+//! made must then pass xfs_repair and take files through a kernel's mount.
+
+mod bytes;
+mod cases;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use uuid::Uuid;
+use xfs_device::{FileDevice, OpenOptions};
+use xfs_format::timestamp::Timestamp;
+use xfs_mkfs::{Devices, Discard, Generations, Identity, Options, Plan, Target};
+use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::{Mount, OracleError, Xfsprogs, ready};
+
+use crate::cases::{Case, REFUSED, SAME};
+
+const UUID: &str = "7b8c2f0e-5a4d-4c3b-9a1f-0123456789ab";
+/// 2023-11-14.
+const EPOCH: i64 = 1_700_000_000;
+/// "SEED": the generation of every inode that mkfs.xfs makes with DETERMINISTIC_SEED.
+const GENERATION: u32 = 0x5345_4544;
+
+fn main() -> ExitCode {
+    let same = SAME.iter().map(|case| {
+        let name = format!("same_as_mkfs_xfs::{}", case.name());
+        Trial::new(name, move || check_same(case))
+    });
+    let random = (0..cases::RANDOM_BATCHES).map(|batch| {
+        Trial::new(format!("same_as_mkfs_xfs::random_{batch}"), move || {
+            cases::random(batch).iter().try_for_each(check_either)
+        })
+    });
+    let refused = REFUSED.iter().map(|case| {
+        let name = format!("refused_as_by_mkfs_xfs::{}", case.name());
+        Trial::new(name, move || check_refused(case))
+    });
+    run(same.chain(random).chain(refused).collect())
+}
+
+/// The files of a volume: data, and an external log.
+struct Image {
+    data: PathBuf,
+    log: Option<PathBuf>,
+}
+
+impl Image {
+    fn new(folder: &Path, name: &str, case: &Case) -> Result<Self, TrialError> {
+        let sparse = |suffix: &str, bytes: u64| {
+            let path = folder.join(format!("{name}.{suffix}"));
+            let file = File::create(&path).map_err(failed)?;
+            file.set_len(bytes).map_err(failed)?;
+            Ok::<_, TrialError>(path)
+        };
+        let data = sparse("xfs", case.size_bytes)?;
+        let log = case.log_bytes.map(|bytes| sparse("log", bytes)).transpose()?;
+        Ok(Self { data, log })
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> TrialError {
+    TrialError::Failed(error.to_string())
+}
+
+/// A folder for sparse files, not in memory.
+fn folder() -> Result<tempfile::TempDir, TrialError> {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)
+}
+
+fn check_same(case: &Case) -> Result<(), TrialError> {
+    let folder = folder()?;
+    let theirs = Image::new(folder.path(), "theirs", case)?;
+    make_theirs(case, &theirs)?
+        .map_err(|said| failed(format!("{}: mkfs.xfs refuses: {said}", case.options)))?;
+    let ours = Image::new(folder.path(), "ours", case)?;
+    make_ours(case, &ours)?
+        .map_err(|said| failed(format!("{}: we refuse: {said}", case.options)))?;
+    compare(case, &ours, &theirs)?;
+    check_repair(&ours)?;
+    check_mount(case, &ours)
+}
+
+/// Options that nobody thought about: both make the same volume, or both refuse.
+fn check_either(case: &Case) -> Result<(), TrialError> {
+    let folder = folder()?;
+    let theirs = Image::new(folder.path(), "theirs", case)?;
+    let ours = Image::new(folder.path(), "ours", case)?;
+    match (make_ours(case, &ours)?, make_theirs(case, &theirs)?) {
+        (Ok(()), Ok(())) => compare(case, &ours, &theirs),
+        (Err(_), Err(_)) => Ok(()),
+        (Err(said), Ok(())) => {
+            Err(failed(format!("{} at {}: we refuse: {said}", case.options, case.size_bytes)))
+        }
+        (Ok(()), Err(said)) => Err(failed(format!(
+            "{} at {}: mkfs.xfs refuses: {said}",
+            case.options, case.size_bytes
+        ))),
+    }
+}
+
+fn check_refused(case: &Case) -> Result<(), TrialError> {
+    let folder = folder()?;
+    let image = Image::new(folder.path(), "refused", case)?;
+    if make_ours(case, &image)?.is_ok() {
+        return Err(failed(format!("{}: we make it", case.options)));
+    }
+    if make_theirs(case, &image)?.is_ok() {
+        return Err(failed(format!("{}: mkfs.xfs makes it", case.options)));
+    }
+    Ok(())
+}
+
+fn compare(case: &Case, ours: &Image, theirs: &Image) -> Result<(), TrialError> {
+    let about = |message| failed(format!("{} at {}: {message}", case.options, case.size_bytes));
+    bytes::compare(&ours.data, &theirs.data).map_err(about)?;
+    match (&ours.log, &theirs.log) {
+        (Some(ours), Some(theirs)) => bytes::compare(ours, theirs).map_err(about),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the volume with mkfs.xfs. What it said where it refused.
+fn make_theirs(case: &Case, image: &Image) -> Result<Result<(), String>, TrialError> {
+    let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
+    mkfs.env("SOURCE_DATE_EPOCH", EPOCH.to_string()).env("DETERMINISTIC_SEED", "1");
+    mkfs.args(["-q", "-f", "-m", &format!("uuid={UUID}")]).args(case.options.split_whitespace());
+    if let Some(log) = &image.log {
+        mkfs.arg("-l").arg(format!("logdev={}", log.display()));
+    }
+    let output = mkfs.arg(&image.data).output().map_err(failed)?;
+    if output.status.success() {
+        return Ok(Ok(()));
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Ok(Err(said.lines().next().unwrap_or_default().to_owned()))
+}
+
+fn make_ours(case: &Case, image: &Image) -> Result<Result<(), String>, TrialError> {
+    let options = match read_options(&case.options, image) {
+        Ok(options) => options,
+        Err(said) => return Ok(Err(said)),
+    };
+    let open = |path: &Path| FileDevice::open(path, OpenOptions::read_write()).map_err(failed);
+    let data = open(&image.data)?;
+    let log = image.log.as_deref().map(open).transpose()?;
+    let target =
+        Target { data_bytes: case.size_bytes, sector_size: 512, log_bytes: case.log_bytes };
+    let identity = Identity {
+        uuid: Uuid::nil(),
+        time: Timestamp::new(EPOCH, 0).unwrap_or_default(),
+        generations: Generations::Fixed(GENERATION),
+    };
+    let plan = match Plan::new(&options, &target, &identity) {
+        Ok(plan) => plan,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let devices = Devices { data: &data, log: log.as_ref().map(|log| log as _) };
+    xfs_mkfs::write(&plan, devices, Discard::Yes).map_err(failed)?;
+    Ok(Ok(()))
+}
+
+fn read_options(text: &str, image: &Image) -> Result<Options, String> {
+    let mut options = Options::default();
+    options.parse('m', &format!("uuid={UUID}")).map_err(|error| error.to_string())?;
+    options.log.device.clone_from(&image.log);
+    let mut words = text.split_whitespace();
+    while let Some(word) = words.next() {
+        if word == "--unsupported" {
+            options.allow_small = true;
+            continue;
+        }
+        let argument = words.next().unwrap_or_default();
+        let outcome = match word.trim_start_matches('-') {
+            "L" => options.parse_label(argument.as_bytes()),
+            letter => options.parse(letter.chars().next().unwrap_or(' '), argument),
+        };
+        outcome.map_err(|error| error.to_string())?;
+    }
+    Ok(options)
+}
+
+fn check_repair(image: &Image) -> Result<(), TrialError> {
+    let mut repair = Xfsprogs::newer()?.command("xfs_repair");
+    repair.args(["-n", "-f", "-o", "force_geometry"]);
+    if let Some(log) = &image.log {
+        repair.arg("-l").arg(log);
+    }
+    let output = repair.arg(&image.data).output().map_err(failed)?;
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let is_silent = said.lines().all(|line| {
+        let progress = [
+            "Phase",
+            "        - ",
+            "No modify flag set",
+            "Cannot get host filesystem geometry",
+            "Repair may fail if there is a sector size mismatch",
+            "the image and the host filesystem",
+        ];
+        progress.iter().any(|start| line.starts_with(start)) || line.trim().is_empty()
+    });
+    match output.status.success() && is_silent {
+        true => Ok(()),
+        false => Err(failed(format!("xfs_repair: {said}"))),
+    }
+}
+
+/// The kernel mounts it, and makes a file that is there afterwards.
+fn check_mount(case: &Case, image: &Image) -> Result<(), TrialError> {
+    ready()?;
+    let mount = || {
+        Mount::new(&image.data, image.log.as_deref(), &[]).map_err(|error| match error {
+            OracleError::Command { stderr, .. } if case.kernel_may_refuse() => {
+                OracleError::Unavailable(format!("the kernel does not mount it: {}", stderr.trim()))
+            }
+            other => other,
+        })
+    };
+    let mounted = mount()?;
+    std::fs::create_dir(mounted.path().join("folder")).map_err(failed)?;
+    std::fs::write(mounted.path().join("folder/file"), b"text").map_err(failed)?;
+    mounted.unmount()?;
+    let mounted = mount()?;
+    let text = std::fs::read(mounted.path().join("folder/file")).map_err(failed)?;
+    mounted.unmount()?;
+    if text == b"text" { check_repair(image) } else { Err(failed("the file is not there")) }
+}
