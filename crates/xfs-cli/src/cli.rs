@@ -4,6 +4,7 @@
 //! own: what the commands do, nor the expression language of `find`, which keeps find(1)'s own
 //! single-dash words and is parsed by [`crate::predicate`].
 
+mod mkfs;
 mod scan;
 
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use mkfs::MkfsArguments;
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
 
 /// Read XFS v5 images without mounting them.
@@ -106,6 +108,7 @@ pub(crate) enum Command {
     Dump(DumpArguments),
     Log(LogArguments),
     Recover(RecoverArguments),
+    Mkfs(Box<MkfsArguments>),
     Scan(Box<ScanArguments>),
     Completions(CompletionsArguments),
     Man(ManArguments),

@@ -16,6 +16,7 @@ mod info;
 mod log;
 mod ls;
 mod man;
+mod mkfs;
 mod parents;
 mod readlink;
 mod recover;
@@ -57,5 +58,6 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Scan(arguments) => scan::open(&arguments, options),
         Command::Log(arguments) => log::open(&arguments, options),
         Command::Recover(arguments) => recover::open(&arguments, options),
+        Command::Mkfs(arguments) => mkfs::open(*arguments, options),
     }
 }

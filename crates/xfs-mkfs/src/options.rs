@@ -181,7 +181,7 @@ pub enum OptionError {
 
 /// An option of mkfs.xfs that is refused by name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{option}: {what}")]
+#[error("{option} is not supported: {what}")]
 pub struct NotSupported {
     /// The option.
     pub option: String,

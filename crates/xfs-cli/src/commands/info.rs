@@ -17,8 +17,8 @@ use crate::json::{self, Object};
 use crate::names;
 use crate::size::human;
 
-mod features;
-mod xfs_info;
+pub(super) mod features;
+pub(super) mod xfs_info;
 
 struct Info {
     arguments: InfoArguments,

@@ -11,6 +11,7 @@ mod errors;
 mod extraction;
 mod incomplete;
 mod looking;
+mod making;
 mod partitions;
 mod scanning;
 mod untouched;

@@ -4,7 +4,7 @@ use ferroxfs::Superblock;
 use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
 
 /// The features that a volume has.
-pub(super) fn names(superblock: &Superblock) -> Vec<&'static str> {
+pub(in crate::commands) fn names(superblock: &Superblock) -> Vec<&'static str> {
     let incompat = [
         (IncompatFeatures::FTYPE, "ftype"),
         (IncompatFeatures::SPARSE_INODES, "sparse"),

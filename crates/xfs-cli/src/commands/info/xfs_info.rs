@@ -10,7 +10,7 @@ use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
 /// Prints the geometry under the name of the image.
 ///
 /// `log` is the name of the device that holds the log, where one was given.
-pub(super) fn print(
+pub(in crate::commands) fn print(
     out: &mut impl Write,
     name: &[u8],
     log: Option<&[u8]>,

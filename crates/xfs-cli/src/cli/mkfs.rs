@@ -1,0 +1,75 @@
+//! The arguments of `mkfs`: those of mkfs.xfs(8), letter by letter.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::JsonOption;
+
+/// Make a new, empty XFS volume, as mkfs.xfs(8) does
+///
+/// Options and their suboptions are those of mkfs.xfs, sizes take its suffixes s, b, k, m, g, t, p,
+/// e. A file that does not exist is made if -d size=BYTES says how long it shall be.
+///
+/// Two runs give the same bytes if SOURCE_DATE_EPOCH, or --time, and the other options are the same;
+/// then the UUID follows from them too unless -m uuid= gives it.
+#[derive(Args, Debug)]
+pub(crate) struct MkfsArguments {
+    /// The file or device
+    pub(crate) device: Option<PathBuf>,
+    /// Block size: size=BYTES
+    #[arg(short = 'b', value_name = "OPTIONS")]
+    pub(crate) block: Vec<String>,
+    /// Data: agcount=, agsize=, size=, su=, sw=, sunit=, swidth=, noalign, name=, file, sectsize=
+    #[arg(short = 'd', value_name = "OPTIONS")]
+    pub(crate) data: Vec<String>,
+    /// Inodes: size=, perblock=, maxpct=, sparse=, nrext64=, exchange=
+    #[arg(short = 'i', value_name = "OPTIONS")]
+    pub(crate) inode: Vec<String>,
+    /// Log: size=, internal, agnum=, logdev=, file, su=, sunit=, sectsize=, version=, lazy-count=
+    #[arg(short = 'l', value_name = "OPTIONS")]
+    pub(crate) log: Vec<String>,
+    /// Metadata: finobt=, rmapbt=, reflink=, inobtcount=, bigtime=, autofsck=, crc=, uuid=
+    #[arg(short = 'm', value_name = "OPTIONS")]
+    pub(crate) metadata: Vec<String>,
+    /// Naming: size=, version=, ftype=, parent=
+    #[arg(short = 'n', value_name = "OPTIONS")]
+    pub(crate) naming: Vec<String>,
+    /// Sector size: size=BYTES
+    #[arg(short = 's', value_name = "OPTIONS")]
+    pub(crate) sector: Vec<String>,
+    /// Label: at most 12 bytes
+    #[arg(short = 'L', value_name = "LABEL")]
+    pub(crate) label: Option<OsString>,
+    /// Overwrite what is there
+    #[arg(short)]
+    pub(crate) force: bool,
+    /// Print nothing
+    #[arg(short, conflicts_with = "json")]
+    pub(crate) quiet: bool,
+    /// Print the geometry and write nothing
+    #[arg(short = 'N')]
+    pub(crate) dry_run: bool,
+    /// Do not tell the device that all it holds is of no use any more
+    #[arg(short = 'K')]
+    pub(crate) keep: bool,
+    /// Seconds since 1970 that all time stamps get, in place of SOURCE_DATE_EPOCH
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
+    pub(crate) time: Option<i64>,
+    /// A number that UUID and inode generations follow from
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) seed: Option<u64>,
+    /// Allow volumes under 300 MiB and logs under 64 MiB, for tests
+    #[arg(long)]
+    pub(crate) unsupported: bool,
+    /// Options of mkfs.xfs that are refused by name
+    #[arg(short = 'r', value_name = "OPTIONS", hide = true)]
+    pub(crate) realtime: Vec<String>,
+    #[arg(short = 'p', value_name = "FILE", hide = true)]
+    pub(crate) prototype: Option<PathBuf>,
+    #[arg(short = 'c', value_name = "OPTIONS", hide = true)]
+    pub(crate) configuration: Vec<String>,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}

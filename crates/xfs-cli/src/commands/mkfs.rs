@@ -1,0 +1,321 @@
+//! `mkfs`: making a volume.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ferroxfs::Superblock;
+use ferroxfs::format::timestamp::Timestamp;
+use xfs_device::{BlockDevice, DeviceError, FileDevice, OpenOptions};
+use xfs_mkfs::{
+    Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Size,
+    Target,
+};
+
+use super::Run;
+use super::info::{features, xfs_info};
+use crate::cli::{GlobalOptions, MkfsArguments};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::json::{self, Object};
+use crate::names;
+
+/// The generation of inodes that mkfs.xfs makes with DETERMINISTIC_SEED in its environment.
+const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
+const DEFAULT_BLOCK_BYTES: u32 = 4096;
+const SECTOR_BYTES: u32 = 512;
+
+struct Mkfs {
+    arguments: MkfsArguments,
+    plan: Plan,
+    data: Device,
+    log: Option<Device>,
+}
+
+/// A device that is written to, or would be with `-N`.
+struct Device {
+    path: PathBuf,
+    device: Option<FileDevice>,
+}
+
+/// Reads the options, plans the volume and opens its devices. A file is made only when it is known
+/// that there will be a volume in it.
+pub(super) fn open(
+    arguments: MkfsArguments,
+    global: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    if global.partition.is_some() || global.offset.is_some() || global.image.is_some() {
+        return Err(Failure::usage("mkfs makes a volume of a whole file or device"));
+    }
+    let options = read_options(&arguments, global)?;
+    let data_path = match (&arguments.device, &options.data.name) {
+        (Some(path), None) | (None, Some(path)) => path.clone(),
+        (None, None) => return Err(Failure::usage("no device is named")),
+        (Some(_), Some(_)) => {
+            return Err(Failure::usage("the device is named twice, once by -d name"));
+        }
+    };
+    let bytes = |size: Option<Size>| asked_bytes(&options, size);
+    let data =
+        Wanted { path: &data_path, bytes: bytes(options.data.size), grows: options.data.file };
+    let log = options.log.device.as_deref().map(|path| Wanted {
+        path,
+        bytes: bytes(options.log.size),
+        grows: options.log.file,
+    });
+    let target = Target {
+        data_bytes: data.length()?,
+        sector_size: data.sector_size()?,
+        log_bytes: log.as_ref().map(Wanted::length).transpose()?,
+    };
+    let identity = identity(&arguments, &options, &target)?;
+    let plan = Plan::new(&options, &target, &identity)
+        .map_err(|error| geometry_failure(&data_path, &error))?;
+    let data = data.open(&arguments)?;
+    let log = log.map(|log| log.open(&arguments)).transpose()?;
+    Ok(Box::new(Mkfs { arguments, plan, data, log }))
+}
+
+impl Run for Mkfs {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        for warning in self.plan.warnings() {
+            console.note(format!("warning: {warning}"));
+        }
+        let superblock = self.plan.superblock();
+        if self.arguments.json.json {
+            json::write_document(console.out(), describe(superblock))?;
+        } else if !self.arguments.quiet {
+            let style = console.name_style(false);
+            let show = |path: &Path| style.show(path.as_os_str().as_bytes()).into_owned();
+            let name = show(&self.data.path);
+            let log = self.log.as_ref().map(|log| show(&log.path));
+            xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
+        }
+        let Some(data) = &self.data.device else { return Ok(()) };
+        let log = self.log.as_ref().and_then(|log| log.device.as_ref());
+        let devices = Devices { data, log: log.map(|log| log as &dyn BlockDevice) };
+        let discard = if self.arguments.keep { Discard::No } else { Discard::Yes };
+        xfs_mkfs::write(&self.plan, devices, discard)
+            .map_err(|error| Failure::host(self.data.path.as_os_str(), &error))
+    }
+}
+
+/// A device as the command line names it.
+struct Wanted<'a> {
+    path: &'a Path,
+    /// The length that was asked for.
+    bytes: Option<u64>,
+    /// Whether a shorter file is made longer.
+    grows: bool,
+}
+
+impl Wanted<'_> {
+    /// How long it will be.
+    fn length(&self) -> Result<u64, Failure> {
+        match std::fs::metadata(self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.bytes.ok_or_else(|| {
+                let what = if self.grows { "file" } else { "device" };
+                self.failure(Exit::Failed, format!("there is no such {what}"))
+                    .hint("say how long a new file shall be: -d size=BYTES, -l size=BYTES")
+            }),
+            Err(error) => Err(Failure::host(self.path.as_os_str(), &error)),
+            Ok(metadata) if metadata.is_file() && self.grows => {
+                Ok(metadata.len().max(self.bytes.unwrap_or(0)))
+            }
+            Ok(_) => Ok(self.open_read_only()?.length_bytes()),
+        }
+    }
+
+    fn sector_size(&self) -> Result<u32, Failure> {
+        if self.path.exists() {
+            return Ok(self.open_read_only()?.sector_size());
+        }
+        Ok(SECTOR_BYTES)
+    }
+
+    fn open_read_only(&self) -> Result<FileDevice, Failure> {
+        FileDevice::open(self.path, OpenOptions::read_only().live())
+            .map_err(|error| device_failure(&error))
+    }
+
+    /// Makes it if need be, opens it and makes sure that nothing is lost.
+    fn open(self, arguments: &MkfsArguments) -> Result<Device, Failure> {
+        let path = self.path.to_owned();
+        if arguments.dry_run {
+            return Ok(Device { path, device: None });
+        }
+        self.make_file().map_err(|error| Failure::host(path.as_os_str(), &error))?;
+        let device = FileDevice::open(&path, OpenOptions::read_write())
+            .map_err(|error| device_failure(&error))?;
+        let contents = xfs_mkfs::find_contents(&device)
+            .map_err(|error| Failure::host(path.as_os_str(), &error))?;
+        match contents {
+            Some(contents) if !arguments.force => {
+                let message = format!("holds {contents} already");
+                Err(self.failure(Exit::Failed, message).hint("use -f to overwrite it"))
+            }
+            _ => Ok(Device { path, device: Some(device) }),
+        }
+    }
+
+    fn make_file(&self) -> io::Result<()> {
+        let Some(bytes) = self.bytes else { return Ok(()) };
+        match std::fs::metadata(self.path) {
+            Ok(metadata) if metadata.is_file() && self.grows && metadata.len() < bytes => {
+                File::options().write(true).open(self.path)?.set_len(bytes)
+            }
+            Ok(_) => Ok(()),
+            // What the host's filesystem cannot hold leaves no empty file behind.
+            Err(_) => File::create_new(self.path)?
+                .set_len(bytes)
+                .inspect_err(|_| _ = std::fs::remove_file(self.path)),
+        }
+    }
+
+    fn failure(&self, exit: Exit, message: String) -> Failure {
+        Failure::new(exit, message).about(&names::in_message(self.path.as_os_str().as_bytes()))
+    }
+}
+
+fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Options, Failure> {
+    let refused = [
+        (!arguments.realtime.is_empty(), "-r: realtime devices are not supported"),
+        (arguments.prototype.is_some(), "-p: filling the new volume is not supported yet"),
+        (!arguments.configuration.is_empty(), "-c: configuration files are not supported"),
+    ];
+    if let Some((_, message)) = refused.iter().find(|(is_given, _)| *is_given) {
+        return Err(Failure::new(Exit::Refused, *message));
+    }
+    let mut options = Options::default();
+    options.allow_small = arguments.unsupported;
+    let groups = [
+        ('b', &arguments.block),
+        ('d', &arguments.data),
+        ('i', &arguments.inode),
+        ('l', &arguments.log),
+        ('m', &arguments.metadata),
+        ('n', &arguments.naming),
+        ('s', &arguments.sector),
+    ];
+    for (letter, texts) in groups {
+        for text in texts {
+            options.parse(letter, text).map_err(|error| option_failure(&error))?;
+        }
+    }
+    if let Some(label) = &arguments.label {
+        options.parse_label(label.as_bytes()).map_err(|error| option_failure(&error))?;
+    }
+    if let Some(log) = &global.log_device
+        && options.log.device.replace(log.clone()).is_some()
+    {
+        return Err(Failure::usage("-l logdev and --log-device exclude each other"));
+    }
+    Ok(options)
+}
+
+/// The bytes that an option asks for. Where they cannot be said, the plan will say why.
+fn asked_bytes(options: &Options, size: Option<Size>) -> Option<u64> {
+    let number = |size: Option<Size>, otherwise: u32| {
+        size.and_then(|size| u32::try_from(size.number).ok()).unwrap_or(otherwise)
+    };
+    let block = number(options.block_size, DEFAULT_BLOCK_BYTES);
+    size?.to_bytes(block, number(options.sector_size, SECTOR_BYTES))
+}
+
+/// UUID, time and generations: random, or as the options and the environment say.
+fn identity(
+    arguments: &MkfsArguments,
+    options: &Options,
+    target: &Target,
+) -> Result<Identity, Failure> {
+    let epoch = match std::env::var("SOURCE_DATE_EPOCH") {
+        Err(_) => None,
+        Ok(text) => Some(text.trim().parse::<i64>().map_err(|_| {
+            Failure::usage(format!("SOURCE_DATE_EPOCH={text} is not a number of seconds"))
+        })?),
+    };
+    let random = || {
+        Identity::random()
+            .map_err(|error| Failure::new(Exit::Failed, format!("no random numbers: {error}")))
+    };
+    let time =
+        arguments.time.or(epoch).map(|seconds| Timestamp::new(seconds, 0).unwrap_or_default());
+    let mut identity = match (time, arguments.seed) {
+        (None, None) => random()?,
+        (Some(time), seed) => {
+            let length = target.data_bytes.to_be_bytes();
+            let seed = seed.unwrap_or(0).to_be_bytes();
+            let salt = [&seed, &length, options.label.as_bytes()].concat();
+            Identity::reproducible(time, &salt)
+        }
+        (None, Some(seed)) => Identity {
+            time: random()?.time,
+            ..Identity::reproducible(Timestamp::default(), &seed.to_be_bytes())
+        },
+    };
+    if std::env::var_os("DETERMINISTIC_SEED").is_some() {
+        identity.generations = Generations::Fixed(DETERMINISTIC_GENERATION);
+    }
+    Ok(identity)
+}
+
+fn describe(superblock: &Superblock) -> Object {
+    let geometry = &superblock.geometry;
+    let mut object = Object::new();
+    let mut insert = |key: &str, value: serde_json::Value| object.insert(key.to_owned(), value);
+    insert("format", "xfs-v5".into());
+    insert("uuid", superblock.uuid.to_string().into());
+    insert("block_size", geometry.block_size.into());
+    insert("sector_size", geometry.sector_size.into());
+    insert("inode_size", geometry.inode_size.into());
+    insert("directory_block_size", geometry.directory_block_size().into());
+    insert("ag_count", geometry.ag_count.into());
+    insert("ag_blocks", geometry.ag_blocks.into());
+    insert("data_blocks", geometry.data_blocks.into());
+    insert("inode_max_percent", superblock.inode_max_percent.into());
+    insert("stripe_unit_blocks", superblock.stripe_unit_blocks.into());
+    insert("stripe_width_blocks", superblock.stripe_width_blocks.into());
+    insert("features", features::names(superblock).into());
+    insert("log_blocks", superblock.log_blocks.into());
+    insert("log_external", superblock.has_external_log().into());
+    insert("free_blocks", superblock.free_blocks.into());
+    json::insert_name(&mut object, "label", superblock.label.as_bytes());
+    object
+}
+
+fn option_failure(error: &OptionError) -> Failure {
+    let exit = match error {
+        OptionError::NotSupported(_) => Exit::Refused,
+        _ => Exit::Usage,
+    };
+    Failure::new(exit, error.to_string())
+}
+
+fn geometry_failure(path: &Path, error: &GeometryError) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string())
+        .about(&names::in_message(path.as_os_str().as_bytes()));
+    match error {
+        GeometryError::TooSmall { .. }
+        | GeometryError::SmallLog { .. }
+        | GeometryError::OneGroup => {
+            failure.hint("--unsupported makes it all the same, for tests only")
+        }
+        GeometryError::NoRoomForLog { .. } => {
+            failure.hint("make fewer allocation groups, or a larger volume")
+        }
+        GeometryError::DeviceTooShort { .. } => {
+            failure.hint("-d file makes a file as long as -d size says, -l file one for the log")
+        }
+        _ => failure,
+    }
+}
+
+fn device_failure(error: &DeviceError) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

@@ -1,0 +1,83 @@
+//! `mkfs`.
+
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn run(place: &TempDir, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ferroxfs"))
+        .args(arguments)
+        .current_dir(place.path())
+        .env("SOURCE_DATE_EPOCH", "1700000000")
+        .env_remove("DETERMINISTIC_SEED")
+        .output()
+        .expect("the program runs")
+}
+
+#[track_caller]
+fn check(place: &TempDir, arguments: &[&str], code: i32, message: &str) {
+    let output = run(place, arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    assert!(said.contains(message), "{arguments:?}: {said}");
+}
+
+#[test]
+fn makes_a_file_and_a_volume_in_it() {
+    let place = TempDir::new().unwrap();
+    let made = run(&place, &["mkfs", "-d", "size=320m", "image"]);
+    assert!(made.status.success(), "{made:?}");
+    assert!(String::from_utf8_lossy(&made.stdout).contains("agcount=4, agsize=20480 blks"));
+    let info = run(&place, &["info", "--xfs-info", "image"]);
+    assert_eq!(info.stdout, made.stdout);
+    assert!(run(&place, &["ls", "image"]).status.success());
+}
+
+#[test]
+fn two_runs_give_the_same_bytes() {
+    let place = TempDir::new().unwrap();
+    let uuid = |image: &str, label: &str| {
+        let made = run(&place, &["mkfs", "--json", "-d", "size=320m", "-L", label, image]);
+        assert!(made.status.success(), "{made:?}");
+        made.stdout
+    };
+    assert_eq!(uuid("one", "a"), uuid("two", "a"));
+    assert_ne!(uuid("three", "b"), uuid("four", "a"));
+    let bytes = |image: &str| std::fs::read(place.path().join(image)).unwrap();
+    assert!(bytes("one") == bytes("two"));
+    assert!(bytes("one") != bytes("three"));
+}
+
+#[test]
+fn asks_before_it_overwrites() {
+    let place = TempDir::new().unwrap();
+    check(&place, &["mkfs", "-q", "-d", "size=320m", "image"], 0, "");
+    check(&place, &["mkfs", "-q", "image"], 1, "use -f");
+    check(&place, &["mkfs", "-q", "-f", "image"], 0, "");
+}
+
+#[test]
+fn a_dry_run_makes_nothing() {
+    let place = TempDir::new().unwrap();
+    let planned = run(&place, &["mkfs", "-N", "-d", "size=1t", "image"]);
+    assert!(String::from_utf8_lossy(&planned.stdout).contains("blocks=268435456"));
+    assert!(!place.path().join("image").exists());
+}
+
+#[test]
+fn refusals_have_their_exit_codes() {
+    let place = TempDir::new().unwrap();
+    let size = ["-d", "size=320m"];
+    let with = |words: &[&'static str]| [&["mkfs"], &size[..], words, &["image"]].concat();
+    check(&place, &with(&["-m", "crc=0"]), 3, "not supported");
+    check(&place, &with(&["-n", "version=ci"]), 3, "not supported");
+    check(&place, &with(&["-r", "rtdev=x"]), 3, "not supported");
+    check(&place, &with(&["-p", "x"]), 3, "not supported");
+    check(&place, &with(&["-d", "nonsense"]), 2, "no such option");
+    check(&place, &with(&["-d", "agcount=1"]), 1, "two allocation groups");
+    check(&place, &["mkfs", "-d", "size=9223372036854775808", "image"], 1, "");
+    check(&place, &["mkfs", "-d", "size=1m", "image"], 1, "too small");
+    check(&place, &["mkfs", "image"], 1, "no such device");
+    check(&place, &["mkfs"], 2, "no device");
+    assert!(!place.path().join("image").exists());
+}
