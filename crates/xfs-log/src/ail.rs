@@ -291,3 +291,6 @@ impl List {
         self.items.insert(position, item);
     }
 }
+
+#[cfg(test)]
+mod tests;
