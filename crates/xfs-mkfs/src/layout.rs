@@ -219,12 +219,12 @@ impl GroupLayout {
     }
 
     fn fill_free_list(&mut self, blocks: u32) -> Option<()> {
-        let mut wanted = blocks;
+        // A log that fills its group may leave less than a list: then it stays empty.
+        let mut wanted = if self.free_blocks() < blocks { 0 } else { blocks };
         while wanted != 0 {
             let by_size = self.free_by_size();
             let fitting = by_size.iter().find(|extent| extent.count >= wanted);
-            // A log that fills its group leaves less than a whole list.
-            let Some(extent) = fitting.or(by_size.last()).copied() else { break };
+            let extent = *fitting.or(by_size.last())?;
             let count = extent.count.min(wanted);
             self.take(Owned { start: extent.start, count, owner: RmapOwner::Group })?;
             self.free_list.extend((0..count).map(|index| AgBlock(extent.start.0 + index)));
