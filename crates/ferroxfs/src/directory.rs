@@ -126,3 +126,8 @@ impl fmt::Debug for DirEntry {
 pub(crate) fn cycle(directory: InodeNumber) -> Corruption {
     Corruption::new(Structure::Directory, Place::Inode(directory), DirectoryCheck::Cycle)
 }
+
+/// The finding that a directory has not exactly one parent.
+pub(crate) fn parents_of_directory(directory: InodeNumber) -> Corruption {
+    Corruption::new(Structure::Directory, Place::Inode(directory), DirectoryCheck::Parents)
+}

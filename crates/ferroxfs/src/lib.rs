@@ -55,7 +55,7 @@ pub use volume::{Staleness, Volume};
 pub use walk::{Walk, WalkEntry, WalkError};
 pub use whereabouts::{Parent, Whereabouts};
 pub use xfs_buffer::{BufferCache, Error, IoError, PosixError, Result};
-pub use xfs_device::{BlockDevice, Durability};
+pub use xfs_device::{BlockDevice, DeviceError, Durability, FindError, SharedDevice};
 pub use xfs_format as format;
 pub use xfs_format::inode::FileType;
 pub use xfs_format::timestamp::Timestamp;

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use thiserror::Error;
 use xfs_buffer::{BufferCache, IoError, Liveness};
 use xfs_device::{DeviceError, FindError, Selection, SharedDevice};
-use xfs_format::superblock::{Access, Superblock, SuperblockError, Unsupported};
-use xfs_format::{DiskAddr, Place};
+use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
+use xfs_format::{Corruption, DiskAddr, Place, Structure};
 use xfs_log::{LogDevice, LogState, RecoveryError, Refusal, Replayed, Summary};
 
 use crate::Error;
+use crate::share::Core;
 use crate::volume::{Staleness, Volume};
 
 /// Unused buffers are kept up to this many bytes unless the options say otherwise.
@@ -185,10 +186,17 @@ impl Devices {
             Some(reason) => return Err(OpenError::Volume(reason.into())),
             None => {}
         }
+        let cut_short = self.cut_short(&superblock).filter(|_| !as_it_is);
+        let mut findings: Vec<Error> = cut_short.map(Error::from).into_iter().collect();
         let log = match log {
             Some(Ok(state)) if state.clean || as_it_is => Some(state),
-            Some(Ok(_)) => return self.replayed_volume(&superblock),
+            Some(Ok(_)) => return self.replayed_volume(&superblock, findings),
             Some(Err(_)) | None if as_it_is => None,
+            // What is cut off may be the log; the rest is shown all the same.
+            Some(Err(source)) if !findings.is_empty() => {
+                findings.push(source);
+                None
+            }
             Some(Err(source)) => return Err(OpenError::Log(source)),
             None => return Err(OpenError::LogDeviceMissing),
         };
@@ -204,16 +212,29 @@ impl Devices {
         if let Some(state) = log.as_ref().filter(|_| staleness.is_none()) {
             cache.set_log_head(state.head);
         }
-        Ok(Volume::new(superblock, Arc::new(cache), log, staleness))
+        Ok(Volume::new(Core::new(superblock, Arc::new(cache), log, staleness), findings))
+    }
+
+    /// The finding that the device ends before the volume does.
+    fn cut_short(&self, superblock: &Superblock) -> Option<Corruption> {
+        let (volume_bytes, device_bytes) =
+            (superblock.geometry.data_bytes(), self.data.length_bytes());
+        let check = SuperblockCheck::CutShort { volume_bytes, device_bytes };
+        (device_bytes < volume_bytes)
+            .then(|| Corruption::new(Structure::Superblock, Place::Disk(DiskAddr(0)), check))
     }
 
     /// The volume as it is once its log has been replayed, which is done in memory.
-    fn replayed_volume(&self, superblock: &Superblock) -> Result<Volume, OpenError> {
+    fn replayed_volume(
+        &self,
+        superblock: &Superblock,
+        findings: Vec<Error>,
+    ) -> Result<Volume, OpenError> {
         let replayed = self.replay(superblock)?;
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(replayed.device(), &superblock);
         cache.set_log_head(state.head);
-        Ok(Volume::new(superblock, Arc::new(cache), Some(state), None))
+        Ok(Volume::new(Core::new(superblock, Arc::new(cache), Some(state), None), findings))
     }
 
     fn cache(&self, device: SharedDevice, superblock: &Superblock) -> BufferCache {

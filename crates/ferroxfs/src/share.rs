@@ -26,9 +26,9 @@ use xfs_inode::Inode;
 use xfs_log::LogState;
 use xfs_sync::{SetOnce, Slots, Volume as VolumeScope};
 
-use crate::Result;
 use crate::node::Node;
 use crate::volume::Staleness;
+use crate::{Error, Result};
 
 /// What there is once per volume.
 pub(crate) struct Core {
@@ -79,17 +79,23 @@ impl Share {
 
 /// What keeps every share alive while the volume is open.
 pub(crate) struct Holder {
+    findings: Vec<Error>,
     shares: Slots<Arc<Share>>,
 }
 
 impl Holder {
-    pub(crate) fn new(core: Core) -> Self {
+    pub(crate) fn new(core: Core, findings: Vec<Error>) -> Self {
         let core = Arc::new(core);
         let shares = Slots::new(|| Arc::new(Share { core: Arc::clone(&core) }));
         let mut weak = shares.iter().map(Arc::downgrade).collect::<Vec<_>>().into_iter();
         let weak = Slots::with_count(weak.len(), || weak.next().unwrap_or_default());
         assert!(core.shares.set(weak).is_ok(), "a holder is made once for a core");
-        Self { shares }
+        Self { findings, shares }
+    }
+
+    /// What was wrong when the volume was opened.
+    pub(crate) fn findings(&self) -> &[Error] {
+        &self.findings
     }
 
     /// The share of the calling thread.

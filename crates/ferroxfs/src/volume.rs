@@ -20,7 +20,7 @@ use crate::share::{Core, Holder, Share};
 use crate::space::{self, Space};
 use crate::walk::Walk;
 use crate::whereabouts::{self, Whereabouts};
-use crate::{File, Metadata, ReadDir, Result};
+use crate::{Error, File, Metadata, ReadDir, Result};
 
 /// An XFS volume, open for reading.
 ///
@@ -49,13 +49,8 @@ impl Volume {
         OpenOptions::new().open(path)
     }
 
-    pub(crate) fn new(
-        superblock: Superblock,
-        cache: Arc<BufferCache>,
-        log: Option<LogState>,
-        staleness: Option<Staleness>,
-    ) -> Self {
-        Self(Arc::new(Holder::new(Core::new(superblock, cache, log, staleness))))
+    pub(crate) fn new(core: Core, findings: Vec<Error>) -> Self {
+        Self(Arc::new(Holder::new(core, findings)))
     }
 
     /// The superblock as it was read when the volume was opened.
@@ -87,6 +82,13 @@ impl Volume {
     #[must_use]
     pub fn log_state(&self) -> Option<&LogState> {
         self.share().log.as_ref()
+    }
+
+    /// What was wrong when the volume was opened and did not keep it from being shown: the end of
+    /// the device is missing, or the log with it.
+    #[must_use]
+    pub fn findings(&self) -> &[Error] {
+        self.0.findings()
     }
 
     /// Why what is shown may be out of date, if it may.

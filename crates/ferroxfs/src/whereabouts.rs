@@ -5,11 +5,11 @@
 //!
 //! # Invariants
 //!
-//! - **I1** The way up is bounded: a directory is on it once, so directories that form a cycle end
-//!   it with an error.
+//! - **I1** The way up is bounded: a directory has one parent and is on it once, so directories that
+//!   form a cycle end it with an error.
 //! - **I2** At most `MAX_PATHS` paths are made, whatever the link counts say.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -76,54 +76,55 @@ pub(crate) fn find(node: &Node) -> Whereabouts {
     found
 }
 
-/// A path being built from its end: what has been passed, and where it stands.
-struct Ascent {
-    at: InodeNumber,
-    /// Names passed, the last of the path first.
-    names: Vec<OsString>,
-    passed: HashSet<InodeNumber>,
-}
-
-/// Goes up by parent pointers. Only the first step can branch on an undamaged volume: a directory
-/// has one parent.
+/// Goes up by parent pointers: from each name of the inode to the root. Only the first step can
+/// branch: a directory has one parent.
 fn climb(node: &Node) -> Whereabouts {
-    let share = node.share();
     let mut found = Whereabouts::default();
-    let start = Ascent { at: node.number(), names: Vec::new(), passed: HashSet::new() };
-    let mut open = vec![start];
-    while let Some(ascent) = open.pop() {
-        if found.paths.len() + open.len() > MAX_PATHS {
-            found.findings.push(PosixError::OutOfRange.into());
-            break;
+    if node.number() == node.share().superblock.root_inode {
+        found.paths.push(PathBuf::from("/"));
+        return found;
+    }
+    let links = match parents(node) {
+        Ok(links) => links,
+        Err(error) => {
+            found.findings.push(error);
+            return found;
         }
-        if ascent.at == share.superblock.root_inode {
-            found.paths.push(join(&ascent.names));
-            continue;
-        }
-        match ascend(share, &ascent) {
-            Ok(next) => open.extend(next),
-            Err(error) => found.findings.push(error),
-        }
+    };
+    // Links in one directory share the way up from there.
+    let mut above: HashMap<InodeNumber, Option<PathBuf>> = HashMap::new();
+    for link in links {
+        let folder = above.entry(link.directory).or_insert_with(|| {
+            ascend(node.share(), link.directory, link.generation)
+                .map_err(|error| found.findings.push(error))
+                .ok()
+        });
+        found.paths.extend(folder.as_ref().map(|folder| folder.join(&link.name)));
     }
     found
 }
 
-fn ascend(share: &Arc<Share>, ascent: &Ascent) -> Result<Vec<Ascent>> {
-    if ascent.passed.contains(&ascent.at) || ascent.names.len() > MAX_DEPTH {
-        return Err(crate::directory::cycle(ascent.at).into());
-    }
-    let node = share.node(ascent.at)?;
-    let step = |parent: Parent| {
-        let mut next = Ascent {
-            at: parent.directory,
-            names: ascent.names.clone(),
-            passed: ascent.passed.clone(),
+/// The path of a directory that had this generation when the pointer to it was made.
+fn ascend(share: &Arc<Share>, start: InodeNumber, generation: u32) -> Result<PathBuf> {
+    let (mut at, mut generation) = (start, generation);
+    let mut names = Vec::new();
+    let mut passed = HashSet::new();
+    while at != share.superblock.root_inode {
+        if !passed.insert(at) || names.len() > MAX_DEPTH {
+            return Err(crate::directory::cycle(at).into());
+        }
+        let node = share.node(at)?;
+        if node.inode().core().generation != generation {
+            return Err(PosixError::Stale.into());
+        }
+        let mut links = parents(&node)?.into_iter();
+        let (Some(link), None) = (links.next(), links.next()) else {
+            return Err(crate::directory::parents_of_directory(at).into());
         };
-        next.names.push(parent.name);
-        next.passed.insert(ascent.at);
-        next
-    };
-    Ok(parents(&node)?.into_iter().map(step).collect())
+        (at, generation) = (link.directory, link.generation);
+        names.push(link.name);
+    }
+    Ok(join(&names))
 }
 
 fn join(names: &[OsString]) -> PathBuf {

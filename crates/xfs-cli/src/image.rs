@@ -138,6 +138,9 @@ impl Image {
     /// Reads the volume; says it where what is shown may be stale.
     pub(crate) fn volume(&self, console: &mut Console) -> Result<Volume, Failure> {
         let volume = self.read()?;
+        for finding in volume.volume.findings() {
+            console.report(&self.failure(Failure::new(exit_of(finding), finding.to_string())));
+        }
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         match volume.volume.staleness() {
             None => {}

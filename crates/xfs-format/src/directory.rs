@@ -184,6 +184,8 @@ pub struct Entry<'a> {
 pub enum DirectoryCheck {
     #[error("the directory is inside itself")]
     Cycle,
+    #[error("the directory has no parent pointer, or more than one")]
+    Parents,
     #[error("the record at offset {offset} does not end inside the entries, which end at {end}")]
     RecordEnd { offset: usize, end: usize },
     #[error("the entry at offset {offset} has no name")]

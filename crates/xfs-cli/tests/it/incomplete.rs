@@ -116,11 +116,13 @@ fn every_command_ends_with_5_or_does_not_need_what_is_missing() {
 }
 
 #[test]
-fn without_its_log_an_image_is_not_taken_for_clean() {
-    let output = cut(17_000_000).run(&["ls", "image"]);
-    assert_eq!(output.status.code(), Some(5), "{}", transcript(&output));
-    assert!(output.stdout.is_empty());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--no-recovery"));
+fn without_its_log_an_image_is_shown_and_not_taken_for_whole() {
+    for length in [17_000_000, 32_000_000] {
+        let output = cut(length).run(&["ls", "image"]);
+        assert_eq!(output.status.code(), Some(5), "{}", transcript(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("short\n"));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("cut short"));
+    }
 }
 
 #[test]

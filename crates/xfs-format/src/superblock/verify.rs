@@ -50,6 +50,8 @@ pub enum SuperblockCheck {
     RootInode { root: u64 },
     #[error("{free} free of {count} {what}")]
     Counter { what: &'static str, free: u64, count: u64 },
+    #[error("the volume has {volume_bytes} bytes, but its device only {device_bytes}: cut short")]
+    CutShort { volume_bytes: u64, device_bytes: u64 },
     #[error("realtime section: {blocks} blocks, {extents} extents of {extent_blocks} blocks")]
     Realtime { blocks: u64, extents: u64, extent_blocks: u32 },
 }
