@@ -56,6 +56,12 @@ struct ScanArguments {
     /// Runs of each contender; the fastest counts
     #[arg(long, default_value_t = 3)]
     runs: u32,
+    /// Leave out the peers, for volumes that are too large for some of them
+    #[arg(long)]
+    alone: bool,
+    /// Hand this bound to ferroxfs as --memory
+    #[arg(long)]
+    memory: Option<String>,
     /// The ferroxfs binary to measure
     #[arg(long, default_value = "target/release/ferroxfs")]
     ferroxfs: PathBuf,

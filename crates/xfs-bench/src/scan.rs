@@ -44,6 +44,9 @@ fn measure_all(
     for mut contender in offline(image, arguments)? {
         report(contender.name, contender.measure(output, arguments.runs, before));
     }
+    if arguments.alone {
+        return Ok(());
+    }
     let mount = Mount::new(image, None, &["ro"])?;
     for mut contender in mounted(&mount) {
         // The first run finds the kernel's inode cache cold; only that one says what a listing of
@@ -76,6 +79,7 @@ fn offline(image: &Path, arguments: &ScanArguments) -> Result<Vec<Contender>, Be
         let mut command = Command::new(&arguments.ferroxfs);
         command.arg("scan").arg(image).args(["--format", format]);
         command.args(fields.into_iter().flat_map(|fields| ["--fields", fields]));
+        command.args(arguments.memory.iter().flat_map(|bytes| ["--memory", bytes]));
         command
     };
     let mut ncheck = Xfsprogs::newer()?.command("xfs_db");
@@ -84,14 +88,17 @@ fn offline(image: &Path, arguments: &ScanArguments) -> Result<Vec<Contender>, Be
     fsxfsinfo.arg("-H").arg(image);
     let contender = |name, command, count| Contender { name, command, count };
     let without = Some(FIELDS_WITHOUT_PATHS);
-    Ok(vec![
+    let ours = vec![
         contender("ferroxfs, Parquet, paths", ferroxfs("parquet", None), Count::ParquetRows),
         contender("ferroxfs, NDJSON, paths", ferroxfs("ndjson", None), Count::Lines),
         contender("ferroxfs, Parquet, no paths", ferroxfs("parquet", without), Count::ParquetRows),
         contender("ferroxfs, NDJSON, no paths", ferroxfs("ndjson", without), Count::Lines),
+    ];
+    let peers = vec![
         contender("xfs_db ncheck", ncheck, Count::Lines),
         contender("fsxfsinfo -H", fsxfsinfo, Count::Lines),
-    ])
+    ];
+    Ok(ours.into_iter().chain(peers.into_iter().filter(|_| !arguments.alone)).collect())
 }
 
 fn mounted(mount: &Mount) -> Vec<Contender> {

@@ -14,9 +14,9 @@ pub enum Selection {
     /// Whatever is the only one: the whole device, or the one partition with XFS.
     #[default]
     Auto,
-    /// The partition of this number, whatever it seems to hold.
+    /// The partition of this number, unless it is known to hold something else.
     Partition(u32),
-    /// From this byte to the end, whatever it seems to hold.
+    /// From this byte to the end, unless it is known to hold something else.
     Offset(u64),
 }
 
@@ -128,19 +128,28 @@ pub fn find_filesystem(device: SharedDevice, selection: Selection) -> Result<Fou
                 return Err(FindError::NoTable { number, found });
             };
             match table.find(number).cloned() {
-                Some(partition) => Ok(partition_of(device, partition)),
+                Some(partition) => refuse_others(partition_of(device, partition)),
                 None => Err(FindError::NoSuchPartition { number, table }),
             }
         }
-        Selection::Offset(0) => Ok(Found { device, start: 0, partition: None }),
+        Selection::Offset(0) => refuse_others(Found { device, start: 0, partition: None }),
         Selection::Offset(offset) => {
             let length_bytes = device.length_bytes();
             if offset >= length_bytes {
                 return Err(FindError::OffsetPastEnd { offset, length_bytes });
             }
             let window = WindowDevice::new(device, offset, length_bytes - offset);
-            Ok(Found { device: Arc::new(window), start: offset, partition: None })
+            refuse_others(Found { device: Arc::new(window), start: offset, partition: None })
         }
+    }
+}
+
+/// Refuses what is known to be something else. What is not known at all passes: it may be a volume
+/// whose first sector is damaged, and whoever asked for this very place wants to hear that.
+fn refuse_others(found: Found) -> Result<Found, FindError> {
+    match signature::detect(&*found.device, 0)? {
+        Contents::Xfs | Contents::Zeros | Contents::Unknown => Ok(found),
+        other => Err(FindError::NotXfs(other)),
     }
 }
 

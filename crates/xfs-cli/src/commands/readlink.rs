@@ -1,13 +1,17 @@
 //! `readlink`: where symbolic links point.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;
+
+use ferroxfs::Node;
 
 use super::Run;
 use crate::cli::{GlobalOptions, ListOptions, ReadlinkArguments};
 use crate::console::Console;
+use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::Targets;
+use crate::image::{Target, Targets};
 use crate::json::{self, List, Object};
 
 struct Readlink {
@@ -32,9 +36,7 @@ impl Run for Readlink {
             false => None,
         };
         for target in self.targets.read(console) {
-            let found = target
-                .node(false)
-                .and_then(|node| node.read_link().map_err(|error| target.failure(error)));
+            let found = target.node(false).and_then(|node| read_link(&target, &node));
             let link = match found {
                 Ok(link) => link.into_vec(),
                 Err(failure) => {
@@ -57,4 +59,12 @@ impl Run for Readlink {
             None => Ok(()),
         }
     }
+}
+
+/// What a link points to; what is no link is named as such, where the errno would only be EINVAL.
+fn read_link(target: &Target, node: &Node) -> Result<OsString, Failure> {
+    if !node.metadata().is_symlink() {
+        return Err(target.failure(Failure::new(Exit::Failed, "not a symbolic link")));
+    }
+    node.read_link().map_err(|error| target.failure(error))
 }

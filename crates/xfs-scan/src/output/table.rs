@@ -162,7 +162,9 @@ impl RowEncoder for TableEncoder {
             self.out.push(b' ');
         }
         push_list(&mut self.out, view.xattrs);
-        push_list(&mut self.out, view.paths);
+        if self.fields.contains(Field::Paths) {
+            push_list(&mut self.out, view.paths);
+        }
         if view.is_orphan {
             self.out.extend_from_slice(b"(orphan)");
         }
