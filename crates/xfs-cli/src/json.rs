@@ -46,7 +46,7 @@ pub(crate) fn facts(facts: &Facts) -> Object {
         ("ctime", facts.changed),
         ("btime", facts.born),
     ] {
-        // Any time that XFS can store fits 64 bits: the year 2486.
+        // XFS stores times up to the year 2486; those after April 2262 do not fit and become null.
         insert(key, i64::try_from(time.total_nanoseconds()).map_or(Value::Null, Value::from));
     }
     insert("xflags", facts.xflags.into());
