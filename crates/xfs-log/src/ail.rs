@@ -7,6 +7,8 @@
 //!
 //! - **I1** The tail is the LSN of the oldest item, or that of the last COMMIT if there is none; it
 //!   never goes back.
+//! - **I4** The tail is never past the START of a checkpoint that is being written: recovery reads
+//!   from the tail on, and would not see that checkpoint begin.
 //! - **I2** When a checkpoint completes, the head moves in the same step of [`Space`] in which its
 //!   grant is given back.
 //! - **I3** A checkpoint gives back as much grant as the head has moved, and what is left of its own.
@@ -14,7 +16,7 @@
 //!   gives back more than it had, and the later one, which still holds the grant for these bytes,
 //!   that much less (`balance`).
 //!
-//! Lock order: the list, then the waiters for space.
+//! Lock order: the writer, the list, then the waiters for space.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -47,6 +49,16 @@ pub(crate) struct CommitRecord {
     pub(crate) end: Lsn,
 }
 
+/// A checkpoint whose COMMIT is durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DurableCheckpoint {
+    pub(crate) sequence: u64,
+    /// The record with its COMMIT.
+    pub(crate) record: CommitRecord,
+    /// The log space that it had been given.
+    pub(crate) granted: u64,
+}
+
 /// What a walk over the list has met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
@@ -72,6 +84,8 @@ struct List {
     items: BTreeMap<Position, Arc<dyn LogItem>>,
     next: u64,
     head: CommitRecord,
+    /// START of each checkpoint that is being written, by sequence.
+    starts: BTreeMap<u64, Lsn>,
     balance: i64,
     /// The log is shut down: a checkpoint that is durable all the same brings nothing in any more.
     closed: bool,
@@ -81,7 +95,14 @@ impl Ail {
     /// An empty list of a log with these head and tail.
     pub(crate) fn new(space: Arc<Space>, log_blocks: u32, state: &LogState) -> Self {
         let head = CommitRecord { start: state.tail, end: state.head };
-        let list = List { items: BTreeMap::new(), next: 0, head, balance: 0, closed: false };
+        let list = List {
+            items: BTreeMap::new(),
+            next: 0,
+            head,
+            starts: BTreeMap::new(),
+            balance: 0,
+            closed: false,
+        };
         let ail = Self {
             space,
             log_blocks,
@@ -120,15 +141,24 @@ impl Ail {
         self.list.lock().items.is_empty()
     }
 
+    /// A checkpoint has its START in the record at `start`: the tail waits there until it is
+    /// complete. Called before that record can be closed.
+    pub(crate) fn begin(&self, sequence: u64, start: Lsn) {
+        let mut list = self.list.lock();
+        assert!(list.tail() <= start, "the tail {} is past START at {start}", list.tail());
+        list.starts.insert(sequence, start);
+    }
+
     /// A checkpoint is durable. `items` come with where they stand from now on, which never is
-    /// further back than before; `granted` is what the checkpoint had been given.
+    /// further back than before.
     pub(crate) fn complete(
         &self,
-        record: CommitRecord,
-        granted: u64,
+        durable: &DurableCheckpoint,
         items: Vec<(Arc<dyn LogItem>, Lsn)>,
     ) {
+        let DurableCheckpoint { sequence, record, granted } = *durable;
         let mut list = self.list.lock();
+        list.starts.remove(&sequence);
         if !list.closed {
             for (item, lsn) in items {
                 list.place(item, lsn);
@@ -272,7 +302,9 @@ impl Ail {
 
 impl List {
     fn tail(&self) -> Lsn {
-        self.items.first_key_value().map_or(self.head.start, |(position, _)| position.lsn)
+        let oldest = self.items.first_key_value().map(|(position, _)| position.lsn);
+        let started = self.starts.values().copied().min();
+        started.into_iter().chain(oldest).min().unwrap_or(self.head.start).min(self.head.start)
     }
 
     /// Inserts an item, or moves it forward.

@@ -17,6 +17,8 @@ pub(crate) enum Plant {
     SlotsOneByOne,
     /// No flush goes before a record with COMMIT.
     NoPreflush,
+    /// The tail does not wait for checkpoints that are being written.
+    TailPastStart,
     /// Granted bytes are given back before the head has moved over them.
     GrantBeforeHead,
 }

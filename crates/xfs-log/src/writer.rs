@@ -126,8 +126,26 @@ impl Writer {
         &self.layout
     }
 
-    /// Appends one operation for each region, and writes the records that this fills. Returns where
-    /// the record with the first of them starts.
+    /// Appends START of a checkpoint, and returns where the record with it starts. The tail waits
+    /// there from now on: nobody can close that record before it is known.
+    ///
+    /// # Errors
+    ///
+    /// As [`append`](Self::append).
+    pub(crate) fn append_start(&self, transaction: u32, sequence: u64) -> Result<Lsn> {
+        let flags = OperationFlags::START;
+        let start = LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags };
+        let mut state = self.make_room(self.state.lock(), false)?;
+        let Some(record) = &mut state.active else { return Err(Error::Shutdown) };
+        record.append(start, &[], false);
+        let lsn = record.lsn;
+        if !self.plants.has(Plant::TailPastStart) {
+            self.ail.begin(sequence, lsn);
+        }
+        Ok(lsn)
+    }
+
+    /// Appends one operation for each region, and writes the records that this fills.
     ///
     /// # Errors
     ///
@@ -135,26 +153,23 @@ impl Writer {
     pub(crate) fn append<'a>(
         &self,
         transaction: u32,
-        flags: OperationFlags,
         regions: impl IntoIterator<Item = &'a [u8]>,
-    ) -> Result<Option<Lsn>> {
+    ) -> Result<()> {
+        let flags = OperationFlags::empty();
         let operation = LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags };
         let mut state = self.state.lock();
-        let mut first = None;
         for region in regions {
             let mut rest = region;
             while let Some(left) = {
                 state = self.make_room(state, !rest.is_empty())?;
                 let record = state.active.as_mut();
-                record.and_then(|record| {
-                    first.get_or_insert(record.lsn);
-                    record.append(operation, rest, rest.len() < region.len())
-                })
+                record
+                    .and_then(|record| record.append(operation, rest, rest.len() < region.len()))
             } {
                 rest = left;
             }
         }
-        Ok(first)
+        Ok(())
     }
 
     /// Appends COMMIT and closes the record, which the caller must write.

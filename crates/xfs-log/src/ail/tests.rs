@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xfs_format::Lsn;
 
-use super::{Ail, CommitRecord};
+use super::{Ail, CommitRecord, DurableCheckpoint};
 use crate::item::LogItem;
 use crate::plant::Plants;
 use crate::space::{Space, SpaceUse, Urgency};
@@ -25,7 +25,8 @@ fn empty() -> Ail {
 /// A checkpoint from one LSN to another, with these items.
 fn complete(ail: &Ail, start: Lsn, end: Lsn, granted_blocks: u64, items: &[&Arc<TestItem>]) {
     let items = items.iter().map(|item| (Arc::clone(item) as Arc<dyn LogItem>, start)).collect();
-    ail.complete(CommitRecord { start, end }, granted_blocks * BLOCK, items);
+    let (record, granted) = (CommitRecord { start, end }, granted_blocks * BLOCK);
+    ail.complete(&DurableCheckpoint { sequence: 1, record, granted }, items);
 }
 
 fn blocks(ail: &Ail) -> (u64, u64) {
@@ -78,4 +79,25 @@ fn a_quarter_of_the_log_is_to_be_free() {
     assert_eq!(ail.target(), None);
     complete(&ail, Lsn::new(3, 800), Lsn::new(3, 900), 0, &[&TestItem::new(16)]);
     assert_eq!(ail.target(), Some(Lsn::new(3, 150)));
+}
+
+#[test]
+fn the_tail_waits_for_a_checkpoint_that_is_being_written() {
+    let ail = empty();
+    let (first, second) = (TestItem::new(8), TestItem::new(16));
+    ail.begin(1, Lsn::new(3, 100));
+    ail.begin(2, Lsn::new(3, 150));
+    let items = |item: &Arc<TestItem>, lsn| vec![(Arc::clone(item) as Arc<dyn LogItem>, lsn)];
+    let record = CommitRecord { start: Lsn::new(3, 200), end: Lsn::new(3, 300) };
+    let durable = DurableCheckpoint { sequence: 1, record, granted: 200 * BLOCK };
+    ail.complete(&durable, items(&first, Lsn::new(3, 100)));
+    ail.remove(first.state());
+    // START of the second lies before COMMIT of the first, which is the last that is durable.
+    assert_eq!((ail.tail(), blocks(&ail).0), (Lsn::new(3, 150), 150));
+    let record = CommitRecord { start: Lsn::new(3, 300), end: Lsn::new(3, 310) };
+    let durable = DurableCheckpoint { sequence: 2, record, granted: 10 * BLOCK };
+    ail.complete(&durable, items(&second, Lsn::new(3, 150)));
+    assert_eq!(ail.tail(), Lsn::new(3, 150));
+    ail.remove(second.state());
+    assert_eq!(ail.tail(), Lsn::new(3, 300));
 }

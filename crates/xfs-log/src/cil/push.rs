@@ -5,11 +5,10 @@ use std::sync::Arc;
 use xfs_buffer::Result;
 use xfs_format::Lsn;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
-use xfs_format::log_record::OperationFlags;
 use xfs_sync::Ordering;
 
 use super::{Checkpoint, Cil, Member, Progress, Share};
-use crate::ail::CommitRecord;
+use crate::ail::{CommitRecord, DurableCheckpoint};
 use crate::item::CheckpointEnd;
 use crate::plant::Plant;
 use crate::vector::LogVector;
@@ -100,12 +99,11 @@ impl Cil {
         if !self.parts.plants.has(Plant::StartOutOfOrder) {
             self.await_turn(sequence, Turn::Start)?;
         }
-        let start = writer.append(transaction, OperationFlags::START, [[].as_slice()])?;
-        let start = start.unwrap_or_default();
+        let start = writer.append_start(transaction, sequence)?;
         self.progress(sequence, |progress| progress.start = Some(start));
         let regions = vectors.iter().flat_map(LogVector::regions);
         let regions = std::iter::once(header.as_slice()).chain(regions);
-        writer.append(transaction, OperationFlags::empty(), regions)?;
+        writer.append(transaction, regions)?;
 
         self.await_turn(sequence, Turn::Commit)?;
         let closed = writer.append_commit(transaction)?;
@@ -173,7 +171,7 @@ impl Cil {
                 items.push((Arc::clone(&member.item), lsn));
             }
         }
-        ail.complete(record, granted, items);
+        ail.complete(&DurableCheckpoint { sequence, record, granted }, items);
         for member in members {
             let cancelled = member.entry.body.lock().cancelled;
             let end = if cancelled { CheckpointEnd::Cancelled } else { CheckpointEnd::Durable };

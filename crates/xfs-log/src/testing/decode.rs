@@ -9,6 +9,7 @@ use xfs_format::{Lsn, Place};
 
 use super::item::number_at;
 use crate::device::LogDevice;
+use crate::head::find_first_header;
 use crate::state::{LogState, find_head_and_tail};
 
 /// A transaction of the log whose COMMIT was found.
@@ -55,12 +56,7 @@ pub(crate) fn transactions_of(log: &LogDevice, state: &LogState) -> Vec<Transact
     let mut done = Vec::new();
     let mut started = 0;
     for (header, payload) in records(log, state) {
-        let mut rest = payload.as_slice();
-        for _ in 0..header.operations {
-            let operation = LogOperation::decode(rest, Place::Log(0)).unwrap();
-            let length = operation.length as usize;
-            let bytes = rest[12..12 + length].to_vec();
-            rest = &rest[12 + length.next_multiple_of(4)..];
+        for (operation, bytes) in operations(&header, &payload) {
             if operation.flags.contains(OperationFlags::START) {
                 let number = operation.transaction;
                 let start = Transaction { number, started, start: header.lsn, regions: Vec::new() };
@@ -70,9 +66,45 @@ pub(crate) fn transactions_of(log: &LogDevice, state: &LogState) -> Vec<Transact
                 apply(&mut open, &mut done, &operation, bytes);
             }
         }
-        assert!(rest.iter().all(|byte| *byte == 0), "padding");
     }
     done
+}
+
+/// Checks that no tail has passed the START of a checkpoint before its COMMIT: recovery could not
+/// have replayed it. All records that are still there are looked at, those before the tail too.
+pub(crate) fn check_tails(log: &LogDevice) {
+    let state = find_head_and_tail(log).unwrap();
+    let (head, length) = (state.head.block(), log.length_blocks());
+    let oldest = find_first_header(log, head, length).unwrap();
+    let oldest = oldest.or_else(|| find_first_header(log, 0, head).unwrap());
+    let Some(tail) = oldest.map(|block| Lsn::new(0, block)) else { return };
+    let mut open = BTreeMap::<u32, (Lsn, Lsn)>::new();
+    for (header, payload) in records(log, &LogState { tail, clean: false, ..state }) {
+        open.values_mut().for_each(|(_, tail)| *tail = header.tail.max(*tail));
+        for (operation, _) in operations(&header, &payload) {
+            if operation.flags.contains(OperationFlags::START) {
+                open.insert(operation.transaction, (header.lsn, header.tail));
+            } else if operation.flags.contains(OperationFlags::COMMIT)
+                && let Some((start, tail)) = open.remove(&operation.transaction)
+            {
+                assert!(tail <= start, "the tail {tail} has passed START at {start}");
+            }
+        }
+    }
+}
+
+/// The operations of a record, with their bytes.
+fn operations(header: &LogRecordHeader, payload: &[u8]) -> Vec<(LogOperation, Vec<u8>)> {
+    let mut rest = payload;
+    let mut found = Vec::new();
+    for _ in 0..header.operations {
+        let operation = LogOperation::decode(rest, Place::Log(0)).unwrap();
+        let length = operation.length as usize;
+        found.push((operation, rest[12..12 + length].to_vec()));
+        rest = &rest[12 + length.next_multiple_of(4)..];
+    }
+    assert!(rest.iter().all(|byte| *byte == 0), "padding");
+    found
 }
 
 fn apply(

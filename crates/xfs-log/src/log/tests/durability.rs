@@ -53,6 +53,7 @@ fn power_cuts(plants: Plants) -> Result<(), String> {
         }
     }
     drop(log);
+    decode::check_tails(&rig.log_device());
     let recording = device.recording();
     let cuts = PowerCuts::new(&recording, Atomicity::default().torn(0..PLACE * 512));
     for seed in 0..600 {

@@ -14,11 +14,12 @@ use shuttle::{Config, Runner, thread};
 use xfs_buffer::Error;
 
 use super::history::{History, check};
-use super::rig::Rig;
+use super::rig::{Rig, commit_number};
 use crate::health::Health;
 use crate::log::{Log, Shutdown};
 use crate::plant::{Plant, Plants};
 use crate::space::{Space, Urgency};
+use crate::testing::item::TestItem;
 
 /// Schedules of each kind.
 const SCHEDULES: usize = 2000;
@@ -138,6 +139,39 @@ fn slots_switched_one_by_one() {
 #[test]
 fn start_out_of_order() {
     check_found("comes after", || commit_push_relog(Plants::with(Plant::StartOutOfOrder)));
+}
+
+/// Checkpoints whose records alternate, while what they hold is written in place at once. With
+/// three of them COMMIT of one lies in a later record than START of the next.
+fn commit_push_in_place(plants: Plants) {
+    let (rig, log) = open(plants);
+    let log = Arc::new(log);
+    let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+    for thread in 1..=3 {
+        let log = Arc::clone(&log);
+        threads.push(Box::new(move || {
+            let item = TestItem::new(8 * thread);
+            for number in 1..=2 {
+                let committed = commit_number(&log, &item, number).unwrap();
+                log.force(committed.sequence).unwrap();
+                log.ail().push(log.ail().head());
+            }
+        }));
+    }
+    run(threads);
+    rig.transactions();
+}
+
+#[test]
+fn checkpoints_against_items_in_place() {
+    explore(SCHEDULES, || commit_push_in_place(Plants::default()));
+}
+
+#[test]
+fn tail_past_start() {
+    check_found("has passed START", || {
+        commit_push_in_place(Plants::with(Plant::TailPastStart));
+    });
 }
 
 /// Takers, of whom some must wait, against a head and a tail that move.

@@ -74,7 +74,9 @@ impl Rig {
         Log::open_with(self.log_device(), None, &self.state(), config, plants)
     }
 
+    /// What recovery would replay, once it is sure that no tail keeps anything from it.
     pub(crate) fn transactions(&self) -> Vec<Transaction> {
+        decode::check_tails(&self.log_device());
         decode::transactions(&self.log_device())
     }
 }
