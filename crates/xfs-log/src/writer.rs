@@ -163,8 +163,7 @@ impl Writer {
             while let Some(left) = {
                 state = self.make_room(state, !rest.is_empty())?;
                 let record = state.active.as_mut();
-                record
-                    .and_then(|record| record.append(operation, rest, rest.len() < region.len()))
+                record.and_then(|record| record.append(operation, rest, rest.len() < region.len()))
             } {
                 rest = left;
             }
