@@ -7,14 +7,20 @@ use xfs_buffer::PosixError;
 
 /// errno values of Linux. XFS reports corruption as EUCLEAN; a bad checksum is the same here.
 mod code {
+    pub(super) const EPERM: i32 = 1;
     pub(super) const ENOENT: i32 = 2;
     pub(super) const EIO: i32 = 5;
+    pub(super) const EEXIST: i32 = 17;
     pub(super) const ENOTDIR: i32 = 20;
     pub(super) const EISDIR: i32 = 21;
     pub(super) const EINVAL: i32 = 22;
+    pub(super) const EFBIG: i32 = 27;
+    pub(super) const ENOSPC: i32 = 28;
     pub(super) const EROFS: i32 = 30;
+    pub(super) const EMLINK: i32 = 31;
     pub(super) const ERANGE: i32 = 34;
     pub(super) const ENAMETOOLONG: i32 = 36;
+    pub(super) const ENOTEMPTY: i32 = 39;
     pub(super) const ELOOP: i32 = 40;
     pub(super) const ENODATA: i32 = 61;
     pub(super) const EOPNOTSUPP: i32 = 95;
@@ -46,6 +52,12 @@ fn posix_errno(error: PosixError) -> i32 {
         PosixError::OutOfRange => code::ERANGE,
         PosixError::Stale => code::ESTALE,
         PosixError::ReadOnly => code::EROFS,
+        PosixError::Exists => code::EEXIST,
+        PosixError::NotEmpty => code::ENOTEMPTY,
+        PosixError::NoSpace => code::ENOSPC,
+        PosixError::FileTooLarge => code::EFBIG,
+        PosixError::TooManyLinks => code::EMLINK,
+        PosixError::NotPermitted => code::EPERM,
     }
 }
 

@@ -44,7 +44,7 @@ pub struct IoError {
     pub source: io::Error,
 }
 
-/// The cases of POSIX that reading meets; the errno of each is in `ferroxfs`.
+/// The cases of POSIX; the errno of each is in `ferroxfs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PosixError {
     /// ENOENT.
@@ -77,6 +77,24 @@ pub enum PosixError {
     /// EROFS.
     #[error("read-only volume")]
     ReadOnly,
+    /// EEXIST.
+    #[error("file exists")]
+    Exists,
+    /// ENOTEMPTY.
+    #[error("directory not empty")]
+    NotEmpty,
+    /// ENOSPC.
+    #[error("no space left on the volume")]
+    NoSpace,
+    /// EFBIG.
+    #[error("file too large")]
+    FileTooLarge,
+    /// EMLINK.
+    #[error("too many links")]
+    TooManyLinks,
+    /// EPERM.
+    #[error("operation not permitted")]
+    NotPermitted,
 }
 
 impl From<SuperblockError> for Error {

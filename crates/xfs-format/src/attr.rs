@@ -26,7 +26,7 @@ pub use short_form::{AttrShortForm, AttrShortFormEntries};
 pub const MAX_VALUE: u32 = 64 << 10;
 
 /// Names and remote values in a leaf start at multiples of this many bytes.
-pub(crate) const ALIGNMENT: usize = 4;
+pub const ALIGNMENT: usize = 4;
 
 bitflags! {
     /// Flags of an attribute as they stand on disk.

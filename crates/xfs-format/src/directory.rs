@@ -49,7 +49,7 @@ pub const INDEX_OFFSET: u64 = 32 << 30;
 pub const FREE_OFFSET: u64 = 64 << 30;
 
 /// Entries start at multiples of this many bytes.
-pub(crate) const ALIGNMENT: usize = 8;
+pub const ALIGNMENT: usize = 8;
 
 /// A best free length, or a free record's tag, that stands for "none".
 #[doc(alias = "NULLDATAOFF")]
@@ -233,7 +233,8 @@ pub enum DirectoryCheck {
 }
 
 /// Whether a directory may hold this name besides the two dot entries.
-pub(crate) fn name_is_sound(name: &[u8]) -> bool {
+#[must_use]
+pub fn name_is_sound(name: &[u8]) -> bool {
     !is_dot_name(name) && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
 }
 

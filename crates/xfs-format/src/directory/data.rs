@@ -42,10 +42,11 @@ pub const BLOCK_MAGIC: u32 = 0x5844_4233;
 pub const DATA_MAGIC: u32 = 0x5844_4433;
 
 /// Bytes before the first record.
-pub(crate) const DATA_HEADER: usize = size_of::<DataHeaderDisk>();
+pub const DATA_HEADER: usize = size_of::<DataHeaderDisk>();
 
 /// The first two bytes of a free record; no inode number starts with them.
-const FREE_TAG: u16 = 0xffff;
+#[doc(alias = "XFS_DIR2_DATA_FREE_TAG")]
+pub const FREE_TAG: u16 = 0xffff;
 
 /// Bytes of an entry's inode number and name length, and of its type and tag.
 const ENTRY_HEAD: usize = 9;
@@ -92,7 +93,8 @@ const _: () = assert!(size_of::<BlockTailDisk>() == 8);
 
 /// Bytes that an entry with a name of `name_length` bytes takes.
 #[doc(alias = "xfs_dir2_data_entsize")]
-pub(crate) const fn entry_length(name_length: usize) -> usize {
+#[must_use]
+pub const fn entry_length(name_length: usize) -> usize {
     (ENTRY_HEAD + name_length + ENTRY_TAIL).next_multiple_of(ALIGNMENT)
 }
 
