@@ -28,7 +28,7 @@ const COUNTING: [&str; 9] = [
 ];
 
 /// What is tested under a schedule explorer.
-const MODELS: [&str; 4] = ["--lib", "-p", "xfs-log", "model::"];
+const MODELS: [&str; 6] = ["--lib", "-p", "xfs-sync", "-p", "xfs-log", "model::"];
 
 /// How many cases are tried where each takes long.
 #[derive(Clone, Copy, PartialEq, Eq)]

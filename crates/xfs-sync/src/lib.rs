@@ -36,8 +36,10 @@
 
 mod atomic;
 mod cell;
+mod latch;
 mod lock;
 mod raw;
+mod recursive;
 mod scope;
 mod slots;
 
@@ -50,8 +52,10 @@ pub use core::sync::atomic::{Ordering, fence};
 #[cfg(feature = "count")]
 pub use count::{Counts, Tally, counts, thread_counts};
 pub use crossbeam_utils::CachePadded;
+pub use latch::{ExclusiveLatch, Latch, SharedLatch};
 pub use lock::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeout,
 };
+pub use recursive::{RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard};
 pub use scope::{Group, Object, Scope, Slot, Volume};
 pub use slots::Slots;

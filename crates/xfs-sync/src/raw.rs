@@ -12,9 +12,11 @@ mod system;
 
 #[cfg(shuttle)]
 pub(crate) use model::{
-    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, thread_number,
+    Condvar, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard, RwLock,
+    RwLockReadGuard, RwLockWriteGuard, atomic, thread_number,
 };
 #[cfg(not(shuttle))]
 pub(crate) use system::{
-    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, thread_number,
+    Condvar, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard, RwLock,
+    RwLockReadGuard, RwLockWriteGuard, atomic, thread_number,
 };

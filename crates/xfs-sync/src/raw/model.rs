@@ -9,6 +9,11 @@ use shuttle::sync;
 pub(crate) use shuttle::sync::atomic;
 pub(crate) use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
 
+/// The explorer has no lock of which a task may hold two guards: models do not nest them.
+pub(crate) type RecursiveRwLock<T> = RwLock<T>;
+pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
+pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
+
 /// The number of the task that runs. Tasks share a thread of the system, so its locals tell them
 /// not apart.
 pub(crate) fn thread_number() -> usize {

@@ -4,7 +4,11 @@ use std::cell::Cell;
 
 pub(crate) use core::sync::atomic;
 pub(crate) use parking_lot::{
-    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    Condvar, Mutex, MutexGuard, RecursiveRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
+pub(crate) use parking_lot::{
+    RecursiveRwLockReadGuard as RecursiveReadGuard,
+    RecursiveRwLockWriteGuard as RecursiveWriteGuard,
 };
 
 /// Hands out numbers to threads, once for each.

@@ -1,0 +1,231 @@
+//! A lock that is taken and given back by hand.
+//!
+//! Owns: waiting for many readers or one owner. Does **not** own what is protected: a latch has no
+//! contents and no guard, because its owner is a transaction and not a place in the code. It may be
+//! taken on one thread and given back on another.
+//!
+//! ```text
+//!  word   31 exclusive | 30 somebody waits | 29..0 how many share
+//! ```
+//!
+//! Taking and giving back a latch that nobody waits for is one exchange each. Who has to wait sets
+//! the waiting bit under `gate` and sleeps there; who gives back a latch with that bit wakes all of
+//! them, and they try again.
+//!
+//! # Invariants
+//!
+//! - **I1** The waiting bit is set only in a word that somebody holds, and with `gate` held until
+//!   the waiter sleeps. So whoever gives the latch back sees the bit, and finds the waiter asleep
+//!   when it gets `gate`: no wakeup is lost.
+//! - **I2** While the bit is set nobody joins those who share: one who waits to be alone is let in
+//!   when they have gone.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering;
+
+use crate::raw;
+use crate::raw::atomic::AtomicU32;
+use crate::scope::{Scope, note_lock};
+
+const EXCLUSIVE: u32 = 1 << 31;
+const WAITING: u32 = 1 << 30;
+const SHARERS: u32 = WAITING - 1;
+
+/// A lock without contents and without a guard: for one owner, or for many who share it.
+///
+/// It is not recursive: a thread that shares it must not ask to share it again, since somebody who
+/// waits between the two would stop both.
+pub struct Latch<S: Scope> {
+    word: AtomicU32,
+    gate: raw::Mutex<()>,
+    freed: raw::Condvar,
+    scope: PhantomData<S>,
+}
+
+/// How a latch is wanted.
+#[derive(Clone, Copy)]
+enum Mode {
+    Exclusive,
+    Shared,
+}
+
+impl Mode {
+    /// The word once the latch is taken, if that can be in this state of it.
+    fn take(self, word: u32) -> Option<u32> {
+        match self {
+            Self::Exclusive if word & !WAITING == 0 => Some(word | EXCLUSIVE),
+            Self::Shared if word == WAITING || word & (EXCLUSIVE | WAITING) == 0 => Some(word + 1),
+            _ => None,
+        }
+    }
+}
+
+impl<S: Scope> Latch<S> {
+    /// A free latch.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            word: AtomicU32::new(0),
+            gate: raw::Mutex::new(()),
+            freed: raw::Condvar::new(),
+            scope: PhantomData,
+        }
+    }
+
+    /// Waits until nobody holds the latch and takes it alone.
+    #[inline]
+    pub fn lock_exclusive(&self) {
+        if !self.try_lock(Mode::Exclusive) {
+            self.wait(Mode::Exclusive);
+        }
+    }
+
+    /// Takes the latch alone if nobody holds it.
+    #[inline]
+    #[must_use]
+    pub fn try_lock_exclusive(&self) -> bool {
+        self.try_lock(Mode::Exclusive)
+    }
+
+    /// Gives back a latch that was taken alone.
+    ///
+    /// # Panics
+    ///
+    /// If nobody holds it that way.
+    #[inline]
+    pub fn unlock_exclusive(&self) {
+        let before = self.word.fetch_and(!EXCLUSIVE, Ordering::Release);
+        assert!(before & EXCLUSIVE != 0, "a latch given back that nobody held alone");
+        if before & WAITING != 0 {
+            self.wake();
+        }
+    }
+
+    /// Waits until nobody holds the latch alone, or waits for that, and shares it.
+    #[inline]
+    pub fn lock_shared(&self) {
+        if !self.try_lock(Mode::Shared) {
+            self.wait(Mode::Shared);
+        }
+    }
+
+    /// Shares the latch if nobody holds it alone or waits for it.
+    #[inline]
+    #[must_use]
+    pub fn try_lock_shared(&self) -> bool {
+        self.try_lock(Mode::Shared)
+    }
+
+    /// Gives back a share.
+    ///
+    /// # Panics
+    ///
+    /// If nobody shares the latch.
+    #[inline]
+    pub fn unlock_shared(&self) {
+        let before = self.word.fetch_sub(1, Ordering::Release);
+        assert!(before & SHARERS != 0, "a share of a latch given back that nobody had");
+        if before == WAITING | 1 {
+            self.wake();
+        }
+    }
+
+    /// Whether somebody holds the latch alone. Only who holds it knows that it stays so.
+    #[inline]
+    #[must_use]
+    pub fn is_locked_exclusive(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & EXCLUSIVE != 0
+    }
+
+    /// Shares the latch until the guard is dropped.
+    #[inline]
+    pub fn shared(&self) -> SharedLatch<'_, S> {
+        self.lock_shared();
+        SharedLatch(self)
+    }
+
+    /// Takes the latch alone until the guard is dropped.
+    #[inline]
+    pub fn exclusive(&self) -> ExclusiveLatch<'_, S> {
+        self.lock_exclusive();
+        ExclusiveLatch(self)
+    }
+
+    #[inline]
+    fn try_lock(&self, mode: Mode) -> bool {
+        note_lock::<S>();
+        self.try_take(mode)
+    }
+
+    /// The wait for a latch that could not be had at once.
+    #[cold]
+    fn wait(&self, mode: Mode) {
+        let mut gate = self.gate.lock();
+        while !self.try_take(mode) {
+            if self.announce(mode) {
+                self.freed.wait(&mut gate);
+            }
+        }
+    }
+
+    #[inline]
+    fn try_take(&self, mode: Mode) -> bool {
+        self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| mode.take(word)).is_ok()
+    }
+
+    /// Sets the waiting bit of a word that cannot be taken; `false` if it can be by now (I1).
+    fn announce(&self, mode: Mode) -> bool {
+        let set = |word| mode.take(word).is_none().then_some(word | WAITING);
+        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, set).is_ok()
+    }
+
+    /// Wakes all who wait. Those who have to wait on set the bit again.
+    #[cold]
+    fn wake(&self) {
+        let _gate = self.gate.lock();
+        self.word.fetch_and(!WAITING, Ordering::Relaxed);
+        self.freed.notify_all();
+    }
+}
+
+impl<S: Scope> Default for Latch<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Scope> fmt::Debug for Latch<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.word.load(Ordering::Relaxed);
+        f.debug_struct("Latch")
+            .field("exclusive", &(word & EXCLUSIVE != 0))
+            .field("shared", &(word & SHARERS))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A share of a [`Latch`], given back when this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct SharedLatch<'a, S: Scope>(&'a Latch<S>);
+
+impl<S: Scope> Drop for SharedLatch<'_, S> {
+    fn drop(&mut self) {
+        self.0.unlock_shared();
+    }
+}
+
+/// A [`Latch`] held alone, given back when this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub struct ExclusiveLatch<'a, S: Scope>(&'a Latch<S>);
+
+impl<S: Scope> Drop for ExclusiveLatch<'_, S> {
+    fn drop(&mut self) {
+        self.0.unlock_exclusive();
+    }
+}
+
+#[cfg(test)]
+mod tests;

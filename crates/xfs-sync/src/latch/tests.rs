@@ -1,0 +1,111 @@
+#[cfg(shuttle)]
+mod model;
+
+#[cfg(not(shuttle))]
+use std::sync::Barrier;
+
+#[cfg(not(shuttle))]
+use super::Latch;
+use super::{EXCLUSIVE, Mode, WAITING};
+#[cfg(not(shuttle))]
+use crate::{AtomicU64, Object, Ordering};
+
+#[test]
+#[cfg(not(shuttle))]
+fn one_owner_or_many_who_share() {
+    let latch = Latch::<Object>::new();
+    latch.lock_exclusive();
+    assert!(latch.is_locked_exclusive());
+    assert!(!latch.try_lock_exclusive());
+    assert!(!latch.try_lock_shared());
+    latch.unlock_exclusive();
+    assert!(!latch.is_locked_exclusive());
+    let first = latch.shared();
+    assert!(latch.try_lock_shared());
+    assert!(!latch.try_lock_exclusive());
+    latch.unlock_shared();
+    drop(first);
+    let alone = latch.exclusive();
+    assert!(!latch.try_lock_shared());
+    drop(alone);
+    assert!(latch.try_lock_exclusive());
+}
+
+#[test]
+fn who_may_take_which_word() {
+    // word, whether an owner may take it, whether a sharer may
+    let cases = [
+        (0, true, true),
+        (1, false, true),
+        (WAITING, true, true),
+        (WAITING | 1, false, false),
+        (EXCLUSIVE, false, false),
+        (EXCLUSIVE | WAITING, false, false),
+    ];
+    for (word, exclusive, shared) in cases {
+        assert_eq!(Mode::Exclusive.take(word).is_some(), exclusive, "{word:#x}");
+        assert_eq!(Mode::Shared.take(word).is_some(), shared, "{word:#x}");
+    }
+    assert_eq!(Mode::Exclusive.take(WAITING), Some(WAITING | EXCLUSIVE), "others wait on");
+}
+
+#[test]
+#[cfg(not(shuttle))]
+#[should_panic(expected = "nobody held alone")]
+fn a_free_latch_cannot_be_given_back() {
+    Latch::<Object>::new().unlock_exclusive();
+}
+
+#[test]
+#[cfg(not(shuttle))]
+#[should_panic(expected = "nobody had")]
+fn an_owner_is_no_sharer() {
+    let latch = Latch::<Object>::new();
+    latch.lock_exclusive();
+    latch.unlock_shared();
+}
+
+/// A latch taken on one thread is given back on another: that is what it is for.
+#[test]
+#[cfg(not(shuttle))]
+fn it_can_be_handed_to_another_thread() {
+    let latch = Latch::<Object>::new();
+    latch.lock_exclusive();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| drop(latch.exclusive()));
+        scope.spawn(|| latch.unlock_exclusive());
+        assert!(waiter.join().is_ok());
+    });
+    assert!(!latch.is_locked_exclusive());
+}
+
+/// Owners count with a load and a store, so two at once would lose one; sharers see no odd number.
+#[test]
+#[cfg(not(shuttle))]
+fn threads_take_turns() {
+    const ROUNDS: u64 = 2000;
+    let (latch, count) = (Latch::<Object>::new(), AtomicU64::<Object>::new(0));
+    let start = Barrier::new(6);
+    std::thread::scope(|scope| {
+        for thread in 0..6 {
+            let (latch, count, start) = (&latch, &count, &start);
+            scope.spawn(move || {
+                start.wait();
+                for _ in 0..ROUNDS {
+                    if thread % 2 == 0 {
+                        let _held = latch.exclusive();
+                        for _ in 0..2 {
+                            let value = count.load(Ordering::Relaxed);
+                            count.store(value + 1, Ordering::Relaxed);
+                        }
+                    } else {
+                        let _held = latch.shared();
+                        assert_eq!(count.load(Ordering::Relaxed) % 2, 0);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(count.load(Ordering::Relaxed), 3 * 2 * ROUNDS);
+    assert!(latch.try_lock_exclusive());
+}

@@ -1,0 +1,47 @@
+//! Schedules of the latch, explored: no wakeup is lost and nobody meets an owner.
+
+use std::sync::Arc;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner, thread};
+
+use crate::{AtomicU64, Latch, Object, Ordering};
+
+/// Schedules of each kind.
+const SCHEDULES: usize = 2000;
+
+fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
+    Runner::new(PctScheduler::new(3, SCHEDULES), Config::new()).run(model.clone());
+    Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
+}
+
+fn take_a_turn(task: usize, latch: &Latch<Object>, count: &AtomicU64<Object>) {
+    if task.is_multiple_of(2) {
+        let _held = latch.exclusive();
+        for _ in 0..2 {
+            let value = count.load(Ordering::Relaxed);
+            count.store(value + 1, Ordering::Relaxed);
+        }
+    } else {
+        let _held = latch.shared();
+        assert_eq!(count.load(Ordering::Relaxed) % 2, 0);
+    }
+}
+
+/// A wakeup that is lost leaves a task asleep, which the explorer reports as a deadlock.
+#[test]
+fn owners_and_sharers_all_get_through() {
+    explore(|| {
+        let shared = Arc::new((Latch::<Object>::new(), AtomicU64::<Object>::new(0)));
+        let start = |task| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || take_a_turn(task, &shared.0, &shared.1))
+        };
+        let tasks: Vec<_> = (0..4).map(start).collect();
+        for task in tasks {
+            task.join().unwrap();
+        }
+        assert_eq!(shared.1.load(Ordering::Relaxed), 4);
+        assert!(shared.0.try_lock_exclusive());
+    });
+}
