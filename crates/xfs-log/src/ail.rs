@@ -141,6 +141,18 @@ impl Ail {
         self.list.lock().items.is_empty()
     }
 
+    /// Recovery has left these items open, and put everything else up to the head in place.
+    pub(crate) fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
+        let mut list = self.list.lock();
+        for (item, lsn) in items {
+            assert!((list.head.start..list.head.end).contains(&lsn), "an item at {lsn}");
+            list.place(item, lsn);
+        }
+        list.head.start = list.head.end;
+        let used = self.move_tail(&list);
+        self.space.set_used(used);
+    }
+
     /// A checkpoint has its START in the record at `start`: the tail waits there until it is
     /// complete. Called before that record can be closed.
     pub(crate) fn begin(&self, sequence: u64, start: Lsn) {

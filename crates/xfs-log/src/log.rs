@@ -190,6 +190,18 @@ impl Log {
         Self { inner, threads }
     }
 
+    /// Takes over what recovery has left open: intents, each with where it was logged. They hold the
+    /// tail until they are finished; everything else up to the head is in place, and is let go. To be
+    /// called once, before anything is committed.
+    ///
+    /// # Panics
+    ///
+    /// If an item does not lie between tail and head.
+    pub fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
+        assert!(self.inner.cil.current() == 1 && self.inner.cil.is_idle(), "a log in use");
+        self.inner.ail.adopt(items);
+    }
+
     /// Reserves space for a chain of `steps` transactions, each with up to `bytes` of items and
     /// their operation headers. A chain that goes on longer waits for space at each further step.
     ///

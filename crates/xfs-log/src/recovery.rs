@@ -1,8 +1,9 @@
 //! Replaying the log after a crash.
 //!
 //! Owns: what the log changes on the volume, the intents that were left open, the counters of the
-//! superblock, and marking the log clean. Does **not** own finishing intents or freeing unlinked
-//! inodes: that takes transactions, and who has them registers an [`IntentRecovery`].
+//! superblock, marking the log clean or making it fit to be written on. Does **not** own finishing
+//! intents or freeing unlinked inodes: that takes transactions, and who has them implements
+//! [`IntentRecovery`].
 //!
 //! ```text
 //!  pass 1   every committed transaction: which buffers were cancelled ─→ CancelTable
@@ -10,10 +11,16 @@
 //!             buffers and inode creations │ inodes, dquots, intents │ links of unlinked lists │
 //!             cancellations
 //!           all of it into an OverlayDevice ─→ every touched buffer and inode verified
-//!  then     open intents, unlinked lists ─→ IntentRecovery, or refused
-//!           superblock: counters from the group headers
-//!  and last only if asked: write_back
+//!  then     superblock: counters from the group headers
+//!
+//!  replay       refuses what takes transactions     ─→ write_back: in place, and the log is clean
+//!  replay_all   keeps open intents                  ─→ write_in_place: the log stays dirty
+//!                 ─→ Log::open from its head, Log::adopt: what is open holds the tail
+//!                 ─→ finish_intents: ordinary transactions that go into the same log
+//!                 ─→ Log::unmount: clean, or the volume is used
 //! ```
+//!
+//! Reading only, all of the second way goes into an overlay: the log's new records too.
 //!
 //! # What is replayed, and what is not
 //!
@@ -27,7 +34,8 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Nothing is written to the volume or its log before [`Replayed::write_back`].
+//! - **I1** Nothing is written to the volume or its log before [`Replayed::write_back`] or
+//!   [`Replayed::write_in_place`].
 //! - **I2** What is written back was verified: each buffer as what the log says it is, each inode by
 //!   itself, after the last change.
 //! - **I3** Everything that the log names lies inside the volume and outside the log.
@@ -41,6 +49,11 @@
 //! write, also where only some of its sectors have changed. The superblock's counters are computed
 //! again. A crash between the flush and the unmount record finds everything in place and replays
 //! nothing new. So a recovery that is repeated gives the same volume, however often it was cut short.
+//!
+//! `write_in_place` ends after the flush: the log is as dirty as before, with the same head. What
+//! finishes the intents is logged from there on like everything else, so a crash in its midst leaves
+//! a log that is longer: recovery replays the first part, where nothing is left to do, then the
+//! transactions that finish, and finds those intents open whose completion did not get there.
 
 mod buffer;
 mod cancel;
@@ -52,7 +65,7 @@ mod intent;
 mod refusal;
 mod store;
 
-pub use intent::{Intent, IntentRecovery};
+pub use intent::{Intent, IntentRecovery, finish_intents};
 pub use refusal::{RecoveryError, Refusal};
 
 use std::ops::Range;
@@ -83,6 +96,18 @@ pub struct Replayed {
     summary: Summary,
     /// Ranges of bytes that are atomic: the metadata buffers that were changed.
     buffers: Vec<Range<u64>>,
+    /// Intents without a completion, in the order of the log.
+    intents: Vec<Intent>,
+    leftovers: Leftovers,
+}
+
+/// What becomes of that which takes transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leftovers {
+    /// It is refused by name, so that there is none.
+    Refused,
+    /// It stays for who has transactions.
+    Kept,
 }
 
 /// What a replay has done.
@@ -99,6 +124,9 @@ pub struct Summary {
     /// Unlinked inodes that were freed.
     pub unlinked: u64,
 }
+
+/// How far apart intents of one volume are from those that recovery has found open.
+const INTENT_IDS: u64 = 1 << 40;
 
 impl Replayed {
     /// The volume as it is after recovery. What is written to it stays in memory.
@@ -125,21 +153,76 @@ impl Replayed {
         &self.summary
     }
 
+    /// Intents without a completion, in the order of the log: none after [`replay`].
+    #[must_use]
+    pub fn intents(&self) -> &[Intent] {
+        &self.intents
+    }
+
+    /// The first of a long row of numbers that no open intent has: new intents are numbered from
+    /// here, or a completion could be taken for that of another.
+    #[must_use]
+    pub fn first_intent_id(&self) -> u64 {
+        let mut ids: Vec<_> = self.intents.iter().map(Intent::id).collect();
+        ids.sort_unstable();
+        let mut first: u64 = 1;
+        for id in ids {
+            if id.checked_sub(first).is_some_and(|row| row >= INTENT_IDS) {
+                break;
+            }
+            first = first.max(id.wrapping_add(1));
+        }
+        first
+    }
+
     /// Writes what was replayed in place, and marks the log clean. See the module's argument about
     /// crashes.
     ///
     /// # Errors
     ///
     /// [`Error::Io`]. The log is dirty then as it was, and the recovery can be repeated.
+    ///
+    /// # Panics
+    ///
+    /// After [`replay_all`]: work that was promised would be lost.
     pub fn write_back(&self, log: &LogDevice) -> Result<()> {
+        assert_eq!(self.leftovers, Leftovers::Refused, "what is open is not done yet");
         if self.state.clean {
             return Ok(());
         }
+        self.write_replayed()?;
+        clean::mark_clean(log, &self.state)
+    }
+
+    /// Writes what was replayed in place, and makes the log fit to be written on from its head. It
+    /// stays dirty. Of a clean log nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_back`](Self::write_back).
+    pub fn write_in_place(&self, log: &LogDevice) -> Result<()> {
+        if self.state.clean {
+            return Ok(());
+        }
+        self.write_replayed()?;
+        self.prepare_log(log)
+    }
+
+    /// Makes the log fit to be written on from its head, and nothing else: for who keeps what was
+    /// replayed, and the log, in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_back`](Self::write_back).
+    pub fn prepare_log(&self, log: &LogDevice) -> Result<()> {
+        if self.state.clean { Ok(()) } else { clean::prepare(log, &self.state) }
+    }
+
+    fn write_replayed(&self) -> Result<()> {
         self.device.write_back(&self.buffers).map_err(|source| {
             let length_bytes = self.device.written_bytes();
             Error::Io(IoError { operation: "write", at: DiskAddr(0), length_bytes, source })
-        })?;
-        clean::mark_clean(log, &self.state)
+        })
     }
 }
 
@@ -153,42 +236,52 @@ pub fn replay(
     log: &LogDevice,
     superblock: &Superblock,
 ) -> Result<Replayed, RecoveryError> {
-    run(data, log, superblock, None)
+    run(data, log, superblock, Leftovers::Refused)
 }
 
-/// Replays the log of a volume into memory, and has open intents finished and unlinked inodes freed.
+/// Replays the log of a volume into memory, and keeps open intents, unlinked inodes and blocks set
+/// aside for copies for who has transactions.
 ///
 /// # Errors
 ///
 /// See [`RecoveryError`].
-pub fn replay_with(
+pub fn replay_all(
     data: SharedDevice,
     log: &LogDevice,
     superblock: &Superblock,
-    intents: &mut dyn IntentRecovery,
 ) -> Result<Replayed, RecoveryError> {
-    run(data, log, superblock, Some(intents))
+    run(data, log, superblock, Leftovers::Kept)
 }
 
 fn run(
     data: SharedDevice,
     log: &LogDevice,
     superblock: &Superblock,
-    intents: Option<&mut dyn IntentRecovery>,
+    leftovers: Leftovers,
 ) -> Result<Replayed, RecoveryError> {
     let state = find_head_and_tail(log)?;
     let device = Arc::new(OverlayDevice::new(data, MAX_REPLAY_BYTES));
     let superblock = superblock.clone();
-    let mut replayed =
-        Replayed { device, superblock, state, summary: Summary::default(), buffers: Vec::new() };
+    let mut replayed = Replayed {
+        device,
+        superblock,
+        state,
+        summary: Summary::default(),
+        buffers: Vec::new(),
+        intents: Vec::new(),
+        leftovers,
+    };
     if state.clean {
         return Ok(replayed);
     }
     if let Some(reason) = replayed.superblock.refusal(Access::Recover) {
         return Err(Error::from(reason).into());
     }
-    let open = replay_items(&mut replayed, log)?;
-    finish::finish(&mut replayed, open, intents)?;
+    replayed.intents = replay_items(&mut replayed, log)?.into_intents(&state)?;
+    if leftovers == Leftovers::Refused {
+        finish::refuse(&replayed)?;
+    }
+    finish::recount(&mut replayed)?;
     Ok(replayed)
 }
 

@@ -23,10 +23,15 @@ const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 
 /// Marks a log clean of which nothing is needed any more.
 pub(super) fn mark_clean(log: &LogDevice, state: &LogState) -> Result<()> {
-    clear_stale_blocks(log, state)?;
-    flush(log)?;
+    prepare(log, state)?;
     let record = unmount_record(log.geometry(), state.head);
     log.write_blocks(state.head.block(), &record, Durability::Cached)?;
+    flush(log)
+}
+
+/// Makes a log fit to be written on from its head.
+pub(super) fn prepare(log: &LogDevice, state: &LogState) -> Result<()> {
+    clear_stale_blocks(log, state)?;
     flush(log)
 }
 

@@ -1,4 +1,4 @@
-//! After the replay: open intents, unlinked inodes, and the counters of the superblock.
+//! After the replay: what takes transactions and is refused, and the counters of the superblock.
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{BlockDevice, Durability};
@@ -13,59 +13,22 @@ use xfs_format::{
 };
 use zerocopy::FromBytes;
 
-use super::Replayed;
-use super::intent::{IntentRecovery, OpenIntents};
 use super::refusal::{RecoveryError, Refusal};
+use super::{Leftovers, Replayed};
 
 /// The bit of a block number that marks a record of blocks set aside for copies on write.
 const COPY_ON_WRITE_BIT: u32 = 1 << 31;
 
-/// Finishes, or refuses to.
-pub(super) fn finish(
-    replayed: &mut Replayed,
-    open: OpenIntents,
-    recovery: Option<&mut dyn IntentRecovery>,
-) -> Result<(), RecoveryError> {
-    let intents = open.into_intents();
-    match recovery {
-        None => {
-            if let Some(first) = intents.first() {
-                let (count, kind, lsn) = (intents.len(), first.kind(), first.lsn());
-                return Err(Refusal::UnfinishedIntents { count, kind, lsn }.into());
-            }
-            if let Some((group, inode)) = first_unlinked(replayed)? {
-                return Err(Refusal::UnlinkedInode { group, inode }.into());
-            }
-        }
-        Some(recovery) => {
-            for intent in &intents {
-                recovery.recover(replayed, intent)?;
-            }
-            recovery.finish(replayed)?;
-            replayed.summary.intents = intents.len() as u64;
-            free_unlinked(replayed, recovery)?;
-        }
+/// Refuses by name what takes transactions.
+pub(super) fn refuse(replayed: &Replayed) -> Result<(), RecoveryError> {
+    if let Some(first) = replayed.intents.first() {
+        let (count, kind, lsn) = (replayed.intents.len(), first.kind(), first.lsn());
+        return Err(Refusal::UnfinishedIntents { count, kind, lsn }.into());
     }
-    refuse_leftovers(replayed)?;
-    recount(replayed)?;
-    Ok(())
-}
-
-/// Frees unlinked inodes until there are none. Each call must take one off its list, so that a list
-/// that goes round ends.
-#[doc(alias = "xlog_recover_process_iunlinks")]
-fn free_unlinked(replayed: &mut Replayed, recovery: &mut dyn IntentRecovery) -> Result<()> {
-    let mut before = None;
-    while let Some((group, inode)) = first_unlinked(replayed)? {
-        if before == Some(inode) {
-            let check = LogItemCheck::OutOfRange { field: "unlinked inode", value: inode.0 };
-            return Err(Corruption::new(Structure::Agi, Place::Group(group), check).into());
-        }
-        recovery.free_unlinked(replayed, inode)?;
-        replayed.summary.unlinked += 1;
-        before = Some(inode);
+    if let Some((group, inode)) = first_unlinked(replayed)? {
+        return Err(Refusal::UnlinkedInode { group, inode }.into());
     }
-    Ok(())
+    refuse_copies(replayed)
 }
 
 fn first_unlinked(replayed: &Replayed) -> Result<Option<(AgNumber, InodeNumber)>> {
@@ -80,7 +43,7 @@ fn first_unlinked(replayed: &Replayed) -> Result<Option<(AgNumber, InodeNumber)>
 
 /// Blocks set aside for copies on write are the last records of the reference counts.
 #[doc(alias = "xfs_reflink_recover_cow")]
-fn refuse_leftovers(replayed: &Replayed) -> Result<(), RecoveryError> {
+fn refuse_copies(replayed: &Replayed) -> Result<(), RecoveryError> {
     let geometry = &replayed.superblock.geometry;
     for group in geometry.groups() {
         let Some(root) = read_agf(replayed, group)?.refcount else { continue };
@@ -109,7 +72,7 @@ fn refuse_leftovers(replayed: &Replayed) -> Result<(), RecoveryError> {
 
 /// The counters of the superblock are not logged with each change: they are the sums over the groups.
 #[doc(alias = "xfs_initialize_perag_data")]
-fn recount(replayed: &mut Replayed) -> Result<()> {
+pub(super) fn recount(replayed: &mut Replayed) -> Result<()> {
     let geometry = &replayed.superblock.geometry;
     let (mut inodes, mut free_inodes, mut free_blocks) = (0_u64, 0_u64, 0_u64);
     for group in geometry.groups() {
@@ -135,8 +98,10 @@ fn recount(replayed: &mut Replayed) -> Result<()> {
         disk.inode_count = inodes.into();
         disk.free_inodes = free_inodes.into();
         disk.free_blocks = free_blocks.into();
-        // The log is empty now: nothing in it needs a feature any more.
-        disk.log_incompat = 0.into();
+        if replayed.leftovers == Leftovers::Refused {
+            // The log is empty now: nothing in it needs a feature any more.
+            disk.log_incompat = 0.into();
+        }
     }
     superblock::seal(&mut sector);
     replayed.superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0)))?;

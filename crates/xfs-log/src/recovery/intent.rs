@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use xfs_buffer::Result;
 use xfs_format::log_item::{HostOrder, ItemKind, LogItem};
-use xfs_format::{Corruption, InodeNumber, Lsn, Place};
+use xfs_format::log_record::LogRecordCheck::Misplaced;
+use xfs_format::{Corruption, Lsn, Place};
 
-use super::Replayed;
+use super::{Replayed, Summary};
+use crate::head::corrupt;
 use crate::reader::Transaction;
+use crate::state::LogState;
 
 /// What the log says of work that was not done.
 #[derive(Clone, Debug)]
@@ -49,34 +52,56 @@ impl Intent {
     }
 }
 
-/// Finishes what a crash has left open. Owned by this layer and implemented by one that has
-/// transactions.
-///
-/// The calls come in this order: [`recover`](Self::recover) for every intent, in the order of the
-/// log; [`finish`](Self::finish) once; [`free_unlinked`](Self::free_unlinked) for every inode on an
-/// unlinked list. Work that an intent defers is to be captured and done in `finish`: until all
-/// intents have been taken up, what one of them frees could be what another still needs.
+/// Finishes what a crash has left open, by transactions. Owned by this layer and implemented by one
+/// that has them; called by [`finish_intents`].
 pub trait IntentRecovery {
-    /// Does the first step of an intent, and captures what that defers.
+    /// Does the first step of an intent, and captures what that defers: until all intents have been
+    /// taken up, what one of them frees could be what another still needs.
     ///
     /// # Errors
     ///
-    /// The recovery ends, and nothing is written back.
-    fn recover(&mut self, volume: &Replayed, intent: &Intent) -> Result<()>;
+    /// The recovery ends here. What was done is logged, and the recovery can be repeated.
+    fn recover(&mut self, intent: &Intent) -> Result<()>;
 
     /// Does what was captured, in the order in which it was.
     ///
     /// # Errors
     ///
     /// As above.
-    fn finish(&mut self, volume: &Replayed) -> Result<()>;
+    fn finish(&mut self) -> Result<()>;
 
-    /// Frees an inode that has no name, and takes it off its unlinked list.
+    /// Frees the inodes without a name that nobody has open any more, and returns how many.
     ///
     /// # Errors
     ///
     /// As above.
-    fn free_unlinked(&mut self, volume: &Replayed, inode: InodeNumber) -> Result<()>;
+    fn free_unlinked(&mut self) -> Result<u64>;
+
+    /// Frees the blocks that were set aside for copies which were never made.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    fn free_copies(&mut self) -> Result<()>;
+}
+
+/// Has everything finished that a crash has left open: every intent in the order of the log, then
+/// what they have deferred, then unlinked inodes, whose extents an intent may still have been about,
+/// and last the blocks set aside for copies, which an inode may still have had. The log is open for
+/// writing, and has adopted the intents.
+///
+/// # Errors
+///
+/// The first that `recovery` meets.
+#[doc(alias = "xlog_recover_finish")]
+pub fn finish_intents(replayed: &Replayed, recovery: &mut dyn IntentRecovery) -> Result<Summary> {
+    for intent in &replayed.intents {
+        recovery.recover(intent)?;
+    }
+    recovery.finish()?;
+    let unlinked = recovery.free_unlinked()?;
+    recovery.free_copies()?;
+    Ok(Summary { intents: replayed.intents.len() as u64, unlinked, ..replayed.summary })
 }
 
 /// Intents that have not met their completions.
@@ -102,10 +127,15 @@ impl OpenIntents {
         }
     }
 
-    /// What is left, in the order in which it was logged.
-    pub(super) fn into_intents(self) -> Vec<Intent> {
+    /// What is left, in the order in which it was logged: all of it between tail and head.
+    pub(super) fn into_intents(self, state: &LogState) -> Result<Vec<Intent>> {
         let mut intents: Vec<_> = self.open.into_values().collect();
         intents.sort_by_key(|(number, _)| *number);
-        intents.into_iter().map(|(_, intent)| intent).collect()
+        let intents: Vec<_> = intents.into_iter().map(|(_, intent)| intent).collect();
+        let outside = |intent: &&Intent| !(state.tail..state.head).contains(&intent.lsn);
+        match intents.iter().find(outside) {
+            Some(Intent { lsn, .. }) => Err(corrupt(lsn.block(), Misplaced { lsn: *lsn })),
+            None => Ok(intents),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::{Error, Result};
-use xfs_device::{BlockDevice, Durability, MemoryDevice, SharedDevice};
+use xfs_device::{BlockDevice, MemoryDevice, SharedDevice};
 use xfs_format::agi::{AGI_SECTOR, Agi};
 use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::log_item::{
@@ -17,10 +17,12 @@ use xfs_format::{
 use xfs_testkit::golden;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{Intent, IntentRecovery, RecoveryError, Refusal, Replayed, replay, replay_with};
+use super::{RecoveryError, Refusal, Replayed, replay};
 use crate::device::LogDevice;
 use crate::find_head_and_tail;
 use crate::testing::LogImage;
+
+mod open;
 
 const LOG_BLOCKS: u32 = 2048;
 /// A cycle later than anything in the golden image.
@@ -326,56 +328,6 @@ fn unlinked_inodes_are_refused_by_name() {
     bench.log.append_transaction(1, &[item]);
     let inode = InodeNumber(128);
     assert_eq!(bench.refusal(), Refusal::UnlinkedInode { group: AgNumber(0), inode });
-}
-
-/// Finishes what it is given by writing down that it was.
-#[derive(Default)]
-struct Recorder {
-    calls: Vec<String>,
-    agi: Vec<u8>,
-    agi_at: u64,
-}
-
-impl IntentRecovery for Recorder {
-    fn recover(&mut self, _volume: &Replayed, intent: &Intent) -> Result<()> {
-        assert_eq!(intent.item()?.intent_id(), Some(intent.id()));
-        self.calls.push(format!("{} {}", intent.kind().name(), intent.id()));
-        Ok(())
-    }
-
-    fn finish(&mut self, _volume: &Replayed) -> Result<()> {
-        self.calls.push("finish".to_owned());
-        Ok(())
-    }
-
-    fn free_unlinked(&mut self, volume: &Replayed, inode: InodeNumber) -> Result<()> {
-        self.calls.push(inode.to_string());
-        if !self.agi.is_empty() {
-            volume.device().write_at(self.agi_at, &self.agi, Durability::Cached).unwrap();
-        }
-        Ok(())
-    }
-}
-
-#[test]
-fn what_is_open_is_handed_on_in_order() {
-    let mut bench = Bench::new();
-    let mut chunk = [0; 128];
-    let item = bench.unlinked_item(&mut chunk, 128);
-    bench.log.append_transaction(1, &[intent(9), intent(3)]);
-    bench.log.append_transaction(2, &[item]);
-    bench.log.append_transaction(3, &[intent(5), intent_done(3)]);
-    let at = bench.agi_at().byte_offset().unwrap();
-    let agi = read(&*bench.data, at, 512);
-    let mut recorder = Recorder { agi, agi_at: at, ..Recorder::default() };
-    let (data, log) = (bench.data.clone(), bench.log.device());
-    let replayed = replay_with(data, &log, &bench.superblock, &mut recorder).unwrap();
-    assert_eq!(recorder.calls, ["EFI 9", "EFI 5", "finish", "inode 128"]);
-    assert_eq!((replayed.summary().intents, replayed.summary().unlinked), (2, 1));
-    // One that does not take the inode off its list is stopped.
-    let mut lazy = Recorder::default();
-    let (data, log) = (bench.data.clone(), bench.log.device());
-    assert!(replay_with(data, &log, &bench.superblock, &mut lazy).is_err());
 }
 
 #[test]
