@@ -1,0 +1,276 @@
+//! Logs with work left open, which are written on until it is done.
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_device::{BlockDevice, MemoryDevice, OverlayDevice, SharedDevice};
+use xfs_format::Lsn;
+use xfs_format::log_item::LogItem as LoggedItem;
+
+use super::{Bench, ORDER, intent, intent_done};
+use crate::recovery::{Intent, IntentRecovery, Replayed, finish_intents, replay_all};
+use crate::{
+    Ail, CheckpointEnd, ItemState, Log, LogConfig, LogDevice, LogGeometry, LogItem, Pushed,
+    RegionWriter, VectorSize, find_head_and_tail,
+};
+
+/// An intent or a completion in memory.
+struct Promise {
+    state: ItemState,
+    regions: Vec<Vec<u8>>,
+    /// What it completes.
+    intent: Option<Arc<Promise>>,
+}
+
+impl Promise {
+    fn new(item: &LoggedItem<'_>, intent: Option<Arc<Self>>) -> Arc<Self> {
+        Arc::new(Self { state: ItemState::new(), regions: item.encode(ORDER), intent })
+    }
+}
+
+impl LogItem for Promise {
+    fn state(&self) -> &ItemState {
+        &self.state
+    }
+
+    fn size(&self) -> VectorSize {
+        let bytes = self.regions.iter().map(Vec::len).sum();
+        VectorSize { regions: self.regions.len(), bytes }
+    }
+
+    fn format(&self, regions: &mut RegionWriter<'_>) {
+        self.regions.iter().for_each(|region| regions.region(region));
+    }
+
+    fn finishes(&self) -> Option<&dyn LogItem> {
+        self.intent.as_deref().map(|intent| intent as &dyn LogItem)
+    }
+
+    fn pin(&self) {}
+
+    fn unpin(&self, _end: CheckpointEnd) {}
+
+    fn committed(&self, start: Lsn, ail: &Ail) -> Option<Lsn> {
+        let Some(intent) = &self.intent else { return Some(start) };
+        ail.remove(&intent.state);
+        None
+    }
+
+    fn push(&self, _ail: &Ail) -> Pushed {
+        Pushed::Pinned
+    }
+}
+
+/// A log on a device that several can be opened on, one after the other.
+struct Disk {
+    bench: Bench,
+    device: SharedDevice,
+    geometry: LogGeometry,
+}
+
+impl Disk {
+    fn new(bench: Bench) -> Self {
+        let device = Arc::new(MemoryDevice::from_bytes(&bench.log.bytes).unwrap());
+        let geometry = *bench.log.device().geometry();
+        Self { bench, device, geometry }
+    }
+
+    fn log_device(&self, device: &SharedDevice) -> LogDevice {
+        LogDevice::with_geometry(Arc::clone(device), self.geometry).unwrap()
+    }
+
+    fn replay(&self) -> Replayed {
+        let log = self.log_device(&self.device);
+        replay_all(self.bench.data.clone(), &log, &self.bench.superblock).unwrap()
+    }
+
+    fn open(&self, device: &SharedDevice, replayed: &Replayed) -> Log {
+        let config = LogConfig { threads: 0, slots: 1, ..LogConfig::new(&self.geometry) };
+        Log::open(self.log_device(device), None, replayed.log_state(), &config)
+    }
+
+    fn open_ids(&self) -> Vec<u64> {
+        self.replay().intents().iter().map(Intent::id).collect()
+    }
+}
+
+/// Completes intents, each by a commit of its own that is forced.
+struct Completer<'a> {
+    log: &'a Log,
+    open: Vec<Arc<Promise>>,
+    calls: Vec<String>,
+    /// Intents after which nothing more is done, as in a crash.
+    patience: usize,
+}
+
+impl<'a> Completer<'a> {
+    fn new(log: &'a Log, replayed: &Replayed, patience: usize) -> Self {
+        let open: Vec<_> = replayed
+            .intents()
+            .iter()
+            .map(|intent| Promise::new(&intent.item().unwrap(), None))
+            .collect();
+        let places = replayed.intents().iter().map(Intent::lsn);
+        log.adopt(open.iter().map(|item| Arc::clone(item) as _).zip(places));
+        Self { log, open, calls: Vec::new(), patience }
+    }
+
+    fn commit(&self, item: Arc<dyn LogItem>) -> Result<()> {
+        let mut ticket = self.log.reserve(4096, 1)?;
+        let committed = self.log.commit(&mut ticket, &[item])?;
+        self.log.release(ticket);
+        self.log.settle(committed)?;
+        self.log.force(committed.sequence)
+    }
+}
+
+impl IntentRecovery for Completer<'_> {
+    fn recover(&mut self, intent: &Intent) -> Result<()> {
+        self.calls.push(format!("{} {}", intent.kind().name(), intent.id()));
+        let Some(patience) = self.patience.checked_sub(1) else {
+            return Err(xfs_buffer::Error::Shutdown);
+        };
+        self.patience = patience;
+        let open = self.open.remove(0);
+        self.commit(Promise::new(&intent_done(intent.id()), Some(open)))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.calls.push("finish".to_owned());
+        Ok(())
+    }
+
+    fn free_unlinked(&mut self) -> Result<u64> {
+        self.calls.push("unlinked".to_owned());
+        Ok(3)
+    }
+
+    fn free_copies(&mut self) -> Result<()> {
+        self.calls.push("copies".to_owned());
+        Ok(())
+    }
+}
+
+/// Three open intents, and a change between them.
+fn three_open() -> Disk {
+    let mut bench = Bench::new();
+    bench.log.append_transaction(1, &[intent(9), intent(3)]);
+    bench.append_mode(0o700);
+    bench.log.append_transaction(3, &[intent(5), intent_done(3), intent(u64::MAX - 1)]);
+    Disk::new(bench)
+}
+
+#[test]
+fn what_is_open_is_finished_in_order() {
+    let disk = three_open();
+    let replayed = disk.replay();
+    replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
+    let log = disk.open(&disk.device, &replayed);
+    let mut completer = Completer::new(&log, &replayed, 3);
+    let summary = finish_intents(&replayed, &mut completer).unwrap();
+    assert_eq!((summary.intents, summary.unlinked), (3, 3));
+    let last = format!("EFI {}", u64::MAX - 1);
+    assert_eq!(completer.calls, ["EFI 9", "EFI 5", &last, "finish", "unlinked", "copies"]);
+    assert!(log.ail().is_empty());
+    log.unmount().unwrap();
+    let again = disk.replay();
+    assert!(again.log_state().clean && again.intents().is_empty());
+    let core = disk.bench.decode_inode(&*disk.bench.data, disk.bench.root());
+    assert_eq!(core.mode, 0o040_700);
+}
+
+#[test]
+fn what_is_open_holds_the_tail_until_it_is_finished() {
+    let disk = three_open();
+    let replayed = disk.replay();
+    replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
+    let log = disk.open(&disk.device, &replayed);
+    let places: Vec<_> = replayed.intents().iter().map(Intent::lsn).collect();
+    let mut completer = Completer::new(&log, &replayed, 1);
+    assert_eq!(log.ail().tail(), places[0]);
+    finish_intents(&replayed, &mut completer).unwrap_err();
+    // Both others stand in a later transaction.
+    assert_eq!((log.ail().tail(), places[1]), (places[1], places[2]));
+    drop(log);
+    assert_eq!(find_head_and_tail(&disk.log_device(&disk.device)).unwrap().tail, places[0]);
+    assert_eq!(disk.open_ids(), [5, u64::MAX - 1]);
+}
+
+#[test]
+fn a_recovery_may_be_cut_short_at_every_intent() {
+    let disk = three_open();
+    for left in [2, 1, 0] {
+        let replayed = disk.replay();
+        replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
+        let log = disk.open(&disk.device, &replayed);
+        let mut completer = Completer::new(&log, &replayed, 1);
+        let _ = finish_intents(&replayed, &mut completer);
+        drop(log);
+        assert_eq!(disk.open_ids().len(), left);
+    }
+    let core = disk.bench.decode_inode(&*disk.bench.data, disk.bench.root());
+    assert_eq!(core.mode, 0o040_700);
+}
+
+#[test]
+fn a_log_without_anything_open_is_let_go() {
+    let mut bench = Bench::new();
+    bench.append_mode(0o700);
+    let disk = Disk::new(bench);
+    let replayed = disk.replay();
+    replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
+    let log = disk.open(&disk.device, &replayed);
+    assert!(log.space().used > 0);
+    log.adopt([]);
+    assert_eq!((log.space().used, log.ail().tail()), (0, replayed.log_state().head));
+    log.unmount().unwrap();
+    assert!(disk.replay().log_state().clean);
+}
+
+#[test]
+fn in_memory_nothing_is_written() {
+    let disk = three_open();
+    let bytes = |device: &dyn BlockDevice| {
+        let mut bytes = vec![0; device.length_bytes() as usize];
+        device.read_at(0, &mut bytes).unwrap();
+        bytes
+    };
+    let before = (bytes(&*disk.device), bytes(&*disk.bench.data));
+    let replayed = disk.replay();
+    let overlay: SharedDevice = Arc::new(OverlayDevice::new(Arc::clone(&disk.device), 1 << 20));
+    replayed.prepare_log(&disk.log_device(&overlay)).unwrap();
+    let log = disk.open(&overlay, &replayed);
+    finish_intents(&replayed, &mut Completer::new(&log, &replayed, 3)).unwrap();
+    log.unmount().unwrap();
+    assert!(find_head_and_tail(&disk.log_device(&overlay)).unwrap().clean);
+    assert!(before == (bytes(&*disk.device), bytes(&*disk.bench.data)));
+}
+
+#[test]
+fn a_log_with_something_open_is_not_marked_clean() {
+    let disk = three_open();
+    let replayed = disk.replay();
+    let log = disk.log_device(&disk.device);
+    let marked =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| replayed.write_back(&log)));
+    assert!(marked.is_err());
+}
+
+#[test]
+fn new_intents_keep_away_from_those_that_are_open() {
+    let first = |ids: &[u64]| {
+        let mut bench = Bench::new();
+        let items: Vec<_> = ids.iter().map(|id| intent(*id)).collect();
+        bench.log.append_transaction(1, &items);
+        Disk::new(bench).replay().first_intent_id()
+    };
+    assert_eq!(first(&[intent_id_of_a_kernel()]), 1);
+    assert_eq!(first(&[7, 2]), 8);
+    assert_eq!(first(&[7, 1 << 39, intent_id_of_a_kernel()]), (1 << 39) + 1);
+    assert_eq!(first(&[u64::MAX, 0]), 1);
+}
+
+/// It uses the addresses of its objects.
+const fn intent_id_of_a_kernel() -> u64 {
+    0xffff_8881_0a2b_3c40
+}
