@@ -122,7 +122,7 @@ impl<'a> Attributes<'a> {
 
     /// Whether there is no fork, or one without blocks.
     fn is_empty(&self) -> Result<bool> {
-        Ok(self.inode.extent_map(self.cache, ForkKind::Attr)?.extents().is_empty())
+        Ok(self.inode.extent_map(self.cache, ForkKind::Attr)?.is_empty())
     }
 
     fn inode_place(&self) -> Place {

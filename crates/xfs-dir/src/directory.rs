@@ -100,7 +100,7 @@ impl<'a> Directory<'a> {
     fn is_block_form(&self) -> Result<bool> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         let blocks = u64::from(self.blocks());
-        Ok(map.extents().last().is_some_and(|extent| extent.end().0 <= blocks))
+        Ok(map.iter().next_back().is_some_and(|extent| extent.end().0 <= blocks))
     }
 
     /// Filesystem blocks in a directory block.
@@ -152,10 +152,7 @@ impl<'a> Directory<'a> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
         let (size, block_size) = (self.inode.core().size, self.block_size());
         let index = index_start(self.cache.geometry());
-        let extents = map.extents();
-        let data_extents = extents.partition_point(|extent| extent.file_block < index);
-        let last = data_extents.checked_sub(1).and_then(|last| extents.get(last));
-        let end = last.map_or(0, |extent| extent.end().0);
+        let end = map.last_before(index).map_or(0, |extent| extent.end().0);
         let end_bytes = self.cache.geometry().blocks_to_bytes(end);
         let is_right = size != 0
             && size.is_multiple_of(block_size)

@@ -1,10 +1,26 @@
 //! The map from blocks of a fork to blocks of the volume.
 //!
-//! Owns: the extents of one fork in memory, and lookup by file block. Does **not** own: where they
-//! come from, or their checks.
+//! Owns: the extents of one fork in memory, lookup by file block, and replacing a few of them by
+//! others. Does **not** own: where they come from, their checks, or what a change means
+//! ([`edit`](crate::edit) plans it).
+//!
+//! The extents lie in chunks of bounded length, so that a change in a map of a million extents moves
+//! a few hundred of them, not all.
+//!
+//! # Invariants
+//!
+//! - **I1** No chunk is empty, and none is longer than [`CHUNK_EXTENTS`].
+//! - **I2** Extents are in file order over all chunks, and do not overlap.
+
+use core::iter;
 
 use xfs_format::FileBlock;
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
+
+/// Extents of a full chunk. A search looks at the logarithm of it, a change moves half of it.
+const CHUNK_EXTENTS: usize = 256;
+/// Neighbours that are together shorter than this become one chunk.
+const JOIN_EXTENTS: usize = CHUNK_EXTENTS / 2;
 
 /// What is at a block of a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,38 +54,78 @@ impl Mapping {
 }
 
 /// The extents of a fork, in file order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtentMap {
-    extents: Vec<Extent>,
+    chunks: Vec<Vec<Extent>>,
+    count: usize,
+}
+
+/// Where an extent is, or would be.
+#[derive(Clone, Copy)]
+struct Position {
+    chunk: usize,
+    index: usize,
 }
 
 impl ExtentMap {
     /// Of a fork without extents.
-    pub(crate) const EMPTY: &'static Self = &Self { extents: Vec::new() };
+    pub(crate) const EMPTY: &'static Self = &Self { chunks: Vec::new(), count: 0 };
 
     /// Takes extents that were checked: in order, and not overlapping.
     pub(crate) fn from_verified(extents: Vec<Extent>) -> Self {
         debug_assert!(extents.is_sorted_by(|left, right| left.end() <= right.file_block), "I2");
-        Self { extents }
+        let count = extents.len();
+        let chunks = match count {
+            0 => Vec::new(),
+            1..=CHUNK_EXTENTS => vec![extents],
+            _ => extents.chunks(CHUNK_EXTENTS / 2).map(<[Extent]>::to_vec).collect(),
+        };
+        Self { chunks, count }
+    }
+
+    /// How many extents there are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     /// The extents, in file order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Extent> + '_ {
+        self.chunks.iter().flatten()
+    }
+
+    /// The extents that end behind `block`, in file order.
+    pub fn iter_from(&self, block: FileBlock) -> impl Iterator<Item = &Extent> + '_ {
+        let Position { chunk, index } = self.position(block);
+        let (first, rest) = self.chunks.get(chunk..).and_then(|rest| rest.split_first()).unzip();
+        let first = first.and_then(|first| first.get(index..)).unwrap_or_default();
+        first.iter().chain(rest.unwrap_or_default().iter().flatten())
+    }
+
+    /// The last extent that starts before `limit`.
     #[must_use]
-    pub fn extents(&self) -> &[Extent] {
-        &self.extents
+    pub fn last_before(&self, limit: FileBlock) -> Option<Extent> {
+        let starts_before = |extent: &Extent| extent.file_block < limit;
+        let chunk = self.chunks.partition_point(|chunk| chunk.first().is_some_and(starts_before));
+        let chunk = self.chunks.get(chunk.checked_sub(1)?)?;
+        chunk.get(chunk.partition_point(starts_before).checked_sub(1)?).copied()
     }
 
     /// What is at `block`.
     #[must_use]
     pub fn find(&self, block: FileBlock) -> Mapping {
-        let after = self.extents.partition_point(|extent| extent.end() <= block);
-        let next = self.extents.get(after);
+        let next = self.iter_from(block).next();
         if let Some(extent) = next.filter(|extent| extent.file_block <= block) {
             return Mapping::Extent(*extent);
         }
-        let before = after.checked_sub(1).and_then(|index| self.extents.get(index));
         Mapping::Hole {
-            start: before.map_or(FileBlock(0), Extent::end),
+            start: self.last_before(block).map_or(FileBlock(0), |extent| extent.end()),
             end: next.map_or(FileBlock(FILE_BLOCK_LIMIT), |extent| extent.file_block),
         }
     }
@@ -77,13 +133,118 @@ impl ExtentMap {
     /// What is at `block` and behind it, piece by piece to the end of what a file can have.
     pub fn mappings_from(&self, block: FileBlock) -> impl Iterator<Item = Mapping> + '_ {
         let mut next = block;
-        core::iter::from_fn(move || {
+        iter::from_fn(move || {
             (next.0 < FILE_BLOCK_LIMIT).then(|| {
                 let mapping = self.find(next);
                 next = mapping.end();
                 mapping
             })
         })
+    }
+
+    /// Puts `new` in the place of `old`, which are extents of this map next to each other. Where
+    /// `old` is empty, `new` goes into a hole.
+    ///
+    /// # Panics
+    ///
+    /// If `old` is not in the map, or `new` overlaps what stays: the plan was for another map.
+    pub(crate) fn replace(&mut self, old: &[Extent], new: &[Extent]) {
+        let Some(first) = old.first().or(new.first()) else { return };
+        let at = self.position(first.file_block);
+        let mut left = old;
+        while let Some(extent) = left.first() {
+            assert!(self.extent_at(at) == Some(extent), "I2: the plan names what the map holds");
+            let chunk = self.chunks.get_mut(at.chunk).map(|chunk| {
+                let end = (at.index + left.len()).min(chunk.len());
+                chunk.drain(at.index..end).count()
+            });
+            left = left.get(chunk.unwrap_or(left.len())..).unwrap_or_default();
+            self.join(at);
+        }
+        self.insert(at, new);
+        self.count = self.count + new.len() - old.len();
+    }
+
+    fn extent_at(&self, at: Position) -> Option<&Extent> {
+        self.chunks.get(at.chunk).and_then(|chunk| chunk.get(at.index))
+    }
+
+    /// The first extent that ends behind `block`, or the place behind the last extent.
+    fn position(&self, block: FileBlock) -> Position {
+        let ends_before = |extent: &Extent| extent.end() <= block;
+        let chunk = self.chunks.partition_point(|chunk| chunk.last().is_some_and(ends_before));
+        let index = self.chunks.get(chunk).map_or(0, |chunk| chunk.partition_point(ends_before));
+        Position { chunk, index }
+    }
+
+    /// What follows a place where extents were taken out moves up to it (I1), as long as the place
+    /// is at the end of its chunk.
+    fn join(&mut self, at: Position) {
+        let Some(chunk) = self.chunks.get(at.chunk) else { return };
+        if chunk.len() > at.index {
+            return;
+        }
+        let length = chunk.len();
+        let next = self.chunks.get(at.chunk + 1).map(Vec::len);
+        match next {
+            Some(next) if length == 0 || length + next <= JOIN_EXTENTS => {
+                let next = self.chunks.remove(at.chunk + 1);
+                if let Some(chunk) = self.chunks.get_mut(at.chunk) {
+                    chunk.extend(next);
+                }
+            }
+            None if length == 0 => drop(self.chunks.remove(at.chunk)),
+            // The rest of the old extents stands at the head of the next chunk.
+            Some(_) => self.rotate(at),
+            None => {}
+        }
+    }
+
+    /// Moves the head of the next chunk to the end of this one, to where the place is.
+    fn rotate(&mut self, at: Position) {
+        let Some((chunk, [next, ..])) =
+            self.chunks.get_mut(at.chunk..).and_then(<[_]>::split_first_mut)
+        else {
+            return;
+        };
+        let half = next.len().div_ceil(2).min(CHUNK_EXTENTS.saturating_sub(chunk.len()));
+        chunk.extend(next.drain(..half));
+        if next.is_empty() {
+            self.chunks.remove(at.chunk + 1);
+        }
+    }
+
+    fn insert(&mut self, at: Position, new: &[Extent]) {
+        if new.is_empty() {
+            return;
+        }
+        // A place behind the end of everything is at the end of the last chunk.
+        let at = match at.chunk == self.chunks.len() {
+            true if self.chunks.is_empty() => {
+                self.chunks.push(Vec::new());
+                Position { chunk: 0, index: 0 }
+            }
+            true => {
+                let chunk = self.chunks.len() - 1;
+                Position { chunk, index: self.chunks.last().map_or(0, Vec::len) }
+            }
+            false => at,
+        };
+        let Some(chunk) = self.chunks.get_mut(at.chunk) else { return };
+        chunk.splice(at.index..at.index, new.iter().copied());
+        if chunk.len() > CHUNK_EXTENTS {
+            let whole = core::mem::take(chunk);
+            let halves = whole.chunks(CHUNK_EXTENTS / 2).map(<[Extent]>::to_vec);
+            self.chunks.splice(at.chunk..=at.chunk, halves);
+        }
+    }
+
+    /// Whether the chunks are as they have to be.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        assert!(self.chunks.iter().all(|chunk| (1..=CHUNK_EXTENTS).contains(&chunk.len())), "I1");
+        assert!(self.iter().is_sorted_by(|left, right| left.end() <= right.file_block), "I2");
+        assert_eq!(self.iter().count(), self.count);
     }
 }
 

@@ -7,8 +7,6 @@
 //!
 //! - **I1** At most as many extents come out as the inode says; fewer are an error at the end.
 
-use std::slice;
-
 use xfs_btree::{Cursor, Leaves};
 use xfs_buffer::{BufferCache, Result};
 use xfs_format::btree::Extents as Format;
@@ -22,7 +20,7 @@ use crate::inode::Inode;
 pub struct Extents<'a>(Source<'a>);
 
 enum Source<'a> {
-    Map(slice::Iter<'a, Extent>),
+    Map(Box<dyn Iterator<Item = &'a Extent> + 'a>),
     Walk(Box<Walk<'a>>),
 }
 
@@ -42,12 +40,12 @@ impl Inode {
     /// leaf by leaf. After an error nothing more comes.
     pub fn extents<'a>(&'a self, cache: &'a BufferCache, kind: ForkKind) -> Extents<'a> {
         Extents(match self.fork(kind) {
-            Fork::Extents(map) => Source::Map(map.extents().iter()),
+            Fork::Extents(map) => Source::Map(Box::new(map.iter())),
             Fork::Btree(btree) => match btree.map.value() {
-                Some(map) => Source::Map(map.extents().iter()),
+                Some(map) => Source::Map(Box::new(map.iter())),
                 None => Source::Walk(Box::new(Walk::new(self.core(), kind, cache, btree.root()))),
             },
-            _ => Source::Map([].iter()),
+            _ => Source::Map(Box::new([].iter())),
         })
     }
 }

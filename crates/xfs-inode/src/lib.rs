@@ -17,6 +17,7 @@
 //!   rise strictly, so no block is visited twice, and no more records are kept than the inode says.
 
 mod contents;
+mod edit;
 mod extent_map;
 mod extent_walk;
 mod fork;
@@ -26,6 +27,7 @@ mod target;
 #[cfg(test)]
 mod testing;
 
+pub use edit::BlockRange;
 pub use extent_map::{ExtentMap, Mapping};
 pub use extent_walk::Extents;
 pub use fork::{BtreeFork, Fork};

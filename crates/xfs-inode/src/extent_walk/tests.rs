@@ -61,7 +61,7 @@ fn the_kernels_btree() {
     assert_eq!(extents[0].file_block, FileBlock(1));
     assert!(extents.iter().zip(0..).all(|(extent, index)| extent.file_block.0 == 2 * index + 1));
     let (inode, cache) = (volume.read(FRAGMENTS).unwrap(), volume.cache());
-    assert_eq!(inode.extent_map(&cache, ForkKind::Data).unwrap().extents(), extents);
+    assert!(inode.extent_map(&cache, ForkKind::Data).unwrap().iter().eq(&extents));
     // From here on the walk gives what was loaded.
     assert_eq!(inode.extents(&cache, ForkKind::Data).count(), 30);
 }

@@ -1,0 +1,236 @@
+//! Plans of changes to a map: which extents go, and which come in their place.
+//!
+//! Owns: splitting, merging and replacing extents as a pure function of the map, and the steps by
+//! which a btree follows. Does **not** own: the map itself, the blocks, or writing anything.
+//!
+//! One function is all there is: [`plan`] says what a range of the fork shall be, whatever was there
+//! before. Allocation into a hole, conversion of unwritten extents, remapping and unmapping are the
+//! same change with other targets.
+//!
+//! # Invariants
+//!
+//! - **I1** The old extents of a plan are next to each other in the map, and the new ones cover
+//!   nothing outside the range that the old ones and the target cover.
+//! - **I2** Applied one after the other, the steps never make two records overlap, so that the btree
+//!   may check its neighbours at each of them.
+
+use xfs_format::FileBlock;
+use xfs_format::FsBlock;
+use xfs_format::extent::{Extent, MAX_EXTENT_BLOCKS};
+
+use crate::extent_map::ExtentMap;
+
+/// A range of blocks of a fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRange {
+    /// The first block.
+    pub start: FileBlock,
+    /// How many.
+    pub length_blocks: u64,
+}
+
+impl BlockRange {
+    /// From `start` to before `end`; empty if that is not behind it.
+    #[must_use]
+    pub const fn between(start: FileBlock, end: FileBlock) -> Self {
+        Self { start, length_blocks: end.0.saturating_sub(start.0) }
+    }
+
+    /// The range of an extent.
+    #[must_use]
+    pub const fn of(extent: &Extent) -> Self {
+        Self { start: extent.file_block, length_blocks: extent.length_blocks as u64 }
+    }
+
+    /// The first block after it.
+    #[must_use]
+    pub const fn end(&self) -> FileBlock {
+        FileBlock(self.start.0.saturating_add(self.length_blocks))
+    }
+
+    /// Whether it holds no block.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.length_blocks == 0
+    }
+
+    /// The part of an extent that is in the range.
+    #[must_use]
+    pub fn cut(&self, extent: &Extent) -> Option<Extent> {
+        let start = extent.file_block.max(self.start);
+        let end = extent.end().min(self.end());
+        piece(extent, start, end)
+    }
+}
+
+/// The part of `extent` from `start` to before `end`, which lie in it or at its ends.
+fn piece(extent: &Extent, start: FileBlock, end: FileBlock) -> Option<Extent> {
+    let length_blocks = end.0.checked_sub(start.0).filter(|length| *length != 0)?;
+    let skipped = start.0.checked_sub(extent.file_block.0)?;
+    Some(Extent {
+        file_block: start,
+        start: extent.start.checked_add(skipped)?,
+        length_blocks: u32::try_from(length_blocks).ok()?,
+        unwritten: extent.unwritten,
+    })
+}
+
+/// What a range of a fork is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A hole.
+    Hole,
+    /// On these blocks.
+    Blocks {
+        /// Where the range starts on the volume.
+        start: FsBlock,
+        /// Whether it reads as zeros.
+        unwritten: bool,
+    },
+    /// Where it is, but written or not. Holes stay holes.
+    Converted {
+        /// Whether it reads as zeros.
+        unwritten: bool,
+    },
+}
+
+/// Extents that go, and those that come in their place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Extents of the map, next to each other.
+    pub(crate) old: Vec<Extent>,
+    /// What stands there afterwards.
+    pub(crate) new: Vec<Extent>,
+}
+
+/// One step of a btree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Remove(Extent),
+    Update { old: Extent, new: Extent },
+    Insert(Extent),
+}
+
+/// What has to change so that `range` becomes `target`. Neighbours that then go on where the range
+/// ends become one extent with it.
+pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: Target) -> Change {
+    let (start, end) = (range.start, range.end());
+    // One block more on each side, for the neighbours.
+    let from = FileBlock(start.0.saturating_sub(1));
+    let touches = |extent: &&Extent| extent.file_block <= end;
+    let old: Vec<_> = map.iter_from(from).take_while(touches).copied().collect();
+    let mut new = Vec::with_capacity(old.len() + 2);
+    let heads = old.iter().filter_map(|extent| piece(extent, extent.file_block, extent.end().min(start)));
+    heads.for_each(|head| push(&mut new, head));
+    match target {
+        Target::Hole => {}
+        Target::Blocks { start: blocks, unwritten } => {
+            push_run(&mut new, range, blocks, unwritten);
+        }
+        Target::Converted { unwritten } => {
+            let inside = old.iter().filter_map(|extent| range.cut(extent));
+            inside.for_each(|inside| push(&mut new, Extent { unwritten, ..inside }));
+        }
+    }
+    let tails = old.iter().filter_map(|extent| piece(extent, extent.file_block.max(end), extent.end()));
+    tails.for_each(|tail| push(&mut new, tail));
+    Change { old, new }.trimmed()
+}
+
+/// Appends a run of blocks, which may be longer than an extent can be.
+fn push_run(extents: &mut Vec<Extent>, range: BlockRange, start: FsBlock, unwritten: bool) {
+    let mut done = 0;
+    while done < range.length_blocks {
+        let length_blocks = (range.length_blocks - done).min(MAX_EXTENT_BLOCKS.into());
+        push(
+            extents,
+            Extent {
+                file_block: FileBlock(range.start.0 + done),
+                start: FsBlock(start.0 + done),
+                length_blocks: length_blocks as u32,
+                unwritten,
+            },
+        );
+        done += length_blocks;
+    }
+}
+
+/// Appends an extent, as part of the last one where it goes on there.
+fn push(extents: &mut Vec<Extent>, extent: Extent) {
+    if let Some(last) = extents.last_mut() {
+        let length_blocks = u64::from(last.length_blocks) + u64::from(extent.length_blocks);
+        let goes_on = last.end() == extent.file_block
+            && last.start.0 + u64::from(last.length_blocks) == extent.start.0
+            && last.unwritten == extent.unwritten
+            && length_blocks <= MAX_EXTENT_BLOCKS.into();
+        if goes_on {
+            last.length_blocks = length_blocks as u32;
+            return;
+        }
+    }
+    extents.push(extent);
+}
+
+impl Change {
+    /// Without what is the same before and after at either end.
+    fn trimmed(mut self) -> Self {
+        let same = self.old.iter().zip(&self.new).take_while(|(old, new)| old == new).count();
+        self.old.drain(..same);
+        self.new.drain(..same);
+        while self.old.last().is_some_and(|last| self.new.last() == Some(last)) {
+            self.old.pop();
+            self.new.pop();
+        }
+        self
+    }
+
+    /// Whether nothing changes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.old.is_empty() && self.new.is_empty()
+    }
+
+    /// How many extents there are more afterwards.
+    pub(crate) fn growth(&self) -> i64 {
+        self.new.len() as i64 - self.old.len() as i64
+    }
+
+    /// The steps of a btree, in an order in which records never overlap (I2): what goes, what gets
+    /// shorter, what gets longer, what comes.
+    pub(crate) fn steps(&self) -> Vec<Step> {
+        let pairs = self.pairs();
+        let mut steps = Vec::with_capacity(self.old.len() + self.new.len());
+        let gone = self.old.iter().filter(|old| !pairs.iter().any(|(paired, _)| paired == *old));
+        steps.extend(gone.map(|old| Step::Remove(*old)));
+        let shrinks = |(old, new): &&(Extent, Extent)| contains(old, new);
+        let changed = pairs.iter().filter(|(old, new)| old != new);
+        let (shrunk, grown): (Vec<_>, Vec<_>) = changed.partition(shrinks);
+        let updates = shrunk.into_iter().chain(grown);
+        steps.extend(updates.map(|&(old, new)| Step::Update { old, new }));
+        let come = self.new.iter().filter(|new| !pairs.iter().any(|(_, paired)| paired == *new));
+        steps.extend(come.map(|new| Step::Insert(*new)));
+        steps
+    }
+
+    /// Old extents with the new ones that their records become: in order, if there are as many and
+    /// each only gets shorter or longer; else those that start at the same block.
+    fn pairs(&self) -> Vec<(Extent, Extent)> {
+        let in_order = self.old.iter().copied().zip(self.new.iter().copied());
+        let fits = |(old, new): (Extent, Extent)| contains(&old, &new) || contains(&new, &old);
+        if self.old.len() == self.new.len() && in_order.clone().all(fits) {
+            return in_order.collect();
+        }
+        let same_key = |old: &Extent| {
+            let new = self.new.iter().find(|new| new.file_block == old.file_block)?;
+            Some((*old, *new))
+        };
+        self.old.iter().filter_map(same_key).collect()
+    }
+}
+
+/// Whether `inner` covers no block of the file that `outer` does not.
+fn contains(outer: &Extent, inner: &Extent) -> bool {
+    inner.file_block >= outer.file_block && inner.end() <= outer.end()
+}
+
+#[cfg(test)]
+mod tests;

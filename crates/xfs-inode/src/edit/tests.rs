@@ -1,0 +1,150 @@
+//! Every kind of change against a model of single blocks, and the steps against a sorted list.
+
+use std::collections::BTreeMap;
+
+use xfs_format::extent::{Extent, MAX_EXTENT_BLOCKS};
+use xfs_format::{FileBlock, FsBlock};
+use xfs_testkit::Prng;
+
+use super::{BlockRange, Step, Target, plan};
+use crate::extent_map::ExtentMap;
+
+fn extent(file_block: u64, start: u64, length_blocks: u32, unwritten: bool) -> Extent {
+    let (file_block, start) = (FileBlock(file_block), FsBlock(start));
+    Extent { file_block, start, length_blocks, unwritten }
+}
+
+fn range(start: u64, length_blocks: u64) -> BlockRange {
+    BlockRange { start: FileBlock(start), length_blocks }
+}
+
+fn check(old: &[Extent], change: (BlockRange, Target), expected: &[Extent]) {
+    let mut map = ExtentMap::from_verified(old.to_vec());
+    let change = plan(&map, change.0, change.1);
+    map.replace(&change.old, &change.new);
+    map.check();
+    assert_eq!(map.iter().copied().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_hole_is_filled_and_becomes_one_with_its_neighbours() {
+    let blocks = |start| Target::Blocks { start: FsBlock(start), unwritten: false };
+    check(&[], (range(3, 2), blocks(10)), &[extent(3, 10, 2, false)]);
+    let left = extent(0, 10, 3, false);
+    check(&[left], (range(3, 2), blocks(13)), &[extent(0, 10, 5, false)]);
+    check(&[left], (range(3, 2), blocks(20)), &[left, extent(3, 20, 2, false)]);
+    let right = extent(5, 15, 3, false);
+    check(&[left, right], (range(3, 2), blocks(13)), &[extent(0, 10, 8, false)]);
+    let full = extent(0, 10, MAX_EXTENT_BLOCKS, false);
+    let end = u64::from(MAX_EXTENT_BLOCKS);
+    let next = extent(end, 10 + end, 1, false);
+    check(&[full], (range(end, 1), blocks(10 + end)), &[full, next]);
+}
+
+#[test]
+fn a_conversion_splits_and_joins() {
+    let written = Target::Converted { unwritten: false };
+    let (all, whole) = (extent(0, 10, 9, true), extent(0, 10, 9, false));
+    check(&[all], (range(0, 9), written), &[whole]);
+    let (head, tail) = (extent(0, 10, 3, true), extent(6, 16, 3, true));
+    check(&[all], (range(3, 3), written), &[head, extent(3, 13, 3, false), tail]);
+    let parts = [extent(0, 10, 3, false), extent(3, 13, 3, true), extent(6, 16, 3, false)];
+    check(&parts, (range(3, 3), written), &[whole]);
+    let moved = [extent(0, 10, 4, false), extent(4, 14, 2, true), extent(6, 16, 3, false)];
+    check(&parts, (range(3, 1), written), &moved);
+}
+
+#[test]
+fn unmapping_cuts() {
+    let all = extent(0, 10, 9, false);
+    check(&[all], (range(3, 3), Target::Hole), &[extent(0, 10, 3, false), extent(6, 16, 3, false)]);
+    check(&[all], (range(0, 9), Target::Hole), &[]);
+    check(&[all], (range(9, 9), Target::Hole), &[all]);
+}
+
+/// A btree's leaf as far as order goes: no step may make two records overlap.
+fn follow(records: &mut BTreeMap<u64, Extent>, step: Step) {
+    match step {
+        Step::Remove(old) => assert_eq!(records.remove(&old.file_block.0), Some(old)),
+        Step::Update { old, new } => {
+            let before = records.range(..old.file_block.0).next_back();
+            assert!(before.is_none_or(|(_, before)| before.end() <= new.file_block), "{step:?}");
+            assert_eq!(records.remove(&old.file_block.0), Some(old));
+            assert_eq!(records.insert(new.file_block.0, new), None);
+        }
+        Step::Insert(new) => assert_eq!(records.insert(new.file_block.0, new), None),
+    }
+    assert!(
+        records.values().is_sorted_by(|left, right| left.end() <= right.file_block),
+        "I2: {step:?} leaves {records:?}"
+    );
+}
+
+#[test]
+fn random_changes_against_single_blocks() {
+    const BLOCKS: u64 = 3000;
+    for seed in 0..4 {
+        let mut numbers = Prng::new(0xed17 + seed);
+        let mut below = |limit: u64| numbers.number() % limit;
+        let mut map = ExtentMap::default();
+        let mut records = BTreeMap::new();
+        let mut model: Vec<Option<(u64, bool)>> = vec![None; BLOCKS as usize];
+        for _ in 0..4000 {
+            let start = below(BLOCKS);
+            let longest = [3, 40][below(2) as usize];
+            let length = 1 + below(longest.min(BLOCKS - start));
+            let unwritten = below(2) == 0;
+            let target = match below(6) {
+                0 => Target::Hole,
+                1 | 2 => Target::Converted { unwritten },
+                // Often where a neighbour's blocks go on.
+                3 => Target::Blocks { start: FsBlock(100_000 + start), unwritten },
+                _ => Target::Blocks { start: FsBlock(1 + below(1 << 30)), unwritten },
+            };
+            for (index, block) in (start..start + length).enumerate() {
+                let slot = &mut model[block as usize];
+                *slot = match target {
+                    Target::Hole => None,
+                    Target::Converted { unwritten } => slot.map(|(start, _)| (start, unwritten)),
+                    Target::Blocks { start, unwritten } => {
+                        Some((start.0 + index as u64, unwritten))
+                    }
+                };
+            }
+            let change = plan(&map, range(start, length), target);
+            for step in change.steps() {
+                follow(&mut records, step);
+            }
+            map.replace(&change.old, &change.new);
+        }
+        map.check();
+        assert!(map.iter().eq(records.values()), "seed {seed}");
+        let mut found = vec![None; BLOCKS as usize];
+        for extent in map.iter() {
+            for block in 0..u64::from(extent.length_blocks) {
+                let at = (extent.file_block.0 + block) as usize;
+                found[at] = Some((extent.start.0 + block, extent.unwritten));
+            }
+        }
+        assert_eq!(found, model, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_large_map_is_not_moved_for_each_change() {
+    // Quadratic work would take minutes here.
+    let mut map = ExtentMap::default();
+    for index in 0..200_000_u64 {
+        let at = index.wrapping_mul(0x9e37_79b1) % 200_000;
+        let change =
+            plan(&map, range(2 * at, 1), Target::Blocks { start: FsBlock(7 * at + 1), unwritten: false });
+        map.replace(&change.old, &change.new);
+    }
+    map.check();
+    for index in 0..200_000_u64 {
+        let at = index.wrapping_mul(0x85eb_ca6b) % 200_000;
+        let change = plan(&map, range(2 * at, 1), Target::Hole);
+        map.replace(&change.old, &change.new);
+    }
+    map.check();
+}
