@@ -120,7 +120,8 @@ pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: Target) -> Change
     let touches = |extent: &&Extent| extent.file_block <= end;
     let old: Vec<_> = map.iter_from(from).take_while(touches).copied().collect();
     let mut new = Vec::with_capacity(old.len() + 2);
-    let heads = old.iter().filter_map(|extent| piece(extent, extent.file_block, extent.end().min(start)));
+    let heads =
+        old.iter().filter_map(|extent| piece(extent, extent.file_block, extent.end().min(start)));
     heads.for_each(|head| push(&mut new, head));
     match target {
         Target::Hole => {}
@@ -132,7 +133,8 @@ pub(crate) fn plan(map: &ExtentMap, range: BlockRange, target: Target) -> Change
             inside.for_each(|inside| push(&mut new, Extent { unwritten, ..inside }));
         }
     }
-    let tails = old.iter().filter_map(|extent| piece(extent, extent.file_block.max(end), extent.end()));
+    let tails =
+        old.iter().filter_map(|extent| piece(extent, extent.file_block.max(end), extent.end()));
     tails.for_each(|tail| push(&mut new, tail));
     Change { old, new }.trimmed()
 }

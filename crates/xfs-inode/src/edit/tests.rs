@@ -136,8 +136,11 @@ fn a_large_map_is_not_moved_for_each_change() {
     let mut map = ExtentMap::default();
     for index in 0..200_000_u64 {
         let at = index.wrapping_mul(0x9e37_79b1) % 200_000;
-        let change =
-            plan(&map, range(2 * at, 1), Target::Blocks { start: FsBlock(7 * at + 1), unwritten: false });
+        let change = plan(
+            &map,
+            range(2 * at, 1),
+            Target::Blocks { start: FsBlock(7 * at + 1), unwritten: false },
+        );
         map.replace(&change.old, &change.new);
     }
     map.check();
