@@ -93,7 +93,7 @@ fn the_bytes_of_a_file_are_those_of_its_blocks() {
     let cache = cache_of(golden());
     for inode in inodes(&cache, FileType::Regular) {
         let map = inode.extent_map(&cache, ForkKind::Data).unwrap();
-        for extent in map.extents() {
+        for extent in map.iter() {
             let offset = cache.geometry().blocks_to_bytes(extent.file_block.0).unwrap();
             let end = inode.core().size.min(offset + 1024);
             let mut read = vec![0xff; usize::try_from(end.saturating_sub(offset)).unwrap()];
