@@ -1,138 +1,102 @@
-//! One buffer: the piece of the device that it covers, its kind, its bytes.
+//! One buffer: the piece of the device that it covers, its kind, its bytes, who may change them.
 //!
 //! # Invariants
 //!
-//! - **I1** A [`Buffer`] that a caller holds is loaded: its bytes passed the verifier of its kind.
-//! - **I2** The extents and the kind of a buffer never change.
+//! - **I1** A [`Buffer`] that a caller holds is loaded: its bytes passed the verifier of its kind,
+//!   or were cleared for a new block of that kind.
+//! - **I2** The extents of a buffer never change. Its kind changes only when its blocks have been
+//!   freed and are used anew ([`BufferCache::claim`](crate::BufferCache::claim)).
 //! - **I3** The strong count of a core is its hold count. Everything that needs the buffer to stay
-//!   (a caller, the ring of its shard, later the log item of a dirty buffer) owns a strong
-//!   reference; the lookup table owns a weak one.
+//!   (a caller, the ring of its shard, the log item of a dirty buffer) owns a strong reference; the
+//!   lookup table owns a weak one. What is attached to a buffer owns one only while it needs it, or
+//!   the two would keep each other.
+//! - **I4** Bytes change only while the latch is held.
+//!
+//! # Two locks
+//!
+//! The *latch* says who may change the buffer: a transaction from its first touch to its commit, or
+//! who writes the buffer in place. It is held over calls and over the log's work. The lock on the
+//! *bytes* is taken for moments, and keeps a reader that needs no latch from seeing half of one
+//! change. Lock order: latches, in the order of the layer above; then bytes, which are a leaf for a
+//! writer.
 
+use std::any::Any;
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use xfs_format::{BlockKind, Check, Corruption, DiskAddr, Place};
-use xfs_sync::{AtomicBool, Object, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use xfs_format::btree::BtreeKind;
+use xfs_format::{BlockKind, DiskAddr};
+use xfs_sync::{
+    AtomicBool, AtomicU32, Latch, Object, Ordering, RecursiveReadGuard, RecursiveRwLock,
+    RecursiveWriteGuard, SetOnce,
+};
 
-/// A contiguous piece of the device that a buffer covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BufferExtent {
-    /// Where it starts.
-    pub at: DiskAddr,
-    /// How long it is.
-    pub length_bytes: u32,
-}
+use crate::map::{BufferExtent, BufferMap};
 
-/// Which bytes a buffer covers and what they are: what two users of one address must agree on.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    first: BufferExtent,
-    /// The pieces after the first. Empty, and so not allocated, for nearly every buffer.
-    rest: Box<[BufferExtent]>,
-    kind: BlockKind,
-    length_bytes: u32,
-}
+/// What another layer hangs on a buffer.
+type Attachment = Arc<dyn Any + Send + Sync>;
 
-impl Identity {
-    /// The longest buffer: twice an inode chunk of the largest inodes.
-    pub(crate) const MAX_BYTES: u32 = 256 << 10;
-
-    /// The identity of a buffer over `map`, or `None` for an empty map, an empty piece or too
-    /// much in all.
-    pub(crate) fn new(map: &[BufferExtent], kind: BlockKind) -> Option<Self> {
-        let (first, rest) = map.split_first()?;
-        let length_bytes = map.iter().try_fold(0_u32, |sum, extent| {
-            let sum = sum.checked_add(extent.length_bytes)?;
-            (extent.length_bytes != 0 && sum <= Self::MAX_BYTES).then_some(sum)
-        })?;
-        Some(Self { first: *first, rest: rest.into(), kind, length_bytes })
-    }
-
-    /// Whether a buffer with this identity is what `map` and `kind` ask for.
-    pub(crate) fn matches(&self, map: &[BufferExtent], kind: BlockKind) -> bool {
-        self.kind == kind
-            && map
-                .split_first()
-                .is_some_and(|(first, rest)| *first == self.first && *rest == *self.rest)
-    }
-
-    /// The address that the buffer is known by.
-    pub(crate) fn at(&self) -> DiskAddr {
-        self.first.at
-    }
-
-    pub(crate) fn kind(&self) -> BlockKind {
-        self.kind
-    }
-
-    pub(crate) fn length_bytes(&self) -> u32 {
-        self.length_bytes
-    }
-
-    /// The pieces, in order.
-    pub(crate) fn extents(&self) -> impl Iterator<Item = &BufferExtent> {
-        std::iter::once(&self.first).chain(&self.rest)
-    }
-
-    /// What is wrong when somebody else wants this buffer's address as `wanted`.
-    #[cold]
-    pub(crate) fn conflict(&self, wanted: &Self) -> Corruption {
-        let differs = self.extents().zip(wanted.extents()).find(|(mine, other)| mine != other);
-        let check = match differs {
-            Some((mine, other)) if mine.at != other.at => {
-                Check::BufferElsewhere { cached: mine.at, wanted: other.at }
-            }
-            _ => Check::BufferInUse {
-                cached: self.kind,
-                cached_bytes: self.length_bytes,
-                wanted: wanted.kind,
-                wanted_bytes: wanted.length_bytes,
-            },
-        };
-        Corruption::new(wanted.kind.structure(), Place::Disk(self.at()), check)
-    }
-}
+/// The lock on a buffer's bytes, held by the thread that loads it.
+pub(crate) type Loading<'a> = RecursiveWriteGuard<'a, Box<[u8]>>;
 
 /// What all references to one buffer share.
 pub(crate) struct Core {
-    identity: Identity,
+    map: BufferMap,
+    kind: KindCell,
     /// Set once, by the thread that read the bytes, before it frees the lock on them.
     loaded: AtomicBool<Object>,
     /// Whether somebody asked for the buffer since the clock last passed.
     referenced: AtomicBool<Object>,
+    latch: Latch<Object>,
+    attachment: SetOnce<Attachment, Object>,
     /// The bytes, empty until the buffer is loaded.
-    content: RwLock<Box<[u8]>, Object>,
+    content: RecursiveRwLock<Box<[u8]>, Object>,
 }
 
 impl Core {
     /// A buffer that is not loaded yet.
-    pub(crate) fn new(identity: Identity) -> Self {
+    pub(crate) fn new(map: BufferMap, kind: BlockKind) -> Self {
         Self {
-            identity,
+            map,
+            kind: KindCell::new(kind),
             loaded: AtomicBool::new(false),
             referenced: AtomicBool::new(false),
-            content: RwLock::new(Box::default()),
+            latch: Latch::new(),
+            attachment: SetOnce::new(),
+            content: RecursiveRwLock::new(Box::default()),
         }
     }
 
-    pub(crate) fn identity(&self) -> &Identity {
-        &self.identity
+    pub(crate) fn map(&self) -> &BufferMap {
+        &self.map
+    }
+
+    pub(crate) fn kind(&self) -> BlockKind {
+        self.kind.value()
+    }
+
+    pub(crate) fn latch(&self) -> &Latch<Object> {
+        &self.latch
     }
 
     /// Locks out everybody else until the buffer is loaded or given up.
-    pub(crate) fn begin_load(&self) -> RwLockWriteGuard<'_, Box<[u8]>> {
+    pub(crate) fn begin_load(&self) -> Loading<'_> {
         self.content.write()
     }
 
     /// Puts verified bytes in place.
-    pub(crate) fn finish_load(
-        &self,
-        mut content: RwLockWriteGuard<'_, Box<[u8]>>,
-        bytes: Box<[u8]>,
-    ) {
+    pub(crate) fn finish_load(&self, mut content: Loading<'_>, bytes: Box<[u8]>) {
         *content = bytes;
         self.loaded.store(true, Ordering::Release);
+    }
+
+    /// Makes a loaded buffer, whose latch the caller holds, an empty one of this kind.
+    pub(crate) fn renew(&self, kind: BlockKind) {
+        assert!(self.latch.is_locked_exclusive(), "a buffer changed without its latch (I4)");
+        let mut content = self.content.write();
+        content.fill(0);
+        self.kind.set(kind);
     }
 
     /// Whether the buffer is loaded, after waiting for a thread that loads it just now.
@@ -162,7 +126,8 @@ impl Core {
     }
 }
 
-/// A reference to a buffer. Cloning is cheap; the buffer stays while a reference does.
+/// A reference to a buffer. Cloning is cheap; the buffer stays while a reference does. Two
+/// references are equal if they are to the same buffer.
 #[derive(Clone)]
 pub struct Buffer(Arc<Core>);
 
@@ -172,36 +137,119 @@ impl Buffer {
         Self(core)
     }
 
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.0
+    }
+
     /// Where the buffer starts on the device.
     #[must_use]
     pub fn at(&self) -> DiskAddr {
-        self.0.identity.at()
+        self.0.map.at()
     }
 
-    /// What the buffer was verified as.
+    /// What the buffer was verified as, or claimed for.
     #[must_use]
     pub fn kind(&self) -> BlockKind {
-        self.0.identity.kind()
+        self.0.kind()
     }
 
-    /// The contents, held for reading until the guard is dropped.
-    ///
-    /// A thread that holds a guard must not ask for a second one of the same buffer: a writer that
-    /// waits between the two would stop both.
+    /// How long all pieces are together.
+    #[must_use]
+    pub fn length_bytes(&self) -> u32 {
+        self.0.map.length_bytes()
+    }
+
+    /// The pieces of the device that it covers, in order.
+    pub fn extents(&self) -> impl Iterator<Item = &BufferExtent> {
+        self.0.map.extents()
+    }
+
+    /// The contents, held for reading until the guard is dropped. A thread may hold several guards
+    /// of one buffer, but must not ask for one while it holds the bytes for writing.
     #[must_use]
     pub fn bytes(&self) -> BufferBytes<'_> {
         BufferBytes(self.0.content.read())
     }
+
+    /// The contents, to be changed, held until the guard is dropped. For moments: while it is held
+    /// nobody reads the buffer, and this thread must not ask for its bytes again.
+    ///
+    /// # Panics
+    ///
+    /// If nobody holds the latch (I4).
+    #[must_use]
+    pub fn bytes_mut(&self) -> BufferBytesMut<'_> {
+        assert!(self.is_latched(), "a buffer changed without its latch (I4)");
+        BufferBytesMut(self.0.content.write())
+    }
+
+    /// Waits until nobody may change the buffer, and takes that right.
+    pub fn latch(&self) {
+        self.0.latch.lock_exclusive();
+    }
+
+    /// Takes the right to change the buffer if nobody has it.
+    #[must_use]
+    pub fn try_latch(&self) -> bool {
+        self.0.latch.try_lock_exclusive()
+    }
+
+    /// Gives the right to change the buffer back.
+    ///
+    /// # Panics
+    ///
+    /// If nobody has it.
+    pub fn unlatch(&self) {
+        self.0.latch.unlock_exclusive();
+    }
+
+    /// Whether somebody may change the buffer.
+    #[must_use]
+    pub fn is_latched(&self) -> bool {
+        self.0.latch.is_locked_exclusive()
+    }
+
+    /// What was attached to the buffer, if it is a `T`.
+    #[must_use]
+    pub fn attached<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.0.attachment.value()?).downcast().ok()
+    }
+
+    /// What is attached to the buffer, made by `make` if there is nothing yet. It stays for as long
+    /// as the buffer does, so it must not always own the buffer (I3).
+    ///
+    /// # Panics
+    ///
+    /// If something else is attached: a buffer has one layer above.
+    #[expect(clippy::panic, reason = "a second layer that attaches is a fault of ours")]
+    pub fn attach_with<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let attachment = self.0.attachment.value_or_init(|| Arc::new(make()));
+        match Arc::clone(attachment).downcast() {
+            Ok(attached) => attached,
+            Err(_) => panic!("a second kind of attachment on one buffer"),
+        }
+    }
 }
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Buffer {}
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Buffer").field(&self.0.identity).finish()
+        f.debug_struct("Buffer")
+            .field("map", &self.0.map)
+            .field("kind", &self.0.kind())
+            .finish_non_exhaustive()
     }
 }
 
 /// The bytes of a buffer, held for reading.
-pub struct BufferBytes<'a>(RwLockReadGuard<'a, Box<[u8]>>);
+pub struct BufferBytes<'a>(RecursiveReadGuard<'a, Box<[u8]>>);
 
 impl Deref for BufferBytes<'_> {
     type Target = [u8];
@@ -210,3 +258,69 @@ impl Deref for BufferBytes<'_> {
         &self.0
     }
 }
+
+/// The bytes of a buffer, held for writing.
+pub struct BufferBytesMut<'a>(RecursiveWriteGuard<'a, Box<[u8]>>);
+
+impl Deref for BufferBytesMut<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for BufferBytesMut<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// All kinds. A buffer keeps the position of its own here, so that readers need no lock for it.
+const KINDS: [BlockKind; 18] = [
+    BlockKind::Superblock,
+    BlockKind::Agf,
+    BlockKind::Agi,
+    BlockKind::Agfl,
+    BlockKind::Btree(BtreeKind::FreeSpaceByBlock),
+    BlockKind::Btree(BtreeKind::FreeSpaceBySize),
+    BlockKind::Btree(BtreeKind::Inode),
+    BlockKind::Btree(BtreeKind::FreeInode),
+    BlockKind::Btree(BtreeKind::ReverseMap),
+    BlockKind::Btree(BtreeKind::Refcount),
+    BlockKind::Btree(BtreeKind::Extent),
+    BlockKind::InodeCluster,
+    BlockKind::DirectoryData,
+    BlockKind::DirectoryIndex,
+    BlockKind::DirectoryFree,
+    BlockKind::Attr,
+    BlockKind::AttrRemote,
+    BlockKind::Symlink,
+];
+
+/// The kind of a buffer.
+struct KindCell(AtomicU32<Object>);
+
+impl KindCell {
+    fn new(kind: BlockKind) -> Self {
+        Self(AtomicU32::new(Self::number(kind)))
+    }
+
+    fn value(&self) -> BlockKind {
+        let number = self.0.load(Ordering::Acquire) as usize;
+        let kind = KINDS.get(number).copied();
+        kind.expect("only positions in the table are stored")
+    }
+
+    fn set(&self, kind: BlockKind) {
+        self.0.store(Self::number(kind), Ordering::Release);
+    }
+
+    fn number(kind: BlockKind) -> u32 {
+        let number = KINDS.iter().position(|other| *other == kind);
+        number.expect("all kinds are in the table") as u32
+    }
+}
+
+#[cfg(test)]
+mod tests;

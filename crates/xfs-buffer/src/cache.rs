@@ -5,6 +5,8 @@
 //! A read that does not find it loads it; others who want that buffer wait for it, and nobody else
 //! does.
 //!
+//! The other half, claiming new blocks and writing in place, stands in [`write`].
+//!
 //! ```text
 //!            enter                    finish_load, keep
 //!   absent ---------> loading (locked) ----------------> loaded <---+
@@ -12,8 +14,11 @@
 //!     +------------------+                                 |  +-----+
 //!     |     forget: device or verifier failed              |
 //!     +----------------------------------------------------+
-//!           sweep: held by nobody, no second chance left
+//!           sweep: held by nobody, no second chance left;
+//!           forget: freed, and that is durable
 //! ```
+
+mod write;
 
 use std::hash::BuildHasher;
 use std::io;
@@ -21,11 +26,12 @@ use std::sync::Arc;
 
 use xfs_device::BlockDevice;
 use xfs_format::{BlockKind, DiskAddr, Geometry, Lsn, VerifyContext};
-use xfs_sync::{AtomicU64, CachePadded, Ordering, RwLockWriteGuard, SetOnce, Slot, Slots, Volume};
+use xfs_sync::{AtomicU64, CachePadded, Ordering, Slot, Slots, Volume};
 
-use crate::buffer::{Buffer, BufferExtent, Core, Identity};
+use crate::buffer::{Buffer, Core, Loading};
 use crate::error::{IoError, Result};
 use crate::hash::AddressHash;
+use crate::map::{BufferExtent, BufferMap};
 use crate::shard::{Entered, Shard, ShardStatistics};
 
 /// A shard holds at least this much, or splitting would leave room for too few buffers in each.
@@ -54,7 +60,8 @@ pub enum Liveness {
 pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
     geometry: Arc<Geometry>,
-    log_head: SetOnce<Lsn, Volume>,
+    /// The newest LSN that a block may carry; 0 while that is not known.
+    log_head: AtomicU64<Volume>,
     liveness: Liveness,
     hash: AddressHash,
     /// As many as a power of two.
@@ -103,7 +110,7 @@ impl BufferCache {
         let shards = (0..count).map(shard).collect();
         let hits = Slots::new(AtomicU64::default);
         let liveness = Liveness::Quiet;
-        Self { device, geometry, log_head: SetOnce::new(), liveness, hash, shards, hits }
+        Self { device, geometry, log_head: AtomicU64::new(0), liveness, hash, shards, hits }
     }
 
     /// The same cache over a device that somebody else may be writing.
@@ -131,7 +138,8 @@ impl BufferCache {
     /// What a verifier of this volume's structures may know.
     #[must_use]
     pub fn verify_context(&self) -> VerifyContext<'_> {
-        VerifyContext { geometry: &self.geometry, log_head: self.log_head.value().copied() }
+        let log_head = Lsn(self.log_head.load(Ordering::Acquire));
+        VerifyContext { geometry: &self.geometry, log_head: (log_head.0 != 0).then_some(log_head) }
     }
 
     /// The data device.
@@ -140,10 +148,10 @@ impl BufferCache {
         &self.device
     }
 
-    /// Says where the log ends: from now on a buffer logged after that is corrupt. Once only; a
-    /// second call changes nothing, and buffers in memory already are not checked again.
+    /// Says where the log ends: from now on a buffer logged after that is corrupt. It only moves
+    /// forward; buffers in memory already are not checked again.
     pub fn set_log_head(&self, head: Lsn) {
-        let _ = self.log_head.set(head);
+        self.log_head.fetch_max(head.0, Ordering::AcqRel);
     }
 
     /// The buffer of `length_bytes` at `at`, from memory or read and verified as `kind`.
@@ -189,9 +197,9 @@ impl BufferCache {
     ///
     /// As [`read`](Self::read).
     pub fn read_fresh(&self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
-        let core = Core::new(identity(&[BufferExtent { at, length_bytes }], kind)?);
-        self.invalidate(core.identity());
-        let bytes = self.read_verified(core.identity())?;
+        let core = Core::new(buffer_map(&[BufferExtent { at, length_bytes }])?, kind);
+        self.invalidate(core.map());
+        let bytes = self.read_verified(core.map(), kind)?;
         core.finish_load(core.begin_load(), bytes);
         Ok(Buffer::new(Arc::new(core)))
     }
@@ -215,9 +223,9 @@ impl BufferCache {
 
     /// Hands out a loaded core, if it is what the caller wants.
     fn share(&self, core: Arc<Core>, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
-        if !core.identity().matches(map, kind) {
-            let wanted = identity(map, kind)?;
-            return Err(core.identity().conflict(&wanted).into());
+        if core.kind() != kind || !core.map().matches(map) {
+            let wanted = buffer_map(map)?;
+            return Err(core.map().conflict(core.kind(), &wanted, kind).into());
         }
         core.note_reference();
         self.hits.mine().fetch_add(1, Ordering::Relaxed);
@@ -229,13 +237,13 @@ impl BufferCache {
     /// Should the device panic, the core dies unloaded with the last waiter, and the next reader
     /// finds nothing.
     fn load(&self, shard: &Shard, map: &[BufferExtent], kind: BlockKind) -> Result<Loaded> {
-        let core = Arc::new(Core::new(identity(map, kind)?));
+        let core = Arc::new(Core::new(buffer_map(map)?, kind));
         // Taken before anybody can find the core: whoever finds it waits until this is dropped.
         let content = core.begin_load();
         if let Entered::Present(other) = shard.enter(&core) {
             return Ok(Loaded::Elsewhere(other));
         }
-        match self.read_verified(core.identity()) {
+        match self.read_verified(core.map(), kind) {
             Ok(bytes) => {
                 core.finish_load(content, bytes);
                 shard.keep(Arc::clone(&core));
@@ -248,40 +256,41 @@ impl BufferCache {
         }
     }
 
-    fn read_verified(&self, identity: &Identity) -> Result<Box<[u8]>> {
+    fn read_verified(&self, map: &BufferMap, kind: BlockKind) -> Result<Box<[u8]>> {
         let mut rereads = self.rereads();
         loop {
-            let bytes = self.read_bytes(identity)?;
-            match identity.kind().verify(&bytes, identity.at(), &self.verify_context()) {
+            let bytes = self.read_bytes(map)?;
+            match kind.verify(&bytes, map.at(), &self.verify_context()) {
                 Ok(()) => return Ok(bytes),
                 Err(corruption) if rereads == 0 => return Err(corruption.into()),
                 Err(_) => {
                     rereads -= 1;
-                    self.invalidate(identity);
+                    self.invalidate(map);
                 }
             }
         }
     }
 
-    fn invalidate(&self, identity: &Identity) {
-        for extent in identity.extents() {
+    fn invalidate(&self, map: &BufferMap) {
+        for extent in map.extents() {
             if let Some(offset) = extent.at.byte_offset() {
                 self.device.invalidate(offset, extent.length_bytes.into());
             }
         }
     }
 
-    fn read_bytes(&self, identity: &Identity) -> Result<Box<[u8]>> {
-        let mut bytes = vec![0; identity.length_bytes() as usize].into_boxed_slice();
+    fn read_bytes(&self, map: &BufferMap) -> Result<Box<[u8]>> {
+        let mut bytes = vec![0; map.length_bytes() as usize].into_boxed_slice();
         let mut left = bytes.as_mut();
-        for extent in identity.extents() {
+        for extent in map.extents() {
             let (piece, rest) = std::mem::take(&mut left)
                 .split_at_mut_checked(extent.length_bytes as usize)
                 .unwrap_or_default();
             left = rest;
             let end = io::Error::from(io::ErrorKind::UnexpectedEof);
-            let offset = extent.at.byte_offset().ok_or_else(|| read_error(extent, end))?;
-            self.device.read_at(offset, piece).map_err(|source| read_error(extent, source))?;
+            let failed = |source| io_error("read", extent, source);
+            let offset = extent.at.byte_offset().ok_or(end).map_err(failed)?;
+            self.device.read_at(offset, piece).map_err(failed)?;
         }
         Ok(bytes)
     }
@@ -295,25 +304,24 @@ enum Loaded {
 
 /// Leaves no trace of a load that failed. The core is out of the table before its lock is free, so
 /// those who waited for it find nothing and try for themselves.
-fn give_up(shard: &Shard, core: &Arc<Core>, content: RwLockWriteGuard<'_, Box<[u8]>>) {
+fn give_up(shard: &Shard, core: &Arc<Core>, content: Loading<'_>) {
     shard.forget(core);
     drop(content);
     shard.note_failure();
 }
 
-fn identity(map: &[BufferExtent], kind: BlockKind) -> Result<Identity> {
+fn buffer_map(extents: &[BufferExtent]) -> Result<BufferMap> {
     let invalid = || {
-        let first = map.first().copied();
+        let first = extents.first().copied();
         let extent = first.unwrap_or(BufferExtent { at: DiskAddr::NULL, length_bytes: 0 });
-        read_error(&extent, io::Error::from(io::ErrorKind::InvalidInput))
+        io_error("read", &extent, io::Error::from(io::ErrorKind::InvalidInput))
     };
-    Ok(Identity::new(map, kind).ok_or_else(invalid)?)
+    Ok(BufferMap::new(extents).ok_or_else(invalid)?)
 }
 
 #[cold]
-fn read_error(extent: &BufferExtent, source: io::Error) -> IoError {
-    let length_bytes = extent.length_bytes.into();
-    IoError { operation: "read", at: extent.at, length_bytes, source }
+fn io_error(operation: &'static str, extent: &BufferExtent, source: io::Error) -> IoError {
+    IoError { operation, at: extent.at, length_bytes: extent.length_bytes.into(), source }
 }
 
 #[cfg(test)]

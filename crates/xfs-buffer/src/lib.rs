@@ -11,11 +11,13 @@ mod buffer;
 mod cache;
 mod error;
 mod hash;
+mod map;
 mod shard;
 #[cfg(test)]
 mod testing;
 
-pub use buffer::{Buffer, BufferBytes, BufferExtent};
+pub use buffer::{Buffer, BufferBytes, BufferBytesMut};
 pub use cache::{BufferCache, CacheStatistics, Liveness};
 pub use error::{Error, IoError, PosixError, Result};
+pub use map::BufferExtent;
 pub use shard::ShardStatistics;

@@ -6,8 +6,9 @@
 //!
 //! # Invariants
 //!
-//! - **I1** There is at most one live core per address: a core is entered only where no entry can
-//!   be upgraded, and an entry that cannot be upgraded never can be again.
+//! - **I1** There is at most one live core per address in the table: a core is entered only where no
+//!   entry can be upgraded, and an entry that cannot be upgraded never can be again; or it takes the
+//!   place of one whose blocks have been freed and are used anew in another shape.
 //! - **I2** The ring owns a strong reference to each loaded core, and only the ring makes a core
 //!   die: it gives up its reference only if that is the last one, in one atomic step. So a lookup
 //!   either gets the core or finds it dead; it never gets a core that is about to go.
@@ -75,10 +76,16 @@ impl Shard {
         self.table.pin().get(&at).and_then(Weak::upgrade)
     }
 
+    /// Whether this core is the one that the table has.
+    pub(crate) fn holds(&self, core: &Arc<Core>) -> bool {
+        let entry = |entry: &Weak<Core>| std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core));
+        self.table.pin().get(&core.map().at()).is_some_and(entry)
+    }
+
     /// Puts a core into the table, unless there is a live one (I1).
     pub(crate) fn enter(&self, core: &Arc<Core>) -> Entered {
         let table = self.table.pin();
-        let outcome = table.compute(core.identity().at(), |entry| {
+        let outcome = table.compute(core.map().at(), |entry| {
             match entry.and_then(|(_, present)| present.upgrade()) {
                 Some(present) => Operation::Abort(present),
                 None => Operation::Insert(Arc::downgrade(core)),
@@ -90,12 +97,25 @@ impl Shard {
         }
     }
 
-    /// Takes a core that could not be loaded out of the table.
+    /// Puts a core into the table in the place of the one that is there, unless that is another one
+    /// than `present` by now.
+    pub(crate) fn supersede(&self, present: &Arc<Core>, core: &Arc<Core>) -> bool {
+        let table = self.table.pin();
+        let outcome = table.compute(core.map().at(), |entry| match entry {
+            Some((_, entry)) if std::ptr::eq(entry.as_ptr(), Arc::as_ptr(present)) => {
+                Operation::Insert(Arc::downgrade(core))
+            }
+            _ => Operation::Abort(()),
+        });
+        !matches!(outcome, Compute::Aborted(()))
+    }
+
+    /// Takes a core out of the table: it could not be loaded, or its blocks have been freed.
     pub(crate) fn forget(&self, core: &Arc<Core>) {
         let same =
             |_: &DiskAddr, entry: &Weak<Core>| std::ptr::eq(entry.as_ptr(), Arc::as_ptr(core));
         // Failing means that the entry is gone or another core's: both are what is wanted.
-        let _ = self.table.pin().remove_if(&core.identity().at(), same);
+        let _ = self.table.pin().remove_if(&core.map().at(), same);
     }
 
     /// Keeps a core that was loaded, and makes room for it.
@@ -112,7 +132,7 @@ impl Shard {
         let table = self.table.pin();
         for victim in victims {
             let dead = |_: &DiskAddr, entry: &Weak<Core>| entry.strong_count() == 0;
-            let _ = table.remove_if(&victim.identity().at(), dead);
+            let _ = table.remove_if(&victim.map().at(), dead);
         }
     }
 
@@ -145,7 +165,7 @@ struct Clock {
 }
 
 fn cost_bytes(core: &Core) -> usize {
-    core.identity().length_bytes() as usize + OVERHEAD_BYTES
+    core.map().length_bytes() as usize + OVERHEAD_BYTES
 }
 
 impl Clock {

@@ -39,8 +39,8 @@ pub(crate) fn address(block: u32) -> DiskAddr {
     geometry().ag_block_disk_addr(AgNumber(0), AgBlock(block))
 }
 
-/// A verifiable symlink block whose first byte of target tells the block.
-fn symlink_block(block: u32) -> Vec<u8> {
+/// A verifiable block of a symbolic link whose first byte of target tells the block.
+pub(crate) fn symlink_block(block: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(b"XSLM");
     bytes.extend(0_u32.to_be_bytes());

@@ -1,0 +1,111 @@
+use std::sync::Arc;
+
+use xfs_format::btree::BtreeKind;
+use xfs_format::{BlockKind, DiskAddr};
+use xfs_sync::{AtomicBool, AtomicU64, Object, Ordering};
+
+use super::{Buffer, Core, KINDS, KindCell};
+use crate::map::{BufferExtent, BufferMap};
+
+fn buffer(kind: BlockKind) -> Buffer {
+    let piece = BufferExtent { at: DiskAddr(8), length_bytes: 4096 };
+    let core = Core::new(BufferMap::new(&[piece]).unwrap(), kind);
+    core.finish_load(core.begin_load(), vec![7; 4096].into());
+    Buffer::new(Arc::new(core))
+}
+
+/// The kinds that a new arm of either enum would have to be added to.
+fn is_listed(kind: BlockKind) -> bool {
+    match kind {
+        BlockKind::Superblock
+        | BlockKind::Agf
+        | BlockKind::Agi
+        | BlockKind::Agfl
+        | BlockKind::InodeCluster
+        | BlockKind::DirectoryData
+        | BlockKind::DirectoryIndex
+        | BlockKind::DirectoryFree
+        | BlockKind::Attr
+        | BlockKind::AttrRemote
+        | BlockKind::Symlink
+        | BlockKind::Btree(
+            BtreeKind::FreeSpaceByBlock
+            | BtreeKind::FreeSpaceBySize
+            | BtreeKind::Inode
+            | BtreeKind::FreeInode
+            | BtreeKind::ReverseMap
+            | BtreeKind::Refcount
+            | BtreeKind::Extent,
+        ) => KINDS.contains(&kind),
+    }
+}
+
+#[test]
+fn every_kind_is_kept() {
+    for kind in KINDS {
+        assert!(is_listed(kind));
+        assert_eq!(KindCell::new(kind).value(), kind);
+    }
+}
+
+#[test]
+fn a_latched_buffer_can_be_changed_and_read() {
+    let buffer = buffer(BlockKind::Attr);
+    assert!(!buffer.is_latched());
+    buffer.latch();
+    assert!(!buffer.try_latch());
+    buffer.bytes_mut()[5] = 1;
+    assert_eq!((buffer.bytes()[4], buffer.bytes()[5]), (7, 1));
+    buffer.unlatch();
+    assert!(buffer.try_latch());
+}
+
+#[test]
+#[should_panic(expected = "without its latch")]
+fn bytes_are_not_changed_without_the_latch() {
+    buffer(BlockKind::Attr).bytes_mut()[0] = 1;
+}
+
+#[test]
+fn references_to_one_buffer_are_equal() {
+    let first = buffer(BlockKind::Attr);
+    assert_eq!(first, first.clone());
+    assert_ne!(first, buffer(BlockKind::Attr));
+    assert_eq!((first.length_bytes(), first.extents().count()), (4096, 1));
+}
+
+#[test]
+fn one_thing_is_attached_to_a_buffer() {
+    let buffer = buffer(BlockKind::Attr);
+    assert!(buffer.attached::<AtomicU64<Object>>().is_none());
+    let first = buffer.attach_with(|| AtomicU64::<Object>::new(1));
+    let second = buffer.attach_with(|| AtomicU64::<Object>::new(2));
+    assert!(Arc::ptr_eq(&first, &second));
+    assert!(buffer.attached::<AtomicU64<Object>>().is_some());
+    assert!(buffer.attached::<AtomicBool<Object>>().is_none());
+}
+
+/// One thread reads a buffer that it reads already, while another one waits to change it: neither
+/// waits for ever.
+#[test]
+fn reading_may_be_nested_behind_a_writer() {
+    let buffer = buffer(BlockKind::Attr);
+    let writing = AtomicBool::<Object>::new(false);
+    buffer.latch();
+    let outer = buffer.bytes();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            writing.store(true, Ordering::Release);
+            buffer.bytes_mut()[0] = 9;
+        });
+        while !writing.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        for _ in 0..10_000 {
+            assert_eq!(buffer.bytes()[0], 7);
+            std::thread::yield_now();
+        }
+        drop(outer);
+    });
+    assert_eq!(buffer.bytes()[0], 9);
+}

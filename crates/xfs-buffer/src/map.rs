@@ -1,0 +1,78 @@
+//! Which pieces of the device a buffer covers.
+//!
+//! Owns: the shape of a buffer, checked once, and what is wrong when two shapes meet at one address.
+//! Does **not** own what the bytes are (the kind stands in the buffer).
+
+use xfs_format::{BlockKind, Check, Corruption, DiskAddr, Place};
+
+/// A contiguous piece of the device that a buffer covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferExtent {
+    /// Where it starts.
+    pub at: DiskAddr,
+    /// How long it is.
+    pub length_bytes: u32,
+}
+
+/// The pieces of one buffer, in order. At least one; none is empty.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BufferMap {
+    first: BufferExtent,
+    /// The pieces after the first. Empty, and so not allocated, for nearly every buffer.
+    rest: Box<[BufferExtent]>,
+    length_bytes: u32,
+}
+
+impl BufferMap {
+    /// The longest buffer: twice an inode chunk of the largest inodes.
+    pub(crate) const MAX_BYTES: u32 = 256 << 10;
+
+    /// A buffer over `extents`, or `None` for no pieces, an empty piece or too much in all.
+    pub(crate) fn new(extents: &[BufferExtent]) -> Option<Self> {
+        let (first, rest) = extents.split_first()?;
+        let length_bytes = extents.iter().try_fold(0_u32, |sum, extent| {
+            let sum = sum.checked_add(extent.length_bytes)?;
+            (extent.length_bytes != 0 && sum <= Self::MAX_BYTES).then_some(sum)
+        })?;
+        Some(Self { first: *first, rest: rest.into(), length_bytes })
+    }
+
+    /// Whether these are the pieces.
+    pub(crate) fn matches(&self, extents: &[BufferExtent]) -> bool {
+        extents
+            .split_first()
+            .is_some_and(|(first, rest)| *first == self.first && *rest == *self.rest)
+    }
+
+    /// The address that the buffer is known by.
+    pub(crate) const fn at(&self) -> DiskAddr {
+        self.first.at
+    }
+
+    pub(crate) const fn length_bytes(&self) -> u32 {
+        self.length_bytes
+    }
+
+    /// The pieces, in order.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = &BufferExtent> {
+        std::iter::once(&self.first).chain(&self.rest)
+    }
+
+    /// What is wrong when somebody else wants this buffer's address with another shape or kind.
+    #[cold]
+    pub(crate) fn conflict(&self, kind: BlockKind, other: &Self, wanted: BlockKind) -> Corruption {
+        let differs = self.extents().zip(other.extents()).find(|(mine, other)| mine != other);
+        let check = match differs {
+            Some((mine, other)) if mine.at != other.at => {
+                Check::BufferElsewhere { cached: mine.at, wanted: other.at }
+            }
+            _ => Check::BufferInUse {
+                cached: kind,
+                cached_bytes: self.length_bytes,
+                wanted,
+                wanted_bytes: other.length_bytes,
+            },
+        };
+        Corruption::new(wanted.structure(), Place::Disk(self.at()), check)
+    }
+}
