@@ -233,7 +233,6 @@ fn threads_that_claim_and_read_meet_in_one_buffer() {
             });
         }
     });
-    let counts: u64 =
-        (0..4).map(|block| u64::from(on_device(&device, address(block), 1)[0])).sum();
+    let counts: u64 = (0..4).map(|block| u64::from(on_device(&device, address(block), 1)[0])).sum();
     assert_eq!(counts % 256, ROUNDS * THREADS % 256);
 }
