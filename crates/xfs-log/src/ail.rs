@@ -68,6 +68,8 @@ pub struct PushReport {
     pub pinned: usize,
     /// Items that are locked or being written.
     pub busy: usize,
+    /// Items that could not be written. The log must be shut down.
+    pub failed: usize,
 }
 
 /// Items that are not in place, by LSN.
@@ -278,6 +280,7 @@ impl Ail {
                     Pushed::Done => done.push((position, item)),
                     Pushed::Started => report.started += 1,
                     Pushed::Pinned => report.pinned += 1,
+                    Pushed::Failed => report.failed += 1,
                     Pushed::Locked | Pushed::Underway => report.busy += 1,
                 }
             }

@@ -46,6 +46,8 @@ pub enum Pushed {
     Pinned,
     /// Somebody has locked it.
     Locked,
+    /// It could not be written: the log is shut down.
+    Failed,
 }
 
 /// Something that can be logged.

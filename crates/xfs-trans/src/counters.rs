@@ -1,0 +1,152 @@
+//! The counters of the volume: free blocks, inodes, free inodes.
+//!
+//! Owns: how many blocks may still be promised, and the sums that the superblock gets. Does **not**
+//! own what is free (the groups' headers say that), or blocks that a group keeps for its own trees:
+//! who keeps them takes them out with [`Counters::change`].
+//!
+//! Blocks are taken before a transaction begins and what it has not used comes back, so that nothing
+//! fails for want of space half way. A slot keeps a batch, so that unrelated transactions do not meet
+//! here. Near zero every slot is emptied before a request is refused: the answer is exact.
+//!
+//! Lock order: the shared count, then a slot. A slot's own lock is never held while the shared one
+//! is taken.
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_sync::{AtomicU64, Mutex, Ordering, Slot, Slots, Volume};
+
+/// Blocks that a slot keeps.
+const BATCH_BLOCKS: u64 = 1024;
+
+/// What the volume counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Blocks that can be promised.
+    #[doc(alias = "fdblocks")]
+    pub free_blocks: u64,
+    /// Inodes that have room on disk.
+    #[doc(alias = "icount")]
+    pub inodes: u64,
+    /// Those of them that no file uses.
+    #[doc(alias = "ifree")]
+    pub free_inodes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Share {
+    blocks: Mutex<u64, Slot>,
+    /// Signed numbers: the sums over all slots count.
+    inodes: AtomicU64<Slot>,
+    free_inodes: AtomicU64<Slot>,
+}
+
+/// The counters of the volume.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    blocks: Mutex<u64, Volume>,
+    opened: Counts,
+    slots: Slots<Share>,
+}
+
+impl Counters {
+    pub(crate) fn new(opened: Counts) -> Self {
+        Self { blocks: Mutex::new(opened.free_blocks), opened, slots: Slots::new(Share::default) }
+    }
+
+    /// Takes blocks, all of them or none.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`].
+    pub(crate) fn take(&self, blocks: u64) -> Result<()> {
+        if blocks == 0 {
+            return Ok(());
+        }
+        let slot = self.slots.mine();
+        {
+            let mut kept = slot.blocks.lock();
+            if let Some(rest) = kept.checked_sub(blocks) {
+                *kept = rest;
+                return Ok(());
+            }
+        }
+        let mut shared = self.blocks.lock();
+        if let Some(rest) = shared.checked_sub(blocks.saturating_add(BATCH_BLOCKS)) {
+            *shared = rest;
+            drop(shared);
+            *slot.blocks.lock() += BATCH_BLOCKS;
+            return Ok(());
+        }
+        self.drain(&mut shared);
+        *shared = shared.checked_sub(blocks).ok_or(Error::Posix(PosixError::NoSpace))?;
+        Ok(())
+    }
+
+    /// Gives blocks back, or adds what was freed.
+    pub(crate) fn give(&self, blocks: u64) {
+        if blocks == 0 {
+            return;
+        }
+        let surplus = {
+            let mut kept = self.slots.mine().blocks.lock();
+            *kept += blocks;
+            if *kept > 2 * BATCH_BLOCKS {
+                let surplus = *kept - BATCH_BLOCKS;
+                *kept = BATCH_BLOCKS;
+                surplus
+            } else {
+                0
+            }
+        };
+        if surplus > 0 {
+            *self.blocks.lock() += surplus;
+        }
+    }
+
+    /// Adds or takes blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`].
+    pub(crate) fn change(&self, delta: i64) -> Result<()> {
+        match u64::try_from(delta) {
+            Ok(blocks) => {
+                self.give(blocks);
+                Ok(())
+            }
+            Err(_) => self.take(delta.unsigned_abs()),
+        }
+    }
+
+    pub(crate) fn count_inodes(&self, all: i64, free: i64) {
+        let slot = self.slots.mine();
+        if all != 0 {
+            slot.inodes.fetch_add(all.cast_unsigned(), Ordering::Relaxed);
+        }
+        if free != 0 {
+            slot.free_inodes.fetch_add(free.cast_unsigned(), Ordering::Relaxed);
+        }
+    }
+
+    /// The sums. What transactions under way have taken counts as used.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut shared = self.blocks.lock();
+        self.drain(&mut shared);
+        let mut counts = Counts { free_blocks: *shared, ..self.opened };
+        drop(shared);
+        for slot in self.slots.iter() {
+            let (inodes, free) = (&slot.inodes, &slot.free_inodes);
+            counts.inodes = counts.inodes.wrapping_add(inodes.load(Ordering::Relaxed));
+            counts.free_inodes = counts.free_inodes.wrapping_add(free.load(Ordering::Relaxed));
+        }
+        counts
+    }
+
+    fn drain(&self, shared: &mut u64) {
+        for slot in self.slots.iter() {
+            *shared += std::mem::take(&mut *slot.blocks.lock());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

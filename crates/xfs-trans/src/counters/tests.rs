@@ -1,0 +1,69 @@
+use std::sync::Arc;
+
+use super::{BATCH_BLOCKS, Counters, Counts};
+
+fn free(blocks: u64) -> Counters {
+    Counters::new(Counts { free_blocks: blocks, inodes: 64, free_inodes: 61 })
+}
+
+#[test]
+fn takes_the_last_block_and_no_more() {
+    let counters = free(10);
+    counters.take(7).unwrap();
+    assert!(counters.take(4).is_err());
+    counters.take(3).unwrap();
+    assert!(counters.take(1).is_err());
+    counters.give(2);
+    counters.take(2).unwrap();
+    assert_eq!(counters.counts().free_blocks, 0);
+}
+
+#[test]
+fn what_other_slots_keep_can_be_taken() {
+    let blocks = 3 * BATCH_BLOCKS;
+    let counters = Arc::new(free(blocks));
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let counters = Arc::clone(&counters);
+            std::thread::spawn(move || {
+                if counters.take(1).is_ok() {
+                    counters.give(1);
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    counters.take(blocks).unwrap();
+    assert!(counters.take(1).is_err());
+}
+
+#[test]
+fn sums_are_exact_over_threads() {
+    let counters = Arc::new(free(100_000));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let counters = Arc::clone(&counters);
+            std::thread::spawn(move || {
+                for _ in 0..1000 {
+                    counters.take(50).unwrap();
+                    counters.give(49);
+                    counters.count_inodes(2, -1);
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let counts = counters.counts();
+    assert_eq!(counts.free_blocks, 96_000);
+    assert_eq!(counts.inodes, 64 + 8000);
+    assert_eq!(counts.free_inodes.cast_signed(), 61 - 4000);
+}
+
+#[test]
+fn changes_may_take_but_not_more_than_there_is() {
+    let counters = free(10);
+    counters.change(-10).unwrap();
+    assert!(counters.change(-1).is_err());
+    counters.change(5).unwrap();
+    assert_eq!(counters.counts().free_blocks, 5);
+}

@@ -1,0 +1,353 @@
+//! An inode as the log sees it.
+//!
+//! Owns: the image of an inode in memory, its latch, which of its parts are not in place, and how it
+//! is logged. Does **not** own what the image means (`xfs-inode`), or writing it in place
+//! ([`cluster`](crate::cluster)).
+//!
+//! ```text
+//!              change_inode                 commit               checkpoint durable
+//!   in place ───────────────► fields dirty ───────► pinned ──────────────────────► in the AIL
+//!      ▲                            ▲                                                │
+//!      │ written                    └─ changed again while it is written             │ push
+//!      └────────────────────────────────────────────────── flushing ◄────────────────┘
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** There is one record of an inode in memory: [`Journal::inode`](crate::Journal::inode)
+//!   finds it through the buffer of its cluster, which every record holds.
+//! - **I2** The image changes only by who holds the latch exclusively, inside a transaction.
+//! - **I3** Logged is whatever is not known to be in place: the fields that have become dirty and
+//!   those that are being written. So the newest log entry of an inode alone brings it up to date
+//!   from what lies on disk, and an older one may leave the AIL.
+//! - **I4** The inode is written in place only unpinned, with its latch shared, and with the image as
+//!   it was logged last.
+//!
+//! Lock order: latch, then `contents`, then `logged`.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use xfs_buffer::Buffer;
+use xfs_format::geometry::InodePlace;
+use xfs_format::inode::{CORE_BYTES, ForkFormat, InodeCore};
+use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
+use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn};
+use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter, VectorSize};
+use xfs_sync::{AtomicU32, Latch, Mutex, Object, Ordering, RecursiveReadGuard, RecursiveRwLock};
+
+use crate::buffer_item::BufferItem;
+use crate::context::Context;
+
+mod fork;
+
+/// The bytes of an inode that is in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InodeImage {
+    /// The core. Its `next_unlinked` is not logged with the inode: that field is changed, and
+    /// logged, in the buffer of the cluster.
+    pub core: InodeCore,
+    /// The data fork as it lies in the inode: its contents, its extent records, or the root of its
+    /// btree, which has the whole room of the fork. Empty if there are none.
+    pub data: Vec<u8>,
+    /// The attribute fork, likewise.
+    pub attr: Vec<u8>,
+}
+
+struct Contents {
+    image: InodeImage,
+    /// The core as it was last logged or read.
+    core: [u8; CORE_BYTES],
+}
+
+/// What of an inode is not known to be in place.
+struct Logged {
+    /// Changed since it was last written.
+    dirty: LoggedFields,
+    /// Being written.
+    #[doc(alias = "ili_last_fields")]
+    flushing: LoggedFields,
+}
+
+/// What becomes of the cluster that an inode lies in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Stays = 0,
+    /// Its blocks are being freed.
+    Freed = 1,
+    /// That is durable.
+    Gone = 2,
+}
+
+/// An inode as the log sees it.
+#[doc(alias = "xfs_inode_log_item")]
+#[doc(alias = "xfs_inode")]
+pub struct InodeRecord {
+    number: InodeNumber,
+    place: InodePlace,
+    context: Arc<Context>,
+    cluster: Buffer,
+    cluster_item: Arc<BufferItem>,
+    latch: Latch<Object>,
+    contents: RecursiveRwLock<Contents, Object>,
+    logged: Mutex<Logged, Object>,
+    pins: AtomicU32<Object>,
+    fate: AtomicU32<Object>,
+    state: ItemState,
+}
+
+/// The image of an inode, held for reading.
+pub struct ImageGuard<'a>(RecursiveReadGuard<'a, Contents>);
+
+impl Deref for ImageGuard<'_> {
+    type Target = InodeImage;
+
+    fn deref(&self) -> &InodeImage {
+        &self.0.image
+    }
+}
+
+/// An inode's bytes, taken to be written, and the LSN that they stand at.
+pub(crate) struct Taken {
+    pub(crate) record: Arc<InodeRecord>,
+    pub(crate) lsn: Lsn,
+}
+
+impl InodeRecord {
+    /// Decodes the inode in its cluster.
+    pub(crate) fn read(
+        number: InodeNumber,
+        place: InodePlace,
+        context: &Arc<Context>,
+        cluster: &Buffer,
+        cluster_item: &Arc<BufferItem>,
+    ) -> Result<Self, Corruption> {
+        let bytes = cluster.bytes();
+        let from = place.offset_bytes as usize;
+        let bytes = bytes.get(from..).unwrap_or_default();
+        let bytes = bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes);
+        let core = InodeCore::decode(bytes, number, context.geometry())?;
+        let disk = bytes.first_chunk::<CORE_BYTES>().copied().unwrap_or([0; CORE_BYTES]);
+        let (data, attr) = fork::read(bytes, &core);
+        let nothing = LoggedFields::empty();
+        Ok(Self {
+            number,
+            place,
+            context: Arc::clone(context),
+            cluster: cluster.clone(),
+            cluster_item: Arc::clone(cluster_item),
+            latch: Latch::new(),
+            contents: RecursiveRwLock::new(Contents {
+                image: InodeImage { core, data, attr },
+                core: disk,
+            }),
+            logged: Mutex::new(Logged { dirty: nothing, flushing: nothing }),
+            pins: AtomicU32::new(0),
+            fate: AtomicU32::new(Fate::Stays as u32),
+            state: ItemState::new(),
+        })
+    }
+
+    /// The inode's number.
+    #[must_use]
+    pub const fn number(&self) -> InodeNumber {
+        self.number
+    }
+
+    /// The image, held until the guard is dropped. A thread may hold several.
+    #[must_use]
+    pub fn image(&self) -> ImageGuard<'_> {
+        ImageGuard(self.contents.read())
+    }
+
+    /// What protects the inode: a transaction that has joined it holds it exclusively, a reader
+    /// shares it.
+    #[must_use]
+    pub const fn latch(&self) -> &Latch<Object> {
+        &self.latch
+    }
+
+    /// The checkpoint of the last change; forcing the log up to it makes the inode durable.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.state.sequence()
+    }
+
+    /// The log's part of the record.
+    pub(crate) const fn state_of(&self) -> &ItemState {
+        &self.state
+    }
+
+    pub(crate) const fn cluster(&self) -> &Buffer {
+        &self.cluster
+    }
+
+    /// Changes the image. The caller holds the latch exclusively.
+    pub(crate) fn change<R>(
+        &self,
+        fields: LoggedFields,
+        change: impl FnOnce(&mut InodeImage) -> R,
+    ) -> R {
+        assert!(self.latch.is_locked_exclusive(), "an inode changed by who does not hold it");
+        let result = change(&mut self.contents.write().image);
+        self.mark(fields);
+        result
+    }
+
+    /// Marks parts of the inode as not in place.
+    pub(crate) fn mark(&self, fields: LoggedFields) {
+        let mut logged = self.logged.lock();
+        let flushing = logged.flushing;
+        logged.dirty |= fields | LoggedFields::CORE | flushing;
+    }
+
+    /// Whether the log holds something of the inode that is not in place.
+    pub(crate) fn is_in_log(&self) -> bool {
+        self.pins.load(Ordering::Acquire) > 0 || self.state.lsn().is_some()
+    }
+
+    /// Encodes the core before it is logged. The caller holds the latch exclusively. `false` if the
+    /// format of the inode cannot hold a value of it.
+    pub(crate) fn encode(&self) -> bool {
+        let mut contents = self.contents.write();
+        let Some(disk) = contents.image.core.encode(self.context.geometry()) else { return false };
+        if let Some(core) = zerocopy::IntoBytes::as_bytes(&disk).first_chunk() {
+            contents.core = *core;
+        }
+        true
+    }
+
+    /// The blocks of the inode's cluster are freed: it is never written any more.
+    pub(crate) fn set_freed(&self) {
+        self.fate.store(Fate::Freed as u32, Ordering::Release);
+    }
+
+    /// That they are freed is durable. It leaves the AIL, now or when it is pushed.
+    pub(crate) fn set_gone(&self, ail: &Ail) {
+        self.fate.store(Fate::Gone as u32, Ordering::Release);
+        ail.remove(&self.state);
+    }
+
+    /// Whether the record stands for an inode on disk.
+    pub(crate) fn is_live(&self) -> bool {
+        self.fate.load(Ordering::Acquire) == Fate::Stays as u32
+    }
+
+    fn is_gone(&self) -> bool {
+        self.fate.load(Ordering::Acquire) == Fate::Gone as u32
+    }
+
+    /// Puts the inode into its cluster's bytes, if all of it is durable in the log and nobody holds
+    /// it. The caller holds the latch of the buffer, whose bytes these are.
+    pub(crate) fn take(self: &Arc<Self>, cluster: &mut [u8]) -> Option<Taken> {
+        if !self.is_live() || !self.latch.try_lock_shared() {
+            return None;
+        }
+        let taken = self.take_latched(cluster);
+        self.latch.unlock_shared();
+        taken
+    }
+
+    fn take_latched(self: &Arc<Self>, cluster: &mut [u8]) -> Option<Taken> {
+        let contents = self.contents.read();
+        let mut logged = self.logged.lock();
+        if logged.dirty.is_empty() || self.pins.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let lsn = self.state.lsn()?;
+        let from = self.place.offset_bytes as usize;
+        let inode_size = self.context.geometry().inode_size as usize;
+        let slot = cluster.get_mut(from..from + inode_size)?;
+        fork::write(slot, &contents.core, &contents.image);
+        xfs_format::inode::seal(slot, lsn);
+        logged.flushing = logged.dirty;
+        logged.dirty = LoggedFields::empty();
+        Some(Taken { record: Arc::clone(self), lsn })
+    }
+
+    /// What was taken is in place.
+    pub(crate) fn written(&self) {
+        self.logged.lock().flushing = LoggedFields::empty();
+    }
+
+    /// The first region, and which forks go with it.
+    fn log_format(&self, contents: &Contents, fields: LoggedFields) -> InodeFormat {
+        let forks = fork::logged(&contents.image, fields);
+        let InodePlace { cluster, cluster_bytes, offset_bytes } = self.place;
+        let core = &contents.image.core;
+        let regions = 2 + u16::from(forks.data.is_some()) + u16::from(forks.attr.is_some());
+        InodeFormat {
+            regions,
+            fields: forks.fields,
+            attr_bytes: forks.attr.as_ref().map_or(0, |bytes| bytes.len() as u16),
+            data_bytes: forks.data.as_ref().map_or(0, |bytes| bytes.len() as u16),
+            inode: self.number,
+            device: core.rdev.and_then(|device| device.encode()).unwrap_or_default(),
+            cluster,
+            cluster_blocks: cluster_bytes / BASIC_BLOCK_BYTES,
+            offset_bytes,
+        }
+    }
+}
+
+/// Bytes of the format.
+const FORMAT_BYTES: usize = 56;
+/// Bytes by which the root of a btree is longer in the log than in the inode.
+const ROOT_GROWTH_BYTES: usize = 72;
+
+impl LogItem for InodeRecord {
+    fn state(&self) -> &ItemState {
+        &self.state
+    }
+
+    fn size(&self) -> VectorSize {
+        let image = self.image();
+        let forks = image.data.len() + image.attr.len() + 2 * ROOT_GROWTH_BYTES;
+        VectorSize { regions: 4, bytes: FORMAT_BYTES + CORE_BYTES + forks }
+    }
+
+    fn format(&self, regions: &mut RegionWriter<'_>) {
+        let contents = self.contents.read();
+        let fields = self.logged.lock().dirty;
+        let forks = fork::logged(&contents.image, fields);
+        regions.region(&self.log_format(&contents, fields).encode(HostOrder::NATIVE));
+        regions.region(&core_to_log(&contents.core, HostOrder::NATIVE));
+        for fork in [forks.data, forks.attr].into_iter().flatten() {
+            regions.region(&fork);
+        }
+    }
+
+    fn pin(&self) {
+        self.pins.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn unpin(&self, _end: CheckpointEnd) {
+        let before = self.pins.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "an inode unpinned that was not pinned");
+    }
+
+    fn committed(&self, start: Lsn, _ail: &Ail) -> Option<Lsn> {
+        (!self.is_gone()).then_some(start)
+    }
+
+    fn push(&self, ail: &Ail) -> Pushed {
+        if self.is_gone() {
+            return Pushed::Done;
+        }
+        if !self.is_live() || self.pins.load(Ordering::Acquire) > 0 {
+            return Pushed::Pinned;
+        }
+        crate::cluster::push(&self.context, &self.cluster, &self.cluster_item, ail)
+    }
+}
+
+impl core::fmt::Debug for InodeRecord {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("InodeRecord").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// Whether a fork of this format has bytes in the inode.
+const fn has_bytes(format: ForkFormat) -> bool {
+    matches!(format, ForkFormat::Local | ForkFormat::Extents | ForkFormat::Btree)
+}

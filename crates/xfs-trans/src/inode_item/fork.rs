@@ -1,0 +1,127 @@
+//! The forks of an inode: out of its bytes, into them, and as they are logged.
+
+use xfs_format::inode::{
+    self, CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk,
+};
+use xfs_format::log_item::LoggedFields;
+use zerocopy::FromBytes;
+
+use super::{InodeImage, has_bytes};
+
+/// Bytes of an extent record.
+const EXTENT_BYTES: usize = 16;
+/// Header of the root of a btree in a fork: level and number of records.
+const DISK_ROOT_BYTES: usize = 4;
+/// Header of the root of a btree as it is logged: that of a block.
+const LOGGED_ROOT_BYTES: usize = 72;
+/// Bytes of a key, and of a pointer.
+const ENTRY_BYTES: usize = 8;
+
+/// The used bytes of both forks of the inode in `bytes`.
+pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (Vec<u8>, Vec<u8>) {
+    let used = |kind: ForkKind| {
+        let room = inode::fork(bytes, core, kind);
+        let format = core.fork_format(kind);
+        let length = match format {
+            None => 0,
+            Some(ForkFormat::Local) if kind == ForkKind::Data => core.size as usize,
+            // Short attributes say themselves how long they are.
+            Some(ForkFormat::Local) => {
+                room.first_chunk::<2>().map_or(0, |length| u16::from_be_bytes(*length).into())
+            }
+            Some(ForkFormat::Extents) => {
+                (core.fork_extents(kind) as usize).saturating_mul(EXTENT_BYTES)
+            }
+            Some(ForkFormat::Btree) => room.len(),
+            Some(ForkFormat::Device | ForkFormat::Uuid | ForkFormat::MetadataBtree) => 0,
+        };
+        room.get(..length).unwrap_or(room).to_vec()
+    };
+    if core.is_free() {
+        return (Vec::new(), Vec::new());
+    }
+    (used(ForkKind::Data), used(ForkKind::Attr))
+}
+
+/// Puts core and forks into the bytes of the inode. The link of an unlinked list stays: it is
+/// changed in the buffer.
+pub(super) fn write(slot: &mut [u8], core: &[u8; CORE_BYTES], image: &InodeImage) {
+    let Ok((target, literal)) = InodeDisk::mut_from_prefix(slot) else { return };
+    let Ok(source) = InodeDisk::ref_from_bytes(core) else { return };
+    let next_unlinked = target.next_unlinked;
+    *target = *source;
+    target.next_unlinked = next_unlinked;
+    let middle = match image.core.fork_offset {
+        0 => literal.len(),
+        offset => (usize::from(offset) * FORK_OFFSET_BYTES).min(literal.len()),
+    };
+    let (data, attr) = literal.split_at_mut(middle);
+    match image.core.rdev.and_then(|device| device.encode()) {
+        Some(device) => fill(data, &device.to_be_bytes()),
+        None => fill(data, &image.data),
+    }
+    fill(attr, &image.attr);
+}
+
+/// The bytes of a fork, and zeros behind them.
+fn fill(room: &mut [u8], bytes: &[u8]) {
+    assert!(bytes.len() <= room.len(), "a fork that does not fit its inode");
+    let (used, rest) = room.split_at_mut(bytes.len());
+    used.copy_from_slice(bytes);
+    rest.fill(0);
+}
+
+/// What is logged of the forks.
+pub(super) struct LoggedForks {
+    pub(super) fields: LoggedFields,
+    pub(super) data: Option<Vec<u8>>,
+    pub(super) attr: Option<Vec<u8>>,
+}
+
+/// Of what is dirty, that which the forks' present formats have: a fork that has changed its format
+/// is logged in the new one only.
+pub(super) fn logged(image: &InodeImage, dirty: LoggedFields) -> LoggedForks {
+    let core = &image.core;
+    let owners = LoggedFields::DATA_OWNER | LoggedFields::ATTR_OWNER;
+    let mut fields = LoggedFields::CORE | dirty.intersection(owners);
+    let mut region = |format: Option<ForkFormat>, ways: LoggedFields, bytes: &[u8]| {
+        let way = match format {
+            Some(ForkFormat::Local) => ways.intersection(LOCAL),
+            Some(ForkFormat::Extents) => ways.intersection(EXTENTS),
+            Some(ForkFormat::Btree) => ways.intersection(ROOT),
+            _ => LoggedFields::empty(),
+        };
+        if bytes.is_empty() || !format.is_some_and(has_bytes) || !dirty.intersects(ways) {
+            return None;
+        }
+        fields |= way;
+        Some(if format == Some(ForkFormat::Btree) { log_root(bytes) } else { bytes.to_vec() })
+    };
+    let data = region(Some(core.data_format), LoggedFields::DATA, &image.data);
+    let attr = region(core.fork_format(ForkKind::Attr), LoggedFields::ATTR, &image.attr);
+    if core.data_format == ForkFormat::Device && dirty.contains(LoggedFields::DEVICE) {
+        fields |= LoggedFields::DEVICE;
+    }
+    LoggedForks { fields, data, attr }
+}
+
+const LOCAL: LoggedFields = LoggedFields::DATA_LOCAL.union(LoggedFields::ATTR_LOCAL);
+const EXTENTS: LoggedFields = LoggedFields::DATA_EXTENTS.union(LoggedFields::ATTR_EXTENTS);
+const ROOT: LoggedFields = LoggedFields::DATA_ROOT.union(LoggedFields::ATTR_ROOT);
+
+/// The root of a btree as it is logged: behind the header of a block, with the pointers right behind
+/// the keys. Of the header recovery reads level and count alone.
+#[doc(alias = "xfs_bmdr_to_bmbt")]
+fn log_root(root: &[u8]) -> Vec<u8> {
+    let fits = root.len().saturating_sub(DISK_ROOT_BYTES) / (2 * ENTRY_BYTES);
+    let count = root.get(2..4).and_then(<[u8]>::first_chunk::<2>);
+    let count = usize::from(count.map_or(0, |count| u16::from_be_bytes(*count)));
+    assert!(count <= fits, "more records than the root of a btree holds");
+    let entries = |from: usize| root.get(from..from + count * ENTRY_BYTES).unwrap_or_default();
+    let mut logged = vec![0; LOGGED_ROOT_BYTES];
+    let head = logged.iter_mut().zip(b"BMA3".iter().chain(root.iter().take(DISK_ROOT_BYTES)));
+    head.for_each(|(target, byte)| *target = *byte);
+    logged.extend_from_slice(entries(DISK_ROOT_BYTES));
+    logged.extend_from_slice(entries(DISK_ROOT_BYTES + fits * ENTRY_BYTES));
+    logged
+}

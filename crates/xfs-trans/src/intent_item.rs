@@ -1,0 +1,114 @@
+//! Intents, and the completions that end them.
+//!
+//! Owns: both as items of the log. Does **not** own when they are logged
+//! ([`deferred`](crate::transaction)), or what is promised ([`promise`](crate::promise)).
+//!
+//! ```text
+//!  logged ─→ CIL ─→ AIL: holds the tail ─→ removed when the completion is durable
+//!             └─→ cancelled: the completion came into the same checkpoint, neither is written
+//! ```
+//!
+//! An intent is never written in place: while it is open nothing may be forgotten that lies behind
+//! it in the log, since recovery has to find it. A long chain logs it again when the tail must pass.
+
+use std::sync::Arc;
+
+use xfs_format::Lsn;
+use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter, VectorSize};
+
+use crate::promise::{Promise, encode_done, encode_intent};
+
+/// An intent.
+pub(crate) struct IntentItem {
+    state: ItemState,
+    id: u64,
+    promises: Vec<Promise>,
+    regions: Vec<Vec<u8>>,
+}
+
+impl IntentItem {
+    pub(crate) fn new(id: u64, promises: Vec<Promise>) -> Self {
+        let regions = encode_intent(id, &promises);
+        Self { state: ItemState::new(), id, promises, regions }
+    }
+
+    pub(crate) fn promises(&self) -> &[Promise] {
+        &self.promises
+    }
+}
+
+fn size_of_regions(regions: &[Vec<u8>]) -> VectorSize {
+    VectorSize { regions: regions.len(), bytes: regions.iter().map(Vec::len).sum() }
+}
+
+impl LogItem for IntentItem {
+    fn state(&self) -> &ItemState {
+        &self.state
+    }
+
+    fn size(&self) -> VectorSize {
+        size_of_regions(&self.regions)
+    }
+
+    fn format(&self, regions: &mut RegionWriter<'_>) {
+        for region in &self.regions {
+            regions.region(region);
+        }
+    }
+
+    fn pin(&self) {}
+
+    fn unpin(&self, _end: CheckpointEnd) {}
+
+    /// Only its completion takes it out: that has to become durable.
+    fn push(&self, _ail: &Ail) -> Pushed {
+        Pushed::Pinned
+    }
+}
+
+/// The completion of an intent.
+pub(crate) struct DoneItem {
+    state: ItemState,
+    intent: Arc<IntentItem>,
+    regions: Vec<Vec<u8>>,
+}
+
+impl DoneItem {
+    pub(crate) fn new(intent: Arc<IntentItem>) -> Self {
+        let regions = encode_done(intent.id, &intent.promises);
+        Self { state: ItemState::new(), intent, regions }
+    }
+}
+
+impl LogItem for DoneItem {
+    fn state(&self) -> &ItemState {
+        &self.state
+    }
+
+    fn size(&self) -> VectorSize {
+        size_of_regions(&self.regions)
+    }
+
+    fn format(&self, regions: &mut RegionWriter<'_>) {
+        for region in &self.regions {
+            regions.region(region);
+        }
+    }
+
+    fn finishes(&self) -> Option<&dyn LogItem> {
+        Some(&*self.intent)
+    }
+
+    fn pin(&self) {}
+
+    fn unpin(&self, _end: CheckpointEnd) {}
+
+    fn committed(&self, _start: Lsn, ail: &Ail) -> Option<Lsn> {
+        ail.remove(self.intent.state());
+        None
+    }
+
+    fn push(&self, _ail: &Ail) -> Pushed {
+        Pushed::Done
+    }
+}

@@ -1,0 +1,270 @@
+//! The journal of a volume that is open for writing.
+//!
+//! Owns: the parts that transactions work with (cache, log, reservations, counters), finding the
+//! record of an inode, what upper layers hang on the volume, opening and unmounting. Does **not** own
+//! what a transaction does ([`transaction`](crate::transaction)).
+
+mod cover;
+
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+
+use xfs_buffer::{BufferCache, Error, PosixError, Result};
+use xfs_format::reservation::{Reservation, Reservations, TransactionKind};
+use xfs_format::superblock::Superblock;
+use xfs_format::{BlockKind, Geometry, InodeNumber};
+use xfs_log::{Log, Shutdown};
+use xfs_sync::{Mutex, SetOnce, Slot, Slots, Volume};
+
+use crate::buffer_item::BufferItem;
+use crate::context::Context;
+use crate::counters::{Counters, Counts};
+use crate::inode_item::InodeRecord;
+use crate::transaction::Transaction;
+
+/// Layers above that may keep something with the volume.
+const EXTENSIONS: usize = 8;
+/// Numbers of intents that a slot takes at once.
+const INTENT_BATCH: u64 = 256;
+
+/// The numbers that the superblock gets.
+type DiskCounts = Box<dyn Fn(&Journal) -> Result<Counts> + Send + Sync>;
+
+struct Extension {
+    kind: TypeId,
+    value: Box<dyn Any + Send + Sync>,
+}
+
+/// The journal of a volume that is open for writing.
+#[doc(alias = "xfs_mount")]
+pub struct Journal {
+    pub(crate) log: Log,
+    cache: Arc<BufferCache>,
+    superblock: Superblock,
+    context: Arc<Context>,
+    /// By the place of the kind in [`TransactionKind::ALL`].
+    reservations: [Reservation; TransactionKind::ALL.len()],
+    pub(crate) counters: Counters,
+    extensions: [SetOnce<Extension, Volume>; EXTENSIONS],
+    disk_counts: SetOnce<DiskCounts, Volume>,
+    intent_ids: Slots<Mutex<std::ops::Range<u64>, Slot>>,
+    next_intent_id: Mutex<u64, Volume>,
+}
+
+impl Journal {
+    /// A volume that is open for writing. Its log has been recovered; `counts` are the volume's.
+    #[must_use]
+    pub fn open(
+        cache: Arc<BufferCache>,
+        log: Log,
+        superblock: &Superblock,
+        counts: Counts,
+    ) -> Arc<Self> {
+        let context = Arc::new(Context::new(&cache));
+        let table = Reservations::new(cache.geometry());
+        let reservations = TransactionKind::ALL.map(|kind| table.of(kind));
+        Arc::new(Self {
+            log,
+            superblock: superblock.clone(),
+            context,
+            reservations,
+            counters: Counters::new(counts),
+            extensions: Default::default(),
+            disk_counts: SetOnce::new(),
+            intent_ids: Slots::new(|| Mutex::new(0..0)),
+            next_intent_id: Mutex::new(1),
+            cache,
+        })
+    }
+
+    /// The volume's buffers.
+    #[must_use]
+    pub const fn cache(&self) -> &Arc<BufferCache> {
+        &self.cache
+    }
+
+    /// The volume's geometry.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        self.cache.geometry()
+    }
+
+    /// The superblock as it was when the volume was opened.
+    #[must_use]
+    pub const fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// The volume's log.
+    #[must_use]
+    pub const fn log(&self) -> &Log {
+        &self.log
+    }
+
+    pub(crate) const fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Begins a transaction that may use up to `blocks` free blocks. It waits for log space, so the
+    /// caller holds nothing that could keep the tail of the log back.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`], or what stopped the log.
+    pub fn begin(self: &Arc<Self>, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
+        Transaction::begin(self, self.reservation(kind), blocks)
+    }
+
+    /// Begins the change of an attribute whose value takes `value_blocks` blocks.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub fn begin_set_attr(
+        self: &Arc<Self>,
+        blocks: u64,
+        value_blocks: u32,
+    ) -> Result<Transaction<'_>> {
+        let mut reservation = self.reservation(TransactionKind::SetAttr);
+        let each = self.reservation(TransactionKind::SetAttrBlock);
+        reservation.bytes += each.bytes * u64::from(value_blocks);
+        Transaction::begin(self, reservation, blocks)
+    }
+
+    fn reservation(&self, kind: TransactionKind) -> Reservation {
+        let mut table = TransactionKind::ALL.iter().zip(&self.reservations);
+        match table.find(|(listed, _)| **listed == kind) {
+            Some((_, reservation)) => *reservation,
+            None => unreachable!("the table has every kind"),
+        }
+    }
+
+    /// The record of an inode: the one in memory if there is one, else what its cluster holds. An
+    /// inode that no file uses has one too.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotFound`] for a number outside the volume, what reading the cluster meets, and
+    /// [`Error::Corrupt`] for bytes that are no inode.
+    pub fn inode(&self, number: InodeNumber) -> Result<Arc<InodeRecord>> {
+        let place = self.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
+        let buffer =
+            self.cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
+        let item = BufferItem::of(&self.context, &buffer);
+        let make = || InodeRecord::read(number, place, &self.context, &buffer, &item);
+        Ok(item.records().find_or_add(number, make)?)
+    }
+
+    /// Makes everything up to this checkpoint durable.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    pub fn force(&self, sequence: u64) -> Result<()> {
+        self.log.force(sequence)
+    }
+
+    /// Makes everything durable that has been committed.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    pub fn force_all(&self) -> Result<()> {
+        self.log.force_all()
+    }
+
+    /// Shuts the volume down: every operation fails from now on.
+    ///
+    /// # Errors
+    ///
+    /// What kept a flush from being done; the volume is shut down all the same.
+    pub fn shut_down(&self, how: Shutdown) -> Result<()> {
+        self.log.shut_down(how)
+    }
+
+    /// Whether the volume has been shut down.
+    #[must_use]
+    pub fn is_shut_down(&self) -> bool {
+        self.log.is_shut_down()
+    }
+
+    /// What the volume counts. What transactions under way have reserved counts as used.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counters.counts()
+    }
+
+    /// Adds or takes free blocks outside a transaction: what a group keeps for its own trees.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`] if fewer are left.
+    pub fn count_free_blocks(&self, delta: i64) -> Result<()> {
+        self.counters.change(delta)
+    }
+
+    /// What a layer above keeps with the volume: one value of each type, made by who asks first.
+    ///
+    /// # Panics
+    ///
+    /// If more layers keep something than there are.
+    pub fn extension<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> &Arc<T> {
+        let kind = TypeId::of::<T>();
+        let mut made = None;
+        let mut make = Some(make);
+        for slot in &self.extensions {
+            if slot.value().is_none() {
+                let value = made.take().or_else(|| make.take().map(|make| Arc::new(make())));
+                let Some(value) = value else { break };
+                let extension = Extension { kind, value: Box::new(value) };
+                // Somebody else was first: what was made is for the next free slot.
+                if let Err(refused) = slot.set(extension) {
+                    made = refused.value.downcast::<Arc<T>>().ok().map(|value| *value);
+                }
+            }
+            let found = slot.value().filter(|extension| extension.kind == kind);
+            if let Some(value) = found.and_then(|extension| extension.value.downcast_ref()) {
+                return value;
+            }
+        }
+        unreachable!("more extensions than {EXTENSIONS}")
+    }
+
+    /// A number for an intent, which no other open intent has.
+    pub(crate) fn next_intent_id(&self) -> u64 {
+        let mut mine = self.intent_ids.mine().lock();
+        if let Some(id) = mine.next() {
+            return id;
+        }
+        let mut next = self.next_intent_id.lock();
+        let first = *next;
+        *next += INTENT_BATCH;
+        *mine = first + 1..*next;
+        first
+    }
+
+    /// Where the superblock's numbers come from when it is written, if not from
+    /// [`counts`](Self::counts). Set once.
+    pub fn set_disk_counts(&self, hook: DiskCounts) {
+        let set = self.disk_counts.set(hook);
+        assert!(set.is_ok(), "the source of the superblock's numbers set twice");
+    }
+
+    pub(crate) fn counts_for_disk(&self) -> Result<Counts> {
+        match self.disk_counts.value() {
+            Some(hook) => hook(self),
+            None => Ok(self.counts()),
+        }
+    }
+}
+
+impl core::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Journal").field("counts", &self.counters).finish_non_exhaustive()
+    }
+}
+
+/// The error of a value that the format cannot hold.
+pub(crate) const fn unencodable() -> Error {
+    Error::Posix(PosixError::OutOfRange)
+}

@@ -1,0 +1,66 @@
+//! The superblock's numbers, an idle log, and the end.
+//!
+//! The numbers are not logged with each change: they are written when the log is covered or ended.
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::superblock::SuperblockDisk;
+use xfs_format::{BlockKind, DiskAddr};
+use zerocopy::FromBytes;
+
+use super::Journal;
+
+impl Journal {
+    /// Has an idle log say that nothing in it has to be replayed. Returns whether there was anything
+    /// to do.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    pub fn cover_if_idle(self: &Arc<Self>) -> Result<bool> {
+        if !self.log.needs_cover() {
+            return Ok(false);
+        }
+        self.log_superblock()?;
+        self.log.quiesce()?;
+        Ok(true)
+    }
+
+    /// Writes everything in place, the superblock's numbers too, and ends the log cleanly.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log. It has to be recovered then.
+    ///
+    /// # Panics
+    ///
+    /// If somebody still uses the volume.
+    pub fn unmount(self: Arc<Self>) -> Result<()> {
+        self.log.quiesce()?;
+        self.log_superblock()?;
+        let journal = Arc::into_inner(self);
+        let Some(Self { log, .. }) = journal else { unreachable!("a volume unmounted in use") };
+        log.unmount()
+    }
+
+    /// Logs the superblock with the present numbers.
+    fn log_superblock(self: &Arc<Self>) -> Result<()> {
+        let counts = self.counts_for_disk()?;
+        let mut tx = self.begin(TransactionKind::Superblock, 0)?;
+        let length_bytes = self.geometry().sector_size;
+        let buffer = tx.read(DiskAddr(0), length_bytes, BlockKind::Superblock)?;
+        tx.change(&buffer, 0..size_of::<SuperblockDisk>(), |bytes| {
+            if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(bytes) {
+                disk.inode_count = counts.inodes.into();
+                disk.free_inodes = counts.free_inodes.into();
+                disk.free_blocks = counts.free_blocks.into();
+                // Nothing in the log will need a feature any more.
+                disk.log_incompat = 0.into();
+            }
+        });
+        tx.commit()?;
+        Ok(())
+    }
+}

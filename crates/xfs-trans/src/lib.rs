@@ -1,0 +1,25 @@
+//! Transactions: changes of metadata that happen as a whole or not at all.
+//!
+//! Owns: what a transaction reserves, the buffers and inodes that it holds latched, what of them is
+//! logged, rolling, deferred work with its intents and completions, the counters of the volume, and
+//! writing inodes in place. Does **not** own: what a change means (the layers above), log space and
+//! checkpoints (`xfs-log`), or the bytes of items (`xfs_format::log_item`).
+//!
+//! The design stands in docs/internals/transactions.md.
+
+mod buffer_item;
+mod cluster;
+mod context;
+mod counters;
+mod create_item;
+mod inode_item;
+mod intent_item;
+mod journal;
+mod promise;
+mod transaction;
+
+pub use counters::Counts;
+pub use inode_item::{ImageGuard, InodeImage, InodeRecord};
+pub use journal::Journal;
+pub use promise::{AttrPromise, Promise};
+pub use transaction::{Committed, Deferred, Finish, Transaction};

@@ -1,0 +1,47 @@
+use xfs_format::log_item::{
+    AttrOperation, ExtentFree, HostOrder, LogItem, RefcountExtent, RmapExtent,
+};
+use xfs_format::{FileBlock, FsBlock, InodeNumber, Place};
+
+use super::{AttrPromise, Promise, encode_done, encode_intent};
+
+fn check_round_trip(promises: &[Promise]) {
+    for (regions, is_intent) in
+        [(encode_intent(7, promises), true), (encode_done(7, promises), false)]
+    {
+        let regions: Vec<&[u8]> = regions.iter().map(Vec::as_slice).collect();
+        let item = LogItem::decode(&regions, HostOrder::NATIVE, Place::Log(0)).unwrap();
+        assert_eq!(item.intent_id(), Some(7));
+        assert_eq!(item.kind().is_intent(), is_intent);
+        let kind = promises[0].kind();
+        assert_eq!(Some(item.kind()), if is_intent { Some(kind) } else { kind.completion() });
+    }
+}
+
+#[test]
+fn every_kind_is_read_back() {
+    let free = |start| Promise::ExtentFree(ExtentFree { start: FsBlock(start), length_blocks: 3 });
+    check_round_trip(&[free(8), free(100)]);
+    check_round_trip(&[Promise::Rmap(RmapExtent {
+        owner: 131,
+        start: FsBlock(9),
+        offset: FileBlock(4),
+        length_blocks: 2,
+        flags: 1,
+    })]);
+    check_round_trip(&[Promise::Refcount(RefcountExtent {
+        start: FsBlock(9),
+        length_blocks: 2,
+        flags: 1,
+    })]);
+    check_round_trip(&[Promise::Attr(Box::new(AttrPromise {
+        inode: InodeNumber(131),
+        generation: 5,
+        operation: AttrOperation::Set,
+        filter: 2,
+        name: b"name".to_vec(),
+        new_name: None,
+        value: b"value".to_vec(),
+        new_value: None,
+    }))]);
+}

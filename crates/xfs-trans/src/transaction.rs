@@ -1,0 +1,288 @@
+//! Transactions.
+//!
+//! Owns: the life of one transaction, from its reservations to its commit, and rolling it. Does
+//! **not** own: how buffers and inodes are joined ([`buffers`], [`inodes`]), the order of deferred
+//! work ([`deferred`]), or checkpoints (`xfs-log`).
+//!
+//! ```text
+//!  begin ─→ step ─┬─ commit ─→ done                        nothing is deferred, or nothing any more
+//!    ▲            ├─ roll ───→ step of the same chain      items that are kept stay latched
+//!    │            ├─ cancel ─→ clean: as if it had not been; dirty: the volume is shut down
+//!  waits for      └─ error ──→ failed: cancelled by its owner
+//!  log space
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** Log space is waited for before anything is latched, except by a roll; a roll first logs
+//!   again whatever stays latched and stands in the log, so that the tail can pass (I4 of the log).
+//! - **I2** Everything that is changed is joined, and stays latched until the log has it. So nobody
+//!   sees a change that is not in the log before what it depends on.
+//! - **I3** A dirty transaction is committed, or the volume is shut down: its changes are in memory
+//!   already, where everybody would see them.
+//!
+//! Lock order: docs/internals/transactions.md.
+
+mod buffers;
+mod deferred;
+mod inodes;
+mod space;
+
+use std::sync::Arc;
+
+use xfs_buffer::{BufferCache, Error, Result};
+use xfs_format::reservation::Reservation;
+use xfs_format::{AgNumber, Geometry};
+use xfs_log::{LogItem, Shutdown, Ticket};
+
+use crate::journal::{Journal, unencodable};
+use buffers::JoinedBuffers;
+use deferred::DeferredWork;
+use inodes::JoinedInodes;
+use space::SpaceUse;
+
+pub use deferred::{Deferred, Finish};
+
+/// What is called once a step has been committed.
+type OnCommit = Box<dyn FnOnce(&Committed) + Send>;
+
+/// A commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The checkpoint that holds it; forcing the log up to it makes the commit durable. 0 if nothing
+    /// had to be logged.
+    pub sequence: u64,
+}
+
+/// A transaction, or a chain of them: see the module.
+#[doc(alias = "xfs_trans")]
+#[must_use = "a transaction is committed or cancelled"]
+pub struct Transaction<'journal> {
+    journal: &'journal Arc<Journal>,
+    /// `None` once the transaction has ended or failed.
+    ticket: Option<Ticket>,
+    buffers: JoinedBuffers,
+    inodes: JoinedInodes,
+    /// What is logged in this step besides buffers and inodes.
+    items: Vec<Arc<dyn LogItem>>,
+    space: SpaceUse,
+    deferred: DeferredWork,
+    on_commit: Vec<OnCommit>,
+    group_mark: Option<AgNumber>,
+}
+
+/// How a step ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StepEnd {
+    /// The next one of the chain begins.
+    Roll,
+    /// It was the last one.
+    Last,
+}
+
+impl<'journal> Transaction<'journal> {
+    pub(crate) fn begin(
+        journal: &'journal Arc<Journal>,
+        reservation: Reservation,
+        blocks: u64,
+    ) -> Result<Self> {
+        journal.counters.take(blocks)?;
+        let ticket = journal
+            .log
+            .reserve(reservation.bytes, reservation.steps)
+            .inspect_err(|_| journal.counters.give(blocks))?;
+        Ok(Self {
+            journal,
+            ticket: Some(ticket),
+            buffers: JoinedBuffers::default(),
+            inodes: JoinedInodes::default(),
+            items: Vec::new(),
+            space: SpaceUse::new(blocks),
+            deferred: DeferredWork::default(),
+            on_commit: Vec::new(),
+            group_mark: None,
+        })
+    }
+
+    /// The journal that the transaction belongs to.
+    #[must_use]
+    pub const fn journal(&self) -> &'journal Arc<Journal> {
+        self.journal
+    }
+
+    /// The volume's buffers: they hold the newest bytes, those of this transaction too.
+    #[must_use]
+    pub fn cache(&self) -> &'journal BufferCache {
+        self.journal.cache()
+    }
+
+    /// The volume's geometry.
+    #[must_use]
+    pub fn geometry(&self) -> &'journal Geometry {
+        self.journal.geometry()
+    }
+
+    /// Whether something was changed in this step, or is still to be done.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.is_step_dirty() || !self.deferred.is_empty()
+    }
+
+    fn is_step_dirty(&self) -> bool {
+        self.buffers.is_dirty() || self.inodes.is_dirty() || !self.items.is_empty()
+    }
+
+    /// Has something done once this step has been committed, before its latches are given back.
+    pub fn on_commit(&mut self, call: impl FnOnce(&Committed) + Send + 'static) {
+        self.on_commit.push(Box::new(call));
+    }
+
+    /// The highest group whose headers this step has latched: those of lower ones are only tried.
+    #[doc(alias = "t_highest_agno")]
+    #[must_use]
+    pub const fn group_mark(&self) -> Option<AgNumber> {
+        self.group_mark
+    }
+
+    /// Notes that a header of this group was latched.
+    pub fn mark_group(&mut self, group: AgNumber) {
+        self.group_mark = self.group_mark.max(Some(group));
+    }
+
+    /// Commits this step and begins the next one of the chain. Inodes that were joined and buffers
+    /// that are held stay so. Deferred work is promised in this step, and waits for
+    /// [`finish_deferred`](Self::finish_deferred) or [`commit`](Self::commit).
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log: then the transaction can only be cancelled.
+    pub fn roll(&mut self) -> Result<()> {
+        self.log_intents();
+        self.roll_step()
+    }
+
+    /// Finishes what was deferred and commits.
+    ///
+    /// # Errors
+    ///
+    /// What deferred work meets, or what stopped the log. The transaction has been cancelled then,
+    /// and the volume is shut down if it was dirty.
+    pub fn commit(mut self) -> Result<Committed> {
+        let committed = self.finish_deferred().and_then(|()| self.commit_step(StepEnd::Last));
+        match committed {
+            Ok(committed) => {
+                self.end();
+                Ok(committed)
+            }
+            Err(error) => {
+                self.cancel();
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the transaction without its changes. If it is dirty that cannot be undone: the volume is
+    /// shut down.
+    pub fn cancel(mut self) {
+        if self.is_dirty() {
+            // The error would be that of a flush, which is not asked for.
+            let _ = self.journal.shut_down(Shutdown::Now);
+        }
+        self.abandon();
+    }
+
+    /// Commits a step and begins the next.
+    fn roll_step(&mut self) -> Result<()> {
+        self.inodes.relog();
+        self.buffers.relog();
+        self.commit_step(StepEnd::Roll)?;
+        let Some(ticket) = &mut self.ticket else { return Err(Error::Shutdown) };
+        self.journal.log.roll(ticket)
+    }
+
+    /// Gives the step to the log, and gives back what it held.
+    fn commit_step(&mut self, end: StepEnd) -> Result<Committed> {
+        if !self.inodes.encode() {
+            return Err(unencodable());
+        }
+        self.space.check()?;
+        let mut items = std::mem::take(&mut self.items);
+        self.buffers.collect(&mut items);
+        self.inodes.collect(&mut items);
+        let Some(ticket) = &mut self.ticket else { return Err(Error::Shutdown) };
+        let logged = match items.is_empty() {
+            true => None,
+            // What could not be committed is dirty still, so that cancelling shuts the volume down.
+            false => Some(self.journal.log.commit(ticket, &items).inspect_err(|_| {
+                self.items = items.clone();
+            })?),
+        };
+        let committed = Committed { sequence: logged.map_or(0, |logged| logged.sequence) };
+        for call in self.on_commit.drain(..) {
+            call(&committed);
+        }
+        self.space.settle(&self.journal.counters);
+        self.group_mark = None;
+        match end {
+            StepEnd::Roll => {
+                self.buffers.end_step();
+                self.inodes.end_step();
+            }
+            StepEnd::Last => {
+                self.buffers.release_all();
+                self.inodes.release_all();
+            }
+        }
+        items.clear();
+        self.items = items;
+        if let Some(logged) = logged {
+            self.journal.log.settle(logged)?;
+        }
+        Ok(committed)
+    }
+
+    /// The last step has been committed.
+    fn end(&mut self) {
+        self.buffers.release_all();
+        self.inodes.release_all();
+        self.space.release(&self.journal.counters);
+        if let Some(ticket) = self.ticket.take() {
+            self.journal.log.release(ticket);
+        }
+    }
+
+    /// Drops whatever the transaction has.
+    fn abandon(&mut self) {
+        self.items.clear();
+        self.on_commit.clear();
+        self.deferred.clear();
+        self.end();
+    }
+}
+
+/// Who leaves a transaction because of an error has changed nothing, or cancels it.
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if self.ticket.is_none() {
+            return;
+        }
+        let forgotten = self.is_dirty() && !self.journal.is_shut_down();
+        if forgotten {
+            let _ = self.journal.shut_down(Shutdown::Now);
+        }
+        self.abandon();
+        assert!(
+            !forgotten || std::thread::panicking(),
+            "a dirty transaction neither committed nor cancelled"
+        );
+    }
+}
+
+impl core::fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Transaction")
+            .field("is_dirty", &self.is_dirty())
+            .field("blocks_left", &self.blocks_left())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,205 @@
+//! Deferred work: what a transaction promises and does in later steps of its chain.
+//!
+//! Owns: the order of the work, its intents and completions. Does **not** own the work
+//! ([`Deferred`]).
+//!
+//! ```text
+//!  step 1: changes, defer a, defer b      intents of a, b
+//!  step 2: completion of a, work a        (defers c: intent of c)
+//!  step 3: completion of c, work c        what a deferred comes before b
+//!  step 4: completion of b, work b, part of it: a new intent for the rest
+//!  step 5: completion of the rest, ...
+//! ```
+//!
+//! # Why a crash between two steps is no harm
+//!
+//! An intent is in the checkpoint of the step that made the work necessary, or in an earlier one; its
+//! completion is in the step that does the work. So recovery finds either both, or the intent alone
+//! and nothing of the work, and then does it.
+//!
+//! # The order, and why it is that
+//!
+//! What finishing defers is finished before older work: it belongs to it. An extent is unmapped, its
+//! reverse mapping removed, and only then are its blocks free, whatever else the chain was to do.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_format::Geometry;
+use xfs_log::LogItem;
+
+use super::Transaction;
+use crate::intent_item::{DoneItem, IntentItem};
+use crate::promise::Promise;
+
+/// One piece of work that is done in a later step.
+#[doc(alias = "xfs_defer_op_type")]
+pub trait Deferred: Send {
+    /// What its intent says, or `None` for work that needs none: what a crash leaves undone of it
+    /// is harmless.
+    fn promise(&self) -> Option<Promise>;
+
+    /// Does the work, in a step that holds what the chain has joined and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// What the layers meet. The chain is cancelled and the volume shut down: recovery will do what
+    /// was promised.
+    fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish>;
+}
+
+/// How far a piece of work has come.
+pub enum Finish {
+    /// It is done.
+    Done,
+    /// This is left of it, for a step of its own.
+    Again(Box<dyn Deferred>),
+}
+
+type Work = Box<dyn Deferred>;
+
+/// Work that one intent promises; or a single piece without an intent.
+struct Batch {
+    intent: Option<Arc<IntentItem>>,
+    works: VecDeque<Work>,
+}
+
+/// The deferred work of a transaction.
+#[derive(Default)]
+pub(super) struct DeferredWork {
+    /// Deferred in this step: not promised yet.
+    new: Vec<Work>,
+    /// Promised, in the order in which it will be done.
+    pending: VecDeque<Batch>,
+}
+
+impl DeferredWork {
+    pub(super) fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.pending.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.new.clear();
+        self.pending.clear();
+    }
+}
+
+/// Splits work into what one intent promises each: neighbours of one kind, up to its limit. Within
+/// one intent groups come in ascending order, since their headers are latched one after the other.
+fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<Promise>)>> {
+    let mut batches: Vec<Vec<(Work, Option<Promise>)>> = Vec::new();
+    for work in works {
+        let promise = work.promise();
+        let batch = batches.last_mut().filter(|batch| match (batch.first(), &promise) {
+            (Some((_, Some(first))), Some(promise)) => {
+                first.kind() == promise.kind() && batch.len() < promise.most_together()
+            }
+            _ => false,
+        });
+        match batch {
+            Some(batch) => batch.push((work, promise)),
+            None => batches.push(vec![(work, promise)]),
+        }
+    }
+    for batch in &mut batches {
+        batch.sort_by_key(|(_, promise)| {
+            let start = promise.as_ref().and_then(Promise::start);
+            start.and_then(|start| geometry.split_block(start)).map(|(group, _)| group)
+        });
+    }
+    batches
+}
+
+impl Transaction<'_> {
+    /// Has something done in a later step of this chain, at the latest when it is committed.
+    pub fn defer(&mut self, work: Box<dyn Deferred>) {
+        self.deferred.new.push(work);
+    }
+
+    /// Finishes all deferred work, also what that defers, step by step. If there was any, a new step
+    /// has begun when this returns, in which the last work's changes still are.
+    ///
+    /// # Errors
+    ///
+    /// What the work meets, or what stopped the log: then the transaction can only be cancelled.
+    pub fn finish_deferred(&mut self) -> Result<()> {
+        loop {
+            self.log_intents();
+            if self.deferred.pending.is_empty() {
+                return Ok(());
+            }
+            self.relog_intents();
+            self.roll_step()?;
+            let Some(batch) = self.deferred.pending.pop_front() else { return Ok(()) };
+            self.finish_batch(batch)?;
+        }
+    }
+
+    /// Logs the intents of what was deferred in this step. It comes before older work.
+    pub(super) fn log_intents(&mut self) {
+        let works = std::mem::take(&mut self.deferred.new);
+        if works.is_empty() {
+            return;
+        }
+        let mut made = Vec::new();
+        for batch in batches(works, self.geometry()) {
+            let (works, promises): (VecDeque<_>, Vec<_>) = batch.into_iter().unzip();
+            made.push(self.promise(works, promises.into_iter().flatten().collect()));
+        }
+        for batch in made.into_iter().rev() {
+            self.deferred.pending.push_front(batch);
+        }
+    }
+
+    /// Logs the intent of this work, if it promises something.
+    fn promise(&mut self, works: VecDeque<Work>, promises: Vec<Promise>) -> Batch {
+        let intent = (!promises.is_empty()).then(|| self.log_intent(promises));
+        Batch { intent, works }
+    }
+
+    fn log_intent(&mut self, promises: Vec<Promise>) -> Arc<IntentItem> {
+        let intent = Arc::new(IntentItem::new(self.journal.next_intent_id(), promises));
+        self.items.push(Arc::clone(&intent) as Arc<dyn LogItem>);
+        intent
+    }
+
+    fn log_done(&mut self, intent: Arc<IntentItem>) {
+        self.items.push(Arc::new(DoneItem::new(intent)));
+    }
+
+    /// Logs intents again that hold the tail where it has to pass: this chain may wait for log space
+    /// that only they keep.
+    fn relog_intents(&mut self) {
+        let Some(before) = self.journal.log.relog_before() else { return };
+        let mut pending = std::mem::take(&mut self.deferred.pending);
+        for batch in &mut pending {
+            let is_old =
+                |intent: &Arc<IntentItem>| intent.state().lsn().is_some_and(|lsn| lsn <= before);
+            if let Some(intent) = batch.intent.take_if(|intent| is_old(intent)) {
+                batch.intent = Some(self.log_intent(intent.promises().to_vec()));
+                self.log_done(intent);
+            }
+        }
+        self.deferred.pending = pending;
+    }
+
+    /// Does the work of one intent. If some of it needs a further step, that and all after it gets a
+    /// new intent in this one.
+    fn finish_batch(&mut self, batch: Batch) -> Result<()> {
+        let Batch { intent, mut works } = batch;
+        if let Some(intent) = intent {
+            self.log_done(intent);
+        }
+        while let Some(work) = works.pop_front() {
+            if let Finish::Again(rest) = work.finish(self)? {
+                works.push_front(rest);
+                let promises = works.iter().filter_map(|work| work.promise()).collect();
+                let rest = self.promise(works, promises);
+                self.deferred.pending.push_front(rest);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
