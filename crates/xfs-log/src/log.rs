@@ -374,11 +374,23 @@ impl Log {
     ///
     /// What stopped the log.
     pub fn cover(&self, item: &Arc<dyn LogItem>, bytes: u64) -> Result<()> {
-        for _ in 0..2 {
+        self.cover_with(|| {
             let mut ticket = self.reserve(bytes, 1)?;
             let committed = self.commit(&mut ticket, std::slice::from_ref(item));
             self.release(ticket);
-            self.settle(committed?)?;
+            self.settle(committed?)
+        })
+    }
+
+    /// As [`cover`](Self::cover), with the item logged by `log_item`, which leaves it unlocked: it
+    /// has to be written in place in between.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    pub fn cover_with(&self, mut log_item: impl FnMut() -> Result<()>) -> Result<()> {
+        for _ in 0..2 {
+            log_item()?;
             self.quiesce()?;
         }
         self.inner.covered.store(self.inner.cil.current() - 1, Ordering::Release);

@@ -64,8 +64,33 @@ impl Records {
 /// Writes a cluster in place because an item of it was asked to be. Takes no lock that has to be
 /// waited for.
 pub(crate) fn push(context: &Context, buffer: &Buffer, item: &BufferItem, ail: &Ail) -> Pushed {
-    let _ = (context, buffer, item, ail, finish as fn(_, _, _));
-    Pushed::Locked
+    if !buffer.try_latch() {
+        return Pushed::Locked;
+    }
+    let pushed = write(context, buffer, item, ail);
+    buffer.unlatch();
+    pushed
+}
+
+/// Writes a cluster in place. The caller holds the latch of its buffer.
+fn write(context: &Context, buffer: &Buffer, item: &BufferItem, ail: &Ail) -> Pushed {
+    if item.is_pinned() || item.is_stale() {
+        return Pushed::Pinned;
+    }
+    let Some(cache) = context.cache() else { return Pushed::Locked };
+    let records = item.records().live();
+    let taken: Vec<Taken> = {
+        let mut bytes = buffer.bytes_mut();
+        records.iter().filter_map(|record| record.take(&mut bytes)).collect()
+    };
+    let own = item.state_lsn();
+    let newest = taken.iter().map(|taken| taken.lsn).chain(own).max();
+    let Some(newest) = newest else { return Pushed::Locked };
+    if cache.write(buffer, newest).is_err() {
+        return Pushed::Failed;
+    }
+    finish(item, &taken, ail);
+    Pushed::Started
 }
 
 /// The cluster is in place: what was written leaves the AIL, unless it has been logged again.

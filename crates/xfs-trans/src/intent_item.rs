@@ -32,6 +32,11 @@ impl IntentItem {
         Self { state: ItemState::new(), id, promises, regions }
     }
 
+    /// The number by which a completion finds it.
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
     pub(crate) fn promises(&self) -> &[Promise] {
         &self.promises
     }

@@ -5,6 +5,7 @@
 //! what a transaction does ([`transaction`](crate::transaction)).
 
 mod cover;
+mod recovery;
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -21,6 +22,9 @@ use crate::context::Context;
 use crate::counters::{Counters, Counts};
 use crate::inode_item::InodeRecord;
 use crate::transaction::Transaction;
+use cover::Coverer;
+
+pub use recovery::OpenIntent;
 
 /// Layers above that may keep something with the volume.
 const EXTENSIONS: usize = 8;
@@ -49,6 +53,7 @@ pub struct Journal {
     disk_counts: SetOnce<DiskCounts, Volume>,
     intent_ids: Slots<Mutex<std::ops::Range<u64>, Slot>>,
     next_intent_id: Mutex<u64, Volume>,
+    coverer: Mutex<Option<Coverer>, Volume>,
 }
 
 impl Journal {
@@ -73,6 +78,7 @@ impl Journal {
             disk_counts: SetOnce::new(),
             intent_ids: Slots::new(|| Mutex::new(0..0)),
             next_intent_id: Mutex::new(1),
+            coverer: Mutex::new(None),
             cache,
         })
     }
@@ -101,6 +107,7 @@ impl Journal {
         &self.log
     }
 
+    /// What the items of the volume hold of it.
     pub(crate) const fn context(&self) -> &Arc<Context> {
         &self.context
     }

@@ -20,6 +20,6 @@ mod transaction;
 
 pub use counters::Counts;
 pub use inode_item::{ImageGuard, InodeImage, InodeRecord};
-pub use journal::Journal;
+pub use journal::{Journal, OpenIntent};
 pub use promise::{AttrPromise, Promise};
-pub use transaction::{Committed, Deferred, Finish, Transaction};
+pub use transaction::{Captured, Committed, Deferred, Finish, Transaction};

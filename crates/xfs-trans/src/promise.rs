@@ -89,6 +89,30 @@ impl Promise {
     }
 }
 
+/// What an intent of the log promises; `None` for an item that is no intent.
+pub(crate) fn decode_intent(item: LogItem<'_>) -> Option<Vec<Promise>> {
+    Some(match item {
+        LogItem::ExtentFree(list) => list.extents.into_iter().map(Promise::ExtentFree).collect(),
+        LogItem::Rmap(list) => list.extents.into_iter().map(Promise::Rmap).collect(),
+        LogItem::Refcount(list) => list.extents.into_iter().map(Promise::Refcount).collect(),
+        LogItem::Map(list) => list.extents.into_iter().map(Promise::Map).collect(),
+        LogItem::Exchange(exchange) => vec![Promise::Exchange(exchange)],
+        LogItem::Attr(AttrIntent { inode, generation, operation, filter, names, .. }) => {
+            vec![Promise::Attr(Box::new(AttrPromise {
+                inode,
+                generation,
+                operation,
+                filter,
+                name: names.name.to_vec(),
+                new_name: names.new_name.map(<[u8]>::to_vec),
+                value: names.value.to_vec(),
+                new_value: names.new_value.map(<[u8]>::to_vec),
+            }))]
+        }
+        _ => return None,
+    })
+}
+
 /// The intent that makes these promises, all of one kind.
 pub(crate) fn encode_intent(id: u64, promises: &[Promise]) -> Vec<Vec<u8>> {
     let order = HostOrder::NATIVE;

@@ -41,7 +41,7 @@ use deferred::DeferredWork;
 use inodes::JoinedInodes;
 use space::SpaceUse;
 
-pub use deferred::{Deferred, Finish};
+pub use deferred::{Captured, Deferred, Finish};
 
 /// What is called once a step has been committed.
 type OnCommit = Box<dyn FnOnce(&Committed) + Send>;
@@ -212,10 +212,7 @@ impl<'journal> Transaction<'journal> {
         let Some(ticket) = &mut self.ticket else { return Err(Error::Shutdown) };
         let logged = match items.is_empty() {
             true => None,
-            // What could not be committed is dirty still, so that cancelling shuts the volume down.
-            false => Some(self.journal.log.commit(ticket, &items).inspect_err(|_| {
-                self.items = items.clone();
-            })?),
+            false => Some(self.journal.log.commit(ticket, &items)?),
         };
         let committed = Committed { sequence: logged.map_or(0, |logged| logged.sequence) };
         for call in self.on_commit.drain(..) {

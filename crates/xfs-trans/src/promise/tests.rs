@@ -3,7 +3,7 @@ use xfs_format::log_item::{
 };
 use xfs_format::{FileBlock, FsBlock, InodeNumber, Place};
 
-use super::{AttrPromise, Promise, encode_done, encode_intent};
+use super::{AttrPromise, Promise, decode_intent, encode_done, encode_intent};
 
 fn check_round_trip(promises: &[Promise]) {
     for (regions, is_intent) in
@@ -14,6 +14,8 @@ fn check_round_trip(promises: &[Promise]) {
         assert_eq!(item.intent_id(), Some(7));
         assert_eq!(item.kind().is_intent(), is_intent);
         let kind = promises[0].kind();
+        let promised = decode_intent(item.clone());
+        assert_eq!(promised.as_deref(), is_intent.then_some(promises));
         assert_eq!(Some(item.kind()), if is_intent { Some(kind) } else { kind.completion() });
     }
 }

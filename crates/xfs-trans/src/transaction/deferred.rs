@@ -27,10 +27,12 @@ use std::sync::Arc;
 
 use xfs_buffer::Result;
 use xfs_format::Geometry;
+use xfs_format::reservation::Reservation;
 use xfs_log::LogItem;
 
-use super::Transaction;
+use super::{Committed, StepEnd, Transaction};
 use crate::intent_item::{DoneItem, IntentItem};
+use crate::journal::Journal;
 use crate::promise::Promise;
 
 /// One piece of work that is done in a later step.
@@ -111,7 +113,54 @@ fn batches(works: Vec<Work>, geometry: &Geometry) -> Vec<Vec<(Work, Option<Promi
     batches
 }
 
+/// Work that recovery has begun and that its chain has deferred: promised in the log, and waiting
+/// until every intent has been taken up.
+#[doc(alias = "xfs_defer_capture")]
+#[must_use = "what was promised has to be done"]
+pub struct Captured {
+    pending: VecDeque<Batch>,
+    reservation: Reservation,
+    /// Blocks that the chain has reserved and not used. They stay taken.
+    blocks: u64,
+}
+
+impl Captured {
+    /// Does the work.
+    ///
+    /// # Errors
+    ///
+    /// What the work meets, or what stopped the log.
+    pub fn finish(self, journal: &Arc<Journal>) -> Result<Committed> {
+        let mut tx = Transaction::begin(journal, self.reservation, 0)?;
+        tx.space.add_reserved(self.blocks);
+        tx.deferred.pending = self.pending;
+        tx.commit()
+    }
+}
+
 impl Transaction<'_> {
+    /// Does the first step of an intent that a crash has left open, and captures what it defers.
+    pub(crate) fn resume(
+        mut self,
+        intent: Arc<IntentItem>,
+        works: Vec<Work>,
+        reservation: Reservation,
+    ) -> Result<Captured> {
+        let batch = Batch { intent: Some(intent), works: works.into() };
+        let begun = self.finish_batch(batch).and_then(|()| {
+            self.log_intents();
+            self.commit_step(StepEnd::Last)
+        });
+        if let Err(error) = begun {
+            self.cancel();
+            return Err(error);
+        }
+        let pending = std::mem::take(&mut self.deferred.pending);
+        let blocks = self.space.take_reserved();
+        self.end();
+        Ok(Captured { pending, reservation, blocks })
+    }
+
     /// Has something done in a later step of this chain, at the latest when it is committed.
     pub fn defer(&mut self, work: Box<dyn Deferred>) {
         self.deferred.new.push(work);

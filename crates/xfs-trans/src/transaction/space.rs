@@ -35,6 +35,16 @@ impl SpaceUse {
         counters.count_inodes(all, free);
     }
 
+    /// What was reserved and not used goes to another chain.
+    pub(super) const fn take_reserved(&mut self) -> u64 {
+        std::mem::replace(&mut self.left, 0)
+    }
+
+    /// See [`take_reserved`](Self::take_reserved).
+    pub(super) const fn add_reserved(&mut self, blocks: u64) {
+        self.left += blocks;
+    }
+
     /// Gives back what was not used.
     pub(super) fn release(&mut self, counters: &Counters) {
         counters.give(std::mem::take(&mut self.left));
