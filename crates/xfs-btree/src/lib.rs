@@ -14,9 +14,20 @@
 //! - **I3** A cursor allocates nothing for a record, and at most one short list for a leaf.
 
 mod cursor;
+mod editor;
+#[cfg(test)]
+mod memory;
+mod path;
 mod records;
+mod root;
 #[cfg(test)]
 mod sample;
+mod source;
+mod store;
 
 pub use cursor::{Cursor, Seek};
+pub use editor::Editor;
 pub use records::{Leaves, Records};
+pub use root::{ForkRoot, Root};
+pub use source::{Source, TreeBlock};
+pub use store::Store;

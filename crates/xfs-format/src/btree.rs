@@ -25,7 +25,7 @@ mod layout;
 mod verify;
 
 pub use block::{BtreeBlock, LongHeaderDisk, ShortHeaderDisk};
-pub use encode::{BtreeIdentity, encode_leaf};
+pub use encode::{BtreeHeader, BtreeIdentity, encode_leaf};
 pub use extents::Extents;
 pub use layout::{BtreeKind, BtreeLayout, PointerForm};
 pub use verify::BtreeCheck;
@@ -33,7 +33,10 @@ pub(crate) use verify::{envelope_of, seal, verify};
 
 use core::fmt::Debug;
 
+use zerocopy::{Immutable, IntoBytes};
+
 use crate::corruption::Check;
+use crate::geometry::Geometry;
 use crate::group::Group;
 
 /// What a cursor has to know of one kind of btree.
@@ -59,9 +62,35 @@ pub trait BtreeFormat {
     /// The key of a record.
     fn key(record: &Self::Record) -> Self::Key;
 
+    /// The highest key that a record covers. Only the reverse map, whose records overlap, has any
+    /// other than the key itself.
+    fn high_key(record: &Self::Record) -> Self::Key {
+        Self::key(record)
+    }
+
+    /// Writes a record as it lies on disk.
+    ///
+    /// # Panics
+    ///
+    /// If `into` is not as long as a record, or a part of the record does not fit its field.
+    fn encode_record(record: &Self::Record, geometry: &Geometry, into: &mut [u8]);
+
+    /// Writes the key of a record as a node holds it: the low one, and behind it the high one where
+    /// this kind has any.
+    ///
+    /// # Panics
+    ///
+    /// If `into` is not as long as the keys of one child.
+    fn encode_key(record: &Self::Record, into: &mut [u8]);
+
     /// Whether `record` may stand right after `previous`: its key is higher, and the two do not
     /// overlap where this kind forbids it.
     fn may_follow(record: &Self::Record, previous: &Self::Record) -> bool;
+}
+
+/// Writes a record or key, which has as many bytes as `into`.
+pub(crate) fn put<T: IntoBytes + Immutable>(disk: &T, into: &mut [u8]) {
+    disk.write_to(into).expect("the room for a record or key is as long as it is");
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@
 
 mod root;
 
-pub use root::{EXTENT_ROOT_HEADER_BYTES, ExtentRoot, MAX_EXTENT_LEVELS};
+pub use root::{EXTENT_ROOT_HEADER_BYTES, ExtentRoot, MAX_EXTENT_LEVELS, encode_extent_root};
 
 use core::mem::size_of;
 

@@ -8,8 +8,9 @@ use zerocopy::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::AgBlock;
-use crate::btree::{BtreeFormat, BtreeKind};
+use crate::btree::{BtreeFormat, BtreeKind, put};
 use crate::corruption::Check;
+use crate::geometry::Geometry;
 use crate::group::Group;
 
 /// A check of this structure that failed.
@@ -97,6 +98,14 @@ impl BtreeFormat for FreeSpaceByBlock {
         record.start
     }
 
+    fn encode_record(record: &FreeSpace, _geometry: &Geometry, into: &mut [u8]) {
+        put(&record.encode(), into);
+    }
+
+    fn encode_key(record: &FreeSpace, into: &mut [u8]) {
+        put(&record.encode(), into);
+    }
+
     /// Extents that touch would be one record.
     fn may_follow(record: &FreeSpace, previous: &FreeSpace) -> bool {
         record.start > previous.end()
@@ -123,6 +132,14 @@ impl BtreeFormat for FreeSpaceBySize {
 
     fn key(record: &FreeSpace) -> (u32, AgBlock) {
         (record.count, record.start)
+    }
+
+    fn encode_record(record: &FreeSpace, _geometry: &Geometry, into: &mut [u8]) {
+        put(&record.encode(), into);
+    }
+
+    fn encode_key(record: &FreeSpace, into: &mut [u8]) {
+        put(&record.encode(), into);
     }
 
     /// Extents of one length that touch would be one record.

@@ -16,7 +16,7 @@ use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::AgInode;
-use crate::btree::{BtreeFormat, BtreeKind};
+use crate::btree::{BtreeFormat, BtreeKind, put};
 use crate::corruption::Check;
 use crate::features::IncompatFeatures;
 use crate::geometry::{Geometry, INODES_PER_CHUNK};
@@ -207,6 +207,14 @@ impl BtreeFormat for InodeChunks {
         record.start
     }
 
+    fn encode_record(record: &InodeChunk, geometry: &Geometry, into: &mut [u8]) {
+        put(&record.encode(geometry), into);
+    }
+
+    fn encode_key(record: &InodeChunk, into: &mut [u8]) {
+        put(&U32::new(record.start.0), into);
+    }
+
     fn may_follow(record: &InodeChunk, previous: &InodeChunk) -> bool {
         may_follow(record, previous)
     }
@@ -236,6 +244,14 @@ impl BtreeFormat for FreeInodeChunks {
 
     fn key(record: &InodeChunk) -> AgInode {
         record.start
+    }
+
+    fn encode_record(record: &InodeChunk, geometry: &Geometry, into: &mut [u8]) {
+        put(&record.encode(geometry), into);
+    }
+
+    fn encode_key(record: &InodeChunk, into: &mut [u8]) {
+        put(&U32::new(record.start.0), into);
     }
 
     fn may_follow(record: &InodeChunk, previous: &InodeChunk) -> bool {

@@ -11,8 +11,9 @@ use zerocopy::big_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::AgBlock;
-use crate::btree::{BtreeFormat, BtreeKind};
+use crate::btree::{BtreeFormat, BtreeKind, put};
 use crate::corruption::Check;
+use crate::geometry::Geometry;
 use crate::group::Group;
 
 /// The bit of the first block that tells the copy-on-write domain.
@@ -93,6 +94,16 @@ impl Refcount {
         }
     }
 
+    /// The record as it lies on disk.
+    #[must_use]
+    pub fn encode(&self) -> RefcountDisk {
+        RefcountDisk {
+            start: join_start(self.domain, self.start).into(),
+            count: self.count.into(),
+            references: self.references.into(),
+        }
+    }
+
     /// The block after the last.
     #[must_use]
     pub const fn end(&self) -> AgBlock {
@@ -104,6 +115,13 @@ fn split_start(raw: u32) -> (RefcountDomain, AgBlock) {
     let is_staging = raw & STAGING_BIT != 0;
     let domain = if is_staging { RefcountDomain::Staging } else { RefcountDomain::Shared };
     (domain, AgBlock(raw & !STAGING_BIT))
+}
+
+fn join_start(domain: RefcountDomain, start: AgBlock) -> u32 {
+    match domain {
+        RefcountDomain::Shared => start.0,
+        RefcountDomain::Staging => start.0 | STAGING_BIT,
+    }
 }
 
 /// The btree of reference counts.
@@ -126,6 +144,14 @@ impl BtreeFormat for Refcounts {
 
     fn key(record: &Refcount) -> Self::Key {
         (record.domain, record.start)
+    }
+
+    fn encode_record(record: &Refcount, _geometry: &Geometry, into: &mut [u8]) {
+        put(&record.encode(), into);
+    }
+
+    fn encode_key(record: &Refcount, into: &mut [u8]) {
+        put(&U32::new(join_start(record.domain, record.start)), into);
     }
 
     fn may_follow(record: &Refcount, previous: &Refcount) -> bool {

@@ -19,8 +19,9 @@ use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{AgBlock, FileBlock, InodeNumber};
-use crate::btree::{BtreeFormat, BtreeKind};
+use crate::btree::{BtreeFormat, BtreeKind, put};
 use crate::corruption::Check;
+use crate::geometry::Geometry;
 use crate::group::Group;
 
 /// Bits of the offset word that are the offset.
@@ -163,6 +164,18 @@ pub struct RmapKey {
     pub offset: u64,
 }
 
+impl RmapKey {
+    /// The key as it lies on disk.
+    #[must_use]
+    pub fn encode(&self) -> RmapKeyDisk {
+        RmapKeyDisk {
+            start: self.start.0.into(),
+            owner: self.owner.into(),
+            offset: self.offset.into(),
+        }
+    }
+}
+
 impl Rmap {
     /// Decodes a record and checks it.
     ///
@@ -194,7 +207,6 @@ impl Rmap {
         Ok(rmap)
     }
 
-    /// The headers of the group are one extent of the volume; nobody else's starts among them.
     /// The record as it lies on disk.
     #[must_use]
     pub fn encode(&self) -> RmapDisk {
@@ -206,6 +218,7 @@ impl Rmap {
         }
     }
 
+    /// The headers of the group are one extent of the volume; nobody else's starts among them.
     fn is_in_range(&self, group: &Group<'_>) -> bool {
         if self.start.0 < group.geometry().header_blocks() {
             return self.owner == RmapOwner::Volume
@@ -283,6 +296,18 @@ impl BtreeFormat for ReverseMap {
             owner: record.owner.to_raw(),
             offset: record.offset_word() & !RmapFlags::UNWRITTEN.bits(),
         }
+    }
+
+    fn high_key(record: &Rmap) -> RmapKey {
+        record.high_key()
+    }
+
+    fn encode_record(record: &Rmap, _geometry: &Geometry, into: &mut [u8]) {
+        put(&record.encode(), into);
+    }
+
+    fn encode_key(record: &Rmap, into: &mut [u8]) {
+        put(&[Self::key(record).encode(), record.high_key().encode()], into);
     }
 
     /// Shared blocks may be mapped by many; without sharing extents cannot overlap.

@@ -91,7 +91,7 @@ impl<'a> BtreeBlock<'a> {
         if count > max {
             return Err(BtreeCheck::Count { count, max, level }.into());
         }
-        let pointers = header_bytes + max_pointers * layout.node_key_bytes();
+        let pointers = layout.pointers_offset(block_size);
         Ok(Self { bytes, layout, level, count, pointers })
     }
 
@@ -211,15 +211,7 @@ impl<'a> BtreeBlock<'a> {
             return None;
         }
         let start = self.pointers + index * self.layout.pointer_bytes();
-        decode_pointer(self.bytes.get(start..)?, self.layout.form)
-    }
-}
-
-/// The pointer at the start of `bytes`.
-fn decode_pointer(bytes: &[u8], form: PointerForm) -> Option<u64> {
-    match form {
-        PointerForm::Short => bytes.first_chunk().map(|raw| u32::from_be_bytes(*raw).into()),
-        PointerForm::Long => bytes.first_chunk().map(|raw| u64::from_be_bytes(*raw)),
+        self.layout.decode_pointer(self.bytes.get(start..)?)
     }
 }
 

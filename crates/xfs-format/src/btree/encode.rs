@@ -1,4 +1,4 @@
-//! Writing a leaf.
+//! Writing blocks.
 
 use zerocopy::{FromZeros, Immutable, IntoBytes};
 
@@ -18,6 +18,64 @@ pub struct BtreeIdentity {
     pub address: DiskAddr,
 }
 
+/// The header of a block. LSN and checksum are [`BlockKind::seal`](crate::BlockKind::seal)'s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BtreeHeader {
+    /// Whose and where.
+    pub identity: BtreeIdentity,
+    /// How far above the leaves.
+    pub level: u16,
+    /// How many entries.
+    pub count: u16,
+    /// The block before it on its level.
+    pub left: Option<u64>,
+    /// The block after it.
+    pub right: Option<u64>,
+}
+
+impl BtreeHeader {
+    /// Writes the header to the front of `block`, and zeros behind it.
+    ///
+    /// # Panics
+    ///
+    /// If a number does not fit the short form, which this btree has: the caller chose it.
+    pub fn encode(&self, geometry: &Geometry, block: &mut [u8]) {
+        let layout = self.identity.kind.layout();
+        let short = |number| u32::try_from(number).expect("groups and their blocks have 32 bits");
+        let uuid = geometry.meta_uuid.into_bytes();
+        match layout.form {
+            PointerForm::Short => {
+                let header = ShortHeaderDisk {
+                    magic: layout.magic.into(),
+                    level: self.level.into(),
+                    count: self.count.into(),
+                    left: self.left.map_or(u32::MAX, short).into(),
+                    right: self.right.map_or(u32::MAX, short).into(),
+                    address: self.identity.address.0.into(),
+                    uuid,
+                    owner: short(self.identity.owner).into(),
+                    ..ShortHeaderDisk::new_zeroed()
+                };
+                envelope::fill(block, &header);
+            }
+            PointerForm::Long => {
+                let header = LongHeaderDisk {
+                    magic: layout.magic.into(),
+                    level: self.level.into(),
+                    count: self.count.into(),
+                    left: self.left.unwrap_or(u64::MAX).into(),
+                    right: self.right.unwrap_or(u64::MAX).into(),
+                    address: self.identity.address.0.into(),
+                    uuid,
+                    owner: self.identity.owner.into(),
+                    ..LongHeaderDisk::new_zeroed()
+                };
+                envelope::fill(block, &header);
+            }
+        }
+    }
+}
+
 /// Writes a btree that is one leaf, its root, into `block`: header, `records` and zeros behind
 /// them. LSN and checksum are [`BlockKind::seal`](crate::BlockKind::seal)'s.
 ///
@@ -33,36 +91,8 @@ pub fn encode_leaf<R: IntoBytes + Immutable>(
     let layout = identity.kind.layout();
     assert_eq!(size_of::<R>(), layout.record_bytes);
     let count = u16::try_from(records.len()).expect("a block holds fewer records than this");
-    let uuid = geometry.meta_uuid.into_bytes();
-    match layout.form {
-        PointerForm::Short => {
-            let owner = u32::try_from(identity.owner).expect("a group has a number of 32 bits");
-            let header = ShortHeaderDisk {
-                magic: layout.magic.into(),
-                count: count.into(),
-                left: u32::MAX.into(),
-                right: u32::MAX.into(),
-                address: identity.address.0.into(),
-                uuid,
-                owner: owner.into(),
-                ..ShortHeaderDisk::new_zeroed()
-            };
-            envelope::fill(block, &header);
-        }
-        PointerForm::Long => {
-            let header = LongHeaderDisk {
-                magic: layout.magic.into(),
-                count: count.into(),
-                left: u64::MAX.into(),
-                right: u64::MAX.into(),
-                address: identity.address.0.into(),
-                uuid,
-                owner: identity.owner.into(),
-                ..LongHeaderDisk::new_zeroed()
-            };
-            envelope::fill(block, &header);
-        }
-    }
+    let header = BtreeHeader { identity, level: 0, count, left: None, right: None };
+    header.encode(geometry, block);
     let (_, room) = block.split_at_mut(layout.header_bytes());
     records.write_to_prefix(room).expect("the records fit the block");
 }

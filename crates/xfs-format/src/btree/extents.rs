@@ -3,11 +3,12 @@
 use zerocopy::FromBytes;
 use zerocopy::big_endian::U64;
 
-use super::{BtreeFormat, BtreeKind};
+use super::{BtreeFormat, BtreeKind, put};
 use crate::addr::FileBlock;
 use crate::corruption::Check;
 use crate::envelope;
 use crate::extent::{EXTENT_BYTES, Extent, ExtentCheck, ExtentDisk, FILE_BLOCK_LIMIT};
+use crate::geometry::Geometry;
 use crate::group::Group;
 
 /// The btree of a fork's extents.
@@ -43,6 +44,14 @@ impl BtreeFormat for Extents {
 
     fn key(record: &Extent) -> FileBlock {
         record.file_block
+    }
+
+    fn encode_record(record: &Extent, _geometry: &Geometry, into: &mut [u8]) {
+        put(&record.encode().expect("the parts of a mapped extent fit its record"), into);
+    }
+
+    fn encode_key(record: &Extent, into: &mut [u8]) {
+        put(&U64::new(record.file_block.0), into);
     }
 
     fn may_follow(record: &Extent, previous: &Extent) -> bool {

@@ -1,5 +1,7 @@
 //! One table: what sets the kinds of btrees apart.
 
+use core::ops::Range;
+
 use crate::geometry::Geometry;
 
 /// Which btree a block belongs to.
@@ -129,6 +131,10 @@ impl BtreeKind {
 }
 
 impl BtreeLayout {
+    /// Where both headers have the number of entries.
+    pub const COUNT_RANGE: Range<usize> = 6..8;
+    const SIBLINGS_OFFSET: usize = 8;
+
     /// Bytes of the header of a block.
     #[must_use]
     pub const fn header_bytes(&self) -> usize {
@@ -151,6 +157,64 @@ impl BtreeLayout {
     #[must_use]
     pub const fn node_key_bytes(&self) -> usize {
         if self.has_high_keys { 2 * self.key_bytes } else { self.key_bytes }
+    }
+
+    /// The fewest entries of a block of `level` that is not the root.
+    #[must_use]
+    pub const fn min_entries(&self, level: u32, block_size: u32) -> usize {
+        self.max_entries(level, block_size) / 2
+    }
+
+    /// The most entries, records or children, of a block of `level`.
+    #[must_use]
+    pub const fn max_entries(&self, level: u32, block_size: u32) -> usize {
+        if level == 0 { self.max_records(block_size) } else { self.max_pointers(block_size) }
+    }
+
+    /// Where the pointers of a node start: behind as many keys as there is room for.
+    #[must_use]
+    pub const fn pointers_offset(&self, block_size: u32) -> usize {
+        self.header_bytes() + self.max_pointers(block_size) * self.node_key_bytes()
+    }
+
+    /// Where a block names the one before it on its level.
+    #[must_use]
+    pub const fn left_sibling_range(&self) -> Range<usize> {
+        Self::SIBLINGS_OFFSET..Self::SIBLINGS_OFFSET + self.pointer_bytes()
+    }
+
+    /// Where a block names the one after it on its level.
+    #[must_use]
+    pub const fn right_sibling_range(&self) -> Range<usize> {
+        let start = Self::SIBLINGS_OFFSET + self.pointer_bytes();
+        start..start + self.pointer_bytes()
+    }
+
+    /// A pointer or sibling as it lies on disk, at the front of what is returned; all ones where
+    /// there is none.
+    ///
+    /// # Panics
+    ///
+    /// If the block is not one of a group and the form is short.
+    #[must_use]
+    pub fn encode_pointer(&self, block: Option<u64>) -> [u8; 8] {
+        let Some(block) = block else { return [0xff; 8] };
+        match self.form {
+            PointerForm::Long => block.to_be_bytes(),
+            PointerForm::Short => {
+                let block = u32::try_from(block).expect("a block of a group has 32 bits");
+                (u64::from(block) << 32).to_be_bytes()
+            }
+        }
+    }
+
+    /// The pointer at the start of `bytes`; `None` if there are too few.
+    #[must_use]
+    pub fn decode_pointer(&self, bytes: &[u8]) -> Option<u64> {
+        match self.form {
+            PointerForm::Short => bytes.first_chunk().map(|raw| u32::from_be_bytes(*raw).into()),
+            PointerForm::Long => bytes.first_chunk().map(|raw| u64::from_be_bytes(*raw)),
+        }
     }
 
     /// The most records in a leaf of `block_size` bytes.

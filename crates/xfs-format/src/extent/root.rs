@@ -10,7 +10,7 @@
 use core::mem::size_of;
 
 use zerocopy::big_endian::{U16, U64};
-use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{ExtentCheck, is_for_files};
 use crate::addr::{FileBlock, FsBlock};
@@ -26,7 +26,7 @@ pub const MAX_EXTENT_LEVELS: u16 = 12;
 /// Key and pointer.
 const ENTRY_BYTES: usize = 2 * size_of::<U64>();
 
-#[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RootDisk {
     level: U16,
@@ -42,7 +42,35 @@ pub struct ExtentRoot<'a> {
     pointers: &'a [U64],
 }
 
+/// Writes a root into the bytes of a fork, all of them: `level`, `children` and zeros in between.
+///
+/// # Panics
+///
+/// If there are more children than [`ExtentRoot::capacity`] of that many bytes.
+pub fn encode_extent_root(level: u16, children: &[(FileBlock, FsBlock)], fork: &mut [u8]) {
+    let capacity = ExtentRoot::capacity(fork.len());
+    assert!(children.len() <= capacity, "the caller has kept to the room of the fork");
+    let count = u16::try_from(children.len()).expect("a fork has less room than that");
+    fork.fill(0);
+    let disk = RootDisk { level: level.into(), count: count.into() };
+    let (header, entries) = fork.split_at_mut(EXTENT_ROOT_HEADER_BYTES);
+    header.copy_from_slice(disk.as_bytes());
+    let (keys, pointers) = entries.split_at_mut(capacity * size_of::<U64>());
+    let places = keys.chunks_exact_mut(size_of::<U64>()).zip(pointers.chunks_exact_mut(size_of::<U64>()));
+    for ((file_block, child), (key, pointer)) in children.iter().zip(places) {
+        key.copy_from_slice(&file_block.0.to_be_bytes());
+        pointer.copy_from_slice(&child.0.to_be_bytes());
+    }
+}
+
 impl<'a> ExtentRoot<'a> {
+    /// How many children there is room for in a fork of so many bytes.
+    #[doc(alias = "xfs_bmdr_maxrecs")]
+    #[must_use]
+    pub const fn capacity(fork_bytes: usize) -> usize {
+        fork_bytes.saturating_sub(EXTENT_ROOT_HEADER_BYTES) / ENTRY_BYTES
+    }
+
     /// Decodes the root in the bytes of a fork, all of them: where the pointers lie depends on how
     /// much room the fork has.
     ///

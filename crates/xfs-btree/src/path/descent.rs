@@ -2,13 +2,14 @@
 
 use xfs_buffer::Result;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
-use xfs_format::{BlockKind, Check, Corruption, DiskAddr};
+use xfs_format::{Check, Corruption, DiskAddr, Geometry};
 
-use super::{Cursor, Step, corrupt, disk_addr};
+use super::{Path, Step, corrupt};
+use crate::source::{Source, TreeBlock};
 
 /// Where a descent goes in each block.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Towards<K> {
+pub(crate) enum Towards<K> {
     /// To the first child and record.
     First,
     /// To the last ones.
@@ -19,14 +20,14 @@ pub(super) enum Towards<K> {
 
 /// Which way along the leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(crate) enum Direction {
     Forward,
     Backward,
 }
 
 /// What a parent says of a child.
 #[derive(Debug)]
-struct Child<K> {
+pub(crate) struct Child<K> {
     block: u64,
     /// No key of the child is below this.
     lower: Option<K>,
@@ -64,37 +65,42 @@ impl Sibling {
     }
 }
 
-impl<F: BtreeFormat> Cursor<'_, F> {
+impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     /// Goes down to a leaf. `depth` blocks of the path are in place already.
-    pub(super) fn descend(&mut self, depth: usize, towards: Towards<F::Key>) -> Result<()> {
+    pub(super) fn descend(
+        &mut self,
+        source: &impl Source<Block = B>,
+        depth: usize,
+        towards: Towards<F::Key>,
+    ) -> Result<()> {
         for depth in depth..self.levels {
-            let index = match (depth.checked_sub(1).and_then(|above| self.path.get(above)), towards)
-            {
+            let parent = depth.checked_sub(1).and_then(|above| self.steps.get(above));
+            let index = match (parent, towards) {
                 (Some(parent), _) => parent.index,
                 (None, Towards::First) => 0,
-                (None, Towards::Last) => self.top.children.len() - 1,
-                (None, Towards::Key(key)) => {
-                    let not_above =
-                        |child: &(Option<F::Key>, u64)| child.0.is_none_or(|lowest| lowest <= key);
-                    self.top.children.partition_point(not_above).saturating_sub(1)
-                }
+                (None, Towards::Last) => self.top.count().saturating_sub(1),
+                (None, Towards::Key(key)) => self.top.towards::<F>(key),
             };
-            self.enter(depth, index, towards)?;
+            self.enter(source, depth, index, towards)?;
         }
         Ok(())
     }
 
     /// Goes to the next or previous leaf. `false` if there is none; then nothing changes.
-    pub(super) fn shift(&mut self, direction: Direction) -> Result<bool> {
+    pub(crate) fn shift(
+        &mut self,
+        source: &impl Source<Block = B>,
+        direction: Direction,
+    ) -> Result<bool> {
         // After an error the path ends above the block that failed: go on beside that one.
-        let deepest = self.path.len().min(self.levels - 1);
+        let deepest = self.steps.len().min(self.levels - 1);
         for depth in (0..=deepest).rev() {
             let (index, count) = match depth.checked_sub(1) {
-                Some(above) => match self.path.get(above) {
+                Some(above) => match self.steps.get(above) {
                     Some(parent) => (parent.index, parent.count),
                     None => continue,
                 },
-                None => (self.top.index, self.top.children.len()),
+                None => (self.top.index, self.top.count()),
             };
             let neighbour = match direction {
                 Direction::Forward => Some(index + 1).filter(|next| *next < count),
@@ -105,31 +111,37 @@ impl<F: BtreeFormat> Cursor<'_, F> {
                 Direction::Forward => Towards::First,
                 Direction::Backward => Towards::Last,
             };
-            let left_behind = self.path.split_off(depth);
-            self.enter(depth, neighbour, towards)?;
-            self.descend(depth + 1, towards)?;
-            self.verify_joints(depth, &left_behind, direction)?;
+            let left_behind = self.steps.split_off(depth);
+            self.enter(source, depth, neighbour, towards)?;
+            self.descend(source, depth + 1, towards)?;
+            self.verify_joints(source.geometry(), depth, &left_behind, direction)?;
             return Ok(true);
         }
         Ok(false)
     }
 
     /// Puts child `index` of the block above on the path, at `depth`.
-    fn enter(&mut self, depth: usize, index: usize, towards: Towards<F::Key>) -> Result<()> {
-        self.path.truncate(depth);
-        match self.path.last_mut() {
+    fn enter(
+        &mut self,
+        source: &impl Source<Block = B>,
+        depth: usize,
+        index: usize,
+        towards: Towards<F::Key>,
+    ) -> Result<()> {
+        self.steps.truncate(depth);
+        match self.steps.last_mut() {
             Some(parent) => parent.index = index,
             None => self.top.index = index,
         }
         let child = self.child(depth, index)?;
-        let step = self.read_child(depth, &child, towards)?;
-        self.path.push(step);
+        let step = self.read_child(source, depth, &child, towards)?;
+        self.steps.push(step);
         Ok(())
     }
 
     /// What the block above `depth` says of its child `index`.
-    fn child(&self, depth: usize, index: usize) -> Result<Child<F::Key>> {
-        let Some(parent) = depth.checked_sub(1).and_then(|above| self.path.get(above)) else {
+    pub(crate) fn child(&self, depth: usize, index: usize) -> Result<Child<F::Key>> {
+        let Some(parent) = depth.checked_sub(1).and_then(|above| self.steps.get(above)) else {
             return Ok(self.top_child(index));
         };
         let bytes = parent.buffer.bytes();
@@ -154,33 +166,30 @@ impl<F: BtreeFormat> Cursor<'_, F> {
     }
 
     fn top_child(&self, index: usize) -> Child<F::Key> {
-        let child = |index: usize| self.top.children.get(index).copied();
         let sibling = |index: Option<usize>| {
-            index.and_then(child).map_or(Sibling::Edge, |(_, block)| Sibling::Block(block))
+            index.and_then(|index| self.top.block(index)).map_or(Sibling::Edge, Sibling::Block)
         };
-        let (lower, block) = child(index).unwrap_or((None, u64::MAX));
         Child {
-            block,
-            lower,
-            upper: child(index + 1).and_then(|(key, _)| key),
+            block: self.top.block(index).unwrap_or(u64::MAX),
+            lower: self.top.key::<F>(index),
+            upper: self.top.key::<F>(index + 1),
             left: sibling(index.checked_sub(1)),
             right: sibling(Some(index + 1)),
         }
     }
 
     /// Reads a child and checks it against what its parent says (I1, I2).
-    fn read_child(
+    pub(crate) fn read_child(
         &self,
+        source: &impl Source<Block = B>,
         depth: usize,
         child: &Child<F::Key>,
         towards: Towards<F::Key>,
-    ) -> Result<Step<F::Key>> {
-        let form = F::KIND.layout().form;
-        let at = disk_addr(&self.group, form, child.block);
+    ) -> Result<Step<F::Key, B>> {
+        let geometry = source.geometry();
         let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Outside);
-        let at = at.ok_or_else(outside)?;
-        let block_size = self.cache.geometry().block_size;
-        let buffer = self.cache.read(at, block_size, BlockKind::Btree(F::KIND))?;
+        let at = self.disk_addr(geometry, child.block).ok_or_else(outside)?;
+        let buffer = source.read_block(at, F::KIND)?;
         let bytes = buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, at)?;
         let expected = self.levels - 1 - depth;
@@ -196,7 +205,7 @@ impl<F: BtreeFormat> Cursor<'_, F> {
         if block.count() == 0 && has_parent {
             return Err(corrupt(at, BtreeCheck::EmptyLeaf).into());
         }
-        let index = self.choose(&block, towards, at, child)?;
+        let index = self.choose(geometry, &block, (towards, at), child)?;
         let (count, upper) = (block.count(), child.upper);
         drop(bytes);
         Ok(Step { buffer, block: child.block, at, index, count, upper })
@@ -213,13 +222,14 @@ impl<F: BtreeFormat> Cursor<'_, F> {
     /// Checks the outermost keys against the parent's, and chooses an entry.
     fn choose(
         &self,
+        geometry: &Geometry,
         block: &BtreeBlock<'_>,
-        towards: Towards<F::Key>,
-        at: DiskAddr,
+        (towards, at): (Towards<F::Key>, DiskAddr),
         child: &Child<F::Key>,
     ) -> Result<usize, Corruption> {
         let Some(last) = block.count().checked_sub(1) else { return Ok(0) };
-        let key = |index| self.entry_key(block, index).map_err(|check| corrupt(at, check));
+        let key =
+            |index| self.entry_key(geometry, block, index).map_err(|check| corrupt(at, check));
         let lowest = key(0)?;
         if child.lower.is_some_and(|lower| lowest < lower) {
             return Err(corrupt(at, BtreeCheck::OutsideParent { index: 0 }));
@@ -233,19 +243,19 @@ impl<F: BtreeFormat> Cursor<'_, F> {
             Towards::Last => return Ok(last),
             Towards::Key(target) => target,
         };
-        // The number of entries that are not above the target lies in `low..=high`.
-        let (mut low, mut high) = (0, block.count());
-        while low < high {
-            let middle = low.midpoint(high);
-            if key(middle)? <= target { low = middle + 1 } else { high = middle }
-        }
-        Ok(low.saturating_sub(1))
+        Ok(not_above(block.count(), target, key)?.saturating_sub(1))
     }
 
-    fn entry_key(&self, block: &BtreeBlock<'_>, index: usize) -> Result<F::Key, Check> {
+    /// The key of entry `index`: of a record, or the lowest one below a child.
+    pub(crate) fn entry_key(
+        &self,
+        geometry: &Geometry,
+        block: &BtreeBlock<'_>,
+        index: usize,
+    ) -> Result<F::Key, Check> {
         if block.is_leaf() {
             let record = block.record(index).unwrap_or_default();
-            return F::decode_record(record, &self.group).map(|record| F::key(&record));
+            return F::decode_record(record, &self.group(geometry)).map(|record| F::key(&record));
         }
         let key = block.key(index).and_then(F::decode_key);
         key.ok_or(Check::from(BtreeCheck::Order { index }))
@@ -255,17 +265,18 @@ impl<F: BtreeFormat> Cursor<'_, F> {
     /// name each other, and that the records on both sides of the joint are in order.
     fn verify_joints(
         &self,
+        geometry: &Geometry,
         depth: usize,
-        left_behind: &[Step<F::Key>],
+        left_behind: &[Step<F::Key, B>],
         direction: Direction,
     ) -> Result<()> {
-        let entered = self.path.get(depth..).unwrap_or_default();
+        let entered = self.steps.get(depth..).unwrap_or_default();
         for (old, new) in left_behind.iter().zip(entered) {
             let (left, right) = match direction {
                 Direction::Forward => (old, new),
                 Direction::Backward => (new, old),
             };
-            let names = |step: &Step<F::Key>| -> Result<(Option<u64>, Option<u64>)> {
+            let names = |step: &Step<F::Key, B>| -> Result<(Option<u64>, Option<u64>)> {
                 let bytes = step.buffer.bytes();
                 let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
                 Ok((block.left_sibling(), block.right_sibling()))
@@ -283,11 +294,26 @@ impl<F: BtreeFormat> Cursor<'_, F> {
             Direction::Forward => (old, new),
             Direction::Backward => (new, old),
         };
-        let before = self.record_at(left, left.count.saturating_sub(1))?;
-        let after = self.record_at(right, 0)?;
+        let before = self.record_at(geometry, left, left.count.saturating_sub(1))?;
+        let after = self.record_at(geometry, right, 0)?;
         if !F::may_follow(&after, &before) {
             return Err(corrupt(right.at, BtreeCheck::Order { index: 0 }).into());
         }
         Ok(())
     }
+}
+
+/// How many of `count` entries, in order of their keys, are not above `target`.
+pub(crate) fn not_above<K: Ord, E>(
+    count: usize,
+    target: K,
+    key: impl Fn(usize) -> Result<K, E>,
+) -> Result<usize, E> {
+    // The number lies in `low..=high`.
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low.midpoint(high);
+        if key(middle)? <= target { low = middle + 1 } else { high = middle }
+    }
+    Ok(low)
 }

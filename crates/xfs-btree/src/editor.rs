@@ -1,0 +1,336 @@
+//! Changing a btree.
+//!
+//! Owns: putting records in, changing them and taking them out, with all that follows in the
+//! blocks: order, splits and joins, the keys of parents, siblings, the height. Does **not** own
+//! where blocks come from and where the root is kept ([`Store`]), nor what records mean.
+//!
+//! # Invariants
+//!
+//! - **I1** A block that is not the root is at least half full; a node that is a root in a block has
+//!   two children or more. Only an only child of the root in an inode may be emptier.
+//! - **I2** The keys that a node holds for a child are the child's: its lowest, and in the reverse
+//!   map the highest that anything below it covers, which need not be that of its last record.
+//! - **I3** A change in a leaf with room writes the records behind it, the count, and parents only
+//!   where their keys change (I2). An update in place writes the record and nothing else.
+//! - **I4** Blocks are split, filled up and joined with siblings below the same parent only, so that
+//!   one parent holds both keys.
+//!
+//! What changes more than one leaf is rare, one in some dozens of edits. After that the path is
+//! made anew from the root, rather than mended.
+//!
+//! # When a crash comes
+//!
+//! The store makes all the changes of an edit one transaction; there is no state between.
+
+mod entries;
+mod grow;
+mod keys;
+mod shrink;
+
+use xfs_buffer::Result;
+use xfs_format::agf::BtreeRoot;
+use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, Extents};
+use xfs_format::{AgBlock, AgNumber, InodeNumber};
+
+use crate::cursor::Seek;
+use crate::path::{Direction, Path, Step, corrupt, not_above};
+use crate::root::{ForkRoot, Root, TopRoot};
+use crate::source::TreeBlock;
+use crate::store::Store;
+use entries::{Entry, Shape};
+pub(crate) use grow::{build, push_down};
+
+/// A place in a btree that can be changed.
+///
+/// After an error the btree may be half changed: its changes must be given up, and the editor too.
+pub struct Editor<F: BtreeFormat, S: Store> {
+    store: S,
+    path: Path<F, S::Block>,
+    /// The root is another one than the store has been told.
+    root_changed: bool,
+}
+
+impl<F: BtreeFormat, S: Store> Editor<F, S> {
+    /// An editor of a btree of an allocation group; it stands nowhere yet.
+    ///
+    /// # Errors
+    ///
+    /// There must be such a group, and a root of a height that can be.
+    pub fn new(store: S, group: AgNumber, root: BtreeRoot) -> Result<Self> {
+        let path = Path::in_group(store.geometry(), group, root)?;
+        Ok(Self { store, path, root_changed: false })
+    }
+
+    /// The record that the editor stands on, if it stands on one.
+    ///
+    /// # Errors
+    ///
+    /// A record that cannot be believed.
+    pub fn record(&self) -> Result<Option<F::Record>> {
+        self.path.record(self.store.geometry())
+    }
+
+    /// Goes to the first record of the btree.
+    ///
+    /// # Errors
+    ///
+    /// The device's error, or a block that cannot be believed.
+    pub fn first(&mut self) -> Result<Option<F::Record>> {
+        self.path.first(&self.store)
+    }
+
+    /// Goes to the last record of the btree.
+    ///
+    /// # Errors
+    ///
+    /// As [`first`](Self::first).
+    pub fn last(&mut self) -> Result<Option<F::Record>> {
+        self.path.last(&self.store)
+    }
+
+    /// Goes to the record asked for, as [`Cursor::seek`](crate::Cursor::seek).
+    ///
+    /// # Errors
+    ///
+    /// As [`first`](Self::first).
+    pub fn seek(&mut self, seek: Seek<F::Key>) -> Result<Option<F::Record>> {
+        self.path.seek(&self.store, seek)
+    }
+
+    /// Goes to the record of this very key, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`first`](Self::first).
+    pub fn find(&mut self, key: F::Key) -> Result<Option<F::Record>> {
+        let found = self.seek(Seek::AtOrBefore(key))?;
+        Ok(found.filter(|record| F::key(record) == key))
+    }
+
+    /// Goes to the next record, as [`Cursor::advance`](crate::Cursor::advance).
+    ///
+    /// # Errors
+    ///
+    /// As [`first`](Self::first).
+    pub fn advance(&mut self) -> Result<Option<F::Record>> {
+        self.path.advance(&self.store)
+    }
+
+    /// Goes to the record before, as [`Cursor::retreat`](crate::Cursor::retreat).
+    ///
+    /// # Errors
+    ///
+    /// As [`first`](Self::first).
+    pub fn retreat(&mut self) -> Result<Option<F::Record>> {
+        self.path.retreat(&self.store)
+    }
+
+    /// Puts a record in where its key belongs, wherever the editor stands, which stands on it
+    /// afterwards. That is quick if it stands in the right leaf already.
+    ///
+    /// # Errors
+    ///
+    /// As [`first`](Self::first), and the store's. A record of this key, or one that this one may
+    /// not stand beside, is corruption; then nothing has changed.
+    pub fn insert(&mut self, record: F::Record) -> Result<()> {
+        let key = F::key(&record);
+        let index = self.place_of(key)?;
+        self.verify_neighbours(&record, index.checked_sub(1), index)?;
+        let entry = Entry::of_record::<F>(&record, self.store.geometry());
+        let leaf = self.path.levels - 1;
+        if self.insert_entry(leaf, index, entry)? {
+            self.path.go_towards(&self.store, key)?;
+        } else {
+            self.step_mut(leaf).index = index;
+        }
+        self.keep_root()
+    }
+
+    /// Puts `record` in the place of the one that the editor stands on. Its key may be another as
+    /// long as it stays between the neighbours'.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Panics
+    ///
+    /// If the editor stands on no record: the caller has looked at it.
+    pub fn update(&mut self, record: F::Record) -> Result<()> {
+        let old = self.record()?.expect("an editor stands on the record that it changes");
+        let leaf = self.path.levels - 1;
+        let index = self.step(leaf).index;
+        self.verify_neighbours(&record, index.checked_sub(1), index + 1)?;
+        let entry = Entry::of_record::<F>(&record, self.store.geometry());
+        let buffer = self.step(leaf).buffer.clone();
+        self.shape(0).put_entry(&mut self.store, &buffer, index, &entry)?;
+        let lowers = F::KIND.layout().has_high_keys
+            && F::high_key(&record) < F::high_key(&old)
+            && self.is_highest(leaf, F::high_key(&old))?;
+        if lowers {
+            self.refresh_keys(leaf)?;
+        } else {
+            self.raise_keys(leaf, index, &entry)?;
+        }
+        self.keep_root()
+    }
+
+    /// Takes out the record that the editor stands on, and goes to the next one. At the end it
+    /// stands on no record.
+    ///
+    /// # Errors
+    ///
+    /// As [`first`](Self::first), and the store's.
+    ///
+    /// # Panics
+    ///
+    /// As [`update`](Self::update).
+    pub fn remove(&mut self) -> Result<F::Record> {
+        let record = self.record()?.expect("an editor stands on the record that it takes out");
+        let leaf = self.path.levels - 1;
+        let is_last = self.step(leaf).index + 1 == self.step(leaf).count;
+        let restructured = self.remove_record(&record)?;
+        if restructured {
+            self.seek_behind(F::key(&record))?;
+        } else if is_last && self.step(leaf).count != 0 {
+            // The path stands behind its leaf; if there is no other leaf it stays there.
+            self.path.shift(&self.store, Direction::Forward)?;
+        }
+        self.keep_root()?;
+        Ok(record)
+    }
+
+    /// Where the blocks are kept.
+    pub const fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Where the blocks are kept. Who changes this btree through it must give the editor up.
+    pub const fn store_mut(&mut self) -> &mut S {
+        &mut self.store
+    }
+
+    /// Gives the store back.
+    pub fn into_store(self) -> S {
+        self.store
+    }
+
+    /// The root in the inode, of a fork's btree.
+    pub const fn fork_root(&self) -> Option<&ForkRoot> {
+        match &self.path.top.root {
+            TopRoot::Inode(root) => Some(root),
+            TopRoot::Header(_) => None,
+        }
+    }
+
+    /// Goes to the first record whose key is above `key`, or behind the last.
+    fn seek_behind(&mut self, key: F::Key) -> Result<()> {
+        if self.seek(Seek::AtOrAfter(key))?.is_none()
+            && let Some(leaf) = self.path.leaf_mut()
+        {
+            leaf.index = leaf.count;
+        }
+        Ok(())
+    }
+
+    /// Goes to the leaf that `key` belongs in, and says where in it.
+    fn place_of(&mut self, key: F::Key) -> Result<usize> {
+        if !self.leaf_covers(key)? {
+            self.path.go_towards(&self.store, key)?;
+        }
+        let leaf = self.step(self.path.levels - 1);
+        let bytes = leaf.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
+        let geometry = self.store.geometry();
+        let key_at = |index| self.path.entry_key(geometry, &block, index);
+        let before = not_above(block.count(), key, key_at);
+        Ok(before.map_err(|check| corrupt(leaf.at, check))?)
+    }
+
+    /// Whether the path leads to a leaf that surely is the one for `key`.
+    fn leaf_covers(&self, key: F::Key) -> Result<bool> {
+        let Some(leaf) = self.path.leaf() else { return Ok(false) };
+        if leaf.count == 0 || leaf.upper.is_some_and(|upper| upper <= key) {
+            return Ok(false);
+        }
+        let first = self.path.record_at(self.store.geometry(), leaf, 0)?;
+        Ok(F::key(&first) <= key)
+    }
+
+    /// Checks that `record` may stand between two others of the leaf, where there are any.
+    fn verify_neighbours(
+        &self,
+        record: &F::Record,
+        before: Option<usize>,
+        after: usize,
+    ) -> Result<()> {
+        let leaf = self.step(self.path.levels - 1);
+        let at = |index| self.path.record_at(self.store.geometry(), leaf, index);
+        let index = before.map_or(0, |before| before + 1);
+        let out_of_order = || Err(corrupt(leaf.at, BtreeCheck::Order { index }).into());
+        if let Some(before) = before
+            && !F::may_follow(record, &at(before)?)
+        {
+            return out_of_order();
+        }
+        let is_behind = leaf.upper.is_some_and(|upper| F::key(record) >= upper);
+        if is_behind || (after < leaf.count && !F::may_follow(&at(after)?, record)) {
+            return out_of_order();
+        }
+        Ok(())
+    }
+
+    /// Tells the store of another root.
+    fn keep_root(&mut self) -> Result<()> {
+        if !self.root_changed {
+            return Ok(());
+        }
+        self.root_changed = false;
+        match &self.path.top.root {
+            TopRoot::Header(block) => {
+                let block = u32::try_from(*block).expect("a block of a group has 32 bits");
+                let levels = u32::try_from(self.path.levels).expect("a btree is not that high");
+                let root = BtreeRoot { block: AgBlock(block), levels };
+                self.store.set_root(Root::Block(root))
+            }
+            TopRoot::Inode(root) => self.store.set_root(Root::Fork(root)),
+        }
+    }
+
+    /// A block on the path, which is complete.
+    #[expect(clippy::indexing_slicing, reason = "whoever edits has descended to a leaf")]
+    fn step(&self, depth: usize) -> &Step<F::Key, S::Block> {
+        &self.path.steps[depth]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "whoever edits has descended to a leaf")]
+    fn step_mut(&mut self, depth: usize) -> &mut Step<F::Key, S::Block> {
+        &mut self.path.steps[depth]
+    }
+
+    /// How far above the leaves.
+    fn level(&self, depth: usize) -> u32 {
+        u32::try_from(self.path.levels - 1 - depth).expect("a btree is not that high")
+    }
+
+    fn shape(&self, level: u32) -> Shape {
+        Shape::new(F::KIND.layout(), level, self.store.geometry().block_size)
+    }
+}
+
+impl<S: Store> Editor<Extents, S> {
+    /// An editor of the extents of a fork of `inode`, whose root stands in the inode.
+    ///
+    /// The last record of the btree cannot be taken out: a fork that has room for its few extents
+    /// takes another form before that.
+    ///
+    /// # Errors
+    ///
+    /// None so far: the root was checked when it was decoded.
+    pub fn in_fork(store: S, inode: InodeNumber, root: ForkRoot) -> Result<Self> {
+        Ok(Self { store, path: Path::in_inode(inode, root), root_changed: false })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! The entries of one block: records of a leaf, keys and pointers of a node.
+
+use std::ops::Range;
+
+use xfs_buffer::Result;
+use xfs_format::Geometry;
+use xfs_format::btree::{BtreeFormat, BtreeLayout};
+
+use crate::source::TreeBlock;
+use crate::store::Store;
+
+/// Bytes of the longest record, and of the keys of one child.
+pub(super) const MAX_ENTRY_BYTES: usize = 40;
+/// Bytes of the longest pointer.
+const MAX_POINTER_BYTES: usize = 8;
+
+/// The keys of one child as a node holds them, at the front.
+pub(super) type NodeKey = [u8; MAX_ENTRY_BYTES];
+
+/// What goes into one block as one entry.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// What a node above holds for the entry alone.
+    pub(super) key: NodeKey,
+    /// The record, or the keys of the child.
+    body: [u8; MAX_ENTRY_BYTES],
+    /// The pointer to the child.
+    pointer: [u8; MAX_POINTER_BYTES],
+}
+
+impl Entry {
+    /// A record of a leaf.
+    pub(super) fn of_record<F: BtreeFormat>(record: &F::Record, geometry: &Geometry) -> Self {
+        let layout = F::KIND.layout();
+        let mut entry = Self {
+            key: [0; MAX_ENTRY_BYTES],
+            body: [0; MAX_ENTRY_BYTES],
+            pointer: [0; MAX_POINTER_BYTES],
+        };
+        let (body, _) = entry.body.split_at_mut(layout.record_bytes);
+        F::encode_record(record, geometry, body);
+        let (key, _) = entry.key.split_at_mut(layout.node_key_bytes());
+        F::encode_key(record, key);
+        entry
+    }
+
+    /// The keys and the block of a child of a node.
+    pub(super) fn child(&self, layout: &BtreeLayout) -> (NodeKey, u64) {
+        (self.key, layout.decode_pointer(&self.pointer).unwrap_or(u64::MAX))
+    }
+
+    /// A child of a node.
+    pub(super) fn of_child(key: NodeKey, block: u64, layout: &BtreeLayout) -> Self {
+        Self { key, body: key, pointer: layout.encode_pointer(Some(block)) }
+    }
+}
+
+/// Values of one width that lie one after the other in a block.
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    start: usize,
+    width: usize,
+}
+
+impl Column {
+    fn range(self, entries: Range<usize>) -> Range<usize> {
+        self.start + entries.start * self.width..self.start + entries.end * self.width
+    }
+}
+
+/// How the entries of a block of one level lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// The most entries.
+    pub(super) max: usize,
+    /// The fewest of a block that is not the root.
+    pub(super) min: usize,
+    /// Records, or keys and pointers. A leaf has a second column of no width.
+    columns: [Column; 2],
+}
+
+impl Shape {
+    pub(super) fn new(layout: &BtreeLayout, level: u32, block_size: u32) -> Self {
+        let start = layout.header_bytes();
+        let columns = if level == 0 {
+            [Column { start, width: layout.record_bytes }, Column { start, width: 0 }]
+        } else {
+            let pointers = layout.pointers_offset(block_size);
+            [
+                Column { start, width: layout.node_key_bytes() },
+                Column { start: pointers, width: layout.pointer_bytes() },
+            ]
+        };
+        let max = layout.max_entries(level, block_size);
+        Self { max, min: layout.min_entries(level, block_size), columns }
+    }
+
+    fn columns(&self) -> impl Iterator<Item = (usize, Column)> + use<> {
+        self.columns.into_iter().enumerate().filter(|(_, column)| column.width != 0)
+    }
+
+    /// Puts an entry before entry `index` of a block that has `count` of them, and room.
+    pub(super) fn open_entry<S: Store>(
+        &self,
+        store: &mut S,
+        block: &S::Block,
+        (index, count): (usize, usize),
+        entry: &Entry,
+    ) -> Result<()> {
+        assert!(index <= count);
+        assert!(count < self.max);
+        for ((_, column), part) in self.columns().zip([&entry.body[..], &entry.pointer[..]]) {
+            let width = column.width;
+            store.change(block, column.range(index..count + 1), |bytes| {
+                bytes.copy_within(..bytes.len() - width, width);
+                copy_front(bytes, part, width);
+            })?;
+        }
+        set_count(store, block, count + 1)
+    }
+
+    /// Takes entry `index` out of a block that has `count` of them.
+    pub(super) fn close_entry<S: Store>(
+        &self,
+        store: &mut S,
+        block: &S::Block,
+        index: usize,
+        count: usize,
+    ) -> Result<()> {
+        assert!(index < count);
+        for (_, column) in self.columns() {
+            // Nothing moves where the last entry goes; what was there is left behind the rest.
+            let behind = column.range(index..count);
+            if index + 1 < count {
+                store.change(block, behind, |bytes| bytes.copy_within(column.width.., 0))?;
+            }
+        }
+        set_count(store, block, count - 1)
+    }
+
+    /// Puts the body of `entry` in the place of that of entry `index`.
+    pub(super) fn put_entry<S: Store>(
+        &self,
+        store: &mut S,
+        block: &S::Block,
+        index: usize,
+        entry: &Entry,
+    ) -> Result<()> {
+        let [column, _] = self.columns;
+        let range = column.range(index..index + 1);
+        store.change(block, range, |bytes| copy_front(bytes, &entry.body, column.width))
+    }
+
+    /// Puts the keys of a child of a node in the place of those that it has.
+    pub(super) fn put_key<S: Store>(
+        &self,
+        store: &mut S,
+        block: &S::Block,
+        index: usize,
+        key: &NodeKey,
+    ) -> Result<()> {
+        let [column, _] = self.columns;
+        let range = column.range(index..index + 1);
+        store.change(block, range, |bytes| copy_front(bytes, key, column.width))
+    }
+
+    /// Puts all entries of two neighbours into the left one. The right one keeps its bytes: it goes.
+    pub(super) fn gather<S: Store>(
+        &self,
+        store: &mut S,
+        pair: &Pair<'_, S::Block>,
+    ) -> Result<()> {
+        let total = pair.left_count + pair.right_count;
+        assert!(total <= self.max);
+        for (_, column) in self.columns() {
+            let moved = {
+                let bytes = pair.right.bytes();
+                bytes.get(column.range(0..pair.right_count)).unwrap_or_default().to_vec()
+            };
+            let range = column.range(pair.left_count..total);
+            store.change(pair.left, range, |bytes| bytes.copy_from_slice(&moved))?;
+        }
+        set_count(store, pair.left, total)
+    }
+
+    /// Deals the entries of two neighbours out anew, with one more before entry `extra.0` of both
+    /// together, so that `left_count` lie in the left one. Only bytes that differ are written.
+    pub(super) fn deal<S: Store>(
+        &self,
+        store: &mut S,
+        pair: &Pair<'_, S::Block>,
+        extra: Option<(usize, &Entry)>,
+        left_count: usize,
+    ) -> Result<()> {
+        let total = pair.left_count + pair.right_count + usize::from(extra.is_some());
+        assert!(left_count <= self.max);
+        assert!(total - left_count <= self.max);
+        for (number, column) in self.columns() {
+            let mut all = Vec::with_capacity(total * column.width);
+            for (block, count) in [(pair.left, pair.left_count), (pair.right, pair.right_count)] {
+                let bytes = block.bytes();
+                all.extend_from_slice(bytes.get(column.range(0..count)).unwrap_or_default());
+            }
+            if let Some((index, entry)) = extra {
+                let part = if number == 0 { &entry.body[..] } else { &entry.pointer[..] };
+                let at = index * column.width;
+                all.splice(at..at, part.iter().copied().take(column.width));
+            }
+            let (left, right) = all.split_at(left_count * column.width);
+            overwrite(store, pair.left, column.start, left)?;
+            overwrite(store, pair.right, column.start, right)?;
+        }
+        set_count(store, pair.left, left_count)?;
+        set_count(store, pair.right, total - left_count)
+    }
+}
+
+/// Two neighbours and how many entries each has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair<'a, B> {
+    pub(super) left: &'a B,
+    pub(super) left_count: usize,
+    pub(super) right: &'a B,
+    pub(super) right_count: usize,
+}
+
+fn copy_front(bytes: &mut [u8], part: &[u8], width: usize) {
+    for (byte, new) in bytes.iter_mut().zip(part.iter().take(width)) {
+        *byte = *new;
+    }
+}
+
+fn set_count<S: Store>(store: &mut S, block: &S::Block, count: usize) -> Result<()> {
+    let count = u16::try_from(count).expect("a block holds fewer entries than this");
+    let range = BtreeLayout::COUNT_RANGE;
+    store.change(block, range, |bytes| bytes.copy_from_slice(&count.to_be_bytes()))
+}
+
+/// Makes `new` of what starts at `start`, and writes no more than what differs.
+fn overwrite<S: Store>(
+    store: &mut S,
+    block: &S::Block,
+    start: usize,
+    new: &[u8],
+) -> Result<()> {
+    let (first, last) = {
+        let bytes = block.bytes();
+        let old = bytes.get(start..).unwrap_or_default();
+        let differs = |(old, new): (&u8, &u8)| old != new;
+        let Some(first) = old.iter().zip(new).position(differs) else { return Ok(()) };
+        let last = old.iter().zip(new).enumerate().rev().find(|(_, pair)| differs(*pair));
+        (first, last.map_or(first, |(last, _)| last))
+    };
+    let part = new.get(first..=last).unwrap_or_default();
+    store.change(block, start + first..start + last + 1, |bytes| bytes.copy_from_slice(part))
+}

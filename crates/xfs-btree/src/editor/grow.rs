@@ -1,0 +1,386 @@
+//! Making room: into a sibling, into a new block, under a new root.
+
+use xfs_buffer::Result;
+use xfs_format::btree::{
+    BtreeBlock, BtreeCheck, BtreeFormat, BtreeHeader, BtreeIdentity, BtreeKind, BtreeLayout,
+    Extents,
+};
+use xfs_format::extent::{Extent, MAX_EXTENT_LEVELS};
+use xfs_format::{Check, DiskAddr, FsBlock, InodeNumber};
+
+use super::Editor;
+use super::entries::{Entry, MAX_ENTRY_BYTES, Pair, Shape};
+use super::keys::file_block_of;
+use crate::path::{Step, Towards, corrupt};
+use crate::root::{ForkRoot, TopRoot};
+use crate::source::TreeBlock;
+use crate::store::Store;
+
+/// A sibling is filled up only if at least one in so many of its places is free: otherwise the same
+/// two blocks would be dealt out again at every insertion.
+const FREE_PART: usize = 8;
+/// Bytes of the longer header.
+const MAX_HEADER_BYTES: usize = 72;
+
+/// A block that has been claimed and has a header.
+struct NewBlock<B> {
+    number: u64,
+    at: DiskAddr,
+    buffer: B,
+}
+
+/// What the header of a new block is to say.
+struct Header {
+    level: u32,
+    left: Option<u64>,
+    right: Option<u64>,
+}
+
+impl<F: BtreeFormat, S: Store> Editor<F, S> {
+    /// Puts an entry before entry `index` of the block at `depth`, and makes room first where there
+    /// is none. Returns whether the path may have been left behind.
+    pub(super) fn insert_entry(
+        &mut self,
+        mut depth: usize,
+        mut index: usize,
+        mut entry: Entry,
+    ) -> Result<bool> {
+        let mut restructured = false;
+        // Each round is one level further up, or adds the one level that there is above.
+        loop {
+            let shape = self.shape(self.level(depth));
+            let step = self.step_mut(depth);
+            if step.count < shape.max {
+                let (buffer, count) = (step.buffer.clone(), step.count);
+                step.count += 1;
+                shape.open_entry(&mut self.store, &buffer, (index, count), &entry)?;
+                if restructured {
+                    self.refresh_keys(depth)?;
+                } else {
+                    self.raise_keys(depth, index, &entry)?;
+                }
+                return Ok(restructured);
+            }
+            restructured = true;
+            if self.parent(depth).is_none() {
+                self.grow_root()?;
+                depth += 1;
+            }
+            if self.fill_sibling(depth, index, &entry)? {
+                return Ok(true);
+            }
+            entry = self.split(depth, index, &entry)?;
+            let Some(above) = depth.checked_sub(1) else {
+                let Some(place) = self.insert_child_of_inode(&entry)? else { return Ok(true) };
+                index = place;
+                continue;
+            };
+            depth = above;
+            index = self.step(depth).index + 1;
+        }
+    }
+
+    /// Deals the entries of a full block, and one more, out to it and a sibling that has room.
+    fn fill_sibling(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<bool> {
+        let Some((own, siblings)) = self.parent(depth) else { return Ok(false) };
+        let shape = self.shape(self.level(depth));
+        let before = own.checked_sub(1);
+        let after = Some(own + 1).filter(|after| *after < siblings);
+        for sibling in [before, after].into_iter().flatten() {
+            let other = self.sibling(depth, sibling)?;
+            if (shape.max - other.count) * FREE_PART < shape.max {
+                continue;
+            }
+            let step = self.step(depth).clone();
+            let offset = if sibling < own { other.count } else { 0 };
+            let (left, right) = if sibling < own { (other, step) } else { (step, other) };
+            let total = left.count + right.count + 1;
+            let extra = Some((offset + index, entry));
+            self.deal(depth, own.min(sibling), &[left, right], (extra, total.div_ceil(2)))?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Deals the entries of two neighbours out anew, the first of which is child `index` of its
+    /// parent, and mends the keys above.
+    pub(super) fn deal(
+        &mut self,
+        depth: usize,
+        index: usize,
+        [left, right]: &[Step<F::Key, S::Block>; 2],
+        (extra, left_count): (Option<(usize, &Entry)>, usize),
+    ) -> Result<()> {
+        let shape = self.shape(self.level(depth));
+        let pair = Pair {
+            left: &left.buffer,
+            left_count: left.count,
+            right: &right.buffer,
+            right_count: right.count,
+        };
+        shape.deal(&mut self.store, &pair, extra, left_count)?;
+        for (index, step) in [(index, left), (index + 1, right)] {
+            let key = self.node_key(step)?;
+            self.set_parent_key(depth, index, &key)?;
+        }
+        match depth.checked_sub(1) {
+            Some(above) => self.refresh_keys(above),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads child `index` of the parent of the block at `depth`, with all checks of a descent.
+    pub(super) fn sibling(&self, depth: usize, index: usize) -> Result<Step<F::Key, S::Block>> {
+        let child = self.path.child(depth, index)?;
+        self.path.read_child(&self.store, depth, &child, Towards::First)
+    }
+
+    /// Splits the full block at `depth`, with one more entry before entry `index`, and returns the
+    /// entry of the new block for the parent: right behind the old one's.
+    fn split(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<Entry> {
+        let level = self.level(depth);
+        let shape = self.shape(level);
+        let mut left = self.step(depth).clone();
+        let right = self.right_sibling(&left)?;
+        let new = self.claim(left.block, &Header { level, left: Some(left.block), right })?;
+        let left_count = (left.count + 1).div_ceil(2);
+        let pair = Pair {
+            left: &left.buffer,
+            left_count: left.count,
+            right: &new.buffer,
+            right_count: 0,
+        };
+        shape.deal(&mut self.store, &pair, Some((index, entry)), left_count)?;
+        let buffer = left.buffer.clone();
+        self.set_sibling(&buffer, BtreeLayout::right_sibling_range, Some(new.number))?;
+        if let Some(right) = right {
+            let neighbour = self.read_beside(right, level, left.block)?;
+            self.set_sibling(&neighbour, BtreeLayout::left_sibling_range, Some(new.number))?;
+        }
+        left.count = left_count;
+        let key = self.node_key(&left)?;
+        if let Some((index, _)) = self.parent(depth) {
+            self.set_parent_key(depth, index, &key)?;
+        }
+        let (count, block) = (shape.max + 1 - left_count, new.number);
+        let right = Step { buffer: new.buffer, block, at: new.at, index: 0, count, upper: None };
+        Ok(Entry::of_child(self.node_key(&right)?, block, F::KIND.layout()))
+    }
+
+    /// The block after this one on its level, by its own account.
+    fn right_sibling(&self, step: &Step<F::Key, S::Block>) -> Result<Option<u64>> {
+        let bytes = step.buffer.bytes();
+        Ok(BtreeBlock::decode(&bytes, F::KIND, step.at)?.right_sibling())
+    }
+
+    /// Reads the block after block `left`, which must be of this btree and level, and name `left`.
+    pub(super) fn read_beside(&self, number: u64, level: u32, left: u64) -> Result<S::Block> {
+        let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Sibling { sibling: number });
+        let geometry = self.store.geometry();
+        let at = self.path.disk_addr(geometry, number).ok_or_else(outside)?;
+        let buffer = self.store.read_block(at, F::KIND)?;
+        let bytes = buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, at)?;
+        let (found, expected) = (block.owner(), self.path.owner);
+        if found != expected {
+            return Err(corrupt(at, Check::ForeignOwner { found, expected }).into());
+        }
+        if block.level() != level {
+            let check = BtreeCheck::LevelOnPath { found: block.level(), expected: level };
+            return Err(corrupt(at, check).into());
+        }
+        let found = block.left_sibling().unwrap_or(u64::MAX);
+        if found != left {
+            let check = BtreeCheck::SiblingOnPath { side: "left", found, expected: left };
+            return Err(corrupt(at, check).into());
+        }
+        drop(bytes);
+        Ok(buffer)
+    }
+
+    /// Makes a block name another neighbour, on the side that `range` is of.
+    pub(super) fn set_sibling(
+        &mut self,
+        block: &S::Block,
+        range: impl Fn(&BtreeLayout) -> std::ops::Range<usize>,
+        sibling: Option<u64>,
+    ) -> Result<()> {
+        let layout = F::KIND.layout();
+        let pointer = layout.encode_pointer(sibling);
+        let (pointer, _) = pointer.split_at(layout.pointer_bytes());
+        self.store.change(block, range(layout), |bytes| bytes.copy_from_slice(pointer))
+    }
+
+    /// A new block near block `near`, with a header and no entries.
+    fn claim(&mut self, near: u64, header: &Header) -> Result<NewBlock<S::Block>> {
+        let number = self.store.allocate(near)?;
+        let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Outside);
+        let at = self.path.disk_addr(self.store.geometry(), number).ok_or_else(outside)?;
+        let identity = BtreeIdentity { kind: F::KIND, owner: self.path.owner, address: at };
+        let buffer = claim_block(&mut self.store, identity, header)?;
+        Ok(NewBlock { number, at, buffer })
+    }
+
+    /// Puts a new root above the one that is full. The path then goes through it.
+    fn grow_root(&mut self) -> Result<()> {
+        let geometry = self.store.geometry();
+        let (levels, max) = (self.path.levels, F::KIND.max_levels(geometry));
+        let level = u32::try_from(levels).expect("a btree is not that high");
+        let old = self.step(0).clone();
+        if level >= max {
+            return Err(corrupt(old.at, BtreeCheck::Level { level, max: max - 1 }).into());
+        }
+        let new = self.claim(old.block, &Header { level, left: None, right: None })?;
+        let entry = Entry::of_child(self.node_key(&old)?, old.block, F::KIND.layout());
+        self.shape(level).open_entry(&mut self.store, &new.buffer, (0, 0), &entry)?;
+        let (at, block) = (new.at, new.number);
+        let step = Step { buffer: new.buffer, block, at, index: 0, count: 1, upper: None };
+        self.path.steps.insert(0, step);
+        self.path.levels += 1;
+        self.path.top.root = TopRoot::Header(block);
+        self.root_changed = true;
+        Ok(())
+    }
+
+    /// Puts a child behind the one that the path goes through into the root in the inode. If that
+    /// is full its children go into a new block first, which the path then goes through; returned is
+    /// where in it the entry belongs.
+    fn insert_child_of_inode(&mut self, entry: &Entry) -> Result<Option<usize>> {
+        let place = self.path.top.index + 1;
+        let owner = InodeNumber(self.path.owner);
+        let near = self.path.top.block(0).unwrap_or_default();
+        let TopRoot::Inode(root) = &mut self.path.top.root else {
+            unreachable!("a root in a block has no parent, so it was put under a new one");
+        };
+        self.root_changed = true;
+        if root.children.len() < root.capacity {
+            let (_, block) = entry.child(F::KIND.layout());
+            root.children.insert(place, (file_block_of(&entry.key), FsBlock(block)));
+            return Ok(None);
+        }
+        let count = root.children.len();
+        let new = push_children_down(&mut self.store, owner, root, near)?;
+        let (buffer, block, at) = (new.buffer, new.number, new.at);
+        let step = Step { buffer, block, at, index: place - 1, count, upper: None };
+        self.path.steps.insert(0, step);
+        self.path.levels += 1;
+        self.path.top.index = 0;
+        Ok(Some(place))
+    }
+}
+
+/// Puts the children of a root in an inode into one new block, and the block into the root, which
+/// then has room for `capacity` children.
+///
+/// # Errors
+///
+/// The store's; a btree that would become too high.
+pub(crate) fn push_down<S: Store>(
+    store: &mut S,
+    inode: InodeNumber,
+    root: &mut ForkRoot,
+    capacity: usize,
+) -> Result<()> {
+    let near = root.children.first().map_or(0, |(_, child)| child.0);
+    push_children_down(store, inode, root, near)?;
+    root.capacity = capacity;
+    Ok(())
+}
+
+/// Makes a btree of the extents of a fork, which have been a list in the inode.
+///
+/// # Errors
+///
+/// The store's; extents that are not in order.
+pub(crate) fn build<S: Store>(
+    store: &mut S,
+    inode: InodeNumber,
+    extents: &[Extent],
+    capacity: usize,
+) -> Result<ForkRoot> {
+    let (kind, block_size) = (BtreeKind::Extent, store.geometry().block_size);
+    let shape = Shape::new(kind.layout(), 0, block_size);
+    let (in_leaf, behind) = extents.split_at(extents.len().min(shape.max));
+    let Some(first) = in_leaf.first() else {
+        return Err(corrupt(DiskAddr::NULL, BtreeCheck::EmptyLeaf).into());
+    };
+    let (number, _, buffer) = claim_for_inode(store, inode, 0, first.start.0)?;
+    for (index, extent) in in_leaf.iter().enumerate() {
+        let entry = Entry::of_record::<Extents>(extent, store.geometry());
+        shape.open_entry(store, &buffer, (index, index), &entry)?;
+    }
+    let children = vec![(first.file_block, FsBlock(number))];
+    let root = ForkRoot { level: 1, children, capacity };
+    if behind.is_empty() {
+        return Ok(root);
+    }
+    let mut editor = Editor::<Extents, _>::in_fork(&mut *store, inode, root)?;
+    for extent in behind {
+        editor.insert(*extent)?;
+    }
+    editor.fork_root().cloned().ok_or_else(|| corrupt(DiskAddr::NULL, BtreeCheck::Outside).into())
+}
+
+/// A block of a fork's btree with a header and no entries.
+fn claim_for_inode<S: Store>(
+    store: &mut S,
+    inode: InodeNumber,
+    level: u32,
+    near: u64,
+) -> Result<(u64, DiskAddr, S::Block)> {
+    let number = store.allocate(near)?;
+    let outside = || corrupt(DiskAddr::NULL, BtreeCheck::Outside);
+    let at = store.geometry().block_disk_addr(FsBlock(number)).ok_or_else(outside)?;
+    let identity = BtreeIdentity { kind: BtreeKind::Extent, owner: inode.0, address: at };
+    let buffer = claim_block(store, identity, &Header { level, left: None, right: None })?;
+    Ok((number, at, buffer))
+}
+
+fn push_children_down<S: Store>(
+    store: &mut S,
+    inode: InodeNumber,
+    root: &mut ForkRoot,
+    near: u64,
+) -> Result<NewBlock<S::Block>> {
+    if root.level + 1 >= MAX_EXTENT_LEVELS {
+        let check = BtreeCheck::Level {
+            level: u32::from(root.level) + 1,
+            max: u32::from(MAX_EXTENT_LEVELS) - 1,
+        };
+        return Err(corrupt(DiskAddr::NULL, check).into());
+    }
+    let (kind, level) = (BtreeKind::Extent, u32::from(root.level));
+    let (number, at, buffer) = claim_for_inode(store, inode, level, near)?;
+    let shape = Shape::new(kind.layout(), level, store.geometry().block_size);
+    for (index, (file_block, child)) in root.children.iter().enumerate() {
+        let mut key = [0; MAX_ENTRY_BYTES];
+        key.split_at_mut(size_of::<u64>()).0.copy_from_slice(&file_block.0.to_be_bytes());
+        let entry = Entry::of_child(key, child.0, kind.layout());
+        shape.open_entry(store, &buffer, (index, index), &entry)?;
+    }
+    let lowest = root.children.first().map_or_else(Default::default, |(lowest, _)| *lowest);
+    root.children = vec![(lowest, FsBlock(number))];
+    root.level += 1;
+    Ok(NewBlock { number, at, buffer })
+}
+
+/// Claims the block that `identity` names and writes its header.
+fn claim_block<S: Store>(
+    store: &mut S,
+    identity: BtreeIdentity,
+    header: &Header,
+) -> Result<S::Block> {
+    let buffer = store.claim(identity.address, identity.kind)?;
+    let header = BtreeHeader {
+        identity,
+        level: u16::try_from(header.level).expect("a btree is not that high"),
+        count: 0,
+        left: header.left,
+        right: header.right,
+    };
+    let mut room = [0; MAX_HEADER_BYTES];
+    let (encoded, _) = room.split_at_mut(identity.kind.layout().header_bytes());
+    header.encode(store.geometry(), encoded);
+    store.change(&buffer, 0..encoded.len(), |bytes| bytes.copy_from_slice(encoded))?;
+    Ok(buffer)
+}

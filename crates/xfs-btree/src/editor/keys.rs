@@ -1,0 +1,182 @@
+//! The keys that parents hold.
+
+use xfs_buffer::Result;
+use xfs_format::FileBlock;
+use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
+
+use super::Editor;
+use super::entries::{Entry, MAX_ENTRY_BYTES, NodeKey};
+use crate::path::{Step, corrupt};
+use crate::root::TopRoot;
+use crate::source::TreeBlock;
+use crate::store::Store;
+
+impl<F: BtreeFormat, S: Store> Editor<F, S> {
+    /// What a parent is to hold for a block: its lowest key, and the highest below it where the
+    /// kind has that (I2).
+    pub(super) fn node_key(&self, step: &Step<F::Key, S::Block>) -> Result<NodeKey> {
+        let bytes = step.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, step.at)?;
+        let mut key = [0; MAX_ENTRY_BYTES];
+        let (low, high) = halves::<F>(&mut key);
+        if !block.is_leaf() {
+            copy(low, block.key(0).unwrap_or_default());
+            let highs = (0..block.count()).filter_map(|index| block.high_key(index));
+            if let Some(highest) = highs.max_by_key(|high| F::decode_key(high)) {
+                copy(high, highest);
+            }
+            return Ok(key);
+        }
+        let group = self.path.group(self.store.geometry());
+        let decode = |record| {
+            F::decode_record(record, &group).map_err(|check| corrupt(step.at, check))
+        };
+        let none = || corrupt(step.at, BtreeCheck::EmptyLeaf);
+        let lowest = decode(block.record(0).ok_or_else(none)?)?;
+        let mut highest = lowest;
+        if F::KIND.layout().has_high_keys {
+            for record in block.records().skip(1) {
+                let record = decode(record)?;
+                if F::high_key(&record) > F::high_key(&highest) {
+                    highest = record;
+                }
+            }
+            let mut of_highest = [0; MAX_ENTRY_BYTES];
+            let room = of_highest.split_at_mut(F::KIND.layout().node_key_bytes()).0;
+            F::encode_key(&highest, room);
+            copy(high, halves::<F>(&mut of_highest).1);
+        }
+        let mut of_lowest = [0; MAX_ENTRY_BYTES];
+        let room = of_lowest.split_at_mut(F::KIND.layout().node_key_bytes()).0;
+        F::encode_key(&lowest, room);
+        copy(low, halves::<F>(&mut of_lowest).0);
+        Ok(key)
+    }
+
+    /// Which child of its parent the block at `depth` is, and how many there are; `None` for a root
+    /// in a block.
+    pub(super) fn parent(&self, depth: usize) -> Option<(usize, usize)> {
+        match (depth.checked_sub(1), &self.path.top.root) {
+            (Some(above), _) => {
+                let parent = self.step(above);
+                Some((parent.index, parent.count))
+            }
+            (None, TopRoot::Inode(root)) => Some((self.path.top.index, root.children.len())),
+            (None, TopRoot::Header(_)) => None,
+        }
+    }
+
+    /// The keys that the parent of the block at `depth` holds for its child `index`.
+    fn parent_key(&self, depth: usize, index: usize) -> Result<NodeKey> {
+        let mut key = [0; MAX_ENTRY_BYTES];
+        let Some(above) = depth.checked_sub(1) else {
+            if let TopRoot::Inode(root) = &self.path.top.root
+                && let Some((file_block, _)) = root.children.get(index)
+            {
+                copy(&mut key, &file_block.0.to_be_bytes());
+            }
+            return Ok(key);
+        };
+        let parent = self.step(above);
+        let bytes = parent.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, parent.at)?;
+        let (low, high) = halves::<F>(&mut key);
+        copy(low, block.key(index).unwrap_or_default());
+        copy(high, block.high_key(index).unwrap_or_default());
+        Ok(key)
+    }
+
+    /// Makes `key` what the parent of the block at `depth` holds for its child `index`. Returns
+    /// whether it was another.
+    pub(super) fn set_parent_key(
+        &mut self,
+        depth: usize,
+        index: usize,
+        key: &NodeKey,
+    ) -> Result<bool> {
+        if self.parent_key(depth, index)? == *key {
+            return Ok(false);
+        }
+        let Some(above) = depth.checked_sub(1) else {
+            if let TopRoot::Inode(root) = &mut self.path.top.root
+                && let Some((file_block, _)) = root.children.get_mut(index)
+            {
+                *file_block = file_block_of(key);
+                self.root_changed = true;
+            }
+            return Ok(true);
+        };
+        let shape = self.shape(self.level(above));
+        let buffer = self.step(above).buffer.clone();
+        shape.put_key(&mut self.store, &buffer, index, key)?;
+        Ok(true)
+    }
+
+    /// Makes the keys of the block at `depth` anew, in its parent and, as long as they change, in
+    /// the parents above.
+    pub(super) fn refresh_keys(&mut self, depth: usize) -> Result<()> {
+        for depth in (0..=depth).rev() {
+            let Some((index, _)) = self.parent(depth) else { break };
+            let key = self.node_key(self.step(depth))?;
+            if !self.set_parent_key(depth, index, &key)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes entry `index` of the block at `depth`, which is new or has another key, into the keys
+    /// of the parents. Nothing else of the block has to be looked at, as a highest key only rises.
+    pub(super) fn raise_keys(&mut self, depth: usize, index: usize, entry: &Entry) -> Result<()> {
+        let has_high_keys = F::KIND.layout().has_high_keys;
+        let mut is_first = index == 0;
+        for depth in (0..=depth).rev() {
+            if !is_first && !has_high_keys {
+                break;
+            }
+            let Some((index, _)) = self.parent(depth) else { break };
+            let mut key = self.parent_key(depth, index)?;
+            let mut of_entry = entry.key;
+            let (low, high) = halves::<F>(&mut key);
+            let (entry_low, entry_high) = halves::<F>(&mut of_entry);
+            if is_first {
+                copy(low, entry_low);
+            }
+            if has_high_keys && F::decode_key(entry_high) > F::decode_key(high) {
+                copy(high, entry_high);
+            }
+            if !self.set_parent_key(depth, index, &key)? {
+                break;
+            }
+            is_first &= index == 0;
+        }
+        Ok(())
+    }
+
+    /// Whether the parent of the leaf at `depth` holds nothing above `high`.
+    pub(super) fn is_highest(&self, depth: usize, high: F::Key) -> Result<bool> {
+        let Some((index, _)) = self.parent(depth) else { return Ok(false) };
+        let mut key = self.parent_key(depth, index)?;
+        let (_, parent_high) = halves::<F>(&mut key);
+        Ok(F::decode_key(parent_high) <= Some(high))
+    }
+}
+
+/// The file block that a key of an extent btree is.
+pub(super) fn file_block_of(key: &NodeKey) -> FileBlock {
+    FileBlock(key.first_chunk().map_or(0, |raw| u64::from_be_bytes(*raw)))
+}
+
+/// The low and the high key; the second has no bytes where the kind has none.
+fn halves<F: BtreeFormat>(key: &mut NodeKey) -> (&mut [u8], &mut [u8]) {
+    let layout = F::KIND.layout();
+    let (keys, _) = key.split_at_mut(layout.node_key_bytes());
+    keys.split_at_mut(layout.key_bytes)
+}
+
+/// Copies `from` to the front of `into`, which is as long or longer.
+fn copy(into: &mut [u8], from: &[u8]) {
+    for (byte, new) in into.iter_mut().zip(from) {
+        *byte = *new;
+    }
+}

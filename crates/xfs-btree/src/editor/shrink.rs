@@ -1,0 +1,193 @@
+//! Taking entries out: filling up from a sibling, joining with one, a lower root.
+
+use xfs_buffer::Result;
+use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, BtreeLayout};
+use xfs_format::{FileBlock, FsBlock};
+
+use super::Editor;
+use crate::path::{Step, Towards, corrupt};
+use crate::root::TopRoot;
+use crate::source::TreeBlock;
+use crate::store::Store;
+
+/// What became of a block that had too few entries.
+enum Mended {
+    /// It has enough now, or is one that may have few.
+    Enough,
+    /// It or its sibling has gone: the parent has one child less.
+    Joined,
+}
+
+impl<F: BtreeFormat, S: Store> Editor<F, S> {
+    /// Takes out the record that the path leads to, `record`. Returns whether the path may have
+    /// been left behind.
+    pub(super) fn remove_record(&mut self, record: &F::Record) -> Result<bool> {
+        let leaf = self.path.levels - 1;
+        let index = self.step(leaf).index;
+        let changes_high =
+            F::KIND.layout().has_high_keys && self.is_highest(leaf, F::high_key(record))?;
+        let parent = self.parent(leaf);
+        if self.step(leaf).count == 1 && parent.is_some() {
+            return Err(corrupt(self.step(leaf).at, BtreeCheck::EmptyLeaf).into());
+        }
+        self.close(leaf, index)?;
+        let count = self.step(leaf).count;
+        let may_be_few = parent.is_none_or(|(_, siblings)| siblings == 1);
+        if count >= self.shape(0).min || may_be_few {
+            if index == 0 || changes_high {
+                self.refresh_keys(leaf)?;
+            }
+            return Ok(false);
+        }
+        let mut depth = leaf;
+        // Each round is one level further up.
+        while let Mended::Joined = self.mend(depth)? {
+            let Some(above) = depth.checked_sub(1) else { break };
+            depth = above;
+        }
+        Ok(true)
+    }
+
+    /// Takes entry `index` out of the block at `depth`, and nothing more.
+    fn close(&mut self, depth: usize, index: usize) -> Result<()> {
+        let shape = self.shape(self.level(depth));
+        let step = self.step_mut(depth);
+        let (buffer, count) = (step.buffer.clone(), step.count);
+        step.count -= 1;
+        shape.close_entry(&mut self.store, &buffer, index, count)
+    }
+
+    /// Sees to it that the block at `depth`, which has lost an entry, has enough (I1).
+    fn mend(&mut self, depth: usize) -> Result<Mended> {
+        let Some((own, siblings)) = self.parent(depth) else {
+            self.lower_root()?;
+            return Ok(Mended::Enough);
+        };
+        let shape = self.shape(self.level(depth));
+        if self.step(depth).count >= shape.min || siblings == 1 {
+            self.refresh_keys(depth)?;
+            if depth == 0 {
+                self.pull_up()?;
+            }
+            return Ok(Mended::Enough);
+        }
+        let sibling = own.checked_sub(1).unwrap_or(own + 1);
+        // The sibling's checks compare it with the parent's keys, which those of a block that has
+        // lost its first entry must not be ahead of.
+        self.refresh_keys(depth)?;
+        let other = self.sibling(depth, sibling)?;
+        let step = self.step(depth).clone();
+        let pair = if sibling < own { [other, step] } else { [step, other] };
+        let total = pair[0].count + pair[1].count;
+        let left = own.min(sibling);
+        if total > shape.max {
+            self.deal(depth, left, &pair, (None, total.div_ceil(2)))?;
+            return Ok(Mended::Enough);
+        }
+        self.join(depth, left, &pair)?;
+        Ok(Mended::Joined)
+    }
+
+    /// Puts the entries of two neighbours into the left one, which is child `index` of its parent,
+    /// and takes the right one out.
+    fn join(
+        &mut self,
+        depth: usize,
+        index: usize,
+        [left, right]: &[Step<F::Key, S::Block>; 2],
+    ) -> Result<()> {
+        let level = self.level(depth);
+        let beyond = {
+            let bytes = right.buffer.bytes();
+            BtreeBlock::decode(&bytes, F::KIND, right.at)?.right_sibling()
+        };
+        let shape = self.shape(level);
+        let pair = super::entries::Pair {
+            left: &left.buffer,
+            left_count: left.count,
+            right: &right.buffer,
+            right_count: right.count,
+        };
+        shape.gather(&mut self.store, &pair)?;
+        self.set_sibling(&left.buffer, BtreeLayout::right_sibling_range, beyond)?;
+        if let Some(beyond) = beyond {
+            let neighbour = self.read_beside(beyond, level, right.block)?;
+            self.set_sibling(&neighbour, BtreeLayout::left_sibling_range, Some(left.block))?;
+        }
+        self.store.free(right.block, &right.buffer)?;
+        let mut joined = left.clone();
+        joined.count += right.count;
+        let key = self.node_key(&joined)?;
+        self.set_parent_key(depth, index, &key)?;
+        match depth.checked_sub(1) {
+            Some(above) => self.close(above, index + 1),
+            None => {
+                if let TopRoot::Inode(root) = &mut self.path.top.root {
+                    root.children.remove(index + 1);
+                    self.root_changed = true;
+                }
+                self.pull_up()
+            }
+        }
+    }
+
+    /// Makes the only child of a root in a block the root.
+    fn lower_root(&mut self) -> Result<()> {
+        let root = self.step(0).clone();
+        if self.path.levels == 1 || root.count != 1 {
+            return Ok(());
+        }
+        let child = {
+            let bytes = root.buffer.bytes();
+            BtreeBlock::decode(&bytes, F::KIND, root.at)?.pointer(0)
+        };
+        self.store.free(root.block, &root.buffer)?;
+        self.path.top.root = TopRoot::Header(child.unwrap_or(u64::MAX));
+        self.path.steps.remove(0);
+        self.path.levels -= 1;
+        self.root_changed = true;
+        Ok(())
+    }
+
+    /// Takes the children of a node that is the only child of the root in the inode into that root,
+    /// as long as there is room.
+    fn pull_up(&mut self) -> Result<()> {
+        loop {
+            let TopRoot::Inode(root) = &self.path.top.root else { return Ok(()) };
+            if root.children.len() != 1 || root.level == 1 {
+                return Ok(());
+            }
+            let capacity = root.capacity;
+            let child = self.path.child(0, 0)?;
+            let child = self.path.read_child(&self.store, 0, &child, Towards::First)?;
+            if child.count > capacity {
+                return Ok(());
+            }
+            let children = self.children_of(&child)?;
+            self.store.free(child.block, &child.buffer)?;
+            if let TopRoot::Inode(root) = &mut self.path.top.root {
+                root.children = children;
+                root.level -= 1;
+                self.root_changed = true;
+            }
+            self.path.levels -= 1;
+        }
+    }
+
+    fn children_of(
+        &self,
+        node: &Step<F::Key, S::Block>,
+    ) -> Result<Vec<(FileBlock, FsBlock)>> {
+        let bytes = node.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, node.at)?;
+        let children = (0..block.count()).map(|index| {
+            let key = block.key(index)?.first_chunk()?;
+            Some((FileBlock(u64::from_be_bytes(*key)), FsBlock(block.pointer(index)?)))
+        });
+        let none = || {
+            let index = block.count();
+            corrupt(node.at, BtreeCheck::Pointer { index, pointer: u64::MAX })
+        };
+        Ok(children.collect::<Option<_>>().ok_or_else(none)?)
+    }
+}

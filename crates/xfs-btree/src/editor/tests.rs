@@ -1,0 +1,360 @@
+//! Every kind of btree edited at random, compared with a map and checked as a whole.
+
+use std::collections::BTreeMap;
+
+use xfs_buffer::Error;
+use xfs_format::btree::{BtreeCheck, BtreeFormat, Extents};
+use xfs_format::extent::Extent;
+use xfs_format::free_space::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize};
+use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk, InodeChunks};
+use xfs_format::refcount::{Refcount, RefcountDomain, Refcounts};
+use xfs_format::rmap::{ReverseMap, Rmap, RmapFlags, RmapOwner};
+use xfs_format::{AgBlock, AgInode, AgNumber, Check, FileBlock, FsBlock, InodeNumber};
+use xfs_testkit::Prng;
+
+use super::Editor;
+use crate::Seek;
+use crate::memory::{INODE, MemoryStore, geometry};
+
+/// A number from 0 on, below `limit`.
+fn below(random: &mut Prng, limit: u32) -> u32 {
+    random.within(0..limit as usize) as u32
+}
+
+/// A kind of btree with a way to make records of it.
+trait Sample: BtreeFormat<Key: Ord> {
+    /// A record of place `place`, which any other place's may stand beside.
+    fn sample(place: u32, random: &mut Prng) -> Self::Record;
+}
+
+impl Sample for FreeSpaceByBlock {
+    fn sample(place: u32, random: &mut Prng) -> FreeSpace {
+        let start = AgBlock(100 + 10 * place + below(random, 4));
+        FreeSpace { start, count: 1 + below(random, 5) }
+    }
+}
+
+impl Sample for FreeSpaceBySize {
+    fn sample(place: u32, random: &mut Prng) -> FreeSpace {
+        FreeSpaceByBlock::sample(place, random)
+    }
+}
+
+fn chunk(place: u32, free: u64) -> InodeChunk {
+    let start = AgInode(4096 + 64 * place);
+    InodeChunk { start, holes: 0, count: 64, free_count: free.count_ones() as u8, free }
+}
+
+impl Sample for InodeChunks {
+    fn sample(place: u32, random: &mut Prng) -> InodeChunk {
+        chunk(place, random.number())
+    }
+}
+
+impl Sample for FreeInodeChunks {
+    fn sample(place: u32, random: &mut Prng) -> InodeChunk {
+        chunk(place, random.number() | 1)
+    }
+}
+
+impl Sample for ReverseMap {
+    fn sample(place: u32, random: &mut Prng) -> Rmap {
+        // Four places share a block, and some extents reach far beyond the next ones.
+        let owner = RmapOwner::Inode(InodeNumber(8192 + u64::from(place % 4)));
+        let long = if below(random, 8) == 0 { 5000 } else { 30 };
+        Rmap {
+            start: AgBlock(100 + place / 4),
+            count: 1 + below(random, long),
+            owner,
+            offset: FileBlock(below(random, 1000).into()),
+            flags: if below(random, 2) == 0 { RmapFlags::UNWRITTEN } else { RmapFlags::empty() },
+        }
+    }
+}
+
+impl Sample for Refcounts {
+    fn sample(place: u32, random: &mut Prng) -> Refcount {
+        let (domain, references) = match place % 3 {
+            0 => (RefcountDomain::Staging, 1),
+            _ => (RefcountDomain::Shared, 2 + below(random, 5)),
+        };
+        let start = AgBlock(100 + 10 * place + below(random, 4));
+        Refcount { domain, start, count: 1 + below(random, 6), references }
+    }
+}
+
+impl Sample for Extents {
+    fn sample(place: u32, random: &mut Prng) -> Extent {
+        Extent {
+            file_block: FileBlock(u64::from(10 * place + below(random, 4))),
+            start: FsBlock(100 + u64::from(below(random, 100_000))),
+            length_blocks: 1 + below(random, 6),
+            unwritten: below(random, 2) == 0,
+        }
+    }
+}
+
+fn editor_of<F: BtreeFormat>(store: MemoryStore) -> Editor<F, MemoryStore> {
+    let root = store.root;
+    Editor::new(store, AgNumber(0), root).unwrap()
+}
+
+/// Which edits prevail.
+#[derive(Clone, Copy, Debug)]
+enum Mood {
+    Grow,
+    Shrink,
+}
+
+/// One btree and the map that it must equal: by place, as places are in no kind's key order.
+struct Trial<F: Sample> {
+    editor: Editor<F, MemoryStore>,
+    places: BTreeMap<u32, F::Record>,
+    random: Prng,
+    /// The last record has to stay.
+    keeps_one: bool,
+}
+
+impl<F: Sample> Trial<F> {
+    fn new(editor: Editor<F, MemoryStore>, seed: u64, keeps_one: bool) -> Self {
+        Self { editor, places: BTreeMap::new(), random: Prng::new(seed), keeps_one }
+    }
+
+    fn sorted(&self) -> Vec<F::Record> {
+        let mut sorted: Vec<_> = self.places.values().copied().collect();
+        sorted.sort_by_key(F::key);
+        sorted
+    }
+
+    fn check(&self) {
+        self.editor.store().check::<F>(&self.sorted());
+    }
+
+    /// Makes a place other than it is: empty, filled, or filled otherwise.
+    fn edit(&mut self, place: u32, mood: Mood) {
+        let wants = below(&mut self.random, 10);
+        let known = self.places.get(&place).copied();
+        let removes = match mood {
+            Mood::Grow => wants < 2,
+            Mood::Shrink => wants < 9,
+        };
+        match known {
+            None if matches!(mood, Mood::Grow) || wants == 0 => {
+                let record = F::sample(place, &mut self.random);
+                self.editor.insert(record).unwrap();
+                assert_eq!(self.editor.record().unwrap(), Some(record));
+                self.places.insert(place, record);
+            }
+            Some(known) if removes && (self.places.len() > 1 || !self.keeps_one) => {
+                assert_eq!(self.editor.find(F::key(&known)).unwrap(), Some(known));
+                assert_eq!(self.editor.remove().unwrap(), known);
+                self.places.remove(&place);
+                if below(&mut self.random, 16) == 0 {
+                    let key = F::key(&known);
+                    let next = self.sorted().into_iter().find(|record| F::key(record) > key);
+                    assert_eq!(self.editor.record().unwrap(), next);
+                }
+            }
+            Some(known) => self.update(place, known),
+            None => {}
+        }
+    }
+
+    /// A record of another key stays only where its neighbours are those of the old one.
+    fn update(&mut self, place: u32, known: F::Record) {
+        let changed = F::sample(place, &mut self.random);
+        let (old, new) = (F::key(&known), F::key(&changed));
+        let between = (old.min(new), old.max(new));
+        let passes = |record: &F::Record| {
+            let key = F::key(record);
+            key != old && between.0 <= key && key <= between.1
+        };
+        let is_in_place = !self.places.values().any(passes);
+        assert_eq!(self.editor.seek(Seek::AtOrAfter(old)).unwrap(), Some(known));
+        if is_in_place && below(&mut self.random, 4) != 0 {
+            self.editor.update(changed).unwrap();
+        } else {
+            self.editor.remove().unwrap();
+            self.editor.insert(changed).unwrap();
+        }
+        self.places.insert(place, changed);
+    }
+
+    fn run(&mut self, rounds: u32, places: u32, mood: Mood) {
+        for round in 0..rounds {
+            let place = below(&mut self.random, places);
+            self.edit(place, mood);
+            if round % 1024 == 0 {
+                self.check();
+            }
+        }
+        self.check();
+    }
+}
+
+fn check_random<F: Sample>(block_log: u8, places: u32) {
+    for seed in 0..2 {
+        let store = MemoryStore::new(geometry(block_log), F::KIND);
+        let mut trial = Trial::new(editor_of::<F>(store), seed, false);
+        for _ in 0..2 {
+            trial.run(places * 3, places, Mood::Grow);
+            let levels = trial.editor.store().root.levels;
+            assert!(levels > 1, "a btree of {levels} levels says little");
+            trial.run(places * 6, places, Mood::Shrink);
+        }
+        for place in 0..places {
+            if let Some(known) = trial.places.remove(&place) {
+                trial.editor.find(F::key(&known)).unwrap();
+                trial.editor.remove().unwrap();
+            }
+        }
+        trial.check();
+        assert_eq!(trial.editor.store().root.levels, 1);
+        assert_eq!(trial.editor.store().block_count(), 1);
+    }
+}
+
+#[test]
+fn small_blocks_edited_at_random() {
+    check_random::<FreeSpaceByBlock>(9, 2000);
+    check_random::<FreeSpaceBySize>(9, 2000);
+    check_random::<InodeChunks>(9, 2000);
+    check_random::<FreeInodeChunks>(9, 1500);
+    check_random::<ReverseMap>(9, 1500);
+    check_random::<Refcounts>(9, 2000);
+}
+
+#[test]
+fn large_blocks_edited_at_random() {
+    check_random::<FreeSpaceByBlock>(12, 2000);
+    check_random::<InodeChunks>(12, 1500);
+    check_random::<ReverseMap>(12, 1500);
+    check_random::<Refcounts>(10, 2000);
+}
+
+#[test]
+fn forks_edited_at_random() {
+    for (block_log, capacity, places) in [(9, 2, 1500), (9, 9, 1500), (10, 4, 2000), (12, 19, 2500)] {
+        for seed in 0..2 {
+            let mut random = Prng::new(seed);
+            let extent = Extents::sample(0, &mut random);
+            let store = MemoryStore::of_fork(geometry(block_log), &[extent], capacity);
+            let root = store.fork.clone().unwrap();
+            let editor = Editor::<Extents, _>::in_fork(store, INODE, root).unwrap();
+            let mut trial = Trial::new(editor, seed, true);
+            trial.places.insert(0, extent);
+            trial.run(places * 3, places, Mood::Grow);
+            trial.run(places * 6, places, Mood::Shrink);
+            trial.run(places * 3, places, Mood::Grow);
+            for place in 0..places {
+                if trial.places.len() > 1
+                    && let Some(known) = trial.places.remove(&place)
+                {
+                    trial.editor.find(known.file_block).unwrap();
+                    trial.editor.remove().unwrap();
+                }
+            }
+            trial.check();
+            assert_eq!(trial.editor.store().fork.as_ref().unwrap().level, 1);
+            assert_eq!(trial.editor.store().block_count(), 1);
+        }
+    }
+}
+
+fn filled(block_log: u8, places: impl Iterator<Item = u32>) -> Editor<FreeSpaceByBlock, MemoryStore> {
+    let store = MemoryStore::new(geometry(block_log), FreeSpaceByBlock::KIND);
+    let mut editor = editor_of::<FreeSpaceByBlock>(store);
+    for place in places {
+        editor.insert(FreeSpace { start: AgBlock(100 + 10 * place), count: 5 }).unwrap();
+    }
+    editor
+}
+
+#[test]
+fn records_in_order_fill_their_blocks() {
+    // 121 records fit a leaf of 1 KiB.
+    for order in [true, false] {
+        let places: Vec<u32> = if order { (0..5000).collect() } else { (0..5000).rev().collect() };
+        let mut editor = filled(10, places.into_iter());
+        let blocks = editor.store().block_count();
+        assert!(blocks * 121 * 3 < 5000 * 4, "{blocks} blocks");
+        assert_eq!(editor.last().unwrap().unwrap().start, AgBlock(100 + 10 * 4999));
+    }
+}
+
+#[test]
+fn an_update_writes_its_record_and_nothing_else() {
+    let mut editor = filled(10, 0..1000);
+    let found = editor.seek(Seek::AtOrAfter(AgBlock(100 + 10 * 500 + 1))).unwrap().unwrap();
+    editor.store_mut().take_changes();
+    editor.update(FreeSpace { count: 7, ..found }).unwrap();
+    let changes = editor.store_mut().take_changes();
+    assert_eq!(changes.iter().map(|(_, range)| range.len()).collect::<Vec<_>>(), [8]);
+}
+
+#[test]
+fn an_insertion_with_room_writes_one_block() {
+    let mut editor = filled(10, (0..500).map(|place| 2 * place));
+    editor.seek(Seek::AtOrAfter(AgBlock(100 + 20 * 100))).unwrap();
+    editor.store_mut().take_changes();
+    editor.insert(FreeSpace { start: AgBlock(100 + 20 * 100 + 10), count: 1 }).unwrap();
+    let changes = editor.store_mut().take_changes();
+    assert!(changes.iter().all(|(at, _)| *at == changes[0].0), "{changes:?}");
+    assert_eq!(changes.len(), 2, "records and count");
+}
+
+#[test]
+fn a_record_that_may_not_stand_there_changes_nothing() {
+    let mut editor = filled(10, 0..1000);
+    let start = 100 + 10 * 500;
+    // The same key, one that touches what is before, one that touches what is behind.
+    for (start, count) in [(start, 1), (start - 5, 1), (start + 6, 4)] {
+        editor.store_mut().take_changes();
+        let error = editor.insert(FreeSpace { start: AgBlock(start), count }).unwrap_err();
+        let Error::Corrupt(corruption) = error else { panic!("{error}") };
+        assert!(matches!(corruption.check(), Check::Btree(BtreeCheck::Order { .. })));
+        assert!(editor.store_mut().take_changes().is_empty());
+    }
+}
+
+#[test]
+fn an_editor_goes_on_from_where_it_removed() {
+    let mut editor = filled(10, 0..1000);
+    editor.first().unwrap();
+    for place in 0..1000 {
+        assert_eq!(editor.remove().unwrap().start, AgBlock(100 + 10 * place));
+    }
+    assert_eq!(editor.record().unwrap(), None);
+    editor.store().check::<FreeSpaceByBlock>(&[]);
+}
+
+/// A fork's btree of so many extents, which had room in the inode before.
+fn fork_of(count: u32, capacity: usize) -> (MemoryStore, Vec<Extent>) {
+    let mut random = Prng::new(1);
+    let extents: Vec<_> = (0..count).map(|place| Extents::sample(place, &mut random)).collect();
+    (MemoryStore::of_fork(geometry(9), &extents, capacity), extents)
+}
+
+#[test]
+fn a_list_of_extents_becomes_a_btree() {
+    // 27 records fit a leaf.
+    for (count, level) in [(1, 1), (27, 1), (28, 1), (400, 2)] {
+        let (store, extents) = fork_of(count, 4);
+        assert_eq!(store.fork.as_ref().unwrap().level, level, "{count} extents");
+        store.check::<Extents>(&extents);
+    }
+}
+
+#[test]
+fn a_root_in_an_inode_is_pushed_down() {
+    let (mut store, extents) = fork_of(100, 4);
+    let mut root = store.fork.take().unwrap();
+    assert_eq!((root.level, root.children.len()), (1, 4));
+    root.push_down(&mut store, INODE, 1).unwrap();
+    assert_eq!((root.level, root.children.len(), root.capacity), (2, 1, 1));
+    let mut fork = [0; 20];
+    root.encode(&mut fork);
+    assert_eq!(crate::ForkRoot::decode(&fork).unwrap(), root);
+    store.fork = Some(root);
+    store.check::<Extents>(&extents);
+}

@@ -1,0 +1,289 @@
+//! A store in memory, for tests, and the check of everything that must hold of a btree in it.
+
+use std::cell::{Ref, RefCell};
+use std::collections::BTreeMap;
+use std::ops::{Deref, Range};
+use std::rc::Rc;
+
+use xfs_buffer::Result;
+use xfs_format::agf::BtreeRoot;
+use xfs_format::btree::{BtreeBlock, BtreeFormat, BtreeHeader, BtreeIdentity, BtreeKind, PointerForm};
+use xfs_format::extent::Extent;
+use xfs_format::{
+    AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, Geometry, Group, InodeNumber, Lsn, Place,
+    Superblock, VerifyContext,
+};
+
+use crate::root::{ForkRoot, Root};
+use crate::source::{Source, TreeBlock};
+use crate::store::Store;
+
+const SUPERBLOCK: &[u8] =
+    include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/groups/aged.headers"));
+const GROUP: AgNumber = AgNumber(0);
+pub(crate) const INODE: InodeNumber = InodeNumber(8192);
+/// Blocks before it belong to headers and records.
+const FIRST_BLOCK: u64 = 900_000;
+const GROUP_BLOCKS_LOG: u8 = 20;
+
+/// The geometry of a volume of one group with blocks of `1 << block_log` bytes. Blocks of 512 bytes
+/// are smaller than any volume's, and make high btrees of few records.
+pub(crate) fn geometry(block_log: u8) -> Geometry {
+    let golden = Superblock::decode(SUPERBLOCK, Place::Disk(DiskAddr(0))).unwrap().geometry;
+    Geometry {
+        block_size: 1 << block_log,
+        block_log,
+        inodes_per_block_log: block_log - golden.inode_log,
+        ag_count: 1,
+        ag_blocks: 1 << GROUP_BLOCKS_LOG,
+        ag_blocks_log: GROUP_BLOCKS_LOG,
+        data_blocks: 1 << GROUP_BLOCKS_LOG,
+        ..golden
+    }
+}
+
+/// A block in memory. Changing it while somebody reads it is an error of the test's subject.
+#[derive(Clone)]
+pub(crate) struct MemoryBlock {
+    at: DiskAddr,
+    content: Rc<RefCell<Vec<u8>>>,
+}
+
+impl TreeBlock for MemoryBlock {
+    fn bytes(&self) -> impl Deref<Target = [u8]> {
+        Ref::map(self.content.borrow(), Vec::as_slice)
+    }
+}
+
+/// Blocks and root of one btree.
+pub(crate) struct MemoryStore {
+    geometry: Geometry,
+    kind: BtreeKind,
+    blocks: BTreeMap<DiskAddr, MemoryBlock>,
+    given_back: Vec<u64>,
+    next: u64,
+    pub(crate) root: BtreeRoot,
+    pub(crate) fork: Option<ForkRoot>,
+    /// What was changed: block and bytes.
+    pub(crate) changes: Vec<(DiskAddr, Range<usize>)>,
+}
+
+impl MemoryStore {
+    /// The store of an empty btree of a group.
+    pub(crate) fn new(geometry: Geometry, kind: BtreeKind) -> Self {
+        let mut store = Self::without_blocks(geometry, kind);
+        store.add_leaf();
+        store
+    }
+
+    fn without_blocks(geometry: Geometry, kind: BtreeKind) -> Self {
+        let root = BtreeRoot { block: AgBlock(FIRST_BLOCK as u32), levels: 1 };
+        Self {
+            geometry,
+            kind,
+            blocks: BTreeMap::new(),
+            given_back: Vec::new(),
+            next: FIRST_BLOCK,
+            root,
+            fork: None,
+            changes: Vec::new(),
+        }
+    }
+
+    /// The store of the btree of a fork that has had these extents in the inode.
+    pub(crate) fn of_fork(geometry: Geometry, extents: &[Extent], capacity: usize) -> Self {
+        let mut store = Self::without_blocks(geometry, BtreeKind::Extent);
+        store.fork = Some(ForkRoot::build(&mut store, INODE, extents, capacity).unwrap());
+        store
+    }
+
+    fn owner(&self) -> u64 {
+        match self.kind {
+            BtreeKind::Extent => INODE.0,
+            _ => GROUP.0.into(),
+        }
+    }
+
+    fn add_leaf(&mut self) {
+        let number = self.allocate(0).unwrap();
+        let address = self.disk_addr(number);
+        let block = self.claim(address, self.kind).unwrap();
+        let identity = BtreeIdentity { kind: self.kind, owner: self.owner(), address };
+        let header = BtreeHeader { identity, level: 0, count: 0, left: None, right: None };
+        header.encode(&self.geometry, &mut block.content.borrow_mut());
+    }
+
+    fn disk_addr(&self, number: u64) -> DiskAddr {
+        match self.kind.layout().form {
+            PointerForm::Short => self.geometry.ag_block_disk_addr(GROUP, AgBlock(number as u32)),
+            PointerForm::Long => self.geometry.block_disk_addr(FsBlock(number)).unwrap(),
+        }
+    }
+
+    /// How many blocks the btree has.
+    pub(crate) fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Bytes that were written since this was last asked.
+    pub(crate) fn take_changes(&mut self) -> Vec<(DiskAddr, Range<usize>)> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Checks the whole btree: that it holds `expected`, and everything that blocks promise.
+    pub(crate) fn check<F: BtreeFormat>(&self, expected: &[F::Record]) {
+        let mut walk = Walk::<F> { store: self, leaves: Vec::new(), levels: BTreeMap::new() };
+        match &self.fork {
+            None => {
+                walk.visit(self.root.block.0.into(), self.root.levels - 1, true);
+            }
+            Some(root) => {
+                assert!(root.children.len() <= root.capacity);
+                for (key, child) in &root.children {
+                    let is_only = root.children.len() == 1;
+                    let range = walk.visit(child.0, u32::from(root.level) - 1, is_only);
+                    if let Some((low, _)) = range {
+                        assert_eq!(low[..8], key.0.to_be_bytes(), "key in the inode");
+                    }
+                }
+            }
+        }
+        assert_eq!(walk.leaves, expected);
+        let visited: usize = walk.levels.values().map(Vec::len).sum();
+        assert_eq!(visited, self.blocks.len(), "blocks that nothing points to");
+        for numbers in walk.levels.values() {
+            self.check_siblings(numbers);
+        }
+    }
+
+    fn check_siblings(&self, numbers: &[u64]) {
+        for (index, &number) in numbers.iter().enumerate() {
+            let at = self.disk_addr(number);
+            let bytes = self.blocks[&at].content.borrow();
+            let block = BtreeBlock::decode(&bytes, self.kind, at).unwrap();
+            let left = index.checked_sub(1).map(|before| numbers[before]);
+            assert_eq!(block.left_sibling(), left, "left of {number}");
+            assert_eq!(block.right_sibling(), numbers.get(index + 1).copied());
+        }
+    }
+}
+
+impl Source for MemoryStore {
+    type Block = MemoryBlock;
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn read_block(&self, at: DiskAddr, kind: BtreeKind) -> Result<MemoryBlock> {
+        assert_eq!(kind, self.kind);
+        Ok(self.blocks.get(&at).expect("a block that was allocated").clone())
+    }
+}
+
+impl Store for MemoryStore {
+    fn change(
+        &mut self,
+        block: &MemoryBlock,
+        range: Range<usize>,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<()> {
+        change(&mut block.content.borrow_mut()[range.clone()]);
+        assert!(self.blocks.contains_key(&block.at), "a block that was given back");
+        self.changes.push((block.at, range));
+        Ok(())
+    }
+
+    fn allocate(&mut self, _near: u64) -> Result<u64> {
+        Ok(self.given_back.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        }))
+    }
+
+    fn claim(&mut self, at: DiskAddr, kind: BtreeKind) -> Result<MemoryBlock> {
+        assert_eq!(kind, self.kind);
+        let bytes = vec![0; self.geometry.block_size as usize];
+        let block = MemoryBlock { at, content: Rc::new(RefCell::new(bytes)) };
+        assert!(self.blocks.insert(at, block.clone()).is_none(), "allocated twice");
+        Ok(block)
+    }
+
+    fn free(&mut self, number: u64, block: &MemoryBlock) -> Result<()> {
+        let removed = self.blocks.remove(&self.disk_addr(number)).expect("given back twice");
+        assert!(Rc::ptr_eq(&removed.content, &block.content));
+        self.given_back.push(number);
+        Ok(())
+    }
+
+    fn set_root(&mut self, root: Root<'_>) -> Result<()> {
+        match root {
+            Root::Block(root) => self.root = root,
+            Root::Fork(root) => self.fork = Some(root.clone()),
+        }
+        Ok(())
+    }
+}
+
+/// Low and high keys of what is below a block, as a node holds them.
+type Keys = (Vec<u8>, Vec<u8>);
+
+struct Walk<'a, F: BtreeFormat> {
+    store: &'a MemoryStore,
+    leaves: Vec<F::Record>,
+    /// Block numbers of each level, from left to right.
+    levels: BTreeMap<u32, Vec<u64>>,
+}
+
+impl<F: BtreeFormat> Walk<'_, F> {
+    fn visit(&mut self, number: u64, level: u32, may_be_few: bool) -> Option<Keys> {
+        let at = self.store.disk_addr(number);
+        let geometry = &self.store.geometry;
+        let mut bytes = self.store.blocks[&at].content.borrow().clone();
+        let kind = BlockKind::Btree(F::KIND);
+        kind.seal(&mut bytes, Lsn(0));
+        kind.verify(&bytes, at, &VerifyContext { geometry, log_head: None }).unwrap();
+        self.levels.entry(level).or_default().push(number);
+        let block = BtreeBlock::decode(&bytes, F::KIND, at).unwrap();
+        assert_eq!((block.level(), block.owner()), (level, self.store.owner()));
+        let min = F::KIND.layout().min_entries(level, geometry.block_size);
+        assert!(may_be_few || block.count() >= min, "{} entries", block.count());
+        if level == 0 {
+            return self.visit_records(&block);
+        }
+        assert!(block.count() > 1, "a node with an only child");
+        let (mut low, mut high) = (None, None);
+        for index in 0..block.count() {
+            let child = block.pointer(index).unwrap();
+            let (child_low, child_high) = self.visit(child, level - 1, false).unwrap();
+            assert_eq!(block.key(index).unwrap(), child_low, "key {index} of {number}");
+            if let Some(found) = block.high_key(index) {
+                assert_eq!(found, child_high, "high key {index} of {number}");
+            }
+            low.get_or_insert(child_low);
+            high = highest::<F>(high, child_high);
+        }
+        low.zip(high)
+    }
+
+    fn visit_records(&mut self, block: &BtreeBlock<'_>) -> Option<Keys> {
+        let layout = F::KIND.layout();
+        let group = Group::new(&self.store.geometry, GROUP).unwrap();
+        let (mut low, mut high) = (None, None);
+        for bytes in block.records() {
+            let record = F::decode_record(bytes, &group).unwrap();
+            self.leaves.push(record);
+            let mut keys = vec![0; layout.node_key_bytes()];
+            F::encode_key(&record, &mut keys);
+            let (record_low, record_high) = keys.split_at(layout.key_bytes);
+            low.get_or_insert(record_low.to_vec());
+            high = highest::<F>(high, record_high.to_vec());
+        }
+        low.zip(high)
+    }
+}
+
+fn highest<F: BtreeFormat>(known: Option<Vec<u8>>, other: Vec<u8>) -> Option<Vec<u8>> {
+    let is_higher = known.as_ref().is_none_or(|known| F::decode_key(&other) > F::decode_key(known));
+    if is_higher { Some(other) } else { known }
+}

@@ -1,0 +1,235 @@
+//! The way from the root of a btree to one record.
+//!
+//! Owns: the blocks on the way, moving from record to record, and every check that joins one block
+//! to another. Does **not** own where blocks come from: each call that may read one is handed the
+//! [`Source`].
+
+mod descent;
+
+use xfs_buffer::Result;
+use xfs_format::agf::BtreeRoot;
+use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, PointerForm};
+use xfs_format::{
+    AgBlock, AgNumber, Check, Corruption, DiskAddr, FsBlock, Geometry, Group, InodeNumber, Place,
+    Structure,
+};
+
+use crate::cursor::Seek;
+use crate::root::{ForkRoot, Top, TopRoot};
+use crate::source::{Source, TreeBlock};
+pub(crate) use descent::{Direction, Towards, not_above};
+
+/// A record, and the blocks from the root down to it.
+///
+/// After an error it ends at the block that could not be read or believed. Moving on skips all
+/// that is below that block.
+pub(crate) struct Path<F: BtreeFormat, B> {
+    /// The group that the btree belongs to; without meaning for a fork's.
+    group: AgNumber,
+    /// What its blocks must name as their owner.
+    pub(crate) owner: u64,
+    /// Levels in blocks: one less than the btree has if its root is in an inode.
+    pub(crate) levels: usize,
+    pub(crate) top: Top,
+    /// The root, or the child of the root in the inode, first; the leaf last. Shorter than
+    /// `levels` before the first move and after an error.
+    pub(crate) steps: Vec<Step<F::Key, B>>,
+    is_started: bool,
+}
+
+/// One block on the path.
+#[derive(Clone, Debug)]
+pub(crate) struct Step<K, B> {
+    pub(crate) buffer: B,
+    /// Its number, in the form of the btree's pointers.
+    pub(crate) block: u64,
+    pub(crate) at: DiskAddr,
+    /// The child that the path goes on to; in a leaf, the record.
+    pub(crate) index: usize,
+    /// How many children or records there are.
+    pub(crate) count: usize,
+    /// Keys at and below are under this; `None` at the right edge.
+    pub(crate) upper: Option<K>,
+}
+
+impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
+    /// A path in a btree of an allocation group; it leads nowhere yet.
+    ///
+    /// # Errors
+    ///
+    /// There must be such a group, and a root of a height that can be.
+    pub(crate) fn in_group(
+        geometry: &Geometry,
+        group: AgNumber,
+        root: BtreeRoot,
+    ) -> Result<Self, Corruption> {
+        let corrupt = |check| Corruption::new(Structure::Btree, Place::Group(group), check);
+        Group::new(geometry, group).ok_or_else(|| corrupt(BtreeCheck::Outside))?;
+        let max = F::KIND.max_levels(geometry);
+        if root.levels == 0 || root.levels > max {
+            return Err(corrupt(BtreeCheck::Level { level: root.levels, max }));
+        }
+        let top = Top::new(TopRoot::Header(root.block.0.into()));
+        Ok(Self::start(group, group.0.into(), root.levels as usize, top))
+    }
+
+    /// A path in the btree of a fork of `inode`; it leads nowhere yet.
+    pub(crate) fn in_inode(inode: InodeNumber, root: ForkRoot) -> Self {
+        let levels = root.level.into();
+        Self::start(AgNumber(0), inode.0, levels, Top::new(TopRoot::Inode(root)))
+    }
+
+    fn start(group: AgNumber, owner: u64, levels: usize, top: Top) -> Self {
+        let steps = Vec::with_capacity(levels);
+        Self { group, owner, levels, top, steps, is_started: false }
+    }
+
+    /// The record that the path leads to, if it leads to one.
+    pub(crate) fn record(&self, geometry: &Geometry) -> Result<Option<F::Record>> {
+        match self.leaf() {
+            Some(leaf) if leaf.index < leaf.count => {
+                self.record_at(geometry, leaf, leaf.index).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    pub(crate) fn first(&mut self, source: &impl Source<Block = B>) -> Result<Option<F::Record>> {
+        self.restart();
+        self.descend(source, 0, Towards::First)?;
+        self.record(source.geometry())
+    }
+
+    pub(crate) fn last(&mut self, source: &impl Source<Block = B>) -> Result<Option<F::Record>> {
+        self.restart();
+        self.descend(source, 0, Towards::Last)?;
+        self.record(source.geometry())
+    }
+
+    pub(crate) fn seek(
+        &mut self,
+        source: &impl Source<Block = B>,
+        seek: Seek<F::Key>,
+    ) -> Result<Option<F::Record>> {
+        let (Seek::AtOrBefore(key) | Seek::AtOrAfter(key)) = seek;
+        self.go_towards(source, key)?;
+        // The descent ends on the last record that is not above the key, or else on the first one
+        // of the leaf.
+        let found = self.record(source.geometry())?;
+        let order = found.map(|record| F::key(&record).cmp(&key));
+        match (seek, order) {
+            (Seek::AtOrBefore(_), Some(order)) if order.is_gt() => self.retreat(source),
+            (Seek::AtOrAfter(_), Some(order)) if order.is_lt() => self.advance(source),
+            _ => Ok(found),
+        }
+    }
+
+    /// Goes to the leaf that `key` belongs in: to the last record that is not above it, or to the
+    /// first.
+    pub(crate) fn go_towards(
+        &mut self,
+        source: &impl Source<Block = B>,
+        key: F::Key,
+    ) -> Result<()> {
+        self.restart();
+        self.descend(source, 0, Towards::Key(key))
+    }
+
+    pub(crate) fn advance(&mut self, source: &impl Source<Block = B>) -> Result<Option<F::Record>> {
+        if !self.is_started {
+            return self.first(source);
+        }
+        if let Some(leaf) = self.leaf_mut()
+            && leaf.index + 1 < leaf.count
+        {
+            leaf.index += 1;
+            return self.record(source.geometry());
+        }
+        let moved = self.shift(source, Direction::Forward)?;
+        if moved { self.record(source.geometry()) } else { Ok(None) }
+    }
+
+    pub(crate) fn retreat(&mut self, source: &impl Source<Block = B>) -> Result<Option<F::Record>> {
+        if !self.is_started {
+            return self.last(source);
+        }
+        if let Some(leaf) = self.leaf_mut()
+            && let Some(index) = leaf.index.checked_sub(1)
+        {
+            leaf.index = index;
+            return self.record(source.geometry());
+        }
+        let moved = self.shift(source, Direction::Backward)?;
+        if moved { self.record(source.geometry()) } else { Ok(None) }
+    }
+
+    /// Whether the path has been moved at all.
+    pub(crate) const fn is_started(&self) -> bool {
+        self.is_started
+    }
+
+    /// Decodes the records of the leaf from the one that the path leads to.
+    pub(crate) fn read_leaf(
+        &self,
+        geometry: &Geometry,
+        into: &mut Vec<F::Record>,
+    ) -> Result<()> {
+        let Some(leaf) = self.leaf() else { return Ok(()) };
+        let bytes = leaf.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
+        let group = self.group(geometry);
+        for record in block.records().skip(leaf.index) {
+            let record = F::decode_record(record, &group);
+            into.push(record.map_err(|check| corrupt(leaf.at, check))?);
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self) {
+        self.steps.clear();
+        self.top.index = 0;
+        self.is_started = true;
+    }
+
+    pub(crate) fn leaf(&self) -> Option<&Step<F::Key, B>> {
+        self.steps.get(self.levels.checked_sub(1)?)
+    }
+
+    pub(crate) fn leaf_mut(&mut self) -> Option<&mut Step<F::Key, B>> {
+        self.steps.get_mut(self.levels.checked_sub(1)?)
+    }
+
+    pub(crate) fn record_at(
+        &self,
+        geometry: &Geometry,
+        leaf: &Step<F::Key, B>,
+        index: usize,
+    ) -> Result<F::Record> {
+        let bytes = leaf.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
+        let record = block.record(index).unwrap_or_default();
+        let record = F::decode_record(record, &self.group(geometry));
+        record.map_err(|check| corrupt(leaf.at, check).into())
+    }
+
+    pub(crate) fn group<'a>(&self, geometry: &'a Geometry) -> Group<'a> {
+        Group::new(geometry, self.group).expect("the path was made for a group that exists")
+    }
+
+    /// Where a block of the btree lies, or `None` if there is no such block.
+    pub(crate) fn disk_addr(&self, geometry: &Geometry, block: u64) -> Option<DiskAddr> {
+        match F::KIND.layout().form {
+            PointerForm::Short => {
+                let block = AgBlock(u32::try_from(block).ok()?);
+                let is_inside = self.group(geometry).contains_block(block);
+                is_inside.then(|| geometry.ag_block_disk_addr(self.group, block))
+            }
+            PointerForm::Long => geometry.block_disk_addr(FsBlock(block)),
+        }
+    }
+}
+
+#[cold]
+pub(crate) fn corrupt(at: DiskAddr, check: impl Into<Check>) -> Corruption {
+    Corruption::new(Structure::Btree, Place::Disk(at), check)
+}

@@ -1,0 +1,59 @@
+//! Where a btree's blocks come from.
+
+use std::ops::Deref;
+
+use xfs_buffer::{Buffer, BufferCache, Result};
+use xfs_format::btree::BtreeKind;
+use xfs_format::{BlockKind, DiskAddr, Geometry};
+
+/// A block of a btree in memory. Cloning it is cheap and shares the bytes.
+pub trait TreeBlock: Clone {
+    /// The contents, held for reading until they are dropped.
+    fn bytes(&self) -> impl Deref<Target = [u8]>;
+}
+
+/// Where a btree's blocks are read from.
+pub trait Source {
+    /// A block in memory.
+    type Block: TreeBlock;
+
+    /// Sizes of the volume.
+    fn geometry(&self) -> &Geometry;
+
+    /// The block at `at`, verified as one of `kind`.
+    ///
+    /// # Errors
+    ///
+    /// The device's error, or a block that cannot be believed.
+    fn read_block(&self, at: DiskAddr, kind: BtreeKind) -> Result<Self::Block>;
+}
+
+impl<S: Source> Source for &mut S {
+    type Block = S::Block;
+
+    fn geometry(&self) -> &Geometry {
+        (**self).geometry()
+    }
+
+    fn read_block(&self, at: DiskAddr, kind: BtreeKind) -> Result<S::Block> {
+        (**self).read_block(at, kind)
+    }
+}
+
+impl TreeBlock for Buffer {
+    fn bytes(&self) -> impl Deref<Target = [u8]> {
+        Self::bytes(self)
+    }
+}
+
+impl Source for BufferCache {
+    type Block = Buffer;
+
+    fn geometry(&self) -> &Geometry {
+        self.geometry()
+    }
+
+    fn read_block(&self, at: DiskAddr, kind: BtreeKind) -> Result<Buffer> {
+        self.read(at, self.geometry().block_size, BlockKind::Btree(kind))
+    }
+}
