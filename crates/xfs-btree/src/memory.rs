@@ -7,7 +7,9 @@ use std::rc::Rc;
 
 use xfs_buffer::Result;
 use xfs_format::agf::BtreeRoot;
-use xfs_format::btree::{BtreeBlock, BtreeFormat, BtreeHeader, BtreeIdentity, BtreeKind, PointerForm};
+use xfs_format::btree::{
+    BtreeBlock, BtreeFormat, BtreeHeader, BtreeIdentity, BtreeKind, PointerForm,
+};
 use xfs_format::extent::Extent;
 use xfs_format::{
     AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, Geometry, Group, InodeNumber, Lsn, Place,

@@ -169,11 +169,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 
     /// Decodes the records of the leaf from the one that the path leads to.
-    pub(crate) fn read_leaf(
-        &self,
-        geometry: &Geometry,
-        into: &mut Vec<F::Record>,
-    ) -> Result<()> {
+    pub(crate) fn read_leaf(&self, geometry: &Geometry, into: &mut Vec<F::Record>) -> Result<()> {
         let Some(leaf) = self.leaf() else { return Ok(()) };
         let bytes = leaf.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;

@@ -165,11 +165,7 @@ impl Shape {
     }
 
     /// Puts all entries of two neighbours into the left one. The right one keeps its bytes: it goes.
-    pub(super) fn gather<S: Store>(
-        &self,
-        store: &mut S,
-        pair: &Pair<'_, S::Block>,
-    ) -> Result<()> {
+    pub(super) fn gather<S: Store>(&self, store: &mut S, pair: &Pair<'_, S::Block>) -> Result<()> {
         let total = pair.left_count + pair.right_count;
         assert!(total <= self.max);
         for (_, column) in self.columns() {
@@ -237,12 +233,7 @@ fn set_count<S: Store>(store: &mut S, block: &S::Block, count: usize) -> Result<
 }
 
 /// Makes `new` of what starts at `start`, and writes no more than what differs.
-fn overwrite<S: Store>(
-    store: &mut S,
-    block: &S::Block,
-    start: usize,
-    new: &[u8],
-) -> Result<()> {
+fn overwrite<S: Store>(store: &mut S, block: &S::Block, start: usize, new: &[u8]) -> Result<()> {
     let (first, last) = {
         let bytes = block.bytes();
         let old = bytes.get(start..).unwrap_or_default();

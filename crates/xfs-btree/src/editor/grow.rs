@@ -144,12 +144,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let right = self.right_sibling(&left)?;
         let new = self.claim(left.block, &Header { level, left: Some(left.block), right })?;
         let left_count = (left.count + 1).div_ceil(2);
-        let pair = Pair {
-            left: &left.buffer,
-            left_count: left.count,
-            right: &new.buffer,
-            right_count: 0,
-        };
+        let pair =
+            Pair { left: &left.buffer, left_count: left.count, right: &new.buffer, right_count: 0 };
         shape.deal(&mut self.store, &pair, Some((index, entry)), left_count)?;
         let buffer = left.buffer.clone();
         self.set_sibling(&buffer, BtreeLayout::right_sibling_range, Some(new.number))?;

@@ -28,9 +28,8 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             return Ok(key);
         }
         let group = self.path.group(self.store.geometry());
-        let decode = |record| {
-            F::decode_record(record, &group).map_err(|check| corrupt(step.at, check))
-        };
+        let decode =
+            |record| F::decode_record(record, &group).map_err(|check| corrupt(step.at, check));
         let none = || corrupt(step.at, BtreeCheck::EmptyLeaf);
         let lowest = decode(block.record(0).ok_or_else(none)?)?;
         let mut highest = lowest;

@@ -174,10 +174,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         }
     }
 
-    fn children_of(
-        &self,
-        node: &Step<F::Key, S::Block>,
-    ) -> Result<Vec<(FileBlock, FsBlock)>> {
+    fn children_of(&self, node: &Step<F::Key, S::Block>) -> Result<Vec<(FileBlock, FsBlock)>> {
         let bytes = node.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, node.at)?;
         let children = (0..block.count()).map(|index| {

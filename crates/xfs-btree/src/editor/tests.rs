@@ -234,7 +234,8 @@ fn large_blocks_edited_at_random() {
 
 #[test]
 fn forks_edited_at_random() {
-    for (block_log, capacity, places) in [(9, 2, 1500), (9, 9, 1500), (10, 4, 2000), (12, 19, 2500)] {
+    for (block_log, capacity, places) in [(9, 2, 1500), (9, 9, 1500), (10, 4, 2000), (12, 19, 2500)]
+    {
         for seed in 0..2 {
             let mut random = Prng::new(seed);
             let extent = Extents::sample(0, &mut random);
@@ -261,7 +262,10 @@ fn forks_edited_at_random() {
     }
 }
 
-fn filled(block_log: u8, places: impl Iterator<Item = u32>) -> Editor<FreeSpaceByBlock, MemoryStore> {
+fn filled(
+    block_log: u8,
+    places: impl Iterator<Item = u32>,
+) -> Editor<FreeSpaceByBlock, MemoryStore> {
     let store = MemoryStore::new(geometry(block_log), FreeSpaceByBlock::KIND);
     let mut editor = editor_of::<FreeSpaceByBlock>(store);
     for place in places {

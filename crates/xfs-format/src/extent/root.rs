@@ -56,7 +56,8 @@ pub fn encode_extent_root(level: u16, children: &[(FileBlock, FsBlock)], fork: &
     let (header, entries) = fork.split_at_mut(EXTENT_ROOT_HEADER_BYTES);
     header.copy_from_slice(disk.as_bytes());
     let (keys, pointers) = entries.split_at_mut(capacity * size_of::<U64>());
-    let places = keys.chunks_exact_mut(size_of::<U64>()).zip(pointers.chunks_exact_mut(size_of::<U64>()));
+    let places =
+        keys.chunks_exact_mut(size_of::<U64>()).zip(pointers.chunks_exact_mut(size_of::<U64>()));
     for ((file_block, child), (key, pointer)) in children.iter().zip(places) {
         key.copy_from_slice(&file_block.0.to_be_bytes());
         pointer.copy_from_slice(&child.0.to_be_bytes());
