@@ -3,6 +3,7 @@
 //! Owns: lookup of a name, the parent, and iteration. Does **not** own: the order that users see
 //! beyond the cookie, or a cache of names.
 
+mod change;
 mod entries;
 mod index;
 
@@ -19,6 +20,8 @@ use xfs_inode::{BlockShape, Fork, Inode, Mapping};
 
 use crate::dabtree::verify_owner;
 
+pub use change::NewEntry;
+pub(crate) use change::DirectoryChange;
 pub use entries::{DirEntry, Entries, Position};
 
 /// What an iteration hands to its visitor, and whether the visitor wants more.

@@ -15,12 +15,15 @@
 mod attributes;
 mod dabtree;
 mod directory;
+mod edit;
 #[cfg(test)]
 mod fixture;
 mod parents;
+mod store;
+mod tree;
 
 pub use attributes::{AttributeName, AttributeNames, Attributes, linux_names, split_linux_name};
-pub use directory::{DirEntry, Directory, Entries, Position};
+pub use directory::{DirEntry, Directory, Entries, NewEntry, Position};
 pub use parents::{ParentLink, Parents};
 pub use xfs_format::attr::Namespace;
 pub use xfs_format::directory::{Cookie, EntryType};

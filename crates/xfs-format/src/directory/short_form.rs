@@ -35,7 +35,7 @@ const COUNTS: usize = 2;
 const PARENT_OFFSET: usize = DATA_HEADER + entry_length(1);
 
 /// The lowest offset of an entry that lies here.
-const FIRST_OFFSET: usize = PARENT_OFFSET + entry_length(2);
+pub const FIRST_OFFSET: usize = PARENT_OFFSET + entry_length(2);
 
 /// The part of an entry before its name.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -59,10 +59,37 @@ pub struct ShortForm<'a> {
 /// The short form of a directory without entries.
 #[must_use]
 pub fn encode_empty(parent: InodeNumber) -> Vec<u8> {
-    let mut bytes = vec![0, u8::from(is_wide(parent))];
-    match u32::try_from(parent.0) {
-        Ok(parent) => bytes.extend(parent.to_be_bytes()),
-        Err(_) => bytes.extend(parent.0.to_be_bytes()),
+    encode(parent, core::iter::empty())
+}
+
+/// The short form of a directory with these entries, which are sorted by cookie.
+///
+/// # Panics
+///
+/// If there are more entries than a byte counts, or a cookie past the first 64 KiB: they would not
+/// be in short form.
+#[must_use]
+pub fn encode<'e>(
+    parent: InodeNumber,
+    entries: impl Iterator<Item = Entry<'e>> + Clone,
+) -> Vec<u8> {
+    let wide_entries = entries.clone().filter(|entry| is_wide(entry.inode)).count();
+    let wide_count = wide_entries + usize::from(is_wide(parent));
+    let byte = |number: usize| u8::try_from(number).expect("a byte counts what an inode holds");
+    let push = |bytes: &mut Vec<u8>, inode: InodeNumber| {
+        let wide = inode.0.to_be_bytes();
+        let narrow = if wide_count == 0 { size_of::<u32>() } else { 0 };
+        bytes.extend(wide.iter().skip(narrow));
+    };
+    let mut bytes = vec![byte(entries.clone().count()), byte(wide_count)];
+    push(&mut bytes, parent);
+    for Entry { name, inode, entry_type, cookie } in entries {
+        let offset = u16::try_from(cookie.offset()).expect("the offset lies in the first block");
+        let head = EntryHeadDisk { name_length: byte(name.len()), offset: offset.to_be_bytes() };
+        bytes.extend(head.as_bytes());
+        bytes.extend(name);
+        bytes.push(entry_type.to_disk());
+        push(&mut bytes, inode);
     }
     bytes
 }

@@ -1,0 +1,172 @@
+//! The block form: entries and their index in one block, growing towards each other.
+//!
+//! Owns: the border between records and index. Does **not** own: the records (`data`).
+
+use std::mem::offset_of;
+use std::ops::Range;
+
+use xfs_format::directory::data::{BLOCK_MAGIC, BlockTailDisk, DATA_HEADER, DataHeaderDisk};
+use xfs_format::directory::{Cookie, name_hash};
+
+use super::index::{CompactTo, ENTRY, Run};
+use super::{NewEntry, data};
+use crate::edit::{BlockEdit, u32_at};
+
+const TAIL: usize = size_of::<BlockTailDisk>();
+
+/// Where the index of a block form lies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    tail: usize,
+    pub(super) run: Run,
+    pub(super) stale: usize,
+}
+
+impl Layout {
+    /// The layout of a block that was verified.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let tail = bytes.len() - TAIL;
+        let count = u32_at(bytes, tail + offset_of!(BlockTailDisk, count)) as usize;
+        let stale = u32_at(bytes, tail + offset_of!(BlockTailDisk, stale)) as usize;
+        Self { tail, run: Run { base: tail - ENTRY * count, count }, stale }
+    }
+
+    /// Entries that are there, `.` and `..` among them.
+    pub(super) fn live(&self) -> usize {
+        self.run.count - self.stale
+    }
+
+    fn store(&self, edit: &mut BlockEdit<'_>) {
+        edit.put_u32(self.tail + offset_of!(BlockTailDisk, count), self.run.count as u32);
+        edit.put_u32(self.tail + offset_of!(BlockTailDisk, stale), self.stale as u32);
+    }
+}
+
+/// Where an entry of `length` bytes goes, if the index is as large as it will be.
+struct Room {
+    /// The free record that gives a place to the index entry, unless a stale one does.
+    before_index: Option<Range<usize>>,
+    /// The free record that takes the entry.
+    free: Range<usize>,
+}
+
+fn find_room(bytes: &[u8], layout: &Layout, length: usize) -> Option<Room> {
+    if layout.stale != 0 {
+        let free = data::longest(bytes);
+        return (free.len() >= length).then_some(Room { before_index: None, free });
+    }
+    let before_index = data::free_before(bytes, layout.run.base)?;
+    let left = before_index.start..before_index.end - ENTRY;
+    let free = if left.len() >= length {
+        left
+    } else {
+        data::listed(bytes).find(|free| *free != before_index && free.len() >= length)?
+    };
+    Some(Room { before_index: Some(before_index), free })
+}
+
+/// Adds an entry. `None` if there is no room for it, nothing having changed.
+pub(super) fn add(edit: &mut BlockEdit<'_>, entry: &NewEntry<'_>) -> Option<Cookie> {
+    let length = data::length_of(entry.name);
+    let mut layout = Layout::of(edit.bytes());
+    let room = match find_room(edit.bytes(), &layout, length) {
+        Some(room) => room,
+        None => {
+            let before = data::free_before(edit.bytes(), layout.run.base);
+            let freed = before.map_or(0, |free| free.len()) + ENTRY * layout.stale;
+            if layout.stale == 0 || freed < length + ENTRY {
+                return None;
+            }
+            layout = compact(edit);
+            find_room(edit.bytes(), &layout, length)?
+        }
+    };
+    let hash = name_hash(entry.name);
+    let cookie = Cookie((room.free.start >> 3) as u32);
+    if let Some(free) = room.before_index {
+        let position = layout.run.position(edit.bytes(), hash);
+        let grown = Run { base: layout.run.base - ENTRY, count: layout.run.count + 1 };
+        data::cut(edit, free, grown.base..layout.run.base, grown.base);
+        edit.shift(layout.run.bytes_of(0..position), grown.base);
+        grown.put(edit, position, hash, cookie);
+        layout.run = grown;
+    } else {
+        let reused = layout.run.reuse_stale(edit, hash, cookie);
+        assert!(reused, "the count of stale entries was verified");
+        layout.stale -= 1;
+    }
+    layout.store(edit);
+    data::put_entry(edit, room.free, entry, layout.run.base);
+    Some(cookie)
+}
+
+/// Gives the space of stale index entries back to the records.
+fn compact(edit: &mut BlockEdit<'_>) -> Layout {
+    let old = Layout::of(edit.bytes());
+    let live = old.run.compact(edit, CompactTo::End);
+    let base = old.tail - ENTRY * live;
+    let layout = Layout { run: Run { base, count: live }, stale: 0, ..old };
+    data::free(edit, old.run.base..base, base);
+    layout.store(edit);
+    layout
+}
+
+/// Removes the entry at `cookie`. `false` if the index does not hold it, nothing having changed.
+pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
+    let mut layout = Layout::of(edit.bytes());
+    let Some(index) = layout.run.find(edit.bytes(), hash, cookie) else { return false };
+    let record = data::entry_range(edit.bytes(), cookie.offset() as usize);
+    layout.run.make_stale(edit, index);
+    layout.stale += 1;
+    layout.store(edit);
+    data::free(edit, record, layout.run.base);
+    true
+}
+
+/// Makes a new block of the block form.
+pub(super) fn initialise(
+    edit: &mut BlockEdit<'_>,
+    identity: &data::Identity,
+    entries: &[(usize, NewEntry<'_>)],
+) {
+    let tail = edit.length() - TAIL;
+    let base = tail - ENTRY * entries.len();
+    data::initialise(edit, BLOCK_MAGIC, identity, base);
+    data::put_all(edit, entries.iter().map(|(offset, entry)| (*offset, *entry)), base);
+    let mut index: Vec<_> = entries
+        .iter()
+        .map(|(offset, entry)| (name_hash(entry.name), (offset >> 3) as u32))
+        .collect();
+    index.sort_unstable();
+    put_index(edit, &index);
+}
+
+/// Writes an index of live entries, sorted by hash, and its tail.
+fn put_index(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
+    let tail = edit.length() - TAIL;
+    let run = Run { base: tail - ENTRY * entries.len(), count: entries.len() };
+    for (index, (hash, cookie)) in entries.iter().enumerate() {
+        run.put(edit, index, *hash, Cookie(*cookie));
+    }
+    Layout { tail, run, stale: 0 }.store(edit);
+}
+
+/// Makes the only data block of another form one of the block form, if the index of `entries`,
+/// sorted by hash, has room at its end.
+pub(super) fn from_data(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) -> bool {
+    let end = edit.length();
+    let base = end - TAIL - ENTRY * entries.len();
+    let free = data::free_before(edit.bytes(), end).filter(|free| free.start <= base);
+    let Some(free) = free.filter(|_| base > DATA_HEADER) else { return false };
+    data::cut(edit, free, base..end, base);
+    edit.put_u32(offset_of!(DataHeaderDisk, magic), BLOCK_MAGIC);
+    put_index(edit, entries);
+    true
+}
+
+/// Makes a block of the block form a data block; the space of its index becomes free.
+pub(super) fn into_data(edit: &mut BlockEdit<'_>, magic: u32) {
+    let (base, end) = (Layout::of(edit.bytes()).run.base, edit.length());
+    edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);
+    data::free(edit, base..end, end);
+}

@@ -1,0 +1,288 @@
+//! Edits of the records of one data block: putting an entry, freeing one, and the table of the
+//! longest free records.
+//!
+//! Owns: the tiling of the block by records (I1 and I2 of `xfs_format::directory::data`). Does
+//! **not** own: the index that the block form keeps behind the records.
+//!
+//! An edit writes the record that it makes, the ends of the free records around it and the table:
+//! nothing else of the block. Only where the table may have lost a record that it never listed are
+//! the records walked, and then they are only read.
+
+use std::mem::offset_of;
+use std::ops::Range;
+
+use xfs_format::directory::data::{DATA_HEADER, DataHeaderDisk, FREE_TAG, entry_length};
+use xfs_format::directory::{ALIGNMENT, EntryType};
+use xfs_format::{DiskAddr, InodeNumber};
+
+use super::NewEntry;
+use crate::edit::{BlockEdit, u16_at};
+
+const TABLE: usize = offset_of!(DataHeaderDisk, best_free);
+const TABLE_SIZE: usize = 3;
+
+/// Bytes that the entry of a name takes.
+pub(super) const fn length_of(name: &[u8]) -> usize {
+    entry_length(name.len())
+}
+
+/// A free record: where it starts and ends in the block.
+type Free = Range<usize>;
+
+/// The longest free records, longest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct BestFree {
+    records: [(u16, u16); TABLE_SIZE],
+}
+
+impl BestFree {
+    const EMPTY: Self = Self { records: [(0, 0); TABLE_SIZE] };
+
+    fn load(bytes: &[u8]) -> Self {
+        let mut records = [(0, 0); TABLE_SIZE];
+        for (index, record) in records.iter_mut().enumerate() {
+            let at = TABLE + 4 * index;
+            *record = (u16_at(bytes, at), u16_at(bytes, at + 2));
+        }
+        Self { records }
+    }
+
+    fn store(self, edit: &mut BlockEdit<'_>) {
+        let before = Self::load(edit.bytes());
+        let pairs = self.records.into_iter().zip(before.records).enumerate();
+        for (index, (record, old)) in pairs {
+            if record != old {
+                edit.put_u16(TABLE + 4 * index, record.0);
+                edit.put_u16(TABLE + 4 * index + 2, record.1);
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        let [.., (_, shortest)] = self.records;
+        shortest != 0
+    }
+
+    /// Takes a record off the table, if it is there.
+    fn remove(&mut self, offset: usize) -> bool {
+        let Some(index) = self.records.iter().position(|record| {
+            usize::from(record.0) == offset && record.1 != 0
+        }) else {
+            return false;
+        };
+        self.records.get_mut(index..).into_iter().for_each(|rest| rest.rotate_left(1));
+        let [.., last] = &mut self.records;
+        *last = (0, 0);
+        true
+    }
+
+    /// Puts a record where its length belongs; the shortest falls off a full table.
+    fn insert(&mut self, free: &Free) {
+        let length = free.len() as u16;
+        let index = self.records.partition_point(|record| record.1 >= length);
+        if let Some(rest) = self.records.get_mut(index..) {
+            // What is longer keeps its place, the others make room.
+            rest.rotate_right(usize::from(!rest.is_empty()));
+            rest.first_mut().into_iter().for_each(|first| *first = (free.start as u16, length));
+        }
+    }
+
+    /// The table of the records up to `end`, by walking them.
+    fn scan(bytes: &[u8], end: usize) -> Self {
+        let mut table = Self::EMPTY;
+        let mut offset = DATA_HEADER;
+        while offset < end {
+            let length = record_length(bytes, offset);
+            if u16_at(bytes, offset) == FREE_TAG {
+                table.insert(&(offset..offset + length));
+            }
+            offset += length;
+        }
+        table
+    }
+}
+
+/// The length of the record at `offset`, of a block that was verified.
+fn record_length(bytes: &[u8], offset: usize) -> usize {
+    if u16_at(bytes, offset) == FREE_TAG {
+        return u16_at(bytes, offset + 2).into();
+    }
+    entry_length(bytes.get(offset + 8).copied().unwrap_or_default().into())
+}
+
+/// The free records of the table, longest first.
+pub(super) fn listed(bytes: &[u8]) -> impl Iterator<Item = Free> {
+    let records = BestFree::load(bytes).records.into_iter().filter(|record| record.1 != 0);
+    records.map(|(offset, length)| offset.into()..usize::from(offset) + usize::from(length))
+}
+
+/// The longest free record.
+pub(super) fn longest(bytes: &[u8]) -> Free {
+    let [(offset, length), ..] = BestFree::load(bytes).records;
+    usize::from(offset)..usize::from(offset) + usize::from(length)
+}
+
+/// The length of the longest free record, 0 if there is none.
+pub(super) fn longest_length(bytes: &[u8]) -> u16 {
+    longest(bytes).len() as u16
+}
+
+/// The free record that ends at `end`, if one does.
+pub(super) fn free_before(bytes: &[u8], end: usize) -> Option<Free> {
+    if end <= DATA_HEADER {
+        return None;
+    }
+    let start = usize::from(u16_at(bytes, end - 2));
+    let is_free = (DATA_HEADER..end).contains(&start) && u16_at(bytes, start) == FREE_TAG;
+    (is_free && start + usize::from(u16_at(bytes, start + 2)) == end).then_some(start..end)
+}
+
+/// Makes the block one free record up to `end`, with a header.
+pub(super) fn initialise(
+    edit: &mut BlockEdit<'_>,
+    magic: u32,
+    identity: &Identity,
+    end: usize,
+) {
+    edit.clear(0..DATA_HEADER);
+    edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);
+    identity.store(edit);
+    let free = DATA_HEADER..end;
+    put_free(edit, &free);
+    let mut table = BestFree::EMPTY;
+    table.insert(&free);
+    table.store(edit);
+}
+
+/// What a directory block says about itself.
+pub(super) struct Identity {
+    pub(super) address: DiskAddr,
+    pub(super) owner: InodeNumber,
+    pub(super) uuid: [u8; 16],
+}
+
+impl Identity {
+    /// Puts it into a data block or a block of the free index.
+    pub(super) fn store(&self, edit: &mut BlockEdit<'_>) {
+        edit.put_u64(offset_of!(DataHeaderDisk, block), self.address.0);
+        edit.put(offset_of!(DataHeaderDisk, uuid), &self.uuid);
+        edit.put_u64(offset_of!(DataHeaderDisk, owner), self.owner.0);
+    }
+}
+
+/// Puts an entry at the start of a free record, which is long enough.
+pub(super) fn put_entry(edit: &mut BlockEdit<'_>, free: Free, entry: &NewEntry<'_>, end: usize) {
+    let used = free.start..free.start + length_of(entry.name);
+    put_used(edit, free, used, entry, end);
+}
+
+/// Puts an entry inside a free record, at `used`.
+pub(super) fn put_used(
+    edit: &mut BlockEdit<'_>,
+    free: Free,
+    used: Range<usize>,
+    entry: &NewEntry<'_>,
+    end: usize,
+) {
+    let NewEntry { name, inode, entry_type } = *entry;
+    assert!(used.len() == length_of(name));
+    edit.put_u64(used.start, inode.0);
+    edit.put_u8(used.start + 8, name.len() as u8);
+    edit.put(used.start + 9, name);
+    edit.put_u8(used.start + 9 + name.len(), entry_type.to_disk());
+    edit.clear(used.start + 10 + name.len()..used.end - 2);
+    edit.put_u16(used.end - 2, used.start as u16);
+    cut(edit, free, used, end);
+}
+
+/// Takes `used` out of a free record. The records end at `end`, and what is in `used` is a record
+/// of its own already, or behind `end`.
+pub(super) fn cut(edit: &mut BlockEdit<'_>, free: Free, used: Range<usize>, end: usize) {
+    assert!(free.start <= used.start && used.end <= free.end);
+    let mut table = BestFree::load(edit.bytes());
+    let was_full = table.is_full();
+    let was_listed = table.remove(free.start);
+    for rest in [free.start..used.start, used.end..free.end] {
+        if !rest.is_empty() {
+            put_free(edit, &rest);
+            table.insert(&rest);
+        }
+    }
+    // A record that was never listed may be longer than what is left of a listed one.
+    if was_full && was_listed {
+        table = BestFree::scan(edit.bytes(), end);
+    }
+    table.store(edit);
+}
+
+/// Frees a record of a block whose records end at `end`, and joins it with free neighbours.
+pub(super) fn free(edit: &mut BlockEdit<'_>, record: Range<usize>, end: usize) {
+    assert!(record.len().is_multiple_of(ALIGNMENT));
+    let mut table = BestFree::load(edit.bytes());
+    let was_full = table.is_full();
+    let mut free = record.clone();
+    let mut joined = 0;
+    if let Some(before) = free_before(edit.bytes(), record.start) {
+        joined += usize::from(table.remove(before.start));
+        free.start = before.start;
+    }
+    if record.end < end && u16_at(edit.bytes(), record.end) == FREE_TAG {
+        let length = record_length(edit.bytes(), record.end);
+        joined += usize::from(table.remove(record.end));
+        free.end = record.end + length;
+    }
+    put_free(edit, &free);
+    table.insert(&free);
+    // Two listed records became one: the place may belong to one that was never listed.
+    if was_full && joined == 2 {
+        table = BestFree::scan(edit.bytes(), end);
+    }
+    table.store(edit);
+}
+
+/// The entry at `offset`, of a block in which an entry was found there.
+pub(super) fn entry_range(bytes: &[u8], offset: usize) -> Range<usize> {
+    offset..offset + record_length(bytes, offset)
+}
+
+/// Makes the entry at `offset` name another inode.
+pub(super) fn retarget(
+    edit: &mut BlockEdit<'_>,
+    offset: usize,
+    inode: InodeNumber,
+    entry_type: EntryType,
+) {
+    let name_length: usize =
+        edit.bytes().get(offset + 8).copied().unwrap_or_default().into();
+    edit.put_u64(offset, inode.0);
+    edit.put_u8(offset + 9 + name_length, entry_type.to_disk());
+}
+
+fn put_free(edit: &mut BlockEdit<'_>, free: &Free) {
+    edit.put_u16(free.start, FREE_TAG);
+    edit.put_u16(free.start + 2, free.len() as u16);
+    edit.put_u16(free.end - 2, free.start as u16);
+}
+
+/// Lays out `entries`, sorted by offset, in a block that is all free up to `end`.
+pub(super) fn put_all<'e>(
+    edit: &mut BlockEdit<'_>,
+    entries: impl Iterator<Item = (usize, NewEntry<'e>)>,
+    end: usize,
+) {
+    let mut free = DATA_HEADER..end;
+    for (offset, entry) in entries {
+        let used = offset..offset + length_of(entry.name);
+        let rest = used.end..end;
+        put_used(edit, free, used, &entry, end);
+        free = rest;
+    }
+}
+
+/// Whether the block holds no entry.
+pub(super) fn is_all_free(bytes: &[u8], end: usize) -> bool {
+    longest(bytes) == (DATA_HEADER..end)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Finding an entry that is to be changed: where it lies, and the block that holds it.
+
+use xfs_buffer::Result;
+use xfs_format::directory::{Cookie, DataBlock, DirectoryCheck, EntryType, LeafBlock, name_hash};
+use xfs_format::{Corruption, InodeNumber, Structure};
+
+use super::DirectoryChange;
+use crate::store::ForkStore;
+use crate::tree::Path;
+
+/// An entry that was found.
+pub(super) struct Found<B> {
+    pub(super) hash: u32,
+    pub(super) cookie: Cookie,
+    pub(super) inode: InodeNumber,
+    pub(super) entry_type: EntryType,
+    /// The data block that holds it.
+    pub(super) data: B,
+}
+
+impl<S: ForkStore> DirectoryChange<'_, S> {
+    /// The entry of this name, in the block form.
+    pub(super) fn find_in_block(
+        &mut self,
+        block: &S::Block,
+        name: &[u8],
+    ) -> Result<Option<Found<S::Block>>> {
+        let place = self.store.place(self.data_at(0));
+        let found = self.store.view(block, |bytes| -> Result<_> {
+            let decoded = DataBlock::decode(bytes, 0, place)?;
+            if !decoded.is_block_form() {
+                let check = DirectoryCheck::Form;
+                return Err(Corruption::new(Structure::Directory, place, check).into());
+            }
+            let entry = decoded.find(name)?;
+            Ok(entry.map(|entry| (entry.cookie, entry.inode, entry.entry_type)))
+        })?;
+        let hash = name_hash(name);
+        Ok(found.map(|(cookie, inode, entry_type)| {
+            Found { hash, cookie, inode, entry_type, data: block.clone() }
+        }))
+    }
+
+    /// The entry of this name, by one leaf.
+    pub(super) fn find_in_leaf(
+        &mut self,
+        leaf: &S::Block,
+        name: &[u8],
+    ) -> Result<Option<Found<S::Block>>> {
+        let place = self.store.inode_place();
+        let hash = name_hash(name);
+        let cookies = self.store.view(leaf, |bytes| -> Result<Vec<Cookie>> {
+            let found = LeafBlock::decode(bytes, place)?.find(hash);
+            Ok(found.map(|entry| Cookie(entry.cookie.get())).collect())
+        })?;
+        for cookie in cookies.into_iter().filter(|cookie| *cookie != Cookie::START) {
+            if let Some(found) = self.find_at(hash, cookie, name)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The entry at `cookie`, if it has this name.
+    fn find_at(
+        &mut self,
+        hash: u32,
+        cookie: Cookie,
+        name: &[u8],
+    ) -> Result<Option<Found<S::Block>>> {
+        let index = cookie.offset() / self.block_bytes as u64;
+        let data = self.read_data(index)?;
+        let place = self.store.place(self.data_at(index));
+        let start = index * self.block_bytes as u64;
+        let found = self.store.view(&data, |bytes| -> Result<_> {
+            let block = DataBlock::decode(bytes, start, place)?;
+            if block.is_block_form() {
+                let check = DirectoryCheck::Form;
+                return Err(Corruption::new(Structure::Directory, place, check).into());
+            }
+            let entry = block.entry_at(cookie)?;
+            Ok((entry.name == name).then_some((entry.inode, entry.entry_type)))
+        })?;
+        Ok(found.map(|(inode, entry_type)| Found { hash, cookie, inode, entry_type, data }))
+    }
+
+    /// The entry of this name, in the node form, and the way to its leaf; without an entry, the way
+    /// to the leaf where it belongs.
+    ///
+    /// Entries whose names have one hash may spread over several leaves.
+    pub(super) fn find_in_tree(
+        &mut self,
+        name: &[u8],
+    ) -> Result<(Option<Found<S::Block>>, Path<S::Block>)> {
+        let hash = name_hash(name);
+        let start = Path::descend(self.store, self.tree_shape(), hash)?;
+        let mut path = start.clone();
+        loop {
+            let found = self.find_in_leaf(&path.leaf.clone(), name)?;
+            if found.is_some() {
+                return Ok((found, path));
+            }
+            let place = self.store.place(path.at);
+            let goes_on = self.store.view(&path.leaf, |bytes| -> Result<bool> {
+                let entries = LeafBlock::decode(bytes, place)?.entries();
+                Ok(entries.last().is_none_or(|last| last.hash.get() == hash))
+            })?;
+            // The tree was read from its root, level by level, so that it ends.
+            if !goes_on || !path.advance(self.store)? {
+                return Ok((None, start));
+            }
+        }
+    }
+}

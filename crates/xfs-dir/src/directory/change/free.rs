@@ -1,0 +1,220 @@
+//! The free-space index of the node form: which data block has room for an entry.
+//!
+//! Owns: its blocks and their counts. Does **not** own: the data blocks.
+
+use std::mem::offset_of;
+
+use xfs_buffer::Result;
+use xfs_format::directory::free::{FREE_MAGIC, FreeHeaderDisk};
+use xfs_format::directory::{FreeBlock, NULL_OFFSET, free_start};
+use xfs_format::{BlockKind, FileBlock};
+use zerocopy::big_endian::U16;
+
+use super::{DirectoryChange, data};
+use crate::edit::{BlockEdit, u16_at, u32_at};
+use crate::store::ForkStore;
+
+const BASE: usize = size_of::<FreeHeaderDisk>();
+const LENGTH: usize = size_of::<U16>();
+const FIRST: usize = offset_of!(FreeHeaderDisk, first);
+const COUNT: usize = offset_of!(FreeHeaderDisk, count);
+const USED: usize = offset_of!(FreeHeaderDisk, used);
+
+/// Where the length of a data block stands.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    at: FileBlock,
+    index: usize,
+    /// The data block of the first length in that block.
+    first: u64,
+}
+
+impl<S: ForkStore> DirectoryChange<'_, S> {
+    /// Lengths in a block of the index.
+    fn free_capacity(&self) -> u64 {
+        ((self.block_bytes - BASE) / LENGTH) as u64
+    }
+
+    fn free_block_at(&self, number: u64) -> FileBlock {
+        let start = free_start(self.store.geometry());
+        FileBlock(start.0 + number * u64::from(self.blocks))
+    }
+
+    /// Blocks of the index, with those that are missing among them.
+    fn free_blocks(&mut self) -> Result<u64> {
+        let end = self.store.last_before(FileBlock(u64::MAX))?;
+        let start = free_start(self.store.geometry());
+        Ok(end.0.saturating_sub(start.0) / u64::from(self.blocks))
+    }
+
+    /// Reads a block of the index, if it is there.
+    fn read_free(&mut self, number: u64) -> Result<Option<S::Block>> {
+        let at = self.free_block_at(number);
+        if self.store.first_unused(at, 1)? == at {
+            return Ok(None);
+        }
+        self.store.read_owned(at, BlockKind::DirectoryFree).map(Some)
+    }
+
+    fn slot(&self, data_block: u64) -> Slot {
+        let (number, index) =
+            (data_block / self.free_capacity(), data_block % self.free_capacity());
+        let first = number * self.free_capacity();
+        Slot { at: self.free_block_at(number), index: index as usize, first }
+    }
+
+    /// A data block with a free record of `length` bytes, or else the first place for a new one.
+    ///
+    /// The last data block is looked at first: a directory that grows has its room there.
+    pub(super) fn find_free(&mut self, length: usize) -> Result<FreeFound> {
+        let mut hole = None;
+        let blocks = self.free_blocks()?;
+        if let Some(last) = blocks.checked_sub(1)
+            && let Some(block) = self.read_free(last)?
+        {
+            let index = self.store.view(&block, |bytes| {
+                let last = u32_at(bytes, COUNT).checked_sub(1)?;
+                fits(u16_at(bytes, BASE + LENGTH * last as usize), length).then_some(last)
+            });
+            if let Some(index) = index {
+                return Ok(FreeFound::Block(last * self.free_capacity() + u64::from(index)));
+            }
+        }
+        for number in 0..blocks {
+            let first = number * self.free_capacity();
+            let Some(block) = self.read_free(number)? else {
+                hole = hole.or(Some(first));
+                continue;
+            };
+            let place = self.store.place(self.free_block_at(number));
+            let (found, gap) = self.store.view(&block, |bytes| -> Result<_> {
+                let lengths = FreeBlock::decode(bytes, place)?.best_free();
+                let found = lengths.iter().position(|best| fits(best.get(), length));
+                let gap = lengths.iter().position(|best| best.get() == NULL_OFFSET);
+                let is_full = BASE + LENGTH * lengths.len() == bytes.len();
+                Ok((found, gap.or((!is_full).then_some(lengths.len()))))
+            })?;
+            if let Some(index) = found {
+                return Ok(FreeFound::Block(first + index as u64));
+            }
+            hole = hole.or(gap.map(|index| first + index as u64));
+        }
+        Ok(FreeFound::New(hole.unwrap_or(blocks * self.free_capacity())))
+    }
+
+    /// Makes the block of the index that says something about this data block, if it is missing.
+    pub(super) fn ensure_free(&mut self, data_block: u64) -> Result<()> {
+        let slot = self.slot(data_block);
+        if self.store.first_unused(slot.at, 1)? != slot.at {
+            return Ok(());
+        }
+        let block = self.store.grow(slot.at, BlockKind::DirectoryFree)?;
+        let identity = self.identity(&block);
+        self.store.edit(&block, |edit| initialise(edit, slot.first, &identity));
+        Ok(())
+    }
+
+    /// Sets the length of a data block, which is there.
+    pub(super) fn set_free(&mut self, data_block: u64, length: u16) -> Result<()> {
+        let slot = self.slot(data_block);
+        let block = self.store.read_owned(slot.at, BlockKind::DirectoryFree)?;
+        self.store.edit(&block, |edit| set_length(edit, slot.index, length));
+        Ok(())
+    }
+
+    /// Says that a data block is gone. A block of the index without data blocks goes, too.
+    pub(super) fn clear_free(&mut self, data_block: u64) -> Result<()> {
+        let slot = self.slot(data_block);
+        let block = self.store.read_owned(slot.at, BlockKind::DirectoryFree)?;
+        let used = self.store.edit(&block, |edit| clear_length(edit, slot.index));
+        if used == 0 {
+            self.store.shrink(slot.at, &block)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the first block of the index with the lengths of a leaf form.
+    pub(super) fn make_free(&mut self, lengths: &[u16]) -> Result<()> {
+        self.ensure_free(0)?;
+        let block = self.store.read_owned(self.free_block_at(0), BlockKind::DirectoryFree)?;
+        self.store.edit(&block, |edit| {
+            for (index, length) in lengths.iter().enumerate() {
+                edit.put_u16(BASE + LENGTH * index, *length);
+            }
+            let used = lengths.iter().filter(|length| **length != NULL_OFFSET).count();
+            edit.put_u32(COUNT, lengths.len() as u32);
+            edit.put_u32(USED, used as u32);
+        });
+        Ok(())
+    }
+
+    /// The lengths of all data blocks and their block, if one block of the index holds them.
+    pub(super) fn only_free(&mut self) -> Result<Option<(S::Block, Vec<u16>)>> {
+        if self.free_blocks()? != 1 {
+            return Ok(None);
+        }
+        let Some(block) = self.read_free(0)? else { return Ok(None) };
+        let place = self.store.place(self.free_block_at(0));
+        let lengths = self.store.view(&block, |bytes| -> Result<Vec<u16>> {
+            Ok(FreeBlock::decode(bytes, place)?.best_free().iter().map(|best| best.get()).collect())
+        })?;
+        Ok(Some((block, lengths)))
+    }
+
+    /// Gives the only block of the index back.
+    pub(super) fn drop_free(&mut self, block: &S::Block) -> Result<()> {
+        self.store.shrink(self.free_block_at(0), block)
+    }
+}
+
+/// What a search for room ended with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FreeFound {
+    /// This data block has room.
+    Block(u64),
+    /// None has; here is the first place for another.
+    New(u64),
+}
+
+pub(super) fn fits(best: u16, length: usize) -> bool {
+    best != NULL_OFFSET && usize::from(best) >= length
+}
+
+fn initialise(edit: &mut BlockEdit<'_>, first: u64, identity: &data::Identity) {
+    edit.put_u32(0, FREE_MAGIC);
+    identity.store(edit);
+    edit.put_u32(FIRST, first as u32);
+}
+
+/// Sets a length; those between the last and a new one are of blocks that do not exist.
+fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
+    let count = edit.u32_at(COUNT) as usize;
+    let at = BASE + LENGTH * index;
+    let before = if index < count { edit.u16_at(at) } else { NULL_OFFSET };
+    if before == length {
+        return;
+    }
+    if index >= count {
+        for gap in count..index {
+            edit.put_u16(BASE + LENGTH * gap, NULL_OFFSET);
+        }
+        edit.put_u32(COUNT, index as u32 + 1);
+    }
+    edit.put_u16(at, length);
+    if before == NULL_OFFSET {
+        edit.put_u32(USED, edit.u32_at(USED) + 1);
+    }
+}
+
+/// Takes a length away; returns how many are left.
+fn clear_length(edit: &mut BlockEdit<'_>, index: usize) -> u32 {
+    let mut count = edit.u32_at(COUNT) as usize;
+    let used = edit.u32_at(USED) - 1;
+    edit.put_u16(BASE + LENGTH * index, NULL_OFFSET);
+    edit.put_u32(USED, used);
+    while count > 0 && edit.u16_at(BASE + LENGTH * (count - 1)) == NULL_OFFSET {
+        count -= 1;
+    }
+    edit.put_u32(COUNT, count as u32);
+    used
+}

@@ -1,0 +1,123 @@
+//! Edits of a sorted run of hash index entries, in a leaf or at the end of a block form.
+//!
+//! Owns: the place of a new entry and the reuse of stale ones. Does **not** own: the counts, which
+//! lie elsewhere in each form.
+
+use std::ops::Range;
+
+use xfs_format::directory::{Cookie, HashEntryDisk};
+use zerocopy::FromBytes;
+
+use crate::edit::{BlockEdit, u32_at};
+
+/// Bytes of an entry.
+pub(super) const ENTRY: usize = size_of::<HashEntryDisk>();
+
+/// Where the entries lie in their block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub(super) base: usize,
+    pub(super) count: usize,
+}
+
+impl Run {
+    /// The entries.
+    pub(super) fn entries(self, bytes: &[u8]) -> &[HashEntryDisk] {
+        let run = bytes.get(self.bytes_of(0..self.count)).and_then(|run| <[_]>::ref_from_bytes(run).ok());
+        run.expect("the entries lie inside their block")
+    }
+
+    /// The bytes of some entries.
+    pub(super) fn bytes_of(self, entries: Range<usize>) -> Range<usize> {
+        self.base + ENTRY * entries.start..self.base + ENTRY * entries.end
+    }
+
+    /// Where a new entry of this hash goes: before the first that is not below it.
+    pub(super) fn position(self, bytes: &[u8], hash: u32) -> usize {
+        self.entries(bytes).partition_point(|entry| entry.hash.get() < hash)
+    }
+
+    /// The stale entry nearest to `position`, so that the fewest entries move.
+    fn nearest_stale(self, bytes: &[u8], position: usize) -> Option<usize> {
+        let entries = self.entries(bytes);
+        let is_stale = |entry: &HashEntryDisk| entry.cookie.get() == 0;
+        let (before, after) = entries.split_at_checked(position)?;
+        let low = before.iter().rev().position(is_stale);
+        let reach = low.map_or(after.len(), |distance| after.len().min(distance + 1));
+        let high = after.get(..reach).and_then(|near| near.iter().position(is_stale));
+        match (low, high) {
+            (Some(low), Some(high)) if low < high => Some(position - 1 - low),
+            (_, Some(high)) => Some(position + high),
+            (Some(low), None) => Some(position - 1 - low),
+            (None, None) => None,
+        }
+    }
+
+    /// Puts an entry in its place by using up the nearest stale one. `false` if none is stale.
+    pub(super) fn reuse_stale(self, edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
+        let position = self.position(edit.bytes(), hash);
+        let Some(stale) = self.nearest_stale(edit.bytes(), position) else { return false };
+        let place = if stale < position {
+            edit.shift(self.bytes_of(stale + 1..position), self.base + ENTRY * stale);
+            position - 1
+        } else {
+            edit.shift(self.bytes_of(position..stale), self.base + ENTRY * (position + 1));
+            position
+        };
+        self.put(edit, place, hash, cookie);
+        true
+    }
+
+    /// Puts an entry at `index`.
+    pub(super) fn put(self, edit: &mut BlockEdit<'_>, index: usize, hash: u32, cookie: Cookie) {
+        let at = self.base + ENTRY * index;
+        edit.put_u32(at, hash);
+        edit.put_u32(at + 4, cookie.0);
+    }
+
+    /// The entry of this hash and cookie.
+    pub(super) fn find(self, bytes: &[u8], hash: u32, cookie: Cookie) -> Option<usize> {
+        let first = self.position(bytes, hash);
+        let rest = self.entries(bytes).get(first..)?;
+        let equal = rest.iter().take_while(|entry| entry.hash.get() == hash);
+        equal.zip(first..).find(|(entry, _)| entry.cookie.get() == cookie.0).map(|(_, index)| index)
+    }
+
+    /// Makes an entry stale.
+    pub(super) fn make_stale(self, edit: &mut BlockEdit<'_>, index: usize) {
+        edit.put_u32(self.base + ENTRY * index + 4, 0);
+    }
+
+    /// Moves the live entries together, to the low end or, with `to_end`, to the high end.
+    /// Returns how many they are.
+    pub(super) fn compact(self, edit: &mut BlockEdit<'_>, end: CompactTo) -> usize {
+        let live: Vec<(u32, u32)> = live(self.entries(edit.bytes())).collect();
+        let first = match end {
+            CompactTo::Start => 0,
+            CompactTo::End => self.count - live.len(),
+        };
+        for (index, (hash, cookie)) in (first..).zip(&live) {
+            let at = self.base + ENTRY * index;
+            if u32_at(edit.bytes(), at) != *hash || u32_at(edit.bytes(), at + 4) != *cookie {
+                self.put(edit, index, *hash, Cookie(*cookie));
+            }
+        }
+        live.len()
+    }
+}
+
+/// Which end of the run the live entries are moved to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CompactTo {
+    Start,
+    End,
+}
+
+/// Hash and cookie of the entries that are not stale.
+pub(super) fn live(entries: &[HashEntryDisk]) -> impl Iterator<Item = (u32, u32)> {
+    let pairs = entries.iter().map(|entry| (entry.hash.get(), entry.cookie.get()));
+    pairs.filter(|(_, cookie)| *cookie != 0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! Edits of one leaf of the hash index, of either kind.
+//!
+//! Owns: entries and counts, and the best free lengths at the end of an only leaf. Does **not** own:
+//! which leaf, and the tree above.
+
+use std::mem::offset_of;
+
+use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC, LeafHeaderDisk};
+use xfs_format::directory::{Cookie, NULL_OFFSET};
+use xfs_format::dabtree::{self, DaHeaderDisk};
+
+use super::index::{self, CompactTo, ENTRY, Run};
+use crate::edit::{BlockEdit, u16_at, u32_at};
+use crate::tree::{Identity, put_identity};
+
+const COUNT: usize = offset_of!(LeafHeaderDisk, count);
+const STALE: usize = offset_of!(LeafHeaderDisk, stale);
+const BASE: usize = size_of::<LeafHeaderDisk>();
+/// The count of best free lengths, the last bytes of an only leaf.
+const TAIL: usize = size_of::<u32>();
+
+/// Entries of a leaf below nodes.
+pub(super) const fn capacity(block_bytes: usize) -> usize {
+    (block_bytes - BASE) / ENTRY
+}
+
+/// Whether an only leaf has room for these many entries and best free lengths.
+pub(super) const fn fits_only_leaf(block_bytes: usize, entries: usize, lengths: usize) -> bool {
+    BASE + ENTRY * entries + size_of::<u16>() * lengths + TAIL <= block_bytes
+}
+
+/// The counts of a leaf that was verified.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts {
+    pub(super) run: Run,
+    pub(super) stale: usize,
+    /// Best free lengths, in an only leaf.
+    pub(super) lengths: usize,
+    is_only: bool,
+    block_bytes: usize,
+}
+
+impl Counts {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let run = Run { base: BASE, count: u16_at(bytes, COUNT).into() };
+        let is_only = dabtree::magic(bytes) == Some(LEAF1_MAGIC);
+        let lengths = if is_only { u32_at(bytes, bytes.len() - TAIL) as usize } else { 0 };
+        let stale = u16_at(bytes, STALE).into();
+        Self { run, stale, lengths, is_only, block_bytes: bytes.len() }
+    }
+
+    pub(super) const fn live(&self) -> usize {
+        self.run.count - self.stale
+    }
+
+    /// Whether one more entry has room, and `lengths` more best free lengths, with the stale
+    /// entries as they are.
+    pub(super) const fn has_room(&self, lengths: usize) -> bool {
+        let entries = self.run.count + if self.stale == 0 { 1 } else { 0 };
+        self.fits(entries, lengths)
+    }
+
+    /// The same with all stale entries gone.
+    pub(super) const fn has_room_compacted(&self, lengths: usize) -> bool {
+        self.fits(self.live() + 1, lengths)
+    }
+
+    const fn fits(&self, entries: usize, lengths: usize) -> bool {
+        if self.is_only {
+            fits_only_leaf(self.block_bytes, entries, self.lengths + lengths)
+        } else {
+            entries <= capacity(self.block_bytes)
+        }
+    }
+
+    fn length_at(&self, index: usize) -> usize {
+        self.block_bytes - TAIL - size_of::<u16>() * (self.lengths - index)
+    }
+}
+
+/// Makes a new leaf without entries.
+pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u16, identity: &Identity) {
+    put_identity(edit, magic, identity);
+    put_counts(edit, 0, 0);
+}
+
+fn put_counts(edit: &mut BlockEdit<'_>, count: usize, stale: usize) {
+    edit.put_u16(COUNT, count as u16);
+    edit.put_u16(STALE, stale as u16);
+}
+
+/// Puts an entry, for which there is room.
+pub(super) fn insert(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) {
+    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    if stale != 0 {
+        let reused = run.reuse_stale(edit, hash, cookie);
+        assert!(reused, "the count of stale entries was verified");
+        edit.put_u16(STALE, stale as u16 - 1);
+        return;
+    }
+    let position = run.position(edit.bytes(), hash);
+    edit.shift(run.bytes_of(position..run.count), run.base + ENTRY * (position + 1));
+    run.put(edit, position, hash, cookie);
+    edit.put_u16(COUNT, run.count as u16 + 1);
+}
+
+/// Makes an entry stale. `false` if the leaf does not hold it.
+pub(super) fn remove(edit: &mut BlockEdit<'_>, hash: u32, cookie: Cookie) -> bool {
+    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    let Some(index) = run.find(edit.bytes(), hash, cookie) else { return false };
+    run.make_stale(edit, index);
+    edit.put_u16(STALE, stale as u16 + 1);
+    true
+}
+
+/// Removes the stale entries.
+pub(super) fn compact(edit: &mut BlockEdit<'_>) {
+    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    if stale != 0 {
+        let live = run.compact(edit, CompactTo::Start);
+        put_counts(edit, live, 0);
+    }
+}
+
+/// Appends entries, sorted and not below those that are there.
+pub(super) fn append(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
+    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    for (index, (hash, cookie)) in (run.count..).zip(entries) {
+        run.put(edit, index, *hash, Cookie(*cookie));
+    }
+    put_counts(edit, run.count + entries.len(), stale);
+}
+
+/// Puts entries, sorted and not above those that are there, before them. None is stale.
+pub(super) fn prepend(edit: &mut BlockEdit<'_>, entries: &[(u32, u32)]) {
+    let Counts { run, stale, .. } = Counts::of(edit.bytes());
+    edit.shift(run.bytes_of(0..run.count), run.base + ENTRY * entries.len());
+    for (index, (hash, cookie)) in entries.iter().enumerate() {
+        run.put(edit, index, *hash, Cookie(*cookie));
+    }
+    put_counts(edit, run.count + entries.len(), stale);
+}
+
+/// Takes the upper half of the entries out of a leaf without stale ones.
+pub(super) fn take_upper_half(edit: &mut BlockEdit<'_>) -> Vec<(u32, u32)> {
+    let Counts { run, .. } = Counts::of(edit.bytes());
+    let kept = run.count / 2;
+    let upper = run.entries(edit.bytes()).get(kept..).unwrap_or_default();
+    let upper = index::live(upper).collect();
+    put_counts(edit, kept, 0);
+    upper
+}
+
+/// Hash and cookie of the entries that are not stale.
+pub(super) fn live_entries(bytes: &[u8]) -> Vec<(u32, u32)> {
+    index::live(Counts::of(bytes).run.entries(bytes)).collect()
+}
+
+/// The best free length of each data block, in an only leaf.
+pub(super) fn lengths(bytes: &[u8]) -> impl Iterator<Item = u16> {
+    let counts = Counts::of(bytes);
+    (0..counts.lengths).map(move |index| u16_at(bytes, counts.length_at(index)))
+}
+
+/// Sets the best free length of a data block, in an only leaf.
+pub(super) fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
+    let at = Counts::of(edit.bytes()).length_at(index);
+    if edit.u16_at(at) != length {
+        edit.put_u16(at, length);
+    }
+}
+
+/// Makes room for the best free length of one more data block, in an only leaf that has it.
+pub(super) fn add_length(edit: &mut BlockEdit<'_>, length: u16) {
+    let counts = Counts::of(edit.bytes());
+    let (start, end) = (counts.length_at(0), edit.length() - TAIL);
+    edit.shift(start..end, start - size_of::<u16>());
+    edit.put_u16(end - size_of::<u16>(), length);
+    edit.put_u32(end, counts.lengths as u32 + 1);
+}
+
+/// Drops the best free lengths of data blocks at the end that are not there; returns how many
+/// are left.
+pub(super) fn trim_lengths(edit: &mut BlockEdit<'_>) -> usize {
+    let counts = Counts::of(edit.bytes());
+    let last = lengths(edit.bytes()).collect::<Vec<_>>();
+    let kept = last.iter().rposition(|length| *length != NULL_OFFSET).map_or(0, |last| last + 1);
+    let start = counts.length_at(0);
+    let dropped = size_of::<u16>() * (counts.lengths - kept);
+    if dropped != 0 {
+        edit.shift(start..start + size_of::<u16>() * kept, start + dropped);
+        edit.put_u32(edit.length() - TAIL, kept as u32);
+    }
+    kept
+}
+
+/// Makes an only leaf one that lies below nodes.
+pub(super) fn into_tree_leaf(edit: &mut BlockEdit<'_>) {
+    edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAFN_MAGIC);
+}
+
+/// Makes a leaf without stale entries an only leaf; there is room for the lengths.
+pub(super) fn into_only_leaf(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
+    edit.put_u16(offset_of!(DaHeaderDisk, magic), LEAF1_MAGIC);
+    put_lengths(edit, lengths);
+}
+
+/// Puts the best free lengths of all data blocks at the end of an only leaf.
+pub(super) fn put_lengths(edit: &mut BlockEdit<'_>, lengths: &[u16]) {
+    edit.put_u32(edit.length() - TAIL, lengths.len() as u32);
+    let counts = Counts::of(edit.bytes());
+    for (index, length) in lengths.iter().enumerate() {
+        edit.put_u16(counts.length_at(index), *length);
+    }
+}

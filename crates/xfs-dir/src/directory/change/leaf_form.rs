@@ -1,0 +1,145 @@
+//! The leaf form: data blocks, and one leaf that also knows how much room each of them has.
+
+use std::mem::offset_of;
+
+use xfs_buffer::Result;
+use xfs_format::directory::data::{DATA_MAGIC, DataHeaderDisk};
+use xfs_format::directory::{DirectoryCheck, NULL_OFFSET, name_hash};
+use xfs_format::{BlockKind, Corruption, Structure};
+
+use super::find::Found;
+use super::free::fits;
+use super::{DirectoryChange, NewEntry, data, leaf};
+use crate::store::ForkStore;
+
+impl<S: ForkStore> DirectoryChange<'_, S> {
+    /// Adds an entry in the leaf form, or in the node form if the leaf is full.
+    pub(super) fn add_to_leaf(&mut self, leaf: &S::Block, entry: &NewEntry<'_>) -> Result<()> {
+        let length = data::length_of(entry.name);
+        let (room, hole, known) = self.store.view(leaf, |bytes| {
+            let room = leaf::lengths(bytes).position(|best| fits(best, length));
+            let hole = leaf::lengths(bytes).position(|best| best == NULL_OFFSET);
+            (room, hole, leaf::Counts::of(bytes).lengths)
+        });
+        let more = usize::from(room.or(hole).is_none());
+        let counts = self.store.view(leaf, leaf::Counts::of);
+        if !counts.has_room(more) {
+            if !counts.has_room_compacted(more) {
+                let path = self.leaf_to_node(leaf, name_hash(entry.name))?;
+                return self.add_to_tree(path, entry);
+            }
+            self.store.edit(leaf, leaf::compact);
+        }
+        let index = room.or(hole).unwrap_or(known);
+        let data = match room {
+            Some(index) => self.read_data(index as u64)?,
+            None => self.grow_data(index as u64)?,
+        };
+        let (offset, best) = self.put_in_data(&data, index as u64, entry)?;
+        let cookie = self.cookie(index as u64, offset)?;
+        self.store.edit(leaf, |edit| {
+            if index == known {
+                leaf::add_length(edit, best);
+            } else {
+                leaf::set_length(edit, index, best);
+            }
+            leaf::insert(edit, name_hash(entry.name), cookie);
+        });
+        Ok(())
+    }
+
+    /// Makes data block `index`, all free. The directory is as large as its last data block says.
+    pub(super) fn grow_data(&mut self, index: u64) -> Result<S::Block> {
+        // The last cookie of the block must be one.
+        self.cookie(index, self.block_bytes - 1)?;
+        let data = self.store.grow(self.data_at(index), BlockKind::DirectoryData)?;
+        let (identity, end) = (self.identity(&data), self.block_bytes);
+        self.store.edit(&data, |edit| data::initialise(edit, DATA_MAGIC, &identity, end));
+        let size = (index + 1) * self.block_bytes as u64;
+        if self.store.size() < size {
+            self.store.set_size(size);
+        }
+        Ok(data)
+    }
+
+    /// Puts an entry into a data block that should have room for it; returns where it lies and what
+    /// the longest free record is now.
+    pub(super) fn put_in_data(
+        &mut self,
+        data: &S::Block,
+        index: u64,
+        entry: &NewEntry<'_>,
+    ) -> Result<(usize, u16)> {
+        let free = self.store.view(data, data::longest);
+        if free.len() < data::length_of(entry.name) {
+            // The index lied: a block of the disk's, so it is not our mistake.
+            let place = self.store.place(self.data_at(index));
+            let (offset, length) = (free.start, free.len() as u16);
+            let check = DirectoryCheck::FreeNotListed { offset, length };
+            return Err(Corruption::new(Structure::Directory, place, check).into());
+        }
+        let (offset, end) = (free.start, self.block_bytes);
+        let best = self.store.edit(data, |edit| {
+            data::put_entry(edit, free, entry, end);
+            data::longest_length(edit.bytes())
+        });
+        Ok((offset, best))
+    }
+
+    /// Removes an entry in the leaf form.
+    pub(super) fn remove_from_leaf(
+        &mut self,
+        leaf: &S::Block,
+        found: &Found<S::Block>,
+    ) -> Result<()> {
+        let index = found.cookie.offset() / self.block_bytes as u64;
+        let known = self.store.view(leaf, |bytes| leaf::Counts::of(bytes).lengths);
+        if index as usize >= known {
+            let check = DirectoryCheck::BestCount { count: known as u32 };
+            let place = self.store.place(self.tree_shape().root);
+            return Err(Corruption::new(Structure::Directory, place, check).into());
+        }
+        let best = self.free_entry(found);
+        self.store.edit(leaf, |edit| leaf::remove(edit, found.hash, found.cookie));
+        // The first data block holds `.` and `..`, so that it is never all free.
+        let goes = index != 0 && self.is_all_free(&found.data);
+        let best = if goes { NULL_OFFSET } else { best };
+        self.store.edit(leaf, |edit| leaf::set_length(edit, index as usize, best));
+        if goes {
+            self.shrink_data(index, &found.data)?;
+            self.store.edit(leaf, leaf::trim_lengths);
+        }
+        self.leaf_to_block(leaf)
+    }
+
+    /// Frees the record of an entry; returns the longest free record of its block.
+    pub(super) fn free_entry(&mut self, found: &Found<S::Block>) -> u16 {
+        let offset = found.cookie.offset() as usize % self.block_bytes;
+        let end = self.block_bytes;
+        self.store.edit(&found.data, |edit| {
+            let record = data::entry_range(edit.bytes(), offset);
+            data::free(edit, record, end);
+            data::longest_length(edit.bytes())
+        })
+    }
+
+    pub(super) fn is_all_free(&self, block: &S::Block) -> bool {
+        self.store.view(block, |bytes| data::is_all_free(bytes, self.block_bytes))
+    }
+
+    /// Gives a data block back. If it was the last, the directory ends with the one before.
+    pub(super) fn shrink_data(&mut self, index: u64, block: &S::Block) -> Result<()> {
+        self.store.shrink(self.data_at(index), block)?;
+        if self.store.size() == (index + 1) * self.block_bytes as u64 {
+            let end = self.store.last_before(self.tree_shape().root)?;
+            self.store.set_size(end.0 * u64::from(self.store.geometry().block_size));
+        }
+        Ok(())
+    }
+
+    /// The magic number of a data block of the leaf and node forms.
+    pub(super) fn verify_data_magic(&self, block: &S::Block) -> bool {
+        let at = offset_of!(DataHeaderDisk, magic);
+        self.store.view(block, |bytes| crate::edit::u32_at(bytes, at)) == DATA_MAGIC
+    }
+}

@@ -1,0 +1,126 @@
+//! The node form: data blocks, a tree of leaves, and the free-space index.
+
+use xfs_buffer::Result;
+use xfs_format::directory::leaf::LEAFN_MAGIC;
+use xfs_format::directory::name_hash;
+
+use super::find::Found;
+use super::free::FreeFound;
+use super::{DirectoryChange, NewEntry, data, leaf};
+use crate::store::ForkStore;
+use crate::tree::{self, Path, Side};
+
+/// A leaf asks to be joined with a neighbour when less than this much of it is in use.
+const SPARSE_PERCENT: usize = 37;
+/// Neighbours become one if that is at most this full: the next entry must not split it again.
+const JOINED_PERCENT: usize = 75;
+
+impl<S: ForkStore> DirectoryChange<'_, S> {
+    /// Adds an entry in the node form. The path leads to the leaf where it belongs.
+    pub(super) fn add_to_tree(
+        &mut self,
+        path: Path<S::Block>,
+        entry: &NewEntry<'_>,
+    ) -> Result<()> {
+        let index = match self.find_free(data::length_of(entry.name))? {
+            FreeFound::Block(index) => index,
+            FreeFound::New(index) => {
+                self.grow_data(index)?;
+                self.ensure_free(index)?;
+                index
+            }
+        };
+        let data = self.read_data(index)?;
+        let (offset, best) = self.put_in_data(&data, index, entry)?;
+        self.set_free(index, best)?;
+        let cookie = self.cookie(index, offset)?;
+        self.insert_in_tree(path, (name_hash(entry.name), cookie.0))
+    }
+
+    fn insert_in_tree(
+        &mut self,
+        mut path: Path<S::Block>,
+        (hash, cookie): (u32, u32),
+    ) -> Result<()> {
+        let counts = self.store.view(&path.leaf, leaf::Counts::of);
+        if !counts.has_room(0) {
+            self.split_leaf(&mut path, hash)?;
+        }
+        let block = path.leaf.clone();
+        let cookie = xfs_format::directory::Cookie(cookie);
+        self.store.edit(&block, |edit| leaf::insert(edit, hash, cookie));
+        path.fix_hashes(self.store);
+        Ok(())
+    }
+
+    /// Makes a full leaf without stale entries two; the path goes on to the one where `hash` belongs.
+    fn split_leaf(&mut self, path: &mut Path<S::Block>, hash: u32) -> Result<()> {
+        let (right_at, right) = path.grow_right(self.store)?;
+        let identity = tree::identity(self.store, &right);
+        let upper = self.store.edit(&path.leaf.clone(), leaf::take_upper_half);
+        self.store.edit(&right, |edit| {
+            leaf::initialise(edit, LEAFN_MAGIC, &identity);
+            leaf::append(edit, &upper);
+        });
+        path.insert_right(self.store, (right_at, &right))?;
+        if upper.first().is_some_and(|(first, _)| *first < hash) {
+            path.go_right(right_at, right);
+        }
+        Ok(())
+    }
+
+    /// Removes an entry in the node form.
+    pub(super) fn remove_from_tree(
+        &mut self,
+        path: Path<S::Block>,
+        found: &Found<S::Block>,
+    ) -> Result<()> {
+        let index = found.cookie.offset() / self.block_bytes as u64;
+        let best = self.free_entry(found);
+        let goes = index != 0 && self.is_all_free(&found.data);
+        if goes {
+            self.shrink_data(index, &found.data)?;
+            self.clear_free(index)?;
+        } else {
+            self.set_free(index, best)?;
+        }
+        let block = path.leaf.clone();
+        self.store.edit(&block, |edit| leaf::remove(edit, found.hash, found.cookie));
+        self.join_leaf(path)?;
+        self.node_to_leaf()
+    }
+
+    /// Joins a leaf that has become sparse with a neighbour, or removes an empty one.
+    fn join_leaf(&mut self, path: Path<S::Block>) -> Result<()> {
+        if path.is_root() {
+            return Ok(());
+        }
+        let live = self.store.view(&path.leaf, |bytes| leaf::Counts::of(bytes).live());
+        let capacity = leaf::capacity(self.block_bytes);
+        if live * 100 >= capacity * SPARSE_PERCENT {
+            return Ok(());
+        }
+        if live == 0 {
+            return path.remove_leaf(self.store);
+        }
+        for side in [Side::Left, Side::Right] {
+            let Some(neighbour) = path.neighbour(self.store, side)? else { continue };
+            let other = self.store.view(&neighbour.leaf, |bytes| leaf::Counts::of(bytes).live());
+            if (live + other) * 100 > capacity * JOINED_PERCENT {
+                continue;
+            }
+            let entries = self.store.view(&path.leaf, leaf::live_entries);
+            let block = neighbour.leaf.clone();
+            self.store.edit(&block, |edit| {
+                leaf::compact(edit);
+                match side {
+                    Side::Left => leaf::append(edit, &entries),
+                    Side::Right => leaf::prepend(edit, &entries),
+                }
+            });
+            neighbour.fix_hashes(self.store);
+            return path.remove_leaf(self.store);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! The short form: the whole directory is written anew by each change, being a few hundred bytes.
+//!
+//! Owns: the places that new entries would have in a data block (their cookies). Does **not** own:
+//! the bytes (`xfs_format::directory::short_form`).
+
+use xfs_format::directory::short_form::{FIRST_OFFSET, encode};
+use xfs_format::directory::{Cookie, Entry, EntryType, ShortForm};
+use xfs_format::{Geometry, InodeNumber, Place};
+
+use super::{NewEntry, data, index};
+
+/// Bytes at the end of a data block of the block form, behind its index.
+const TAIL: usize = 8;
+
+/// An entry that owns its name.
+#[derive(Clone, Debug)]
+pub(super) struct ShortEntry {
+    pub(super) name: Box<[u8]>,
+    pub(super) inode: InodeNumber,
+    pub(super) entry_type: EntryType,
+    pub(super) cookie: Cookie,
+}
+
+impl ShortEntry {
+    fn as_entry(&self) -> Entry<'_> {
+        let Self { name, inode, entry_type, cookie } = self;
+        Entry { name, inode: *inode, entry_type: *entry_type, cookie: *cookie }
+    }
+
+    pub(super) fn as_new(&self) -> NewEntry<'_> {
+        NewEntry { name: &self.name, inode: self.inode, entry_type: self.entry_type }
+    }
+
+    fn end(&self) -> usize {
+        self.cookie.offset() as usize + data::length_of(&self.name)
+    }
+}
+
+impl From<Entry<'_>> for ShortEntry {
+    fn from(entry: Entry<'_>) -> Self {
+        let Entry { name, inode, entry_type, cookie } = entry;
+        Self { name: name.into(), inode, entry_type, cookie }
+    }
+}
+
+/// A directory in short form, taken apart.
+#[derive(Clone, Debug)]
+pub(super) struct Short {
+    pub(super) parent: InodeNumber,
+    pub(super) entries: Vec<ShortEntry>,
+}
+
+impl Short {
+    pub(super) fn decode(
+        bytes: &[u8],
+        place: Place,
+        geometry: &Geometry,
+    ) -> xfs_buffer::Result<Self> {
+        let form = ShortForm::decode(bytes, place)?;
+        form.verify(geometry)?;
+        let mut entries = Vec::with_capacity(usize::from(form.count()) + 1);
+        for entry in form.entries() {
+            entries.push(ShortEntry::from(entry?));
+        }
+        Ok(Self { parent: form.parent(), entries })
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        encode(self.parent, self.entries.iter().map(ShortEntry::as_entry))
+    }
+
+    pub(super) fn find(&self, name: &[u8]) -> Option<usize> {
+        self.entries.iter().position(|entry| *entry.name == *name)
+    }
+
+    /// Puts an entry behind the others, or into the first gap that is long enough. `false` if a
+    /// block of `block_bytes` would not hold them.
+    pub(super) fn insert(&mut self, entry: &NewEntry<'_>, block_bytes: usize) -> bool {
+        let length = data::length_of(entry.name);
+        let end = self.entries.last().map_or(FIRST_OFFSET, ShortEntry::end);
+        let room = block_bytes - TAIL - index::ENTRY * (self.entries.len() + 3);
+        let (position, offset) = if end + length <= room {
+            (self.entries.len(), end)
+        } else {
+            match self.first_gap(length) {
+                Some(gap) if end <= room => gap,
+                _ => return false,
+            }
+        };
+        let NewEntry { name, inode, entry_type } = *entry;
+        let cookie = Cookie((offset >> 3) as u32);
+        let entry = ShortEntry { name: name.into(), inode, entry_type, cookie };
+        self.entries.insert(position, entry);
+        true
+    }
+
+    fn first_gap(&self, length: usize) -> Option<(usize, usize)> {
+        let mut end = FIRST_OFFSET;
+        for (position, entry) in self.entries.iter().enumerate() {
+            if end + length <= entry.cookie.offset() as usize {
+                return Some((position, end));
+            }
+            end = entry.end();
+        }
+        None
+    }
+}

@@ -1,0 +1,277 @@
+//! Directories that grow and shrink through all forms, against a map, every block verified and
+//! every relation between blocks checked.
+
+mod check;
+
+use std::collections::BTreeMap;
+
+use xfs_buffer::{Error, PosixError};
+use xfs_format::directory::{Cookie, EntryType, name_hash};
+use xfs_format::inode::ForkKind;
+use xfs_format::{BlockKind, FileBlock, InodeNumber};
+use xfs_testkit::Prng;
+
+use super::{DirectoryChange, NewEntry};
+use crate::fixture::collide;
+use crate::store::memory::{MemoryFork, geometry};
+
+pub(super) type Model = BTreeMap<Vec<u8>, (InodeNumber, EntryType)>;
+
+const PARENT: InodeNumber = InodeNumber(128);
+
+/// Block sizes: of the volume and, as a shift, of the directory.
+const SHAPES: [(u8, u8); 5] = [(10, 0), (10, 2), (12, 0), (12, 4), (16, 0)];
+
+fn directory((block_log, directory_block_log): (u8, u8)) -> MemoryFork {
+    let mut fork = MemoryFork::new(ForkKind::Data, geometry(block_log, directory_block_log));
+    DirectoryChange::new(&mut fork).initialise(PARENT).unwrap();
+    fork
+}
+
+fn entry(name: &[u8], inode: u64) -> NewEntry<'_> {
+    NewEntry { name, inode: InodeNumber(inode), entry_type: EntryType::Regular }
+}
+
+fn add(fork: &mut MemoryFork, model: &mut Model, name: &[u8], inode: u64) {
+    DirectoryChange::new(fork).add(&entry(name, inode)).unwrap();
+    model.insert(name.to_vec(), (InodeNumber(inode), EntryType::Regular));
+}
+
+fn remove(fork: &mut MemoryFork, model: &mut Model, name: &[u8]) {
+    let found = DirectoryChange::new(fork).remove(name).unwrap();
+    assert_eq!(Some(found), model.remove(name));
+}
+
+fn posix<T>(outcome: xfs_buffer::Result<T>) -> PosixError {
+    match outcome {
+        Err(Error::Posix(error)) => error,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was not refused"),
+    }
+}
+
+/// Which forms were met: short, block, leaf, node, and nodes above nodes.
+fn form(fork: &mut MemoryFork) -> usize {
+    match DirectoryChange::new(fork).form().unwrap() {
+        super::Form::Short(_) => 0,
+        super::Form::Block(_) => 1,
+        super::Form::Leaf(_) => 2,
+        super::Form::Node => 3,
+    }
+}
+
+fn random_name(random: &mut Prng, model: &Model) -> Vec<u8> {
+    let length = match random.within(0..10) {
+        0 => random.within(200..256),
+        1..=3 => random.within(20..80),
+        _ => random.within(3..16),
+    };
+    let mut name: Vec<u8> = (0..length).map(|_| b'a' + random.within(0..26) as u8).collect();
+    // A name with the hash of another, now and then.
+    if random.within(0..4) == 0
+        && let Some(other) = model.keys().nth(random.within(0..model.len().max(1)))
+        && other.len() >= 2
+    {
+        name = collide(other);
+    }
+    name
+}
+
+/// Changes a directory `steps` times, growing up to `most` entries and shrinking again.
+fn check_random(seed: u64, shape: (u8, u8), steps: usize, most: usize) {
+    let mut random = Prng::new(seed);
+    let (mut fork, mut model) = (directory(shape), Model::new());
+    let (mut grows, mut forms) = (true, [0_usize; 4]);
+    for step in 0..steps {
+        grows = if grows { model.len() < most } else { model.is_empty() };
+        let wants_more = random.within(0..100) < if grows { 80 } else { 15 };
+        let name = random_name(&mut random, &model);
+        if wants_more {
+            let inode = 200 + random.within(0..1000) as u64;
+            match model.contains_key(&name) {
+                true => {
+                    let refused = DirectoryChange::new(&mut fork).add(&entry(&name, inode));
+                    assert_eq!(posix(refused), PosixError::Exists);
+                }
+                false => add(&mut fork, &mut model, &name, inode),
+            }
+        } else if let Some(name) = model.keys().nth(random.within(0..model.len().max(1))).cloned() {
+            if random.within(0..5) == 0 {
+                let changed = NewEntry {
+                    name: &name,
+                    inode: InodeNumber(5000),
+                    entry_type: EntryType::Directory,
+                };
+                let before = DirectoryChange::new(&mut fork).replace(&changed).unwrap();
+                let after = model.insert(name.clone(), (InodeNumber(5000), EntryType::Directory));
+                assert_eq!(Some(before), after.map(|(inode, _)| inode));
+            } else {
+                remove(&mut fork, &mut model, &name);
+            }
+        }
+        forms[form(&mut fork)] += 1;
+        if step % (16 + model.len() / 4) == 0 || model.len() < 40 {
+            check::directory(&mut fork, &model, PARENT);
+        }
+    }
+    let names: Vec<_> = model.keys().cloned().collect();
+    for name in names {
+        remove(&mut fork, &mut model, &name);
+    }
+    check::directory(&mut fork, &model, PARENT);
+    assert!(fork.is_local() && fork.block_count() == 0, "an empty directory is short");
+    assert!(forms.iter().all(|met| *met != 0), "seed {seed}, {shape:?}: {forms:?}");
+}
+
+#[test]
+fn small_blocks() {
+    check_random(11, SHAPES[0], 3000, 300);
+    check_random(12, SHAPES[0], 6000, 1500);
+}
+
+#[test]
+fn blocks_of_several_pieces() {
+    check_random(13, SHAPES[1], 6000, 1200);
+}
+
+#[test]
+fn common_blocks() {
+    check_random(14, SHAPES[2], 6000, 1500);
+}
+
+#[test]
+fn the_largest_blocks() {
+    check_random(15, SHAPES[3], 24_000, 9000);
+    check_random(16, SHAPES[4], 24_000, 9000);
+}
+
+/// As many names of one hash as it takes to fill leaves with them.
+#[test]
+fn one_hash_over_several_leaves() {
+    let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
+    // Eight pairs of bytes, each in two forms of one hash: 256 names.
+    let name = |number: usize| -> Vec<u8> {
+        (0..8).flat_map(|bit| if number >> bit & 1 == 0 { *b"AB" } else { [b'A' ^ 1, b'B' ^ 0x80] })
+            .collect()
+    };
+    assert_eq!(name_hash(&name(0)), name_hash(&name(255)));
+    for number in 0..256 {
+        add(&mut fork, &mut model, &name(number), 300 + number as u64);
+        add(&mut fork, &mut model, format!("other {number}").as_bytes(), 900);
+    }
+    assert!(fork.blocks_of(BlockKind::DirectoryIndex).len() > 4);
+    check::directory(&mut fork, &model, PARENT);
+    assert_eq!(posix(DirectoryChange::new(&mut fork).add(&entry(&name(255), 1))), PosixError::Exists);
+    for number in (0..256).rev() {
+        remove(&mut fork, &mut model, &name(number));
+        check::directory(&mut fork, &model, PARENT);
+    }
+}
+
+#[test]
+fn cookies_outlive_every_form() {
+    let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
+    add(&mut fork, &mut model, b"first", 200);
+    add(&mut fork, &mut model, b"stays", 201);
+    let cookie = |fork: &mut MemoryFork| -> Cookie { check::cookies(fork)[b"stays".as_slice()] };
+    let expected = cookie(&mut fork);
+    for number in 0..1000 {
+        add(&mut fork, &mut model, format!("{number:08}").as_bytes(), 202);
+        assert_eq!(cookie(&mut fork), expected);
+    }
+    assert_eq!(form(&mut fork), 3);
+    remove(&mut fork, &mut model, b"first");
+    for number in 0..1000 {
+        remove(&mut fork, &mut model, format!("{number:08}").as_bytes());
+        assert_eq!(cookie(&mut fork), expected);
+    }
+    assert_eq!(form(&mut fork), 0);
+}
+
+#[test]
+fn a_wide_number_widens_the_short_form() {
+    let (mut fork, mut model) = (directory(SHAPES[2]), Model::new());
+    for number in 0..20 {
+        add(&mut fork, &mut model, format!("name{number:02}").as_bytes(), 200);
+    }
+    assert!(fork.is_local());
+    add(&mut fork, &mut model, b"wide", (1 << 33) + 512);
+    check::directory(&mut fork, &model, PARENT);
+    // 21 entries of 8 bytes for a number no longer fit.
+    assert!(!fork.is_local());
+    remove(&mut fork, &mut model, b"wide");
+    assert!(fork.is_local());
+    DirectoryChange::new(&mut fork).replace(&entry(b"..", (1 << 34) + 512)).unwrap();
+    check::directory(&mut fork, &model, InodeNumber((1 << 34) + 512));
+    assert!(!fork.is_local());
+}
+
+#[test]
+fn the_parent_changes_in_every_form() {
+    for entries in [0, 1, 30, 300, 2000] {
+        let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
+        for number in 0..entries {
+            add(&mut fork, &mut model, format!("entry {number}").as_bytes(), 200);
+        }
+        let before = DirectoryChange::new(&mut fork).replace(&entry(b"..", 777)).unwrap();
+        assert_eq!(before, PARENT);
+        let found = DirectoryChange::new(&mut fork).find(b"..").unwrap();
+        assert_eq!(found.map(|(inode, _)| inode), Some(InodeNumber(777)));
+        assert_eq!(DirectoryChange::new(&mut fork).is_empty().unwrap(), entries == 0);
+    }
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
+    for number in 0..400 {
+        let mut change = DirectoryChange::new(&mut fork);
+        let long = [b'x'; 256];
+        assert_eq!(posix(change.add(&entry(&long, 200))), PosixError::NameTooLong);
+        assert_eq!(posix(change.find(&long)), PosixError::NameTooLong);
+        for name in [&b""[..], b".", b"..", b"a/b", b"a\0b"] {
+            assert_eq!(posix(change.add(&entry(name, 200))), PosixError::InvalidArgument);
+            assert_eq!(posix(change.remove(name)), PosixError::InvalidArgument);
+        }
+        assert_eq!(posix(change.remove(b"missing")), PosixError::NotFound);
+        assert_eq!(posix(change.replace(&entry(b"missing", 200))), PosixError::NotFound);
+        add(&mut fork, &mut model, format!("entry {number}").as_bytes(), 200);
+    }
+    check::directory(&mut fork, &model, PARENT);
+}
+
+/// A create in a large directory logs a few hundred bytes, not blocks.
+#[test]
+fn a_change_touches_little() {
+    let (mut fork, mut model) = (directory(SHAPES[2]), Model::new());
+    for number in 0..20_000_u32 {
+        let name = format!("file{:08x}", number.wrapping_mul(0x9e37_79b9));
+        add(&mut fork, &mut model, name.as_bytes(), 200);
+    }
+    let each = fork.bytes_touched / 20_000;
+    // Half of a leaf half full moves up for the new entry: about 1 KiB on average.
+    assert!(each < 1600, "{each} bytes each");
+}
+
+#[test]
+fn a_lying_index_is_an_error() {
+    let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
+    for number in 0..2000 {
+        add(&mut fork, &mut model, format!("entry {number}").as_bytes(), 200);
+    }
+    let free = fork.blocks_of(BlockKind::DirectoryFree)[0].0;
+    // Every data block has all the room in the world.
+    fork.damage(free, |bytes| {
+        let count = u32::from_be_bytes(*bytes[52..].first_chunk().unwrap()) as usize;
+        bytes[64..64 + 2 * count].as_chunks_mut().0.fill(1000_u16.to_be_bytes());
+    });
+    let added = (b'0'..b'9').map(|digit| {
+        DirectoryChange::new(&mut fork).add(&entry(&[digit; 255], 200))
+    });
+    let added: Vec<_> = added.collect();
+    assert!(added.iter().any(|added| matches!(added, Err(Error::Corrupt(_)))));
+    let foreign = fork.blocks_of(BlockKind::DirectoryIndex)[0].0;
+    fork.damage(foreign, |bytes| bytes[55] ^= 1);
+    assert!(matches!(DirectoryChange::new(&mut fork).find(b"entry 7"), Err(Error::Corrupt(_))));
+    assert_ne!(foreign, FileBlock(0));
+}

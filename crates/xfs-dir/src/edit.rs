@@ -1,0 +1,118 @@
+//! Changing the bytes of one metadata block in place, and which of them changed.
+//!
+//! Owns: writing of big-endian fields, and the ranges that the log has to hear of. Does **not** own:
+//! what the bytes mean.
+//!
+//! Whoever edits has decoded the block first: a place that lies outside of it is our mistake, not
+//! the disk's.
+
+use std::ops::Range;
+
+/// The bytes of a block that its transaction may change.
+pub(crate) struct BlockEdit<'b> {
+    bytes: &'b mut [u8],
+    touched: Vec<Range<usize>>,
+}
+
+impl<'b> BlockEdit<'b> {
+    /// The block in `bytes`, nothing of which has changed.
+    pub(crate) fn new(bytes: &'b mut [u8]) -> Self {
+        Self { bytes, touched: Vec::new() }
+    }
+
+    /// The whole block as it is now.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes
+    }
+
+    /// Its length.
+    pub(crate) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// What has changed: ranges that may touch, in the order of the changes.
+    pub(crate) fn into_touched(self) -> Vec<Range<usize>> {
+        self.touched
+    }
+
+    fn slice(&mut self, range: Range<usize>) -> &mut [u8] {
+        match self.touched.last_mut() {
+            Some(last) if range.start <= last.end && last.start <= range.end => {
+                last.start = last.start.min(range.start);
+                last.end = last.end.max(range.end);
+            }
+            _ => self.touched.push(range.clone()),
+        }
+        self.bytes.get_mut(range).expect("an edit lies inside its block")
+    }
+
+    /// Puts `source` at `at`.
+    pub(crate) fn put(&mut self, at: usize, source: &[u8]) {
+        self.slice(at..at + source.len()).copy_from_slice(source);
+    }
+
+    /// Puts a byte.
+    pub(crate) fn put_u8(&mut self, at: usize, value: u8) {
+        self.put(at, &[value]);
+    }
+
+    /// Puts 16 bits.
+    pub(crate) fn put_u16(&mut self, at: usize, value: u16) {
+        self.put(at, &value.to_be_bytes());
+    }
+
+    /// Puts 32 bits.
+    pub(crate) fn put_u32(&mut self, at: usize, value: u32) {
+        self.put(at, &value.to_be_bytes());
+    }
+
+    /// Puts 64 bits.
+    pub(crate) fn put_u64(&mut self, at: usize, value: u64) {
+        self.put(at, &value.to_be_bytes());
+    }
+
+    /// Moves the bytes of `source` to `to`; the two may overlap.
+    pub(crate) fn shift(&mut self, source: Range<usize>, to: usize) {
+        if source.is_empty() || source.start == to {
+            return;
+        }
+        let (start, end) = (source.start.min(to), source.end.max(to + source.len()));
+        let touched = to..to + source.len();
+        // The hull holds source and target; only the target has changed.
+        let hull = self.bytes.get_mut(start..end).expect("an edit lies inside its block");
+        hull.copy_within(source.start - start..source.end - start, to - start);
+        self.slice(touched);
+    }
+
+    /// Fills a range with zeros.
+    pub(crate) fn clear(&mut self, range: Range<usize>) {
+        if !range.is_empty() {
+            self.slice(range).fill(0);
+        }
+    }
+
+    /// 16 bits of the block.
+    pub(crate) fn u16_at(&self, at: usize) -> u16 {
+        u16_at(self.bytes, at)
+    }
+
+    /// 32 bits of the block.
+    pub(crate) fn u32_at(&self, at: usize) -> u32 {
+        u32_at(self.bytes, at)
+    }
+}
+
+/// 16 bits of a block that was decoded, so that they lie inside of it.
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    u16::from_be_bytes(*field.expect("the field lies inside its block"))
+}
+
+/// 32 bits of a block that was decoded, so that they lie inside of it.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let field = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    u32::from_be_bytes(*field.expect("the field lies inside its block"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+//! A fork that lies in memory, and a check of every block that a change leaves.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::rc::Rc;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::inode::ForkKind;
+use xfs_format::{
+    BlockKind, DiskAddr, FileBlock, Geometry, InodeNumber, Lsn, VerifyContext,
+};
+use xfs_testkit::golden;
+
+use super::{Contents, ForkStore, length_blocks};
+use crate::edit::BlockEdit;
+
+/// A block: where it lies in the fork, its kind, its bytes.
+#[derive(Clone)]
+pub(crate) struct MemoryBlock {
+    at: FileBlock,
+    kind: BlockKind,
+    bytes: Rc<RefCell<Vec<u8>>>,
+}
+
+/// A fork in memory.
+pub(crate) struct MemoryFork {
+    kind: ForkKind,
+    geometry: Geometry,
+    number: InodeNumber,
+    local: Option<Vec<u8>>,
+    absent: bool,
+    size: u64,
+    pub(crate) room: usize,
+    /// How many filesystem blocks there may be.
+    pub(crate) space: u64,
+    blocks: BTreeMap<FileBlock, MemoryBlock>,
+    /// What an edit said that it changed is what it changed.
+    pub(crate) bytes_touched: u64,
+}
+
+/// The geometry of the golden image with other sizes.
+pub(crate) fn geometry(block_log: u8, directory_block_log: u8) -> Geometry {
+    let golden = golden().geometry();
+    Geometry {
+        block_size: 1 << block_log,
+        block_log,
+        directory_block_log,
+        inodes_per_block_log: block_log - golden.inode_log,
+        ag_count: 1 << 16,
+        ag_blocks: 1 << 20,
+        ag_blocks_log: 20,
+        data_blocks: 1 << 36,
+        ..golden
+    }
+}
+
+impl MemoryFork {
+    pub(crate) fn new(kind: ForkKind, geometry: Geometry) -> Self {
+        Self {
+            kind,
+            geometry,
+            number: InodeNumber(131),
+            local: None,
+            absent: true,
+            size: 0,
+            room: 336,
+            space: u64::MAX,
+            blocks: BTreeMap::new(),
+            bytes_touched: 0,
+        }
+    }
+
+    pub(crate) fn is_local(&self) -> bool {
+        self.local.is_some()
+    }
+
+    /// Blocks of this kind, in file order.
+    pub(crate) fn blocks_of(&self, kind: BlockKind) -> Vec<(FileBlock, Vec<u8>)> {
+        let chosen = self.blocks.values().filter(|block| block.kind == kind);
+        chosen.map(|block| (block.at, block.bytes.borrow().clone())).collect()
+    }
+
+    pub(crate) fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Changes a block behind the back of the code under test.
+    pub(crate) fn damage(&self, at: FileBlock, change: impl FnOnce(&mut [u8])) {
+        change(&mut self.blocks[&at].bytes.borrow_mut());
+    }
+
+    /// Runs the verifier of every block, as before a write.
+    pub(crate) fn verify(&self) {
+        let context = VerifyContext { geometry: &self.geometry, log_head: None };
+        for (at, block) in &self.blocks {
+            let mut bytes = block.bytes.borrow().clone();
+            block.kind.seal(&mut bytes, Lsn(1 << 32));
+            let address = disk_address(*at);
+            if let Err(corruption) = block.kind.verify(&bytes, address, &context) {
+                panic!("block {at:?}, {:?}: {corruption}", block.kind);
+            }
+        }
+    }
+
+    fn used_blocks(&self) -> u64 {
+        let lengths = self.blocks.values().map(|block| length_blocks(&self.geometry, block.kind));
+        lengths.map(u64::from).sum()
+    }
+}
+
+/// Where the tests pretend that a file block lies.
+fn disk_address(at: FileBlock) -> DiskAddr {
+    DiskAddr(at.0 * 8 + 8)
+}
+
+impl ForkStore for MemoryFork {
+    type Block = MemoryBlock;
+
+    fn fork(&self) -> ForkKind {
+        self.kind
+    }
+
+    fn number(&self) -> InodeNumber {
+        self.number
+    }
+
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn contents(&mut self) -> Result<Contents> {
+        Ok(match &self.local {
+            Some(bytes) => Contents::Inline(bytes.clone()),
+            None if self.absent => Contents::Absent,
+            None if self.blocks.is_empty() => Contents::NoBlocks,
+            None => Contents::Blocks,
+        })
+    }
+
+    fn local_room(&self) -> usize {
+        self.room
+    }
+
+    fn set_local(&mut self, bytes: &[u8]) -> Result<()> {
+        assert!(self.blocks.is_empty());
+        assert!(bytes.len() <= self.room);
+        self.local = Some(bytes.to_vec());
+        self.absent = false;
+        if self.kind == ForkKind::Data {
+            self.size = bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn set_empty(&mut self) -> Result<()> {
+        assert!(self.blocks.is_empty());
+        self.local = None;
+        Ok(())
+    }
+
+    fn make_fork(&mut self, bytes: usize) -> Result<()> {
+        assert!(bytes != 0);
+        self.absent = false;
+        Ok(())
+    }
+
+    fn remove_fork(&mut self) -> Result<()> {
+        assert!(self.blocks.is_empty());
+        self.local = None;
+        self.absent = true;
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn set_size(&mut self, bytes: u64) {
+        self.size = bytes;
+    }
+
+    fn read(&mut self, at: FileBlock, kind: BlockKind) -> Result<MemoryBlock> {
+        let block = self.blocks.get(&at).unwrap_or_else(|| panic!("no block at {at:?}"));
+        assert_eq!(block.kind, kind);
+        Ok(block.clone())
+    }
+
+    fn grow(&mut self, at: FileBlock, kind: BlockKind) -> Result<MemoryBlock> {
+        let length = length_blocks(&self.geometry, kind);
+        if self.used_blocks() + u64::from(length) > self.space {
+            return Err(PosixError::NoSpace.into());
+        }
+        assert!(self.local.is_none() && !self.absent);
+        let bytes = vec![0; (length * self.geometry.block_size) as usize];
+        let block = MemoryBlock { at, kind, bytes: Rc::new(RefCell::new(bytes)) };
+        let before = self.blocks.insert(at, block.clone());
+        assert!(before.is_none(), "{at:?} is mapped already");
+        Ok(block)
+    }
+
+    fn shrink(&mut self, at: FileBlock, block: &MemoryBlock) -> Result<()> {
+        assert_eq!(at, block.at);
+        assert!(self.blocks.remove(&at).is_some());
+        Ok(())
+    }
+
+    fn first_unused(&mut self, from: FileBlock, blocks: u32) -> Result<FileBlock> {
+        let mut candidate = from;
+        for (at, block) in self.blocks.range(from..) {
+            if at.0 >= candidate.0 + u64::from(blocks) {
+                break;
+            }
+            candidate = FileBlock(at.0 + u64::from(length_blocks(&self.geometry, block.kind)));
+        }
+        Ok(candidate)
+    }
+
+    fn last_before(&mut self, limit: FileBlock) -> Result<FileBlock> {
+        let range = (Bound::Unbounded, Bound::Excluded(limit));
+        let last = self.blocks.range(range).next_back();
+        Ok(last.map_or(FileBlock(0), |(at, block)| {
+            FileBlock(at.0 + u64::from(length_blocks(&self.geometry, block.kind)))
+        }))
+    }
+
+    fn address(&self, block: &MemoryBlock) -> DiskAddr {
+        disk_address(block.at)
+    }
+
+    fn view<R>(&self, block: &MemoryBlock, look: impl FnOnce(&[u8]) -> R) -> R {
+        look(&block.bytes.borrow())
+    }
+
+    fn edit<R>(
+        &mut self,
+        block: &MemoryBlock,
+        change: impl FnOnce(&mut BlockEdit<'_>) -> R,
+    ) -> R {
+        let mut bytes = block.bytes.borrow_mut();
+        let before = bytes.clone();
+        let mut edit = BlockEdit::new(&mut bytes);
+        let outcome = change(&mut edit);
+        let touched = edit.into_touched();
+        self.bytes_touched += touched.iter().map(|range| range.len() as u64).sum::<u64>();
+        // What is not said to have changed has not.
+        let mut replayed = before;
+        for range in touched {
+            replayed[range.clone()].copy_from_slice(&bytes[range]);
+        }
+        assert!(replayed == *bytes, "a change of {:?} went unsaid", block.kind);
+        outcome
+    }
+}

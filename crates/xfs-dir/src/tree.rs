@@ -1,0 +1,401 @@
+//! Changing the btree over name hashes that directories and attribute forks share.
+//!
+//! Owns: the way from the root to a leaf, room for one more leaf, removal of a leaf, the hashes of
+//! the nodes and the chains of siblings. Does **not** own: what a leaf holds: who changes leaves
+//! says which leaf became two, or none.
+//!
+//! # Invariants
+//!
+//! - **I1** The root stays at its block. It grows by moving its contents to a new block below it,
+//!   and shrinks by taking back those of an only child.
+//! - **I2** The hash of an entry is the highest in its child; blocks of one level are chained in the
+//!   order of their hashes.
+//! - **I3** A node that loses its last entry goes; one that is only sparse stays.
+
+mod node;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::dabtree::{self, DaBtreeCheck, MAX_DEPTH, NODE_MAGIC, Node};
+use xfs_format::{BlockKind, Corruption, FileBlock, Structure};
+
+use crate::edit::u32_at;
+use crate::store::{ForkStore, length_blocks};
+
+/// Which tree of an inode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TreeShape {
+    pub(crate) root: FileBlock,
+    pub(crate) kind: BlockKind,
+}
+
+/// A node on the way to a leaf.
+#[derive(Clone)]
+pub(crate) struct Step<B> {
+    at: FileBlock,
+    block: B,
+    /// Which entry leads on.
+    index: usize,
+}
+
+/// The way from the root to a leaf.
+#[derive(Clone)]
+pub(crate) struct Path<B> {
+    shape: TreeShape,
+    /// From the root down.
+    nodes: Vec<Step<B>>,
+    /// The leaf.
+    pub(crate) at: FileBlock,
+    pub(crate) leaf: B,
+}
+
+/// Which neighbour of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
+impl<B: Clone> Path<B> {
+    /// The way to the first leaf that may hold `hash`, or to the last leaf.
+    pub(crate) fn descend<S: ForkStore<Block = B>>(
+        store: &mut S,
+        shape: TreeShape,
+        hash: u32,
+    ) -> Result<Self> {
+        let root = store.read_owned(shape.root, shape.kind)?;
+        let mut path = Self { shape, nodes: Vec::new(), at: shape.root, leaf: root };
+        path.continue_down(store, None, |entries| {
+            entries.partition_point(|entry| entry.hash.get() < hash)
+        })?;
+        Ok(path)
+    }
+
+    /// Goes on from the block at the end of the path, which has `level` if that is known, down to a
+    /// leaf.
+    fn continue_down<S: ForkStore<Block = B>>(
+        &mut self,
+        store: &mut S,
+        mut level: Option<u16>,
+        choose: impl Fn(&[dabtree::NodeEntryDisk]) -> usize,
+    ) -> Result<()> {
+        loop {
+            let place = store.place(self.at);
+            let step = store.view(&self.leaf, |bytes| -> Result<_> {
+                let found = match dabtree::magic(bytes) {
+                    Some(NODE_MAGIC) => Node::decode(bytes, place)?.level(),
+                    _ => 0,
+                };
+                if let Some(expected) = level.filter(|expected| *expected != found) {
+                    let check = DaBtreeCheck::LevelBelow { found, expected };
+                    return Err(Corruption::new(Structure::DaBtree, place, check).into());
+                }
+                if found == 0 {
+                    return Ok(None);
+                }
+                let entries = Node::decode(bytes, place)?.entries();
+                let index = choose(entries).min(entries.len() - 1);
+                let child = entries.get(index).map(|entry| entry.before.get());
+                Ok(child.map(|child| (found, index, FileBlock(child.into()))))
+            })?;
+            let Some((found, index, child)) = step else { return Ok(()) };
+            let block = store.read_owned(child, self.shape.kind)?;
+            let node = std::mem::replace(&mut self.leaf, block);
+            self.nodes.push(Step { at: self.at, block: node, index });
+            self.at = child;
+            level = Some(found - 1);
+        }
+    }
+
+    /// Whether the leaf is the root.
+    pub(crate) fn is_root(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Goes on to the next leaf by hash. `false` at the end, where the path is as it was.
+    pub(crate) fn advance<S: ForkStore<Block = B>>(&mut self, store: &mut S) -> Result<bool> {
+        let mut height = 0;
+        let found = loop {
+            let Some(step) = self.step(height) else { return Ok(false) };
+            let entries = store.view(&step.block, node::count);
+            if step.index + 1 < entries {
+                break height;
+            }
+            height += 1;
+        };
+        let kept = self.nodes.len() - found;
+        self.nodes.truncate(kept);
+        let Some(step) = self.nodes.last_mut() else { return Ok(false) };
+        step.index += 1;
+        let index = step.index;
+        let child = store.view(&step.block, |bytes| node::child(bytes, index));
+        self.leaf = store.read_owned(child, self.shape.kind)?;
+        self.at = child;
+        self.continue_down(store, Some(found as u16), |_| 0)?;
+        Ok(true)
+    }
+
+    /// The node `height` levels above the leaf's parent.
+    fn step(&self, height: usize) -> Option<&Step<B>> {
+        self.nodes.len().checked_sub(height + 1).and_then(|index| self.nodes.get(index))
+    }
+
+    fn step_mut(&mut self, height: usize) -> &mut Step<B> {
+        let index = self.nodes.len().checked_sub(height + 1);
+        let step = index.and_then(|index| self.nodes.get_mut(index));
+        step.expect("who asks knows that there are as many levels")
+    }
+
+    /// The neighbour of the leaf below the same node.
+    pub(crate) fn neighbour<S: ForkStore<Block = B>>(
+        &self,
+        store: &mut S,
+        side: Side,
+    ) -> Result<Option<Self>> {
+        let Some(parent) = self.nodes.last() else { return Ok(None) };
+        let count = store.view(&parent.block, node::count);
+        let index = match side {
+            Side::Left => parent.index.checked_sub(1),
+            Side::Right => Some(parent.index + 1).filter(|index| *index < count),
+        };
+        let Some(index) = index else { return Ok(None) };
+        let child = store.view(&parent.block, |bytes| node::child(bytes, index));
+        let mut path = self.clone();
+        path.step_mut(0).index = index;
+        path.leaf = store.read_owned(child, self.shape.kind)?;
+        path.at = child;
+        path.continue_down(store, Some(0), |_| 0)?;
+        Ok(Some(path))
+    }
+
+    /// Makes a new block, chained behind the leaf. Its contents are the caller's, but for the
+    /// common header; then [`insert_right`](Self::insert_right) follows.
+    pub(crate) fn grow_right<S: ForkStore<Block = B>>(
+        &mut self,
+        store: &mut S,
+    ) -> Result<(FileBlock, B)> {
+        if self.is_root() {
+            self.deepen(store)?;
+        }
+        let (at, block) = new_block(store, self.shape)?;
+        chain_behind(store, self.shape, (self.at, &self.leaf.clone()), (at, &block))?;
+        Ok((at, block))
+    }
+
+    /// Says that the leaf became two: itself and the block `right` behind it. The path goes on
+    /// leading to the leaf.
+    pub(crate) fn insert_right<S: ForkStore<Block = B>>(
+        &mut self,
+        store: &mut S,
+        (right_at, right): (FileBlock, &B),
+    ) -> Result<()> {
+        let (left_hash, right_hash) = (last_hash(store, &self.leaf), last_hash(store, right));
+        self.insert_child(store, 0, (left_hash, right_hash, right_at))
+    }
+
+    /// Leads the path to the leaf behind, which [`insert_right`](Self::insert_right) made known.
+    pub(crate) fn go_right(&mut self, at: FileBlock, block: B) {
+        self.step_mut(0).index += 1;
+        self.at = at;
+        self.leaf = block;
+    }
+
+    /// Puts a new child behind the one that the node at `height` leads to.
+    fn insert_child<S: ForkStore<Block = B>>(
+        &mut self,
+        store: &mut S,
+        height: usize,
+        (left_hash, right_hash, right_at): (u32, u32, FileBlock),
+    ) -> Result<()> {
+        let step = self.step(height).expect("the root has been deepened");
+        let (count, length) = store.view(&step.block, |bytes| (node::count(bytes), bytes.len()));
+        if count == node::capacity(length) {
+            self.split_node(store, height)?;
+        }
+        let step = self.step_mut(height);
+        let (block, index) = (step.block.clone(), step.index);
+        store.edit(&block, |edit| {
+            node::set_hash(edit, index, left_hash);
+            node::insert(edit, index + 1, right_hash, right_at);
+        });
+        self.fix_hashes_from(store, height + 1);
+        Ok(())
+    }
+
+    /// Makes the node at `height` two, and leads the path to the half that it went through.
+    fn split_node<S: ForkStore<Block = B>>(&mut self, store: &mut S, height: usize) -> Result<()> {
+        if height + 1 == self.nodes.len() {
+            self.deepen(store)?;
+        }
+        let (right_at, right) = new_block(store, self.shape)?;
+        let step = self.step_mut(height);
+        let (left_at, left) = (step.at, step.block.clone());
+        let source = store.view(&left, <[u8]>::to_vec);
+        let kept = node::count(&source) / 2;
+        let identity = identity(store, &right);
+        store.edit(&right, |edit| node::initialise(edit, &identity, &source, kept));
+        store.edit(&left, |edit| node::truncate(edit, kept));
+        chain_behind(store, self.shape, (left_at, &left), (right_at, &right))?;
+        let hashes = (last_hash(store, &left), last_hash(store, &right));
+        self.insert_child(store, height + 1, (hashes.0, hashes.1, right_at))?;
+        let step = self.step_mut(height);
+        if step.index >= kept {
+            step.index -= kept;
+            step.at = right_at;
+            step.block = right;
+            self.step_mut(height + 1).index += 1;
+        }
+        Ok(())
+    }
+
+    /// Moves what lies in the root to a new block, which becomes the only child of the root (I1).
+    fn deepen<S: ForkStore<Block = B>>(&mut self, store: &mut S) -> Result<()> {
+        let level = self.nodes.len() as u16;
+        if level >= MAX_DEPTH {
+            return Err(PosixError::NoSpace.into());
+        }
+        let (at, block) = new_block(store, self.shape)?;
+        let root = self.nodes.first().map_or(&self.leaf, |step| &step.block).clone();
+        let (address, bytes) = (store.address(&block), store.view(&root, <[u8]>::to_vec));
+        store.edit(&block, |edit| {
+            edit.put(0, &bytes);
+            node::set_address(edit, address);
+        });
+        let hash = last_hash(store, &block);
+        let identity = identity(store, &root);
+        store.edit(&root, |edit| node::make_root(edit, &identity, level + 1, (hash, at)));
+        match self.nodes.first_mut() {
+            Some(step) => (step.at, step.block) = (at, block),
+            None => (self.at, self.leaf) = (at, block),
+        }
+        let step = Step { at: self.shape.root, block: root, index: 0 };
+        self.nodes.insert(0, step);
+        Ok(())
+    }
+
+    /// Brings the hashes above the leaf up to date after its last entry changed.
+    pub(crate) fn fix_hashes<S: ForkStore<Block = B>>(&self, store: &mut S) {
+        self.fix_hashes_from(store, 0);
+    }
+
+    fn fix_hashes_from<S: ForkStore<Block = B>>(&self, store: &mut S, height: usize) {
+        let mut child = match height.checked_sub(1) {
+            None => &self.leaf,
+            Some(below) => match self.step(below) {
+                Some(step) => &step.block,
+                None => return,
+            },
+        };
+        for step in self.nodes.iter().rev().skip(height) {
+            let hash = last_hash(store, child);
+            if store.view(&step.block, |bytes| node::hash(bytes, step.index)) == hash {
+                return;
+            }
+            store.edit(&step.block, |edit| node::set_hash(edit, step.index, hash));
+            child = &step.block;
+        }
+    }
+
+    /// Removes the leaf, which holds nothing that is still wanted and is not the root, and with it
+    /// the nodes that it leaves empty. An only child of the root moves into the root.
+    pub(crate) fn remove_leaf<S: ForkStore<Block = B>>(mut self, store: &mut S) -> Result<()> {
+        let mut gone = (self.at, self.leaf.clone());
+        while let Some(step) = self.nodes.pop() {
+            unchain(store, self.shape, &gone.1)?;
+            store.shrink(gone.0, &gone.1)?;
+            store.edit(&step.block, |edit| node::remove(edit, step.index));
+            let left = store.view(&step.block, node::count);
+            if left != 0 {
+                // The path now ends at the node: its last hash may have been that of the child.
+                (self.at, self.leaf) = (step.at, step.block);
+                self.fix_hashes_from(store, 0);
+                break;
+            }
+            assert!(!self.nodes.is_empty(), "the root of a tree has a child");
+            gone = (step.at, step.block);
+        }
+        collapse(store, self.shape)
+    }
+}
+
+/// As long as the root is a node with one child, takes the child's contents into the root.
+fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
+    for _ in 0..MAX_DEPTH {
+        let root = store.read_owned(shape.root, shape.kind)?;
+        let only = store.view(&root, |bytes| {
+            let is_node = dabtree::magic(bytes) == Some(NODE_MAGIC);
+            (is_node && node::count(bytes) == 1).then(|| node::child(bytes, 0))
+        });
+        let Some(at) = only else { break };
+        let child = store.read_owned(at, shape.kind)?;
+        let (address, bytes) = (store.address(&root), store.view(&child, <[u8]>::to_vec));
+        store.edit(&root, |edit| {
+            edit.put(0, &bytes);
+            node::set_address(edit, address);
+        });
+        store.shrink(at, &child)?;
+    }
+    Ok(())
+}
+
+/// A new block of the tree, in the lowest hole behind the root. Its own address and owner are the
+/// caller's to put in, with [`identity`].
+fn new_block<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<(FileBlock, S::Block)> {
+    let length = length_blocks(store.geometry(), shape.kind);
+    let at = store.first_unused(shape.root, length)?;
+    Ok((at, store.grow(at, shape.kind)?))
+}
+
+/// What the common header of a block says about it.
+pub(crate) struct Identity {
+    pub(crate) address: u64,
+    pub(crate) owner: u64,
+    pub(crate) uuid: [u8; 16],
+}
+
+/// The identity of a block of this fork.
+pub(crate) fn identity<S: ForkStore>(store: &S, block: &S::Block) -> Identity {
+    let uuid = store.geometry().meta_uuid.into_bytes();
+    Identity { address: store.address(block).0, owner: store.number().0, uuid }
+}
+
+pub(crate) use node::put_identity;
+
+/// Chains `new` behind `left`, on the same level.
+fn chain_behind<S: ForkStore>(
+    store: &mut S,
+    shape: TreeShape,
+    (left_at, left): (FileBlock, &S::Block),
+    (new_at, new): (FileBlock, &S::Block),
+) -> Result<()> {
+    let next = store.view(left, |bytes| u32_at(bytes, node::FORWARD));
+    if next != 0 {
+        let next_block = store.read_owned(FileBlock(next.into()), shape.kind)?;
+        store.edit(&next_block, |edit| edit.put_u32(node::BACK, new_at.0 as u32));
+    }
+    store.edit(new, |edit| {
+        edit.put_u32(node::FORWARD, next);
+        edit.put_u32(node::BACK, left_at.0 as u32);
+    });
+    store.edit(left, |edit| edit.put_u32(node::FORWARD, new_at.0 as u32));
+    Ok(())
+}
+
+/// Takes a block out of the chain of its level.
+fn unchain<S: ForkStore>(store: &mut S, shape: TreeShape, block: &S::Block) -> Result<()> {
+    let (next, previous) =
+        store.view(block, |bytes| (u32_at(bytes, node::FORWARD), u32_at(bytes, node::BACK)));
+    for (neighbour, field, other) in
+        [(next, node::BACK, previous), (previous, node::FORWARD, next)]
+    {
+        if neighbour != 0 {
+            let neighbour = store.read_owned(FileBlock(neighbour.into()), shape.kind)?;
+            store.edit(&neighbour, |edit| edit.put_u32(field, other));
+        }
+    }
+    Ok(())
+}
+
+/// The highest hash in a node or leaf that has entries, else 0.
+fn last_hash<S: ForkStore>(store: &S, block: &S::Block) -> u32 {
+    store.view(block, node::last_hash)
+}

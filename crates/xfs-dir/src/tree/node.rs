@@ -1,0 +1,119 @@
+//! Edits of one node.
+
+use std::mem::offset_of;
+
+use xfs_format::attr::leaf::{AttrLeafHeaderDisk, LEAF_MAGIC};
+use xfs_format::dabtree::{self, DaHeaderDisk, NODE_MAGIC, NodeEntryDisk, NodeHeaderDisk};
+use xfs_format::{DiskAddr, FileBlock};
+
+use super::Identity;
+use crate::edit::{BlockEdit, u16_at, u32_at};
+
+pub(super) const FORWARD: usize = offset_of!(DaHeaderDisk, forward);
+pub(super) const BACK: usize = offset_of!(DaHeaderDisk, back);
+
+const COUNT: usize = offset_of!(NodeHeaderDisk, count);
+const HEADER: usize = size_of::<NodeHeaderDisk>();
+const ENTRY: usize = size_of::<NodeEntryDisk>();
+
+/// Entries that a node of so many bytes holds.
+pub(super) const fn capacity(block_bytes: usize) -> usize {
+    (block_bytes - HEADER) / ENTRY
+}
+
+pub(super) fn count(bytes: &[u8]) -> usize {
+    u16_at(bytes, COUNT).into()
+}
+
+pub(super) fn hash(bytes: &[u8], index: usize) -> u32 {
+    u32_at(bytes, HEADER + ENTRY * index)
+}
+
+pub(super) fn child(bytes: &[u8], index: usize) -> FileBlock {
+    FileBlock(u32_at(bytes, HEADER + ENTRY * index + 4).into())
+}
+
+/// The highest hash in a node or in a leaf of either tree: all have their count at one place, and
+/// entries of 8 bytes that start with the hash.
+pub(super) fn last_hash(bytes: &[u8]) -> u32 {
+    let base = match dabtree::magic(bytes) {
+        Some(LEAF_MAGIC) => size_of::<AttrLeafHeaderDisk>(),
+        _ => HEADER,
+    };
+    const { assert!(offset_of!(AttrLeafHeaderDisk, count) == COUNT) };
+    count(bytes).checked_sub(1).map_or(0, |last| u32_at(bytes, base + ENTRY * last))
+}
+
+pub(super) fn set_hash(edit: &mut BlockEdit<'_>, index: usize, hash: u32) {
+    if edit.u32_at(HEADER + ENTRY * index) != hash {
+        edit.put_u32(HEADER + ENTRY * index, hash);
+    }
+}
+
+pub(super) fn insert(edit: &mut BlockEdit<'_>, index: usize, hash: u32, child: FileBlock) {
+    let entries = count(edit.bytes());
+    assert!(entries < capacity(edit.length()));
+    let at = HEADER + ENTRY * index;
+    edit.shift(at..HEADER + ENTRY * entries, at + ENTRY);
+    edit.put_u32(at, hash);
+    edit.put_u32(at + 4, child.0 as u32);
+    edit.put_u16(COUNT, entries as u16 + 1);
+}
+
+pub(super) fn remove(edit: &mut BlockEdit<'_>, index: usize) {
+    let entries = count(edit.bytes());
+    let at = HEADER + ENTRY * index;
+    edit.shift(at + ENTRY..HEADER + ENTRY * entries, at);
+    edit.put_u16(COUNT, entries as u16 - 1);
+}
+
+/// Keeps the first entries only.
+pub(super) fn truncate(edit: &mut BlockEdit<'_>, kept: usize) {
+    edit.put_u16(COUNT, kept as u16);
+}
+
+/// Makes a new node of the entries of `source` from `first` on, on the same level.
+pub(super) fn initialise(
+    edit: &mut BlockEdit<'_>,
+    identity: &Identity,
+    source: &[u8],
+    first: usize,
+) {
+    let level = u16_at(source, offset_of!(NodeHeaderDisk, level));
+    let entries = count(source);
+    put_header(edit, identity, level, entries - first);
+    let moved = source.get(HEADER + ENTRY * first..HEADER + ENTRY * entries);
+    edit.put(HEADER, moved.expect("the count was verified"));
+}
+
+/// Makes the block a root with one child.
+pub(super) fn make_root(
+    edit: &mut BlockEdit<'_>,
+    identity: &Identity,
+    level: u16,
+    (hash, child): (u32, FileBlock),
+) {
+    edit.clear(0..HEADER);
+    put_header(edit, identity, level, 1);
+    edit.put_u32(HEADER, hash);
+    edit.put_u32(HEADER + 4, child.0 as u32);
+}
+
+fn put_header(edit: &mut BlockEdit<'_>, identity: &Identity, level: u16, count: usize) {
+    put_identity(edit, NODE_MAGIC, identity);
+    edit.put_u16(COUNT, count as u16);
+    edit.put_u16(offset_of!(NodeHeaderDisk, level), level);
+}
+
+/// Puts the common header of a new block; the chain is left alone.
+pub(crate) fn put_identity(edit: &mut BlockEdit<'_>, magic: u16, identity: &Identity) {
+    edit.put_u16(offset_of!(DaHeaderDisk, magic), magic);
+    edit.put_u64(offset_of!(DaHeaderDisk, block), identity.address);
+    edit.put(offset_of!(DaHeaderDisk, uuid), &identity.uuid);
+    edit.put_u64(offset_of!(DaHeaderDisk, owner), identity.owner);
+}
+
+/// Says where the block lies, after its contents came from elsewhere.
+pub(super) fn set_address(edit: &mut BlockEdit<'_>, address: DiskAddr) {
+    edit.put_u64(offset_of!(DaHeaderDisk, block), address.0);
+}
