@@ -20,8 +20,8 @@ use xfs_inode::{BlockShape, Fork, Inode, Mapping};
 
 use crate::dabtree::verify_owner;
 
-pub use change::NewEntry;
 pub(crate) use change::DirectoryChange;
+pub use change::NewEntry;
 pub use entries::{DirEntry, Entries, Position};
 
 /// What an iteration hands to its visitor, and whether the visitor wants more.

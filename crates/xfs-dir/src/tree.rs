@@ -384,8 +384,7 @@ fn chain_behind<S: ForkStore>(
 fn unchain<S: ForkStore>(store: &mut S, shape: TreeShape, block: &S::Block) -> Result<()> {
     let (next, previous) =
         store.view(block, |bytes| (u32_at(bytes, node::FORWARD), u32_at(bytes, node::BACK)));
-    for (neighbour, field, other) in
-        [(next, node::BACK, previous), (previous, node::FORWARD, next)]
+    for (neighbour, field, other) in [(next, node::BACK, previous), (previous, node::FORWARD, next)]
     {
         if neighbour != 0 {
             let neighbour = store.read_owned(FileBlock(neighbour.into()), shape.kind)?;

@@ -194,9 +194,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
             Form::Block(block) => {
                 self.store.view(&block, |bytes| block::Layout::of(bytes).live()) == 2
             }
-            Form::Leaf(leaf) => {
-                self.store.view(&leaf, |bytes| leaf::Counts::of(bytes).live()) == 2
-            }
+            Form::Leaf(leaf) => self.store.view(&leaf, |bytes| leaf::Counts::of(bytes).live()) == 2,
             // A tree of leaves holds more than the block form would.
             Form::Node => false,
         })

@@ -7,9 +7,7 @@ use std::rc::Rc;
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::inode::ForkKind;
-use xfs_format::{
-    BlockKind, DiskAddr, FileBlock, Geometry, InodeNumber, Lsn, VerifyContext,
-};
+use xfs_format::{BlockKind, DiskAddr, FileBlock, Geometry, InodeNumber, Lsn, VerifyContext};
 use xfs_testkit::golden;
 
 use super::{Contents, ForkStore, length_blocks};
@@ -232,11 +230,7 @@ impl ForkStore for MemoryFork {
         look(&block.bytes.borrow())
     }
 
-    fn edit<R>(
-        &mut self,
-        block: &MemoryBlock,
-        change: impl FnOnce(&mut BlockEdit<'_>) -> R,
-    ) -> R {
+    fn edit<R>(&mut self, block: &MemoryBlock, change: impl FnOnce(&mut BlockEdit<'_>) -> R) -> R {
         let mut bytes = block.bytes.borrow_mut();
         let before = bytes.clone();
         let mut edit = BlockEdit::new(&mut bytes);

@@ -59,9 +59,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     fn short_to_block(&mut self, short: &Short) -> Result<S::Block> {
         self.store.set_empty()?;
         let block = self.store.grow(self.data_at(0), BlockKind::DirectoryData)?;
-        let dot = |name: &'static [u8], inode| {
-            NewEntry { name, inode, entry_type: EntryType::Directory }
-        };
+        let dot =
+            |name: &'static [u8], inode| NewEntry { name, inode, entry_type: EntryType::Directory };
         let mut entries = vec![
             (ShortForm::DOT_COOKIE.offset() as usize, dot(b".", self.store.number())),
             (ShortForm::PARENT_COOKIE.offset() as usize, dot(b"..", short.parent)),
@@ -105,8 +104,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
 
     /// Makes the only leaf the root of a tree; returns the way to the leaf for `hash`, itself.
     pub(super) fn leaf_to_node(&mut self, leaf: &S::Block, hash: u32) -> Result<Path<S::Block>> {
-        let lengths: Vec<u16> =
-            self.store.view(leaf, |bytes| leaf::lengths(bytes).collect());
+        let lengths: Vec<u16> = self.store.view(leaf, |bytes| leaf::lengths(bytes).collect());
         self.make_free(&lengths)?;
         self.store.edit(leaf, leaf::into_tree_leaf);
         Path::descend(self.store, self.tree_shape(), hash)

@@ -65,9 +65,9 @@ impl BestFree {
 
     /// Takes a record off the table, if it is there.
     fn remove(&mut self, offset: usize) -> bool {
-        let Some(index) = self.records.iter().position(|record| {
-            usize::from(record.0) == offset && record.1 != 0
-        }) else {
+        let Some(index) =
+            self.records.iter().position(|record| usize::from(record.0) == offset && record.1 != 0)
+        else {
             return false;
         };
         self.records.get_mut(index..).into_iter().for_each(|rest| rest.rotate_left(1));
@@ -138,12 +138,7 @@ pub(super) fn free_before(bytes: &[u8], end: usize) -> Option<Free> {
 }
 
 /// Makes the block one free record up to `end`, with a header.
-pub(super) fn initialise(
-    edit: &mut BlockEdit<'_>,
-    magic: u32,
-    identity: &Identity,
-    end: usize,
-) {
+pub(super) fn initialise(edit: &mut BlockEdit<'_>, magic: u32, identity: &Identity, end: usize) {
     edit.clear(0..DATA_HEADER);
     edit.put_u32(offset_of!(DataHeaderDisk, magic), magic);
     identity.store(edit);
@@ -252,8 +247,7 @@ pub(super) fn retarget(
     inode: InodeNumber,
     entry_type: EntryType,
 ) {
-    let name_length: usize =
-        edit.bytes().get(offset + 8).copied().unwrap_or_default().into();
+    let name_length: usize = edit.bytes().get(offset + 8).copied().unwrap_or_default().into();
     edit.put_u64(offset, inode.0);
     edit.put_u8(offset + 9 + name_length, entry_type.to_disk());
 }

@@ -36,8 +36,12 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             Ok(entry.map(|entry| (entry.cookie, entry.inode, entry.entry_type)))
         })?;
         let hash = name_hash(name);
-        Ok(found.map(|(cookie, inode, entry_type)| {
-            Found { hash, cookie, inode, entry_type, data: block.clone() }
+        Ok(found.map(|(cookie, inode, entry_type)| Found {
+            hash,
+            cookie,
+            inode,
+            entry_type,
+            data: block.clone(),
         }))
     }
 

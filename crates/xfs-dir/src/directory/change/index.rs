@@ -23,7 +23,8 @@ pub(super) struct Run {
 impl Run {
     /// The entries.
     pub(super) fn entries(self, bytes: &[u8]) -> &[HashEntryDisk] {
-        let run = bytes.get(self.bytes_of(0..self.count)).and_then(|run| <[_]>::ref_from_bytes(run).ok());
+        let run =
+            bytes.get(self.bytes_of(0..self.count)).and_then(|run| <[_]>::ref_from_bytes(run).ok());
         run.expect("the entries lie inside their block")
     }
 

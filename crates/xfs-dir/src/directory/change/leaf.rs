@@ -5,9 +5,9 @@
 
 use std::mem::offset_of;
 
+use xfs_format::dabtree::{self, DaHeaderDisk};
 use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC, LeafHeaderDisk};
 use xfs_format::directory::{Cookie, NULL_OFFSET};
-use xfs_format::dabtree::{self, DaHeaderDisk};
 
 use super::index::{self, CompactTo, ENTRY, Run};
 use crate::edit::{BlockEdit, u16_at, u32_at};

@@ -17,11 +17,7 @@ const JOINED_PERCENT: usize = 75;
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
     /// Adds an entry in the node form. The path leads to the leaf where it belongs.
-    pub(super) fn add_to_tree(
-        &mut self,
-        path: Path<S::Block>,
-        entry: &NewEntry<'_>,
-    ) -> Result<()> {
+    pub(super) fn add_to_tree(&mut self, path: Path<S::Block>, entry: &NewEntry<'_>) -> Result<()> {
         let index = match self.find_free(data::length_of(entry.name))? {
             FreeFound::Block(index) => index,
             FreeFound::New(index) => {

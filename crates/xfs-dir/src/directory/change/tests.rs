@@ -151,7 +151,8 @@ fn one_hash_over_several_leaves() {
     let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
     // Eight pairs of bytes, each in two forms of one hash: 256 names.
     let name = |number: usize| -> Vec<u8> {
-        (0..8).flat_map(|bit| if number >> bit & 1 == 0 { *b"AB" } else { [b'A' ^ 1, b'B' ^ 0x80] })
+        (0..8)
+            .flat_map(|bit| if number >> bit & 1 == 0 { *b"AB" } else { [b'A' ^ 1, b'B' ^ 0x80] })
             .collect()
     };
     assert_eq!(name_hash(&name(0)), name_hash(&name(255)));
@@ -161,7 +162,10 @@ fn one_hash_over_several_leaves() {
     }
     assert!(fork.blocks_of(BlockKind::DirectoryIndex).len() > 4);
     check::directory(&mut fork, &model, PARENT);
-    assert_eq!(posix(DirectoryChange::new(&mut fork).add(&entry(&name(255), 1))), PosixError::Exists);
+    assert_eq!(
+        posix(DirectoryChange::new(&mut fork).add(&entry(&name(255), 1))),
+        PosixError::Exists
+    );
     for number in (0..256).rev() {
         remove(&mut fork, &mut model, &name(number));
         check::directory(&mut fork, &model, PARENT);
@@ -265,9 +269,8 @@ fn a_lying_index_is_an_error() {
         let count = u32::from_be_bytes(*bytes[52..].first_chunk().unwrap()) as usize;
         bytes[64..64 + 2 * count].as_chunks_mut().0.fill(1000_u16.to_be_bytes());
     });
-    let added = (b'0'..b'9').map(|digit| {
-        DirectoryChange::new(&mut fork).add(&entry(&[digit; 255], 200))
-    });
+    let added =
+        (b'0'..b'9').map(|digit| DirectoryChange::new(&mut fork).add(&entry(&[digit; 255], 200)));
     let added: Vec<_> = added.collect();
     assert!(added.iter().any(|added| matches!(added, Err(Error::Corrupt(_)))));
     let foreign = fork.blocks_of(BlockKind::DirectoryIndex)[0].0;

@@ -40,9 +40,8 @@ fn order_holds_whatever_is_stale() {
     let mut random = Prng::new(7);
     for _ in 0..500 {
         let count = random.within(1..20);
-        let mut before: Vec<(u32, u32)> = (0..count)
-            .map(|_| (random.within(0..8) as u32, random.within(0..3) as u32))
-            .collect();
+        let mut before: Vec<(u32, u32)> =
+            (0..count).map(|_| (random.within(0..8) as u32, random.within(0..3) as u32)).collect();
         before.sort_unstable_by_key(|entry| entry.0);
         let (mut bytes, run) = run(&before);
         let hash = random.within(0..9) as u32;

@@ -20,7 +20,10 @@ const PLACE: Place = Place::Inode(InodeNumber(131));
 pub(super) fn cookies(fork: &mut MemoryFork) -> BTreeMap<Vec<u8>, Cookie> {
     if let Contents::Inline(bytes) = fork.contents().unwrap() {
         let form = ShortForm::decode(&bytes, PLACE).unwrap();
-        return form.entries().map(|entry| entry.map(|e| (e.name.to_vec(), e.cookie)).unwrap()).collect();
+        return form
+            .entries()
+            .map(|entry| entry.map(|e| (e.name.to_vec(), e.cookie)).unwrap())
+            .collect();
     }
     let mut found = BTreeMap::new();
     for (_, bytes, start) in data_blocks(fork) {
