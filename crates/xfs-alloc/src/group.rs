@@ -28,6 +28,7 @@ mod refcounts;
 mod reverse_map;
 mod search;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, Result};
@@ -39,12 +40,13 @@ pub(crate) use refcounts::CountChange;
 pub(crate) use reverse_map::Mapping;
 pub(crate) use search::{Found, Near, Wanted};
 
+use crate::deferred::BlockExtent;
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
 use crate::space::{GroupState, Space};
 
 /// The fields of an AGF that change: the roots to the last of the reference counts'.
-const CHANGING_BYTES: std::ops::Range<usize> = 16..92;
+const CHANGING_BYTES: Range<usize> = 16..92;
 
 /// The space of one group, its header latched by a transaction.
 pub(crate) struct GroupSpace {
@@ -134,7 +136,7 @@ impl GroupSpace {
     pub(crate) fn free(
         &mut self,
         tx: &mut Transaction<'_>,
-        range: std::ops::Range<u32>,
+        range: Range<u32>,
         (owner, purpose): (Option<ExtentOwner>, Purpose),
     ) -> Result<()> {
         self.fill_free_list(tx)?;
@@ -147,8 +149,38 @@ impl GroupSpace {
         Ok(())
     }
 
+    /// Gives blocks back whose owner is not known: an intent to free them was left open by a crash.
+    /// Blocks of a file have no mapping any more; those of metadata lose theirs here.
+    pub(crate) fn free_unknown(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        range: Range<u32>,
+    ) -> Result<()> {
+        self.fill_free_list(tx)?;
+        self.remove_any_mapping(tx, range.clone())?;
+        self.free(tx, range, (None, Purpose::File))
+    }
+
+    /// Waits until what others have freed here is durable. `false` if only this step's own frees
+    /// are in the way.
+    ///
+    /// The header stays latched meanwhile. The log does not need it to write a checkpoint.
+    pub(crate) fn await_busy(&self, tx: &Transaction<'_>) -> Result<bool> {
+        let Some(sequence) = self.state.lock().busy.last_sequence() else { return Ok(false) };
+        tx.journal().force(sequence)?;
+        self.state.lock().busy.expire(tx.journal().log().durable_sequence());
+        Ok(true)
+    }
+
+    /// Closes the group, and gives its latch back if nothing in it has changed.
+    pub(crate) fn leave(self, tx: &mut Transaction<'_>) {
+        let header = self.header.clone();
+        self.close(tx);
+        tx.release(&header);
+    }
+
     /// Marks blocks that this step has freed.
-    fn mark_busy(&mut self, tx: &mut Transaction<'_>, range: std::ops::Range<u32>) {
+    fn mark_busy(&mut self, tx: &mut Transaction<'_>, range: Range<u32>) {
         let ticket = *self.ticket.get_or_insert_with(|| {
             let ticket = self.state.lock().busy.issue_ticket();
             let state = Arc::clone(&self.state);
@@ -198,8 +230,14 @@ impl GroupSpace {
         tx.journal().count_free_blocks((blocks - owed).cast_signed())
     }
 
+    /// Blocks of the group as the volume counts them.
+    pub(crate) fn extent(&self, tx: &Transaction<'_>, range: Range<u32>) -> BlockExtent {
+        let length_blocks = range.end - range.start;
+        BlockExtent { start: self.fs_block(tx, range.start), length_blocks }
+    }
+
     /// The block of the volume for one of the group.
-    pub(crate) fn fs_block(&self, tx: &Transaction<'_>, block: u32) -> FsBlock {
+    fn fs_block(&self, tx: &Transaction<'_>, block: u32) -> FsBlock {
         tx.geometry().join_block(self.number, AgBlock(block))
     }
 

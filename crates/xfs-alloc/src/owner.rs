@@ -24,6 +24,8 @@ impl ExtentOwner {
     pub const REFCOUNT_BTREE: Self = Self::special(RmapOwner::RefcountBtree);
     /// Free list, free-space btrees and reverse map.
     pub const GROUP: Self = Self::special(RmapOwner::Group);
+    /// Copy-on-write, until a file takes the blocks over.
+    pub const STAGING: Self = Self::special(RmapOwner::Staging);
 
     const fn special(owner: RmapOwner) -> Self {
         Self { owner, offset: FileBlock(0), flags: RmapFlags::empty() }
