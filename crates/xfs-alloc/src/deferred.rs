@@ -27,8 +27,8 @@ use xfs_format::log_item::{
 };
 use xfs_format::rmap::{RmapFlags, RmapOwner};
 use xfs_format::{
-    AgNumber, Corruption, FileBlock, FsBlock, Geometry, Group, InodeNumber, Place, RoCompatFeatures,
-    Structure,
+    AgNumber, Corruption, FileBlock, FsBlock, Geometry, Group, InodeNumber, Place,
+    RoCompatFeatures, Structure,
 };
 use xfs_trans::{Deferred, Finish, Promise, Transaction};
 
@@ -72,15 +72,20 @@ fn in_group(geometry: &Geometry, extent: BlockExtent) -> Option<(AgNumber, Range
         .then(|| (number, block.0..block.0 + extent.length_blocks))
 }
 
-/// As [`in_group`], of an extent that was checked when it was deferred or resumed.
-fn place(tx: &Transaction<'_>, extent: BlockExtent) -> Result<(AgNumber, Range<u32>)> {
-    in_group(tx.geometry(), extent).ok_or_else(|| out_of_range(extent).into())
+/// As [`in_group`], and an error if there are no such blocks.
+fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<u32>)> {
+    in_group(geometry, extent).ok_or_else(|| out_of_range(geometry, extent).into())
+}
+
+/// The group that an address names, whether there is such a group or not.
+fn place_of(geometry: &Geometry, start: FsBlock) -> Place {
+    Place::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
 }
 
 #[cold]
-fn out_of_range(extent: BlockExtent) -> Corruption {
+fn out_of_range(geometry: &Geometry, extent: BlockExtent) -> Corruption {
     let check = LogItemCheck::OutOfRange { field: "extent", value: extent.start.0 };
-    Corruption::new(Structure::LogItem, Place::Block(extent.start), check)
+    Corruption::new(Structure::LogItem, place_of(geometry, extent.start), check)
 }
 
 /// Whose blocks are freed.
@@ -124,7 +129,7 @@ impl Deferred for FreeWork {
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
-        let (number, range) = place(tx, self.extent)?;
+        let (number, range) = checked(tx.geometry(), self.extent)?;
         let Some(mut group) = GroupSpace::open(tx, number)? else {
             return Ok(Finish::Again(self));
         };
@@ -154,7 +159,7 @@ impl Deferred for MapWork {
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
-        let (number, range) = place(tx, self.extent)?;
+        let (number, range) = checked(tx.geometry(), self.extent)?;
         let Some(mut group) = GroupSpace::open(tx, number)? else {
             return Ok(Finish::Again(self));
         };
@@ -196,7 +201,7 @@ impl Deferred for CountWork {
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
-        let (number, range) = place(tx, self.extent)?;
+        let (number, range) = checked(tx.geometry(), self.extent)?;
         let Some(mut group) = GroupSpace::open(tx, number)? else {
             return Ok(Finish::Again(self));
         };
@@ -316,10 +321,6 @@ pub fn resume(geometry: &Geometry, promise: &Promise) -> Result<Option<Box<dyn D
     Ok(Some(work))
 }
 
-fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<u32>)> {
-    in_group(geometry, extent).ok_or_else(|| out_of_range(extent).into())
-}
-
 fn resume_free(geometry: &Geometry, free: &ExtentFree) -> Result<FreeWork> {
     let ExtentFree { start, length_blocks } = *free;
     let extent = BlockExtent { start, length_blocks };
@@ -330,18 +331,18 @@ fn resume_free(geometry: &Geometry, free: &ExtentFree) -> Result<FreeWork> {
 fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<MapWork> {
     let RmapExtent { owner, start, offset, length_blocks, flags } = *change;
     let extent = BlockExtent { start, length_blocks };
-    let place = Place::Block(start);
+    let place = place_of(geometry, start);
     let wrong = |check: LogItemCheck| Corruption::new(Structure::LogItem, place, check);
     let (number, _) = checked(geometry, extent)?;
     let (action, map_flags) = RmapAction::decode(flags).map_err(wrong)?;
-    let group = Group::new(geometry, number).ok_or_else(|| out_of_range(extent))?;
+    let group = Group::new(geometry, number).ok_or_else(|| out_of_range(geometry, extent))?;
     let unknown = LogItemCheck::OutOfRange { field: "owner", value: owner };
     let owner = RmapOwner::from_raw(owner, &group).ok_or_else(|| wrong(unknown))?;
     if !geometry.has_ro_compat(RoCompatFeatures::RMAPBT) {
         return Err(wrong(LogItemCheck::Action { flags }).into());
     }
-    let has_offset = matches!(owner, RmapOwner::Inode(_))
-        && !map_flags.contains(RmapFlags::FORK_BTREE);
+    let has_offset =
+        matches!(owner, RmapOwner::Inode(_)) && !map_flags.contains(RmapFlags::FORK_BTREE);
     if offset.0 >> 54 != 0 || (!has_offset && offset.0 != 0) {
         return Err(wrong(LogItemCheck::OutOfRange { field: "offset", value: offset.0 }).into());
     }
@@ -352,7 +353,7 @@ fn resume_count(geometry: &Geometry, change: &RefcountExtent) -> Result<CountWor
     let RefcountExtent { start, length_blocks, flags } = *change;
     let extent = BlockExtent { start, length_blocks };
     let wrong =
-        |check: LogItemCheck| Corruption::new(Structure::LogItem, Place::Block(start), check);
+        |check: LogItemCheck| Corruption::new(Structure::LogItem, place_of(geometry, start), check);
     checked(geometry, extent)?;
     if !geometry.has_ro_compat(RoCompatFeatures::REFLINK) {
         return Err(wrong(LogItemCheck::Action { flags }).into());

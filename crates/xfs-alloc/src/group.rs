@@ -110,11 +110,7 @@ impl GroupSpace {
     }
 
     /// Takes the blocks for `wanted`, if the group has them. The free list is filled first.
-    pub(crate) fn allocate(
-        &mut self,
-        tx: &mut Transaction<'_>,
-        wanted: &Wanted,
-    ) -> Result<Found> {
+    pub(crate) fn allocate(&mut self, tx: &mut Transaction<'_>, wanted: &Wanted) -> Result<Found> {
         if self.affordable(tx, wanted).is_none() {
             return Ok(Found::Nothing);
         }
@@ -241,7 +237,11 @@ impl GroupSpace {
         tx.geometry().join_block(self.number, AgBlock(block))
     }
 
-    fn corrupt(&self, structure: Structure, check: impl Into<xfs_format::Check>) -> xfs_buffer::Error {
+    fn corrupt(
+        &self,
+        structure: Structure,
+        check: impl Into<xfs_format::Check>,
+    ) -> xfs_buffer::Error {
         Corruption::new(structure, Place::Group(self.number), check).into()
     }
 }

@@ -84,6 +84,11 @@ impl Space {
         journal.extension(|| panic!("the journal was opened without its allocator"))
     }
 
+    /// How many groups there are.
+    pub(crate) fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
     /// How much free space a group has, without waiting for anybody.
     #[must_use]
     pub fn summary(&self, group: AgNumber) -> GroupSummary {
@@ -111,10 +116,7 @@ impl GroupState {
 
     fn summary(&self) -> GroupSummary {
         let packed = self.summary.load(Ordering::Relaxed);
-        GroupSummary {
-            free_blocks: (packed >> 32) as u32,
-            longest_free_blocks: packed as u32,
-        }
+        GroupSummary { free_blocks: (packed >> 32) as u32, longest_free_blocks: packed as u32 }
     }
 
     /// Takes blocks out of an account, or puts them back; returns how many the account did not

@@ -18,8 +18,8 @@ use xfs_format::rmap::ReverseMap;
 use xfs_format::{AgBlock, Structure};
 use xfs_trans::Transaction;
 
-use super::search::{Found, Near, Wanted};
 use super::GroupSpace;
+use super::search::{Found, Near, Wanted};
 use crate::deferred::FreeWork;
 use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
@@ -39,8 +39,7 @@ pub(super) struct InGroup<'g, F> {
 }
 
 /// An editor of a btree of the group.
-pub(super) type GroupEditor<'e, 'journal, F> =
-    Editor<F, Anchored<'e, 'journal, InGroup<'e, F>>>;
+pub(super) type GroupEditor<'e, 'journal, F> = Editor<F, Anchored<'e, 'journal, InGroup<'e, F>>>;
 
 impl GroupSpace {
     /// An editor of one btree. While it is open only other btrees of the group can be edited.

@@ -14,12 +14,12 @@ use xfs_buffer::{Buffer, Result};
 use xfs_format::agf::Agf;
 use xfs_format::agfl::{self, AGFL_SECTOR, Agfl, AgflCheck};
 use xfs_format::reservation::BtreeHeights;
-use xfs_format::{AgBlock, BlockKind, Geometry, Structure};
+use xfs_format::{BlockKind, Geometry, Structure};
 use xfs_trans::Transaction;
 
+use super::GroupSpace;
 use super::reverse_map::Mapping;
 use super::search::Search;
-use super::GroupSpace;
 use crate::deferred::FreeWork;
 use crate::owner::{ExtentOwner, Purpose};
 

@@ -95,11 +95,7 @@ impl GroupSpace {
 
     /// Joins freed blocks with the free extents beside them.
     #[doc(alias = "xfs_free_ag_extent")]
-    pub(super) fn give_free(
-        &mut self,
-        tx: &mut Transaction<'_>,
-        range: Range<u32>,
-    ) -> Result<()> {
+    pub(super) fn give_free(&mut self, tx: &mut Transaction<'_>, range: Range<u32>) -> Result<()> {
         let freed = extent(range.clone());
         let number = self.number;
         let mut editor = self.edit::<FreeSpaceByBlock>(tx)?;
@@ -131,7 +127,6 @@ impl GroupSpace {
         self.agf.free_blocks += freed.count;
         Ok(())
     }
-
 }
 
 /// The btrees do not agree about an extent.

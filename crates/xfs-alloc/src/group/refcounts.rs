@@ -61,7 +61,9 @@ impl GroupSpace {
         let mut records = Vec::new();
         let before = editor.seek(Seek::AtOrBefore((domain, AgBlock(range.start))))?;
         let mut next = match before {
-            Some(before) if before.domain == domain && before.end().0 >= range.start => Some(before),
+            Some(before) if before.domain == domain && before.end().0 >= range.start => {
+                Some(before)
+            }
             _ => editor.seek(Seek::AtOrAfter((domain, AgBlock(range.start))))?,
         };
         while let Some(record) = next.filter(|record| record.domain == domain) {

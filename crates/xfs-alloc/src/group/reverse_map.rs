@@ -23,8 +23,8 @@ use std::ops::Range;
 
 use xfs_btree::Seek;
 use xfs_buffer::{Error, Result};
-use xfs_format::rmap::{ReverseMap, Rmap, RmapCheck, RmapFlags, RmapKey, RmapOwner};
 use xfs_format::btree::BtreeFormat;
+use xfs_format::rmap::{ReverseMap, Rmap, RmapCheck, RmapFlags, RmapKey, RmapOwner};
 use xfs_format::{AgBlock, AgNumber, Corruption, FileBlock, Place, Structure};
 use xfs_trans::Transaction;
 
@@ -42,10 +42,6 @@ impl Mapping {
         let ExtentOwner { owner, offset, flags } = owner;
         let (start, count) = (AgBlock(range.start), range.end - range.start);
         Self(Rmap { start, count, owner, offset, flags })
-    }
-
-    const fn range(&self) -> Range<u32> {
-        self.0.start.0..self.0.end().0
     }
 }
 
@@ -79,8 +75,7 @@ fn covers(record: &Rmap, wanted: &Rmap) -> bool {
     is_around
         && same_use(record, wanted)
         && (!has_offset(record)
-            || wanted.offset.0
-                == record.offset.0 + u64::from(wanted.start.0 - record.start.0))
+            || wanted.offset.0 == record.offset.0 + u64::from(wanted.start.0 - record.start.0))
 }
 
 /// Whether the blocks and places of `right` follow those of `left`, in the same state.
@@ -101,11 +96,8 @@ impl GroupSpace {
         let new = new.0;
         let left = self.find_before(tx, &new)?;
         let mut editor = self.edit::<ReverseMap>(tx)?;
-        let after = RmapKey {
-            start: new.end(),
-            owner: new.owner.to_raw(),
-            offset: part_behind(&new),
-        };
+        let after =
+            RmapKey { start: new.end(), owner: new.owner.to_raw(), offset: part_behind(&new) };
         let right = editor.find(after)?.filter(|right| continues(&new, right));
         let joined = Rmap { count: new.count + right.map_or(0, |right| right.count), ..new };
         if right.is_some() {
@@ -161,7 +153,10 @@ impl GroupSpace {
         tx: &mut Transaction<'_>,
         old: &Mapping,
     ) -> Result<()> {
-        let new = Mapping(Rmap { flags: old.0.flags.symmetric_difference(RmapFlags::UNWRITTEN), ..old.0 });
+        let new = Mapping(Rmap {
+            flags: old.0.flags.symmetric_difference(RmapFlags::UNWRITTEN),
+            ..old.0
+        });
         self.remove_mapping(tx, old)?;
         self.add_mapping(tx, &new)
     }
@@ -214,9 +209,7 @@ impl GroupSpace {
             return Ok(None);
         }
         let Some(root) = self.agf.reverse_map else { return Ok(None) };
-        overlap::find(tx.cache(), self.number, root, wanted.start, |record| {
-            covers(record, wanted)
-        })
+        overlap::find(tx.cache(), self.number, root, wanted.start, |record| covers(record, wanted))
     }
 }
 
@@ -239,6 +232,3 @@ fn missing(group: AgNumber, record: &Rmap) -> Error {
     let check = RmapCheck::Missing { start, count, owner };
     Corruption::new(Structure::Btree, Place::Group(group), check).into()
 }
-
-#[cfg(test)]
-mod tests;

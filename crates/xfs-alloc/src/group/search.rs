@@ -105,8 +105,7 @@ impl GroupSpace {
             _ => u32::from(agf.longest_free_blocks > 0),
         };
         let budget = u64::from(agf.free_blocks) + u64::from(listed.min(needed));
-        let spoken_for =
-            u64::from(kept) + u64::from(needed) + u64::from(wanted.minimum_left);
+        let spoken_for = u64::from(kept) + u64::from(needed) + u64::from(wanted.minimum_left);
         let available = u32::try_from(budget.checked_sub(spoken_for)?).unwrap_or(u32::MAX);
         let least = wanted.least();
         (least <= longest && least <= available)

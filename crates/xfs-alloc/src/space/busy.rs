@@ -65,7 +65,8 @@ impl BusyExtents {
     /// Forgets what is durable.
     pub(crate) fn expire(&mut self, durable: u64) {
         let mut expired = 0;
-        while let Some((ticket, _)) = self.settled.pop_front_if(|(_, sequence)| *sequence <= durable)
+        while let Some((ticket, _)) =
+            self.settled.pop_front_if(|(_, sequence)| *sequence <= durable)
         {
             expired = ticket;
         }

@@ -13,7 +13,7 @@ use xfs_format::agf::Agf;
 use xfs_format::agi::Agi;
 use xfs_format::btree::BtreeKind;
 use xfs_format::geometry::{Geometry, INODES_PER_CHUNK};
-use xfs_format::{AgNumber, RoCompatFeatures, Superblock};
+use xfs_format::{RoCompatFeatures, Superblock};
 
 /// Which account a btree draws on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,26 +148,25 @@ pub(crate) fn free_space_btree_blocks(agf: &Agf) -> u32 {
 pub(crate) struct Visible {
     free: u64,
     unavailable: u64,
+    pool: u64,
 }
 
 impl Visible {
-    /// `free` as the headers count it, `unavailable` what is not to be reserved by anybody.
-    pub(crate) const fn new(free: u64, unavailable: u64) -> Self {
-        Self { free, unavailable }
+    /// `free` as the headers count it, `unavailable` what is not to be reserved by anybody. The pool
+    /// is taken out, or what there is of it.
+    pub(crate) fn new(free: u64, unavailable: u64, pool: u64) -> Self {
+        let pool = pool.min(free.saturating_sub(unavailable));
+        Self { free: free - pool, unavailable, pool }
     }
 
-    /// Takes the pool out, or what there is of it.
-    pub(crate) fn keep_pool(&mut self, pool: u64) {
-        self.free -= pool.min(self.free.saturating_sub(self.unavailable));
-    }
-
-    /// Takes the blocks of a group's account out. `false` if there are not as many; then the group
-    /// goes without.
+    /// Takes the blocks of a group's account out, from the pool if need be. `false` if there are not
+    /// as many; then the group goes without.
     #[must_use]
     pub(crate) fn hide(&mut self, blocks: u64) -> bool {
-        let enough = blocks <= self.free;
-        self.free -= if enough { blocks } else { 0 };
-        enough
+        let source = if blocks <= self.blocks() { &mut self.free } else { &mut self.pool };
+        let rest = source.checked_sub(blocks);
+        *source = rest.unwrap_or(*source);
+        rest.is_some()
     }
 
     /// What `statfs` shows.
@@ -192,7 +191,8 @@ impl Reserves {
             asked: refcount.asked + free_inodes.asked,
             left: refcount.left + free_inodes.left,
         };
-        let granted = [both, refcount].into_iter().find(|reserve| visible.hide(reserve.left.into()));
+        let granted =
+            [both, refcount].into_iter().find(|reserve| visible.hide(reserve.left.into()));
         let mut reserves = Self { metadata: granted.unwrap_or_default(), ..Self::default() };
         // Blocks of the reverse map are free on disk: all that it can take is hidden, the blocks
         // that it has included.

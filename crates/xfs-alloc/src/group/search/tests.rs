@@ -2,7 +2,12 @@
 
 use super::*;
 
-fn check_place(part: Range<u32>, wanted: (u32, u32, u32), target: Option<u32>, at: Option<Range<u32>>) {
+fn check_place(
+    part: Range<u32>,
+    wanted: (u32, u32, u32),
+    target: Option<u32>,
+    at: Option<Range<u32>>,
+) {
     let (minimum, maximum, alignment) = wanted;
     let wanted = Wanted { alignment, ..Wanted::blocks(minimum, maximum) };
     assert_eq!(place(part.clone(), &wanted, target), at, "{part:?} {wanted:?} {target:?}");

@@ -22,8 +22,7 @@ fn records_of(table: &[u32], domain: RefcountDomain, base: u32) -> Vec<Refcount>
 }
 
 fn touching(records: &[Refcount], range: &Range<u32>) -> Vec<Refcount> {
-    let touches =
-        |record: &&Refcount| record.end().0 >= range.start && record.start.0 <= range.end;
+    let touches = |record: &&Refcount| record.end().0 >= range.start && record.start.0 <= range.end;
     records.iter().filter(touches).copied().collect()
 }
 
