@@ -218,6 +218,9 @@ pub enum Check {
         /// The same piece, as the second map has it.
         wanted: DiskAddr,
     },
+    /// A pointer leads to blocks that were freed in memory.
+    #[error("is freed, and something points to it still")]
+    BufferFreed,
     /// Of the superblock.
     #[error(transparent)]
     Superblock(#[from] SuperblockCheck),

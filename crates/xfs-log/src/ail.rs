@@ -173,7 +173,10 @@ impl Ail {
         let DurableCheckpoint { sequence, record, granted } = *durable;
         let mut list = self.list.lock();
         list.starts.remove(&sequence);
-        if !list.closed {
+        let mut lost = Vec::new();
+        if list.closed {
+            lost = items;
+        } else {
             for (item, lsn) in items {
                 list.place(item, lsn);
             }
@@ -185,6 +188,10 @@ impl Ail {
         let returned = written + rest.max(0) as u64;
         let used = self.move_tail(&list);
         self.space.move_head(used, returned);
+        drop(list);
+        for (item, _) in lost {
+            item.abandon();
+        }
     }
 
     /// The item will never be in place: what it was part of is gone.
@@ -240,7 +247,9 @@ impl Ail {
             std::mem::take(&mut list.items)
         };
         // Outside the lock: the last reference to an item may be dropped here.
-        drop(items);
+        for item in items.into_values() {
+            item.abandon();
+        }
     }
 
     /// Up to where items shall be written in place so that a quarter of the log is free.

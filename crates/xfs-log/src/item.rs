@@ -89,6 +89,9 @@ pub trait LogItem: Send + Sync + 'static {
     /// is written by and by leaves the AIL with [`Ail::remove_at`], at the [`lsn`](ItemState::lsn)
     /// that the item had when its contents were taken: it may have been logged again since.
     fn push(&self, ail: &Ail) -> Pushed;
+
+    /// The log is shut down: the item waited to be written in place, and never will be.
+    fn abandon(&self) {}
 }
 
 /// What the log keeps in each item.

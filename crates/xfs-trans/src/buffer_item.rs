@@ -1,24 +1,123 @@
 //! A buffer as the log sees it.
+//!
+//! Owns: which chunks of a buffer are not in place, how they are logged, what becomes of a buffer
+//! whose blocks are freed, and writing one in place. Does **not** own: who may change the buffer (its
+//! latch), which transaction holds it ([`buffers`](crate::transaction)), or inodes in a cluster
+//! ([`cluster`](crate::cluster)).
+//!
+//! ```text
+//!              log, order               commit               checkpoint durable
+//!   in place ─────────────► dirty ─────────────────► pinned ──────────────────────► in the AIL
+//!      ▲                      ▲  ▲                                                    │
+//!      │ written              │  └─────────── changed again ──────────────────────────┤
+//!      └──────────────────────┼───────────────────────────────────────────────────────┘ push
+//!                             │ log, after the blocks were claimed anew
+//!             invalidate      │                     unpin, or given back after that
+//!   any ──────────────────► freed ──── commit ────► freed, logged ──────────────────► gone
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** The dirty chunks are those changed since the buffer was last in place, whatever
+//!   checkpoints hold them: the newest entry of a buffer brings it up to date from what lies on disk.
+//! - **I2** While something is dirty, logged or in the AIL the item holds the buffer, so that it
+//!   stays in memory. Otherwise it does not: the buffer owns its item.
+//! - **I3** A buffer is written in place with its latch held and unpinned: then nothing in it is
+//!   newer than the durable log, and nothing comes in while it is written.
+//! - **I4** A freed buffer leaves the table of the cache only when its cancellation is durable and
+//!   nobody has joined it; until then a claim finds this object, and the log one item.
+//! - **I5** What is ordered and not in place keeps the place in the AIL that it had first: later
+//!   entries hold only what was logged, and the tail must not pass what it depends on.
+//!
+//! # Crash argument
+//!
+//! Until a change is durable in the log, the block on disk is as before (I3). From then until it is
+//! in place, the tail stays at or before the checkpoint that holds all of it (I1, I5), so recovery
+//! has it. A cancellation keeps older entries from being replayed into blocks of another life; that
+//! is why it is the only thing of its checkpoint that is logged of this address (I4).
+//!
+//! Lock order: the latch of the buffer, then `changes`, then its bytes. `changes` is a leaf but for
+//! reading bytes and the table of the cache; the AIL is not called under it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use xfs_buffer::Buffer;
-use xfs_format::Lsn;
-use xfs_log::Ail;
+use xfs_format::log_item::{BufferFlags, BufferFormat, BufferType, CHUNK_BYTES, HostOrder};
+use xfs_format::{BlockKind, Lsn};
+use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter, VectorSize};
+use xfs_sync::{Mutex, Object};
 
-use crate::cluster::Records;
+use crate::cluster::{self, Records};
 use crate::context::Context;
 
+/// What becomes of the blocks of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// They hold metadata.
+    Used,
+    /// They were freed by a transaction that is not committed.
+    Freed,
+    /// The cancellation is in the log.
+    FreedInLog,
+    /// That is durable: the buffer is not in the table any more.
+    Gone,
+}
+
 /// A buffer as the log sees it.
-#[derive(Default)]
+#[doc(alias = "xfs_buf_log_item")]
 pub(crate) struct BufferItem {
+    context: Arc<Context>,
+    state: ItemState,
     records: Records,
+    changes: Mutex<Changes, Object>,
+}
+
+/// What of a buffer is not in place.
+struct Changes {
+    /// Held while there is something to log or to write (I2).
+    buffer: Option<Buffer>,
+    /// For each piece of the buffer its dirty chunks.
+    pieces: Box<[BufferFormat]>,
+    /// Tracked, though not logged (I5).
+    ordered: bool,
+    life: Life,
+    /// A transaction holds it.
+    joined: bool,
+    /// Checkpoints that hold it and have not ended.
+    pins: u32,
+    /// A checkpoint that held it was lost: it must never be written.
+    lost: bool,
+    /// Where the first region is put together.
+    header: Vec<u8>,
 }
 
 impl BufferItem {
     /// The item of a buffer.
-    pub(crate) fn of(_context: &Arc<Context>, _buffer: &Buffer) -> Arc<Self> {
-        Arc::default()
+    pub(crate) fn of(context: &Arc<Context>, buffer: &Buffer) -> Arc<Self> {
+        buffer.attach_with(|| Self::new(context, buffer))
+    }
+
+    fn new(context: &Arc<Context>, buffer: &Buffer) -> Self {
+        let clean = |extent: &xfs_buffer::BufferExtent| {
+            BufferFormat::clean(extent.at, extent.length_bytes)
+        };
+        let changes = Changes {
+            buffer: None,
+            pieces: buffer.extents().map(clean).collect(),
+            ordered: false,
+            life: Life::Used,
+            joined: false,
+            pins: 0,
+            lost: false,
+            header: Vec::new(),
+        };
+        Self {
+            context: Arc::clone(context),
+            state: ItemState::new(),
+            records: Records::default(),
+            changes: Mutex::new(changes),
+        }
     }
 
     /// The records of inodes in this buffer.
@@ -26,21 +125,307 @@ impl BufferItem {
         &self.records
     }
 
-    /// Whether a checkpoint that is not durable holds a change of the buffer itself.
+    /// Whether a checkpoint that is not durable holds a change of the buffer itself, or one was lost.
     pub(crate) fn is_pinned(&self) -> bool {
-        false
+        let changes = self.changes.lock();
+        changes.pins > 0 || changes.lost
     }
 
     /// Whether the buffer's blocks are freed.
     pub(crate) fn is_stale(&self) -> bool {
-        false
+        self.changes.lock().life != Life::Used
     }
 
     /// Where the buffer itself stands in the AIL.
     pub(crate) fn state_lsn(&self) -> Option<Lsn> {
-        None
+        self.state.lsn()
+    }
+
+    /// A transaction has latched the buffer. `false` if the buffer has left the table meanwhile: the
+    /// caller looks the address up again.
+    pub(crate) fn join(&self) -> bool {
+        let mut changes = self.changes.lock();
+        assert!(!changes.joined, "a latched buffer joined twice");
+        changes.joined = changes.life != Life::Gone;
+        changes.joined
+    }
+
+    /// The transaction gives the buffer back; the caller unlatches it next.
+    pub(crate) fn leave(&self, buffer: &Buffer) {
+        let mut changes = self.changes.lock();
+        changes.joined = false;
+        let released = self.settle(&mut changes, Some(buffer));
+        drop(changes);
+        drop(released);
+    }
+
+    /// The transaction gives back a buffer that it has claimed and then not changed. Its bytes are
+    /// those of no block, so nobody may find it.
+    pub(crate) fn unclaim(&self, buffer: &Buffer) {
+        let mut changes = self.changes.lock();
+        if changes.life == Life::Used {
+            changes.clean();
+            changes.life = Life::Gone;
+            if let Some(cache) = self.context.cache() {
+                cache.forget(buffer);
+            }
+        }
+        drop(changes);
+        self.leave(buffer);
+    }
+
+    /// Marks bytes as changed. The caller holds the latch.
+    pub(crate) fn log(&self, buffer: &Buffer, range: Range<usize>) {
+        assert!(range.end <= buffer.length_bytes() as usize, "{range:?} of {buffer:?}");
+        let mut changes = self.changes.lock();
+        changes.revive(buffer);
+        let mut start = 0;
+        for piece in &mut changes.pieces {
+            let length = usize::from(piece.blocks) * xfs_format::BASIC_BLOCK_BYTES as usize;
+            let inside = range.start.max(start)..range.end.min(start + length);
+            if inside.start < inside.end {
+                mark(&mut piece.bitmap, inside.start - start..inside.end - start);
+            }
+            start += length;
+        }
+    }
+
+    /// Tracks the buffer without logging its bytes. The caller holds the latch.
+    pub(crate) fn order(&self, buffer: &Buffer) {
+        let mut changes = self.changes.lock();
+        changes.revive(buffer);
+        changes.ordered = true;
+    }
+
+    /// The blocks are freed. The caller holds the latch.
+    pub(crate) fn invalidate(&self, buffer: &Buffer) {
+        let mut changes = self.changes.lock();
+        changes.clean();
+        changes.life = Life::Freed;
+        changes.buffer = Some(buffer.clone());
+    }
+
+    /// What the step has changed of the buffer is in the log.
+    pub(crate) fn note_committed(&self) {
+        let mut changes = self.changes.lock();
+        if changes.life == Life::Freed {
+            changes.life = Life::FreedInLog;
+        }
+    }
+
+    /// Whether the log holds something of the buffer that is not in place and that logging it once
+    /// more would carry on.
+    pub(crate) fn can_be_relogged(&self) -> bool {
+        let changes = self.changes.lock();
+        let is_in_log = changes.pins > 0 || self.state.lsn().is_some();
+        is_in_log && !changes.ordered && changes.life == Life::Used
     }
 
     /// The buffer was written in place, its latch held all the time: it is clean and leaves the AIL.
-    pub(crate) fn written(&self, _ail: &Ail) {}
+    pub(crate) fn written(&self, ail: &Ail) {
+        let lsn = self.state.lsn();
+        let mut changes = self.changes.lock();
+        assert!(changes.pins == 0, "a buffer written that the log was not done with (I3)");
+        changes.clean();
+        let released = changes.buffer.take();
+        drop(changes);
+        drop(released);
+        ail.remove_at(lsn.map(|lsn| (&self.state, lsn)));
+    }
+
+    /// Lets go of a buffer that nothing has to be written of any more: one that was freed, when its
+    /// cancellation is durable (I4), and any when the log is shut down. Returns what was held.
+    fn settle(&self, changes: &mut Changes, buffer: Option<&Buffer>) -> Option<Buffer> {
+        if changes.pins > 0 || changes.joined {
+            return None;
+        }
+        match changes.life {
+            Life::FreedInLog => changes.life = Life::Gone,
+            Life::Gone => {}
+            Life::Used | Life::Freed if changes.lost => return changes.buffer.take(),
+            Life::Used | Life::Freed => return None,
+        }
+        let held = changes.buffer.take();
+        if let (Some(cache), Some(buffer)) = (self.context.cache(), buffer.or(held.as_ref())) {
+            cache.forget(buffer);
+        }
+        held
+    }
+
+    /// Writes the buffer in place. The caller holds the latch.
+    fn write(&self, buffer: &Buffer, ail: &Ail) -> Pushed {
+        if self.is_pinned() {
+            return Pushed::Pinned;
+        }
+        // Neither the volume nor the item's place can be missing while the log pushes, but for a
+        // moment: somebody has just written it, or closes the volume.
+        let (Some(cache), Some(lsn)) = (self.context.cache(), self.state.lsn()) else {
+            return Pushed::Locked;
+        };
+        match cache.write(buffer, lsn) {
+            Ok(()) => {
+                self.written(ail);
+                Pushed::Done
+            }
+            Err(_) => Pushed::Failed,
+        }
+    }
 }
+
+impl Changes {
+    /// Something is about to be logged: a freed buffer that was claimed again is used.
+    fn revive(&mut self, buffer: &Buffer) {
+        self.life = Life::Used;
+        if self.buffer.is_none() {
+            self.buffer = Some(buffer.clone());
+        }
+    }
+
+    /// Nothing is to be written any more.
+    fn clean(&mut self) {
+        for piece in &mut self.pieces {
+            piece.bitmap.fill(0);
+        }
+        self.ordered = false;
+    }
+
+    /// The pieces that are logged: all of a freed buffer, else those that are dirty.
+    fn logged(&self) -> impl Iterator<Item = &BufferFormat> {
+        let all = self.life != Life::Used;
+        self.pieces.iter().filter(move |piece| all || piece.bitmap.iter().any(|word| *word != 0))
+    }
+}
+
+/// Sets the bits of the chunks that these bytes touch.
+fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
+    for chunk in bytes.start / CHUNK_BYTES..bytes.end.div_ceil(CHUNK_BYTES) {
+        if let Some(word) = bitmap.get_mut(chunk / 32) {
+            *word |= 1 << (chunk % 32);
+        }
+    }
+}
+
+/// What a buffer is logged as.
+fn flags(buffer: &Buffer, bytes: &[u8], life: Life) -> BufferFlags {
+    let kind = buffer.kind();
+    let what = BufferType::of_block(kind, bytes).flags();
+    match (life, kind) {
+        (Life::Used, BlockKind::InodeCluster) => what | BufferFlags::INODES,
+        (Life::Used, _) => what,
+        _ => what | BufferFlags::CANCEL,
+    }
+}
+
+impl LogItem for BufferItem {
+    fn state(&self) -> &ItemState {
+        &self.state
+    }
+
+    fn size(&self) -> VectorSize {
+        let changes = self.changes.lock();
+        let mut size = VectorSize::default();
+        for piece in changes.logged() {
+            let (runs, chunks) = piece.runs().fold((0, 0), |(runs, chunks), (_, count)| {
+                (runs + 1, chunks + count)
+            });
+            size.regions += 1 + runs;
+            size.bytes += piece.encoded_bytes() + chunks * CHUNK_BYTES;
+        }
+        size
+    }
+
+    fn format(&self, regions: &mut RegionWriter<'_>) {
+        let mut changes = self.changes.lock();
+        let Changes { buffer: Some(buffer), pieces, life, header, .. } = &mut *changes else {
+            return;
+        };
+        let bytes = buffer.bytes();
+        let flags = flags(buffer, &bytes, *life);
+        let mut start = 0;
+        for piece in pieces {
+            let length = usize::from(piece.blocks) * xfs_format::BASIC_BLOCK_BYTES as usize;
+            let runs = piece.runs().count();
+            if runs > 0 || *life != Life::Used {
+                (piece.flags, piece.regions) = (flags, 1 + runs as u16);
+                piece.encode_into(HostOrder::NATIVE, header);
+                regions.region(header);
+            }
+            for (first, count) in piece.runs() {
+                let from = start + first * CHUNK_BYTES;
+                let run = bytes.get(from..from + count * CHUNK_BYTES);
+                regions.region(run.expect("dirty chunks lie inside the buffer"));
+            }
+            start += length;
+        }
+    }
+
+    fn pin(&self) {
+        self.changes.lock().pins += 1;
+    }
+
+    fn unpin(&self, end: CheckpointEnd) {
+        let mut changes = self.changes.lock();
+        assert!(changes.pins > 0, "a buffer unpinned that was not pinned");
+        changes.pins -= 1;
+        changes.lost |= end == CheckpointEnd::Aborted;
+        let released = self.settle(&mut changes, None);
+        drop(changes);
+        drop(released);
+    }
+
+    fn committed(&self, start: Lsn, ail: &Ail) -> Option<Lsn> {
+        let changes = self.changes.lock();
+        // In no other checkpoint, and the cancellation is in one: it is in this one.
+        let cancelled = changes.life == Life::FreedInLog && changes.pins == 1;
+        let ordered = changes.ordered;
+        drop(changes);
+        if cancelled {
+            self.records.set_gone(ail);
+            ail.remove(&self.state);
+            return None;
+        }
+        Some(if ordered { self.state.lsn().unwrap_or(start) } else { start })
+    }
+
+    fn push(&self, ail: &Ail) -> Pushed {
+        let changes = self.changes.lock();
+        if changes.pins > 0 || changes.lost {
+            return Pushed::Pinned;
+        }
+        let (life, buffer) = (changes.life, changes.buffer.clone());
+        drop(changes);
+        match (life, buffer) {
+            // Freed and unpinned: the cancellation is durable.
+            (Life::FreedInLog | Life::Gone, _) => {
+                self.records.set_gone(ail);
+                Pushed::Done
+            }
+            // A transaction is freeing it.
+            (Life::Freed, _) => Pushed::Locked,
+            // Somebody has just written it.
+            (Life::Used, None) => Pushed::Done,
+            (Life::Used, Some(buffer)) if buffer.kind() == BlockKind::InodeCluster => {
+                cluster::push(&self.context, &buffer, self, ail)
+            }
+            (Life::Used, Some(buffer)) => {
+                if !buffer.try_latch() {
+                    return Pushed::Locked;
+                }
+                let pushed = self.write(&buffer, ail);
+                buffer.unlatch();
+                pushed
+            }
+        }
+    }
+
+    fn abandon(&self) {
+        let mut changes = self.changes.lock();
+        changes.lost = true;
+        let released = self.settle(&mut changes, None);
+        drop(changes);
+        drop(released);
+    }
+}
+
+#[cfg(test)]
+mod tests;

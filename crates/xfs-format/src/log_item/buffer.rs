@@ -8,11 +8,15 @@
 //! A bit of the bitmap stands for 128 bytes, the lowest bit of the first word for the first of them.
 //! The top five bits of the flags say what the buffer holds, so that replay can verify and seal it.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::fields::{Fields, FieldsMut, HostOrder};
 use super::{ItemHeader, ItemKind, LogItemCheck};
 use crate::addr::{BASIC_BLOCK_BYTES, DiskAddr};
+use crate::dabtree;
+use crate::directory::{data, leaf};
+use crate::kind::BlockKind;
 
 /// Bytes for which a bit of the bitmap stands.
 #[doc(alias = "XFS_BLF_CHUNK")]
@@ -108,6 +112,33 @@ impl BufferType {
         BufferFlags::from_bits_retain((self as u16) << TYPE_SHIFT)
     }
 
+    /// The type under which a block of this kind is logged. Blocks of directories and attributes
+    /// are told apart by their magic number.
+    #[must_use]
+    pub fn of_block(kind: BlockKind, bytes: &[u8]) -> Self {
+        let is_block = || bytes.first_chunk() == Some(&data::BLOCK_MAGIC.to_be_bytes());
+        match kind {
+            BlockKind::Superblock => Self::Superblock,
+            BlockKind::Agf => Self::Agf,
+            BlockKind::Agi => Self::Agi,
+            BlockKind::Agfl => Self::Agfl,
+            BlockKind::Btree(_) => Self::Btree,
+            BlockKind::InodeCluster => Self::Inodes,
+            BlockKind::DirectoryData if is_block() => Self::DirectoryBlock,
+            BlockKind::DirectoryData => Self::DirectoryData,
+            BlockKind::DirectoryFree => Self::DirectoryFree,
+            BlockKind::DirectoryIndex => match dabtree::magic(bytes) {
+                Some(dabtree::NODE_MAGIC) => Self::DaNode,
+                Some(leaf::LEAF1_MAGIC) => Self::DirectoryLeaf1,
+                _ => Self::DirectoryLeafN,
+            },
+            BlockKind::Attr if dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC) => Self::DaNode,
+            BlockKind::Attr => Self::AttrLeaf,
+            BlockKind::AttrRemote => Self::AttrRemote,
+            BlockKind::Symlink => Self::Symlink,
+        }
+    }
+
     /// The name used in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -156,6 +187,25 @@ impl BufferFormat {
     /// Bytes before the bitmap.
     const FIXED_BYTES: usize = 20;
 
+    /// Nothing is dirty in this piece of a buffer.
+    #[must_use]
+    pub fn clean(at: DiskAddr, length_bytes: u32) -> Self {
+        let chunks = (length_bytes as usize).div_ceil(CHUNK_BYTES);
+        Self {
+            regions: 1,
+            flags: BufferFlags::empty(),
+            at,
+            blocks: (length_bytes / BASIC_BLOCK_BYTES) as u16,
+            bitmap: vec![0; chunks.div_ceil(32)],
+        }
+    }
+
+    /// Bytes of the region as it is logged.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> usize {
+        Self::FIXED_BYTES + 4 * self.bitmap.len()
+    }
+
     fn read(region: &[u8], order: HostOrder) -> Result<Self, LogItemCheck> {
         let (item, bytes) = (ItemKind::Buffer.name(), region.len());
         let short = |needed| LogItemCheck::Short { item, bytes, needed };
@@ -182,7 +232,15 @@ impl BufferFormat {
     /// The region as it is logged.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<u8> {
-        let mut fields = FieldsMut::new(order);
+        let mut bytes = Vec::new();
+        self.encode_into(order, &mut bytes);
+        bytes
+    }
+
+    /// As [`encode`](Self::encode), in the place of what `bytes` holds: a commit formats many items
+    /// and need not allocate for each.
+    pub fn encode_into(&self, order: HostOrder, bytes: &mut Vec<u8>) {
+        let mut fields = FieldsMut::reusing(core::mem::take(bytes), order);
         ItemHeader { kind: ItemKind::Buffer, regions: self.regions }.write(&mut fields);
         fields.u16(self.flags.bits());
         fields.u16(self.blocks);
@@ -191,7 +249,7 @@ impl BufferFormat {
         for word in &self.bitmap {
             fields.u32(*word);
         }
-        fields.into_bytes()
+        *bytes = fields.into_bytes();
     }
 
     /// The runs of dirty chunks: first, and how many.

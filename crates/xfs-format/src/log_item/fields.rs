@@ -85,6 +85,12 @@ impl FieldsMut {
         Self { bytes: Vec::new(), order }
     }
 
+    /// Writes into the memory of `bytes`, which it empties.
+    pub(super) fn reusing(mut bytes: Vec<u8>, order: HostOrder) -> Self {
+        bytes.clear();
+        Self { bytes, order }
+    }
+
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

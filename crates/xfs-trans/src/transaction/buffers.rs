@@ -1,43 +1,125 @@
 //! The buffers of a transaction.
+//!
+//! Owns: which buffers a transaction holds, in what state, and when they are given back. Does **not**
+//! own: which chunks are dirty and how they are logged ([`buffer_item`](crate::buffer_item)), or the
+//! order in which buffers are latched: that is of the layers above (docs/internals/transactions.md).
+//!
+//! ```text
+//!  read, claim ─→ joined, clean ── change, log, order, invalidate ─→ dirty ─→ committed
+//!                     │  ▲                                                       │
+//!       release, step ends └──────────────────── held ───────────────────────────┤
+//!                     ▼                                                          ▼
+//!                 given back ◄─────────────────────────────────────────────── not held
+//! ```
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, BufferExtent, Result};
-use xfs_format::{BlockKind, DiskAddr};
+use xfs_format::{BlockKind, Check, Corruption, DiskAddr, Place};
 use xfs_log::LogItem;
 
 use super::Transaction;
+use crate::buffer_item::BufferItem;
 
-/// The buffers that a transaction holds latched.
+/// A buffer that a transaction holds latched.
+struct Joined {
+    buffer: Buffer,
+    item: Arc<BufferItem>,
+    /// Changed in this step.
+    dirty: bool,
+    /// Kept over rolls.
+    held: bool,
+    /// Claimed, and nothing of it logged since.
+    claimed: bool,
+    /// Its blocks were freed in this chain, and not claimed since.
+    freed: bool,
+}
+
+impl Joined {
+    fn give_back(&self) {
+        if self.claimed {
+            self.item.unclaim(&self.buffer);
+        } else {
+            self.item.leave(&self.buffer);
+        }
+        self.buffer.unlatch();
+    }
+
+    fn covers(&self, map: &[BufferExtent]) -> bool {
+        self.buffer.extents().eq(map)
+    }
+}
+
+/// The buffers that a transaction holds latched, in the order in which they were joined.
 #[derive(Default)]
-pub(super) struct JoinedBuffers {}
+pub(super) struct JoinedBuffers(Vec<Joined>);
 
 impl JoinedBuffers {
     /// Whether one was changed in this step.
     pub(super) fn is_dirty(&self) -> bool {
-        todo!()
+        self.0.iter().any(|joined| joined.dirty)
     }
 
-    /// Before a roll: what is held and stands in the log is logged again.
+    /// Before a roll: what is held and stands in the log is logged again. It could not be written in
+    /// place, and the chain may wait for the tail.
     pub(super) fn relog(&mut self) {
-        todo!()
+        for joined in self.0.iter_mut().filter(|joined| joined.held && !joined.dirty) {
+            joined.dirty = joined.item.can_be_relogged();
+        }
     }
 
     /// The items of what was changed in this step.
-    pub(super) fn collect(&self, _items: &mut Vec<Arc<dyn LogItem>>) {
-        todo!()
+    pub(super) fn collect(&self, items: &mut Vec<Arc<dyn LogItem>>) {
+        let dirty = self.0.iter().filter(|joined| joined.dirty);
+        items.extend(dirty.map(|joined| Arc::clone(&joined.item) as Arc<dyn LogItem>));
     }
 
     /// The step is committed: what is not held is unlatched, and what is held is clean.
     pub(super) fn end_step(&mut self) {
-        todo!()
+        self.0.retain_mut(|joined| {
+            if std::mem::take(&mut joined.dirty) {
+                joined.item.note_committed();
+            }
+            if !joined.held {
+                joined.give_back();
+            }
+            joined.held
+        });
     }
 
     /// The chain has ended, or was cancelled.
     pub(super) fn release_all(&mut self) {
-        todo!()
+        for joined in self.0.drain(..) {
+            joined.give_back();
+        }
     }
+
+    fn add(&mut self, buffer: &Buffer, item: Arc<BufferItem>, claimed: bool) {
+        let buffer = buffer.clone();
+        self.0.push(Joined { buffer, item, dirty: false, held: false, claimed, freed: false });
+    }
+
+    /// The buffer over these pieces, if it is joined.
+    fn find_at(&mut self, map: &[BufferExtent]) -> Option<&mut Joined> {
+        let at = map.first()?.at;
+        self.0.iter_mut().find(|joined| joined.buffer.at() == at && joined.covers(map))
+    }
+
+    /// # Panics
+    ///
+    /// If the buffer is not joined.
+    fn find(&mut self, buffer: &Buffer) -> &mut Joined {
+        let joined = self.0.iter_mut().find(|joined| joined.buffer == *buffer);
+        joined.unwrap_or_else(|| unreachable!("{buffer:?} used without being joined"))
+    }
+}
+
+/// Whether to wait for a buffer that somebody else holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Wait,
+    Try,
 }
 
 impl Transaction<'_> {
@@ -45,7 +127,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     ///
-    /// What reading meets.
+    /// What reading meets; a pointer to blocks that are freed is corruption.
     pub fn read(&mut self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         self.read_mapped(&[BufferExtent { at, length_bytes }], kind)
     }
@@ -55,8 +137,9 @@ impl Transaction<'_> {
     /// # Errors
     ///
     /// What reading meets.
-    pub fn read_mapped(&mut self, _map: &[BufferExtent], _kind: BlockKind) -> Result<Buffer> {
-        todo!()
+    pub fn read_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
+        let read = self.join_read(map, kind, Patience::Wait)?;
+        Ok(read.expect("who waits gets the buffer"))
     }
 
     /// As [`read`](Self::read); `None` if somebody else holds the buffer.
@@ -66,11 +149,49 @@ impl Transaction<'_> {
     /// What reading meets.
     pub fn try_read(
         &mut self,
-        _at: DiskAddr,
-        _length_bytes: u32,
-        _kind: BlockKind,
+        at: DiskAddr,
+        length_bytes: u32,
+        kind: BlockKind,
     ) -> Result<Option<Buffer>> {
-        todo!()
+        self.join_read(&[BufferExtent { at, length_bytes }], kind, Patience::Try)
+    }
+
+    fn join_read(
+        &mut self,
+        map: &[BufferExtent],
+        kind: BlockKind,
+        patience: Patience,
+    ) -> Result<Option<Buffer>> {
+        if let Some(joined) = self.buffers.find_at(map) {
+            if joined.freed {
+                return Err(freed(&joined.buffer));
+            }
+            if joined.buffer.kind() == kind {
+                return Ok(Some(joined.buffer.clone()));
+            }
+        }
+        // A round ends without a result only when the buffer's blocks were freed or became another
+        // kind between finding it and getting its latch.
+        loop {
+            let buffer = self.cache().read_mapped(map, kind)?;
+            match patience {
+                Patience::Wait => buffer.latch(),
+                Patience::Try if buffer.try_latch() => {}
+                Patience::Try => return Ok(None),
+            }
+            let item = BufferItem::of(&self.journal.context(), &buffer);
+            if buffer.kind() != kind || !item.join() {
+                buffer.unlatch();
+                continue;
+            }
+            if item.is_stale() {
+                item.leave(&buffer);
+                buffer.unlatch();
+                return Err(freed(&buffer));
+            }
+            self.buffers.add(&buffer, item, false);
+            return Ok(Some(buffer));
+        }
     }
 
     /// A buffer over space just allocated: not read, zeroed, latched.
@@ -87,52 +208,130 @@ impl Transaction<'_> {
     /// # Errors
     ///
     /// What the cache refuses.
-    pub fn claim_mapped(&mut self, _map: &[BufferExtent], _kind: BlockKind) -> Result<Buffer> {
-        todo!()
+    pub fn claim_mapped(&mut self, map: &[BufferExtent], kind: BlockKind) -> Result<Buffer> {
+        let cache = self.cache();
+        if let Some(joined) = self.buffers.find_at(map) {
+            // Freed before, in this very transaction.
+            cache.renew(&joined.buffer, kind);
+            (joined.claimed, joined.freed) = (!joined.dirty, false);
+            return Ok(joined.buffer.clone());
+        }
+        loop {
+            let buffer = cache.claim(map, kind)?;
+            let item = BufferItem::of(&self.journal.context(), &buffer);
+            if item.join() {
+                self.buffers.add(&buffer, item, true);
+                return Ok(buffer);
+            }
+            // It left the table after it was found there.
+            buffer.unlatch();
+        }
     }
 
-    /// Changes a range of a buffer that is joined, and logs it.
+    /// Changes a range of a buffer that is joined, and logs it. `change` must not ask for the bytes
+    /// of this buffer again.
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is not joined, or ends before the range does.
     pub fn change<R>(
         &mut self,
-        _buffer: &Buffer,
-        _range: Range<usize>,
-        _change: impl FnOnce(&mut [u8]) -> R,
+        buffer: &Buffer,
+        range: Range<usize>,
+        change: impl FnOnce(&mut [u8]) -> R,
     ) -> R {
-        todo!()
+        let result = {
+            let mut bytes = buffer.bytes_mut();
+            change(bytes.get_mut(range.clone()).expect("what is changed lies in the buffer"))
+        };
+        self.log(buffer, range);
+        result
     }
 
     /// Logs a range of a buffer that is joined.
-    pub fn log(&mut self, _buffer: &Buffer, _range: Range<usize>) {
-        todo!()
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is not joined, or ends before the range does.
+    pub fn log(&mut self, buffer: &Buffer, range: Range<usize>) {
+        let joined = self.buffers.find(buffer);
+        if range.is_empty() {
+            return;
+        }
+        joined.item.log(buffer, range);
+        (joined.dirty, joined.claimed) = (true, false);
     }
 
-    /// Gives a buffer back at once if it is clean in this transaction and not held.
-    pub fn release(&mut self, _buffer: &Buffer) {
-        todo!()
+    /// Gives a buffer back at once if it is clean in this step and not held.
+    pub fn release(&mut self, buffer: &Buffer) {
+        self.buffers.0.retain(|joined| {
+            let leaves = joined.buffer == *buffer && !joined.dirty && !joined.held;
+            if leaves {
+                joined.give_back();
+            }
+            !leaves
+        });
     }
 
     /// Keeps a buffer latched over rolls.
-    pub fn hold(&mut self, _buffer: &Buffer) {
-        todo!()
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is not joined.
+    pub fn hold(&mut self, buffer: &Buffer) {
+        self.buffers.find(buffer).held = true;
     }
 
     /// Ends [`hold`](Self::hold).
-    pub fn unhold(&mut self, _buffer: &Buffer) {
-        todo!()
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is not joined.
+    pub fn unhold(&mut self, buffer: &Buffer) {
+        self.buffers.find(buffer).held = false;
     }
 
     /// The blocks of a buffer are freed: its changes are not replayed, and it is not written.
-    pub fn invalidate(&mut self, _buffer: &Buffer) {
-        todo!()
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is not joined.
+    #[doc(alias = "xfs_trans_binval")]
+    pub fn invalidate(&mut self, buffer: &Buffer) {
+        let joined = self.buffers.find(buffer);
+        joined.item.invalidate(buffer);
+        (joined.dirty, joined.claimed, joined.freed) = (true, false, true);
     }
 
     /// The blocks of an inode cluster are freed, with all inodes in it.
-    pub fn stale_cluster(&mut self, _buffer: &Buffer) {
-        todo!()
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is not joined.
+    pub fn stale_cluster(&mut self, buffer: &Buffer) {
+        self.invalidate(buffer);
+        self.buffers.find(buffer).item.records().set_freed();
     }
 
-    /// Tracks a buffer without logging its bytes.
-    pub fn order(&mut self, _buffer: &Buffer) {
-        todo!()
+    /// Tracks a buffer without logging its bytes: something else that is logged in this transaction
+    /// makes them. The tail of the log does not pass that before the buffer is in place.
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is not joined.
+    #[doc(alias = "xfs_trans_ordered_buf")]
+    pub fn order(&mut self, buffer: &Buffer) {
+        let joined = self.buffers.find(buffer);
+        joined.item.order(buffer);
+        (joined.dirty, joined.claimed) = (true, false);
     }
 }
+
+#[cold]
+fn freed(buffer: &Buffer) -> xfs_buffer::Error {
+    let place = Place::Disk(buffer.at());
+    Corruption::new(buffer.kind().structure(), place, Check::BufferFreed).into()
+}
+
+#[cfg(test)]
+mod tests;
