@@ -99,9 +99,8 @@ impl BufferItem {
     }
 
     fn new(context: &Arc<Context>, buffer: &Buffer) -> Self {
-        let clean = |extent: &xfs_buffer::BufferExtent| {
-            BufferFormat::clean(extent.at, extent.length_bytes)
-        };
+        let clean =
+            |extent: &xfs_buffer::BufferExtent| BufferFormat::clean(extent.at, extent.length_bytes);
         let changes = Changes {
             buffer: None,
             pieces: buffer.extents().map(clean).collect(),
@@ -325,9 +324,8 @@ impl LogItem for BufferItem {
         let changes = self.changes.lock();
         let mut size = VectorSize::default();
         for piece in changes.logged() {
-            let (runs, chunks) = piece.runs().fold((0, 0), |(runs, chunks), (_, count)| {
-                (runs + 1, chunks + count)
-            });
+            let (runs, chunks) =
+                piece.runs().fold((0, 0), |(runs, chunks), (_, count)| (runs + 1, chunks + count));
             size.regions += 1 + runs;
             size.bytes += piece.encoded_bytes() + chunks * CHUNK_BYTES;
         }
