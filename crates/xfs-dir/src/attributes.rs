@@ -3,6 +3,7 @@
 //! Owns: lookup of a value and iteration over the names, in every form, and what Linux calls them.
 //! Does **not** own: who may see which namespace.
 
+mod change;
 mod linux;
 mod remote;
 

@@ -20,6 +20,7 @@
 //! The free ranges are a hint that kernels before 2026 could leave overlapping or stale, so that
 //! they are held to lie inside the block and to nothing more.
 
+use alloc::vec::Vec;
 use core::mem::size_of;
 
 use zerocopy::big_endian::{U16, U32};
@@ -157,7 +158,7 @@ impl<'a> AttrLeaf<'a> {
     /// The attributes, by hash, without those being made or removed. An entry that cannot be read
     /// is an error of its own; the others follow.
     pub fn entries(&self) -> impl Iterator<Item = Result<AttrEntry<'a>, Corruption>> + use<'a> {
-        self.select(0..self.entries.len())
+        self.select(0..self.entries.len()).map(|(_, entry)| entry)
     }
 
     /// The attributes of this hash, as [`entries`](Self::entries).
@@ -165,22 +166,55 @@ impl<'a> AttrLeaf<'a> {
         &self,
         hash: u32,
     ) -> impl Iterator<Item = Result<AttrEntry<'a>, Corruption>> + use<'a> {
+        self.find_indexed(hash).map(|(_, entry)| entry)
+    }
+
+    /// The attributes of this hash, each with its place among the entries.
+    pub fn find_indexed(
+        &self,
+        hash: u32,
+    ) -> impl Iterator<Item = (usize, Result<AttrEntry<'a>, Corruption>)> + use<'a> {
         let start = self.entries.partition_point(|entry| entry.hash.get() < hash);
         let end = self.entries.partition_point(|entry| entry.hash.get() <= hash);
         self.select(start..end)
     }
 
+    /// The entries as they stand on disk, with those being made or removed.
+    #[must_use]
+    pub fn table(&self) -> &'a [AttrLeafEntryDisk] {
+        self.entries
+    }
+
+    /// The bytes of name and value, or of name and where the value lies, of entry `index`.
+    ///
+    /// # Errors
+    ///
+    /// If they do not lie inside the block.
+    pub fn name_range(&self, index: usize) -> Result<core::ops::Range<usize>, Corruption> {
+        let offset = self.entries.get(index).map_or(0, |entry| entry.name_offset.get());
+        let outside = AttrCheck::NamePlace { index, offset };
+        let parsed = match self.entries.get(index) {
+            Some(entry) => self.parse_entry(index, entry).map(|(_, length)| length),
+            None => Err(outside),
+        };
+        let range = parsed.map(|length| offset.into()..usize::from(offset) + length);
+        range
+            .and_then(|range| if range.end <= self.bytes.len() { Ok(range) } else { Err(outside) })
+            .map_err(|check| Corruption::new(Structure::Attr, self.place, check))
+    }
+
     fn select(
         &self,
         range: core::ops::Range<usize>,
-    ) -> impl Iterator<Item = Result<AttrEntry<'a>, Corruption>> + use<'a> {
+    ) -> impl Iterator<Item = (usize, Result<AttrEntry<'a>, Corruption>)> + use<'a> {
         let leaf = *self;
         let selected = self.entries.get(range.clone()).unwrap_or_default();
         range.zip(selected).filter(|(_, entry)| !is_incomplete(entry)).map(move |(index, entry)| {
             let parsed = leaf.parse_entry(index, entry);
-            parsed
+            let entry = parsed
                 .map(|(entry, _)| entry)
-                .map_err(|check| Corruption::new(Structure::Attr, leaf.place, check))
+                .map_err(|check| Corruption::new(Structure::Attr, leaf.place, check));
+            (index, entry)
         })
     }
 
@@ -230,6 +264,50 @@ fn first_used(header: &AttrLeafHeaderDisk) -> u32 {
         0 => 1 << 16,
         offset => offset.into(),
     }
+}
+
+/// The bytes of a name in a leaf, padded, as [`AttrLeaf::name_range`] finds them, with the value or
+/// where it lies; and the flags of its entry.
+///
+/// # Panics
+///
+/// If name or value are longer than a leaf can say.
+#[must_use]
+pub fn encode_name(entry: &AttrEntry<'_>) -> (Vec<u8>, AttrFlags) {
+    let name_length = u8::try_from(entry.name.len()).expect("a name has at most 255 bytes");
+    let flags = entry.namespace.flags();
+    let mut bytes = Vec::new();
+    match entry.value {
+        AttrValue::Local(value) => {
+            let length = u16::try_from(value.len()).expect("a local value lies in a block");
+            let head = LocalHeadDisk { value_length: length.into(), name_length };
+            bytes.extend(head.as_bytes());
+            bytes.extend(entry.name);
+            bytes.extend(value);
+            bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+            (bytes, flags | AttrFlags::LOCAL)
+        }
+        AttrValue::Remote { first_block, length_bytes } => {
+            let block = u32::try_from(first_block.0).expect("a block of the fork has 32 bits");
+            let head = RemoteHeadDisk {
+                value_block: block.into(),
+                value_length: length_bytes.into(),
+                name_length,
+            };
+            bytes.extend(head.as_bytes());
+            bytes.extend(entry.name);
+            bytes.resize((bytes.len() + REMOTE_PADDING).next_multiple_of(ALIGNMENT), 0);
+            (bytes, flags)
+        }
+    }
+}
+
+/// Whether a value of this length lies beside a name of that length, in a block of `block_bytes`.
+#[doc(alias = "xfs_attr_leaf_entsize_local_max")]
+#[must_use]
+pub const fn is_local(name_bytes: usize, value_bytes: usize, block_bytes: usize) -> bool {
+    let length = (LOCAL_HEAD + name_bytes + value_bytes).next_multiple_of(ALIGNMENT);
+    length < block_bytes / 2 + block_bytes / 4
 }
 
 type Split<'a> = (&'a [u8], AttrValue<'a>, usize);

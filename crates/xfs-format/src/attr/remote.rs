@@ -13,13 +13,14 @@
 
 use core::mem::{offset_of, size_of};
 
+use uuid::Uuid;
 use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{AttrCheck, MAX_VALUE};
-use crate::addr::{DiskAddr, InodeNumber};
+use crate::addr::{DiskAddr, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, Place, Structure};
-use crate::envelope::Envelope;
+use crate::envelope::{Envelope, fill};
 use crate::kind::VerifyContext;
 
 /// "XARM".
@@ -110,6 +111,42 @@ impl<'a> RemoteBlock<'a> {
     pub fn piece(&self) -> &'a [u8] {
         self.piece
     }
+}
+
+/// What every block of a value says.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteIdentity {
+    /// The inode that the value belongs to.
+    pub owner: InodeNumber,
+    /// The UUID that the volume's metadata carries.
+    pub uuid: Uuid,
+}
+
+/// Writes one block of a value, and seals it: blocks of values are never logged.
+///
+/// # Panics
+///
+/// If the piece does not fit the block.
+pub fn encode(
+    bytes: &mut [u8],
+    at: DiskAddr,
+    identity: &RemoteIdentity,
+    (offset, piece): (u32, &[u8]),
+) {
+    let header = RemoteHeaderDisk {
+        magic: REMOTE_MAGIC.into(),
+        offset: offset.into(),
+        bytes: U32::new(u32::try_from(piece.len()).expect("a piece is shorter than its block")),
+        crc: [0; 4],
+        uuid: identity.uuid.into_bytes(),
+        owner: identity.owner.0.into(),
+        block: at.0.into(),
+        lsn: Lsn::NULL.0.into(),
+    };
+    fill(bytes, &header);
+    let room = bytes.get_mut(size_of::<RemoteHeaderDisk>()..).and_then(|r| r.get_mut(..piece.len()));
+    room.expect("the piece fits its block").copy_from_slice(piece);
+    ENVELOPE.seal(bytes, Lsn::NULL);
 }
 
 /// Checks the filesystem blocks of a buffer that was read from `at`, one after the other.

@@ -1,0 +1,372 @@
+//! Changing the extended attributes of an inode, in every form.
+//!
+//! Owns: which form they have and when they take another. Does **not** own: the steps that a change
+//! takes in several transactions (`work`), and the blocks of remote values (`remote`).
+//!
+//! ```text
+//!           insert                          insert
+//! short ──short_to_leaf──► one leaf ──split_leaf──► tree of leaves
+//! short ◄────shrink─────── one leaf ◄──remove_leaf── tree of leaves
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** An attribute is put, or taken away, or exchanged for another of its name, by one
+//!   transaction: no reader and no crash sees half of that. A value in blocks of its own is on the
+//!   disk before the transaction that names it.
+//! - **I2** Blocks that no attribute names are given back after it is gone. What a crash leaves of
+//!   them is space of this fork, which goes with the fork; nothing is marked incomplete.
+
+mod leaf;
+mod short_form;
+
+use xfs_buffer::Result;
+use xfs_format::attr::leaf::encode_name;
+use xfs_format::attr::{AttrEntry, AttrLeaf, AttrValue, Namespace};
+use xfs_format::directory::name_hash;
+use xfs_format::parent::ParentDisk;
+use xfs_format::{BlockKind, FileBlock};
+use zerocopy::FromBytes;
+
+use crate::store::{Contents, ForkStore};
+use crate::tree::{self, Path, Side, TreeShape};
+
+use leaf::RawEntry;
+use short_form::ShortAttributes;
+
+/// A leaf asks to be joined with a neighbour when less than this much of it is in use.
+const SPARSE_PERCENT: usize = 37;
+/// Neighbours become one if that is at most this full: the next entry must not split it again.
+const JOINED_PERCENT: usize = 75;
+
+const SHAPE: TreeShape = TreeShape { root: FileBlock(0), kind: BlockKind::Attr };
+
+/// By what an attribute is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key<'a> {
+    pub(crate) namespace: Namespace,
+    pub(crate) name: &'a [u8],
+    /// Parent pointers of one name differ by value.
+    pub(crate) value: &'a [u8],
+}
+
+impl Key<'_> {
+    fn hash(&self) -> u32 {
+        let hash = name_hash(self.name);
+        match (self.namespace, ParentDisk::ref_from_bytes(self.value)) {
+            (Namespace::Parent, Ok(parent)) => {
+                let inode = parent.inode.get();
+                hash ^ (inode >> 32) as u32 ^ inode as u32
+            }
+            _ => hash,
+        }
+    }
+
+    fn is(&self, entry: &AttrEntry<'_>) -> bool {
+        let is_value = match (self.namespace, entry.value) {
+            (Namespace::Parent, AttrValue::Local(value)) => value == self.value,
+            (Namespace::Parent, AttrValue::Remote { .. }) => false,
+            _ => true,
+        };
+        entry.namespace == self.namespace && entry.name == self.name && is_value
+    }
+}
+
+/// Blocks of the fork that hold a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) first: FileBlock,
+    pub(crate) length_bytes: u32,
+}
+
+/// An attribute that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Where its value lies, if not beside its name.
+    pub(crate) run: Option<Run>,
+}
+
+/// An attribute fork that is changed in a transaction.
+pub(crate) struct AttributeChange<'s, S: ForkStore> {
+    store: &'s mut S,
+}
+
+impl<'s, S: ForkStore> AttributeChange<'s, S> {
+    pub(crate) fn new(store: &'s mut S) -> Self {
+        Self { store }
+    }
+
+    /// Whether the attribute is there.
+    pub(crate) fn find(&mut self, key: &Key<'_>) -> Result<Option<Found>> {
+        match self.store.contents()? {
+            Contents::Absent | Contents::NoBlocks => Ok(None),
+            Contents::Inline(bytes) => {
+                let short = ShortAttributes::decode(&bytes, self.store.inode_place())?;
+                Ok(short.find(key).map(|_| Found { run: None }))
+            }
+            Contents::Blocks => {
+                let found = self.find_in_tree(key)?;
+                Ok(found.map(|(_, _, run)| Found { run }))
+            }
+        }
+    }
+
+    /// Takes an attribute away and puts another, in the inode. `false`, and nothing has changed, if
+    /// the attributes are not there or the inode has no room.
+    pub(crate) fn change_short(
+        &mut self,
+        old: Option<&Key<'_>>,
+        new: Option<&AttrEntry<'_>>,
+    ) -> Result<bool> {
+        let mut short = match self.store.contents()? {
+            Contents::Inline(bytes) => {
+                ShortAttributes::decode(&bytes, self.store.inode_place())?
+            }
+            Contents::NoBlocks if new.is_some() => ShortAttributes::default(),
+            _ => return Ok(false),
+        };
+        if let Some(index) = old.and_then(|old| short.find(old)) {
+            short.remove(index);
+        }
+        if new.is_some_and(|new| !short.push(new)) {
+            return Ok(false);
+        }
+        if short.is_empty() {
+            self.store.remove_fork()?;
+            return Ok(true);
+        }
+        let Some(bytes) = short.encode().filter(|bytes| bytes.len() <= self.store.local_room())
+        else {
+            return Ok(false);
+        };
+        self.store.set_local(&bytes)?;
+        Ok(true)
+    }
+
+    /// Moves attributes that lie in the inode to a leaf. A fork without blocks gets an empty one.
+    pub(crate) fn short_to_leaf(&mut self) -> Result<()> {
+        let mut entries = match self.store.contents()? {
+            Contents::Inline(bytes) => {
+                let short = ShortAttributes::decode(&bytes, self.store.inode_place())?;
+                self.store.set_empty()?;
+                short.entries().map(|entry| raw(&entry)).collect()
+            }
+            _ => Vec::new(),
+        };
+        entries.sort_by_key(|entry| entry.hash);
+        let block = self.store.grow(SHAPE.root, SHAPE.kind)?;
+        let identity = tree::identity(self.store, &block);
+        self.store.edit(&block, |edit| leaf::initialise(edit, &identity, &entries));
+        Ok(())
+    }
+
+    /// Takes an attribute away, if it is there, and puts another of the same hash, in leaves.
+    /// Returns where the value of the old one lies.
+    pub(crate) fn exchange(
+        &mut self,
+        old: Option<&Key<'_>>,
+        new: &AttrEntry<'_>,
+    ) -> Result<Option<Run>> {
+        let entry = raw(new);
+        let found = match old {
+            Some(old) => self.find_in_tree(old)?,
+            None => None,
+        };
+        let Some((path, index, run)) = found else {
+            let path = Path::descend(self.store, SHAPE, entry.hash)?;
+            return self.insert(path, &entry).map(|()| None);
+        };
+        // The new one takes the place of the old, so that the leaf is never empty in between.
+        let place = self.store.place(path.at);
+        self.store.edit(&path.leaf, |edit| leaf::remove(edit, index, place))?;
+        self.insert(path, &entry)?;
+        Ok(run)
+    }
+
+    /// Takes an attribute away, in leaves. Returns whether it was there and where its value lies.
+    pub(crate) fn remove(&mut self, key: &Key<'_>) -> Result<Option<Found>> {
+        let Some((path, index, run)) = self.find_in_tree(key)? else { return Ok(None) };
+        let place = self.store.place(path.at);
+        self.store.edit(&path.leaf, |edit| leaf::remove(edit, index, place))?;
+        path.fix_hashes(self.store);
+        self.join_leaf(path)?;
+        Ok(Some(Found { run }))
+    }
+
+    /// Goes back to the inode if it has room for all attributes and no value has blocks; a fork
+    /// without attributes goes.
+    pub(crate) fn shrink(&mut self) -> Result<()> {
+        let ends_at = self.store.last_before(FileBlock(u64::MAX))?;
+        if ends_at != FileBlock(1) || !matches!(self.store.contents()?, Contents::Blocks) {
+            return Ok(());
+        }
+        let (root, place) =
+            (self.store.read_owned(SHAPE.root, SHAPE.kind)?, self.store.place(SHAPE.root));
+        let short = self.store.view(&root, |bytes| -> Result<Option<ShortAttributes>> {
+            let mut short = ShortAttributes::default();
+            let leaf = AttrLeaf::decode(bytes, place)?;
+            for entry in leaf.entries() {
+                if !short.push(&entry?) {
+                    return Ok(None);
+                }
+            }
+            // What is being made or removed has no place in the short form.
+            Ok((short.len() == leaf.table().len()).then_some(short))
+        })?;
+        let Some(short) = short else { return Ok(()) };
+        let Some(bytes) = short.encode() else { return Ok(()) };
+        if !short.is_empty() && bytes.len() > self.store.local_room() {
+            return Ok(());
+        }
+        self.store.shrink(SHAPE.root, &root)?;
+        if short.is_empty() { self.store.remove_fork() } else { self.store.set_local(&bytes) }
+    }
+
+    /// The way to an attribute, its place in the leaf, and where its value lies.
+    ///
+    /// Attributes whose names have one hash may spread over several leaves.
+    fn find_in_tree(
+        &mut self,
+        key: &Key<'_>,
+    ) -> Result<Option<(Path<S::Block>, usize, Option<Run>)>> {
+        let hash = key.hash();
+        let mut path = Path::descend(self.store, SHAPE, hash)?;
+        loop {
+            let place = self.store.place(path.at);
+            let (found, goes_on) = self.store.view(&path.leaf, |bytes| -> Result<_> {
+                let leaf = AttrLeaf::decode(bytes, place)?;
+                for (index, entry) in leaf.find_indexed(hash) {
+                    let entry = entry?;
+                    if key.is(&entry) {
+                        return Ok((Some((index, run_of(&entry))), false));
+                    }
+                }
+                Ok((None, leaf.hash_range().is_none_or(|(_, last)| last == hash)))
+            })?;
+            if let Some((index, run)) = found {
+                return Ok(Some((path, index, run)));
+            }
+            if !goes_on || !path.advance(self.store)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Puts an entry into the leaf where it belongs.
+    fn insert(&mut self, path: Path<S::Block>, entry: &RawEntry) -> Result<()> {
+        let place = self.store.place(path.at);
+        if self.store.edit(&path.leaf, |edit| leaf::insert(edit, entry, place))? {
+            path.fix_hashes(self.store);
+            return Ok(());
+        }
+        self.split_leaf(path, entry)
+    }
+
+    /// Makes a leaf two that share its entries and a new one; or three, where a long entry has no
+    /// room beside those before it nor those behind it.
+    fn split_leaf(&mut self, mut path: Path<S::Block>, entry: &RawEntry) -> Result<()> {
+        let (place, bytes) = (self.store.place(path.at), self.store.geometry().block_size as usize);
+        let mut entries = self.store.view(&path.leaf, |bytes| leaf::entries(bytes, place))?;
+        let position = entries.partition_point(|other| other.hash < entry.hash);
+        entries.insert(position, entry.clone());
+        if let Some(kept) = balance(&entries, leaf::capacity(bytes)) {
+            let right = entries.split_off(kept);
+            return self.put_right(&mut path, Some(&entries), &right);
+        }
+        let mut right = entries.split_off(position);
+        let middle = [right.remove(0)];
+        self.put_right(&mut path, Some(&entries), &right)?;
+        self.put_right(&mut path, None, &middle)
+    }
+
+    /// Puts a new leaf behind that of the path, which keeps `left` if that is given.
+    fn put_right(
+        &mut self,
+        path: &mut Path<S::Block>,
+        left: Option<&[RawEntry]>,
+        right: &[RawEntry],
+    ) -> Result<()> {
+        let (at, block) = path.grow_right(self.store)?;
+        let identity = tree::identity(self.store, &block);
+        self.store.edit(&block, |edit| leaf::initialise(edit, &identity, right));
+        if let Some(left) = left {
+            self.store.edit(&path.leaf, |edit| leaf::rebuild(edit, left));
+        }
+        path.insert_right(self.store, (at, &block))
+    }
+
+    /// Joins a leaf that has become sparse with a neighbour, or removes an empty one.
+    fn join_leaf(&mut self, path: Path<S::Block>) -> Result<()> {
+        if path.is_root() {
+            return Ok(());
+        }
+        let capacity = leaf::capacity(self.store.geometry().block_size as usize);
+        let (count, used) =
+            self.store.view(&path.leaf, |bytes| (leaf::count(bytes), leaf::used(bytes)));
+        if count == 0 {
+            return path.remove_leaf(self.store);
+        }
+        if used * 100 >= capacity * SPARSE_PERCENT {
+            return Ok(());
+        }
+        for side in [Side::Left, Side::Right] {
+            let Some(neighbour) = path.neighbour(self.store, side)? else { continue };
+            let other = self.store.view(&neighbour.leaf, leaf::used);
+            if (used + other) * 100 > capacity * JOINED_PERCENT {
+                continue;
+            }
+            let (place, other_place) =
+                (self.store.place(path.at), self.store.place(neighbour.at));
+            let mine = self.store.view(&path.leaf, |bytes| leaf::entries(bytes, place))?;
+            let others =
+                self.store.view(&neighbour.leaf, |bytes| leaf::entries(bytes, other_place))?;
+            let joined = match side {
+                Side::Left => [others, mine].concat(),
+                Side::Right => [mine, others].concat(),
+            };
+            self.store.edit(&neighbour.leaf, |edit| leaf::rebuild(edit, &joined));
+            neighbour.fix_hashes(self.store);
+            return path.remove_leaf(self.store);
+        }
+        Ok(())
+    }
+}
+
+/// How many entries the left of two leaves keeps, so that both are about as full; `None` if one of
+/// them would be too full whatever it keeps.
+fn balance(entries: &[RawEntry], capacity: usize) -> Option<usize> {
+    let total: usize = entries.iter().map(RawEntry::length).sum();
+    let (mut best, mut left) = (None, 0);
+    for (index, entry) in entries.iter().enumerate() {
+        if index != 0 && left <= capacity && total - left <= capacity {
+            let difference = left.abs_diff(total - left);
+            if best.is_none_or(|(least, _)| difference < least) {
+                best = Some((difference, index));
+            }
+        }
+        left += entry.length();
+    }
+    best.map(|(_, index)| index)
+}
+
+fn raw(entry: &AttrEntry<'_>) -> RawEntry {
+    let value = match entry.value {
+        AttrValue::Local(value) => value,
+        AttrValue::Remote { .. } => &[],
+    };
+    let hash = Key { namespace: entry.namespace, name: entry.name, value }.hash();
+    let (name, flags) = encode_name(entry);
+    RawEntry { hash, flags: flags.bits(), name }
+}
+
+fn run_of(entry: &AttrEntry<'_>) -> Option<Run> {
+    match entry.value {
+        AttrValue::Local(_) => None,
+        AttrValue::Remote { first_block, length_bytes } => {
+            Some(Run { first: first_block, length_bytes })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

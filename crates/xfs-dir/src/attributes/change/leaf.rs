@@ -1,0 +1,178 @@
+//! Edits of one leaf of attributes.
+//!
+//! Owns: the table of entries, the names behind it and the counts between them. Does **not** own:
+//! which leaf, and the tree above.
+//!
+//! The space that a removed name leaves among others is lost until the leaf is packed. The leaf
+//! names one free range, the gap between table and names, and says that there are holes where the
+//! names take more room than they have bytes.
+
+use std::mem::offset_of;
+
+use xfs_buffer::Result;
+use xfs_format::Place;
+use xfs_format::attr::AttrLeaf;
+use xfs_format::attr::leaf::{AttrFreeDisk, AttrLeafEntryDisk, AttrLeafHeaderDisk, LEAF_MAGIC};
+
+use crate::edit::{BlockEdit, u16_at};
+use crate::tree::{Identity, put_identity};
+
+const COUNT: usize = offset_of!(AttrLeafHeaderDisk, count);
+const USED: usize = offset_of!(AttrLeafHeaderDisk, used_bytes);
+const FIRST_USED: usize = offset_of!(AttrLeafHeaderDisk, first_used);
+const HOLES: usize = offset_of!(AttrLeafHeaderDisk, holes);
+const FREE: usize = offset_of!(AttrLeafHeaderDisk, free);
+const TABLE: usize = size_of::<AttrLeafHeaderDisk>();
+const ENTRY: usize = size_of::<AttrLeafEntryDisk>();
+
+/// An entry with its name, as it is moved between leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RawEntry {
+    pub(super) hash: u32,
+    pub(super) flags: u8,
+    /// Name and value, padded.
+    pub(super) name: Vec<u8>,
+}
+
+impl RawEntry {
+    /// Bytes that it takes in a leaf.
+    pub(super) fn length(&self) -> usize {
+        ENTRY + self.name.len()
+    }
+}
+
+/// Bytes for entries in a leaf.
+pub(super) const fn capacity(block_bytes: usize) -> usize {
+    block_bytes - TABLE
+}
+
+/// The counts of a leaf.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    count: usize,
+    /// Bytes of the names.
+    used: usize,
+    /// Where the lowest name starts.
+    first_used: usize,
+}
+
+impl Counts {
+    fn of(bytes: &[u8]) -> Self {
+        let first_used = match u16_at(bytes, FIRST_USED) {
+            0 => 1 << 16,
+            first_used => first_used.into(),
+        };
+        let (count, used) = (u16_at(bytes, COUNT).into(), u16_at(bytes, USED).into());
+        Self { count, used, first_used }
+    }
+
+    const fn table_end(self) -> usize {
+        TABLE + ENTRY * self.count
+    }
+
+    fn store(self, edit: &mut BlockEdit<'_>) {
+        edit.put_u16(COUNT, self.count as u16);
+        edit.put_u16(USED, self.used as u16);
+        // The end of the largest block has no number: 0 stands for it.
+        edit.put_u16(FIRST_USED, self.first_used as u16);
+        edit.put_u8(HOLES, u8::from(self.used != edit.length() - self.first_used));
+        let gap = self.first_used - self.table_end();
+        let base = if gap == 0 { 0 } else { self.table_end() };
+        edit.put_u16(FREE, base as u16);
+        edit.put_u16(FREE + 2, gap as u16);
+        edit.clear(FREE + size_of::<AttrFreeDisk>()..FREE + 3 * size_of::<AttrFreeDisk>());
+    }
+}
+
+/// How many entries there are.
+pub(super) fn count(bytes: &[u8]) -> usize {
+    Counts::of(bytes).count
+}
+
+/// Bytes that entries take, holes not counted.
+pub(super) fn used(bytes: &[u8]) -> usize {
+    let counts = Counts::of(bytes);
+    counts.used + ENTRY * counts.count
+}
+
+/// Puts an entry, if there is room for it, packing the leaf if need be.
+pub(super) fn insert(edit: &mut BlockEdit<'_>, entry: &RawEntry, place: Place) -> Result<bool> {
+    let counts = Counts::of(edit.bytes());
+    if used(edit.bytes()) + entry.length() > capacity(edit.length()) {
+        return Ok(false);
+    }
+    if counts.first_used - counts.table_end() < entry.length() {
+        let entries = entries(edit.bytes(), place)?;
+        rebuild(edit, &entries);
+    }
+    let mut counts = Counts::of(edit.bytes());
+    let position = position(edit.bytes(), entry.hash, place)?;
+    let at = TABLE + ENTRY * position;
+    edit.shift(at..counts.table_end(), at + ENTRY);
+    counts.count += 1;
+    put(edit, &mut counts, at, entry);
+    counts.store(edit);
+    Ok(true)
+}
+
+/// Puts a name below the others and its entry at `at`.
+fn put(edit: &mut BlockEdit<'_>, counts: &mut Counts, at: usize, entry: &RawEntry) {
+    counts.first_used -= entry.name.len();
+    counts.used += entry.name.len();
+    edit.put(counts.first_used, &entry.name);
+    edit.put_u32(at, entry.hash);
+    edit.put_u16(at + 4, counts.first_used as u16);
+    edit.put(at + 6, &[entry.flags, 0]);
+}
+
+fn position(bytes: &[u8], hash: u32, place: Place) -> Result<usize> {
+    let table = AttrLeaf::decode(bytes, place)?.table();
+    Ok(table.partition_point(|entry| entry.hash.get() < hash))
+}
+
+/// Removes the entry at `index`, which was found there.
+pub(super) fn remove(edit: &mut BlockEdit<'_>, index: usize, place: Place) -> Result<()> {
+    let mut counts = Counts::of(edit.bytes());
+    let name = AttrLeaf::decode(edit.bytes(), place)?.name_range(index)?;
+    let at = TABLE + ENTRY * index;
+    edit.shift(at + ENTRY..counts.table_end(), at);
+    edit.clear(name.clone());
+    counts.count -= 1;
+    counts.used -= name.len();
+    edit.put_u16(COUNT, counts.count as u16);
+    if name.start == counts.first_used {
+        let table = AttrLeaf::decode(edit.bytes(), place)?.table();
+        let lowest = table.iter().map(|entry| usize::from(entry.name_offset.get())).min();
+        counts.first_used = lowest.unwrap_or(edit.length());
+    }
+    counts.store(edit);
+    Ok(())
+}
+
+/// All entries, with those being made or removed.
+pub(super) fn entries(bytes: &[u8], place: Place) -> Result<Vec<RawEntry>> {
+    let leaf = AttrLeaf::decode(bytes, place)?;
+    let mut entries = Vec::with_capacity(leaf.table().len() + 1);
+    for (index, entry) in leaf.table().iter().enumerate() {
+        let name = bytes.get(leaf.name_range(index)?).unwrap_or_default().to_vec();
+        entries.push(RawEntry { hash: entry.hash.get(), flags: entry.flags, name });
+    }
+    Ok(entries)
+}
+
+/// Makes the leaf hold these entries, sorted by hash, without holes. They fit.
+pub(super) fn rebuild(edit: &mut BlockEdit<'_>, entries: &[RawEntry]) {
+    let end = edit.length();
+    edit.clear(TABLE..end);
+    let mut counts = Counts { count: entries.len(), used: 0, first_used: end };
+    for (index, entry) in entries.iter().enumerate() {
+        put(edit, &mut counts, TABLE + ENTRY * index, entry);
+    }
+    counts.store(edit);
+}
+
+/// Makes a new leaf of these entries; its place in the chain of leaves is left alone.
+pub(super) fn initialise(edit: &mut BlockEdit<'_>, identity: &Identity, entries: &[RawEntry]) {
+    put_identity(edit, LEAF_MAGIC, identity);
+    rebuild(edit, entries);
+}
