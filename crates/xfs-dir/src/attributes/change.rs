@@ -119,9 +119,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         new: Option<&AttrEntry<'_>>,
     ) -> Result<bool> {
         let mut short = match self.store.contents()? {
-            Contents::Inline(bytes) => {
-                ShortAttributes::decode(&bytes, self.store.inode_place())?
-            }
+            Contents::Inline(bytes) => ShortAttributes::decode(&bytes, self.store.inode_place())?,
             Contents::NoBlocks if new.is_some() => ShortAttributes::default(),
             _ => return Ok(false),
         };
@@ -315,8 +313,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
             if (used + other) * 100 > capacity * JOINED_PERCENT {
                 continue;
             }
-            let (place, other_place) =
-                (self.store.place(path.at), self.store.place(neighbour.at));
+            let (place, other_place) = (self.store.place(path.at), self.store.place(neighbour.at));
             let mine = self.store.view(&path.leaf, |bytes| leaf::entries(bytes, place))?;
             let others =
                 self.store.view(&neighbour.leaf, |bytes| leaf::entries(bytes, other_place))?;

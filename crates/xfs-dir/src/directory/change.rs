@@ -182,8 +182,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         };
         let found = found.ok_or_else(missing)?;
         let offset = found.cookie.offset() as usize % self.block_bytes;
-        let entry_type =
-            if entry.name == b".." { EntryType::Directory } else { entry.entry_type };
+        let entry_type = if entry.name == b".." { EntryType::Directory } else { entry.entry_type };
         let inode = entry.inode;
         self.store.edit(&found.data, |edit| data::retarget(edit, offset, inode, entry_type));
         Ok(found.inode)

@@ -144,7 +144,8 @@ pub fn encode(
         lsn: Lsn::NULL.0.into(),
     };
     fill(bytes, &header);
-    let room = bytes.get_mut(size_of::<RemoteHeaderDisk>()..).and_then(|r| r.get_mut(..piece.len()));
+    let room =
+        bytes.get_mut(size_of::<RemoteHeaderDisk>()..).and_then(|r| r.get_mut(..piece.len()));
     room.expect("the piece fits its block").copy_from_slice(piece);
     ENVELOPE.seal(bytes, Lsn::NULL);
 }

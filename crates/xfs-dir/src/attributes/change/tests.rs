@@ -125,9 +125,8 @@ fn check_random(seed: u64, block_log: u8, steps: usize, most: usize) {
         grows = if grows { model.len() < most } else { model.is_empty() };
         let namespace =
             [Namespace::User, Namespace::Trusted, Namespace::Security][random.within(0..3)];
-        let mut name: Vec<u8> = (0..random.within(2..40))
-            .map(|_| b'a' + random.within(0..26) as u8)
-            .collect();
+        let mut name: Vec<u8> =
+            (0..random.within(2..40)).map(|_| b'a' + random.within(0..26) as u8).collect();
         if random.within(0..4) == 0
             && let Some((_, other)) = model.keys().nth(random.within(0..model.len().max(1)))
         {
