@@ -10,7 +10,10 @@ mod code {
     pub(super) const EPERM: i32 = 1;
     pub(super) const ENOENT: i32 = 2;
     pub(super) const EIO: i32 = 5;
+    pub(super) const E2BIG: i32 = 7;
+    pub(super) const EBUSY: i32 = 16;
     pub(super) const EEXIST: i32 = 17;
+    pub(super) const EXDEV: i32 = 18;
     pub(super) const ENOTDIR: i32 = 20;
     pub(super) const EISDIR: i32 = 21;
     pub(super) const EINVAL: i32 = 22;
@@ -58,6 +61,10 @@ fn posix_errno(error: PosixError) -> i32 {
         PosixError::FileTooLarge => code::EFBIG,
         PosixError::TooManyLinks => code::EMLINK,
         PosixError::NotPermitted => code::EPERM,
+        PosixError::ValueTooLong => code::E2BIG,
+        PosixError::Busy => code::EBUSY,
+        PosixError::CrossDevice => code::EXDEV,
+        PosixError::NotSupported => code::EOPNOTSUPP,
     }
 }
 

@@ -1,22 +1,48 @@
 //! Allocation groups: headers, free space, inode chunks, reverse map, reference counts.
 //!
-//! Owns: finding the btrees of a group through its headers, what they say of blocks and inode
-//! numbers, and the counters that follow from them. Does **not** own the walk along a btree
-//! ([`xfs_btree`]), the inodes themselves, or the choice of where to allocate.
+//! Owns: the btrees of a group, reading and changing them; which blocks and inodes an allocation
+//! gets; what each group keeps back for its btrees; and the counters that follow. Does **not** own
+//! btrees as such ([`xfs_btree`]), transactions ([`xfs_trans`]), or the inodes themselves.
+//!
+//! | what | where |
+//! |---|---|
+//! | headers and what hangs from them, to read | [`AgHeaders`], [`sharing_run`], [`inode_state`] |
+//! | opening for writing | [`open_journal`], [`Space`] |
+//! | taking blocks | [`allocate_extent`] |
+//! | giving blocks back, mapping, counting references | [`defer_free`], [`defer_map`], [`defer_share`] |
+//! | after a crash | [`resume`], [`recover_leftovers`] |
 //!
 //! Records and blocks are checked where they are decoded and joined. What takes a whole walk, the
 //! comparison of a header's counters with the records that they count, is
 //! [`AgHeaders::verify_counters`] and is done only when asked for.
+//!
+//! The design of the writing side stands in docs/internals/space.md.
 
+mod allocate;
 mod counters;
+mod deferred;
+mod group;
 mod headers;
 mod inode_chunks;
+mod leftovers;
+mod open;
+mod owner;
 mod sharing;
+mod space;
 
+pub use allocate::{SpaceRequest, Target, allocate_extent};
 pub use counters::VolumeCounters;
+pub use deferred::{
+    BlockExtent, FileMapping, defer_convert, defer_free, defer_map, defer_share, defer_stage,
+    defer_unmap, defer_unshare, defer_unstage, resume,
+};
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};
 pub use inode_chunks::{InodeState, find_chunk, inode_chunks, inode_state};
+pub use leftovers::recover_leftovers;
+pub use open::open_journal;
+pub use owner::{ExtentOwner, Purpose};
 pub use sharing::{SharingRun, sharing_run};
+pub use space::{GroupSummary, Space};
 
 #[cfg(test)]
 mod tests;

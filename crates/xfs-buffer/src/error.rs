@@ -95,6 +95,18 @@ pub enum PosixError {
     /// EPERM.
     #[error("operation not permitted")]
     NotPermitted,
+    /// E2BIG.
+    #[error("value too long")]
+    ValueTooLong,
+    /// EBUSY.
+    #[error("in use")]
+    Busy,
+    /// EXDEV.
+    #[error("not of one volume, or not of one project")]
+    CrossDevice,
+    /// EOPNOTSUPP.
+    #[error("not supported by this volume")]
+    NotSupported,
 }
 
 impl From<SuperblockError> for Error {

@@ -44,7 +44,7 @@ struct EntryDisk {
 const _: () = assert!(size_of::<EntryDisk>() == 12);
 
 /// One entry in the form that Linux shows, which is little-endian on every machine.
-#[derive(Clone, Copy, Debug, IntoBytes, Immutable, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct PosixEntry {
     tag: little_endian::U16,
@@ -161,6 +161,41 @@ pub fn encode_posix_xattr(entries: &[AclEntry]) -> Vec<u8> {
         let posix =
             PosixEntry { tag: tag.into(), permissions: entry.permissions.into(), id: id.into() };
         value.extend_from_slice(posix.as_bytes());
+    }
+    value
+}
+
+/// Decodes what programs give as `system.posix_acl_access` or `system.posix_acl_default`; `None` for
+/// what is no list.
+#[must_use]
+pub fn decode_posix_xattr(value: &[u8]) -> Option<Vec<AclEntry>> {
+    let (version, entries) = little_endian::U32::ref_from_prefix(value).ok()?;
+    let entries = <[PosixEntry]>::ref_from_bytes(entries).ok()?;
+    let fits = u32::try_from(entries.len()).is_ok_and(|count| count <= MAX_ACL_ENTRIES);
+    if version.get() != POSIX_ACL_XATTR_VERSION || !fits {
+        return None;
+    }
+    let decode = |entry: &PosixEntry| {
+        let tag = AclTag::decode(entry.tag.get().into(), entry.id.get())?;
+        let permissions = entry.permissions.get();
+        (permissions <= 0o7).then_some(AclEntry { tag, permissions })
+    };
+    entries.iter().map(decode).collect()
+}
+
+/// Encodes a list as the value of one of the two attributes.
+#[must_use]
+pub fn encode(entries: &[AclEntry]) -> Vec<u8> {
+    let mut value = U32::new(entries.len() as u32).as_bytes().to_vec();
+    for entry in entries {
+        let (tag, id) = entry.tag.encode();
+        let disk = EntryDisk {
+            tag: u32::from(tag).into(),
+            id: id.into(),
+            permissions: entry.permissions.into(),
+            pad: 0.into(),
+        };
+        value.extend_from_slice(disk.as_bytes());
     }
     value
 }

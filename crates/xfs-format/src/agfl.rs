@@ -70,6 +70,13 @@ pub const fn places(sector_size: u32) -> u32 {
     (sector_size - HEADER_BYTES as u32) / size_of::<U32>() as u32
 }
 
+/// Where the block number of a place stands in the sector.
+#[must_use]
+pub const fn place_bytes(place: u32) -> core::ops::Range<usize> {
+    let start = HEADER_BYTES + place as usize * size_of::<U32>();
+    start..start + size_of::<U32>()
+}
+
 /// Writes a free list that holds `blocks` from place `first` on, one turn at most, and nothing
 /// else. LSN and checksum are [`BlockKind::seal`](crate::BlockKind::seal)'s.
 ///

@@ -147,6 +147,20 @@ impl EntryType {
         self as u8
     }
 
+    /// What an entry says of an inode of this type.
+    #[must_use]
+    pub const fn of(file_type: FileType) -> Self {
+        match file_type {
+            FileType::Regular => Self::Regular,
+            FileType::Directory => Self::Directory,
+            FileType::CharDevice => Self::CharacterDevice,
+            FileType::BlockDevice => Self::BlockDevice,
+            FileType::Fifo => Self::Fifo,
+            FileType::Socket => Self::Socket,
+            FileType::Symlink => Self::Symlink,
+        }
+    }
+
     /// The type of the inode, or `None` where the entry does not say.
     #[must_use]
     pub const fn file_type(self) -> Option<FileType> {

@@ -20,6 +20,8 @@ use crate::group::Group;
 pub enum FreeSpaceCheck {
     #[error("{count} blocks from block {start} lie outside the allocation group")]
     Range { start: u32, count: u32 },
+    #[error("the btrees do not agree whether {count} blocks from block {start} are free")]
+    Disagree { start: u32, count: u32 },
 }
 
 /// A free extent as it lies on disk, in records and in keys.

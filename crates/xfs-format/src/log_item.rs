@@ -21,6 +21,7 @@
 //! - **I2** Whether an item's addresses exist on the volume is for replay to say; here nothing of
 //!   the volume is known.
 
+mod actions;
 mod attr;
 mod buffer;
 mod check;
@@ -31,6 +32,7 @@ mod extents;
 mod fields;
 mod inode;
 
+pub use actions::{RefcountAction, RmapAction};
 pub use attr::{AttrIntent, AttrNames, AttrOperation};
 pub use buffer::{BufferFlags, BufferFormat, BufferItem, BufferPiece, BufferType, CHUNK_BYTES};
 pub use check::LogItemCheck;

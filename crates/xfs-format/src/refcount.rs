@@ -31,6 +31,8 @@ pub enum RefcountCheck {
     Shared { start: u32, references: u32 },
     #[error("{references} references to blocks set aside for copy-on-write from block {start}")]
     Staging { start: u32, references: u32 },
+    #[error("{references} references to block {start} cannot change as they are asked to")]
+    Change { start: u32, references: u32 },
 }
 
 /// A reference count as it lies on disk.

@@ -38,6 +38,8 @@ pub enum RmapCheck {
     Owner { start: u32, owner: u64 },
     #[error("offset {offset:#x} of blocks from block {start} does not go with their owner")]
     Offset { start: u32, offset: u64 },
+    #[error("{count} blocks from block {start} are not mapped by {owner:#x} as its change expects")]
+    Missing { start: u32, count: u32, owner: u64 },
 }
 
 bitflags! {

@@ -129,6 +129,8 @@ pub(crate) struct Cil {
     /// Up to which sequence a push has been asked for.
     requested: AtomicU64<Volume>,
     committing: Mutex<Committing, Volume>,
+    /// The durable sequence of `committing`, to be read without its lock.
+    durable: AtomicU64<Volume>,
     /// Something in `committing`, `current` or `requested` has changed.
     changed: Condvar<Volume>,
     soft_bytes: u64,
@@ -158,6 +160,7 @@ impl Cil {
             current: AtomicU64::new(1),
             requested: AtomicU64::new(0),
             committing: Mutex::default(),
+            durable: AtomicU64::new(0),
             changed: Condvar::new(),
         }
     }
@@ -165,6 +168,11 @@ impl Cil {
     /// The checkpoint that is being gathered.
     pub(crate) fn current(&self) -> u64 {
         self.current.load(Ordering::Acquire)
+    }
+
+    /// All checkpoints up to this one are durable, and maybe some more.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
     }
 
     /// Where the size of a checkpoint has commits wait.

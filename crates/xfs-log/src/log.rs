@@ -292,6 +292,13 @@ impl Log {
         self.inner.force(self.inner.cil.current())
     }
 
+    /// Every commit of a checkpoint up to this one is durable: a plain look, without waiting for
+    /// anybody. What was durable before is not counted.
+    #[must_use]
+    pub fn durable_sequence(&self) -> u64 {
+        self.inner.cil.durable()
+    }
+
     /// Items that are not in place.
     #[must_use]
     pub fn ail(&self) -> &Ail {

@@ -41,6 +41,11 @@ impl<T> Slots<T> {
         &self.slots[thread_number() & (self.slots.len() - 1)]
     }
 
+    /// What stands in the slots.
+    pub fn into_values(self) -> impl Iterator<Item = T> {
+        self.slots.into_iter().map(CachePadded::into_inner)
+    }
+
     /// All slots, to sum over or to lock in this order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &T> {
         self.slots.iter().map(|slot| &**slot)

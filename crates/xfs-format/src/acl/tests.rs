@@ -2,7 +2,10 @@
 
 use std::vec::Vec;
 
-use super::{AclCheck, AclEntry, AclTag, MAX_ACL_ENTRIES, decode, encode_posix_xattr};
+use super::{
+    AclCheck, AclEntry, AclTag, MAX_ACL_ENTRIES, decode, decode_posix_xattr, encode,
+    encode_posix_xattr,
+};
 use crate::addr::InodeNumber;
 use crate::corruption::Check;
 
@@ -64,4 +67,31 @@ fn lists_that_do_not_hold_together() {
     value.resize(4 + 12 * most as usize, 0);
     check_refused(&value, count(most, value.len()));
     assert_eq!(decode(&[0; 4], InodeNumber(1)).unwrap(), []);
+}
+
+#[test]
+fn a_list_goes_through_both_forms_and_back() {
+    let list = [
+        AclEntry { tag: AclTag::Owner, permissions: 0o7 },
+        AclEntry { tag: AclTag::User(1000), permissions: 0o6 },
+        AclEntry { tag: AclTag::OwningGroup, permissions: 0o5 },
+        AclEntry { tag: AclTag::Group(7), permissions: 0o4 },
+        AclEntry { tag: AclTag::Mask, permissions: 0o7 },
+        AclEntry { tag: AclTag::Other, permissions: 0 },
+    ];
+    let shown = encode_posix_xattr(&list);
+    assert_eq!(decode_posix_xattr(&shown).as_deref(), Some(&list[..]));
+    assert_eq!(decode(&encode(&list), InodeNumber(1)).unwrap(), list);
+}
+
+#[test]
+fn what_is_no_list_is_refused() {
+    let good = encode_posix_xattr(&[AclEntry { tag: AclTag::Other, permissions: 0o7 }]);
+    assert_eq!(decode_posix_xattr(&good[..good.len() - 1]), None, "cut short");
+    assert_eq!(decode_posix_xattr(&[]), None);
+    for (at, byte) in [(0, 3), (4, 3), (6, 8)] {
+        let mut bad = good.clone();
+        bad[at] = byte;
+        assert_eq!(decode_posix_xattr(&bad), None, "byte {at}");
+    }
 }

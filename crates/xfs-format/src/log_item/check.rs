@@ -34,6 +34,8 @@ pub enum LogItemCheck {
     AttrOperation { raw: u32 },
     #[error("attribute filter {filter:#x}")]
     AttrFilter { filter: u32 },
+    #[error("the action {flags:#x} on an extent is not known")]
+    Action { flags: u32 },
     #[error("name of {name} bytes and value of {value} in an attribute operation")]
     AttrLengths { name: u32, value: u32 },
     #[error("{field} is {value:#x}, which the volume does not have")]

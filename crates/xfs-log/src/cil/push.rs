@@ -180,6 +180,7 @@ impl Cil {
         let mut committing = self.committing.lock();
         committing.checkpoints.remove(&sequence);
         committing.durable = sequence;
+        self.durable.store(sequence, Ordering::Release);
         self.changed.notify_all();
     }
 

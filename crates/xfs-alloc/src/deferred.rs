@@ -1,0 +1,368 @@
+//! Changes of space that are promised in one step and made in a later one.
+//!
+//! Owns: freeing extents, changes of the reverse map and of reference counts as deferred work, what
+//! their intents say, and going on with intents that a crash has left open. Does **not** own the
+//! order of the work or the intents' items: that is the transaction's.
+//!
+//! | work | intent | one step does |
+//! |---|---|---|
+//! | [`FreeWork`] | extent free | one extent |
+//! | [`MapWork`] | reverse map | one mapping |
+//! | [`CountWork`] | reference counts | as many records as a step may change; the rest comes again |
+//!
+//! A step latches the header of its group. If that lies below another group's that the step has
+//! latched, and somebody else holds it, the work comes again in a step of its own: nobody waits
+//! against the order of groups.
+//!
+//! # What a crash may do
+//!
+//! Before the step is durable its intent is, so recovery does the work; after it the completion is,
+//! so nothing is left to do. Intents that recovery finds are believed no more than other bytes.
+
+use std::ops::Range;
+
+use xfs_buffer::Result;
+use xfs_format::log_item::{
+    ExtentFree, LogItemCheck, RefcountAction, RefcountExtent, RmapAction, RmapExtent,
+};
+use xfs_format::rmap::{RmapFlags, RmapOwner};
+use xfs_format::{
+    AgNumber, Corruption, FileBlock, FsBlock, Geometry, Group, InodeNumber, Place,
+    RoCompatFeatures, Structure,
+};
+use xfs_trans::{Deferred, Finish, Promise, Transaction};
+
+use crate::group::{CountChange, GroupSpace, Mapping};
+use crate::owner::{ExtentOwner, Purpose};
+
+/// Blocks of the volume, inside one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BlockExtent {
+    /// First block.
+    pub start: FsBlock,
+    /// How many.
+    pub length_blocks: u32,
+}
+
+/// Blocks of a file, as its map has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileMapping {
+    /// Which file.
+    pub inode: InodeNumber,
+    /// In the attribute fork.
+    pub is_attr: bool,
+    /// The file may share blocks with others.
+    pub shares: bool,
+    /// Where in the fork.
+    pub offset: FileBlock,
+    /// First block.
+    pub start: FsBlock,
+    /// How many.
+    pub length_blocks: u32,
+    /// Allocated, but reads as zeros.
+    pub is_unwritten: bool,
+}
+
+/// Splits an extent into its group and the blocks in it.
+fn in_group(geometry: &Geometry, extent: BlockExtent) -> Option<(AgNumber, Range<u32>)> {
+    let (number, block) = geometry.split_block(extent.start)?;
+    let group = Group::new(geometry, number)?;
+    group
+        .contains_extent(block, extent.length_blocks)
+        .then(|| (number, block.0..block.0 + extent.length_blocks))
+}
+
+/// As [`in_group`], and an error if there are no such blocks.
+fn checked(geometry: &Geometry, extent: BlockExtent) -> Result<(AgNumber, Range<u32>)> {
+    in_group(geometry, extent).ok_or_else(|| out_of_range(geometry, extent).into())
+}
+
+/// The group that an address names, whether there is such a group or not.
+fn place_of(geometry: &Geometry, start: FsBlock) -> Place {
+    Place::Group(AgNumber((start.0 >> geometry.ag_blocks_log) as u32))
+}
+
+#[cold]
+fn out_of_range(geometry: &Geometry, extent: BlockExtent) -> Corruption {
+    let check = LogItemCheck::OutOfRange { field: "extent", value: extent.start.0 };
+    Corruption::new(Structure::LogItem, place_of(geometry, extent.start), check)
+}
+
+/// Whose blocks are freed.
+#[derive(Clone, Copy, Debug)]
+enum Freed {
+    /// These; `None`: of a file, whose mapping is gone already.
+    Of(Option<ExtentOwner>),
+    /// The log does not say.
+    Unknown,
+}
+
+/// An extent that will be free.
+#[derive(Debug)]
+pub(crate) struct FreeWork {
+    extent: BlockExtent,
+    owner: Freed,
+    purpose: Purpose,
+}
+
+impl FreeWork {
+    /// A block of a btree.
+    pub(crate) const fn metadata(block: FsBlock, owner: ExtentOwner, purpose: Purpose) -> Self {
+        let extent = BlockExtent { start: block, length_blocks: 1 };
+        Self { extent, owner: Freed::Of(Some(owner)), purpose }
+    }
+
+    /// A block that the free list of a group has too many.
+    pub(crate) const fn of_free_list(block: FsBlock) -> Self {
+        Self::metadata(block, ExtentOwner::GROUP, Purpose::FreeList)
+    }
+
+    pub(crate) fn boxed(self) -> Box<dyn Deferred> {
+        Box::new(self)
+    }
+}
+
+impl Deferred for FreeWork {
+    fn promise(&self) -> Option<Promise> {
+        let BlockExtent { start, length_blocks } = self.extent;
+        Some(Promise::ExtentFree(ExtentFree { start, length_blocks }))
+    }
+
+    fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
+        let (number, range) = checked(tx.geometry(), self.extent)?;
+        let Some(mut group) = GroupSpace::open(tx, number)? else {
+            return Ok(Finish::Again(self));
+        };
+        match self.owner {
+            Freed::Of(owner) => group.free(tx, range, (owner, self.purpose))?,
+            Freed::Unknown => group.free_unknown(tx, range)?,
+        }
+        group.close(tx);
+        Ok(Finish::Done)
+    }
+}
+
+/// A change of the reverse map.
+#[derive(Debug)]
+struct MapWork {
+    action: RmapAction,
+    owner: ExtentOwner,
+    extent: BlockExtent,
+}
+
+impl Deferred for MapWork {
+    fn promise(&self) -> Option<Promise> {
+        let BlockExtent { start, length_blocks } = self.extent;
+        let ExtentOwner { owner, offset, flags } = self.owner;
+        let (owner, flags) = (owner.to_raw(), self.action.encode(flags));
+        Some(Promise::Rmap(RmapExtent { owner, start, offset, length_blocks, flags }))
+    }
+
+    fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
+        let (number, range) = checked(tx.geometry(), self.extent)?;
+        let Some(mut group) = GroupSpace::open(tx, number)? else {
+            return Ok(Finish::Again(self));
+        };
+        group.fill_free_list(tx)?;
+        let mapping = Mapping::owned(self.owner, range);
+        match self.action {
+            RmapAction::Map | RmapAction::MapShared | RmapAction::Allocate => {
+                group.add_mapping(tx, &mapping)?;
+            }
+            RmapAction::Unmap | RmapAction::UnmapShared | RmapAction::Free => {
+                group.remove_mapping(tx, &mapping)?;
+            }
+            RmapAction::Convert | RmapAction::ConvertShared => {
+                group.convert_mapping(tx, &mapping)?;
+            }
+        }
+        group.close(tx);
+        Ok(Finish::Done)
+    }
+}
+
+/// A change of reference counts.
+#[derive(Debug)]
+struct CountWork {
+    change: CountChange,
+    extent: BlockExtent,
+}
+
+impl Deferred for CountWork {
+    fn promise(&self) -> Option<Promise> {
+        let BlockExtent { start, length_blocks } = self.extent;
+        let action = match self.change {
+            CountChange::Increase => RefcountAction::Increase,
+            CountChange::Decrease => RefcountAction::Decrease,
+            CountChange::Stage => RefcountAction::Stage,
+            CountChange::Unstage => RefcountAction::Unstage,
+        };
+        Some(Promise::Refcount(RefcountExtent { start, length_blocks, flags: action.encode() }))
+    }
+
+    fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
+        let (number, range) = checked(tx.geometry(), self.extent)?;
+        let Some(mut group) = GroupSpace::open(tx, number)? else {
+            return Ok(Finish::Again(self));
+        };
+        group.fill_free_list(tx)?;
+        let counted = group.count_references(tx, self.change, range)?;
+        for range in counted.unreferenced {
+            let extent = group.extent(tx, range);
+            defer_free(tx, extent, None, Purpose::File);
+        }
+        let rest = counted.rest.map(|range| group.extent(tx, range));
+        group.close(tx);
+        Ok(match rest {
+            Some(extent) => Finish::Again(Box::new(Self { extent, ..*self })),
+            None => Finish::Done,
+        })
+    }
+}
+
+/// Frees blocks in a later step. Blocks of metadata have an `owner`, whose reverse mapping goes with
+/// them; buffers over them have been invalidated. Blocks of a file (`None`) have been unmapped
+/// before.
+#[doc(alias = "xfs_free_extent_later")]
+pub fn defer_free(
+    tx: &mut Transaction<'_>,
+    extent: BlockExtent,
+    owner: Option<ExtentOwner>,
+    purpose: Purpose,
+) {
+    tx.defer(FreeWork { extent, owner: Freed::Of(owner), purpose }.boxed());
+}
+
+/// Adds blocks of a file to the reverse map, if the volume has one.
+#[doc(alias = "xfs_rmap_map_extent")]
+pub fn defer_map(tx: &mut Transaction<'_>, mapping: &FileMapping) {
+    defer_mapping(tx, mapping, [RmapAction::Map, RmapAction::MapShared]);
+}
+
+/// Takes blocks of a file out of the reverse map, if the volume has one.
+#[doc(alias = "xfs_rmap_unmap_extent")]
+pub fn defer_unmap(tx: &mut Transaction<'_>, mapping: &FileMapping) {
+    defer_mapping(tx, mapping, [RmapAction::Unmap, RmapAction::UnmapShared]);
+}
+
+/// Turns blocks of a file from written to unwritten in the reverse map, or back. `mapping` is as it
+/// was before.
+#[doc(alias = "xfs_rmap_convert_extent")]
+pub fn defer_convert(tx: &mut Transaction<'_>, mapping: &FileMapping) {
+    defer_mapping(tx, mapping, [RmapAction::Convert, RmapAction::ConvertShared]);
+}
+
+fn defer_mapping(tx: &mut Transaction<'_>, mapping: &FileMapping, actions: [RmapAction; 2]) {
+    let [unshared, shared] = actions;
+    let is_shared = mapping.shares && !mapping.is_attr;
+    let action = if is_shared { shared } else { unshared };
+    let mut flags = RmapFlags::empty();
+    flags.set(RmapFlags::ATTR, mapping.is_attr);
+    flags.set(RmapFlags::UNWRITTEN, mapping.is_unwritten);
+    let FileMapping { inode, offset, start, length_blocks, .. } = *mapping;
+    let owner = ExtentOwner { owner: RmapOwner::Inode(inode), offset, flags };
+    let extent = BlockExtent { start, length_blocks };
+    defer_map_work(tx, MapWork { action, owner, extent });
+}
+
+fn defer_map_work(tx: &mut Transaction<'_>, work: MapWork) {
+    if tx.geometry().has_ro_compat(RoCompatFeatures::RMAPBT) {
+        tx.defer(Box::new(work));
+    }
+}
+
+/// One more file has these blocks.
+#[doc(alias = "xfs_refcount_increase_extent")]
+pub fn defer_share(tx: &mut Transaction<'_>, extent: BlockExtent) {
+    defer_count(tx, CountChange::Increase, extent);
+}
+
+/// One file fewer has these blocks; what nobody has any more is freed.
+#[doc(alias = "xfs_refcount_decrease_extent")]
+pub fn defer_unshare(tx: &mut Transaction<'_>, extent: BlockExtent) {
+    defer_count(tx, CountChange::Decrease, extent);
+}
+
+/// Blocks just allocated are set aside for copy-on-write: a crash gives them back.
+#[doc(alias = "xfs_refcount_alloc_cow_extent")]
+pub fn defer_stage(tx: &mut Transaction<'_>, extent: BlockExtent) {
+    defer_count(tx, CountChange::Stage, extent);
+    let owner = ExtentOwner::STAGING;
+    defer_map_work(tx, MapWork { action: RmapAction::Allocate, owner, extent });
+}
+
+/// Blocks are no longer set aside. They are mapped into a file next, or freed.
+#[doc(alias = "xfs_refcount_free_cow_extent")]
+pub fn defer_unstage(tx: &mut Transaction<'_>, extent: BlockExtent) {
+    let owner = ExtentOwner::STAGING;
+    defer_map_work(tx, MapWork { action: RmapAction::Free, owner, extent });
+    defer_count(tx, CountChange::Unstage, extent);
+}
+
+fn defer_count(tx: &mut Transaction<'_>, change: CountChange, extent: BlockExtent) {
+    if tx.geometry().has_ro_compat(RoCompatFeatures::REFLINK) {
+        tx.defer(Box::new(CountWork { change, extent }));
+    }
+}
+
+/// The work of an intent that a crash has left open, if it is one of space: extents to free,
+/// changes of the reverse map or of reference counts.
+///
+/// # Errors
+///
+/// An intent that cannot be of this volume.
+pub fn resume(geometry: &Geometry, promise: &Promise) -> Result<Option<Box<dyn Deferred>>> {
+    let work: Box<dyn Deferred> = match promise {
+        Promise::ExtentFree(free) => Box::new(resume_free(geometry, free)?),
+        Promise::Rmap(change) => Box::new(resume_map(geometry, change)?),
+        Promise::Refcount(change) => Box::new(resume_count(geometry, change)?),
+        Promise::Map(_) | Promise::Attr(_) | Promise::Exchange(_) => return Ok(None),
+    };
+    Ok(Some(work))
+}
+
+fn resume_free(geometry: &Geometry, free: &ExtentFree) -> Result<FreeWork> {
+    let ExtentFree { start, length_blocks } = *free;
+    let extent = BlockExtent { start, length_blocks };
+    checked(geometry, extent)?;
+    Ok(FreeWork { extent, owner: Freed::Unknown, purpose: Purpose::File })
+}
+
+fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<MapWork> {
+    let RmapExtent { owner, start, offset, length_blocks, flags } = *change;
+    let extent = BlockExtent { start, length_blocks };
+    let place = place_of(geometry, start);
+    let wrong = |check: LogItemCheck| Corruption::new(Structure::LogItem, place, check);
+    let (number, _) = checked(geometry, extent)?;
+    let (action, map_flags) = RmapAction::decode(flags).map_err(wrong)?;
+    let group = Group::new(geometry, number).ok_or_else(|| out_of_range(geometry, extent))?;
+    let unknown = LogItemCheck::OutOfRange { field: "owner", value: owner };
+    let owner = RmapOwner::from_raw(owner, &group).ok_or_else(|| wrong(unknown))?;
+    if !geometry.has_ro_compat(RoCompatFeatures::RMAPBT) {
+        return Err(wrong(LogItemCheck::Action { flags }).into());
+    }
+    let has_offset =
+        matches!(owner, RmapOwner::Inode(_)) && !map_flags.contains(RmapFlags::FORK_BTREE);
+    if offset.0 >> 54 != 0 || (!has_offset && offset.0 != 0) {
+        return Err(wrong(LogItemCheck::OutOfRange { field: "offset", value: offset.0 }).into());
+    }
+    Ok(MapWork { action, owner: ExtentOwner { owner, offset, flags: map_flags }, extent })
+}
+
+fn resume_count(geometry: &Geometry, change: &RefcountExtent) -> Result<CountWork> {
+    let RefcountExtent { start, length_blocks, flags } = *change;
+    let extent = BlockExtent { start, length_blocks };
+    let wrong =
+        |check: LogItemCheck| Corruption::new(Structure::LogItem, place_of(geometry, start), check);
+    checked(geometry, extent)?;
+    if !geometry.has_ro_compat(RoCompatFeatures::REFLINK) {
+        return Err(wrong(LogItemCheck::Action { flags }).into());
+    }
+    let change = match RefcountAction::decode(flags).map_err(wrong)? {
+        RefcountAction::Increase => CountChange::Increase,
+        RefcountAction::Decrease => CountChange::Decrease,
+        RefcountAction::Stage => CountChange::Stage,
+        RefcountAction::Unstage => CountChange::Unstage,
+    };
+    Ok(CountWork { change, extent })
+}

@@ -1,0 +1,252 @@
+//! The space of one group while a transaction works on it.
+//!
+//! Owns: the AGF, latched, with its decoded fields, from the first look to their way back into the
+//! buffer; and the count of blocks that an allocation takes from the transaction or from the
+//! group's reserves. Does **not** own which extent is taken ([`search`]), the records
+//! ([`free_space`], [`reverse_map`], [`refcounts`]), or the free list ([`free_list`]).
+//!
+//! # Invariants
+//!
+//! - **I1** Between [`GroupSpace::open`] and [`GroupSpace::close`] the fields here are newer than
+//!   the buffer's. No btree of the group is reached through the buffer in between.
+//! - **I2** The free list holds what the btrees can take in one change of free space
+//!   ([`free_list::needed`]) before each change that may make them grow. A btree that finds the list
+//!   empty is therefore a damaged volume.
+//! - **I3** Each block is in one of: the free-space btrees, the free list, a btree, an owner's
+//!   extent. Who moves it changes both sides in one transaction step.
+//!
+//! # Lock order
+//!
+//! AGI before AGF of a group, groups ascending within a step; the header of a group below the
+//! highest that the step has latched is only tried. Everything below the AGF (free list, btree
+//! blocks) is the holder's alone and is latched as it is changed, so that it is written whole.
+
+mod btrees;
+mod free_list;
+mod free_space;
+mod refcounts;
+mod reverse_map;
+mod search;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use xfs_buffer::{Buffer, Result};
+use xfs_format::agf::{AGF_SECTOR, Agf};
+use xfs_format::{AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, FsBlock, Place, Structure};
+use xfs_trans::Transaction;
+
+pub(crate) use refcounts::CountChange;
+pub(crate) use reverse_map::Mapping;
+pub(crate) use search::{Found, Near, Wanted};
+
+use crate::deferred::BlockExtent;
+use crate::owner::{ExtentOwner, Purpose};
+use crate::space::reservation::Account;
+use crate::space::{GroupState, Space};
+
+/// The fields of an AGF that change: the roots to the last of the reference counts'.
+const CHANGING_BYTES: Range<usize> = 16..92;
+
+/// The space of one group, its header latched by a transaction.
+pub(crate) struct GroupSpace {
+    number: AgNumber,
+    header: Buffer,
+    agf: Agf,
+    /// As the buffer has it.
+    stored: Agf,
+    state: Arc<GroupState>,
+    /// Under which what this step frees here is busy.
+    ticket: Option<u64>,
+}
+
+impl GroupSpace {
+    /// Latches the header of a group. `None`: it lies below another that this step has latched, and
+    /// somebody else holds it.
+    pub(crate) fn open(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<Self>> {
+        if tx.group_mark().is_some_and(|mark| number < mark) {
+            return Self::try_open(tx, number);
+        }
+        let (at, bytes) = Self::place(tx, number);
+        let header = tx.read(at, bytes, BlockKind::Agf)?;
+        Self::latched(tx, number, header).map(Some)
+    }
+
+    /// Latches the header of a group if nobody else holds it.
+    pub(crate) fn try_open(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<Self>> {
+        let (at, bytes) = Self::place(tx, number);
+        let header = tx.try_read(at, bytes, BlockKind::Agf)?;
+        header.map(|header| Self::latched(tx, number, header)).transpose()
+    }
+
+    fn place(tx: &Transaction<'_>, number: AgNumber) -> (DiskAddr, u32) {
+        let geometry = tx.geometry();
+        (geometry.header_disk_addr(number, AGF_SECTOR), geometry.sector_size)
+    }
+
+    fn latched(tx: &mut Transaction<'_>, number: AgNumber, header: Buffer) -> Result<Self> {
+        tx.mark_group(number);
+        let agf = Agf::decode(&header.bytes(), header.at(), tx.geometry())?;
+        let state = Space::of(tx.journal()).group(number);
+        let state = Arc::clone(state.ok_or_else(|| outside(number))?);
+        let mut inner = state.lock();
+        if !inner.busy.is_empty() {
+            inner.busy.expire(tx.journal().log().durable_sequence());
+        }
+        drop(inner);
+        Ok(Self { number, header, stored: agf.clone(), agf, state, ticket: None })
+    }
+
+    /// Writes the fields back. The latch stays with the transaction.
+    pub(crate) fn close(self, tx: &mut Transaction<'_>) {
+        if self.agf == self.stored {
+            return;
+        }
+        let mut bytes = [0; size_of::<xfs_format::agf::AgfDisk>()];
+        self.agf.encode(tx.geometry(), &mut bytes);
+        let changed = bytes.get(CHANGING_BYTES).unwrap_or_default();
+        tx.change(&self.header, CHANGING_BYTES, |fields| fields.copy_from_slice(changed));
+        self.state.publish(&self.agf);
+    }
+
+    /// Takes the blocks for `wanted`, if the group has them. The free list is filled first.
+    pub(crate) fn allocate(&mut self, tx: &mut Transaction<'_>, wanted: &Wanted) -> Result<Found> {
+        if self.affordable(tx, wanted).is_none() {
+            return Ok(Found::Nothing);
+        }
+        self.fill_free_list(tx)?;
+        // Filling the list has taken blocks and may have made a btree higher.
+        let Some(wanted) = self.affordable(tx, wanted) else { return Ok(Found::Nothing) };
+        let found = self.search(tx, &wanted)?;
+        if let Found::Extent { from, range } = &found {
+            self.take_free(tx, *from, range.clone())?;
+            if let Some(owner) = wanted.owner {
+                self.add_mapping(tx, &Mapping::owned(owner, range.clone()))?;
+            }
+            self.count_taken(tx, wanted.purpose, range.end - range.start);
+        }
+        Ok(found)
+    }
+
+    /// Gives blocks back. They stay busy until this step is durable.
+    pub(crate) fn free(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        range: Range<u32>,
+        (owner, purpose): (Option<ExtentOwner>, Purpose),
+    ) -> Result<()> {
+        self.fill_free_list(tx)?;
+        if let Some(owner) = owner {
+            self.remove_mapping(tx, &Mapping::owned(owner, range.clone()))?;
+        }
+        self.give_free(tx, range.clone())?;
+        self.mark_busy(tx, range.clone());
+        self.count_given(tx, purpose, range.end - range.start);
+        Ok(())
+    }
+
+    /// Gives blocks back whose owner is not known: an intent to free them was left open by a crash.
+    /// Blocks of a file have no mapping any more; those of metadata lose theirs here.
+    pub(crate) fn free_unknown(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        range: Range<u32>,
+    ) -> Result<()> {
+        self.fill_free_list(tx)?;
+        self.remove_any_mapping(tx, range.clone())?;
+        self.free(tx, range, (None, Purpose::File))
+    }
+
+    /// Waits until what others have freed here is durable. `false` if only this step's own frees
+    /// are in the way.
+    ///
+    /// The header stays latched meanwhile. The log does not need it to write a checkpoint.
+    pub(crate) fn await_busy(&self, tx: &Transaction<'_>) -> Result<bool> {
+        let Some(sequence) = self.state.lock().busy.last_sequence() else { return Ok(false) };
+        tx.journal().force(sequence)?;
+        self.state.lock().busy.expire(tx.journal().log().durable_sequence());
+        Ok(true)
+    }
+
+    /// Closes the group, and gives its latch back if nothing in it has changed.
+    pub(crate) fn leave(self, tx: &mut Transaction<'_>) {
+        let header = self.header.clone();
+        self.close(tx);
+        tx.release(&header);
+    }
+
+    /// Marks blocks that this step has freed.
+    fn mark_busy(&mut self, tx: &mut Transaction<'_>, range: Range<u32>) {
+        let ticket = *self.ticket.get_or_insert_with(|| {
+            let ticket = self.state.lock().busy.issue_ticket();
+            let state = Arc::clone(&self.state);
+            tx.on_commit(move |committed| state.lock().busy.settle(ticket, committed.sequence));
+            ticket
+        });
+        self.state.lock().busy.insert(range, ticket);
+    }
+
+    fn count_taken(&self, tx: &mut Transaction<'_>, purpose: Purpose, blocks: u32) {
+        match purpose {
+            Purpose::FreeList => {}
+            Purpose::File => tx.use_blocks(blocks.into()),
+            Purpose::Metadata => {
+                let beyond = u64::from(self.state.draw(Account::Metadata, blocks));
+                let promised = beyond.min(tx.blocks_left());
+                tx.use_blocks(promised);
+                self.count_unreserved(tx, beyond - promised);
+            }
+        }
+    }
+
+    fn count_given(&self, tx: &mut Transaction<'_>, purpose: Purpose, blocks: u32) {
+        match purpose {
+            Purpose::FreeList => {}
+            Purpose::File => tx.free_blocks(blocks.into()),
+            Purpose::Metadata => {
+                tx.free_blocks(self.state.refill(Account::Metadata, blocks).into());
+            }
+        }
+    }
+
+    /// Takes blocks that nobody has reserved out of the volume's count. They are there: the group
+    /// has them. If the count has not, because others have reserved them, the debt is remembered.
+    fn count_unreserved(&self, tx: &Transaction<'_>, blocks: u64) {
+        if blocks != 0 && tx.journal().count_free_blocks(-blocks.cast_signed()).is_err() {
+            self.state.lock().unpaid_blocks += blocks;
+        }
+    }
+
+    /// The other way: pays what is owed first.
+    fn return_unreserved(&self, tx: &Transaction<'_>, blocks: u64) -> Result<()> {
+        let mut inner = self.state.lock();
+        let owed = inner.unpaid_blocks.min(blocks);
+        inner.unpaid_blocks -= owed;
+        drop(inner);
+        tx.journal().count_free_blocks((blocks - owed).cast_signed())
+    }
+
+    /// Blocks of the group as the volume counts them.
+    pub(crate) fn extent(&self, tx: &Transaction<'_>, range: Range<u32>) -> BlockExtent {
+        let length_blocks = range.end - range.start;
+        BlockExtent { start: self.fs_block(tx, range.start), length_blocks }
+    }
+
+    /// The block of the volume for one of the group.
+    fn fs_block(&self, tx: &Transaction<'_>, block: u32) -> FsBlock {
+        tx.geometry().join_block(self.number, AgBlock(block))
+    }
+
+    fn corrupt(
+        &self,
+        structure: Structure,
+        check: impl Into<xfs_format::Check>,
+    ) -> xfs_buffer::Error {
+        Corruption::new(structure, Place::Group(self.number), check).into()
+    }
+}
+
+#[cold]
+fn outside(group: AgNumber) -> Corruption {
+    Corruption::new(Structure::Agf, Place::Group(group), xfs_format::btree::BtreeCheck::Outside)
+}

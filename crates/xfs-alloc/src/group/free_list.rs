@@ -1,0 +1,112 @@
+//! The free list of a group: blocks that its btrees grow into and shrink out of.
+//!
+//! Owns: taking from the list and putting onto it, how long it must be, and bringing it to that
+//! length. Does **not** own which btree counts the block, or the format of the list.
+//!
+//! A change of free space can make the free-space btrees grow, and growing takes free space. The
+//! list breaks that circle: it is filled before, with as many blocks as the btrees can take in the
+//! worst case, and a btree takes its block from there.
+//!
+//! Blocks on the list may be busy: what uses them is metadata, which is written in place only after
+//! its checkpoint, and that is never older than the one which freed the block.
+
+use xfs_buffer::{Buffer, Result};
+use xfs_format::agf::Agf;
+use xfs_format::agfl::{self, AGFL_SECTOR, Agfl, AgflCheck};
+use xfs_format::reservation::BtreeHeights;
+use xfs_format::{BlockKind, Geometry, Structure};
+use xfs_trans::Transaction;
+
+use super::GroupSpace;
+use super::reverse_map::Mapping;
+use super::search::Search;
+use crate::deferred::FreeWork;
+use crate::owner::{ExtentOwner, Purpose};
+
+/// Blocks that the list of a group must hold before a change of its free space.
+///
+/// Each btree may split from the leaf to the root and get a new root; then, while the list is
+/// filled again, it may split once more up to that root.
+#[doc(alias = "xfs_alloc_min_freelist")]
+pub(crate) fn needed(agf: &Agf, geometry: &Geometry) -> u32 {
+    let most = BtreeHeights::new(geometry);
+    let levels = |levels: u32, most: u32| 2 * (levels + 1).min(most).max(1) - 2;
+    let by_block = levels(agf.free_space_by_block.levels, most.free_space);
+    let by_size = levels(agf.free_space_by_size.levels, most.free_space);
+    let reverse_map = agf.reverse_map.map_or(0, |root| levels(root.levels, most.reverse_map));
+    by_block + by_size + reverse_map
+}
+
+impl GroupSpace {
+    /// Brings the free list to its length: blocks too many are freed in a later step, missing ones
+    /// are allocated, as far as there are any.
+    #[doc(alias = "xfs_alloc_fix_freelist")]
+    pub(crate) fn fill_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<()> {
+        let geometry = tx.geometry();
+        while self.agf.free_list.count > needed(&self.agf, geometry) {
+            let block = self.take_from_list(tx)?;
+            let block = self.fs_block(tx, block);
+            tx.defer(FreeWork::of_free_list(block).boxed());
+        }
+        loop {
+            // Taking blocks can make the btrees higher, and the list longer with them.
+            let missing = needed(&self.agf, geometry).saturating_sub(self.agf.free_list.count);
+            if missing == 0 {
+                return Ok(());
+            }
+            let Some(found) = Search::new(tx, self).for_free_list(missing)? else {
+                return Ok(());
+            };
+            let (from, range) = found;
+            self.take_free(tx, from, range.clone())?;
+            self.add_mapping(tx, &Mapping::owned(ExtentOwner::GROUP, range.clone()))?;
+            self.count_taken(tx, Purpose::FreeList, range.end - range.start);
+            for block in range {
+                self.put_on_list(tx, block)?;
+            }
+        }
+    }
+
+    /// Takes the block at the head of the list.
+    #[doc(alias = "xfs_alloc_get_freelist")]
+    pub(super) fn take_from_list(&mut self, tx: &mut Transaction<'_>) -> Result<u32> {
+        let list = self.list(tx)?;
+        let bytes = list.bytes();
+        let mut blocks = Agfl::decode(&bytes, list.at())?.blocks(self.agf.free_list)?;
+        let Some(block) = blocks.next().transpose()? else {
+            let (first, last) = (self.agf.free_list.first, self.agf.free_list.last);
+            let check = AgflCheck::Range { first, last, count: 0 };
+            return Err(self.corrupt(Structure::Agfl, check));
+        };
+        let range = &mut self.agf.free_list;
+        range.first = (range.first + 1) % agfl::places(tx.geometry().sector_size);
+        range.count -= 1;
+        Ok(block.0)
+    }
+
+    /// Puts a block at the tail of the list.
+    #[doc(alias = "xfs_alloc_put_freelist")]
+    pub(super) fn put_on_list(&mut self, tx: &mut Transaction<'_>, block: u32) -> Result<()> {
+        let at = tx.geometry().header_disk_addr(self.number, AGFL_SECTOR);
+        let places = agfl::places(tx.geometry().sector_size);
+        let range = &mut self.agf.free_list;
+        if range.count >= places {
+            let (first, last, count) = (range.first, range.last, range.count);
+            let check = AgflCheck::Range { first, last, count };
+            return Err(self.corrupt(Structure::Agfl, check));
+        }
+        range.last = (range.last + 1) % places;
+        range.count += 1;
+        let list = tx.read(at, tx.geometry().sector_size, BlockKind::Agfl)?;
+        let bytes = agfl::place_bytes(range.last);
+        tx.change(&list, bytes, |place| place.copy_from_slice(&block.to_be_bytes()));
+        Ok(())
+    }
+
+    /// The list's buffer, to look at: the header's latch protects it.
+    fn list(&self, tx: &Transaction<'_>) -> Result<Buffer> {
+        let geometry = tx.geometry();
+        let at = geometry.header_disk_addr(self.number, AGFL_SECTOR);
+        tx.cache().read(at, geometry.sector_size, BlockKind::Agfl)
+    }
+}

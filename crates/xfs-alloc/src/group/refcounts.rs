@@ -1,0 +1,113 @@
+//! The reference counts of a group: one more or one fewer for a range, a step at a time.
+//!
+//! Owns: reading the records that a change concerns, as many as one step may change, and writing
+//! what becomes of them ([`adjust`]). Does **not** own freeing what nobody refers to any more: it
+//! says which blocks those are.
+
+mod adjust;
+
+use std::ops::Range;
+
+use xfs_btree::Seek;
+use xfs_buffer::Result;
+use xfs_format::refcount::{Refcount, RefcountCheck, RefcountDomain, Refcounts};
+use xfs_format::{AgBlock, Structure};
+use xfs_trans::Transaction;
+
+pub(crate) use adjust::CountChange;
+
+use super::GroupSpace;
+
+/// Records that one step reads. It writes at most twice as many, in neighbouring leaves.
+const RECORDS_PER_STEP: usize = 16;
+
+/// What a step has done.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    /// Blocks that nobody refers to any more.
+    pub(crate) unreferenced: Vec<Range<u32>>,
+    /// What the step has not come to.
+    pub(crate) rest: Option<Range<u32>>,
+}
+
+impl GroupSpace {
+    /// Changes the counts of a range, from its start on, as far as one step goes.
+    #[doc(alias = "xfs_refcount_adjust")]
+    pub(crate) fn count_references(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        change: CountChange,
+        range: Range<u32>,
+    ) -> Result<Counted> {
+        let (old, end) = self.touched_counts(tx, change.domain(), range.clone())?;
+        let step = range.start..end;
+        let adjusted = adjust::adjust(&old, change, step).map_err(|wrong| {
+            let (start, references) = (wrong.start, wrong.references);
+            self.corrupt(Structure::Btree, RefcountCheck::Change { start, references })
+        })?;
+        self.replace_counts(tx, &old, &adjusted.records)?;
+        let rest = (end < range.end).then_some(end..range.end);
+        Ok(Counted { unreferenced: adjusted.unreferenced, rest })
+    }
+
+    /// The records that overlap or touch a range, and how far the step goes if they are many.
+    fn touched_counts(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        domain: RefcountDomain,
+        range: Range<u32>,
+    ) -> Result<(Vec<Refcount>, u32)> {
+        let mut editor = self.edit::<Refcounts>(tx)?;
+        let mut records = Vec::new();
+        let before = editor.seek(Seek::AtOrBefore((domain, AgBlock(range.start))))?;
+        let mut next = match before {
+            Some(before) if before.domain == domain && before.end().0 >= range.start => {
+                Some(before)
+            }
+            _ => editor.seek(Seek::AtOrAfter((domain, AgBlock(range.start))))?,
+        };
+        while let Some(record) = next.filter(|record| record.domain == domain) {
+            if record.start.0 > range.end {
+                break;
+            }
+            // What only touches the end is always read: the last blocks may become part of it.
+            if records.len() >= RECORDS_PER_STEP && record.start.0 < range.end {
+                return Ok((records, record.start.0));
+            }
+            records.push(record);
+            next = editor.advance()?;
+        }
+        Ok((records, range.end))
+    }
+
+    /// Makes the records of a stretch what they should be, touching those only that differ.
+    fn replace_counts(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        old: &[Refcount],
+        new: &[Refcount],
+    ) -> Result<()> {
+        let starts_in = |records: &[Refcount], start| {
+            records.iter().any(|record: &Refcount| record.start == start)
+        };
+        let mut editor = self.edit::<Refcounts>(tx)?;
+        let find = |record: &Refcount| (record.domain, record.start);
+        for record in old.iter().filter(|record| !starts_in(new, record.start)) {
+            editor.find(find(record))?;
+            editor.remove()?;
+        }
+        // Kept records are brought to their new length first, so that none reaches into the place
+        // of one that is inserted.
+        let changed = new.iter().filter(|record| !old.contains(record));
+        let (kept, added): (Vec<&Refcount>, Vec<_>) =
+            changed.partition(|record| starts_in(old, record.start));
+        for record in kept {
+            editor.find(find(record))?;
+            editor.update(*record)?;
+        }
+        for record in added {
+            editor.insert(*record)?;
+        }
+        Ok(())
+    }
+}

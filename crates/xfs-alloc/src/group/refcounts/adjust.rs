@@ -1,0 +1,145 @@
+//! What becomes of reference counts when a range gets one more, or one fewer: a pure function.
+//!
+//! Owns: the counts block by block, and their shape as records. Does **not** own the btree.
+//!
+//! # Invariants
+//!
+//! - **I1** Blocks with the count that needs no record have none: one reference among shared
+//!   blocks, none among those set aside.
+//! - **I2** Two records that touch have different counts: the shape of the records follows from the
+//!   counts of the blocks alone. A checker that derives them from the reverse map finds the same.
+
+use std::ops::Range;
+
+use xfs_format::AgBlock;
+use xfs_format::refcount::{Refcount, RefcountDomain};
+
+/// So many references that nobody counts any more.
+const SATURATED: u32 = u32::MAX;
+
+/// A change of the counts of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum CountChange {
+    /// One more file has the blocks.
+    Increase,
+    /// One file fewer has them.
+    Decrease,
+    /// They are set aside for copy-on-write.
+    Stage,
+    /// They no longer are.
+    Unstage,
+}
+
+impl CountChange {
+    /// Which records it concerns.
+    pub(crate) const fn domain(self) -> RefcountDomain {
+        match self {
+            Self::Increase | Self::Decrease => RefcountDomain::Shared,
+            Self::Stage | Self::Unstage => RefcountDomain::Staging,
+        }
+    }
+
+    /// The count of blocks without a record (I1).
+    const fn base(self) -> u32 {
+        match self.domain() {
+            RefcountDomain::Shared => 1,
+            RefcountDomain::Staging => 0,
+        }
+    }
+
+    /// The count after the change; `None` if there cannot be such a change.
+    fn apply(self, references: u32) -> Option<u32> {
+        match self {
+            Self::Increase | Self::Decrease if references == SATURATED => Some(SATURATED),
+            Self::Increase => references.checked_add(1),
+            Self::Decrease => references.checked_sub(1),
+            Self::Stage => (references == 0).then_some(1),
+            Self::Unstage => (references == 1).then_some(0),
+        }
+    }
+}
+
+/// The records after a change.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Adjusted {
+    pub(super) records: Vec<Refcount>,
+    /// Blocks that nobody refers to any more.
+    pub(super) unreferenced: Vec<Range<u32>>,
+}
+
+/// A block whose count cannot change as asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Wrong {
+    pub(super) start: u32,
+    pub(super) references: u32,
+}
+
+/// Changes the counts of `range`. `old` are the records that overlap or touch it, in order.
+pub(super) fn adjust(
+    old: &[Refcount],
+    change: CountChange,
+    range: Range<u32>,
+) -> Result<Adjusted, Wrong> {
+    let mut shape = Shape { change, records: Vec::new(), unreferenced: Vec::new() };
+    let mut from = range.start;
+    for record in old {
+        let Range { start, end } = record.start.0..record.end().0;
+        shape.keep(start..end.min(range.start), record.references);
+        let inside = start.max(range.start)..end.min(range.end);
+        if !inside.is_empty() {
+            shape.change(from..inside.start, change.base())?;
+            from = inside.end;
+            shape.change(inside, record.references)?;
+        } else if start >= range.end {
+            shape.change(from..range.end, change.base())?;
+            from = range.end;
+        }
+        if end > range.end {
+            shape.keep(start.max(range.end)..end, record.references);
+        }
+    }
+    shape.change(from..range.end, change.base())?;
+    Ok(Adjusted { records: shape.records, unreferenced: shape.unreferenced })
+}
+
+/// Records as they grow, in order.
+struct Shape {
+    change: CountChange,
+    records: Vec<Refcount>,
+    unreferenced: Vec<Range<u32>>,
+}
+
+impl Shape {
+    fn change(&mut self, range: Range<u32>, references: u32) -> Result<(), Wrong> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let wrong = Wrong { start: range.start, references };
+        let references = self.change.apply(references).ok_or(wrong)?;
+        if self.change == CountChange::Decrease && references == 0 {
+            self.unreferenced.push(range);
+        } else {
+            self.keep(range, references);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, range: Range<u32>, references: u32) {
+        if range.is_empty() || references == self.change.base() {
+            return;
+        }
+        let (start, count) = (AgBlock(range.start), range.end - range.start);
+        match self.records.last_mut() {
+            Some(last) if last.end() == start && last.references == references => {
+                last.count += count;
+            }
+            _ => {
+                let domain = self.change.domain();
+                self.records.push(Refcount { domain, start, count, references });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

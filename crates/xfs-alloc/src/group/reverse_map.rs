@@ -1,0 +1,234 @@
+//! The reverse map of a group: mappings added, removed, and turned between written and unwritten.
+//!
+//! Owns: finding the record that a mapping belongs to, joining a new one with what continues it on
+//! both sides, and cutting one out of a longer record. Does **not** own when that happens: for
+//! metadata with the allocation, for files in a step of its own, promised in the log.
+//!
+//! # Invariants
+//!
+//! - **I1** Two records of one owner, in the same state, of which one continues the other on disk
+//!   and in the file, are one record.
+//! - **I2** A record that is taken out covers what is removed whole, in the same state. Anything
+//!   else is a damaged volume, or a change that has been made already.
+//!
+//! # Where blocks are shared
+//!
+//! Records of several owners may cover one block, so the record that covers it need not be the last
+//! one that starts at or before it. It is looked for by its key first, which is right almost always,
+//! and then among all records that overlap the block ([`overlap`]).
+
+mod overlap;
+
+use std::ops::Range;
+
+use xfs_btree::Seek;
+use xfs_buffer::{Error, Result};
+use xfs_format::btree::BtreeFormat;
+use xfs_format::rmap::{ReverseMap, Rmap, RmapCheck, RmapFlags, RmapKey, RmapOwner};
+use xfs_format::{AgBlock, AgNumber, Corruption, FileBlock, Place, Structure};
+use xfs_trans::Transaction;
+
+use super::GroupSpace;
+use super::btrees::GroupEditor;
+use crate::owner::ExtentOwner;
+
+/// Blocks of the group and what owns them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping(Rmap);
+
+impl Mapping {
+    /// Blocks with this owner.
+    pub(crate) fn owned(owner: ExtentOwner, range: Range<u32>) -> Self {
+        let ExtentOwner { owner, offset, flags } = owner;
+        let (start, count) = (AgBlock(range.start), range.end - range.start);
+        Self(Rmap { start, count, owner, offset, flags })
+    }
+}
+
+/// Whether the owner's blocks have places in a fork.
+fn has_offset(record: &Rmap) -> bool {
+    matches!(record.owner, RmapOwner::Inode(_)) && !record.flags.contains(RmapFlags::FORK_BTREE)
+}
+
+/// The flags that tell two uses by one owner apart whatever their state.
+const USE: RmapFlags = RmapFlags::ATTR.union(RmapFlags::FORK_BTREE);
+
+fn same_use(one: &Rmap, other: &Rmap) -> bool {
+    one.owner == other.owner && one.flags.intersection(USE) == other.flags.intersection(USE)
+}
+
+/// The part of a record from block `start` to `end`.
+fn part(record: &Rmap, range: Range<u32>) -> Option<Rmap> {
+    let skipped = u64::from(range.start - record.start.0);
+    let offset = if has_offset(record) { record.offset.0 + skipped } else { 0 };
+    (!range.is_empty()).then(|| Rmap {
+        start: AgBlock(range.start),
+        count: range.end - range.start,
+        offset: FileBlock(offset),
+        ..*record
+    })
+}
+
+/// Whether `record` covers these blocks, as the same part of the same fork.
+fn covers(record: &Rmap, wanted: &Rmap) -> bool {
+    let is_around = record.start <= wanted.start && record.end() >= wanted.end();
+    is_around
+        && same_use(record, wanted)
+        && (!has_offset(record)
+            || wanted.offset.0 == record.offset.0 + u64::from(wanted.start.0 - record.start.0))
+}
+
+/// Whether the blocks and places of `right` follow those of `left`, in the same state.
+fn continues(left: &Rmap, right: &Rmap) -> bool {
+    left.end() == right.start
+        && left.owner == right.owner
+        && left.flags == right.flags
+        && (!has_offset(left) || left.offset.0 + u64::from(left.count) == right.offset.0)
+}
+
+impl GroupSpace {
+    /// Adds a mapping. Nothing is done on volumes without a reverse map.
+    #[doc(alias = "xfs_rmap_map")]
+    pub(crate) fn add_mapping(&mut self, tx: &mut Transaction<'_>, new: &Mapping) -> Result<()> {
+        if !self.has::<ReverseMap>() {
+            return Ok(());
+        }
+        let new = new.0;
+        let left = self.find_before(tx, &new)?;
+        let mut editor = self.edit::<ReverseMap>(tx)?;
+        let after =
+            RmapKey { start: new.end(), owner: new.owner.to_raw(), offset: part_behind(&new) };
+        let right = editor.find(after)?.filter(|right| continues(&new, right));
+        let joined = Rmap { count: new.count + right.map_or(0, |right| right.count), ..new };
+        if right.is_some() {
+            editor.remove()?;
+        }
+        match left {
+            Some(left) => {
+                find(&mut editor, &left)?;
+                editor.update(Rmap { count: left.count + joined.count, ..left })
+            }
+            None => editor.insert(joined),
+        }
+    }
+
+    /// Removes a mapping. Nothing is done on volumes without a reverse map.
+    #[doc(alias = "xfs_rmap_unmap")]
+    pub(crate) fn remove_mapping(&mut self, tx: &mut Transaction<'_>, old: &Mapping) -> Result<()> {
+        if !self.has::<ReverseMap>() {
+            return Ok(());
+        }
+        let old = old.0;
+        let record = self.find_covering(tx, &old)?;
+        let record = record.filter(|record| record.flags == old.flags);
+        let record = record.ok_or_else(|| missing(self.number, &old))?;
+        self.cut_mapping(tx, &record, old.start.0..old.end().0)
+    }
+
+    /// Removes whatever mapping of one owner covers these blocks, if any does: the recovery of an
+    /// intent to free them does not know whose they were, or whether that part was done.
+    pub(crate) fn remove_any_mapping(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        range: Range<u32>,
+    ) -> Result<()> {
+        if !self.has::<ReverseMap>() {
+            return Ok(());
+        }
+        let mut editor = self.edit::<ReverseMap>(tx)?;
+        let key = RmapKey { start: AgBlock(range.start), owner: u64::MAX, offset: u64::MAX };
+        let found = editor.seek(Seek::AtOrBefore(key))?;
+        drop(editor);
+        match found.filter(|record| record.end().0 > range.start) {
+            Some(record) if record.end().0 >= range.end => self.cut_mapping(tx, &record, range),
+            Some(record) => Err(missing(self.number, &record)),
+            None => Ok(()),
+        }
+    }
+
+    /// Turns a mapping from written to unwritten, or back. `old` is in the state before.
+    #[doc(alias = "xfs_rmap_convert")]
+    pub(crate) fn convert_mapping(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        old: &Mapping,
+    ) -> Result<()> {
+        let new = Mapping(Rmap {
+            flags: old.0.flags.symmetric_difference(RmapFlags::UNWRITTEN),
+            ..old.0
+        });
+        self.remove_mapping(tx, old)?;
+        self.add_mapping(tx, &new)
+    }
+
+    /// Takes `range` out of a record that covers it.
+    fn cut_mapping(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        record: &Rmap,
+        range: Range<u32>,
+    ) -> Result<()> {
+        let mut editor = self.edit::<ReverseMap>(tx)?;
+        find(&mut editor, record)?;
+        let head = part(record, record.start.0..range.start);
+        let tail = part(record, range.end..record.end().0);
+        match head {
+            Some(head) => editor.update(head)?,
+            None => {
+                editor.remove()?;
+            }
+        }
+        // Where blocks are shared, records of others may stand between the old key and the tail's.
+        tail.map_or(Ok(()), |tail| editor.insert(tail))
+    }
+
+    /// The record that the mapping continues.
+    fn find_before(&mut self, tx: &mut Transaction<'_>, new: &Rmap) -> Result<Option<Rmap>> {
+        let Some(start) = new.start.0.checked_sub(1) else { return Ok(None) };
+        let offset = if has_offset(new) {
+            let Some(offset) = new.offset.0.checked_sub(1) else { return Ok(None) };
+            offset
+        } else {
+            0
+        };
+        let last = Rmap { start: AgBlock(start), count: 1, offset: FileBlock(offset), ..*new };
+        let found = self.find_covering(tx, &last)?;
+        Ok(found.filter(|left| continues(left, new)))
+    }
+
+    /// The record that covers a mapping, in whatever state it is.
+    fn find_covering(&mut self, tx: &mut Transaction<'_>, wanted: &Rmap) -> Result<Option<Rmap>> {
+        let mut editor = self.edit::<ReverseMap>(tx)?;
+        let found = editor.seek(Seek::AtOrBefore(ReverseMap::key(wanted)))?;
+        drop(editor);
+        if let Some(found) = found.filter(|record| covers(record, wanted)) {
+            return Ok(Some(found));
+        }
+        // Without sharing, what starts last before a block is all that can cover it.
+        if self.agf.refcount.is_none() || !has_offset(wanted) {
+            return Ok(None);
+        }
+        let Some(root) = self.agf.reverse_map else { return Ok(None) };
+        overlap::find(tx.cache(), self.number, root, wanted.start, |record| covers(record, wanted))
+    }
+}
+
+/// Offset and flags, as a key has them, of the block behind a mapping.
+fn part_behind(new: &Rmap) -> u64 {
+    let blocks = if has_offset(new) { u64::from(new.count) } else { 0 };
+    ReverseMap::key(new).offset + blocks
+}
+
+/// Goes to a record that was there a moment ago.
+fn find(editor: &mut GroupEditor<'_, '_, ReverseMap>, record: &Rmap) -> Result<()> {
+    let found = editor.find(ReverseMap::key(record))?;
+    assert!(found.is_some(), "nobody else changes the reverse map under this latch");
+    Ok(())
+}
+
+#[cold]
+fn missing(group: AgNumber, record: &Rmap) -> Error {
+    let (start, count, owner) = (record.start.0, record.count, record.owner.to_raw());
+    let check = RmapCheck::Missing { start, count, owner };
+    Corruption::new(Structure::Btree, Place::Group(group), check).into()
+}

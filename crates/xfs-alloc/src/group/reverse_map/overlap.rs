@@ -1,0 +1,92 @@
+//! All records of the reverse map that overlap a block.
+//!
+//! Owns: the walk down every branch whose keys enclose the block. Does **not** own what is looked
+//! for among the records.
+//!
+//! A node holds the lowest and the highest key of each child; a branch is entered if the block lies
+//! between them. Levels fall by one with each step and a node's children are each entered once, so
+//! the walk ends.
+
+use xfs_buffer::{BufferCache, Result};
+use xfs_format::agf::BtreeRoot;
+use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, BtreeKind};
+use xfs_format::rmap::{ReverseMap, Rmap};
+use xfs_format::{AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, Group, Place, Structure};
+
+/// The first record over `block` that is the one looked for.
+#[doc(alias = "xfs_rmap_query_range")]
+pub(super) fn find(
+    cache: &BufferCache,
+    group: AgNumber,
+    root: BtreeRoot,
+    block: AgBlock,
+    is_wanted: impl Fn(&Rmap) -> bool,
+) -> Result<Option<Rmap>> {
+    let geometry = cache.geometry();
+    let place = Place::Group(group);
+    let outside = || Corruption::new(Structure::Btree, place, BtreeCheck::Outside);
+    let of_group = Group::new(geometry, group).ok_or_else(outside)?;
+    let mut waiting = vec![(root.block, root.levels)];
+    while let Some((child, levels)) = waiting.pop() {
+        if !of_group.contains_block(child) || levels == 0 {
+            return Err(outside().into());
+        }
+        let at = geometry.ag_block_disk_addr(group, child);
+        let kind = BlockKind::Btree(BtreeKind::ReverseMap);
+        let buffer = cache.read(at, geometry.block_size, kind)?;
+        let bytes = buffer.bytes();
+        let node = BtreeBlock::decode(&bytes, BtreeKind::ReverseMap, at)?;
+        let level = node.level();
+        if level + 1 != levels {
+            let check = BtreeCheck::Level { level, max: levels - 1 };
+            return Err(Corruption::new(Structure::Btree, Place::Disk(at), check).into());
+        }
+        if level == 0 {
+            let found = find_in_leaf(&node, &of_group, (at, block), &is_wanted)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        } else {
+            push_children(&node, block, levels - 1, &mut waiting);
+        }
+    }
+    Ok(None)
+}
+
+fn find_in_leaf(
+    leaf: &BtreeBlock<'_>,
+    group: &Group<'_>,
+    (at, block): (DiskAddr, AgBlock),
+    is_wanted: impl Fn(&Rmap) -> bool,
+) -> Result<Option<Rmap>> {
+    for record in leaf.records() {
+        let record = ReverseMap::decode_record(record, group)
+            .map_err(|check| Corruption::new(Structure::Btree, Place::Disk(at), check))?;
+        if record.start > block {
+            break;
+        }
+        if record.end() > block && is_wanted(&record) {
+            return Ok(Some(record));
+        }
+    }
+    Ok(None)
+}
+
+/// The children whose keys enclose the block.
+fn push_children(
+    node: &BtreeBlock<'_>,
+    block: AgBlock,
+    levels: u32,
+    waiting: &mut Vec<(AgBlock, u32)>,
+) {
+    for index in 0..node.count() {
+        let key = |bytes: Option<&[u8]>| ReverseMap::decode_key(bytes?).map(|key| key.start);
+        if let (Some(low), Some(high)) = (key(node.key(index)), key(node.high_key(index)))
+            && low <= block
+            && block <= high
+            && let Some(child) = node.pointer(index).and_then(|child| u32::try_from(child).ok())
+        {
+            waiting.push((AgBlock(child), levels));
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Which free blocks of a group an allocation gets.
+//!
+//! Owns: the question whether a group can afford an allocation, and the walk along the free-space
+//! btrees for the best place. Does **not** own taking the blocks: nothing is changed here.
+//!
+//! # The order of the search
+//!
+//! 1. Near a block: outwards from it along the btree by block, for as long as [`NEARBY`] says, the
+//!    first extent that gives all that is wanted; of those to both sides the nearer.
+//! 2. The shortest extent that gives all that is wanted, by the btree by size.
+//! 3. The longest piece that gives at least the minimum, from the long end of the btree by size.
+//!
+//! Blocks that are busy are left out of every extent. If the search ends with nothing and busy
+//! blocks were in its way, it says so, and its caller waits for the log.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use xfs_btree::{Cursor, Seek};
+use xfs_buffer::{BufferCache, Result};
+use xfs_format::AgBlock;
+use xfs_format::free_space::{FreeSpace, FreeSpaceByBlock, FreeSpaceBySize};
+use xfs_trans::Transaction;
+
+use super::{GroupSpace, free_list};
+use crate::owner::{ExtentOwner, Purpose};
+use crate::space::reservation::Account;
+
+/// How many extents are looked at on the way outwards from a block.
+const NEARBY: u32 = 64;
+/// How many extents that are long enough are tried before any piece is taken.
+const LONG_ENOUGH: u32 = 64;
+
+/// Where in the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Near {
+    /// Anywhere.
+    Anywhere,
+    /// From this block on, or not at all.
+    Exactly(u32),
+    /// As near to this block as can be.
+    Block(u32),
+}
+
+/// An allocation inside one group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) near: Near,
+    pub(crate) minimum: u32,
+    pub(crate) maximum: u32,
+    /// Of the first block in the group; at least 1.
+    pub(crate) alignment: u32,
+    pub(crate) owner: Option<ExtentOwner>,
+    pub(crate) purpose: Purpose,
+    /// Blocks that must stay free for what the transaction allocates next.
+    pub(crate) minimum_left: u32,
+}
+
+impl Wanted {
+    /// So many blocks anywhere, for contents of a file.
+    pub(crate) const fn blocks(minimum: u32, maximum: u32) -> Self {
+        Self {
+            near: Near::Anywhere,
+            minimum,
+            maximum,
+            alignment: 1,
+            owner: None,
+            purpose: Purpose::File,
+            minimum_left: 0,
+        }
+    }
+
+    /// Blocks that a free extent must have so that the minimum fits wherever it starts.
+    const fn least(&self) -> u32 {
+        self.minimum.saturating_add(self.alignment - 1)
+    }
+}
+
+/// What a search has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// These blocks of this free extent.
+    Extent { from: FreeSpace, range: Range<u32> },
+    /// Not now: blocks that would do are busy.
+    Busy,
+    /// Nothing.
+    Nothing,
+}
+
+impl GroupSpace {
+    /// What the group can give of `wanted` without eating into what it keeps back for its btrees
+    /// and its free list. `None`: not even the minimum.
+    #[doc(alias = "xfs_alloc_space_available")]
+    pub(super) fn affordable(&self, tx: &Transaction<'_>, wanted: &Wanted) -> Option<Wanted> {
+        let agf = &self.agf;
+        let account = (wanted.purpose == Purpose::Metadata).then_some(Account::Metadata);
+        let kept = self.state.lock().reserves.kept_from(account);
+        let needed = free_list::needed(agf, tx.geometry());
+        let listed = agf.free_list.count;
+        // The list is filled, and reserves are kept, out of the longest extent if need be.
+        let others = agf.free_blocks - agf.longest_free_blocks.min(agf.free_blocks);
+        let taken = needed.saturating_sub(listed) + kept.saturating_sub(others);
+        let longest = match agf.longest_free_blocks.checked_sub(taken) {
+            Some(longest @ 1..) => longest,
+            _ => u32::from(agf.longest_free_blocks > 0),
+        };
+        let budget = u64::from(agf.free_blocks) + u64::from(listed.min(needed));
+        let spoken_for = u64::from(kept) + u64::from(needed) + u64::from(wanted.minimum_left);
+        let available = u32::try_from(budget.checked_sub(spoken_for)?).unwrap_or(u32::MAX);
+        let least = wanted.least();
+        (least <= longest && least <= available)
+            .then(|| Wanted { maximum: wanted.maximum.min(available), ..*wanted })
+    }
+
+    /// The blocks that `wanted` gets.
+    pub(super) fn search(&self, tx: &Transaction<'_>, wanted: &Wanted) -> Result<Found> {
+        let search = Search::new(tx, self);
+        let found = match wanted.near {
+            Near::Exactly(block) => return search.exactly(block, wanted),
+            Near::Block(block) => search.nearby(block, wanted)?,
+            Near::Anywhere => None,
+        };
+        let found = match found {
+            Some(found) => Some(found),
+            None => match search.long_enough(wanted)? {
+                Some(found) => Some(found),
+                None => search.longest(wanted)?,
+            },
+        };
+        Ok(search.result(found))
+    }
+}
+
+/// The parts that a search reads.
+pub(super) struct Search<'s> {
+    cache: &'s BufferCache,
+    group: &'s GroupSpace,
+    /// Busy blocks were in the way.
+    met_busy: Cell<bool>,
+}
+
+type Candidate = (FreeSpace, Range<u32>);
+
+impl<'s> Search<'s> {
+    pub(super) fn new(tx: &'s Transaction<'_>, group: &'s GroupSpace) -> Self {
+        Self { cache: tx.cache(), group, met_busy: Cell::new(false) }
+    }
+
+    fn by_block(&self) -> Result<Cursor<'s, FreeSpaceByBlock>> {
+        Cursor::new(self.cache, self.group.number, self.group.agf.free_space_by_block)
+    }
+
+    fn by_size(&self) -> Result<Cursor<'s, FreeSpaceBySize>> {
+        Cursor::new(self.cache, self.group.number, self.group.agf.free_space_by_size)
+    }
+
+    fn result(&self, found: Option<Candidate>) -> Found {
+        match found {
+            Some((from, range)) => Found::Extent { from, range },
+            None if self.met_busy.get() => Found::Busy,
+            None => Found::Nothing,
+        }
+    }
+
+    /// Blocks for the free list: a whole extent of the right length or less, best one that is not
+    /// busy.
+    pub(super) fn for_free_list(&self, missing: u32) -> Result<Option<Candidate>> {
+        let wanted = Wanted { purpose: Purpose::FreeList, ..Wanted::blocks(1, missing) };
+        if let Some(found) = self.long_enough(&wanted)? {
+            return Ok(Some(found));
+        }
+        if let Some(found) = self.longest(&wanted)? {
+            return Ok(Some(found));
+        }
+        let busy = self.by_size()?.last()?;
+        Ok(busy.map(|from| (from, from.start.0..from.start.0 + from.count.min(missing))))
+    }
+
+    fn exactly(&self, block: u32, wanted: &Wanted) -> Result<Found> {
+        let from = self.by_block()?.seek(Seek::AtOrBefore(AgBlock(block)))?;
+        let Some(from) = from.filter(|from| from.end().0 > block) else {
+            return Ok(Found::Nothing);
+        };
+        let parts = self.usable(from);
+        let part = parts.into_iter().find(|part| part.contains(&block));
+        let range = part.map(|part| block..part.end.min(block.saturating_add(wanted.maximum)));
+        let range = range.filter(|range| range.end - range.start >= wanted.minimum);
+        Ok(self.result(range.map(|range| (from, range))))
+    }
+
+    /// The nearest extent that gives all that is wanted, not too far away.
+    fn nearby(&self, block: u32, wanted: &Wanted) -> Result<Option<Candidate>> {
+        let (mut left, mut right) = (self.by_block()?, self.by_block()?);
+        let mut before = left.seek(Seek::AtOrBefore(AgBlock(block)))?;
+        let mut after = right.seek(Seek::AtOrAfter(AgBlock(block.saturating_add(1))))?;
+        for _ in 0..NEARBY {
+            let distance_left = before.map(|from| block.saturating_sub(from.end().0));
+            let distance_right = after.map(|from| from.start.0 - block);
+            let goes_left = match (distance_left, distance_right) {
+                (None, None) => return Ok(None),
+                (Some(left), Some(right)) => left <= right,
+                (left, _) => left.is_some(),
+            };
+            let side = if goes_left { &mut before } else { &mut after };
+            let found = side.and_then(|from| self.fit(from, wanted));
+            if let Some((from, range)) = found
+                && range.end - range.start >= wanted.maximum
+            {
+                return Ok(Some((from, range)));
+            }
+            *side = if goes_left { left.retreat()? } else { right.advance()? };
+        }
+        Ok(None)
+    }
+
+    /// The shortest extent that gives all that is wanted.
+    fn long_enough(&self, wanted: &Wanted) -> Result<Option<Candidate>> {
+        let least = wanted.maximum.saturating_add(wanted.alignment - 1);
+        let mut cursor = self.by_size()?;
+        let mut next = cursor.seek(Seek::AtOrAfter((least, AgBlock(0))))?;
+        for _ in 0..LONG_ENOUGH {
+            let Some(from) = next else { break };
+            if let Some((from, range)) = self.fit(from, wanted)
+                && range.end - range.start >= wanted.maximum
+            {
+                return Ok(Some((from, range)));
+            }
+            next = cursor.advance()?;
+        }
+        Ok(None)
+    }
+
+    /// The longest piece that there is.
+    fn longest(&self, wanted: &Wanted) -> Result<Option<Candidate>> {
+        let mut best: Option<Candidate> = None;
+        let mut cursor = self.by_size()?;
+        let mut next = cursor.last()?;
+        while let Some(from) = next {
+            let best_blocks = best.as_ref().map_or(0, |(_, range)| range.end - range.start);
+            if from.count < wanted.minimum || from.count <= best_blocks {
+                break;
+            }
+            let found = self.fit(from, wanted);
+            best = found.filter(|(_, range)| range.end - range.start > best_blocks).or(best);
+            next = cursor.retreat()?;
+        }
+        Ok(best)
+    }
+
+    fn usable(&self, from: FreeSpace) -> Vec<Range<u32>> {
+        let all = from.start.0..from.end().0;
+        let inner = self.group.state.lock();
+        let parts: Vec<_> = inner.busy.usable(all.clone()).collect();
+        if parts.first() != Some(&all) {
+            self.met_busy.set(true);
+        }
+        parts
+    }
+
+    /// The best blocks of one free extent.
+    fn fit(&self, from: FreeSpace, wanted: &Wanted) -> Option<Candidate> {
+        let target = match wanted.near {
+            Near::Anywhere => None,
+            Near::Exactly(block) | Near::Block(block) => Some(block),
+        };
+        let parts = self.usable(from).into_iter();
+        let pieces = parts.filter_map(|part| place(part, wanted, target));
+        let best = pieces.max_by_key(|piece| {
+            let distance = target.map_or(piece.start, |target| target.abs_diff(piece.start));
+            (piece.end - piece.start, std::cmp::Reverse(distance))
+        });
+        best.map(|range| (from, range))
+    }
+}
+
+/// Where in a stretch of free blocks an allocation goes: aligned, as long as wanted, and as near to
+/// `target` as that allows.
+fn place(part: Range<u32>, wanted: &Wanted, target: Option<u32>) -> Option<Range<u32>> {
+    let alignment = wanted.alignment.max(1);
+    let first = part.start.checked_next_multiple_of(alignment)?;
+    let longest = part.end.checked_sub(first)?.min(wanted.maximum);
+    if longest < wanted.minimum || longest == 0 {
+        return None;
+    }
+    // The last start that still leaves room for all of it.
+    let last = (part.end - longest) / alignment * alignment;
+    let start = match target {
+        Some(target) if target > first => (target / alignment * alignment).clamp(first, last),
+        _ => first,
+    };
+    Some(start..start + longest)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! Where in a stretch of free blocks an allocation goes.
+
+use super::*;
+
+fn check_place(
+    part: Range<u32>,
+    wanted: (u32, u32, u32),
+    target: Option<u32>,
+    at: Option<Range<u32>>,
+) {
+    let (minimum, maximum, alignment) = wanted;
+    let wanted = Wanted { alignment, ..Wanted::blocks(minimum, maximum) };
+    assert_eq!(place(part.clone(), &wanted, target), at, "{part:?} {wanted:?} {target:?}");
+}
+
+#[test]
+fn blocks_lie_as_near_as_they_can() {
+    check_place(10..20, (1, 4, 1), None, Some(10..14));
+    check_place(10..20, (1, 4, 1), Some(0), Some(10..14));
+    check_place(10..20, (1, 4, 1), Some(13), Some(13..17));
+    check_place(10..20, (1, 4, 1), Some(18), Some(16..20));
+    check_place(10..20, (1, 4, 1), Some(90), Some(16..20));
+    check_place(10..20, (1, 40, 1), Some(13), Some(10..20));
+    check_place(10..20, (11, 40, 1), Some(13), None);
+    check_place(10..10, (1, 4, 1), None, None);
+}
+
+#[test]
+fn aligned_blocks_start_where_they_should() {
+    check_place(10..30, (4, 8, 8), None, Some(16..24));
+    check_place(10..30, (4, 8, 8), Some(29), Some(16..24));
+    check_place(10..33, (4, 8, 8), Some(29), Some(24..32));
+    check_place(10..19, (4, 8, 8), None, None);
+    check_place(10..20, (4, 8, 8), None, Some(16..20));
+    check_place(1..7, (1, 1, 8), None, None);
+    check_place(u32::MAX - 3..u32::MAX, (1, 1, 8), None, None);
+}

@@ -1,0 +1,48 @@
+//! Blocks that copy-on-write had set aside when a crash came.
+//!
+//! Owns: freeing them, after all intents of the log have been finished. Does **not** own the blocks
+//! that a file still has set aside: nobody has one when this runs.
+
+use std::sync::Arc;
+
+use xfs_btree::{Cursor, Seek};
+use xfs_buffer::Result;
+use xfs_format::refcount::{Refcount, RefcountDomain, Refcounts};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{AgBlock, AgNumber};
+use xfs_trans::Journal;
+
+use crate::deferred::{BlockExtent, defer_free, defer_unstage};
+use crate::headers::read_agf;
+use crate::owner::Purpose;
+
+/// Frees all blocks that are set aside for copy-on-write, and returns how many there were.
+///
+/// # Errors
+///
+/// What reading the btrees meets, or what stopped the log.
+#[doc(alias = "xfs_refcount_recover_cow_leftovers")]
+pub fn recover_leftovers(journal: &Arc<Journal>) -> Result<u64> {
+    let mut freed = 0;
+    for group in journal.geometry().groups() {
+        while let Some(record) = first_staged(journal, group)? {
+            let start = journal.geometry().join_block(group, record.start);
+            let extent = BlockExtent { start, length_blocks: record.count };
+            let mut tx = journal.begin(TransactionKind::Write, 0)?;
+            defer_unstage(&mut tx, extent);
+            defer_free(&mut tx, extent, None, Purpose::File);
+            tx.commit()?;
+            freed += u64::from(record.count);
+        }
+    }
+    Ok(freed)
+}
+
+/// The first extent of a group that is set aside. Each one found is gone when the next is looked for.
+fn first_staged(journal: &Journal, group: AgNumber) -> Result<Option<Refcount>> {
+    let cache = journal.cache();
+    let Some(root) = read_agf(cache, group)?.refcount else { return Ok(None) };
+    let mut cursor = Cursor::<Refcounts>::new(cache, group, root)?;
+    let first = cursor.seek(Seek::AtOrAfter((RefcountDomain::Staging, AgBlock(0))))?;
+    Ok(first.filter(|record| record.domain == RefcountDomain::Staging))
+}

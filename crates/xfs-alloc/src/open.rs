@@ -1,0 +1,122 @@
+//! Opening the allocator with the journal of a volume.
+//!
+//! Owns: summing the headers of all groups, sizing what each keeps back, and the numbers that the
+//! journal starts with and that the superblock gets in the end. Does **not** own recovery: the log
+//! has been replayed.
+//!
+//! The counters of the superblock are believed by nobody here: those of the groups are the truth,
+//! and the headers have to be read in any case.
+
+use std::sync::Arc;
+
+use xfs_buffer::{BufferCache, Result};
+use xfs_format::agf::{Agf, BtreeRoot};
+use xfs_format::agi::Agi;
+use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeKind};
+use xfs_format::{AgBlock, AgNumber, BlockKind, Corruption, Group, Place, Structure, Superblock};
+use xfs_log::Log;
+use xfs_trans::{Counts, Journal};
+
+use crate::counters::VolumeCounters;
+use crate::headers::AgHeaders;
+use crate::space::Space;
+use crate::space::reservation::{
+    Demand, Reserves, Visible, counted_free_inode_blocks, free_space_btree_blocks, pool, set_aside,
+};
+
+/// Opens the journal of a volume whose log has been recovered, and the allocator with it.
+///
+/// # Errors
+///
+/// The device's error, or a header that cannot be believed.
+#[doc(alias = "xfs_fs_reserve_ag_blocks")]
+pub fn open_journal(
+    cache: Arc<BufferCache>,
+    log: Log,
+    superblock: &Superblock,
+) -> Result<Arc<Journal>> {
+    let (space, counts) = open_space(&cache, superblock)?;
+    let journal = Journal::open(cache, log, superblock, counts);
+    let of_journal = journal.extension(|| space);
+    assert!(of_journal.groups() > 0, "a volume has a group");
+    journal.set_disk_counts(Box::new(|journal| counts_for_disk(journal.cache())));
+    Ok(journal)
+}
+
+/// What the superblock has to say: the sums of the groups' headers.
+fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
+    let VolumeCounters { inodes, free_inodes, free_blocks } = VolumeCounters::sum(cache)?;
+    Ok(Counts { free_blocks, inodes, free_inodes })
+}
+
+fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result<(Space, Counts)> {
+    let geometry = cache.geometry();
+    let mut counters = VolumeCounters::default();
+    let mut unavailable = set_aside(geometry);
+    let mut groups = Vec::new();
+    for number in geometry.groups() {
+        let headers = AgHeaders::read(cache, number)?;
+        counters = counters.plus(&headers);
+        unavailable += u64::from(free_space_btree_blocks(&headers.agf));
+        let free_inode_blocks = free_inode_blocks(cache, &headers.agi)?;
+        let demand = Demand::new(superblock, &headers.agf, free_inode_blocks);
+        groups.push((headers.agf, demand));
+    }
+    let mut visible = Visible::new(counters.free_blocks, unavailable, pool(geometry));
+    let reserved: Vec<(Agf, Reserves)> = groups
+        .into_iter()
+        .map(|(agf, demand)| (agf, Reserves::set_up(&demand, &mut visible)))
+        .collect();
+    let counts = Counts {
+        free_blocks: visible.blocks(),
+        inodes: counters.inodes,
+        free_inodes: counters.free_inodes,
+    };
+    Ok((Space::new(reserved), counts))
+}
+
+/// The size of the free inode btree, counted where the header does not say it.
+fn free_inode_blocks(cache: &BufferCache, agi: &Agi) -> Result<u32> {
+    match (counted_free_inode_blocks(agi), agi.free_inode_btree) {
+        (Some(blocks), _) => Ok(blocks),
+        (None, Some(root)) => count_blocks(cache, agi.group, root, BtreeKind::FreeInode),
+        (None, None) => Ok(0),
+    }
+}
+
+/// Counts the blocks of a btree of a group: along each level, from its leftmost block.
+fn count_blocks(
+    cache: &BufferCache,
+    number: AgNumber,
+    root: BtreeRoot,
+    kind: BtreeKind,
+) -> Result<u32> {
+    let geometry = cache.geometry();
+    let outside = || Corruption::new(Structure::Btree, Place::Group(number), BtreeCheck::Outside);
+    let group = Group::new(geometry, number).ok_or_else(outside)?;
+    let mut blocks = 0;
+    let mut leftmost = Some(root.block);
+    while let Some(first) = leftmost.take() {
+        let mut next = Some(first);
+        while let Some(block) = next {
+            // A ring of siblings would go on for ever.
+            if !group.contains_block(block) || blocks >= group.length_blocks() {
+                return Err(outside().into());
+            }
+            blocks += 1;
+            let at = geometry.ag_block_disk_addr(number, block);
+            let buffer = cache.read(at, geometry.block_size, BlockKind::Btree(kind))?;
+            let bytes = buffer.bytes();
+            let node = BtreeBlock::decode(&bytes, kind, at)?;
+            if block == first && !node.is_leaf() {
+                leftmost = node.pointer(0).and_then(short);
+            }
+            next = node.right_sibling().and_then(short);
+        }
+    }
+    Ok(blocks)
+}
+
+fn short(block: u64) -> Option<AgBlock> {
+    u32::try_from(block).ok().map(AgBlock)
+}

@@ -1,0 +1,56 @@
+//! Whose blocks are taken or freed, and on whose account.
+
+use xfs_format::rmap::{RmapFlags, RmapOwner};
+use xfs_format::{FileBlock, InodeNumber};
+
+/// The owner of metadata blocks, as the reverse map has it.
+#[doc(alias = "xfs_owner_info")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExtentOwner {
+    /// Who.
+    pub owner: RmapOwner,
+    /// Which block of the fork the first one is; 0 for all but contents of files.
+    pub offset: FileBlock,
+    /// How they are used.
+    pub flags: RmapFlags,
+}
+
+impl ExtentOwner {
+    /// Inode chunks.
+    pub const INODES: Self = Self::special(RmapOwner::Inodes);
+    /// Both inode btrees.
+    pub const INODE_BTREE: Self = Self::special(RmapOwner::InodeBtree);
+    /// The btree of reference counts.
+    pub const REFCOUNT_BTREE: Self = Self::special(RmapOwner::RefcountBtree);
+    /// Free list, free-space btrees and reverse map.
+    pub const GROUP: Self = Self::special(RmapOwner::Group);
+    /// Copy-on-write, until a file takes the blocks over.
+    pub const STAGING: Self = Self::special(RmapOwner::Staging);
+
+    const fn special(owner: RmapOwner) -> Self {
+        Self { owner, offset: FileBlock(0), flags: RmapFlags::empty() }
+    }
+
+    /// Blocks of the btree of a fork.
+    #[must_use]
+    pub const fn fork_btree(inode: InodeNumber, is_attr: bool) -> Self {
+        let flags = if is_attr {
+            RmapFlags::FORK_BTREE.union(RmapFlags::ATTR)
+        } else {
+            RmapFlags::FORK_BTREE
+        };
+        Self { owner: RmapOwner::Inode(inode), offset: FileBlock(0), flags }
+    }
+}
+
+/// On whose account blocks are taken and given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// The transaction has reserved them: contents of files, btrees of forks, inode chunks, the
+    /// inode btree.
+    File,
+    /// The free inode btree and the reference counts: the group has kept blocks back for them.
+    Metadata,
+    /// The free list of a group. Its blocks go on counting as free.
+    FreeList,
+}

@@ -1,0 +1,128 @@
+//! Extents that are free and may not be used yet.
+//!
+//! Owns: the extents of one group that were freed by transactions which are not durable yet. Does
+//! **not** own when a checkpoint is durable: the log says.
+//!
+//! If the space of a file were given to another before the checkpoint that frees it is on disk, a
+//! crash could bring the first file back, with the data of the second in it. So each freed extent
+//! stays here until the log has written the checkpoint of its transaction.
+//!
+//! # Invariants
+//!
+//! - **I1** Extents do not overlap: what is freed again replaces what was here, as the later
+//!   checkpoint is the one to wait for.
+//! - **I2** A ticket is issued, and gets its sequence, while one transaction holds the latch of the
+//!   group's AGF. So sequences rise with tickets, and who reads under that latch sees its own
+//!   pending extents and nobody else's.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// Told apart by tickets: one for each transaction step that frees something in the group.
+type Ticket = u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Busy {
+    end: u32,
+    ticket: Ticket,
+}
+
+/// The busy extents of one group.
+#[doc(alias = "xfs_extent_busy")]
+#[derive(Debug, Default)]
+pub(crate) struct BusyExtents {
+    by_start: BTreeMap<u32, Busy>,
+    /// What was freed, in the order in which it was: to forget it without looking at the rest.
+    in_order: VecDeque<(Range<u32>, Ticket)>,
+    /// The checkpoints of tickets whose transactions have committed, in order (I2).
+    settled: VecDeque<(Ticket, u64)>,
+    last_ticket: Ticket,
+}
+
+impl BusyExtents {
+    /// A ticket for a transaction step that is about to free something.
+    pub(crate) fn issue_ticket(&mut self) -> Ticket {
+        self.last_ticket += 1;
+        self.last_ticket
+    }
+
+    /// Marks blocks that a transaction has freed.
+    pub(crate) fn insert(&mut self, range: Range<u32>, ticket: Ticket) {
+        self.remove(range.clone());
+        self.by_start.insert(range.start, Busy { end: range.end, ticket });
+        self.in_order.push_back((range, ticket));
+    }
+
+    /// The transaction with this ticket has committed into checkpoint `sequence`.
+    pub(crate) fn settle(&mut self, ticket: Ticket, sequence: u64) {
+        if let Some((last_ticket, last_sequence)) = self.settled.back().copied() {
+            assert!(last_ticket < ticket, "I2");
+            assert!(last_sequence <= sequence, "I2");
+        }
+        self.settled.push_back((ticket, sequence));
+    }
+
+    /// Forgets what is durable.
+    pub(crate) fn expire(&mut self, durable: u64) {
+        let mut expired = 0;
+        while let Some((ticket, _)) =
+            self.settled.pop_front_if(|(_, sequence)| *sequence <= durable)
+        {
+            expired = ticket;
+        }
+        while let Some((range, ticket)) =
+            self.in_order.pop_front_if(|(_, ticket)| *ticket <= expired)
+        {
+            // Parts of it may have been freed again since; those belong to another ticket.
+            let inside = self.by_start.range(range).filter(|(_, busy)| busy.ticket == ticket);
+            let starts: Vec<u32> = inside.map(|(start, _)| *start).collect();
+            for start in starts {
+                self.by_start.remove(&start);
+            }
+        }
+    }
+
+    /// Whether nothing is busy.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_start.is_empty()
+    }
+
+    /// The checkpoint to wait for; `None` if only a transaction under way holds blocks back.
+    pub(crate) fn last_sequence(&self) -> Option<u64> {
+        self.settled.back().map(|(_, sequence)| *sequence)
+    }
+
+    /// The parts of a free extent that may be used, in order.
+    pub(crate) fn usable(&self, extent: Range<u32>) -> impl Iterator<Item = Range<u32>> {
+        let mut from = extent.start;
+        if let Some((_, busy)) = self.by_start.range(..extent.start).next_back() {
+            from = from.max(busy.end.min(extent.end));
+        }
+        let inside = self.by_start.range(extent.clone()).map(|(start, busy)| (*start, busy.end));
+        inside.chain([(extent.end, extent.end)]).filter_map(move |(start, end)| {
+            let gap = from..start;
+            from = from.max(end);
+            (!gap.is_empty()).then_some(gap)
+        })
+    }
+
+    /// Takes a range out, keeping what lies on both sides of it.
+    fn remove(&mut self, range: Range<u32>) {
+        let before = self.by_start.range(..range.start).next_back();
+        let inside = self.by_start.range(range.clone());
+        let touched: Vec<_> =
+            before.into_iter().chain(inside).map(|(start, busy)| (*start, *busy)).collect();
+        for (start, busy) in touched.into_iter().filter(|(_, busy)| busy.end > range.start) {
+            self.by_start.remove(&start);
+            if start < range.start {
+                self.by_start.insert(start, Busy { end: range.start, ..busy });
+            }
+            if busy.end > range.end {
+                self.by_start.insert(range.end, busy);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! Busy extents against a table of every block.
+
+use xfs_testkit::Prng;
+
+use super::*;
+
+const BLOCKS: u32 = 200;
+
+fn usable(busy: &BusyExtents, extent: Range<u32>) -> Vec<Range<u32>> {
+    busy.usable(extent).collect()
+}
+
+#[test]
+fn what_is_freed_waits_for_its_checkpoint() {
+    let mut busy = BusyExtents::default();
+    let ticket = busy.issue_ticket();
+    busy.insert(10..15, ticket);
+    busy.expire(u64::MAX);
+    assert_eq!(usable(&busy, 0..30), [0..10, 15..30]);
+    assert_eq!(busy.last_sequence(), None);
+    busy.settle(ticket, 7);
+    busy.expire(6);
+    assert_eq!(usable(&busy, 12..30), [15..30]);
+    assert_eq!(usable(&busy, 11..14), []);
+    assert_eq!(busy.last_sequence(), Some(7));
+    busy.expire(7);
+    assert!(busy.is_empty());
+    assert_eq!(usable(&busy, 0..30), [0..30]);
+}
+
+#[test]
+fn agrees_with_a_table_of_blocks() {
+    for seed in 0..200 {
+        let mut random = Prng::new(seed);
+        let mut busy = BusyExtents::default();
+        let mut table = vec![0_u64; BLOCKS as usize];
+        let mut durable = 0;
+        for sequence in 1..60 {
+            let ticket = busy.issue_ticket();
+            for _ in 0..random.within(0..3) {
+                let start = random.within(0..BLOCKS as usize - 20) as u32;
+                let count = random.within(1..20) as u32;
+                busy.insert(start..start + count, ticket);
+                table[start as usize..(start + count) as usize].fill(sequence);
+            }
+            busy.settle(ticket, sequence);
+            if random.within(0..4) == 0 {
+                durable = sequence - (random.within(0..3) as u64).min(sequence - durable);
+                busy.expire(durable);
+            }
+            let mut found = vec![false; BLOCKS as usize];
+            for part in busy.usable(0..BLOCKS) {
+                found[part.start as usize..part.end as usize].fill(true);
+            }
+            for (block, usable) in found.into_iter().enumerate() {
+                assert_eq!(usable, table[block] <= durable, "block {block}, seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! How many blocks of each group are kept back for its btrees.
+//!
+//! Owns: the sizes, computed as the kernel computes them, and the account of what is left. Does
+//! **not** own who may draw on it.
+//!
+//! A btree that cannot get a block in the middle of a change leaves no way but to shut the volume
+//! down. So each group keeps back what its free inode btree, its reference counts and its reverse
+//! map take when every block of the group is in them. Users do not see these blocks as free, and
+//! `statfs` must show the same number whoever has mounted the volume: that is why the sizes are not
+//! ours to choose.
+
+use xfs_format::agf::Agf;
+use xfs_format::agi::Agi;
+use xfs_format::btree::BtreeKind;
+use xfs_format::geometry::{Geometry, INODES_PER_CHUNK};
+use xfs_format::{RoCompatFeatures, Superblock};
+
+/// Which account a btree draws on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Account {
+    /// Free inode btree and reference counts. Their blocks count as used on disk.
+    Metadata,
+    /// Reverse map. Its blocks come from the free list and count as free on disk.
+    ReverseMap,
+}
+
+/// Blocks kept back for one account of a group.
+#[doc(alias = "xfs_ag_resv")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reserve {
+    /// What the btrees can grow to.
+    pub(crate) asked: u32,
+    /// What they have still to get.
+    pub(crate) left: u32,
+}
+
+impl Reserve {
+    /// The account of btrees that can grow to `asked` blocks and have `used` of them.
+    pub(crate) const fn new(asked: u32, used: u32) -> Self {
+        Self { asked, left: asked.saturating_sub(used) }
+    }
+
+    /// Takes blocks out; returns how many of them the account did not have.
+    pub(crate) fn draw(&mut self, blocks: u32) -> u32 {
+        let drawn = blocks.min(self.left);
+        self.left -= drawn;
+        blocks - drawn
+    }
+
+    /// Puts blocks back; returns how many of them were never the account's.
+    pub(crate) fn refill(&mut self, blocks: u32) -> u32 {
+        let returned = blocks.min(self.asked - self.left);
+        self.left += returned;
+        blocks - returned
+    }
+}
+
+/// What the btrees of a group can grow to, and what they have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Demand {
+    pub(crate) refcount: Reserve,
+    pub(crate) free_inodes: Reserve,
+    pub(crate) reverse_map: Reserve,
+}
+
+impl Demand {
+    /// `free_inode_blocks` is the size of the free inode btree, which not every volume counts.
+    pub(crate) fn new(superblock: &Superblock, agf: &Agf, free_inode_blocks: u32) -> Self {
+        let geometry = &superblock.geometry;
+        let blocks = usable_blocks(superblock, agf);
+        let has = |feature| geometry.has_ro_compat(feature);
+        let mut demand = Self::default();
+        if has(RoCompatFeatures::REFLINK) {
+            let asked = btree_blocks(geometry, BtreeKind::Refcount, blocks.into());
+            demand.refcount = Reserve::new(asked, agf.refcount_blocks);
+        }
+        if has(RoCompatFeatures::FINOBT) {
+            let inodes = u64::from(blocks) << geometry.inodes_per_block_log;
+            let chunks = inodes / u64::from(INODES_PER_CHUNK);
+            let asked = btree_blocks(geometry, BtreeKind::FreeInode, chunks);
+            demand.free_inodes = Reserve::new(asked, free_inode_blocks);
+        }
+        if has(RoCompatFeatures::RMAPBT) {
+            let one_each = btree_blocks(geometry, BtreeKind::ReverseMap, blocks.into());
+            let asked = one_each.max(blocks / 100);
+            demand.reverse_map = Reserve::new(asked, agf.reverse_map_blocks);
+        }
+        demand
+    }
+}
+
+/// The size of the free inode btree, where the header of the group counts it.
+pub(crate) fn counted_free_inode_blocks(agi: &Agi) -> Option<u32> {
+    match agi.free_inode_btree {
+        None => Some(0),
+        Some(_) => agi.free_inode_btree_blocks,
+    }
+}
+
+/// Blocks of a group without those of the log, which never become anything else.
+fn usable_blocks(superblock: &Superblock, agf: &Agf) -> u32 {
+    let log_group = superblock.geometry.split_block(superblock.log_start);
+    let is_internal = superblock.log_start.0 != 0;
+    let holds_log = is_internal && log_group.is_some_and(|(group, _)| group == agf.group);
+    agf.length_blocks.saturating_sub(if holds_log { superblock.log_blocks } else { 0 })
+}
+
+/// Blocks of a btree of this many records, all of its blocks half full.
+#[doc(alias = "xfs_btree_calc_size")]
+fn btree_blocks(geometry: &Geometry, kind: BtreeKind, records: u64) -> u32 {
+    let layout = kind.layout();
+    let half = |most: usize, least: u64| (most as u64 / 2).max(least);
+    let children = half(layout.max_pointers(geometry.block_size), 2);
+    let mut level = records.div_ceil(half(layout.max_records(geometry.block_size), 1));
+    let mut blocks = level;
+    while level > 1 {
+        level = level.div_ceil(children);
+        blocks += level;
+    }
+    u32::try_from(blocks).unwrap_or(u32::MAX)
+}
+
+/// Blocks that each group needs so that its free-space btrees can always be changed once more.
+const SET_ASIDE_PER_GROUP: u64 = 8;
+
+/// Blocks of the whole volume that nobody may reserve.
+#[doc(alias = "xfs_alloc_set_aside")]
+pub(crate) fn set_aside(geometry: &Geometry) -> u64 {
+    u64::from(geometry.ag_count) * SET_ASIDE_PER_GROUP
+}
+
+/// The most blocks of the pool that is kept for operations which may not fail for want of space.
+const POOL_BLOCKS: u64 = 8192;
+
+/// Blocks of that pool.
+#[doc(alias = "xfs_default_resblks")]
+pub(crate) fn pool(geometry: &Geometry) -> u64 {
+    (geometry.data_blocks / 20).min(POOL_BLOCKS)
+}
+
+/// Blocks of the free-space btrees of a group, the roots not counted. They count as free on disk.
+pub(crate) fn free_space_btree_blocks(agf: &Agf) -> u32 {
+    agf.btree_blocks.saturating_sub(agf.reverse_map_blocks.saturating_sub(1))
+}
+
+/// What users see as free of the blocks that the headers count as free.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visible {
+    free: u64,
+    unavailable: u64,
+    pool: u64,
+}
+
+impl Visible {
+    /// `free` as the headers count it, `unavailable` what is not to be reserved by anybody. The pool
+    /// is taken out, or what there is of it.
+    pub(crate) fn new(free: u64, unavailable: u64, pool: u64) -> Self {
+        let pool = pool.min(free.saturating_sub(unavailable));
+        Self { free: free - pool, unavailable, pool }
+    }
+
+    /// Takes the blocks of a group's account out, from the pool if need be. `false` if there are not
+    /// as many; then the group goes without.
+    #[must_use]
+    pub(crate) fn hide(&mut self, blocks: u64) -> bool {
+        let source = if blocks <= self.blocks() { &mut self.free } else { &mut self.pool };
+        let rest = source.checked_sub(blocks);
+        *source = rest.unwrap_or(*source);
+        rest.is_some()
+    }
+
+    /// What `statfs` shows.
+    pub(crate) const fn blocks(&self) -> u64 {
+        self.free.saturating_sub(self.unavailable)
+    }
+}
+
+/// A group's accounts, as far as the volume has the blocks for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reserves {
+    pub(crate) metadata: Reserve,
+    pub(crate) reverse_map: Reserve,
+}
+
+impl Reserves {
+    /// Sets up the accounts of a group. Volumes may have got the free inode btree when there was no
+    /// account for it yet; those go without it where space is short.
+    pub(crate) fn set_up(demand: &Demand, visible: &mut Visible) -> Self {
+        let Demand { refcount, free_inodes, reverse_map } = *demand;
+        let both = Reserve {
+            asked: refcount.asked + free_inodes.asked,
+            left: refcount.left + free_inodes.left,
+        };
+        let granted =
+            [both, refcount].into_iter().find(|reserve| visible.hide(reserve.left.into()));
+        let mut reserves = Self { metadata: granted.unwrap_or_default(), ..Self::default() };
+        // Blocks of the reverse map are free on disk: all that it can take is hidden, the blocks
+        // that it has included.
+        if granted.is_some() && visible.hide(reverse_map.asked.into()) {
+            reserves.reverse_map = reverse_map;
+        }
+        reserves
+    }
+
+    pub(crate) fn account(&mut self, account: Account) -> &mut Reserve {
+        match account {
+            Account::Metadata => &mut self.metadata,
+            Account::ReverseMap => &mut self.reverse_map,
+        }
+    }
+
+    /// Blocks of the group that are kept from an allocation, which may itself draw on one account.
+    pub(crate) fn kept_from(&self, own: Option<Account>) -> u32 {
+        let kept = |account, reserve: Reserve| if own == Some(account) { 0 } else { reserve.left };
+        kept(Account::Metadata, self.metadata) + kept(Account::ReverseMap, self.reverse_map)
+    }
+}
+
+#[cfg(test)]
+mod tests;
