@@ -3,13 +3,16 @@
 //! Owns: the five forms, and decoding them from the inode's bytes. Does **not** own: reading the
 //! blocks of an extent btree.
 
+use xfs_btree::ForkRoot;
 use xfs_buffer::Result;
-use xfs_format::extent::{ExtentList, ExtentRules};
+use xfs_format::extent::{EXTENT_BYTES, ExtentList, ExtentRules};
 use xfs_format::inode::{self, ForkFormat, ForkKind, InodeCore};
 use xfs_format::{Check, Corruption, FileBlock, Geometry, Place, Structure};
 use xfs_sync::{Object, SetOnce};
+use zerocopy::IntoBytes;
 
 use crate::extent_map::ExtentMap;
+use crate::fork_room;
 
 /// What a fork holds.
 #[derive(Debug)]
@@ -51,7 +54,16 @@ impl Fork {
         kind: ForkKind,
         geometry: &Geometry,
     ) -> Result<Self> {
-        let fork = inode::fork(bytes, core, kind);
+        Self::decode_room(inode::fork(bytes, core, kind), core, kind, geometry)
+    }
+
+    /// Decodes the bytes that a fork has in its inode. What is behind the used ones may be missing.
+    pub(crate) fn decode_room(
+        fork: &[u8],
+        core: &InodeCore,
+        kind: ForkKind,
+        geometry: &Geometry,
+    ) -> Result<Self> {
         Ok(match core.fork_format(kind) {
             None => Self::Absent,
             Some(ForkFormat::Device | ForkFormat::Uuid) => Self::Device,
@@ -68,6 +80,60 @@ impl Fork {
                 Self::Extents(ExtentMap::from_verified(extents.iter().collect()))
             }
         })
+    }
+
+    /// How the fork is stored; `None` if there is no such fork.
+    pub(crate) const fn format(&self) -> Option<ForkFormat> {
+        match self {
+            Self::Absent => None,
+            Self::Device => Some(ForkFormat::Device),
+            Self::Local(_) => Some(ForkFormat::Local),
+            Self::Extents(_) => Some(ForkFormat::Extents),
+            Self::Btree(_) => Some(ForkFormat::Btree),
+            Self::MetadataBtree => Some(ForkFormat::MetadataBtree),
+        }
+    }
+
+    /// The map, if it is in memory.
+    pub(crate) fn loaded_map(&self) -> Option<&ExtentMap> {
+        match self {
+            Self::Extents(map) => Some(map),
+            Self::Btree(btree) => btree.map.value(),
+            _ => None,
+        }
+    }
+
+    /// The used bytes of the fork as they lie in the inode; all of them for the root of a btree,
+    /// whose parts lie where its room says.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Absent | Self::Device | Self::MetadataBtree => Vec::new(),
+            Self::Local(bytes) => bytes.to_vec(),
+            Self::Btree(btree) => btree.root.to_vec(),
+            Self::Extents(map) => {
+                let mut bytes = Vec::with_capacity(map.count() * EXTENT_BYTES);
+                for extent in map.iter() {
+                    // A map holds what was verified or allocated, and both fit a record.
+                    assert!(extent.encode().is_some(), "an extent of the map fits its record");
+                    extent.encode().iter().for_each(|disk| bytes.extend(disk.as_bytes()));
+                }
+                bytes
+            }
+        }
+    }
+}
+
+impl BtreeFork {
+    /// A root with its map.
+    pub(crate) fn of_root(root: &ForkRoot, map: ExtentMap) -> Self {
+        let mut bytes = vec![0; fork_room::root_bytes(root.capacity)];
+        root.encode(&mut bytes);
+        Self { root: bytes.into(), map: SetOnce::holding(map) }
+    }
+
+    /// The map, if it was loaded.
+    pub(crate) fn into_map(self) -> Option<ExtentMap> {
+        self.map.into_inner()
     }
 }
 

@@ -33,20 +33,30 @@ impl Inode {
         first: FileBlock,
         shape: BlockShape,
     ) -> Result<Buffer> {
-        let map = self.extent_map(cache, fork)?;
-        let BlockShape { length_blocks, kind } = shape;
-        let pieces = map_blocks(map, first, length_blocks, cache.geometry()).map_err(|check| {
-            let place = match fork {
-                ForkKind::Data => Place::Data(self.number(), first),
-                ForkKind::Attr => Place::Attr(self.number(), first),
-            };
-            Corruption::new(Structure::Extent, place, check)
-        })?;
+        let pieces = fork_pieces(self, cache, (fork, first), shape)?;
+        let kind = shape.kind;
         match pieces.as_slice() {
             [piece] => cache.read(piece.at, piece.length_bytes, kind),
             pieces => cache.read_mapped(pieces, kind),
         }
     }
+}
+
+/// Where the block of a fork that starts at a file block lies.
+pub(crate) fn fork_pieces(
+    inode: &Inode,
+    cache: &BufferCache,
+    (fork, first): (ForkKind, FileBlock),
+    shape: BlockShape,
+) -> Result<Vec<BufferExtent>> {
+    let map = inode.extent_map(cache, fork)?;
+    map_blocks(map, first, shape.length_blocks, cache.geometry()).map_err(|check| {
+        let place = match fork {
+            ForkKind::Data => Place::Data(inode.number(), first),
+            ForkKind::Attr => Place::Attr(inode.number(), first),
+        };
+        Corruption::new(Structure::Extent, place, check).into()
+    })
 }
 
 /// Where `length_blocks` blocks from `first` on lie, each neighbour in one piece.

@@ -3,12 +3,13 @@
 //! Owns: reading an inode by number, and access to what it holds. Does **not** own: a cache of
 //! inodes, or their locks.
 //!
-//! An inode never changes after it was read; only the map of a btree fork is loaded on first use.
+//! An inode never changes after it was read, unless it is the view of a [`Live`](crate::Live) one;
+//! the map of a btree fork is loaded on first use.
 
 use xfs_alloc::{InodeState, inode_state};
 use xfs_buffer::{Buffer, BufferCache, Error, PosixError, Result};
 use xfs_format::inode::{FileType, ForkKind, InodeCheck, InodeCore};
-use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Place, Structure, VerifyContext};
+use xfs_format::{BlockKind, Corruption, FileBlock, Geometry, InodeNumber, Place, Structure, VerifyContext};
 
 use crate::extent_map::{ExtentMap, Mapping};
 use crate::fork::Fork;
@@ -104,6 +105,32 @@ impl Inode {
             Err(Error::Posix(PosixError::NotFound)) => Err(PosixError::Stale.into()),
             other => other,
         }
+    }
+
+    /// The inode of which a log item holds these parts.
+    pub(crate) fn from_parts(
+        core: InodeCore,
+        data: &[u8],
+        attr: &[u8],
+        geometry: &Geometry,
+    ) -> Result<Self> {
+        let file_type = core.file_type().ok_or(PosixError::NotFound)?;
+        let data = Fork::decode_room(data, &core, ForkKind::Data, geometry)?;
+        let attr = Fork::decode_room(attr, &core, ForkKind::Attr, geometry)?;
+        Ok(Self { core, file_type, data, attr })
+    }
+
+    /// The core and a fork, to be changed together.
+    pub(crate) const fn parts_mut(&mut self, kind: ForkKind) -> (&mut InodeCore, &mut Fork) {
+        match kind {
+            ForkKind::Data => (&mut self.core, &mut self.data),
+            ForkKind::Attr => (&mut self.core, &mut self.attr),
+        }
+    }
+
+    /// The core, to be changed.
+    pub(crate) const fn core_mut(&mut self) -> &mut InodeCore {
+        &mut self.core
     }
 
     /// Everything but the forks.

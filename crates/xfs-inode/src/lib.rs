@@ -22,7 +22,9 @@ mod extent_map;
 mod extent_walk;
 mod fork;
 mod fork_block;
+mod fork_room;
 mod inode;
+mod live;
 mod target;
 #[cfg(test)]
 mod testing;
@@ -33,3 +35,4 @@ pub use extent_walk::Extents;
 pub use fork::{BtreeFork, Fork};
 pub use fork_block::BlockShape;
 pub use inode::Inode;
+pub use live::{KeepSize, Live, LiveInode, MapRequest, NewInode, map_blocks};

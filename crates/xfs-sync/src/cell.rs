@@ -20,6 +20,18 @@ impl<T, S: Scope> SetOnce<T, S> {
         Self { raw: OnceLock::new(), scope: PhantomData }
     }
 
+    /// A cell that is set from the start.
+    #[must_use]
+    pub fn holding(value: T) -> Self {
+        Self { raw: OnceLock::from(value), scope: PhantomData }
+    }
+
+    /// The value, once nobody can read it any more.
+    #[must_use]
+    pub fn into_inner(self) -> Option<T> {
+        self.raw.into_inner()
+    }
+
     /// The value, once it is set.
     #[inline]
     #[must_use]

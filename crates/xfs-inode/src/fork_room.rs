@@ -1,0 +1,145 @@
+//! How the bytes behind the core are divided between the two forks.
+//!
+//! Owns: where the attribute fork may start, and what fits each side of it. Does **not** own: moving
+//! it, which may have to change the form of a fork ([`live`](crate::live)).
+//!
+//! ```text
+//! 0            8·offset                          literal bytes
+//! | data fork  |          attribute fork         |
+//!   at least a root     at least a root
+//!   of 3 children       of 2 children
+//! ```
+//!
+//! Data keeps room for a root of three children, attributes for one of two, so that either can
+//! become a btree whatever the other does.
+
+use xfs_format::Geometry;
+use xfs_format::extent::{EXTENT_BYTES, EXTENT_ROOT_HEADER_BYTES};
+use xfs_format::inode::{CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore};
+
+/// Children of the smallest root of a data fork.
+#[doc(alias = "MINDBTPTRS")]
+const DATA_ROOT_CHILDREN: usize = 3;
+/// Children of the smallest root of an attribute fork.
+#[doc(alias = "MINABTPTRS")]
+const ATTR_ROOT_CHILDREN: usize = 2;
+/// Where attributes start of which nothing is known yet: behind room for this many children.
+const USUAL_CHILDREN: usize = 6 * ATTR_ROOT_CHILDREN;
+/// Inodes below this size keep the smallest room for attributes.
+const SMALL_INODE_BYTES: u32 = 512;
+/// Where attributes start behind a device number.
+const DEVICE_OFFSET: u8 = 1;
+
+/// Bytes of both forks.
+#[doc(alias = "XFS_LITINO")]
+pub(crate) fn literal_bytes(geometry: &Geometry) -> usize {
+    (geometry.inode_size as usize).saturating_sub(CORE_BYTES)
+}
+
+/// Bytes that a fork has.
+#[doc(alias = "XFS_IFORK_SIZE")]
+pub(crate) fn fork_bytes(core: &InodeCore, kind: ForkKind, geometry: &Geometry) -> usize {
+    let (literal, offset) = (literal_bytes(geometry), offset_bytes(core.fork_offset));
+    match kind {
+        ForkKind::Data if core.has_attr_fork() => offset.min(literal),
+        ForkKind::Data => literal,
+        ForkKind::Attr if core.has_attr_fork() => literal.saturating_sub(offset),
+        ForkKind::Attr => 0,
+    }
+}
+
+/// Extent records that fit a fork.
+pub(crate) fn inline_extents(core: &InodeCore, kind: ForkKind, geometry: &Geometry) -> usize {
+    fork_bytes(core, kind, geometry) / EXTENT_BYTES
+}
+
+/// Children that the root of a fork of `bytes` bytes can have.
+pub(crate) const fn root_capacity(bytes: usize) -> usize {
+    bytes.saturating_sub(EXTENT_ROOT_HEADER_BYTES) / EXTENT_BYTES
+}
+
+/// Bytes of a root with this many children.
+pub(crate) const fn root_bytes(children: usize) -> usize {
+    EXTENT_ROOT_HEADER_BYTES + children * EXTENT_BYTES
+}
+
+const fn offset_bytes(offset: u8) -> usize {
+    offset as usize * FORK_OFFSET_BYTES
+}
+
+/// Where attributes start of which nothing is known yet.
+#[doc(alias = "xfs_default_attroffset")]
+pub(crate) fn usual_offset(format: ForkFormat, geometry: &Geometry) -> u8 {
+    let bytes = if format == ForkFormat::Device {
+        offset_bytes(DEVICE_OFFSET)
+    } else if geometry.inode_size < SMALL_INODE_BYTES {
+        literal_bytes(geometry).saturating_sub(root_bytes(ATTR_ROOT_CHILDREN))
+    } else {
+        root_bytes(USUAL_CHILDREN)
+    };
+    (bytes / FORK_OFFSET_BYTES) as u8
+}
+
+/// What a data fork holds, as far as it decides where attributes may start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataUse {
+    /// How it is stored.
+    pub(crate) format: ForkFormat,
+    /// Bytes in line: contents, records, or the root that is in use.
+    pub(crate) bytes: usize,
+}
+
+/// The lowest offset that leaves the data fork what it needs; `None` where it may not move.
+fn lowest_offset(core: &InodeCore, data: DataUse, geometry: &Geometry) -> Option<usize> {
+    let needed = match data.format {
+        ForkFormat::Device => return Some(usize::from(DEVICE_OFFSET)),
+        ForkFormat::Btree if core.has_attr_fork() => return None,
+        // So many extents become a btree, of which only the root stays.
+        ForkFormat::Extents
+            if !core.has_attr_fork()
+                && data.bytes > offset_bytes(usual_offset(data.format, geometry)) =>
+        {
+            root_bytes(DATA_ROOT_CHILDREN)
+        }
+        _ => data.bytes,
+    };
+    Some(needed.max(root_bytes(DATA_ROOT_CHILDREN)).div_ceil(FORK_OFFSET_BYTES))
+}
+
+/// Where the attribute fork has to start to hold `attr_bytes` bytes: where it does already, if they
+/// fit; else as far back as they allow. `None` if that leaves too little for data.
+#[doc(alias = "xfs_attr_shortform_bytesfit")]
+pub(crate) fn offset_for(
+    core: &InodeCore,
+    data: DataUse,
+    attr_bytes: usize,
+    geometry: &Geometry,
+) -> Option<u8> {
+    let literal = literal_bytes(geometry);
+    let highest = literal.saturating_sub(root_bytes(ATTR_ROOT_CHILDREN)) / FORK_OFFSET_BYTES;
+    let fits = literal.checked_sub(attr_bytes)? / FORK_OFFSET_BYTES;
+    if data.format != ForkFormat::Device
+        && core.has_attr_fork()
+        && attr_bytes <= fork_bytes(core, ForkKind::Attr, geometry)
+    {
+        return Some(core.fork_offset);
+    }
+    let lowest = lowest_offset(core, data, geometry)?;
+    if data.format == ForkFormat::Device {
+        return (fits >= lowest).then_some(DEVICE_OFFSET);
+    }
+    let offset = fits.min(highest);
+    (offset >= lowest).then_some(offset as u8)
+}
+
+/// The most bytes that attributes in line can have, wherever their fork starts then.
+pub(crate) fn attr_room(core: &InodeCore, data: DataUse, geometry: &Geometry) -> usize {
+    let now = fork_bytes(core, ForkKind::Attr, geometry);
+    let most = lowest_offset(core, data, geometry).map_or(0, |lowest| {
+        literal_bytes(geometry).saturating_sub(lowest * FORK_OFFSET_BYTES)
+    });
+    now.max(most)
+}
+
+#[cfg(test)]
+mod tests;

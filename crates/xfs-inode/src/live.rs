@@ -1,0 +1,296 @@
+//! An inode that can be changed.
+//!
+//! Owns: [`Live`], which keeps the view that readers have ([`Inode`]) in step with what the log has
+//! (an [`InodeRecord`]), and making an inode of one just allocated. Does **not** own: a cache of
+//! inodes (there is one `Live` for each record, which is for the layer above to hold to), names, or
+//! the lock that keeps reads and writes of file data apart.
+//!
+//! ```text
+//!            Live ──────── Arc<InodeRecord>     latch; core and fork bytes, as they are logged
+//!              └── RwLock<Inode>                core, forks, extent maps, as they are read
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** A change is made under the record's exclusive latch, which its transaction holds, and by
+//!   [`Live::update`], which changes both sides. So both say the same whenever the latch is free.
+//! - **I2** The view's lock is held for short: never over I/O, an allocation, or another lock than
+//!   the record's own.
+//!
+//! Lock order: the record's latch, then buffers of groups and blocks, then the view.
+
+mod blocks;
+mod data;
+mod local;
+mod map;
+mod mapping;
+mod range;
+mod remap;
+mod step;
+mod write;
+
+pub use map::{MapRequest, map_blocks};
+pub use range::KeepSize;
+
+use core::ops::Deref;
+use std::sync::Arc;
+
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::inode::{
+    DeviceNumber, FileType, ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2,
+};
+use xfs_format::log_item::LoggedFields;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
+use xfs_sync::{Object, RwLock, RwLockReadGuard};
+use xfs_trans::{InodeRecord, Journal, Transaction};
+
+use crate::fork::Fork;
+use crate::fork_room::usual_offset;
+use crate::inode::Inode;
+
+/// An inode that can be changed, with its log record.
+#[doc(alias = "xfs_inode")]
+pub struct Live {
+    record: Arc<InodeRecord>,
+    view: RwLock<Inode, Object>,
+}
+
+/// The inode as readers see it. Let go of it before the inode is changed.
+pub struct LiveInode<'a>(RwLockReadGuard<'a, Inode>);
+
+impl Deref for LiveInode<'_> {
+    type Target = Inode;
+
+    fn deref(&self) -> &Inode {
+        &self.0
+    }
+}
+
+/// Which forks a change touches, besides the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Touched {
+    Core,
+    Fork(ForkKind),
+    Both,
+}
+
+impl Touched {
+    fn includes(self, kind: ForkKind) -> bool {
+        match self {
+            Self::Core => false,
+            Self::Fork(fork) => fork == kind,
+            Self::Both => true,
+        }
+    }
+}
+
+/// What a new inode starts with.
+#[derive(Clone, Debug)]
+pub struct NewInode {
+    /// Its number, just allocated.
+    pub number: InodeNumber,
+    /// Its generation.
+    pub generation: u32,
+    /// Type and permissions.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Project.
+    pub project_id: u32,
+    /// Links; 0 for a file without a name.
+    pub nlink: u32,
+    /// All four time stamps.
+    pub now: Timestamp,
+    /// Flags that it inherits.
+    pub flags: InodeFlags,
+    /// More of them. Those that say how the inode is stored are added.
+    pub flags2: InodeFlags2,
+    /// Hint in blocks, with its flag.
+    pub extent_size_hint_blocks: u32,
+    /// Hint in blocks, with its flag.
+    pub cow_extent_size_hint_blocks: u32,
+    /// Of a device file.
+    pub rdev: Option<DeviceNumber>,
+    /// Whether it gets an attribute fork at once: it will have attributes soon.
+    pub attr_room: bool,
+}
+
+impl NewInode {
+    /// The core, in place of that of the free inode `old`.
+    fn core(&self, old: &InodeCore, file_type: FileType, geometry: &Geometry) -> InodeCore {
+        let data_format = match file_type {
+            FileType::Regular | FileType::Directory | FileType::Symlink => ForkFormat::Extents,
+            _ => ForkFormat::Device,
+        };
+        let mut flags2 = self.flags2;
+        flags2.set(InodeFlags2::BIGTIME, geometry.has_incompat(IncompatFeatures::BIGTIME));
+        flags2.set(InodeFlags2::NREXT64, geometry.has_incompat(IncompatFeatures::NREXT64));
+        InodeCore {
+            number: self.number,
+            mode: self.mode,
+            data_format,
+            attr_format: ForkFormat::Extents,
+            fork_offset: if self.attr_room { usual_offset(data_format, geometry) } else { 0 },
+            metafile_type: 0,
+            uid: self.uid,
+            gid: self.gid,
+            nlink: self.nlink,
+            project_id: self.project_id,
+            access_time: self.now,
+            modify_time: self.now,
+            change_time: self.now,
+            birth_time: self.now,
+            size: 0,
+            blocks: 0,
+            extent_size_hint_blocks: self.extent_size_hint_blocks,
+            cow_extent_size_hint_blocks: self.cow_extent_size_hint_blocks,
+            extents: 0,
+            attr_extents: 0,
+            flags: self.flags,
+            flags2,
+            generation: self.generation,
+            next_unlinked: old.next_unlinked,
+            change_count: 1,
+            lsn: old.lsn,
+            rdev: self.rdev,
+        }
+    }
+}
+
+impl Live {
+    /// Takes inode `number` from its record. An unlinked one is taken too.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotFound`] for a free inode; the device's error; the check that failed.
+    #[doc(alias = "xfs_iget")]
+    pub fn load(journal: &Journal, number: InodeNumber) -> Result<Self> {
+        let record = journal.inode(number)?;
+        let view = {
+            let image = record.image();
+            if image.core.is_free() {
+                return Err(PosixError::NotFound.into());
+            }
+            Inode::from_parts(image.core.clone(), &image.data, &image.attr, journal.geometry())?
+        };
+        Ok(Self { record, view: RwLock::new(view) })
+    }
+
+    /// Makes a file of an inode that was just allocated. Its record is joined.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::InvalidArgument`] for a mode without a type; the device's error.
+    #[doc(alias = "xfs_inode_init")]
+    pub fn create(tx: &mut Transaction<'_>, made: &NewInode) -> Result<Self> {
+        let file_type = FileType::from_mode(made.mode).ok_or(PosixError::InvalidArgument)?;
+        let record = tx.journal().inode(made.number)?;
+        tx.join(&record);
+        let core = made.core(&record.image().core, file_type, tx.geometry());
+        let view = Inode::from_parts(core, &[], &[], tx.geometry())?;
+        let live = Self { record, view: RwLock::new(view) };
+        let touched = if file_type.is_device() { Touched::Both } else { Touched::Core };
+        let core = live.inode().core().clone();
+        tx.change_inode(&live.record, LoggedFields::CORE, |image| {
+            image.core = core;
+            image.data.clear();
+            image.attr.clear();
+        });
+        live.update(tx, touched, |_| ());
+        Ok(live)
+    }
+
+    /// What the log knows of it: its latch, and what was logged.
+    #[must_use]
+    pub fn record(&self) -> &Arc<InodeRecord> {
+        &self.record
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> InodeNumber {
+        self.record.number()
+    }
+
+    /// The inode as it is now. Who needs several answers that go together holds the record's latch.
+    ///
+    /// A thread that holds the guard must not ask for a second one, nor change the inode.
+    #[must_use]
+    pub fn inode(&self) -> LiveInode<'_> {
+        LiveInode(self.view.read())
+    }
+
+    /// Changes fields of the core; those that the forks decide (formats, counts, blocks, the offset
+    /// of the attribute fork) are not the caller's.
+    pub fn change<R>(&self, tx: &mut Transaction<'_>, f: impl FnOnce(&mut InodeCore) -> R) -> R {
+        self.update(tx, Touched::Core, |inode| f(inode.core_mut()))
+    }
+
+    /// Notes that the contents have changed.
+    pub(crate) fn touch(&self, tx: &mut Transaction<'_>, now: Timestamp) {
+        self.change(tx, |core| {
+            core.modify_time = now;
+            core.change_time = now;
+            core.change_count = core.change_count.wrapping_add(1);
+        });
+    }
+
+    /// Changes the view, and the record with it (I1). The record is joined if it is not yet.
+    pub(crate) fn update<R>(
+        &self,
+        tx: &mut Transaction<'_>,
+        touched: Touched,
+        f: impl FnOnce(&mut Inode) -> R,
+    ) -> R {
+        tx.join(&self.record);
+        let mut view = self.view.write();
+        // The list of unlinked inodes is changed in the record alone.
+        view.core_mut().next_unlinked = self.record.image().core.next_unlinked;
+        let answer = f(&mut view);
+        let inode = &*view;
+        tx.change_inode(&self.record, logged_fields(inode, touched), |image| {
+            image.core.clone_from(inode.core());
+            if touched.includes(ForkKind::Data) {
+                image.data = inode.fork(ForkKind::Data).encode();
+            }
+            if touched.includes(ForkKind::Attr) {
+                image.attr = inode.fork(ForkKind::Attr).encode();
+            }
+        });
+        answer
+    }
+
+    /// Brings the map of a fork into memory, from where all changes of it start.
+    pub(crate) fn load_map(&self, cache: &BufferCache, kind: ForkKind) -> Result<()> {
+        self.inode().extent_map(cache, kind).map(|_| ())
+    }
+}
+
+/// What is logged of an inode of which these forks change.
+fn logged_fields(inode: &Inode, touched: Touched) -> LoggedFields {
+    let mut fields = LoggedFields::CORE;
+    if touched.includes(ForkKind::Data) {
+        fields |= match inode.fork(ForkKind::Data) {
+            Fork::Device => LoggedFields::DEVICE,
+            Fork::Local(_) => LoggedFields::DATA_LOCAL,
+            Fork::Extents(_) => LoggedFields::DATA_EXTENTS,
+            Fork::Btree(_) => LoggedFields::DATA_ROOT,
+            Fork::Absent | Fork::MetadataBtree => LoggedFields::empty(),
+        };
+    }
+    if touched.includes(ForkKind::Attr) {
+        fields |= match inode.fork(ForkKind::Attr) {
+            Fork::Local(_) => LoggedFields::ATTR_LOCAL,
+            Fork::Extents(_) => LoggedFields::ATTR_EXTENTS,
+            Fork::Btree(_) => LoggedFields::ATTR_ROOT,
+            Fork::Absent | Fork::Device | Fork::MetadataBtree => LoggedFields::empty(),
+        };
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! Metadata blocks of a fork: those of directories, of attributes, and of long targets.
+//!
+//! Owns: their space and their buffers. Does **not** own: what is in them.
+
+use xfs_buffer::{Buffer, PosixError, Result};
+use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
+use xfs_format::inode::ForkKind;
+use xfs_format::{FileBlock, Geometry};
+use xfs_trans::Transaction;
+
+use super::Live;
+use super::map::{MapRequest, map_blocks};
+use crate::edit::BlockRange;
+use crate::extent_map::Mapping;
+use crate::fork_block::{BlockShape, fork_pieces};
+
+impl Live {
+    /// The metadata block of a fork that starts at `at`, joined to the transaction.
+    ///
+    /// # Errors
+    ///
+    /// As [`Inode::read_fork_block`](crate::Inode::read_fork_block).
+    #[doc(alias = "xfs_da_read_buf")]
+    pub fn fork_block(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        at: FileBlock,
+        shape: BlockShape,
+    ) -> Result<Buffer> {
+        tx.join(self.record());
+        let pieces = fork_pieces(&self.inode(), tx.cache(), (fork, at), shape)?;
+        match pieces.as_slice() {
+            [piece] => tx.read(piece.at, piece.length_bytes, shape.kind),
+            pieces => tx.read_mapped(pieces, shape.kind),
+        }
+    }
+
+    /// A new metadata block at `at`: zeros, joined. Its blocks are in one piece if they can be.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`] with nothing changed; else as [`map`](Self::map).
+    #[doc(alias = "xfs_da_grow_inode")]
+    pub fn grow_fork(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        at: FileBlock,
+        shape: BlockShape,
+    ) -> Result<Buffer> {
+        self.map_run(tx, fork, at, shape.length_blocks)?;
+        let pieces = fork_pieces(&self.inode(), tx.cache(), (fork, at), shape)?;
+        match pieces.as_slice() {
+            [piece] => tx.claim(piece.at, piece.length_bytes, shape.kind),
+            pieces => tx.claim_mapped(pieces, shape.kind),
+        }
+    }
+
+    /// Gives back the block at `at`, whose buffer is joined: nobody reads it again.
+    ///
+    /// # Errors
+    ///
+    /// As [`unmap`](Self::unmap).
+    #[doc(alias = "xfs_da_shrink_inode")]
+    pub fn shrink_fork(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        at: FileBlock,
+        buffer: &Buffer,
+    ) -> Result<()> {
+        let length_blocks = u64::from(buffer.length_bytes() >> tx.geometry().block_log);
+        tx.invalidate(buffer);
+        let mut rest = Some(BlockRange { start: at, length_blocks });
+        while let Some(range) = rest {
+            rest = self.unmap(tx, fork, range)?;
+        }
+        Ok(())
+    }
+
+    /// Blocks for `blocks` file blocks from `at` on, which are a hole: written extents, in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`grow_fork`](Self::grow_fork).
+    pub fn map_run(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        at: FileBlock,
+        blocks: u32,
+    ) -> Result<Vec<Extent>> {
+        if tx.blocks_left() < u64::from(blocks) {
+            return Err(PosixError::NoSpace.into());
+        }
+        let end = FileBlock(at.0.saturating_add(blocks.into()));
+        let mut extents = Vec::new();
+        let mut next = at;
+        while next < end {
+            let range = BlockRange::between(next, end);
+            let extent = self.map(tx, &MapRequest { fork, range, unwritten: false })?;
+            next = extent.end();
+            extents.push(extent);
+        }
+        Ok(extents)
+    }
+
+    /// Gives back blocks that have no buffers: at most two extents.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::InvalidArgument`] for more of them; as [`unmap`](Self::unmap).
+    pub fn unmap_run(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        at: FileBlock,
+        blocks: u32,
+    ) -> Result<()> {
+        let range = BlockRange { start: at, length_blocks: blocks.into() };
+        match self.unmap(tx, fork, range)? {
+            None => Ok(()),
+            Some(_) => Err(PosixError::InvalidArgument.into()),
+        }
+    }
+
+    /// The lowest hole of `blocks` file blocks at or after `from`.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::FileTooLarge`] if there is none; as [`map`](Self::map).
+    #[doc(alias = "xfs_bmap_first_unused")]
+    pub fn first_unused(
+        &self,
+        tx: &Transaction<'_>,
+        fork: ForkKind,
+        from: FileBlock,
+        blocks: u32,
+    ) -> Result<FileBlock> {
+        let inode = self.inode();
+        let map = inode.extent_map(tx.cache(), fork)?;
+        let mut next = from;
+        for extent in map.iter_from(from) {
+            if extent.file_block.0.saturating_sub(next.0) >= u64::from(blocks) {
+                return Ok(next);
+            }
+            next = next.max(extent.end());
+        }
+        match next.0.checked_add(blocks.into()) {
+            Some(end) if end <= FILE_BLOCK_LIMIT => Ok(next),
+            _ => Err(PosixError::FileTooLarge.into()),
+        }
+    }
+
+    /// Where the last mapping before `limit` ends, 0 if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    #[doc(alias = "xfs_bmap_last_before")]
+    pub fn last_before(
+        &self,
+        tx: &Transaction<'_>,
+        fork: ForkKind,
+        limit: FileBlock,
+    ) -> Result<FileBlock> {
+        let inode = self.inode();
+        let last = inode.extent_map(tx.cache(), fork)?.last_before(limit);
+        Ok(last.map_or(FileBlock(0), |extent| extent.end().min(limit)))
+    }
+
+    /// Whether a block of a fork is mapped.
+    pub(crate) fn is_mapped(
+        &self,
+        tx: &Transaction<'_>,
+        fork: ForkKind,
+        at: FileBlock,
+    ) -> Result<bool> {
+        Ok(matches!(self.inode().find(tx.cache(), fork, at)?, Mapping::Extent(_)))
+    }
+
+    /// Blocks that [`grow_fork`](Self::grow_fork) may take for a block of this many, those of the
+    /// map included.
+    #[must_use]
+    pub fn grow_blocks(geometry: &Geometry, fork: ForkKind, blocks: u32) -> u64 {
+        // Each of the blocks may be an extent of its own.
+        u64::from(blocks) * (1 + map_blocks(geometry, fork))
+    }
+}

@@ -1,0 +1,118 @@
+//! Bytes of extents on the device.
+//!
+//! Owns: reading and writing bytes of an extent, whole blocks at the edges of a write. Does **not**
+//! own: which extent, or when its bytes become those of the file.
+
+use xfs_buffer::{BufferCache, IoError, PosixError, Result};
+use xfs_device::Durability;
+use xfs_format::extent::Extent;
+use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, Geometry};
+
+/// A piece of a file's bytes on its way to the device.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    /// Where it is in the file.
+    pub(super) offset: u64,
+    /// What to write.
+    pub(super) bytes: &'a [u8],
+}
+
+impl Piece<'_> {
+    /// The first byte after it.
+    pub(super) const fn end(&self) -> u64 {
+        self.offset.saturating_add(self.bytes.len() as u64)
+    }
+}
+
+/// The part of `piece` that lies in `extent`.
+pub(super) fn clip<'a>(piece: Piece<'a>, extent: &Extent, geometry: &Geometry) -> Piece<'a> {
+    let start = geometry.blocks_to_bytes(extent.file_block.0).unwrap_or(u64::MAX);
+    let end = geometry.blocks_to_bytes(extent.end().0).unwrap_or(u64::MAX);
+    let from = start.saturating_sub(piece.offset);
+    let to = end.saturating_sub(piece.offset).min(piece.bytes.len() as u64);
+    let bytes = usize::try_from(from).ok().zip(usize::try_from(to).ok());
+    let bytes = bytes.and_then(|(from, to)| piece.bytes.get(from..to)).unwrap_or_default();
+    Piece { offset: piece.offset.max(start), bytes }
+}
+
+/// Where byte `offset` of a file lies, which is in `extent`.
+fn address(extent: &Extent, offset: u64, geometry: &Geometry) -> Option<u64> {
+    let start = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset)?;
+    start.checked_add(offset.checked_sub(geometry.blocks_to_bytes(extent.file_block.0)?)?)
+}
+
+fn failed(operation: &'static str, offset: u64, length: usize, source: std::io::Error) -> IoError {
+    let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
+    IoError { operation, at, length_bytes: length as u64, source }
+}
+
+/// Writes a piece that lies in an extent.
+pub(super) fn write(cache: &BufferCache, extent: &Extent, piece: Piece<'_>) -> Result<()> {
+    if piece.bytes.is_empty() {
+        return Ok(());
+    }
+    let offset = address(extent, piece.offset, cache.geometry());
+    let offset = offset.ok_or(PosixError::InvalidArgument)?;
+    cache
+        .device()
+        .write_at(offset, piece.bytes, Durability::Cached)
+        .map_err(|source| failed("write", offset, piece.bytes.len(), source).into())
+}
+
+/// Reads bytes of an extent from byte `at` of the file on.
+pub(super) fn read(cache: &BufferCache, extent: &Extent, at: u64, into: &mut [u8]) -> Result<()> {
+    let offset = address(extent, at, cache.geometry()).ok_or(PosixError::InvalidArgument)?;
+    let length = into.len();
+    cache
+        .device()
+        .read_at(offset, into)
+        .map_err(|source| failed("read", offset, length, source).into())
+}
+
+/// Writes a piece into blocks that hold nothing of the file yet: the rest of the first and of the
+/// last block is what `old` says, zeros where it says nothing. Without that, what an earlier owner
+/// left there would be the file's.
+pub(super) fn write_whole_blocks(
+    cache: &BufferCache,
+    extent: &Extent,
+    piece: Piece<'_>,
+    old: Option<&Extent>,
+) -> Result<()> {
+    let size = u64::from(cache.geometry().block_size);
+    let mut rest = piece;
+    // The head, up to the end of its block, and the tail from the start of its own.
+    let head = rest.offset % size;
+    if head != 0 {
+        let length = rest.bytes.len().min((size - head) as usize);
+        let (bytes, behind) = rest.bytes.split_at_checked(length).unwrap_or_default();
+        write_block(cache, extent, Piece { bytes, ..rest }, old)?;
+        rest = Piece { offset: rest.offset + bytes.len() as u64, bytes: behind };
+    }
+    let tail = (rest.end() % size) as usize;
+    let (whole, bytes) = rest.bytes.split_at_checked(rest.bytes.len() - tail).unwrap_or_default();
+    write(cache, extent, Piece { bytes: whole, ..rest })?;
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let offset = rest.offset + whole.len() as u64;
+    write_block(cache, extent, Piece { offset, bytes }, old)
+}
+
+/// Writes the block that a piece lies in.
+fn write_block(
+    cache: &BufferCache,
+    extent: &Extent,
+    piece: Piece<'_>,
+    old: Option<&Extent>,
+) -> Result<()> {
+    let size = cache.geometry().block_size as usize;
+    let start = piece.offset - piece.offset % size as u64;
+    let mut block = vec![0; size];
+    if let Some(old) = old {
+        read(cache, old, start, &mut block)?;
+    }
+    let within = (piece.offset - start) as usize;
+    let place = block.get_mut(within..within + piece.bytes.len());
+    place.ok_or(PosixError::InvalidArgument)?.copy_from_slice(piece.bytes);
+    write(cache, extent, Piece { offset: start, bytes: &block })
+}

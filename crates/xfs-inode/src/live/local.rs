@@ -1,0 +1,212 @@
+//! What lies in the inode itself: short contents, and where the attribute fork starts.
+//!
+//! Owns: putting contents into the inode and taking them out, making, moving and removing the
+//! attribute fork. Does **not** own: what the contents mean.
+
+use xfs_btree::ForkRoot;
+use xfs_buffer::{PosixError, Result};
+use xfs_format::inode::{FORK_OFFSET_BYTES, ForkFormat, ForkKind};
+use xfs_format::{FileBlock, Geometry};
+use xfs_trans::Transaction;
+
+use super::mapping::ForkForm;
+use super::{Live, Touched};
+use crate::edit::Change;
+use crate::extent_map::ExtentMap;
+use crate::fork::{BtreeFork, Fork, corrupt};
+use crate::fork_room::{self, DataUse};
+use crate::inode::Inode;
+
+impl Live {
+    /// The most bytes that a fork can hold in the inode now. For attributes: with their fork moved
+    /// as far as the data fork allows.
+    #[must_use]
+    pub fn local_room(&self, geometry: &Geometry, kind: ForkKind) -> usize {
+        let inode = self.inode();
+        match kind {
+            ForkKind::Data => fork_room::fork_bytes(inode.core(), kind, geometry),
+            ForkKind::Attr => fork_room::attr_room(inode.core(), data_use(&inode), geometry),
+        }
+    }
+
+    /// Puts `bytes` into the inode in place of what the fork holds, which must be no extents. The
+    /// size of the file follows if it is the data fork; the attribute fork is made, or moved, as it
+    /// takes.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`] for more than [`local_room`](Self::local_room), with nothing changed;
+    /// else what moving the fork may fail with.
+    pub fn set_local(&self, tx: &mut Transaction<'_>, kind: ForkKind, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > self.local_room(tx.geometry(), kind) {
+            return Err(PosixError::NoSpace.into());
+        }
+        if kind == ForkKind::Attr {
+            self.make_room_for_attrs(tx, bytes.len())?;
+        }
+        self.update(tx, Touched::Fork(kind), |inode| {
+            let (core, fork) = inode.parts_mut(kind);
+            assert!(fork.loaded_map().is_none_or(ExtentMap::is_empty), "no extents are left");
+            *fork = Fork::Local(bytes.into());
+            match kind {
+                ForkKind::Data => {
+                    core.data_format = ForkFormat::Local;
+                    core.size = bytes.len() as u64;
+                }
+                ForkKind::Attr => core.attr_format = ForkFormat::Local,
+            }
+        });
+        Ok(())
+    }
+
+    /// Drops what lies in the inode: the fork has extents from here on, of which there are none.
+    ///
+    /// # Errors
+    ///
+    /// None today; the signature leaves room for them.
+    #[doc(alias = "xfs_bmap_local_to_extents_empty")]
+    pub fn set_empty_extents(&self, tx: &mut Transaction<'_>, kind: ForkKind) -> Result<()> {
+        self.update(tx, Touched::Fork(kind), |inode| {
+            let (core, fork) = inode.parts_mut(kind);
+            *fork = Fork::Extents(ExtentMap::default());
+            match kind {
+                ForkKind::Data => {
+                    core.data_format = ForkFormat::Extents;
+                    core.size = 0;
+                }
+                ForkKind::Attr => core.attr_format = ForkFormat::Extents,
+            }
+        });
+        Ok(())
+    }
+
+    /// Makes an attribute fork without extents, if there is none; one with room for `needed_bytes`
+    /// in line, where the data fork allows that.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map): extents of the data fork may have to move out of the inode.
+    #[doc(alias = "xfs_bmap_add_attrfork")]
+    pub fn add_attr_fork(&self, tx: &mut Transaction<'_>, needed_bytes: usize) -> Result<()> {
+        tx.join(self.record());
+        let offset = {
+            let inode = self.inode();
+            if inode.core().has_attr_fork() {
+                return Ok(());
+            }
+            let (data, geometry) = (data_use(&inode), tx.geometry());
+            fork_room::offset_for(inode.core(), data, needed_bytes, geometry)
+                .unwrap_or_else(|| fork_room::usual_offset(data.format, geometry))
+        };
+        self.move_attr_fork(tx, offset)
+    }
+
+    /// Removes the attribute fork, which must have no extents.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    #[doc(alias = "xfs_attr_fork_remove")]
+    pub fn remove_attr_fork(&self, tx: &mut Transaction<'_>) -> Result<()> {
+        let root = self.root_for_offset(tx, 0)?;
+        self.update(tx, Touched::Both, |inode| {
+            let (core, attr) = inode.parts_mut(ForkKind::Attr);
+            assert!(attr.loaded_map().is_none_or(ExtentMap::is_empty), "no extents are left");
+            *attr = Fork::Absent;
+            core.fork_offset = 0;
+            core.attr_format = ForkFormat::Extents;
+            put_root(inode, root);
+        });
+        Ok(())
+    }
+
+    fn make_room_for_attrs(&self, tx: &mut Transaction<'_>, bytes: usize) -> Result<()> {
+        let (now, offset) = {
+            let inode = self.inode();
+            let core = inode.core();
+            let offset = fork_room::offset_for(core, data_use(&inode), bytes, tx.geometry());
+            (core.fork_offset, offset.ok_or(PosixError::NoSpace)?)
+        };
+        if now == offset { Ok(()) } else { self.move_attr_fork(tx, offset) }
+    }
+
+    /// Lets the attribute fork start at `offset`, and makes it if there is none.
+    fn move_attr_fork(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<()> {
+        self.leave_room(tx, offset)?;
+        let root = self.root_for_offset(tx, offset)?;
+        self.update(tx, Touched::Both, |inode| {
+            let (core, attr) = inode.parts_mut(ForkKind::Attr);
+            core.fork_offset = offset;
+            if matches!(attr, Fork::Absent) {
+                *attr = Fork::Extents(ExtentMap::default());
+                core.attr_format = ForkFormat::Extents;
+            }
+            assert!(!matches!(attr, Fork::Btree(_)), "the root of attributes does not move");
+            put_root(inode, root);
+        });
+        Ok(())
+    }
+
+    /// Moves extents of the data fork out of the inode where they do not fit before `offset`.
+    fn leave_room(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<()> {
+        let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
+        let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;
+        match form.root {
+            None if form.count * xfs_format::extent::EXTENT_BYTES > bytes && form.has_extents => {
+                let form = ForkForm { bytes, ..form };
+                self.change_form(tx, ForkKind::Data, form, (&Change::default(), 0))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The root of the data fork as it lies before `offset`, deeper if it does not fit there.
+    fn root_for_offset(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<Option<ForkRoot>> {
+        let bytes = match offset {
+            0 => fork_room::literal_bytes(tx.geometry()),
+            offset => usize::from(offset) * FORK_OFFSET_BYTES,
+        };
+        let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;
+        let Some(mut root) = form.root else { return Ok(None) };
+        let capacity = fork_room::root_capacity(bytes);
+        if root.children.len() > capacity {
+            let near = root.children.first().map_or(FileBlock(0), |(key, _)| *key);
+            debug_assert!(near.0 < u64::MAX);
+            self.push_root_down(tx, &mut root, capacity)?;
+        }
+        root.capacity = capacity;
+        Ok(Some(root))
+    }
+}
+
+/// What the data fork holds, as far as it decides where attributes may start.
+fn data_use(inode: &Inode) -> DataUse {
+    let core = inode.core();
+    let bytes = match inode.fork(ForkKind::Data) {
+        Fork::Local(bytes) => bytes.len(),
+        Fork::Extents(map) => map.count() * xfs_format::extent::EXTENT_BYTES,
+        Fork::Btree(btree) => {
+            let children = ForkRoot::decode(btree.root()).map_or(0, |root| root.children.len());
+            fork_room::root_bytes(children)
+        }
+        Fork::Absent | Fork::Device | Fork::MetadataBtree => 0,
+    };
+    DataUse { format: core.data_format, bytes }
+}
+
+/// Puts a root of another capacity in the place of the data fork's.
+fn put_root(inode: &mut Inode, root: Option<ForkRoot>) {
+    let (_, fork) = inode.parts_mut(ForkKind::Data);
+    let Some(root) = root else { return };
+    let map = match core::mem::replace(fork, Fork::Absent) {
+        Fork::Btree(btree) => btree.into_map(),
+        _ => None,
+    };
+    assert!(map.is_some(), "the map was loaded before the root was changed");
+    *fork = Fork::Btree(BtreeFork::of_root(&root, map.unwrap_or_default()));
+}
+
+/// A finding about the root of a fork's btree.
+pub(super) fn bad_root(inode: &Inode, check: xfs_format::extent::ExtentCheck) -> xfs_buffer::Error {
+    corrupt(inode.core(), check).into()
+}

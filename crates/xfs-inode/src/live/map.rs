@@ -1,0 +1,287 @@
+//! Mapping: blocks for a range of a fork, conversion, unmapping.
+//!
+//! Owns: one step of each, inside a transaction, with the reverse map, reference counts and space
+//! that go with it. Does **not** own: the chain of transactions that a long range takes, or data.
+//!
+//! Each step checks what can be refused before it changes anything.
+
+use xfs_alloc::{
+    BlockExtent, FileMapping, Purpose, SpaceRequest, Target as Place, allocate_extent,
+    defer_convert, defer_free, defer_map, defer_unmap, defer_unshare,
+};
+use xfs_buffer::{PosixError, Result};
+use xfs_format::extent::{
+    Extent, FILE_BLOCK_LIMIT, MAX_ATTR_EXTENTS, MAX_BIG_ATTR_EXTENTS, MAX_BIG_EXTENTS,
+    MAX_EXTENT_BLOCKS, MAX_EXTENTS,
+};
+use xfs_format::inode::{FileType, ForkKind, InodeCore, InodeFlags2};
+use xfs_format::reservation::BtreeHeights;
+use xfs_format::superblock::Unsupported;
+use xfs_format::{FileBlock, FsBlock, Geometry};
+use xfs_trans::Transaction;
+
+use super::Live;
+use crate::edit::{BlockRange, Target, plan};
+use crate::extent_map::Mapping;
+
+/// Extents that one step unmaps: as many as a reservation for truncation has room for.
+#[doc(alias = "XFS_ITRUNC_MAX_EXTENTS")]
+const UNMAP_EXTENTS: usize = 2;
+
+/// Blocks that are wanted for a range of a fork.
+#[derive(Clone, Copy, Debug)]
+pub struct MapRequest {
+    /// Of which fork.
+    pub fork: ForkKind,
+    /// Where in it.
+    pub range: BlockRange,
+    /// Whether new blocks read as zeros until they are converted.
+    pub unwritten: bool,
+}
+
+impl Live {
+    /// What is at the start of a range: the part of it that one extent covers, allocated if it was
+    /// a hole. The transaction's reservation has to hold as many blocks as are wanted, and those
+    /// that [`map_blocks`] says; less is allocated if less is left.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`], [`PosixError::FileTooLarge`] with no change made;
+    /// [`Unsupported::RealtimeData`]; the device's error; the check that failed.
+    #[doc(alias = "xfs_bmapi_write")]
+    pub fn map(&self, tx: &mut Transaction<'_>, request: &MapRequest) -> Result<Extent> {
+        let MapRequest { fork, range, unwritten } = *request;
+        let hole = match self.find_joined(tx, fork, range.start)? {
+            Mapping::Extent(extent) => {
+                return range.cut(&extent).ok_or_else(|| PosixError::InvalidArgument.into());
+            }
+            Mapping::Hole { end, .. } => BlockRange::between(range.start, end.min(range.end())),
+        };
+        if range.end().0 > FILE_BLOCK_LIMIT || hole.is_empty() {
+            return Err(PosixError::FileTooLarge.into());
+        }
+        self.check_growth(fork, 1)?;
+        let overhead = map_blocks(tx.geometry(), fork);
+        let left = tx.blocks_left().saturating_sub(overhead).max(1);
+        let wanted = hole.length_blocks.min(left).min(MAX_EXTENT_BLOCKS.into()) as u32;
+        let place = self.place_for(tx.geometry(), fork, range.start);
+        let request = SpaceRequest::new(place, 1, wanted).with_minimum_left(overhead as u32);
+        let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
+        let extent = Extent {
+            file_block: range.start,
+            start: space.start,
+            length_blocks: space.length_blocks,
+            unwritten,
+        };
+        self.put_extent(tx, fork, &extent)?;
+        Ok(extent)
+    }
+
+    /// Maps an extent into a hole: its blocks are the caller's, who has allocated them.
+    pub(crate) fn put_extent(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        extent: &Extent,
+    ) -> Result<()> {
+        let target = Target::Blocks { start: extent.start, unwritten: extent.unwritten };
+        let change = {
+            let inode = self.inode();
+            let map = inode.extent_map(tx.cache(), fork)?;
+            plan(map, BlockRange::of(extent), target)
+        };
+        self.change_map(tx, fork, &change, extent.length_blocks.into())?;
+        defer_map(tx, &self.file_mapping(fork, extent));
+        Ok(())
+    }
+
+    /// Takes an extent, or a part of one, out of the map. Its blocks are the caller's then.
+    pub(crate) fn take_extent(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        extent: &Extent,
+    ) -> Result<()> {
+        let change = {
+            let inode = self.inode();
+            let map = inode.extent_map(tx.cache(), fork)?;
+            plan(map, BlockRange::of(extent), Target::Hole)
+        };
+        self.change_map(tx, fork, &change, -i64::from(extent.length_blocks))?;
+        defer_unmap(tx, &self.file_mapping(fork, extent));
+        Ok(())
+    }
+
+    /// Converts the first extent of a range that is in the other state, and returns where it ends;
+    /// the end of the range if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    #[doc(alias = "xfs_bmapi_convert_unwritten")]
+    pub fn convert(
+        &self,
+        tx: &mut Transaction<'_>,
+        range: BlockRange,
+        unwritten: bool,
+    ) -> Result<FileBlock> {
+        let fork = ForkKind::Data;
+        self.find_joined(tx, fork, range.start)?;
+        let (extent, change) = {
+            let inode = self.inode();
+            let map = inode.extent_map(tx.cache(), fork)?;
+            let inside = map.iter_from(range.start).map_while(|extent| range.cut(extent));
+            let Some(extent) = inside.into_iter().find(|extent| extent.unwritten != unwritten)
+            else {
+                return Ok(range.end());
+            };
+            (extent, plan(map, BlockRange::of(&extent), Target::Converted { unwritten }))
+        };
+        self.check_growth(fork, change.growth())?;
+        self.change_map(tx, fork, &change, 0)?;
+        defer_convert(tx, &self.file_mapping(fork, &extent));
+        Ok(extent.end())
+    }
+
+    /// Unmaps up to two extents at the end of a range and frees their blocks. Returns what is left
+    /// of the range, for the next step; `None` once nothing is mapped there.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    #[doc(alias = "xfs_bunmapi")]
+    pub fn unmap(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        range: BlockRange,
+    ) -> Result<Option<BlockRange>> {
+        self.find_joined(tx, fork, range.start)?;
+        let mut rest = range;
+        for _ in 0..UNMAP_EXTENTS {
+            let Some(extent) = self.last_in(tx, fork, rest)? else { return Ok(None) };
+            if extent.file_block > range.start {
+                // A hole in the middle of an extent makes two of it.
+                self.check_growth(fork, 1)?;
+            }
+            self.take_extent(tx, fork, &extent)?;
+            self.free_blocks(tx, fork, &extent);
+            rest = BlockRange::between(range.start, extent.file_block);
+        }
+        Ok(self.last_in(tx, fork, rest)?.map(|_| rest))
+    }
+
+    /// The last extent of a range, as far as it lies in it.
+    pub(crate) fn last_in(
+        &self,
+        tx: &Transaction<'_>,
+        fork: ForkKind,
+        range: BlockRange,
+    ) -> Result<Option<Extent>> {
+        let inode = self.inode();
+        let map = inode.extent_map(tx.cache(), fork)?;
+        Ok(map.last_before(range.end()).and_then(|extent| range.cut(&extent)))
+    }
+
+    /// Gives back the blocks of an extent that was unmapped.
+    pub(crate) fn free_blocks(&self, tx: &mut Transaction<'_>, fork: ForkKind, extent: &Extent) {
+        let blocks = BlockExtent { start: extent.start, length_blocks: extent.length_blocks };
+        if self.shares(fork) {
+            defer_unshare(tx, blocks);
+        } else {
+            defer_free(tx, blocks, None, Purpose::File);
+        }
+    }
+
+    /// Joins the inode, loads the map, and looks up a block.
+    pub(crate) fn find_joined(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        block: FileBlock,
+    ) -> Result<Mapping> {
+        tx.join(self.record());
+        let inode = self.inode();
+        if fork == ForkKind::Data && inode.core().is_realtime() {
+            return Err(Unsupported::RealtimeData.into());
+        }
+        inode.find(tx.cache(), fork, block)
+    }
+
+    /// Refuses what would be more extents than the inode can count.
+    #[doc(alias = "xfs_iext_count_may_overflow")]
+    pub(crate) fn check_growth(&self, fork: ForkKind, growth: i64) -> Result<()> {
+        let inode = self.inode();
+        let count = inode.core().fork_extents(fork).saturating_add_signed(growth);
+        if growth > 0 && count > most_extents(inode.core(), fork) {
+            return Err(PosixError::FileTooLarge.into());
+        }
+        Ok(())
+    }
+
+    /// Whether blocks of the fork may have other owners.
+    pub(crate) fn shares(&self, fork: ForkKind) -> bool {
+        fork == ForkKind::Data && self.inode().core().flags2.contains(InodeFlags2::REFLINK)
+    }
+
+    pub(crate) fn file_mapping(&self, fork: ForkKind, extent: &Extent) -> FileMapping {
+        FileMapping {
+            inode: self.number(),
+            is_attr: fork == ForkKind::Attr,
+            shares: self.shares(fork),
+            offset: extent.file_block,
+            start: extent.start,
+            length_blocks: extent.length_blocks,
+            is_unwritten: extent.unwritten,
+        }
+    }
+
+    /// Where blocks for `at` are best: behind those before it, else near the inode.
+    #[doc(alias = "xfs_bmap_btalloc")]
+    pub(crate) fn place_for(&self, geometry: &Geometry, fork: ForkKind, at: FileBlock) -> Place {
+        let inode = self.inode();
+        let before = inode.fork(fork).loaded_map().and_then(|map| map.last_before(at));
+        let behind = before.and_then(|extent| {
+            let next = FsBlock(extent.start.0.checked_add(extent.length_blocks.into())?);
+            geometry.split_block(next).map(|_| next)
+        });
+        let beside = || {
+            let (group, inode) = geometry.split_inode(self.number())?;
+            Some(geometry.join_block(group, geometry.ag_inode_block(inode)))
+        };
+        Place::Near(behind.or_else(beside).unwrap_or(FsBlock(0)))
+    }
+
+    /// Refuses what is no regular file on the data device.
+    pub(crate) fn check_regular(&self) -> Result<()> {
+        let inode = self.inode();
+        match inode.file_type() {
+            FileType::Regular if inode.core().is_realtime() => Err(Unsupported::RealtimeData.into()),
+            FileType::Regular => Ok(()),
+            FileType::Directory => Err(PosixError::IsDirectory.into()),
+            _ => Err(PosixError::InvalidArgument.into()),
+        }
+    }
+}
+
+/// Extents that the counters of the inode can count.
+fn most_extents(core: &InodeCore, fork: ForkKind) -> u64 {
+    match (fork, core.flags2.contains(InodeFlags2::NREXT64)) {
+        (ForkKind::Data, true) => MAX_BIG_EXTENTS,
+        (ForkKind::Data, false) => MAX_EXTENTS,
+        (ForkKind::Attr, true) => MAX_BIG_ATTR_EXTENTS,
+        (ForkKind::Attr, false) => MAX_ATTR_EXTENTS,
+    }
+}
+
+/// Blocks that the map itself may take for one more extent: a split of each level of its btree.
+#[doc(alias = "XFS_EXTENTADD_SPACE_RES")]
+#[must_use]
+pub fn map_blocks(geometry: &Geometry, fork: ForkKind) -> u64 {
+    let heights = BtreeHeights::new(geometry);
+    let levels = match fork {
+        ForkKind::Data => heights.data_extents,
+        ForkKind::Attr => heights.attr_extents,
+    };
+    u64::from(levels.saturating_sub(1))
+}

@@ -1,0 +1,268 @@
+//! A change of a map, in memory and on disk together.
+//!
+//! Owns: applying a [`Change`] to the fork in whichever form it is, and moving it between the list
+//! in the inode and the btree, either way. Does **not** own: what the change is for, or the blocks
+//! of the extents themselves; those of the btree it allocates and frees.
+//!
+//! ```text
+//!            count > what fits: build a leaf, root in the inode
+//!   list  ───────────────────────────────────────────────────────▶  btree
+//!         ◀───────────────────────────────────────────────────────
+//!            count fits again: the only leaf is freed
+//! ```
+//!
+//! The form follows from the count alone, as verifiers want it.
+
+use xfs_alloc::{
+    BlockExtent, ExtentOwner, Purpose, SpaceRequest, Target, allocate_extent, defer_free,
+};
+use xfs_btree::{Anchor, Anchored, Editor, ForkRoot, Root};
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::btree::{BtreeKind, Extents};
+use xfs_format::extent::{Extent, ExtentCheck};
+use xfs_format::inode::{ForkFormat, ForkKind, InodeCheck, InodeCore};
+use xfs_format::{BlockKind, Corruption, FsBlock, Geometry, InodeNumber, Place, Structure};
+use xfs_trans::Transaction;
+
+use super::local::bad_root;
+use super::{Live, Touched};
+use crate::edit::{Change, Step};
+use crate::extent_map::ExtentMap;
+use crate::fork::{BtreeFork, Fork};
+use crate::fork_room::{fork_bytes, root_capacity};
+use crate::inode::Inode;
+
+/// The form of a fork.
+#[derive(Clone, Debug)]
+pub(super) struct ForkForm {
+    /// The root, if it is a btree.
+    pub(super) root: Option<ForkRoot>,
+    /// Extents that the fork has.
+    pub(super) count: usize,
+    /// Bytes that it has in the inode.
+    pub(super) bytes: usize,
+    /// Whether it is of extents at all.
+    pub(super) has_extents: bool,
+}
+
+impl ForkForm {
+    pub(super) fn of(inode: &Inode, kind: ForkKind, geometry: &Geometry) -> Result<Self> {
+        let fork = inode.fork(kind);
+        let root = match fork {
+            Fork::Btree(btree) => {
+                Some(ForkRoot::decode(btree.root()).map_err(|check| bad_root(inode, check))?)
+            }
+            _ => None,
+        };
+        let has_extents = matches!(fork, Fork::Extents(_) | Fork::Btree(_));
+        let count = usize::try_from(inode.core().fork_extents(kind)).unwrap_or(usize::MAX);
+        Ok(Self { root, count, bytes: fork_bytes(inode.core(), kind, geometry), has_extents })
+    }
+}
+
+/// Where the blocks of a fork's btree come from.
+struct ForkAnchor {
+    owner: ExtentOwner,
+    root: Option<ForkRoot>,
+    /// Blocks that the btree has more than before.
+    blocks: i64,
+}
+
+impl Anchor for ForkAnchor {
+    fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64> {
+        let request = SpaceRequest::new(Target::Near(FsBlock(near)), 1, 1).with_owner(self.owner);
+        let block = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
+        self.blocks += 1;
+        Ok(block.start.0)
+    }
+
+    fn free_block(&mut self, tx: &mut Transaction<'_>, block: u64) -> Result<()> {
+        let extent = BlockExtent { start: FsBlock(block), length_blocks: 1 };
+        defer_free(tx, extent, Some(self.owner), Purpose::File);
+        self.blocks -= 1;
+        Ok(())
+    }
+
+    fn set_root(&mut self, _tx: &mut Transaction<'_>, root: Root<'_>) -> Result<()> {
+        if let Root::Fork(root) = root {
+            self.root = Some(root.clone());
+        }
+        Ok(())
+    }
+}
+
+/// The root that a fork has afterwards, and how many blocks more its btree has.
+type Rebuilt = (Option<ForkRoot>, i64);
+
+impl Live {
+    /// Applies a change whose extents take `blocks` blocks more than before. The map is loaded.
+    pub(crate) fn change_map(
+        &self,
+        tx: &mut Transaction<'_>,
+        kind: ForkKind,
+        change: &Change,
+        blocks: i64,
+    ) -> Result<()> {
+        if change.is_empty() {
+            return Ok(());
+        }
+        let form = ForkForm::of(&self.inode(), kind, tx.geometry())?;
+        self.change_form(tx, kind, form, (change, blocks))
+    }
+
+    /// As [`change_map`](Self::change_map), in a fork of another length than it has now.
+    pub(super) fn change_form(
+        &self,
+        tx: &mut Transaction<'_>,
+        kind: ForkKind,
+        form: ForkForm,
+        (change, blocks): (&Change, i64),
+    ) -> Result<()> {
+        let count = form.count.saturating_add_signed(change.growth() as isize);
+        let fits = count.saturating_mul(xfs_format::extent::EXTENT_BYTES) <= form.bytes;
+        let (root, btree_blocks) = match (form.root, fits) {
+            (None, true) => (None, 0),
+            (None, false) => self.build_btree(tx, kind, change, root_capacity(form.bytes))?,
+            (Some(root), true) => (None, self.drop_btree(tx, kind, &root)?),
+            (Some(root), false) => self.edit_btree(tx, kind, root, change)?,
+        };
+        self.update(tx, Touched::Fork(kind), |inode| {
+            put_change(inode, kind, change, root);
+            count_blocks(inode.core_mut(), blocks + btree_blocks)
+        })
+    }
+
+    fn anchor(&self, kind: ForkKind) -> ForkAnchor {
+        let owner = ExtentOwner::fork_btree(self.number(), kind == ForkKind::Attr);
+        ForkAnchor { owner, root: None, blocks: 0 }
+    }
+
+    /// Moves the extents out of the inode, with the change made.
+    fn build_btree(
+        &self,
+        tx: &mut Transaction<'_>,
+        kind: ForkKind,
+        change: &Change,
+        capacity: usize,
+    ) -> Result<Rebuilt> {
+        let mut map = self.inode().fork(kind).loaded_map().cloned().unwrap_or_default();
+        map.replace(&change.old, &change.new);
+        let extents: Vec<Extent> = map.iter().copied().collect();
+        let mut store = Anchored { tx, anchor: self.anchor(kind) };
+        let root = ForkRoot::build(&mut store, self.number(), &extents, capacity)?;
+        Ok((Some(root), store.anchor.blocks))
+    }
+
+    /// Frees the btree, whose extents fit the inode: then it has one leaf.
+    fn drop_btree(
+        &self,
+        tx: &mut Transaction<'_>,
+        kind: ForkKind,
+        root: &ForkRoot,
+    ) -> Result<i64> {
+        if root.level != 1 {
+            return Err(bad_root(&self.inode(), ExtentCheck::RootLevel { level: root.level }));
+        }
+        let mut anchor = self.anchor(kind);
+        for (file_block, child) in &root.children {
+            let at = tx.geometry().block_disk_addr(*child).ok_or_else(|| {
+                let (file_block, child) = (*file_block, *child);
+                bad_root(&self.inode(), ExtentCheck::Child { file_block, child })
+            })?;
+            let length_bytes = tx.geometry().block_size;
+            let buffer = tx.read(at, length_bytes, BlockKind::Btree(BtreeKind::Extent))?;
+            tx.invalidate(&buffer);
+            anchor.free_block(tx, child.0)?;
+        }
+        Ok(anchor.blocks)
+    }
+
+    fn edit_btree(
+        &self,
+        tx: &mut Transaction<'_>,
+        kind: ForkKind,
+        root: ForkRoot,
+        change: &Change,
+    ) -> Result<Rebuilt> {
+        let store = Anchored { tx, anchor: self.anchor(kind) };
+        let mut editor = Editor::<Extents, _>::in_fork(store, self.number(), root.clone())?;
+        for step in change.steps() {
+            let at = match step {
+                Step::Remove(old) | Step::Update { old, .. } => Some(old),
+                Step::Insert(_) => None,
+            };
+            if let Some(old) = at {
+                let found = editor.find(old.file_block)?;
+                if found != Some(old) {
+                    return Err(not_in_btree(self.number(), &old));
+                }
+            }
+            match step {
+                Step::Remove(_) => drop(editor.remove()?),
+                Step::Update { new, .. } => editor.update(new)?,
+                Step::Insert(new) => editor.insert(new)?,
+            }
+        }
+        let anchor = editor.into_store().anchor;
+        Ok((Some(anchor.root.unwrap_or(root)), anchor.blocks))
+    }
+
+    /// Puts the children of the data fork's root into a block of their own.
+    pub(super) fn push_root_down(
+        &self,
+        tx: &mut Transaction<'_>,
+        root: &mut ForkRoot,
+        capacity: usize,
+    ) -> Result<()> {
+        self.load_map(tx.cache(), ForkKind::Data)?;
+        let blocks = {
+            let mut store = Anchored { tx: &mut *tx, anchor: self.anchor(ForkKind::Data) };
+            root.push_down(&mut store, self.number(), capacity)?;
+            store.anchor.blocks
+        };
+        self.update(tx, Touched::Core, |inode| count_blocks(inode.core_mut(), blocks))
+    }
+}
+
+/// Makes the change in the view.
+fn put_change(inode: &mut Inode, kind: ForkKind, change: &Change, root: Option<ForkRoot>) {
+    let (core, fork) = inode.parts_mut(kind);
+    let mut map = match core::mem::replace(fork, Fork::Absent) {
+        Fork::Extents(map) => map,
+        Fork::Btree(btree) => {
+            let map = btree.into_map();
+            assert!(map.is_some(), "the map was loaded before it was changed");
+            map.unwrap_or_default()
+        }
+        _ => ExtentMap::default(),
+    };
+    map.replace(&change.old, &change.new);
+    let format = if root.is_some() { ForkFormat::Btree } else { ForkFormat::Extents };
+    let count = map.count();
+    *fork = match root {
+        Some(root) => Fork::Btree(BtreeFork::of_root(&root, map)),
+        None => Fork::Extents(map),
+    };
+    match kind {
+        ForkKind::Data => (core.data_format, core.extents) = (format, count as u64),
+        ForkKind::Attr => (core.attr_format, core.attr_extents) = (format, count as u32),
+    }
+}
+
+/// Adds to the blocks that the inode has.
+fn count_blocks(core: &mut InodeCore, blocks: i64) -> Result<()> {
+    let Some(sum) = core.blocks.checked_add_signed(blocks) else {
+        let (extents, attr_extents, blocks) = (core.extents, core.attr_extents, core.blocks);
+        let check = InodeCheck::ExtentsExceedBlocks { extents, attr_extents, blocks };
+        return Err(Corruption::new(Structure::Inode, Place::Inode(core.number), check).into());
+    };
+    core.blocks = sum;
+    Ok(())
+}
+
+/// The map in memory was read from the btree that does not have this extent: blocks that change
+/// under us, or two trees in one.
+fn not_in_btree(inode: InodeNumber, extent: &Extent) -> Error {
+    let check = ExtentCheck::NotMapped { file_block: extent.file_block };
+    Corruption::new(Structure::Extent, Place::Inode(inode), check).into()
+}

@@ -1,0 +1,260 @@
+//! Changes of whole ranges of a file: truncation, preallocation, holes, zeros.
+//!
+//! Owns: the chains of transactions. Does **not** own: permission, or the lock that keeps them apart
+//! from reads and writes of the file, which the caller holds exclusively.
+//!
+//! # What a crash leaves
+//!
+//! Truncation: the new size, and blocks past it that the next truncation or the file's end frees.
+//! All others: a part of the range is done, and the rest is as before. Bytes at the edges of a range,
+//! in blocks that stay, are zeros before anything else happens.
+
+use core::ops::Range;
+use std::sync::Arc;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::inode::{ForkKind, InodeFlags};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::extent::FILE_BLOCK_LIMIT;
+use xfs_format::{FileBlock, Geometry};
+use xfs_trans::{Journal, Transaction};
+
+use super::map::map_blocks;
+use super::write::{blocks_of, check_end};
+use super::{Live, step};
+use crate::edit::BlockRange;
+use crate::extent_map::Mapping;
+
+/// Whether the size of a file may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepSize {
+    /// The size stays, and blocks past it are kept for later.
+    #[doc(alias = "FALLOC_FL_KEEP_SIZE")]
+    Yes,
+    /// The size is at least the end of the range afterwards.
+    No,
+}
+
+impl Live {
+    /// Makes the file `size` bytes long. What is behind is freed; what is new reads as zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::FileTooLarge`]; [`PosixError::NoSpace`] where a shared block must be copied; as
+    /// [`write_at`](Self::write_at).
+    #[doc(alias = "xfs_setattr_size")]
+    pub fn truncate(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        size: u64,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.check_regular()?;
+        check_end(journal.geometry(), size, 0)?;
+        let old = self.inode().core().size;
+        let block = u64::from(journal.geometry().block_size);
+        // The rest of the block at the end would show again when the file grows.
+        let edge = size.min(old);
+        let zero_end = if size > old { size } else { edge.next_multiple_of(block).min(old) };
+        self.zero_written(journal, edge, zero_end.max(edge), now)?;
+        if size > old {
+            return step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+                self.change(tx, |core| core.size = size);
+                self.touch(tx, now);
+                Ok(())
+            });
+        }
+        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+            self.change(tx, |core| core.size = size);
+            self.touch(tx, now);
+            let first = FileBlock(size.div_ceil(block));
+            self.unmap_all(tx, ForkKind::Data, BlockRange::between(first, LIMIT))
+        })
+    }
+
+    /// Unmaps a range in one chain of steps. Only for ranges to whose end nothing else is mapped, or
+    /// whose extents end in them: an extent that is cut in two may need blocks for the map.
+    #[doc(alias = "xfs_itruncate_extents")]
+    pub(super) fn unmap_all(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        range: BlockRange,
+    ) -> Result<()> {
+        let mut rest = Some(range);
+        while let Some(range) = rest {
+            rest = self.unmap(tx, fork, range)?;
+            tx.finish_deferred()?;
+        }
+        Ok(())
+    }
+
+    /// Allocates what is a hole in a range, unwritten.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    #[doc(alias = "xfs_alloc_file_space")]
+    pub fn allocate(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: Range<u64>,
+        keep_size: KeepSize,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.check_regular()?;
+        check_end(journal.geometry(), range.end, 0)?;
+        let size = self.inode().core().size;
+        if keep_size == KeepSize::No && range.end > size {
+            self.zero_written(journal, size, range.end, now)?;
+        }
+        self.fill_holes(journal, blocks_of(journal.geometry(), range.start, range.end))?;
+        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+            self.change(tx, |core| {
+                core.flags |= InodeFlags::PREALLOC;
+                if keep_size == KeepSize::No {
+                    core.size = core.size.max(range.end);
+                }
+            });
+            self.touch(tx, now);
+            Ok(())
+        })
+    }
+
+    fn fill_holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<()> {
+        let mut next = range.start;
+        while next < range.end() {
+            let mapping = self.inode().find(journal.cache(), ForkKind::Data, next)?;
+            next = match mapping {
+                Mapping::Extent(extent) => extent.end(),
+                Mapping::Hole { end, .. } => {
+                    let hole = BlockRange::between(next, end.min(range.end()));
+                    self.allocate_step(journal, hole)?.end()
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Makes a hole of a range: whole blocks are freed, the rest of it is zeros. The size stays.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    #[doc(alias = "xfs_free_file_space")]
+    pub fn punch(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: Range<u64>,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.check_regular()?;
+        check_end(journal.geometry(), range.end, 0)?;
+        let whole = whole_blocks(journal.geometry(), &range);
+        self.zero_edges(journal, &range, whole, now)?;
+        self.free_range(journal, whole)?;
+        self.touch_alone(journal, now)
+    }
+
+    /// Lets a range read as zeros, on blocks of its own, unwritten where whole.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    #[doc(alias = "FALLOC_FL_ZERO_RANGE")]
+    pub fn zero(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: Range<u64>,
+        keep_size: KeepSize,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.check_regular()?;
+        check_end(journal.geometry(), range.end, 0)?;
+        let whole = whole_blocks(journal.geometry(), &range);
+        self.zero_edges(journal, &range, whole, now)?;
+        self.free_range(journal, whole)?;
+        self.allocate(journal, range, keep_size, now)
+    }
+
+    /// Gives a range blocks of its own, where it shares them with others.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    #[doc(alias = "xfs_reflink_unshare")]
+    pub fn unshare(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: Range<u64>,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.check_regular()?;
+        check_end(journal.geometry(), range.end, 0)?;
+        let blocks = blocks_of(journal.geometry(), range.start, range.end);
+        let mut next = blocks.start;
+        while next < blocks.end() && self.shares(ForkKind::Data) {
+            let mapping = self.inode().find(journal.cache(), ForkKind::Data, next)?;
+            let rest = BlockRange::between(next, blocks.end());
+            let extent = match mapping {
+                Mapping::Extent(extent) if !extent.unwritten => rest.cut(&extent),
+                _ => None,
+            };
+            let Some(extent) = extent else {
+                next = mapping.end();
+                continue;
+            };
+            let (shared, head) = self.sharing(journal, extent)?;
+            next = if shared { self.copy_shared(journal, &head, now)? } else { head.end() };
+        }
+        Ok(())
+    }
+
+    /// Frees whole blocks, in a transaction for each two extents.
+    pub(super) fn free_range(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<()> {
+        // An extent that is cut in two is one more.
+        let blocks = map_blocks(journal.geometry(), ForkKind::Data);
+        let mut rest = Some(range).filter(|range| !range.is_empty());
+        while let Some(range) = rest {
+            rest = step::run(journal, TransactionKind::Truncate, blocks, |tx| {
+                self.unmap(tx, ForkKind::Data, range)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Zeros in those bytes of a range that lie in blocks which stay.
+    pub(super) fn zero_edges(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: &Range<u64>,
+        whole: BlockRange,
+        now: Timestamp,
+    ) -> Result<()> {
+        let geometry = journal.geometry();
+        if whole.is_empty() {
+            return self.zero_written(journal, range.start, range.end, now);
+        }
+        let start = geometry.blocks_to_bytes(whole.start.0).ok_or(PosixError::FileTooLarge)?;
+        let end = geometry.blocks_to_bytes(whole.end().0).ok_or(PosixError::FileTooLarge)?;
+        self.zero_written(journal, range.start, start, now)?;
+        self.zero_written(journal, end, range.end, now)
+    }
+
+    pub(super) fn touch_alone(&self, journal: &Arc<Journal>, now: Timestamp) -> Result<()> {
+        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+            self.touch(tx, now);
+            Ok(())
+        })
+    }
+}
+
+/// Where no file has blocks any more.
+pub(super) const LIMIT: FileBlock = FileBlock(FILE_BLOCK_LIMIT);
+
+/// Blocks that lie in a range as a whole.
+pub(super) fn whole_blocks(geometry: &Geometry, range: &Range<u64>) -> BlockRange {
+    let first = range.start.div_ceil(geometry.block_size.into());
+    BlockRange::between(FileBlock(first), geometry.file_block(range.end))
+}

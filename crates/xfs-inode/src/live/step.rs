@@ -1,0 +1,28 @@
+//! Running one transaction.
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_format::reservation::TransactionKind;
+use xfs_trans::{Journal, Transaction};
+
+/// Runs `work` in a transaction of its own, which is committed if it succeeds. If it fails, the
+/// transaction is cancelled: with something changed already that shuts the volume down.
+pub(crate) fn run<R>(
+    journal: &Arc<Journal>,
+    kind: TransactionKind,
+    blocks: u64,
+    work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
+) -> Result<R> {
+    let mut tx = journal.begin(kind, blocks)?;
+    match work(&mut tx) {
+        Ok(answer) => {
+            tx.commit()?;
+            Ok(answer)
+        }
+        Err(error) => {
+            tx.cancel();
+            Err(error)
+        }
+    }
+}
