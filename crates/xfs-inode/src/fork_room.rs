@@ -135,9 +135,8 @@ pub(crate) fn offset_for(
 /// The most bytes that attributes in line can have, wherever their fork starts then.
 pub(crate) fn attr_room(core: &InodeCore, data: DataUse, geometry: &Geometry) -> usize {
     let now = fork_bytes(core, ForkKind::Attr, geometry);
-    let most = lowest_offset(core, data, geometry).map_or(0, |lowest| {
-        literal_bytes(geometry).saturating_sub(lowest * FORK_OFFSET_BYTES)
-    });
+    let most = lowest_offset(core, data, geometry)
+        .map_or(0, |lowest| literal_bytes(geometry).saturating_sub(lowest * FORK_OFFSET_BYTES));
     now.max(most)
 }
 

@@ -9,7 +9,9 @@
 use xfs_alloc::{InodeState, inode_state};
 use xfs_buffer::{Buffer, BufferCache, Error, PosixError, Result};
 use xfs_format::inode::{FileType, ForkKind, InodeCheck, InodeCore};
-use xfs_format::{BlockKind, Corruption, FileBlock, Geometry, InodeNumber, Place, Structure, VerifyContext};
+use xfs_format::{
+    BlockKind, Corruption, FileBlock, Geometry, InodeNumber, Place, Structure, VerifyContext,
+};
 
 use crate::extent_map::{ExtentMap, Mapping};
 use crate::fork::Fork;

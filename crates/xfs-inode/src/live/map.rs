@@ -256,7 +256,9 @@ impl Live {
     pub(crate) fn check_regular(&self) -> Result<()> {
         let inode = self.inode();
         match inode.file_type() {
-            FileType::Regular if inode.core().is_realtime() => Err(Unsupported::RealtimeData.into()),
+            FileType::Regular if inode.core().is_realtime() => {
+                Err(Unsupported::RealtimeData.into())
+            }
             FileType::Regular => Ok(()),
             FileType::Directory => Err(PosixError::IsDirectory.into()),
             _ => Err(PosixError::InvalidArgument.into()),

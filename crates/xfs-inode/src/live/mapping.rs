@@ -154,12 +154,7 @@ impl Live {
     }
 
     /// Frees the btree, whose extents fit the inode: then it has one leaf.
-    fn drop_btree(
-        &self,
-        tx: &mut Transaction<'_>,
-        kind: ForkKind,
-        root: &ForkRoot,
-    ) -> Result<i64> {
+    fn drop_btree(&self, tx: &mut Transaction<'_>, kind: ForkKind, root: &ForkRoot) -> Result<i64> {
         if root.level != 1 {
             return Err(bad_root(&self.inode(), ExtentCheck::RootLevel { level: root.level }));
         }

@@ -13,10 +13,10 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use xfs_buffer::{PosixError, Result};
+use xfs_format::extent::FILE_BLOCK_LIMIT;
 use xfs_format::inode::{ForkKind, InodeFlags};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_format::extent::FILE_BLOCK_LIMIT;
 use xfs_format::{FileBlock, Geometry};
 use xfs_trans::{Journal, Transaction};
 

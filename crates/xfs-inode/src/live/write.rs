@@ -113,11 +113,7 @@ impl Live {
     }
 
     /// Allocates the head of a hole, unwritten.
-    pub(super) fn allocate_step(
-        &self,
-        journal: &Arc<Journal>,
-        hole: BlockRange,
-    ) -> Result<Extent> {
+    pub(super) fn allocate_step(&self, journal: &Arc<Journal>, hole: BlockRange) -> Result<Extent> {
         let overhead = map_blocks(journal.geometry(), ForkKind::Data);
         let mut wanted = hole.length_blocks.min(MAX_EXTENT_BLOCKS.into());
         loop {
@@ -157,11 +153,7 @@ impl Live {
     }
 
     /// Whether the head of an extent is shared, and how much of it.
-    pub(super) fn sharing(
-        &self,
-        journal: &Arc<Journal>,
-        extent: Extent,
-    ) -> Result<(bool, Extent)> {
+    pub(super) fn sharing(&self, journal: &Arc<Journal>, extent: Extent) -> Result<(bool, Extent)> {
         if !self.shares(ForkKind::Data) {
             return Ok((false, extent));
         }
