@@ -7,19 +7,23 @@
 //!
 //! - **I1** The tail is the LSN of the oldest item, or that of the last COMMIT if there is none; it
 //!   never goes back.
-//! - **I4** The tail is never past the START of a checkpoint that is being written: recovery reads
-//!   from the tail on, and would not see that checkpoint begin.
 //! - **I2** When a checkpoint completes, the head moves in the same step of [`Space`] in which its
 //!   grant is given back.
 //! - **I3** A checkpoint gives back as much grant as the head has moved, and what is left of its own.
 //!   Records of a later checkpoint may lie before the COMMIT of an earlier one: then the earlier one
 //!   gives back more than it had, and the later one, which still holds the grant for these bytes,
 //!   that much less (`balance`).
+//! - **I4** The tail is never past the START of a checkpoint that is being written: recovery reads
+//!   from the tail on, and would not see that checkpoint begin.
+//!
+//! # The list
+//!
+//! The items of a checkpoint come together and mostly leave together, so there is a list of items for
+//! each LSN, and a tree of the few LSNs: an item is placed and taken out without a search.
 //!
 //! Lock order: the writer, the list, then the waiters for space.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +41,7 @@ const BATCH_ITEMS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) lsn: Lsn,
-    number: u64,
+    pub(crate) number: u64,
 }
 
 /// The record that holds a checkpoint's COMMIT.
@@ -83,8 +87,8 @@ pub struct Ail {
 }
 
 struct List {
-    items: BTreeMap<Position, Arc<dyn LogItem>>,
-    next: u64,
+    /// By LSN.
+    groups: BTreeMap<Lsn, Items>,
     head: CommitRecord,
     /// START of each checkpoint that is being written, by sequence.
     starts: BTreeMap<u64, Lsn>,
@@ -98,8 +102,7 @@ impl Ail {
     pub(crate) fn new(space: Arc<Space>, log_blocks: u32, state: &LogState) -> Self {
         let head = CommitRecord { start: state.tail, end: state.head };
         let list = List {
-            items: BTreeMap::new(),
-            next: 0,
+            groups: BTreeMap::new(),
             head,
             starts: BTreeMap::new(),
             balance: 0,
@@ -119,10 +122,10 @@ impl Ail {
     /// Waits until the list is empty, but no longer than `limit`. Returns whether it is.
     pub(crate) fn await_empty(&self, limit: Duration) -> bool {
         let mut list = self.list.lock();
-        if !list.items.is_empty() {
+        if !list.groups.is_empty() {
             self.removed.wait_for(&mut list, limit);
         }
-        list.items.is_empty()
+        list.groups.is_empty()
     }
 
     /// The oldest LSN that recovery needs.
@@ -140,7 +143,7 @@ impl Ail {
     /// Whether everything is in place.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.list.lock().items.is_empty()
+        self.list.lock().groups.is_empty()
     }
 
     /// Recovery has left these items open, and put everything else up to the head in place.
@@ -163,24 +166,26 @@ impl Ail {
         list.starts.insert(sequence, start);
     }
 
-    /// A checkpoint is durable. `items` come with where they stand from now on, which never is
-    /// further back than before.
-    pub(crate) fn complete(
-        &self,
-        durable: &DurableCheckpoint,
-        items: Vec<(Arc<dyn LogItem>, Lsn)>,
-    ) {
-        let DurableCheckpoint { sequence, record, granted } = *durable;
+    /// Items of a checkpoint that is durable, each with where it stands from now on: never further
+    /// back than before.
+    pub(crate) fn place(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
+        let mut items = items.into_iter();
         let mut list = self.list.lock();
-        list.starts.remove(&sequence);
-        let mut lost = Vec::new();
-        if list.closed {
-            lost = items;
-        } else {
-            for (item, lsn) in items {
+        if !list.closed {
+            for (item, lsn) in items.by_ref() {
                 list.place(item, lsn);
             }
         }
+        drop(list);
+        // The log is shut down: what is left will never be in place.
+        items.for_each(|(item, _)| item.abandon());
+    }
+
+    /// A checkpoint is durable, and its items have been placed.
+    pub(crate) fn complete(&self, durable: &DurableCheckpoint) {
+        let DurableCheckpoint { sequence, record, granted } = *durable;
+        let mut list = self.list.lock();
+        list.starts.remove(&sequence);
         let written = self.distance_bytes(list.head.end, record.end);
         list.head = record;
         let rest = list.balance + granted as i64 - written as i64;
@@ -188,10 +193,6 @@ impl Ail {
         let returned = written + rest.max(0) as u64;
         let used = self.move_tail(&list);
         self.space.move_head(used, returned);
-        drop(list);
-        for (item, _) in lost {
-            item.abandon();
-        }
     }
 
     /// The item will never be in place: what it was part of is gone.
@@ -203,7 +204,7 @@ impl Ail {
     /// moved, stay.
     pub fn remove_at<'a>(&self, items: impl IntoIterator<Item = (&'a ItemState, Lsn)>) {
         let positions = items.into_iter().filter_map(|(item, lsn)| {
-            let position = (*item.place.lock())?;
+            let position = item.position()?;
             (position.lsn == lsn).then_some((item, Some(position)))
         });
         self.take_out(positions);
@@ -219,16 +220,17 @@ impl Ail {
         let mut list = self.list.lock();
         let before = list.tail();
         for (item, expected) in items {
-            let mut place = item.place.lock();
-            if expected.is_none() || *place == expected {
-                removed.extend(place.take().and_then(|position| list.items.remove(&position)));
+            let position = item.position();
+            if expected.is_none() || position == expected {
+                item.set_position(None);
+                removed.extend(position.and_then(|position| list.remove(position)));
             }
         }
         if list.tail() != before {
             let used = self.move_tail(&list);
             self.space.set_used(used);
         }
-        if list.items.is_empty() {
+        if list.groups.is_empty() {
             self.removed.notify_all();
         }
         drop(list);
@@ -241,15 +243,14 @@ impl Ail {
         let items = {
             let mut list = self.list.lock();
             list.closed = true;
-            for item in list.items.values() {
-                *item.state().place.lock() = None;
+            for item in list.groups.values().flat_map(|group| group.items.iter().flatten()) {
+                item.state().set_position(None);
             }
-            std::mem::take(&mut list.items)
+            std::mem::take(&mut list.groups)
         };
         // Outside the lock: the last reference to an item may be dropped here.
-        for item in items.into_values() {
-            item.abandon();
-        }
+        let items = items.into_values().flat_map(|group| group.items);
+        items.flatten().for_each(|item| item.abandon());
     }
 
     /// Up to where items shall be written in place so that a quarter of the log is free.
@@ -278,11 +279,11 @@ impl Ail {
     /// of the last item, whatever has become of that one.
     pub fn push(&self, target: Lsn) -> PushReport {
         let mut report = PushReport::default();
-        let mut cursor = Bound::Unbounded;
+        let mut cursor = None;
         loop {
             let batch = self.batch(cursor, target);
             let Some((last, _)) = batch.last() else { return report };
-            cursor = Bound::Excluded(*last);
+            cursor = Some(*last);
             let mut done = Vec::new();
             for (position, item) in batch {
                 match item.push(self) {
@@ -299,11 +300,24 @@ impl Ail {
     }
 
     /// The next items of a walk.
-    fn batch(&self, after: Bound<Position>, target: Lsn) -> Vec<(Position, Arc<dyn LogItem>)> {
+    fn batch(&self, after: Option<Position>, target: Lsn) -> Vec<(Position, Arc<dyn LogItem>)> {
         let list = self.list.lock();
-        let rest = list.items.range((after, Bound::Unbounded)).take(BATCH_ITEMS);
-        let wanted = rest.take_while(|(position, _)| position.lsn <= target);
-        wanted.map(|(position, item)| (*position, Arc::clone(item))).collect()
+        let from = after.map_or(Lsn(0), |position| position.lsn);
+        let mut batch = Vec::with_capacity(BATCH_ITEMS);
+        for (lsn, group) in list.groups.range(from..).take_while(|(lsn, _)| **lsn <= target) {
+            let first = after.filter(|position| position.lsn == *lsn);
+            let first = first.map_or(0, |position| position.number + 1);
+            let rest = (first..).zip(group.items.iter().skip(first as usize));
+            let there = rest.filter_map(|(number, item)| {
+                let position = Position { lsn: *lsn, number };
+                item.as_ref().map(|item| (position, Arc::clone(item)))
+            });
+            batch.extend(there.take(BATCH_ITEMS - batch.len()));
+            if batch.len() == BATCH_ITEMS {
+                break;
+            }
+        }
+        batch
     }
 
     /// Stores the tail and returns the bytes between it and the head.
@@ -324,27 +338,45 @@ impl Ail {
     }
 }
 
+/// Items at one LSN, in the order of their arrival.
+#[derive(Default)]
+struct Items {
+    /// An item that has left leaves its place empty.
+    items: Vec<Option<Arc<dyn LogItem>>>,
+    /// How many are there. A group of none is not in the list.
+    present: usize,
+}
+
 impl List {
     fn tail(&self) -> Lsn {
-        let oldest = self.items.first_key_value().map(|(position, _)| position.lsn);
+        let oldest = self.groups.first_key_value().map(|(lsn, _)| *lsn);
         let started = self.starts.values().copied().min();
         started.into_iter().chain(oldest).min().unwrap_or(self.head.start).min(self.head.start)
     }
 
     /// Inserts an item, or moves it forward.
     fn place(&mut self, item: Arc<dyn LogItem>, lsn: Lsn) {
-        let position = Position { lsn, number: self.next };
-        {
-            let mut place = item.state().place.lock();
-            match *place {
-                Some(old) if old.lsn >= lsn => return,
-                Some(old) => drop(self.items.remove(&old)),
-                None => {}
-            }
-            *place = Some(position);
+        match item.state().position() {
+            Some(old) if old.lsn >= lsn => return,
+            Some(old) => drop(self.remove(old)),
+            None => {}
         }
-        self.next += 1;
-        self.items.insert(position, item);
+        let group = self.groups.entry(lsn).or_default();
+        let number = group.items.len() as u64;
+        item.state().set_position(Some(Position { lsn, number }));
+        group.items.push(Some(item));
+        group.present += 1;
+    }
+
+    /// Takes out what stands there.
+    fn remove(&mut self, position: Position) -> Option<Arc<dyn LogItem>> {
+        let group = self.groups.get_mut(&position.lsn)?;
+        let item = group.items.get_mut(position.number as usize)?.take()?;
+        group.present -= 1;
+        if group.present == 0 {
+            self.groups.remove(&position.lsn);
+        }
+        Some(item)
     }
 }
 

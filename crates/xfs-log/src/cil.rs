@@ -22,11 +22,18 @@
 //! - **I2** All slots hold the same checkpoint whenever all their locks are held.
 //! - **I3** A checkpoint has been given at least what writing it takes.
 //!
-//! Lock order: `switching`, slots in ascending order, `committing`. An item's journal and its entry
-//! come after the slot.
+//! - **I4** A member that does not count (`Fate`) stands in the list of a slot until the checkpoint is
+//!   written. Which members these are is noted in the slot that made them so, and looked up when all
+//!   slots are at hand: a commit needs no lock but that of its own slot.
+//!
+//! Lock order: `switching`, slots in ascending order, `committing`. What several slots share of an
+//! item comes after the slot.
 
+mod arena;
 mod commit;
+mod gathered;
 mod push;
+mod share;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,9 +44,13 @@ use xfs_sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Slot, Slots, Vol
 
 use crate::ail::Ail;
 use crate::health::Health;
-use crate::item::{CheckpointEnd, Entry, LogItem};
+use crate::item::CheckpointEnd;
 use crate::plant::Plants;
 use crate::writer::Writer;
+
+use arena::Pool;
+use gathered::Gathered;
+use share::{Fate, Share};
 
 pub use commit::Committed;
 pub(crate) use commit::Pressure;
@@ -68,30 +79,6 @@ impl Checkpoint {
     }
 }
 
-/// An item in a checkpoint.
-struct Member {
-    item: Arc<dyn LogItem>,
-    entry: Arc<Entry>,
-}
-
-/// A slot's share of the checkpoint.
-struct Share {
-    checkpoint: Arc<Checkpoint>,
-    members: Vec<Member>,
-    /// Bytes that are not folded yet.
-    unfolded: i64,
-    /// Bytes that commits through this slot have added to the checkpoint.
-    grown: u64,
-    /// Records whose overhead they have given to it.
-    records: u64,
-    /// All that they have given to it.
-    granted: u64,
-    /// The largest order number given out here.
-    clock: u64,
-    /// The log is shut down: nothing may come in that nobody would take out.
-    closed: bool,
-}
-
 /// How far a checkpoint that is being written has come.
 #[derive(Clone, Copy, Default)]
 struct Progress {
@@ -102,8 +89,6 @@ struct Progress {
 #[derive(Default)]
 struct Committing {
     checkpoints: BTreeMap<u64, Progress>,
-    /// All checkpoints up to this one are durable.
-    durable: u64,
 }
 
 /// What the list works with.
@@ -129,31 +114,29 @@ pub(crate) struct Cil {
     /// Up to which sequence a push has been asked for.
     requested: AtomicU64<Volume>,
     committing: Mutex<Committing, Volume>,
-    /// The durable sequence of `committing`, to be read without its lock.
+    /// All checkpoints up to this one are durable. Written under the lock of `committing`.
     durable: AtomicU64<Volume>,
     /// Something in `committing`, `current` or `requested` has changed.
     changed: Condvar<Volume>,
     soft_bytes: u64,
+    /// Memory of checkpoints that have been written.
+    pool: Pool,
 }
 
 impl Cil {
     /// An empty list.
     pub(crate) fn new(parts: CilParts) -> Self {
         let checkpoint = Arc::new(Checkpoint::new(1));
+        let mut numbers = 0..;
         let slots = Slots::with_count(parts.slots, || {
-            Mutex::new(Share {
-                checkpoint: Arc::clone(&checkpoint),
-                members: Vec::new(),
-                unfolded: 0,
-                grown: 0,
-                records: 0,
-                granted: 0,
-                clock: 0,
-                closed: false,
-            })
+            let number = numbers.next().unwrap_or_default();
+            Mutex::new(Share::new(number, Arc::clone(&checkpoint)))
         });
+        let soft_bytes = (parts.log_bytes / 8).min(MOST_SOFT_BYTES);
+        let pool = Pool::new(2 * soft_bytes, slots.iter().len());
         Self {
-            soft_bytes: (parts.log_bytes / 8).min(MOST_SOFT_BYTES),
+            pool,
+            soft_bytes,
             parts,
             slots,
             switching: Mutex::new(()),
@@ -168,11 +151,6 @@ impl Cil {
     /// The checkpoint that is being gathered.
     pub(crate) fn current(&self) -> u64 {
         self.current.load(Ordering::Acquire)
-    }
-
-    /// All checkpoints up to this one are durable, and maybe some more.
-    pub(crate) fn durable(&self) -> u64 {
-        self.durable.load(Ordering::Acquire)
     }
 
     /// Where the size of a checkpoint has commits wait.
@@ -224,14 +202,32 @@ impl Cil {
     ///
     /// What stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). All items of
     /// these checkpoints have been aborted then.
+    ///
+    /// # Group commit
+    ///
+    /// A checkpoint that is being gathered goes on gathering while an older one is written: it has
+    /// to wait for that one's COMMIT anyway, and whoever commits meanwhile is served by one flush.
     pub(crate) fn force(&self, sequence: u64) -> Result<()> {
+        if self.durable() >= sequence {
+            return Ok(());
+        }
+        let mut committing = self.committing.lock();
+        while self.current() <= sequence && !committing.checkpoints.is_empty() {
+            self.changed.wait(&mut committing);
+        }
+        drop(committing);
         self.push(sequence)?;
         let mut committing = self.committing.lock();
         while committing.checkpoints.range(..=sequence).next().is_some() {
             self.changed.wait(&mut committing);
         }
         // What has not been switched by now was empty, unless the log is shut down.
-        if committing.durable >= sequence { Ok(()) } else { self.parts.health.check() }
+        if self.durable() >= sequence { Ok(()) } else { self.parts.health.check() }
+    }
+
+    /// All checkpoints up to this one are durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
     }
 
     /// Lets all waiters look again.
@@ -244,15 +240,15 @@ impl Cil {
     pub(crate) fn close(&self) {
         let _switching = self.switching.lock();
         let mut shares: Vec<_> = self.slots.iter().map(|slot| slot.lock()).collect();
-        let mut members = Vec::new();
+        let mut gathered = Gathered::new(self.current());
+        let last = Arc::new(Checkpoint::new(gathered.sequence));
         for share in &mut shares {
             share.closed = true;
-            members.append(&mut share.members);
+            gathered.take(share, &last);
         }
         drop(shares);
-        for member in members {
-            member.item.unpin(CheckpointEnd::Aborted);
-        }
+        gathered.settle();
+        gathered.unpin_all(CheckpointEnd::Aborted);
         self.wake_all();
     }
 }

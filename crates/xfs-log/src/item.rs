@@ -7,19 +7,21 @@
 //!
 //! | field | written by | read by |
 //! |---|---|---|
-//! | `order`, `entry` | a commit: item and one slot locked | such a commit |
-//! | `spare`, `fresh` | a commit: item locked | the same |
-//! | contents of an entry | a commit: item and one slot locked, before the switch | after the switch the push, which then owns it (I2) |
-//! | `sequence` | a commit | anybody |
-//! | `place` | with the AIL locked | with the AIL locked |
+//! | `order`, `seat`, `length_bytes` | a commit: item and one slot locked | such a commit |
+//! | `sequence` | the same | anybody |
+//! | `shared` | the same | the same |
+//! | a shared vector | the same, before the switch | after the switch the push, which then owns it (I2) |
+//! | `lsn`, `number` | with the AIL locked | `lsn` anybody, both with the AIL locked |
+//!
+//! An intent is locked by nobody: it belongs to one chain, and so does its completion.
 
 use std::sync::Arc;
 
 use xfs_format::Lsn;
 use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object, Ordering};
 
-use crate::ail::Ail;
-use crate::vector::{LogVector, RegionWriter, VectorSize};
+use crate::ail::{Ail, Position};
+use crate::vector::RegionWriter;
 
 /// How a checkpoint ended for an item that was pinned by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +60,6 @@ pub trait LogItem: Send + Sync + 'static {
     /// The log's part of the item.
     fn state(&self) -> &ItemState;
 
-    /// What formatting it takes. The caller of commit has locked the item.
-    fn size(&self) -> VectorSize;
-
     /// Writes what is dirty since the item was last in place. An item of no regions is tracked and
     /// leaves no bytes: an *ordered* item. The caller of commit has locked the item.
     fn format(&self, regions: &mut RegionWriter<'_>);
@@ -95,48 +94,63 @@ pub trait LogItem: Send + Sync + 'static {
 }
 
 /// What the log keeps in each item.
+///
+/// Plain words and no lock: a commit has the item locked, and everything else is written under the
+/// lock of the AIL.
 #[derive(Default)]
 pub struct ItemState {
-    /// The last checkpoint to which the item was committed.
+    /// The last checkpoint to which the item was committed; 0 if to none.
     sequence: AtomicU64<Object>,
-    journal: Mutex<Journal, Object>,
-    pub(crate) place: Mutex<Option<crate::ail::Position>, Object>,
-}
-
-/// What commits keep in an item.
-#[derive(Default)]
-pub(crate) struct Journal {
     /// The order number of the last commit that held the item.
-    pub(crate) order: u64,
-    /// The checkpoint in which the item is, or was last; 0 if it was in none.
-    pub(crate) sequence: u64,
-    /// Its entry there.
-    pub(crate) entry: Option<Arc<Entry>>,
-    /// The vector of the commit that is under way, made before the slot is locked.
-    pub(crate) spare: LogVector,
-    /// An entry for that commit, should it need one.
-    pub(crate) fresh: Option<Arc<Entry>>,
+    order: AtomicU64<Object>,
+    /// Where it stands in that checkpoint.
+    seat: AtomicU64<Object>,
+    /// Bytes that it takes there.
+    length_bytes: AtomicU64<Object>,
+    /// Its vector in that checkpoint, if several slots have had it.
+    shared: Mutex<Option<Arc<SharedVector>>, Object>,
+    /// The LSN at which it stands in the AIL; 0 if it is not there.
+    lsn: AtomicU64<Object>,
+    /// Its number among the items at that LSN.
+    number: AtomicU64<Object>,
 }
 
-impl Journal {
-    /// Bytes that the spare vector would take: after the swap, those of the vector before.
-    pub(crate) fn spare_bytes(&self) -> i64 {
-        self.spare.log_bytes().cast_signed()
+/// Where an item stands in a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seat {
+    /// The slot.
+    pub(crate) slot: u32,
+    /// Its place there.
+    pub(crate) index: u32,
+    /// Whether other slots have had it since.
+    pub(crate) is_shared: bool,
+}
+
+const SHARED_BIT: u64 = 1 << 63;
+
+impl Seat {
+    const fn pack(self) -> u64 {
+        let shared = if self.is_shared { SHARED_BIT } else { 0 };
+        shared | (self.slot as u64) << 32 | self.index as u64
+    }
+
+    const fn unpack(word: u64) -> Self {
+        let slot = (word & !SHARED_BIT) >> 32;
+        Self { slot: slot as u32, index: word as u32, is_shared: word & SHARED_BIT != 0 }
     }
 }
 
-/// An item in one checkpoint.
+/// The vector of an item that several slots commit to one checkpoint.
 #[derive(Default)]
-pub(crate) struct Entry {
-    pub(crate) body: Mutex<EntryBody, Object>,
+pub(crate) struct SharedVector {
+    pub(crate) body: Mutex<SharedBody, Object>,
 }
 
 #[derive(Default)]
-pub(crate) struct EntryBody {
+pub(crate) struct SharedBody {
     pub(crate) order: u64,
-    pub(crate) vector: LogVector,
-    /// The entry is of an intent that has been finished: nothing of it is written.
-    pub(crate) cancelled: bool,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) regions: u32,
 }
 
 impl ItemState {
@@ -154,19 +168,57 @@ impl ItemState {
         self.sequence.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_sequence(&self, sequence: u64) {
-        self.sequence.store(sequence, Ordering::Release);
-    }
-
     /// Where the item stands in the AIL: its checkpoint's START.
     #[doc(alias = "li_lsn")]
     #[must_use]
     pub fn lsn(&self) -> Option<Lsn> {
-        self.place.lock().map(|position| position.lsn)
+        let lsn = self.lsn.load(Ordering::Acquire);
+        (lsn != 0).then_some(Lsn(lsn))
     }
 
-    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
-        self.journal.lock()
+    pub(crate) fn order(&self) -> u64 {
+        self.order.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_order(&self, order: u64) {
+        self.order.store(order, Ordering::Relaxed);
+    }
+
+    /// Where it stands in its last checkpoint.
+    pub(crate) fn seat(&self) -> Seat {
+        Seat::unpack(self.seat.load(Ordering::Relaxed))
+    }
+
+    /// It stands there in a checkpoint.
+    pub(crate) fn sit(&self, sequence: u64, seat: Seat) {
+        self.seat.store(seat.pack(), Ordering::Relaxed);
+        self.sequence.store(sequence, Ordering::Release);
+    }
+
+    pub(crate) fn shared(&self) -> MutexGuard<'_, Option<Arc<SharedVector>>> {
+        self.shared.lock()
+    }
+
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.length_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_length_bytes(&self, length: u64) {
+        self.length_bytes.store(length, Ordering::Relaxed);
+    }
+
+    /// Its position in the AIL. Without the lock of the AIL it may be that of another moment.
+    pub(crate) fn position(&self) -> Option<Position> {
+        let number = self.number.load(Ordering::Relaxed);
+        self.lsn().map(|lsn| Position { lsn, number })
+    }
+
+    /// Called with the AIL locked.
+    pub(crate) fn set_position(&self, position: Option<Position>) {
+        if let Some(position) = position {
+            self.number.store(position.number, Ordering::Relaxed);
+        }
+        self.lsn.store(position.map_or(0, |position| position.lsn.0), Ordering::Release);
     }
 }
 

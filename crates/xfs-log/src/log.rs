@@ -283,6 +283,12 @@ impl Log {
         self.inner.force(sequence)
     }
 
+    /// Every checkpoint up to this one is durable. It may be later already.
+    #[must_use]
+    pub fn durable_sequence(&self) -> u64 {
+        self.inner.cil.durable()
+    }
+
     /// Makes everything durable that has been committed.
     ///
     /// # Errors
@@ -290,13 +296,6 @@ impl Log {
     /// What stopped the log.
     pub fn force_all(&self) -> Result<()> {
         self.inner.force(self.inner.cil.current())
-    }
-
-    /// Every commit of a checkpoint up to this one is durable: a plain look, without waiting for
-    /// anybody. What was durable before is not counted.
-    #[must_use]
-    pub fn durable_sequence(&self) -> u64 {
-        self.inner.cil.durable()
     }
 
     /// Items that are not in place.

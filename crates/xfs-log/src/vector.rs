@@ -1,80 +1,42 @@
 //! Log vectors: the bytes of an item as a checkpoint will write them.
 //!
-//! Owns: the regions of one item in one piece of memory, and how they are filled. Does **not** own
-//! operation headers: what they say depends on the record that they come to lie in.
+//! Owns: how the regions of an item are put down, and the memory in which a commit does it. Does
+//! **not** own where the bytes stay until they are written ([`cil`](crate::cil)), or how they are
+//! split over records ([`writer`](crate::writer)).
 //!
 //! ```text
-//!  | length | region 0 | length | region 1 | ...         regions padded with zeros to four bytes
+//!  | operation header | region 0 | operation header | region 1 | ...        padded to four bytes
 //! ```
 //!
-//! Lengths stand between the bytes, and not in a list of their own, because a commit allocates a
-//! vector for each item that the checkpoint does not have yet.
+//! This is how an item lies in the log, but for the number of the checkpoint in each header, which
+//! the writer puts in: so whatever fits a record is copied there as a whole.
 
-use xfs_format::log_record::OPERATION_BYTES;
+use std::cell::Cell;
 
-/// What an item needs in the log, before it is formatted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VectorSize {
-    /// Regions.
-    pub regions: usize,
-    /// Bytes of all of them.
-    pub bytes: usize,
-}
+use xfs_format::log_record::{CLIENT_TRANSACTION, LogOperation, OPERATION_BYTES, OperationFlags};
 
-/// The regions of one item.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LogVector {
-    bytes: Vec<u8>,
-    regions: usize,
-}
+use crate::item::LogItem;
 
-/// Bytes of a length.
-const LENGTH_BYTES: usize = size_of::<u32>();
+/// Bytes of an operation's header.
+const HEADER: usize = OPERATION_BYTES as usize;
 
-impl LogVector {
-    /// Empties it, and makes room so that an item of this size is formatted without allocating.
-    pub(crate) fn prepare(&mut self, size: VectorSize) {
-        self.bytes.clear();
-        self.regions = 0;
-        self.bytes.reserve(size.bytes + (LENGTH_BYTES + 3) * size.regions);
-    }
+/// Where the length stands in it.
+const LENGTH_AT: usize = 4;
 
-    /// Bytes in the log with an operation header for each region, where no record ends in between.
-    #[must_use]
-    pub fn log_bytes(&self) -> u64 {
-        let headers = self.regions * OPERATION_BYTES as usize;
-        (self.bytes.len() - self.regions * LENGTH_BYTES + headers) as u64
-    }
+/// A thread keeps no more memory than this from one commit to the next.
+const MOST_KEPT_BYTES: usize = 1 << 20;
 
-    /// Number of regions.
-    #[must_use]
-    pub fn region_count(&self) -> usize {
-        self.regions
-    }
-
-    /// The regions in order.
-    pub fn regions(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = self.bytes.as_slice();
-        std::iter::from_fn(move || {
-            let (length, after) = rest.split_first_chunk()?;
-            let length = u32::from_be_bytes(*length) as usize;
-            let (padded, after) = after.split_at_checked(length.next_multiple_of(4))?;
-            rest = after;
-            padded.get(..length)
-        })
-    }
-}
-
-/// Fills a vector, region by region.
+/// Puts down the regions of an item, one after the other.
 #[derive(Debug)]
 pub struct RegionWriter<'a> {
-    vector: &'a mut LogVector,
+    bytes: &'a mut Vec<u8>,
+    regions: u32,
 }
 
 impl<'a> RegionWriter<'a> {
-    /// A writer into an emptied vector.
-    pub(crate) fn new(vector: &'a mut LogVector) -> Self {
-        Self { vector }
+    /// A writer that appends to these bytes.
+    pub(crate) const fn new(bytes: &'a mut Vec<u8>) -> Self {
+        Self { bytes, regions: 0 }
     }
 
     /// Adds a region with these bytes.
@@ -85,13 +47,86 @@ impl<'a> RegionWriter<'a> {
     /// Adds a region made of these pieces.
     pub fn region_of(&mut self, pieces: &[&[u8]]) {
         let length: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let bytes = &mut self.vector.bytes;
-        bytes.extend_from_slice(&(length as u32).to_be_bytes());
+        let (flags, client) = (OperationFlags::empty(), CLIENT_TRANSACTION);
+        let operation = LogOperation { transaction: 0, length: length as u32, client, flags };
+        self.bytes.extend_from_slice(&operation.encode());
         for piece in pieces {
-            bytes.extend_from_slice(piece);
+            self.bytes.extend_from_slice(piece);
         }
-        bytes.resize(bytes.len().next_multiple_of(4), 0);
-        self.vector.regions += 1;
+        if length % 4 != 0 {
+            self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        }
+        self.regions += 1;
+    }
+
+    pub(crate) const fn regions(&self) -> u32 {
+        self.regions
+    }
+}
+
+/// The first region of a vector: its bytes, and where the next one starts. `None` at the end.
+pub(crate) fn first_region(vector: &[u8]) -> Option<(&[u8], usize)> {
+    let length = vector.get(LENGTH_AT..)?.first_chunk::<4>()?;
+    let length = u32::from_be_bytes(*length) as usize;
+    let region = vector.get(HEADER..HEADER + length)?;
+    Some((region, HEADER + length.next_multiple_of(4)))
+}
+
+/// The vector of one item among those of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Vector<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) regions: u32,
+}
+
+/// The vectors of a commit that is under way, made before any slot is locked.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    bytes: Vec<u8>,
+    /// Where each vector ends, and how many regions it has.
+    ends: Vec<(usize, u32)>,
+}
+
+thread_local! {
+    static KEPT: Cell<Scratch> = const { Cell::new(Scratch { bytes: Vec::new(), ends: Vec::new() }) };
+}
+
+impl Scratch {
+    /// The memory that this thread has kept from its last commit.
+    pub(crate) fn take() -> Self {
+        KEPT.take()
+    }
+
+    /// Keeps the memory for the next commit.
+    pub(crate) fn keep(mut self) {
+        if self.bytes.capacity() <= MOST_KEPT_BYTES {
+            self.bytes.clear();
+            self.ends.clear();
+            KEPT.set(self);
+        }
+    }
+
+    /// Formats an item. The caller of commit has locked it.
+    pub(crate) fn format(&mut self, item: &dyn LogItem) {
+        let mut writer = RegionWriter::new(&mut self.bytes);
+        item.format(&mut writer);
+        let regions = writer.regions();
+        self.ends.push((self.bytes.len(), regions));
+    }
+
+    /// Bytes of all vectors.
+    pub(crate) const fn length_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The vectors, in the order of the items.
+    pub(crate) fn vectors(&self) -> impl Iterator<Item = Vector<'_>> {
+        let mut start = 0;
+        self.ends.iter().map(move |(end, regions)| {
+            let bytes = self.bytes.get(start..*end).unwrap_or_default();
+            start = *end;
+            Vector { bytes, regions: *regions }
+        })
     }
 }
 

@@ -22,6 +22,9 @@
 //! - **I3** Tails do not go back from one record to the next, since they are read when a record is
 //!   closed, under the lock that gives it its place.
 //! - **I4** After a write or a flush that failed nothing is written any more.
+//! - **I5** A region that does not fit a record goes on with the first operation of the next record.
+//!   The format does not ask for it, but readers are simpler than writers: `xfs_logprint` loses its
+//!   place where three records hold the pieces of a region and those of another checkpoint lie between.
 //!
 //! # Crash
 //!
@@ -44,6 +47,7 @@ use crate::device::LogDevice;
 use crate::health::Health;
 use crate::plant::{Plant, Plants};
 use crate::unit::RecordLayout;
+use crate::vector::first_region;
 use record::Record;
 
 /// Writes the records of one log.
@@ -63,6 +67,8 @@ pub(crate) struct Writer {
 
 struct State {
     active: Option<Record>,
+    /// The next record begins with the rest of a region: only who has that may append to it.
+    in_pieces: bool,
     /// Where the next record goes.
     next: Lsn,
     /// The block of the last record; all ones before the first.
@@ -110,6 +116,7 @@ impl Writer {
     pub(crate) fn new(parts: WriterParts, head: Lsn, previous_block: u32) -> Self {
         let state = State {
             active: None,
+            in_pieces: false,
             next: head,
             previous_block,
             number: 0,
@@ -145,7 +152,7 @@ impl Writer {
         Ok(lsn)
     }
 
-    /// Appends one operation for each region, and writes the records that this fills.
+    /// Appends vectors, and writes the records that this fills.
     ///
     /// # Errors
     ///
@@ -153,22 +160,67 @@ impl Writer {
     pub(crate) fn append<'a>(
         &self,
         transaction: u32,
-        regions: impl IntoIterator<Item = &'a [u8]>,
+        vectors: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<()> {
-        let flags = OperationFlags::empty();
-        let operation = LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags };
         let mut state = self.state.lock();
-        for region in regions {
-            let mut rest = region;
-            while let Some(left) = {
-                state = self.make_room(state, !rest.is_empty())?;
-                let record = state.active.as_mut();
-                record.and_then(|record| record.append(operation, rest, rest.len() < region.len()))
-            } {
-                rest = left;
+        for vector in vectors {
+            let mut rest = vector;
+            while let Some((region, next)) = first_region(rest) {
+                state = self.make_room(state, !region.is_empty())?;
+                let Some(record) = &mut state.active else { return Err(Error::Shutdown) };
+                let whole = record.append_whole(transaction, rest);
+                if whole == 0 {
+                    state = self.append_in_pieces(state, transaction, region)?;
+                }
+                rest = rest.get(if whole == 0 { next } else { whole }..).unwrap_or_default();
             }
         }
         Ok(())
+    }
+
+    /// Appends a region that does not fit the active record. It goes on at the start of the next
+    /// record, and there is nothing else in between (I5): nobody else appends meanwhile.
+    fn append_in_pieces<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        transaction: u32,
+        region: &[u8],
+    ) -> Result<MutexGuard<'a, State>> {
+        let (client, flags) = (CLIENT_TRANSACTION, OperationFlags::empty());
+        let operation = LogOperation { transaction, length: 0, client, flags };
+        let mut full = Vec::new();
+        let mut rest = region;
+        let mut continued = false;
+        while let Some(mut record) = state.active.take() {
+            let left = record.append(operation, rest, continued);
+            let Some(left) = left else {
+                state.active = Some(record);
+                break;
+            };
+            (rest, continued) = (left, true);
+            full.push(self.close(&mut state, record, false));
+            if state.closed.len() + 1 >= self.buffers {
+                // All later records wait for these to be written, so this cannot wait for them.
+                state.in_pieces = true;
+                drop(state);
+                let written = full.drain(..).try_for_each(|closed| self.write(closed));
+                state = self.state.lock();
+                while state.closed.len() + 1 >= self.buffers && !self.health.is_down() {
+                    self.changed.wait(&mut state);
+                }
+                state.in_pieces = false;
+                self.changed.notify_all();
+                written?;
+                self.health.check()?;
+            }
+            self.open(&mut state);
+        }
+        if full.is_empty() {
+            return Ok(state);
+        }
+        drop(state);
+        full.into_iter().try_for_each(|closed| self.write(closed))?;
+        Ok(self.state.lock())
     }
 
     /// Appends COMMIT and closes the record, which the caller must write.
@@ -208,6 +260,10 @@ impl Writer {
     ) -> Result<MutexGuard<'a, State>> {
         loop {
             self.health.check()?;
+            if state.in_pieces {
+                self.changed.wait(&mut state);
+                continue;
+            }
             match state.active.take() {
                 Some(record) if record.has_room(with_bytes) => {
                     state.active = Some(record);
@@ -220,12 +276,17 @@ impl Writer {
                     state = self.state.lock();
                 }
                 None if state.closed.len() + 1 < self.buffers => {
-                    let bytes = state.free.pop().unwrap_or_default();
-                    state.active = Some(Record::open(bytes, &self.layout, state.next));
+                    self.open(&mut state);
                 }
                 None => self.changed.wait(&mut state),
             }
         }
+    }
+
+    /// Begins a record.
+    fn open(&self, state: &mut State) {
+        let bytes = state.free.pop().unwrap_or_default();
+        state.active = Some(Record::open(bytes, &self.layout, state.next));
     }
 
     /// Fixes a record's length, and with it the place of the next one.

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use xfs_buffer::Buffer;
 use xfs_format::log_item::{BufferFlags, BufferFormat, BufferType, CHUNK_BYTES, HostOrder};
 use xfs_format::{BlockKind, Lsn};
-use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter, VectorSize};
+use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{Mutex, Object};
 
 use crate::cluster::{self, Records};
@@ -287,12 +287,6 @@ impl Changes {
         }
         self.ordered = false;
     }
-
-    /// The pieces that are logged: all of a freed buffer, else those that are dirty.
-    fn logged(&self) -> impl Iterator<Item = &BufferFormat> {
-        let all = self.life != Life::Used;
-        self.pieces.iter().filter(move |piece| all || piece.bitmap.iter().any(|word| *word != 0))
-    }
 }
 
 /// Sets the bits of the chunks that these bytes touch.
@@ -318,18 +312,6 @@ fn flags(buffer: &Buffer, bytes: &[u8], life: Life) -> BufferFlags {
 impl LogItem for BufferItem {
     fn state(&self) -> &ItemState {
         &self.state
-    }
-
-    fn size(&self) -> VectorSize {
-        let changes = self.changes.lock();
-        let mut size = VectorSize::default();
-        for piece in changes.logged() {
-            let (runs, chunks) =
-                piece.runs().fold((0, 0), |(runs, chunks), (_, count)| (runs + 1, chunks + count));
-            size.regions += 1 + runs;
-            size.bytes += piece.encoded_bytes() + chunks * CHUNK_BYTES;
-        }
-        size
     }
 
     fn format(&self, regions: &mut RegionWriter<'_>) {

@@ -5,7 +5,7 @@
 //! before they are in place.
 
 use xfs_format::log_item::{HostOrder, InodeCreate};
-use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter, VectorSize};
+use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
 
 /// A creation of inodes.
 pub(crate) struct CreateItem {
@@ -22,10 +22,6 @@ impl CreateItem {
 impl LogItem for CreateItem {
     fn state(&self) -> &ItemState {
         &self.state
-    }
-
-    fn size(&self) -> VectorSize {
-        VectorSize { regions: 1, bytes: self.region.len() }
     }
 
     fn format(&self, regions: &mut RegionWriter<'_>) {

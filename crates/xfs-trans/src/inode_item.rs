@@ -33,7 +33,7 @@ use xfs_format::geometry::InodePlace;
 use xfs_format::inode::{CORE_BYTES, ForkFormat, InodeCore};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn};
-use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter, VectorSize};
+use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{AtomicU32, Latch, Mutex, Object, Ordering, RecursiveReadGuard, RecursiveRwLock};
 
 use crate::buffer_item::BufferItem;
@@ -290,20 +290,9 @@ impl InodeRecord {
     }
 }
 
-/// Bytes of the format.
-const FORMAT_BYTES: usize = 56;
-/// Bytes by which the root of a btree is longer in the log than in the inode.
-const ROOT_GROWTH_BYTES: usize = 72;
-
 impl LogItem for InodeRecord {
     fn state(&self) -> &ItemState {
         &self.state
-    }
-
-    fn size(&self) -> VectorSize {
-        let image = self.image();
-        let forks = image.data.len() + image.attr.len() + 2 * ROOT_GROWTH_BYTES;
-        VectorSize { regions: 4, bytes: FORMAT_BYTES + CORE_BYTES + forks }
     }
 
     fn format(&self, regions: &mut RegionWriter<'_>) {

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use xfs_format::Lsn;
-use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter, VectorSize};
+use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
 
 use crate::promise::{Promise, encode_done, encode_intent};
 
@@ -42,17 +42,9 @@ impl IntentItem {
     }
 }
 
-fn size_of_regions(regions: &[Vec<u8>]) -> VectorSize {
-    VectorSize { regions: regions.len(), bytes: regions.iter().map(Vec::len).sum() }
-}
-
 impl LogItem for IntentItem {
     fn state(&self) -> &ItemState {
         &self.state
-    }
-
-    fn size(&self) -> VectorSize {
-        size_of_regions(&self.regions)
     }
 
     fn format(&self, regions: &mut RegionWriter<'_>) {
@@ -88,10 +80,6 @@ impl DoneItem {
 impl LogItem for DoneItem {
     fn state(&self) -> &ItemState {
         &self.state
-    }
-
-    fn size(&self) -> VectorSize {
-        size_of_regions(&self.regions)
     }
 
     fn format(&self, regions: &mut RegionWriter<'_>) {

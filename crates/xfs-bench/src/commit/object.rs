@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter, VectorSize};
+use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object as OfObject, Ordering};
 
 /// Bytes of an inode's format and core.
@@ -45,11 +45,6 @@ impl Object {
 impl LogItem for Object {
     fn state(&self) -> &ItemState {
         &self.state
-    }
-
-    fn size(&self) -> VectorSize {
-        let [format, contents] = &self.regions;
-        VectorSize { regions: 2, bytes: format.len() + contents.len() }
     }
 
     fn format(&self, regions: &mut RegionWriter<'_>) {

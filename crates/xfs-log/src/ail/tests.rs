@@ -24,9 +24,10 @@ fn empty() -> Ail {
 
 /// A checkpoint from one LSN to another, with these items.
 fn complete(ail: &Ail, start: Lsn, end: Lsn, granted_blocks: u64, items: &[&Arc<TestItem>]) {
-    let items = items.iter().map(|item| (Arc::clone(item) as Arc<dyn LogItem>, start)).collect();
+    let items = items.iter().map(|item| (Arc::clone(item) as Arc<dyn LogItem>, start));
     let (record, granted) = (CommitRecord { start, end }, granted_blocks * BLOCK);
-    ail.complete(&DurableCheckpoint { sequence: 1, record, granted }, items);
+    ail.place(items);
+    ail.complete(&DurableCheckpoint { sequence: 1, record, granted });
 }
 
 fn blocks(ail: &Ail) -> (u64, u64) {
@@ -87,16 +88,18 @@ fn the_tail_waits_for_a_checkpoint_that_is_being_written() {
     let (first, second) = (TestItem::new(8), TestItem::new(16));
     ail.begin(1, Lsn::new(3, 100));
     ail.begin(2, Lsn::new(3, 150));
-    let items = |item: &Arc<TestItem>, lsn| vec![(Arc::clone(item) as Arc<dyn LogItem>, lsn)];
+    let item = |item: &Arc<TestItem>, lsn| [(Arc::clone(item) as Arc<dyn LogItem>, lsn)];
     let record = CommitRecord { start: Lsn::new(3, 200), end: Lsn::new(3, 300) };
     let durable = DurableCheckpoint { sequence: 1, record, granted: 200 * BLOCK };
-    ail.complete(&durable, items(&first, Lsn::new(3, 100)));
+    ail.place(item(&first, Lsn::new(3, 100)));
+    ail.complete(&durable);
     ail.remove(first.state());
     // START of the second lies before COMMIT of the first, which is the last that is durable.
     assert_eq!((ail.tail(), blocks(&ail).0), (Lsn::new(3, 150), 150));
     let record = CommitRecord { start: Lsn::new(3, 300), end: Lsn::new(3, 310) };
     let durable = DurableCheckpoint { sequence: 2, record, granted: 10 * BLOCK };
-    ail.complete(&durable, items(&second, Lsn::new(3, 150)));
+    ail.place(item(&second, Lsn::new(3, 150)));
+    ail.complete(&durable);
     assert_eq!(ail.tail(), Lsn::new(3, 150));
     ail.remove(second.state());
     assert_eq!(ail.tail(), Lsn::new(3, 300));

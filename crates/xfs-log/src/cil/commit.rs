@@ -5,10 +5,10 @@ use std::sync::Arc;
 use xfs_buffer::Result;
 use xfs_sync::{MutexGuard, Ordering};
 
-use super::{Cil, Member, Share};
-use crate::item::{Entry, LogItem};
+use super::{Cil, Share};
+use crate::item::LogItem;
 use crate::ticket::Ticket;
-use crate::vector::{RegionWriter, VectorSize};
+use crate::vector::Scratch;
 
 /// What has to happen after a commit, once its items are unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,40 +44,57 @@ impl Cil {
         items: &[Arc<dyn LogItem>],
     ) -> Result<Committed> {
         self.parts.health.check()?;
+        let mut scratch = Scratch::take();
         let mut order = ticket.floor();
         for item in items {
-            order = order.max(self.prepare(item.as_ref()));
+            // Before any slot is locked: its own lock keeps the item as it is.
+            scratch.format(item.as_ref());
+            order = order.max(item.state().order());
         }
-        let mut share = self.slots.mine().lock();
+        let mut share = self.share_with_room(&scratch);
         if share.closed {
             drop(share);
+            scratch.keep();
             return Err(xfs_buffer::Error::Shutdown);
         }
         order = order.max(share.clock) + 1;
         share.clock = order;
         let mut growth = 0;
-        for item in items {
-            growth += insert(&mut share, item, order);
+        for (item, vector) in items.iter().zip(scratch.vectors()) {
+            growth += share.insert(item, vector, order);
         }
         let given = self.give(&mut share, growth);
         let pressure = self.fold(&mut share, growth);
         let sequence = share.checkpoint.sequence;
         drop(share);
+        scratch.keep();
         let pressure = if ticket.spend(order, given) { pressure } else { Pressure::Overrun };
         Ok(Committed { sequence, pressure })
     }
 
-    /// Formats an item, before any slot is locked: its own lock keeps it as it is. Returns the order
-    /// number of the last commit that held it.
-    fn prepare(&self, item: &dyn LogItem) -> u64 {
-        let size = item.size();
-        let mut journal = item.state().journal();
-        journal.spare.prepare(size);
-        item.format(&mut RegionWriter::new(&mut journal.spare));
-        if journal.sequence != self.current() && journal.fresh.is_none() {
-            journal.fresh = Some(Arc::default());
+    /// Locks this thread's slot, with memory for what is to be inserted. Memory is got while nothing
+    /// is locked: an allocator that blocks would stop the switch.
+    fn share_with_room(&self, scratch: &Scratch) -> MutexGuard<'_, Share> {
+        let slot = self.slots.mine();
+        // A vector that grows takes twice its length, so that it finds room the next time.
+        let needed = 2 * scratch.length_bytes();
+        loop {
+            let share = slot.lock();
+            if needed == 0 || share.members.arena.has_room(needed) {
+                return share;
+            }
+            drop(share);
+            let chunk = self.pool.take(needed);
+            let mut share = slot.lock();
+            if share.members.arena.has_room(needed) {
+                // Somebody else has added some, and it may be what the next one needs.
+                drop(share);
+                self.pool.give_back(chunk);
+                continue;
+            }
+            share.members.arena.add(chunk);
+            return share;
         }
-        journal.order
     }
 
     /// What a commit that adds `growth` bytes gives to its checkpoint, so that it can be written:
@@ -91,10 +108,12 @@ impl Cil {
         let layout = self.parts.writer.layout();
         let growth = growth.max(0) as u64;
         share.grown += growth;
-        let records = layout.records(share.grown);
-        let begun = records - share.records;
-        share.records = records;
-        let mut given = growth + begun * u64::from(layout.overhead_bytes());
+        let mut given = growth;
+        if share.grown > share.records * u64::from(layout.item_bytes()) {
+            let records = layout.records(share.grown);
+            given += (records - share.records) * u64::from(layout.overhead_bytes());
+            share.records = records;
+        }
         // Looking first keeps the word shared by all until the next switch.
         let empty = &share.checkpoint.empty;
         if empty.load(Ordering::Acquire) && empty.swap(false, Ordering::AcqRel) {
@@ -119,43 +138,4 @@ impl Cil {
             _ => Pressure::None,
         }
     }
-}
-
-/// Puts a formatted item into the checkpoint, or its new vector where it is in it already. Returns
-/// by how many bytes the checkpoint has grown.
-fn insert(share: &mut MutexGuard<'_, Share>, item: &Arc<dyn LogItem>, order: u64) -> i64 {
-    let sequence = share.checkpoint.sequence;
-    if let Some(credit) = item.finishes().and_then(|intent| cancel(intent, sequence)) {
-        return -credit;
-    }
-    let state = item.state();
-    let mut journal = state.journal();
-    let journal = &mut *journal;
-    journal.order = order;
-    if journal.sequence != sequence {
-        let entry: Arc<Entry> = journal.fresh.take().unwrap_or_default();
-        journal.sequence = sequence;
-        journal.entry = Some(Arc::clone(&entry));
-        state.set_sequence(sequence);
-        item.pin();
-        share.members.push(Member { item: Arc::clone(item), entry });
-    }
-    let Some(entry) = &journal.entry else { return 0 };
-    let mut body = entry.body.lock();
-    body.order = order;
-    std::mem::swap(&mut body.vector, &mut journal.spare);
-    body.vector.log_bytes().cast_signed() - journal.spare_bytes()
-}
-
-/// Cancels an intent that is in this checkpoint, so that neither it nor its completion is written.
-/// Returns the bytes that it would have taken.
-fn cancel(intent: &dyn LogItem, sequence: u64) -> Option<i64> {
-    let mut journal = intent.state().journal();
-    let journal = &mut *journal;
-    let entry = journal.entry.as_ref().filter(|_| journal.sequence == sequence)?;
-    let mut body = entry.body.lock();
-    body.cancelled = true;
-    std::mem::swap(&mut body.vector, &mut journal.spare);
-    body.vector.prepare(VectorSize::default());
-    Some(journal.spare_bytes())
 }

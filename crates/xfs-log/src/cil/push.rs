@@ -7,18 +7,14 @@ use xfs_format::Lsn;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
 use xfs_sync::Ordering;
 
-use super::{Checkpoint, Cil, Member, Progress, Share};
+use super::{Checkpoint, Cil, Fate, Gathered, Progress};
 use crate::ail::{CommitRecord, DurableCheckpoint};
 use crate::item::CheckpointEnd;
 use crate::plant::Plant;
-use crate::vector::LogVector;
+use crate::vector::RegionWriter;
 
-/// A checkpoint that takes no commits any more.
-struct Gathered {
-    sequence: u64,
-    members: Vec<Member>,
-    granted: u64,
-}
+/// Items that become durable together.
+const BATCH_ITEMS: usize = 64;
 
 /// Which of its operations a checkpoint wants to write.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,7 +32,8 @@ impl Cil {
     /// What stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). The checkpoint's
     /// items have been aborted then.
     pub(crate) fn push(&self, through: u64) -> Result<()> {
-        let Some(gathered) = self.switch(through) else { return Ok(()) };
+        let Some(mut gathered) = self.switch(through) else { return Ok(()) };
+        gathered.settle();
         match self.write(&gathered) {
             Ok((start, record)) => {
                 self.complete(gathered, start, record);
@@ -58,7 +55,7 @@ impl Cil {
             return None;
         }
         let next = Arc::new(Checkpoint::new(sequence + 1));
-        let mut gathered = Gathered { sequence, members: Vec::new(), granted: 0 };
+        let mut gathered = Gathered::new(sequence);
         if self.parts.plants.has(Plant::SlotsOneByOne) {
             self.committing.lock().checkpoints.insert(sequence, Progress::default());
             for slot in self.slots.iter() {
@@ -76,6 +73,7 @@ impl Cil {
             gathered.take(share, &next);
         }
         self.announce(sequence);
+        drop(shares);
         Some(gathered)
     }
 
@@ -90,20 +88,18 @@ impl Cil {
 
     fn write(&self, gathered: &Gathered) -> Result<(Lsn, CommitRecord)> {
         let (writer, sequence) = (&self.parts.writer, gathered.sequence);
-        let vectors = self.vectors_in_order(gathered);
-        let regions: usize = vectors.iter().map(LogVector::region_count).sum();
+        let (regions, vectors) = gathered.vectors(self.parts.plants);
         let transaction = sequence as u32;
-        let header = TransactionHeader { kind: CHECKPOINT, transaction, regions: regions as u32 };
-        let header = header.encode(HostOrder::NATIVE);
+        let header = TransactionHeader { kind: CHECKPOINT, transaction, regions };
+        let mut first = Vec::new();
+        RegionWriter::new(&mut first).region(&header.encode(HostOrder::NATIVE));
 
         if !self.parts.plants.has(Plant::StartOutOfOrder) {
             self.await_turn(sequence, Turn::Start)?;
         }
         let start = writer.append_start(transaction, sequence)?;
         self.progress(sequence, |progress| progress.start = Some(start));
-        let regions = vectors.iter().flat_map(LogVector::regions);
-        let regions = std::iter::once(header.as_slice()).chain(regions);
-        writer.append(transaction, regions)?;
+        writer.append(transaction, std::iter::once(first.as_slice()).chain(vectors))?;
 
         self.await_turn(sequence, Turn::Commit)?;
         let closed = writer.append_commit(transaction)?;
@@ -111,24 +107,6 @@ impl Cil {
         let record = closed.span();
         writer.write(closed)?;
         Ok((start, record))
-    }
-
-    /// The vectors of the checkpoint as they are to be written.
-    fn vectors_in_order(&self, gathered: &Gathered) -> Vec<LogVector> {
-        let mut vectors = Vec::with_capacity(gathered.members.len());
-        for member in &gathered.members {
-            let mut body = member.entry.body.lock();
-            if !body.cancelled {
-                vectors.push((body.order, std::mem::take(&mut body.vector)));
-            }
-        }
-        if self.parts.plants.has(Plant::UnstableSort) {
-            vectors.reverse();
-        }
-        if !self.parts.plants.has(Plant::NoSort) {
-            vectors.sort_by_key(|(order, _)| *order);
-        }
-        vectors.into_iter().map(|(_, vector)| vector).collect()
     }
 
     /// Waits until all older checkpoints have written their START, or COMMIT.
@@ -157,29 +135,26 @@ impl Cil {
     }
 
     /// The checkpoint is durable. Its items go to the AIL before they are unpinned, and all of that
-    /// happens before anybody who waits for it goes on.
+    /// happens before anybody who waits for it goes on. A few items at a time: what the first step
+    /// has brought into a processor's cache is there for the last.
     fn complete(&self, gathered: Gathered, start: Lsn, record: CommitRecord) {
-        let Gathered { sequence, members, granted } = gathered;
+        let (sequence, granted) = (gathered.sequence, gathered.granted);
         self.await_oldest(sequence);
         let ail = &self.parts.ail;
-        let mut items = Vec::with_capacity(members.len());
-        for member in &members {
-            if member.entry.body.lock().cancelled {
-                continue;
+        let mut placed = Vec::with_capacity(BATCH_ITEMS);
+        for batch in gathered.shares.iter().flat_map(|share| share.list.chunks(BATCH_ITEMS)) {
+            for member in batch.iter().filter(|member| member.fate == Fate::Written) {
+                if let Some(lsn) = member.item.committed(start, ail) {
+                    placed.push((Arc::clone(&member.item), lsn));
+                }
             }
-            if let Some(lsn) = member.item.committed(start, ail) {
-                items.push((Arc::clone(&member.item), lsn));
-            }
+            ail.place(placed.drain(..));
+            batch.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
         }
-        ail.complete(&DurableCheckpoint { sequence, record, granted }, items);
-        for member in members {
-            let cancelled = member.entry.body.lock().cancelled;
-            let end = if cancelled { CheckpointEnd::Cancelled } else { CheckpointEnd::Durable };
-            member.item.unpin(end);
-        }
+        ail.complete(&DurableCheckpoint { sequence, record, granted });
+        self.recycle(gathered);
         let mut committing = self.committing.lock();
         committing.checkpoints.remove(&sequence);
-        committing.durable = sequence;
         self.durable.store(sequence, Ordering::Release);
         self.changed.notify_all();
     }
@@ -192,27 +167,16 @@ impl Cil {
         }
     }
 
+    /// Drops what a checkpoint held, and keeps its memory for others.
+    fn recycle(&self, gathered: Gathered) {
+        self.pool.recycle(gathered.shares.into_iter().map(|share| share.arena));
+    }
+
     /// The log is shut down, and the checkpoint is lost.
     fn abort(&self, gathered: Gathered) {
         self.parts.health.set_down();
-        for member in gathered.members {
-            member.item.unpin(CheckpointEnd::Aborted);
-        }
+        gathered.unpin_all(CheckpointEnd::Aborted);
         self.committing.lock().checkpoints.remove(&gathered.sequence);
         self.wake_all();
-    }
-}
-
-impl Gathered {
-    /// Takes a slot's share, and leaves an empty one of the next checkpoint.
-    fn take(&mut self, share: &mut Share, next: &Arc<Checkpoint>) {
-        if self.members.is_empty() {
-            self.members = std::mem::take(&mut share.members);
-        } else {
-            self.members.append(&mut share.members);
-        }
-        self.granted += std::mem::take(&mut share.granted);
-        share.checkpoint = Arc::clone(next);
-        (share.unfolded, share.grown, share.records) = (0, 0, 0);
     }
 }

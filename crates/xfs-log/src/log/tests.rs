@@ -6,6 +6,8 @@
 mod concurrent;
 #[cfg(not(shuttle))]
 mod durability;
+#[cfg(not(shuttle))]
+mod group;
 mod history;
 #[cfg(shuttle)]
 mod model;

@@ -55,8 +55,10 @@ pub(crate) fn transactions_of(log: &LogDevice, state: &LogState) -> Vec<Transact
     let mut open = BTreeMap::<u32, Transaction>::new();
     let mut done = Vec::new();
     let mut started = 0;
+    let mut unfinished = None;
     for (header, payload) in records(log, state) {
-        for (operation, bytes) in operations(&header, &payload) {
+        for (number, (operation, bytes)) in operations(&header, &payload).into_iter().enumerate() {
+            check_continued(&mut unfinished, &operation, number);
             if operation.flags.contains(OperationFlags::START) {
                 let number = operation.transaction;
                 let start = Transaction { number, started, start: header.lsn, regions: Vec::new() };
@@ -105,6 +107,18 @@ fn operations(header: &LogRecordHeader, payload: &[u8]) -> Vec<(LogOperation, Ve
     }
     assert!(rest.iter().all(|byte| *byte == 0), "padding");
     found
+}
+
+/// Checks that a region goes on with the first operation of the next record. `unfinished` is the
+/// transaction that has one which is not complete; the first record may begin in the midst of one.
+fn check_continued(unfinished: &mut Option<u32>, operation: &LogOperation, number: usize) {
+    let goes_on = operation.flags.contains(OperationFlags::WAS_CONTINUED);
+    assert!(!goes_on || number == 0, "a region goes on as operation {number} of a record");
+    if let Some(transaction) = unfinished.take() {
+        assert!(goes_on && operation.transaction == transaction, "not the rest of a region");
+    }
+    let continues = operation.flags.contains(OperationFlags::CONTINUE);
+    *unfinished = continues.then_some(operation.transaction);
 }
 
 fn apply(

@@ -9,7 +9,7 @@ use xfs_sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Object, Ordering};
 
 use crate::ail::Ail;
 use crate::item::{CheckpointEnd, ItemState, LogItem, Pushed};
-use crate::vector::{RegionWriter, VectorSize};
+use crate::vector::RegionWriter;
 
 /// A buffer of 512 bytes or a multiple of that.
 pub(crate) struct TestItem {
@@ -115,13 +115,6 @@ impl TestItem {
 impl LogItem for TestItem {
     fn state(&self) -> &ItemState {
         &self.state
-    }
-
-    fn size(&self) -> VectorSize {
-        if self.ordered {
-            return VectorSize::default();
-        }
-        VectorSize { regions: 2, bytes: 88 + self.bytes.lock().len() }
     }
 
     fn format(&self, regions: &mut RegionWriter<'_>) {

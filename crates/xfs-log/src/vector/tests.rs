@@ -1,28 +1,33 @@
-use super::{LogVector, RegionWriter, VectorSize};
+use super::{RegionWriter, Scratch, first_region};
+use crate::testing::item::TestItem;
 
 #[test]
 fn regions_come_out_as_they_went_in() {
-    let mut vector = LogVector::default();
-    vector.prepare(VectorSize { regions: 3, bytes: 9 });
-    let mut writer = RegionWriter::new(&mut vector);
+    let mut bytes = Vec::new();
+    let mut writer = RegionWriter::new(&mut bytes);
     writer.region(b"abcde");
     writer.region(b"");
     writer.region_of(&[b"12", b"34"]);
-    let regions: Vec<_> = vector.regions().collect();
-    assert_eq!(regions, [b"abcde".as_slice(), b"", b"1234"]);
-    assert_eq!(vector.log_bytes(), 8 + 4 + 3 * 12);
+    assert_eq!(writer.regions(), 3);
+    assert_eq!(bytes.len(), 8 + 4 + 3 * 12);
+    let mut rest = bytes.as_slice();
+    for expected in [b"abcde".as_slice(), b"", b"1234"] {
+        let (region, next) = first_region(rest).unwrap();
+        assert_eq!(region, expected);
+        rest = &rest[next..];
+    }
+    assert_eq!(first_region(rest), None);
 }
 
 #[test]
-fn a_prepared_vector_takes_its_item_without_growing() {
-    let mut vector = LogVector::default();
-    for length in [1_usize, 1000, 7, 129] {
-        vector.prepare(VectorSize { regions: 2, bytes: 2 * length });
-        let before = vector.bytes.as_ptr();
-        let mut writer = RegionWriter::new(&mut vector);
-        writer.region(&vec![7; length]);
-        writer.region(&vec![8; length]);
-        assert_eq!(before, vector.bytes.as_ptr());
-        assert_eq!(vector.region_count(), 2);
-    }
+fn each_item_has_a_vector_of_its_own() {
+    let mut scratch = Scratch::take();
+    let items = [TestItem::with_length(8, 512), TestItem::ordered(16), TestItem::new(24)];
+    items.iter().for_each(|item| scratch.format(&**item));
+    let found: Vec<_> = scratch.vectors().map(|found| (found.bytes.len(), found.regions)).collect();
+    assert_eq!(found[1], (0, 0));
+    assert_eq!((found[0], found[0].1), (found[2], 2));
+    assert_eq!(scratch.length_bytes(), 2 * found[0].0);
+    scratch.keep();
+    assert_eq!(Scratch::take().length_bytes(), 0);
 }

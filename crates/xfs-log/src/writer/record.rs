@@ -7,6 +7,7 @@ use xfs_format::log_record::{
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 
 use crate::unit::RecordLayout;
+use crate::vector::first_region;
 
 /// The order in which items are formatted.
 const NATIVE: ByteOrder =
@@ -41,6 +42,29 @@ impl Record {
     pub(super) fn has_room(&self, with_bytes: bool) -> bool {
         let needed = OPERATION_BYTES as usize + if with_bytes { 4 } else { 0 };
         self.limit - self.bytes.len() >= needed
+    }
+
+    /// Appends as many regions of a vector as fit whole. Returns how many of its bytes these are.
+    pub(super) fn append_whole(&mut self, transaction: u32, vector: &[u8]) -> usize {
+        let room = self.limit - self.bytes.len();
+        let start = self.bytes.len();
+        let mut fits = 0;
+        while let Some((_, length)) = vector.get(fits..).and_then(first_region) {
+            if fits + length > room {
+                break;
+            }
+            fits += length;
+            self.operations += 1;
+        }
+        self.bytes.extend_from_slice(vector.get(..fits).unwrap_or_default());
+        let mut rest = self.bytes.get_mut(start..).unwrap_or_default();
+        while let Some((_, length)) = first_region(rest) {
+            if let Some(header) = rest.first_chunk_mut() {
+                *header = transaction.to_be_bytes();
+            }
+            rest = rest.get_mut(length..).unwrap_or_default();
+        }
+        fits
     }
 
     /// Appends an operation with as many of the bytes as fit. Returns what is left for the next

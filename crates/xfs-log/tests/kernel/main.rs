@@ -16,7 +16,7 @@ use xfs_format::log_item::{BufferFlags, BufferFormat, HostOrder};
 use xfs_format::{DiskAddr, Place, Superblock};
 use xfs_log::{
     Ail, CheckpointEnd, ItemState, Log, LogConfig, LogDevice, LogItem, Pushed, RegionWriter,
-    VectorSize, find_head_and_tail,
+    find_head_and_tail,
 };
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, Xfsprogs, ready};
@@ -68,10 +68,6 @@ impl Page {
 impl LogItem for Page {
     fn state(&self) -> &ItemState {
         &self.state
-    }
-
-    fn size(&self) -> VectorSize {
-        VectorSize { regions: 2, bytes: ITEM_BYTES + 24 }
     }
 
     fn format(&self, regions: &mut RegionWriter<'_>) {

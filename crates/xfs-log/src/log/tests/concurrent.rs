@@ -88,3 +88,34 @@ fn the_smallest_log_goes_round_twenty_times() {
     log.unmount().unwrap();
     assert!(rig.state().clean);
 }
+
+/// Checkpoints under way at once, each with regions that take several records.
+#[test]
+fn the_pieces_of_a_region_lie_in_one_row() {
+    let rig = Rig::new(32 << 10);
+    let config = LogConfig { threads: 2, largest_bytes: 200 << 10, ..rig.config() };
+    let log = rig.open(&config);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS as u64 {
+            let log = &log;
+            scope.spawn(move || {
+                let mut prng = Prng::new(thread);
+                for round in 0..40 {
+                    let length = 512 << prng.within(0..8);
+                    let item = TestItem::with_length(1024 * (thread + 1) + round, length);
+                    let lock = item.lock();
+                    let mut ticket = log.reserve(140 << 10, 1).unwrap();
+                    let items = [Arc::clone(&item) as Arc<dyn LogItem>];
+                    let committed = log.commit(&mut ticket, &items).unwrap();
+                    drop(lock);
+                    log.release(ticket);
+                    log.inner.push(committed.sequence).unwrap();
+                }
+            });
+        }
+    });
+    log.force_all().unwrap();
+    let found = rig.transactions();
+    assert_eq!(found.iter().map(|found| found.buffers().len()).sum::<usize>(), 4 * 40);
+    check_settled(&log);
+}

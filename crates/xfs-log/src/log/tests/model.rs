@@ -63,18 +63,25 @@ fn run(threads: Vec<Box<dyn FnOnce() + Send>>) {
     }
 }
 
+/// Writes the checkpoint at once, as a thread of the log does: a force would let it gather while
+/// another one is written.
+fn push(log: &Log, sequence: u64) -> xfs_buffer::Result<()> {
+    log.inner.push(sequence)?;
+    log.force(sequence)
+}
+
 /// Commits that relog a shared item, others that look at it, and pushes, all at once.
 fn commit_push_relog(plants: Plants) {
     let (rig, log) = open(plants);
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
     let shared = || (Arc::clone(&log), Arc::clone(&history));
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
-    for _ in 0..2 {
+    for force in [Log::force, push] {
         let (log, history) = shared();
         threads.push(Box::new(move || {
             for _ in 0..2 {
                 let committed = history.advance(&log).unwrap();
-                log.force(committed.sequence).unwrap();
+                force(&log, committed.sequence).unwrap();
             }
         }));
     }
@@ -95,12 +102,12 @@ fn commit_push_abort() {
     let (rig, log) = open(Plants::default());
     let (log, history) = (Arc::new(log), Arc::new(History::new(1)));
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
-    for _ in 0..2 {
+    for force in [Log::force, push] {
         let (log, history, rig) = (Arc::clone(&log), Arc::clone(&history), rig.clone());
         threads.push(Box::new(move || {
             for _ in 0..2 {
                 let forced = history.advance(&log).and_then(|committed| {
-                    log.force(committed.sequence).map(|()| committed.sequence)
+                    force(&log, committed.sequence).map(|()| committed.sequence)
                 });
                 match forced {
                     Ok(sequence) => {
@@ -153,7 +160,7 @@ fn commit_push_in_place(plants: Plants) {
             let item = TestItem::new(8 * thread);
             for number in 1..=2 {
                 let committed = commit_number(&log, &item, number).unwrap();
-                log.force(committed.sequence).unwrap();
+                push(&log, committed.sequence).unwrap();
                 log.ail().push(log.ail().head());
             }
         }));

@@ -195,3 +195,54 @@ fn a_covered_log_replays_only_what_covers_it() {
     log.quiesce().unwrap();
     assert!(log.needs_cover());
 }
+
+/// Commits the same item from threads with slots of their own, one after the other.
+#[test]
+fn an_item_that_goes_from_slot_to_slot_is_once_in_a_checkpoint() {
+    let rig = Rig::new(4000);
+    let log = rig.open(&LogConfig { slots: 8, ..rig.config() });
+    let (first, second) = (TestItem::new(8), TestItem::with_length(24, 1024));
+    let mut number = 0;
+    for _ in 0..3 {
+        for _ in 0..20 {
+            number += 1;
+            std::thread::scope(|scope| {
+                let committing = scope.spawn(|| {
+                    commit_number(&log, &first, number).unwrap();
+                    commit_number(&log, &second, number).unwrap();
+                });
+                committing.join().unwrap();
+            });
+            assert_eq!((first.pins(), second.pins()), (1, 1));
+        }
+        log.force_all().unwrap();
+        assert_eq!((first.pins(), second.pins()), (0, 0));
+        let last = rig.transactions().pop().unwrap();
+        assert_eq!(last.numbers(), [(8, number), (24, number)]);
+    }
+    check_settled(&log);
+}
+
+#[test]
+fn an_intent_may_be_finished_through_another_slot() {
+    let rig = Rig::new(4000);
+    let log = rig.open(&LogConfig { slots: 8, ..rig.config() });
+    let intent = TestItem::new(8);
+    let done = TestItem::finishing(16, &intent);
+    commit_number(&log, &intent, 1).unwrap();
+    for _ in 0..8 {
+        // A thread in every slot, so in at least one that is not this thread's.
+        std::thread::scope(|scope| {
+            scope.spawn(|| commit_number(&log, &TestItem::new(24), 2).unwrap()).join().unwrap()
+        });
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| commit_number(&log, &done, 3).unwrap()).join().unwrap()
+    });
+    log.force_all().unwrap();
+    let found = rig.transactions();
+    assert!(found[0].numbers().iter().all(|(at, _)| *at == 24));
+    assert!(intent.was_cancelled());
+    assert_eq!((intent.pins(), done.pins(), intent.lsn()), (0, 0, None));
+    check_settled(&log);
+}

@@ -11,7 +11,7 @@ use super::{Bench, ORDER, intent, intent_done};
 use crate::recovery::{Intent, IntentRecovery, Replayed, finish_intents, replay_all};
 use crate::{
     Ail, CheckpointEnd, ItemState, Log, LogConfig, LogDevice, LogGeometry, LogItem, Pushed,
-    RegionWriter, VectorSize, find_head_and_tail,
+    RegionWriter, find_head_and_tail,
 };
 
 /// An intent or a completion in memory.
@@ -31,11 +31,6 @@ impl Promise {
 impl LogItem for Promise {
     fn state(&self) -> &ItemState {
         &self.state
-    }
-
-    fn size(&self) -> VectorSize {
-        let bytes = self.regions.iter().map(Vec::len).sum();
-        VectorSize { regions: self.regions.len(), bytes }
     }
 
     fn format(&self, regions: &mut RegionWriter<'_>) {

@@ -1,0 +1,57 @@
+use super::{Arena, LEAST_CHUNK_BYTES, Pool};
+use crate::vector::Vector;
+
+fn vector(bytes: &[u8]) -> Vector<'_> {
+    Vector { bytes, regions: 1 }
+}
+
+#[test]
+fn a_vector_is_replaced_where_it_lies_if_it_fits() {
+    let pool = Pool::new(1 << 20, 1);
+    let mut arena = Arena::default();
+    assert!(!arena.has_room(1));
+    arena.add(pool.take(100));
+    let first = arena.store(vector(&[1; 40]));
+    let second = arena.store(vector(&[2; 8]));
+    let shorter = arena.replace(first, vector(&[3; 12]));
+    assert_eq!((shorter.offset, shorter.length, shorter.capacity), (0, 12, 40));
+    assert_eq!(arena.bytes(shorter), [3; 12]);
+    assert_eq!(arena.bytes(second), [2; 8]);
+    assert_eq!(arena.replace(shorter, vector(&[4; 40])).offset, 0);
+}
+
+#[test]
+fn a_vector_that_grows_and_shrinks_takes_no_more_memory_each_time() {
+    let pool = Pool::new(1 << 20, 1);
+    let mut arena = Arena::default();
+    arena.add(pool.take(100));
+    let mut place = arena.store(vector(&[0; 4]));
+    for round in 0..10_000 {
+        let length = 4 + round % 200;
+        place = arena.replace(place, vector(&vec![7; length]));
+        assert_eq!(arena.bytes(place), vec![7; length]);
+    }
+    assert!(arena.chunks[0].len() < 4 * 204, "{} bytes", arena.chunks[0].len());
+}
+
+#[test]
+fn pieces_are_used_again_but_not_all_are_kept() {
+    let pool = Pool::new(4 * LEAST_CHUNK_BYTES, 4);
+    let mut arena = Arena::default();
+    for _ in 0..100 {
+        arena.add(pool.take(1));
+    }
+    arena.store(vector(&[1; 8]));
+    arena.add(pool.take(1 << 20));
+    pool.recycle([arena]);
+    assert_eq!(pool.chunks.lock().len(), 8);
+    let again = pool.take(1);
+    assert!(again.is_empty() && again.capacity() == LEAST_CHUNK_BYTES as usize);
+}
+
+#[test]
+fn what_has_no_bytes_takes_no_room() {
+    let mut arena = Arena::default();
+    let place = arena.store(vector(&[]));
+    assert_eq!((arena.bytes(place), place.regions), ([].as_slice(), 0));
+}

@@ -1,0 +1,112 @@
+//! A checkpoint that takes no commits any more.
+//!
+//! Owns: which of its members are written, and in which order. Does **not** own writing them.
+
+use std::sync::Arc;
+
+use super::Checkpoint;
+use super::share::{Fate, Member, Members, Share};
+use crate::item::CheckpointEnd;
+use crate::plant::{Plant, Plants};
+
+/// What all slots have had of a checkpoint.
+pub(super) struct Gathered {
+    pub(super) sequence: u64,
+    /// By slot.
+    pub(super) shares: Vec<Members>,
+    /// What commits have given to it.
+    pub(super) granted: u64,
+}
+
+/// A member whose vector is written, and when its turn is.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    order: u64,
+    slot: u32,
+    index: u32,
+}
+
+impl Gathered {
+    pub(super) const fn new(sequence: u64) -> Self {
+        Self { sequence, shares: Vec::new(), granted: 0 }
+    }
+
+    /// Takes a slot's share, after those of the slots before it, and leaves the beginning of the next
+    /// checkpoint.
+    pub(super) fn take(&mut self, share: &mut Share, next: &Arc<Checkpoint>) {
+        self.granted += std::mem::take(&mut share.granted);
+        self.shares.push(share.switch(next));
+    }
+
+    /// Finds out which members are written, and takes over what several slots have shared. To be
+    /// called once, when no slot has the checkpoint any more.
+    pub(super) fn settle(&mut self) {
+        for slot in 0..self.shares.len() {
+            let Some(share) = self.shares.get_mut(slot) else { continue };
+            for fated in std::mem::take(&mut share.fated) {
+                let share = self.shares.get_mut(fated.slot as usize);
+                let list = share.map(|share| &mut share.list);
+                if let Some(member) = list.and_then(|list| list.get_mut(fated.index as usize)) {
+                    member.fate = fated.fate;
+                }
+            }
+        }
+        for share in &mut self.shares {
+            let Members { list, arena, .. } = share;
+            list.iter_mut().for_each(|member| member.settle(arena));
+        }
+    }
+
+    /// The vectors to be written, in order, and how many regions they have. Vectors that lie one
+    /// behind the other in memory come as one piece.
+    pub(super) fn vectors(&self, plants: Plants) -> (u32, Vec<&[u8]>) {
+        let mut turns = self.turns();
+        if plants.has(Plant::UnstableSort) {
+            turns.reverse();
+        }
+        if !plants.has(Plant::NoSort) && !turns.is_sorted_by_key(|turn| turn.order) {
+            turns.sort_by_key(|turn| turn.order);
+        }
+        let mut regions = 0;
+        let mut pieces = Vec::with_capacity(turns.len());
+        for turn in turns {
+            let Some(share) = self.shares.get(turn.slot as usize) else { continue };
+            let Some(member) = share.list.get(turn.index as usize) else { continue };
+            regions += member.place.regions;
+            pieces.push(share.arena.bytes(member.place));
+        }
+        (regions, pieces)
+    }
+
+    /// What has a turn, slot by slot.
+    fn turns(&self) -> Vec<Turn> {
+        let count = self.shares.iter().map(|share| share.list.len()).sum();
+        let mut turns = Vec::with_capacity(count);
+        for (slot, share) in (0..).zip(&self.shares) {
+            for (index, member) in (0..).zip(&share.list) {
+                if member.fate == Fate::Written && member.place.regions != 0 {
+                    turns.push(Turn { order: member.order, slot, index });
+                }
+            }
+        }
+        turns
+    }
+
+    /// Unpins every item that the checkpoint has pinned.
+    pub(super) fn unpin_all(&self, end: CheckpointEnd) {
+        for member in self.shares.iter().flat_map(|share| &share.list) {
+            member.unpin(end);
+        }
+    }
+}
+
+impl Member {
+    /// Unpins the item, if it is this member that has it pinned.
+    pub(super) fn unpin(&self, end: CheckpointEnd) {
+        match (self.fate, end) {
+            (Fate::Superseded, _) => {}
+            (Fate::Cancelled, CheckpointEnd::Durable) => self.item.unpin(CheckpointEnd::Cancelled),
+            _ => self.item.unpin(end),
+        }
+    }
+}

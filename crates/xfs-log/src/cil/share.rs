@@ -1,0 +1,195 @@
+//! A slot's share of a checkpoint.
+//!
+//! Owns: the items that came through the slot, their vectors, and what they are counted as. Does
+//! **not** own the checkpoint, or when it is switched.
+//!
+//! # An item that is committed again
+//!
+//! ```text
+//!                 same slot: replaced in place        any slot: replaced under its own lock
+//!                   ┌──────┐                            ┌──────┐
+//!  committed ─→ in the arena of a slot ─ another slot ─→ shared ┘
+//!                                        (superseded there, a new member here)
+//! ```
+//!
+//! Most items are committed by one thread at a time, and by the same one again. What goes from slot
+//! to slot gets a vector with a lock, so that it stands in a checkpoint twice at most, however often
+//! it moves.
+
+use std::sync::Arc;
+
+use super::Checkpoint;
+use super::arena::{Arena, Place};
+use crate::item::{LogItem, Seat, SharedVector};
+use crate::vector::Vector;
+
+/// What becomes of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is written.
+    Written,
+    /// Another member is written in its place.
+    Superseded,
+    /// It is an intent that has been finished: neither it nor its completion is written.
+    Cancelled,
+}
+
+/// An item in a checkpoint.
+pub(super) struct Member {
+    pub(super) item: Arc<dyn LogItem>,
+    /// The order number of the last commit that held it.
+    pub(super) order: u64,
+    pub(super) place: Place,
+    pub(super) fate: Fate,
+    /// Its vector, if several slots have had it: order number and place are in there.
+    shared: Option<Arc<SharedVector>>,
+}
+
+/// That a member of some slot has another fate than to be written.
+pub(super) struct Fated {
+    pub(super) slot: u32,
+    pub(super) index: u32,
+    pub(super) fate: Fate,
+}
+
+/// What a slot has of the current checkpoint.
+pub(super) struct Share {
+    /// The number of the slot.
+    number: u32,
+    pub(super) checkpoint: Arc<Checkpoint>,
+    pub(super) members: Members,
+    /// Bytes that are not folded yet.
+    pub(super) unfolded: i64,
+    /// Bytes that commits through this slot have added to the checkpoint.
+    pub(super) grown: u64,
+    /// Records whose overhead they have given to it.
+    pub(super) records: u64,
+    /// All that they have given to it.
+    pub(super) granted: u64,
+    /// The largest order number given out here.
+    pub(super) clock: u64,
+    /// The log is shut down: nothing may come in that nobody would take out.
+    pub(super) closed: bool,
+}
+
+/// The members of a share, and what they need.
+#[derive(Default)]
+pub(super) struct Members {
+    pub(super) list: Vec<Member>,
+    pub(super) arena: Arena,
+    pub(super) fated: Vec<Fated>,
+}
+
+impl Share {
+    pub(super) fn new(number: u32, checkpoint: Arc<Checkpoint>) -> Self {
+        Self {
+            number,
+            checkpoint,
+            members: Members::default(),
+            unfolded: 0,
+            grown: 0,
+            records: 0,
+            granted: 0,
+            clock: 0,
+            closed: false,
+        }
+    }
+
+    /// Takes what the slot has of its checkpoint, and leaves the beginning of the next one.
+    pub(super) fn switch(&mut self, next: &Arc<Checkpoint>) -> Members {
+        self.checkpoint = Arc::clone(next);
+        (self.unfolded, self.grown, self.records) = (0, 0, 0);
+        std::mem::take(&mut self.members)
+    }
+
+    /// Puts an item into the checkpoint, or its new vector where it is in it already. Returns by how
+    /// many bytes the checkpoint has grown.
+    pub(super) fn insert(
+        &mut self,
+        item: &Arc<dyn LogItem>,
+        vector: Vector<'_>,
+        order: u64,
+    ) -> i64 {
+        let sequence = self.checkpoint.sequence;
+        if let Some(intent) = item.finishes()
+            && intent.state().sequence() == sequence
+        {
+            return self.cancel(intent);
+        }
+        let state = item.state();
+        let length = vector.bytes.len() as i64;
+        state.set_order(order);
+        if state.sequence() != sequence {
+            let place = self.members.arena.store(vector);
+            self.add(item, order, place, None);
+            item.pin();
+            state.set_length_bytes(length as u64);
+            return length;
+        }
+        let growth = length - state.length_bytes() as i64;
+        state.set_length_bytes(length as u64);
+        let seat = state.seat();
+        if seat.is_shared {
+            if let Some(shared) = &*state.shared() {
+                replace_shared(shared, vector, order);
+            }
+        } else if seat.slot == self.number {
+            if let Some(member) = self.members.list.get_mut(seat.index as usize) {
+                member.order = order;
+                member.place = self.members.arena.replace(member.place, vector);
+            }
+        } else {
+            let shared = Arc::clone(state.shared().get_or_insert_default());
+            replace_shared(&shared, vector, order);
+            self.note(seat, Fate::Superseded);
+            self.add(item, order, Place::default(), Some(shared));
+        }
+        growth
+    }
+
+    /// Adds a member for an item.
+    fn add(
+        &mut self,
+        item: &Arc<dyn LogItem>,
+        order: u64,
+        place: Place,
+        shared: Option<Arc<SharedVector>>,
+    ) {
+        let index = self.members.list.len() as u32;
+        let seat = Seat { slot: self.number, index, is_shared: shared.is_some() };
+        item.state().sit(self.checkpoint.sequence, seat);
+        let (item, fate) = (Arc::clone(item), Fate::Written);
+        self.members.list.push(Member { item, order, place, fate, shared });
+    }
+
+    /// Cancels an intent that is in this checkpoint, so that neither it nor its completion is
+    /// written. Returns the bytes that it would have taken, as a growth.
+    fn cancel(&mut self, intent: &dyn LogItem) -> i64 {
+        let state = intent.state();
+        self.note(state.seat(), Fate::Cancelled);
+        -(state.length_bytes() as i64)
+    }
+
+    fn note(&mut self, seat: Seat, fate: Fate) {
+        self.members.fated.push(Fated { slot: seat.slot, index: seat.index, fate });
+    }
+}
+
+impl Member {
+    /// Takes over what stands in a shared vector, once nobody commits to the checkpoint any more.
+    pub(super) fn settle(&mut self, arena: &mut Arena) {
+        if let Some(shared) = self.shared.take() {
+            let mut body = shared.body.lock();
+            self.order = body.order;
+            self.place = arena.adopt(std::mem::take(&mut body.bytes), body.regions);
+        }
+    }
+}
+
+fn replace_shared(shared: &SharedVector, vector: Vector<'_>, order: u64) {
+    let mut body = shared.body.lock();
+    body.order = order;
+    body.regions = vector.regions;
+    body.bytes.clear();
+    body.bytes.extend_from_slice(vector.bytes);
+}

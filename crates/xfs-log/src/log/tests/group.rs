@@ -1,0 +1,120 @@
+//! Forces that come while a checkpoint is written are served together.
+
+use std::io;
+use std::sync::Arc;
+
+use xfs_device::{BlockDevice, Durability, SharedDevice};
+use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, Volume};
+
+use super::rig::{Rig, commit_number};
+use crate::log::LogConfig;
+use crate::testing::item::TestItem;
+
+/// Threads that force.
+const THREADS: u64 = 4;
+
+/// A device whose flushes wait while it is shut.
+struct Gate {
+    device: SharedDevice,
+    open: Mutex<bool, Volume>,
+    changed: Condvar<Volume>,
+    flushes: AtomicU64<Volume>,
+}
+
+impl Gate {
+    fn set(&self, open: bool) {
+        *self.open.lock() = open;
+        self.changed.notify_all();
+    }
+}
+
+impl BlockDevice for Gate {
+    fn length_bytes(&self) -> u64 {
+        self.device.length_bytes()
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.device.sector_size()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.device.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+        self.device.write_at(offset, bytes, durability)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.flushes.fetch_add(1, Ordering::SeqCst);
+        let mut open = self.open.lock();
+        while !*open {
+            self.changed.wait(&mut open);
+        }
+        self.device.flush()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.device.discard(offset, length)
+    }
+}
+
+#[test]
+fn what_is_committed_while_a_checkpoint_is_written_shares_the_next() {
+    let rig = Rig::new(4096);
+    let gate = Arc::new(Gate {
+        device: Arc::clone(&rig.device),
+        open: Mutex::new(false),
+        changed: Condvar::new(),
+        flushes: AtomicU64::default(),
+    });
+    let log = rig.on(gate.clone()).open(&LogConfig { threads: 1, ..rig.config() });
+    let committed = AtomicU64::<Volume>::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let first = commit_number(&log, &TestItem::new(8), 1).unwrap();
+            log.force(first.sequence).unwrap();
+        });
+        while gate.flushes.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        for thread in 1..=THREADS {
+            let (log, committed) = (&log, &committed);
+            scope.spawn(move || {
+                let last = commit_number(log, &TestItem::new(8 + 8 * thread), 2).unwrap();
+                committed.fetch_add(1, Ordering::SeqCst);
+                log.force(last.sequence).unwrap();
+            });
+        }
+        while committed.load(Ordering::SeqCst) < THREADS {
+            std::thread::yield_now();
+        }
+        gate.set(true);
+    });
+    let found: Vec<_> = rig.transactions().iter().map(|found| found.buffers().len()).collect();
+    assert_eq!((found, gate.flushes.load(Ordering::SeqCst)), (vec![1, 4], 2));
+}
+
+#[test]
+fn a_force_of_what_is_durable_waits_for_nothing() {
+    let rig = Rig::new(4096);
+    let gate = Arc::new(Gate {
+        device: Arc::clone(&rig.device),
+        open: Mutex::new(true),
+        changed: Condvar::new(),
+        flushes: AtomicU64::default(),
+    });
+    let log = rig.on(gate.clone()).open(&rig.config());
+    let first = commit_number(&log, &TestItem::new(8), 1).unwrap();
+    assert_eq!(log.durable_sequence(), 0);
+    log.force(first.sequence).unwrap();
+    assert_eq!(log.durable_sequence(), first.sequence);
+    gate.set(false);
+    commit_number(&log, &TestItem::new(16), 1).unwrap();
+    log.force(first.sequence).unwrap();
+    assert_eq!(gate.flushes.load(Ordering::SeqCst), 1);
+}
