@@ -24,6 +24,7 @@ mod deferred;
 mod group;
 mod headers;
 mod inode_chunks;
+mod inodes;
 mod leftovers;
 mod open;
 mod owner;
@@ -38,6 +39,10 @@ pub use deferred::{
 };
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};
 pub use inode_chunks::{InodeState, find_chunk, inode_chunks, inode_state};
+pub use inodes::{
+    AllocatedInode, Freed, InodePurpose, UnlinkedList, add_unlinked, allocate_inode,
+    clear_unlinked_list, free_inode, inode_blocks, remove_unlinked, unlinked_lists,
+};
 pub use leftovers::recover_leftovers;
 pub use open::open_journal;
 pub use owner::{ExtentOwner, Purpose};

@@ -55,6 +55,16 @@ pub enum AgiCheck {
     Blocks { tree: &'static str, blocks: u32, length: u32 },
     #[error("unlinked list {bucket} starts at inode {inode:#x}")]
     Unlinked { bucket: usize, inode: u32 },
+    #[error("inode {inode:#x} is in no chunk of the inode btree")]
+    NoChunk { inode: u32 },
+    #[error("the inode btrees, or a part of it, say other things of the chunk at {start:#x}")]
+    ChunksDiffer { start: u32 },
+    #[error("{free} free inodes, but the inode btrees have none of them")]
+    NoneFree { free: u32 },
+    #[error("inode {inode:#x} is free in the inode btree and in use on disk")]
+    InUse { inode: u32 },
+    #[error("inode {inode:#x} is freed twice")]
+    NotInUse { inode: u32 },
     #[error("{stored} {what}, but the btrees have {counted}")]
     Counted { what: &'static str, stored: u32, counted: u64 },
 }

@@ -23,6 +23,7 @@ mod flags;
 mod verify;
 
 pub use disk::InodeDisk;
+pub use encode::encode_free;
 pub use flags::{ExtendedFlags, InodeFlags, InodeFlags2};
 pub use verify::{InodeCheck, verify_checksum};
 

@@ -143,6 +143,57 @@ impl InodeChunk {
         Ok(())
     }
 
+    /// A chunk of which inodes from `position` on are on disk, `count` of them, all free. Both are
+    /// multiples of [`INODES_PER_HOLE_BIT`].
+    #[must_use]
+    pub const fn of_free(start: AgInode, position: u32, count: u32) -> Self {
+        let bits = count / INODES_PER_HOLE_BIT;
+        let present = ((1_u32 << bits) - 1) << (position / INODES_PER_HOLE_BIT);
+        Self {
+            start,
+            holes: !(present as u16),
+            count: count as u8,
+            free_count: count as u8,
+            free: u64::MAX,
+        }
+    }
+
+    /// The lowest free inode that is on disk.
+    #[doc(alias = "xfs_inobt_first_free_inode")]
+    #[must_use]
+    pub const fn first_free(&self) -> Option<u32> {
+        let free = self.free & self.present();
+        if free == 0 { None } else { Some(free.trailing_zeros()) }
+    }
+
+    /// The chunk with the free inode at `position` in use.
+    #[must_use]
+    pub const fn with_used(self, position: u32) -> Self {
+        Self { free: self.free & !(1 << position), free_count: self.free_count - 1, ..self }
+    }
+
+    /// The chunk with the inode at `position`, which is in use, free.
+    #[must_use]
+    pub const fn with_freed(self, position: u32) -> Self {
+        Self { free: self.free | 1 << position, free_count: self.free_count + 1, ..self }
+    }
+
+    /// The chunk with the inodes of `other` on disk too, which are some of its holes; `None` if
+    /// they are not.
+    #[must_use]
+    pub const fn merged(self, other: Self) -> Option<Self> {
+        if self.start.0 != other.start.0 || self.present() & other.present() != 0 {
+            return None;
+        }
+        Some(Self {
+            start: self.start,
+            holes: self.holes & other.holes,
+            count: self.count + other.count,
+            free_count: self.free_count + other.free_count,
+            free: self.free & other.free,
+        })
+    }
+
     /// One bit for each inode that is on disk.
     #[must_use]
     pub const fn present(&self) -> u64 {

@@ -1,8 +1,9 @@
 //! Writing the core of an inode.
 
-use zerocopy::FromZeros;
+use zerocopy::{FromBytes, FromZeros};
 
-use super::{INODE_MAGIC, INODE_VERSION, InodeCore, InodeDisk, InodeFlags2};
+use super::{INODE_MAGIC, INODE_VERSION, InodeCore, InodeDisk, InodeFlags2, seal};
+use crate::addr::{AgInode, InodeNumber, Lsn};
 use crate::geometry::Geometry;
 use crate::timestamp::Timestamp;
 
@@ -53,5 +54,24 @@ impl InodeCore {
             disk.attr_extents = u16::try_from(self.attr_extents).ok()?.into();
         }
         Some(disk)
+    }
+}
+
+/// Makes free inodes of `bytes`, which are as long as some number of inodes, the first of which is
+/// `first`: what lies in a chunk that nobody has used yet.
+#[doc(alias = "xfs_ialloc_inode_init")]
+pub fn encode_free(first: InodeNumber, generation: u32, geometry: &Geometry, bytes: &mut [u8]) {
+    bytes.fill(0);
+    let slots = bytes.chunks_exact_mut(geometry.inode_size as usize);
+    for (slot, number) in slots.zip(first.0..) {
+        if let Ok((disk, _)) = InodeDisk::mut_from_prefix(slot) {
+            disk.magic = INODE_MAGIC.into();
+            disk.version = INODE_VERSION;
+            disk.generation = generation.into();
+            disk.next_unlinked = AgInode::NULL.0.into();
+            disk.number = number.into();
+            disk.uuid = geometry.meta_uuid.into_bytes();
+        }
+        seal(slot, Lsn(0));
     }
 }

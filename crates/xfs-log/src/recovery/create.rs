@@ -1,10 +1,9 @@
 //! Inode creation: a range of blocks becomes free inodes.
 
 use xfs_buffer::Result;
-use xfs_format::inode::{self, INODE_MAGIC, INODE_VERSION, InodeDisk};
+use xfs_format::inode;
 use xfs_format::log_item::{InodeCreate, LogItemCheck};
-use xfs_format::{AgBlock, AgInode, Group, Lsn};
-use zerocopy::FromBytes;
+use xfs_format::{AgBlock, AgInode, Group};
 
 use super::cancel::CancelTable;
 use super::refusal::RecoveryError;
@@ -62,22 +61,11 @@ fn check(store: &Store, create: &InodeCreate) -> Result<()> {
 }
 
 /// A block of free inodes.
-#[doc(alias = "xfs_ialloc_inode_init")]
 fn free_inodes(store: &Store, create: &InodeCreate, block: AgBlock) -> Vec<u8> {
     let geometry = store.geometry();
-    let inode_size = geometry.inode_size as usize;
     let mut bytes = vec![0; geometry.block_size as usize];
-    for (index, inode) in bytes.chunks_exact_mut(inode_size).enumerate() {
-        let number = AgInode((block.0 << geometry.inodes_per_block_log) + index as u32);
-        if let Ok((disk, _)) = InodeDisk::mut_from_prefix(inode) {
-            disk.magic = INODE_MAGIC.into();
-            disk.version = INODE_VERSION;
-            disk.generation = create.generation.into();
-            disk.next_unlinked = u32::MAX.into();
-            disk.number = geometry.join_inode(create.group, number).0.into();
-            disk.uuid = *geometry.meta_uuid.as_bytes();
-        }
-        inode::seal(inode, Lsn(0));
-    }
+    let first = AgInode(block.0 << geometry.inodes_per_block_log);
+    let first = geometry.join_inode(create.group, first);
+    inode::encode_free(first, create.generation, geometry, &mut bytes);
     bytes
 }

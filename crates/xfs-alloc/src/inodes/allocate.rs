@@ -1,0 +1,226 @@
+//! Taking an inode.
+
+use xfs_btree::Seek;
+use xfs_buffer::{PosixError, Result};
+use xfs_format::agi::AgiCheck;
+use xfs_format::btree::BtreeKind;
+use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk};
+use xfs_format::{AgInode, AgNumber, Geometry, InodeNumber, RoCompatFeatures};
+use xfs_trans::Transaction;
+
+use super::group::{ChunkEditor, GroupInodes};
+use super::state::InodeGroups;
+use crate::space::Space;
+
+/// What an inode is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InodePurpose {
+    /// A directory: it starts a place of its own.
+    Directory,
+    /// Anything else: it lies near its directory.
+    File,
+}
+
+/// An inode that has been taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocatedInode {
+    /// Its number.
+    pub number: InodeNumber,
+    /// The generation that it had as a free inode, which no file of this number has had.
+    pub generation: u32,
+}
+
+/// The blocks that taking an inode may use: to be reserved with the transaction.
+#[doc(alias = "XFS_IALLOC_SPACE_RES")]
+#[must_use]
+pub fn inode_blocks(geometry: &Geometry) -> u64 {
+    let btrees = 1 + u64::from(geometry.has_ro_compat(RoCompatFeatures::FINOBT));
+    let levels = BtreeKind::Inode.max_levels(geometry);
+    u64::from(geometry.chunk_blocks()) + btrees * u64::from(levels - 1)
+}
+
+/// What became of the search in one group.
+enum Answer {
+    Taken(AgInode),
+    /// It has no free inode and no room for a chunk.
+    Full,
+    /// Somebody holds it, and it may not be waited for.
+    Busy,
+}
+
+/// Takes an inode for a file or directory in `parent`.
+///
+/// A chunk that has to be made first ends a step of the transaction (I3 of the module): what else
+/// the caller has joined must be meant to stay, as inodes do.
+///
+/// # Errors
+///
+/// `NoSpace` if no group has a free inode or room for more; what reading meets.
+#[doc(alias = "xfs_dialloc")]
+pub fn allocate_inode(
+    tx: &mut Transaction<'_>,
+    parent: InodeNumber,
+    purpose: InodePurpose,
+) -> Result<AllocatedInode> {
+    let home = tx.geometry().split_inode(parent);
+    let (home, near) = home.map_or((AgNumber(0), None), |(group, inode)| (group, Some(inode)));
+    let first = match purpose {
+        InodePurpose::Directory => InodeGroups::of(tx.journal()).next_group(),
+        InodePurpose::File => home,
+    };
+    let groups = tx.geometry().ag_count;
+    let mut is_busy = false;
+    for number in (0..groups).map(|index| AgNumber((first.0 + index) % groups)) {
+        if !looks_promising(tx, number) {
+            is_busy = true;
+            continue;
+        }
+        match allocate_in(tx, number, near.filter(|_| number == home))? {
+            Answer::Taken(inode) => return taken(tx, number, inode),
+            Answer::Busy => is_busy = true,
+            Answer::Full => {}
+        }
+    }
+    if !is_busy {
+        return Err(PosixError::NoSpace.into());
+    }
+    // Now in order and by waiting, which a step may do that holds no header yet.
+    tx.roll()?;
+    for number in (0..groups).map(AgNumber) {
+        if let Answer::Taken(inode) = allocate_in(tx, number, near.filter(|_| number == home))? {
+            return taken(tx, number, inode);
+        }
+    }
+    Err(PosixError::NoSpace.into())
+}
+
+/// Whether a group looks as if it had an inode, without asking it.
+fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
+    let state = InodeGroups::of(tx.journal()).group(number);
+    let needed = match tx.geometry().sparse_alignment_blocks {
+        0 => tx.geometry().chunk_blocks(),
+        blocks => blocks,
+    };
+    state.is_some_and(|state| state.may_have_free())
+        || Space::of(tx.journal()).summary(number).longest_free_blocks >= needed
+}
+
+fn taken(tx: &Transaction<'_>, group: AgNumber, inode: AgInode) -> Result<AllocatedInode> {
+    let number = tx.geometry().join_inode(group, inode);
+    let record = tx.journal().inode(number)?;
+    let image = record.image();
+    if !image.core.is_free() {
+        let check = AgiCheck::InUse { inode: inode.0 };
+        let (structure, place) = (xfs_format::Structure::Inode, xfs_format::Place::Inode(number));
+        return Err(xfs_format::Corruption::new(structure, place, check).into());
+    }
+    Ok(AllocatedInode { number, generation: image.core.generation })
+}
+
+/// Takes an inode of one group, if it has one or has room to make some.
+fn allocate_in(
+    tx: &mut Transaction<'_>,
+    number: AgNumber,
+    near: Option<AgInode>,
+) -> Result<Answer> {
+    let Some(mut group) = GroupInodes::open(tx, number)? else { return Ok(Answer::Busy) };
+    if group.agi.free_count == 0 {
+        if !group.add_chunk(tx)? {
+            group.leave(tx);
+            return Ok(Answer::Full);
+        }
+        group.close(tx);
+        tx.hold(&group.header);
+        tx.roll()?;
+        tx.unhold(&group.header);
+        tx.mark_group(number);
+    }
+    let inode = group.take_inode(tx, near)?;
+    group.close(tx);
+    Ok(Answer::Taken(inode))
+}
+
+impl<'journal> GroupInodes<'journal> {
+    /// Takes one of the free inodes that there are, near `near`.
+    fn take_inode(
+        &mut self,
+        tx: &mut Transaction<'journal>,
+        near: Option<AgInode>,
+    ) -> Result<AgInode> {
+        let newest = self.agi.newest_inode;
+        let missing = AgiCheck::NoneFree { free: self.agi.free_count };
+        let found = match self.free_chunks(tx)? {
+            Some(mut chunks) => match near {
+                Some(near) => nearest(&mut chunks, near)?,
+                None => newest_or_first(&mut chunks, newest)?,
+            },
+            None => self.search_chunks(tx, near.or(newest))?,
+        };
+        let chunk = found.ok_or_else(|| self.corrupt(missing.clone()))?;
+        let position = chunk.first_free().ok_or_else(|| self.corrupt(missing))?;
+        self.replace_chunk(tx, chunk, chunk.with_used(position))?;
+        self.agi.free_count -= 1;
+        tx.count_inodes(0, -1);
+        Ok(AgInode(chunk.start.0 + position))
+    }
+
+    /// A chunk with a free inode, where only the btree of all chunks can be asked: from `near` on,
+    /// then from the first one.
+    fn search_chunks(
+        &mut self,
+        tx: &mut Transaction<'journal>,
+        near: Option<AgInode>,
+    ) -> Result<Option<InodeChunk>> {
+        let start = near.unwrap_or(AgInode(0));
+        let mut chunks = self.chunks(tx)?;
+        let mut next = match chunks.seek(Seek::AtOrBefore(start))? {
+            Some(chunk) => Some(chunk),
+            None => chunks.first()?,
+        };
+        let limit = next.map(|chunk| chunk.start);
+        while let Some(chunk) = next {
+            if chunk.free_count != 0 {
+                return Ok(Some(chunk));
+            }
+            next = chunks.advance()?;
+        }
+        next = chunks.first()?;
+        while let Some(chunk) = next.filter(|chunk| Some(chunk.start) < limit) {
+            if chunk.free_count != 0 {
+                return Ok(Some(chunk));
+            }
+            next = chunks.advance()?;
+        }
+        Ok(None)
+    }
+}
+
+/// The chunk with a free inode that is nearest to `near`, on either side.
+#[doc(alias = "xfs_dialloc_ag_finobt_near")]
+fn nearest(
+    chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,
+    near: AgInode,
+) -> Result<Option<InodeChunk>> {
+    let Some(before) = chunks.seek(Seek::AtOrBefore(near))? else { return chunks.first() };
+    if before.position(near).is_some() {
+        return Ok(Some(before));
+    }
+    let after = chunks.advance()?;
+    let is_nearer =
+        |after: &InodeChunk| after.start.0.abs_diff(near.0) < near.0.abs_diff(before.start.0);
+    Ok(after.filter(is_nearer).or(Some(before)))
+}
+
+/// The newest chunk, if it has a free inode, or else the first that has.
+#[doc(alias = "xfs_dialloc_ag_finobt_newino")]
+fn newest_or_first(
+    chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,
+    newest: Option<AgInode>,
+) -> Result<Option<InodeChunk>> {
+    if let Some(newest) = newest
+        && let Some(chunk) = chunks.find(newest)?
+    {
+        return Ok(Some(chunk));
+    }
+    chunks.first()
+}

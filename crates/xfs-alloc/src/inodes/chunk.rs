@@ -1,0 +1,200 @@
+//! Making chunks of inodes.
+//!
+//! The inodes of a new chunk are not logged one by one. One item says that the blocks became
+//! inodes, and their buffers are ordered: the log's tail does not pass the item before they are
+//! written.
+
+use xfs_buffer::Result;
+use xfs_format::agi::AgiCheck;
+use xfs_format::btree::BtreeKind;
+use xfs_format::geometry::INODES_PER_CHUNK;
+use xfs_format::inode::encode_free;
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::log_item::InodeCreate;
+use xfs_format::{AgBlock, AgInode, BlockKind, FsBlock};
+use xfs_trans::Transaction;
+
+use super::group::GroupInodes;
+use crate::allocate::{SpaceRequest, Target, allocate_extent};
+use crate::deferred::{BlockExtent, defer_free};
+use crate::owner::ExtentOwner;
+
+/// Blocks for inodes.
+struct Room {
+    start: AgBlock,
+    length_blocks: u32,
+    /// They are a part of a chunk only.
+    is_sparse: bool,
+}
+
+impl<'journal> GroupInodes<'journal> {
+    /// Makes a chunk of free inodes, or part of one where there is no room for a whole one. `false`
+    /// if there is no room at all, or the volume has as many inodes as it may have.
+    #[doc(alias = "xfs_ialloc_ag_alloc")]
+    pub(super) fn add_chunk(&mut self, tx: &mut Transaction<'journal>) -> Result<bool> {
+        let geometry = tx.geometry();
+        let blocks = geometry.chunk_blocks();
+        let count = blocks << geometry.inodes_per_block_log;
+        if tx.blocks_left() < super::inode_blocks(geometry) || !may_grow(tx, count) {
+            return Ok(false);
+        }
+        let Some(room) = self.find_room(tx)? else { return Ok(false) };
+        let count = room.length_blocks << geometry.inodes_per_block_log;
+        let first = AgInode(room.start.0 << geometry.inodes_per_block_log);
+        self.write_inodes(tx, &room)?;
+        let newest = if room.is_sparse {
+            self.insert_sparse(tx, first, count)?
+        } else {
+            for start in (first.0..first.0 + count).step_by(INODES_PER_CHUNK as usize) {
+                self.insert_chunk(tx, InodeChunk::of_free(AgInode(start), 0, INODES_PER_CHUNK))?;
+            }
+            first
+        };
+        self.agi.count += count;
+        self.agi.free_count += count;
+        self.agi.newest_inode = Some(newest);
+        tx.count_inodes(count.into(), count.into());
+        Ok(true)
+    }
+
+    /// Blocks for a chunk: right behind the newest one, or near the inode btree, or fewer of them.
+    fn find_room(&self, tx: &mut Transaction<'journal>) -> Result<Option<Room>> {
+        let geometry = tx.geometry();
+        let (blocks, alignment) = (geometry.chunk_blocks(), geometry.inode_alignment_blocks);
+        let request = |target: Target, blocks: u32, alignment: u32| {
+            SpaceRequest::new(target, blocks, blocks)
+                .with_owner(ExtentOwner::INODES)
+                .with_alignment(alignment.max(1))
+                // The btree of chunks may have to grow in this very step.
+                .with_minimum_left(BtreeKind::Inode.max_levels(geometry))
+        };
+        let in_group = |block: AgBlock| geometry.join_block(self.number, block);
+        let near = Target::NearInGroup(in_group(self.agi.inode_btree.block));
+        let behind = self.agi.newest_inode.and_then(|newest| {
+            let next = geometry.ag_inode_block(newest).checked_add(blocks)?;
+            geometry.contains_ag_block(self.number, next).then_some(in_group(next))
+        });
+        let whole = |start: FsBlock| Room {
+            start: geometry.split_block(start).unwrap_or_default().1,
+            length_blocks: blocks,
+            is_sparse: false,
+        };
+        for target in behind.map(Target::Exact).into_iter().chain([near]) {
+            if let Some(extent) = allocate_extent(tx, &request(target, blocks, alignment))? {
+                return Ok(Some(whole(extent.start)));
+            }
+        }
+        let part = geometry.sparse_alignment_blocks;
+        if part == 0 || part >= blocks {
+            return Ok(None);
+        }
+        match allocate_extent(tx, &request(near, part, part))? {
+            Some(extent) => Ok(self.sparse_room(tx, extent)),
+            None => Ok(None),
+        }
+    }
+
+    /// Blocks for part of a chunk, unless the chunk that they would be part of reaches out of the
+    /// group or lies at its start, where inode 0 would be: then they go back.
+    fn sparse_room(&self, tx: &mut Transaction<'journal>, extent: BlockExtent) -> Option<Room> {
+        let geometry = tx.geometry();
+        let alignment = geometry.inode_alignment_blocks.max(1);
+        let (_, start) = geometry.split_block(extent.start)?;
+        let chunk = start.0 - start.0 % alignment;
+        let end = u64::from(chunk) + u64::from(geometry.chunk_blocks());
+        if chunk != 0 && end <= u64::from(self.agi.length_blocks) {
+            let length_blocks = extent.length_blocks;
+            return Some(Room { start, length_blocks, is_sparse: true });
+        }
+        defer_free(tx, extent, Some(ExtentOwner::INODES), crate::owner::Purpose::File);
+        None
+    }
+
+    /// Makes free inodes of blocks.
+    #[doc(alias = "xfs_ialloc_inode_init")]
+    fn write_inodes(&self, tx: &mut Transaction<'journal>, room: &Room) -> Result<()> {
+        let geometry = tx.geometry();
+        let generation = self.new_generation(tx, room.start);
+        let cluster_blocks = geometry.cluster_blocks();
+        let bytes = cluster_blocks << geometry.block_log;
+        let end = room.start.0 + room.length_blocks;
+        for block in (room.start.0..end).step_by(cluster_blocks as usize) {
+            let at = geometry.ag_block_disk_addr(self.number, AgBlock(block));
+            let buffer = tx.claim(at, bytes, BlockKind::InodeCluster)?;
+            let first = AgInode(block << geometry.inodes_per_block_log);
+            let first = geometry.join_inode(self.number, first);
+            encode_free(first, generation, geometry, &mut buffer.bytes_mut());
+            tx.order(&buffer);
+        }
+        tx.log_inode_create(&InodeCreate {
+            group: self.number,
+            start: room.start,
+            count: room.length_blocks << geometry.inodes_per_block_log,
+            inode_size: geometry.inode_size,
+            length_blocks: room.length_blocks,
+            generation,
+        });
+        Ok(())
+    }
+
+    /// The generation of the inodes of a new chunk. Chunks come and go, and a number must not come
+    /// back with a generation that a file has had, which others may hold a handle of. What goes into
+    /// it is of the volume, so that the same steps make the same volume.
+    fn new_generation(&self, tx: &Transaction<'_>, start: AgBlock) -> u32 {
+        let (high, low) = tx.geometry().meta_uuid.as_u64_pair();
+        let place = u64::from(self.number.0) << 32 | u64::from(start.0);
+        let turn = u64::from(self.state.count_chunk());
+        let parts = [high, low, place, self.agi.lsn.0, turn];
+        let mixed = parts.into_iter().fold(0, |sum: u64, part| {
+            let sum = (sum ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            sum ^ sum >> 29
+        });
+        (mixed >> 32) as u32
+    }
+
+    fn insert_chunk(&mut self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {
+        self.chunks(tx)?.insert(chunk)?;
+        match self.free_chunks(tx)? {
+            Some(mut chunks) => chunks.insert(chunk),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds inodes from `first` on to the chunk that they are part of, and returns its first one.
+    #[doc(alias = "xfs_inobt_insert_sprec")]
+    fn insert_sparse(
+        &mut self,
+        tx: &mut Transaction<'journal>,
+        first: AgInode,
+        count: u32,
+    ) -> Result<AgInode> {
+        let geometry = tx.geometry();
+        let alignment = geometry.inode_alignment_blocks << geometry.inodes_per_block_log;
+        let position = first.0 % alignment.max(1);
+        let start = AgInode(first.0 - position);
+        let part = InodeChunk::of_free(start, position, count);
+        match self.chunks(tx)?.find(start)? {
+            None => self.insert_chunk(tx, part)?,
+            Some(known) => {
+                let overlap = AgiCheck::ChunksDiffer { start: start.0 };
+                let merged = known.merged(part).ok_or_else(|| self.corrupt(overlap))?;
+                self.replace_chunk(tx, known, merged)?;
+            }
+        }
+        Ok(start)
+    }
+}
+
+/// Whether the volume may have so many more inodes.
+#[doc(alias = "maxicount")]
+fn may_grow(tx: &Transaction<'_>, count: u32) -> bool {
+    let (geometry, journal) = (tx.geometry(), tx.journal());
+    let percent = u64::from(journal.superblock().inode_max_percent);
+    if percent == 0 {
+        return true;
+    }
+    let blocks = geometry.data_blocks / 100 * percent + geometry.data_blocks % 100 * percent / 100;
+    let chunk = u64::from(geometry.chunk_blocks());
+    let limit = (blocks / chunk * chunk) << geometry.inodes_per_block_log;
+    journal.counts().inodes + u64::from(count) <= limit
+}

@@ -1,0 +1,158 @@
+//! Giving an inode back.
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_format::agi::AgiCheck;
+use xfs_format::geometry::INODES_PER_CHUNK;
+use xfs_format::inode::{ForkFormat, InodeFlags, InodeFlags2};
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::log_item::LoggedFields;
+use xfs_format::{AgBlock, AgInode, BlockKind};
+use xfs_trans::{InodeImage, InodeRecord, Transaction};
+
+use super::group::GroupInodes;
+use crate::deferred::{BlockExtent, defer_free};
+use crate::owner::{ExtentOwner, Purpose};
+
+/// What went with an inode that was freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freed {
+    /// Nothing: its number waits for another file.
+    Inode,
+    /// Its whole chunk, which had no other inode in use. The number means nothing any more.
+    Chunk,
+}
+
+/// Frees an inode that is joined, has no blocks and stands on an unlinked list, from which it goes.
+/// It is given back after this step.
+///
+/// # Errors
+///
+/// What reading meets; btrees or a list that do not know the inode.
+///
+/// # Panics
+///
+/// If the inode is not joined.
+#[doc(alias = "xfs_ifree")]
+pub fn free_inode(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<Freed> {
+    let (mut group, inode) = GroupInodes::of_inode(tx, record.number())?;
+    let chunk = group.chunk_of(tx, inode)?;
+    let position = chunk.position(inode).unwrap_or_default();
+    let is_used = chunk.allocated() >> position & 1 != 0;
+    if !is_used {
+        return Err(group.corrupt(AgiCheck::NotInUse { inode: inode.0 }));
+    }
+    group.unlink(tx, inode)?;
+    tx.change_inode(record, LoggedFields::CORE, clear);
+    tx.leave(record);
+    let left = chunk.with_freed(position);
+    // Where a block holds more than one chunk, it could be freed only with all of them.
+    let is_block_of_many = 1 << tx.geometry().inodes_per_block_log > INODES_PER_CHUNK;
+    if left.free_count == left.count && !is_block_of_many {
+        group.remove_chunk(tx, chunk)?;
+        group.close(tx);
+        return Ok(Freed::Chunk);
+    }
+    group.replace_chunk(tx, chunk, left)?;
+    group.agi.free_count += 1;
+    tx.count_inodes(0, 1);
+    group.close(tx);
+    Ok(Freed::Inode)
+}
+
+/// Makes a free inode of an image.
+#[doc(alias = "xfs_inode_uninit")]
+fn clear(image: &mut InodeImage) {
+    let core = &mut image.core;
+    core.mode = 0;
+    core.flags = InodeFlags::empty();
+    // How times and counters are stored stays as it is.
+    core.flags2 &= InodeFlags2::BIGTIME | InodeFlags2::NREXT64;
+    core.fork_offset = 0;
+    core.data_format = ForkFormat::Extents;
+    core.attr_format = ForkFormat::Extents;
+    core.rdev = None;
+    core.size = 0;
+    core.generation = core.generation.wrapping_add(1);
+    image.data.clear();
+    image.attr.clear();
+}
+
+impl<'journal> GroupInodes<'journal> {
+    /// Frees the blocks of a chunk, of whose inodes one was in use until now.
+    #[doc(alias = "xfs_ifree_cluster")]
+    fn remove_chunk(&mut self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {
+        self.remove_record(tx, chunk)?;
+        let (count, free) = (u32::from(chunk.count), u32::from(chunk.free_count));
+        let counts = (self.agi.count.checked_sub(count), self.agi.free_count.checked_sub(free));
+        let (Some(count_left), Some(free_left)) = counts else {
+            return Err(self.corrupt(AgiCheck::NoneFree { free: self.agi.free_count }));
+        };
+        (self.agi.count, self.agi.free_count) = (count_left, free_left);
+        if self.agi.newest_inode == Some(chunk.start) {
+            self.agi.newest_inode = None;
+        }
+        tx.count_inodes(-i64::from(count), -i64::from(free));
+        self.stale_clusters(tx, chunk)?;
+        let geometry = tx.geometry();
+        for (start, length_blocks) in present_blocks(chunk, geometry.inodes_per_block_log) {
+            let start = geometry.join_block(self.number, start);
+            let extent = BlockExtent { start, length_blocks };
+            defer_free(tx, extent, Some(ExtentOwner::INODES), Purpose::File);
+        }
+        Ok(())
+    }
+
+    fn remove_record(&mut self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {
+        let differ = AgiCheck::ChunksDiffer { start: chunk.start.0 };
+        let mut chunks = self.chunks(tx)?;
+        if chunks.find(chunk.start)? != Some(chunk) {
+            return Err(self.corrupt(differ));
+        }
+        chunks.remove()?;
+        let Some(mut free) = self.free_chunks(tx)? else { return Ok(()) };
+        match free.find(chunk.start)? {
+            Some(found) if found == chunk => free.remove().map(drop),
+            None if chunk.free_count == 0 => Ok(()),
+            _ => Err(self.corrupt(differ)),
+        }
+    }
+
+    /// The buffers of a chunk's clusters are of no use any more, nor are inodes in memory.
+    fn stale_clusters(&self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {
+        let geometry = tx.geometry();
+        let cluster_blocks = geometry.cluster_blocks();
+        let per_cluster = cluster_blocks << geometry.inodes_per_block_log;
+        let bytes = cluster_blocks << geometry.block_log;
+        for position in (0..INODES_PER_CHUNK).step_by(per_cluster.max(1) as usize) {
+            if chunk.present() >> position & 1 == 0 {
+                continue;
+            }
+            let block = geometry.ag_inode_block(AgInode(chunk.start.0 + position));
+            let at = geometry.ag_block_disk_addr(self.number, block);
+            let buffer = tx.read(at, bytes, BlockKind::InodeCluster)?;
+            tx.stale_cluster(&buffer);
+        }
+        Ok(())
+    }
+}
+
+/// Runs of blocks of a chunk that are on disk.
+#[doc(alias = "xfs_difree_inode_chunk")]
+fn present_blocks(
+    chunk: InodeChunk,
+    inodes_per_block_log: u8,
+) -> impl Iterator<Item = (AgBlock, u32)> {
+    let per_block = 1 << inodes_per_block_log;
+    let present = chunk.present();
+    let mut position = 0;
+    std::iter::from_fn(move || {
+        let rest = present.checked_shr(position).filter(|rest| *rest != 0)?;
+        let first = position + rest.trailing_zeros();
+        let length = (present >> first).trailing_ones();
+        position = first + length;
+        let start = AgBlock((chunk.start.0 + first) >> inodes_per_block_log);
+        Some((start, length.div_ceil(per_block)))
+    })
+}

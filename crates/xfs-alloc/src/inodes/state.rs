@@ -1,0 +1,95 @@
+//! What is kept in memory of the inodes of a volume that is open for writing.
+
+use std::collections::HashMap;
+
+use xfs_format::agi::Agi;
+use xfs_format::{AgInode, AgNumber, Geometry};
+use xfs_sync::{AtomicU32, CachePadded, Group, Mutex, Ordering, Slot, Slots};
+use xfs_trans::Journal;
+
+/// Nobody has looked at the group yet.
+const UNKNOWN: u32 = u32::MAX;
+
+/// The inodes of a volume.
+pub(super) struct InodeGroups {
+    groups: Box<[CachePadded<GroupState>]>,
+    /// Where the next directory goes, by slot.
+    #[doc(alias = "m_agirotor")]
+    rotors: Slots<AtomicU32<Slot>>,
+}
+
+/// The inodes of one group.
+pub(super) struct GroupState {
+    /// How many are free, as it was last known.
+    free_count: AtomicU32<Group>,
+    /// Chunks made since the volume was opened.
+    chunks_made: AtomicU32<Group>,
+    /// For inodes on an unlinked list, the one before. Not all of them need be here.
+    before: Mutex<HashMap<AgInode, AgInode>, Group>,
+}
+
+impl InodeGroups {
+    /// The state of the volume that this journal is of.
+    pub(super) fn of(journal: &Journal) -> &Self {
+        journal.extension(|| Self::new(journal.geometry()))
+    }
+
+    fn new(geometry: &Geometry) -> Self {
+        let state = |_| {
+            CachePadded::new(GroupState {
+                free_count: AtomicU32::new(UNKNOWN),
+                chunks_made: AtomicU32::new(0),
+                before: Mutex::new(HashMap::new()),
+            })
+        };
+        // Slots start apart, so that threads that begin together do not meet in one group.
+        let mut slot = 0;
+        let mut rotor = || {
+            slot += 1;
+            AtomicU32::new(slot - 1)
+        };
+        Self { groups: geometry.groups().map(state).collect(), rotors: Slots::new(&mut rotor) }
+    }
+
+    /// The state of a group, if there is such a group.
+    pub(super) fn group(&self, group: AgNumber) -> Option<&GroupState> {
+        self.groups.get(group.0 as usize).map(|state| &**state)
+    }
+
+    /// The group that a new directory should lie in.
+    pub(super) fn next_group(&self) -> AgNumber {
+        let turn = self.rotors.mine().fetch_add(1, Ordering::Relaxed);
+        AgNumber(turn % u32::try_from(self.groups.len().max(1)).unwrap_or(u32::MAX))
+    }
+}
+
+impl GroupState {
+    /// Whether there was a free inode when somebody last looked, or nobody has looked yet.
+    pub(super) fn may_have_free(&self) -> bool {
+        self.free_count.load(Ordering::Relaxed) != 0
+    }
+
+    /// Makes the numbers of a header visible to those who choose a group. Written only if they have
+    /// changed to or from none at all: nobody asks for more.
+    pub(super) fn publish(&self, agi: &Agi) {
+        let known = self.free_count.load(Ordering::Relaxed);
+        if known == UNKNOWN || (known == 0) != (agi.free_count == 0) {
+            self.free_count.store(agi.free_count, Ordering::Relaxed);
+        }
+    }
+
+    /// A number that no chunk of the group has had since the volume was opened.
+    pub(super) fn count_chunk(&self) -> u32 {
+        self.chunks_made.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes that `before` comes right before `inode` on an unlinked list.
+    pub(super) fn set_before(&self, inode: AgInode, before: AgInode) {
+        self.before.lock().insert(inode, before);
+    }
+
+    /// Forgets what came before `inode`, and returns it.
+    pub(super) fn take_before(&self, inode: AgInode) -> Option<AgInode> {
+        self.before.lock().remove(&inode)
+    }
+}
