@@ -16,6 +16,8 @@ mod inode_item;
 mod intent_item;
 mod journal;
 mod promise;
+#[cfg(test)]
+mod testing;
 mod transaction;
 
 pub use counters::Counts;

@@ -283,3 +283,6 @@ impl core::fmt::Debug for Transaction<'_> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

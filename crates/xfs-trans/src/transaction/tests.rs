@@ -1,0 +1,183 @@
+//! Transactions on a volume in memory.
+
+mod chains;
+mod crashes;
+mod threads;
+
+use xfs_buffer::{Error, PosixError};
+use xfs_format::BlockKind;
+use xfs_format::log_item::LoggedFields;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+
+use crate::testing::{begin, copy_of_superblock, crashed, is_clean, make, open, recover, root};
+
+/// Where the label is in the superblock: bytes that nothing else depends on.
+const LABEL: std::ops::Range<usize> = 108..120;
+
+#[test]
+fn a_clean_transaction_logs_nothing() {
+    let device = make();
+    let journal = open(&device, 0);
+    let used = journal.log().space();
+    let mut tx = begin(&journal);
+    tx.join(&root(&journal));
+    let _ = copy_of_superblock(&mut tx);
+    assert_eq!(tx.commit().unwrap().sequence, 0);
+    begin(&journal).cancel();
+    drop(begin(&journal));
+    assert_eq!(journal.log().space(), used);
+    assert!(root(&journal).latch().try_lock_exclusive());
+}
+
+#[test]
+fn what_is_committed_and_forced_survives_and_the_rest_does_not() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let before = record.image().core.clone();
+    for uid in [7, 8] {
+        let mut tx = begin(&journal);
+        tx.join(&record);
+        tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = uid);
+        let committed = tx.commit().unwrap();
+        if uid == 7 {
+            journal.force(committed.sequence).unwrap();
+        }
+    }
+    let copy = crashed(&device);
+    let (recovered, open) = recover(&copy);
+    assert!(open.is_empty());
+    let core = root(&recovered).image().core.clone();
+    assert_eq!((core.uid, core.nlink), (7, before.nlink));
+    recovered.unmount().unwrap();
+    assert!(is_clean(&copy));
+    drop(journal);
+}
+
+#[test]
+fn unmounting_leaves_everything_in_place() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.gid = 99);
+    tx.count_inodes(64, 63);
+    let _ = tx.commit().unwrap();
+    drop(record);
+    journal.unmount().unwrap();
+    assert!(is_clean(&device));
+    let journal = open(&device, 0);
+    assert_eq!(root(&journal).image().core.gid, 99);
+    assert_eq!(journal.superblock().inode_count, 128);
+    assert_eq!(journal.superblock().free_inodes, 61 + 63);
+}
+
+#[test]
+fn changes_of_buffers_are_recovered() {
+    let device = make();
+    let journal = open(&device, 0);
+    let mut tx = begin(&journal);
+    let buffer = copy_of_superblock(&mut tx);
+    tx.change(&buffer, LABEL, |bytes| bytes.copy_from_slice(b"hello label!"));
+    assert!(tx.is_dirty());
+    let _ = tx.commit().unwrap();
+    journal.force_all().unwrap();
+    let (recovered, _) = recover(&crashed(&device));
+    let mut tx = begin(&recovered);
+    let buffer = copy_of_superblock(&mut tx);
+    assert_eq!(&buffer.bytes()[LABEL], b"hello label!");
+}
+
+#[test]
+fn blocks_are_reserved_before_and_come_back_after() {
+    let device = make();
+    let journal = open(&device, 0);
+    let free = journal.counts().free_blocks;
+    let refused = journal.begin(TransactionKind::Write, free + 1);
+    assert!(matches!(refused, Err(Error::Posix(PosixError::NoSpace))));
+    let mut tx = journal.begin(TransactionKind::Write, free).unwrap();
+    assert!(journal.begin(TransactionKind::Write, 1).is_err());
+    tx.use_blocks(10);
+    tx.free_blocks(4);
+    assert_eq!(tx.blocks_left(), free - 10);
+    let _ = tx.commit().unwrap();
+    assert_eq!(journal.counts().free_blocks, free - 6);
+}
+
+#[test]
+fn using_more_blocks_than_reserved_shuts_the_volume_down() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let mut tx = journal.begin(TransactionKind::Write, 2).unwrap();
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    tx.use_blocks(3);
+    assert!(matches!(tx.commit(), Err(Error::Shutdown)));
+    assert!(journal.is_shut_down());
+}
+
+#[test]
+fn cancelling_what_is_dirty_shuts_the_volume_down_and_loses_it() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    tx.cancel();
+    assert!(journal.is_shut_down());
+    assert!(record.latch().try_lock_exclusive(), "given back all the same");
+    assert!(journal.begin(TransactionKind::Write, 0).is_err());
+    let (recovered, _) = recover(&crashed(&device));
+    assert_eq!(root(&recovered).image().core.uid, 0);
+}
+
+#[test]
+#[should_panic(expected = "neither committed nor cancelled")]
+fn forgetting_what_is_dirty_is_a_fault() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+}
+
+#[test]
+fn a_time_that_the_format_cannot_hold_is_refused() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| {
+        image.core.modify_time = Timestamp::new(i64::MAX, 0).unwrap();
+    });
+    assert!(matches!(tx.commit(), Err(Error::Posix(PosixError::OutOfRange))));
+    assert!(journal.is_shut_down());
+}
+
+#[test]
+fn an_idle_log_is_covered_once() {
+    let device = make();
+    let journal = open(&device, 0);
+    assert!(!journal.cover_if_idle().unwrap(), "nothing was written");
+    let record = root(&journal);
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 5);
+    let _ = tx.commit().unwrap();
+    assert!(!journal.cover_if_idle().unwrap(), "it is not idle");
+    journal.log().quiesce().unwrap();
+    assert!(journal.cover_if_idle().unwrap());
+    assert!(!journal.cover_if_idle().unwrap(), "once is enough");
+    // Without the log: it is all in place.
+    let kind = BlockKind::InodeCluster;
+    let place = journal.geometry().inode_place(record.number()).unwrap();
+    let on_disk = journal.cache().read_fresh(place.cluster, place.cluster_bytes, kind).unwrap();
+    let bytes = on_disk.bytes();
+    assert_eq!(bytes[place.offset_bytes as usize + 11], 5, "the last byte of the owner");
+}

@@ -1,0 +1,287 @@
+//! Chains: rolling, deferred work, its order, its intents.
+
+use std::sync::{Arc, Mutex};
+
+use xfs_buffer::{Error, Result};
+use xfs_format::FsBlock;
+use xfs_format::log_item::{ExtentFree, ItemKind, LogItem, LoggedFields, RefcountExtent};
+use xfs_log::{LogDevice, LogReader, find_head_and_tail};
+
+use crate::testing::{begin, crashed, make, open, recover, root, superblock};
+use crate::{Deferred, Finish, Journal, Promise, Transaction};
+
+/// What was done, in order.
+type Diary = Arc<Mutex<Vec<String>>>;
+
+/// Work that writes its name down, and may defer other work or ask for more steps.
+struct Task {
+    name: String,
+    promise: Option<Promise>,
+    steps: u32,
+    defers: Vec<Task>,
+    diary: Diary,
+    fails: bool,
+}
+
+fn extent(start: u64) -> Promise {
+    Promise::ExtentFree(ExtentFree { start: FsBlock(start), length_blocks: 1 })
+}
+
+fn count(start: u64) -> Promise {
+    Promise::Refcount(RefcountExtent { start: FsBlock(start), length_blocks: 1, flags: 1 })
+}
+
+impl Task {
+    fn new(name: &str, promise: Option<Promise>, diary: &Diary) -> Self {
+        let (name, diary) = (name.to_owned(), Arc::clone(diary));
+        Self { name, promise, steps: 1, defers: Vec::new(), diary, fails: false }
+    }
+
+    fn boxed(self) -> Box<Self> {
+        Box::new(self)
+    }
+}
+
+impl Deferred for Task {
+    fn promise(&self) -> Option<Promise> {
+        self.promise.clone()
+    }
+
+    fn finish(mut self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
+        self.diary.lock().unwrap().push(self.name.clone());
+        if self.fails {
+            return Err(Error::Shutdown);
+        }
+        for task in self.defers.drain(..) {
+            tx.defer(task.boxed());
+        }
+        self.steps -= 1;
+        Ok(if self.steps == 0 { Finish::Done } else { Finish::Again(self) })
+    }
+}
+
+fn said(diary: &Diary) -> String {
+    diary.lock().unwrap().join(" ")
+}
+
+/// The intents and completions in the log, by checkpoint.
+fn logged(journal: &Journal) -> Vec<Vec<(ItemKind, u64)>> {
+    let device = Arc::clone(journal.cache().device());
+    let log = LogDevice::new(device, journal.superblock()).unwrap();
+    let state = find_head_and_tail(&log).unwrap();
+    let mut reader = LogReader::new(&log, &state);
+    let mut found = Vec::new();
+    while let Some(transaction) = reader.next_transaction().unwrap() {
+        let items = transaction.items().unwrap().map(Result::unwrap);
+        let named = items.filter_map(|item: LogItem<'_>| Some((item.kind(), item.intent_id()?)));
+        found.push(named.collect());
+    }
+    found
+}
+
+#[test]
+fn deferred_work_is_done_in_order_and_what_it_defers_before_the_rest() {
+    let device = make();
+    let journal = open(&device, 0);
+    let diary = Diary::default();
+    let mut tx = begin(&journal);
+    let mut first = Task::new("a", Some(extent(100)), &diary);
+    first.defers =
+        vec![Task::new("a1", Some(count(5)), &diary), Task::new("a2", Some(extent(6)), &diary)];
+    let mut long = Task::new("b", Some(count(7)), &diary);
+    long.steps = 3;
+    tx.defer(first.boxed());
+    tx.defer(long.boxed());
+    tx.defer(Task::new("c", None, &diary).boxed());
+    let _ = tx.commit().unwrap();
+    assert_eq!(said(&diary), "a a1 a2 b b b c");
+    assert!(!journal.is_shut_down());
+}
+
+#[test]
+fn an_intent_and_its_completion_in_one_checkpoint_are_not_written() {
+    let device = make();
+    let journal = open(&device, 0);
+    let diary = Diary::default();
+    let record = root(&journal);
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    tx.defer(Task::new("a", Some(extent(100)), &diary).boxed());
+    let _ = tx.commit().unwrap();
+    journal.force_all().unwrap();
+    assert!(logged(&journal).concat().is_empty());
+}
+
+/// Makes everything durable before it is done.
+struct Forced(Task);
+
+impl Deferred for Forced {
+    fn promise(&self) -> Option<Promise> {
+        self.0.promise()
+    }
+
+    fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
+        tx.journal().force_all()?;
+        Box::new(self.0).finish(tx)
+    }
+}
+
+#[test]
+fn neighbours_of_a_kind_share_an_intent_sorted_by_group() {
+    let device = make();
+    let journal = open(&device, 0);
+    let diary = Diary::default();
+    let far = journal.geometry().join_block(xfs_format::AgNumber(1), xfs_format::AgBlock(9)).0;
+    let mut tx = begin(&journal);
+    for (name, promise) in [("far", extent(far)), ("near", extent(50)), ("count", count(50))] {
+        tx.defer(Box::new(Forced(Task::new(name, Some(promise), &diary))));
+    }
+    let _ = tx.commit().unwrap();
+    journal.force_all().unwrap();
+    assert_eq!(said(&diary), "near far count");
+    let kinds: Vec<_> = logged(&journal).concat().into_iter().map(|(kind, _)| kind).collect();
+    let expected = [
+        ItemKind::ExtentFree,
+        ItemKind::Refcount,
+        ItemKind::ExtentFreeDone,
+        ItemKind::RefcountDone,
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn an_intent_holds_sixteen_promises() {
+    let device = make();
+    let journal = open(&device, 0);
+    let diary = Diary::default();
+    let mut tx = begin(&journal);
+    for index in 0..17 {
+        let task = Task::new("x", Some(extent(100 + index)), &diary);
+        tx.defer(Box::new(Forced(task)));
+    }
+    let _ = tx.commit().unwrap();
+    journal.force_all().unwrap();
+    let done = logged(&journal).concat();
+    let intents = done.iter().filter(|(kind, _)| *kind == ItemKind::ExtentFree).count();
+    assert_eq!((intents, done.len()), (2, 4));
+}
+
+#[test]
+fn what_is_left_of_an_intent_gets_a_new_one() {
+    let device = make();
+    let journal = open(&device, 0);
+    let diary = Diary::default();
+    let mut tx = begin(&journal);
+    for (name, start) in [("a", 100), ("b", 200)] {
+        let mut task = Task::new(name, Some(extent(start)), &diary);
+        task.steps = 2;
+        tx.defer(Box::new(Forced(task)));
+    }
+    let _ = tx.commit().unwrap();
+    journal.force_all().unwrap();
+    assert_eq!(said(&diary), "a a b b");
+    let copy = crashed(&device);
+    let (recovered, open) = recover(&copy);
+    assert!(open.is_empty(), "each has met its completion");
+    recovered.unmount().unwrap();
+}
+
+#[test]
+fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
+    let device = make();
+    let journal = open(&device, 0);
+    let diary = Diary::default();
+    let record = root(&journal);
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 3);
+    let mut task = Task::new("a", Some(extent(100)), &diary);
+    task.fails = true;
+    tx.defer(Box::new(Forced(task)));
+    tx.defer(Task::new("b", Some(count(7)), &diary).boxed());
+    assert!(tx.commit().is_err());
+    assert!(journal.is_shut_down());
+    assert!(record.latch().try_lock_exclusive());
+
+    let copy = crashed(&device);
+    let (recovered, open) = recover(&copy);
+    let promises: Vec<_> = open.iter().flat_map(|open| open.promises().to_vec()).collect();
+    assert_eq!(promises, [extent(100), count(7)]);
+    assert_eq!(root(&recovered).image().core.uid, 3);
+    let diary = Diary::default();
+    let reservation = (xfs_format::reservation::TransactionKind::Truncate, 0);
+    let mut captured = Vec::new();
+    for (open, name) in open.iter().zip(["a", "b"]) {
+        let mut task = Task::new(name, open.promises().first().cloned(), &diary);
+        task.defers = vec![Task::new(&format!("{name}'"), Some(extent(9)), &diary)];
+        captured.push(recovered.resume(open, vec![task.boxed()], reservation).unwrap());
+    }
+    assert_eq!(said(&diary), "a b");
+    for captured in captured {
+        let _ = captured.finish(&recovered).unwrap();
+    }
+    assert_eq!(said(&diary), "a b a' b'", "what they defer waits until all are taken up");
+    recovered.unmount().unwrap();
+    let (again, open) = recover(&copy);
+    assert!(open.is_empty());
+    drop(again);
+    assert_eq!(superblock(&copy).root_inode, journal.superblock().root_inode);
+}
+
+#[test]
+fn rolling_keeps_inodes_latched_and_logs_them_again() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    tx.roll().unwrap();
+    assert!(!record.latch().try_lock_exclusive());
+    journal.force_all().unwrap();
+    let first = record.sequence();
+    tx.roll().unwrap();
+    assert!(record.sequence() > first, "logged again, or it would hold the tail");
+    let _ = tx.commit().unwrap();
+    assert!(record.latch().try_lock_exclusive());
+}
+
+#[test]
+fn an_inode_that_leaves_is_given_back_and_not_logged_again() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    tx.leave(&record);
+    tx.roll().unwrap();
+    assert!(!tx.is_joined(&record));
+    assert!(record.latch().try_lock_exclusive());
+    record.latch().unlock_exclusive();
+    journal.force_all().unwrap();
+    let first = record.sequence();
+    tx.roll().unwrap();
+    let _ = tx.commit().unwrap();
+    assert_eq!(record.sequence(), first);
+}
+
+#[test]
+fn what_is_asked_for_at_commit_is_told_the_checkpoint_of_its_step() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    for uid in 1..3 {
+        tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = uid);
+        let told = Arc::clone(&told);
+        tx.on_commit(move |committed| told.lock().unwrap().push(committed.sequence));
+        tx.roll().unwrap();
+        journal.force_all().unwrap();
+    }
+    let _ = tx.commit().unwrap();
+    assert_eq!(*told.lock().unwrap(), [1, 2]);
+}

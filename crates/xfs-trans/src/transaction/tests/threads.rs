@@ -1,0 +1,73 @@
+//! Several threads on the smallest log: nobody waits for ever, and nothing is lost.
+
+use std::sync::Arc;
+use std::thread;
+
+use xfs_format::log_item::LoggedFields;
+use xfs_format::reservation::TransactionKind;
+use xfs_testkit::Prng;
+
+use crate::testing::{is_clean, make_with, open, spare};
+
+const THREADS: u64 = 4;
+const INODES: u64 = 16;
+/// How often the log is to be filled.
+const WRAPS: u32 = 20;
+
+/// The smallest log that a volume of this size may have.
+fn smallest_log() -> String {
+    let device = make_with("size=16m");
+    let superblock = crate::testing::superblock(&device);
+    let blocks = xfs_format::reservation::minimum_log_blocks(
+        &superblock.geometry,
+        superblock.log_stripe_unit_bytes,
+    );
+    format!("size={blocks}b")
+}
+
+#[test]
+fn threads_wrap_the_smallest_log_without_a_hang() {
+    let device = make_with(&smallest_log());
+    let journal = open(&device, 1);
+    let start = journal.log().ail().head().cycle();
+    let workers: Vec<_> = (0..THREADS)
+        .map(|seed| {
+            let journal = Arc::clone(&journal);
+            thread::spawn(move || {
+                let mut prng = Prng::new(seed);
+                let mut added = 0_u64;
+                while journal.log().ail().head().cycle() < start + WRAPS {
+                    for _ in 0..100 {
+                        let mut chosen =
+                            [prng.within(0..INODES as usize), prng.within(0..INODES as usize)];
+                        chosen.sort_unstable();
+                        let kind = TransactionKind::ALL[prng.within(0..20)];
+                        let mut tx = journal.begin(kind, 0).unwrap();
+                        let records = chosen.map(|index| spare(&journal, index as u64));
+                        records.iter().for_each(|record| tx.join(record));
+                        for record in &records {
+                            tx.change_inode(record, LoggedFields::CORE, |image| {
+                                image.core.size += 1;
+                            });
+                            added += 1;
+                            if prng.within(0..8) == 0 {
+                                tx.roll().unwrap();
+                            }
+                        }
+                        let _ = tx.commit().unwrap();
+                    }
+                    journal.force_all().unwrap();
+                }
+                added
+            })
+        })
+        .collect();
+    let added: u64 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+    let total = |journal: &Arc<_>| -> u64 {
+        (0..INODES).map(|index| spare(journal, index).image().core.size).sum()
+    };
+    assert_eq!(total(&journal), added);
+    journal.unmount().unwrap();
+    assert!(is_clean(&device));
+    assert_eq!(total(&open(&device, 0)), added);
+}
