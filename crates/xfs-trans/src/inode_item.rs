@@ -178,10 +178,6 @@ impl InodeRecord {
         &self.state
     }
 
-    pub(crate) const fn cluster(&self) -> &Buffer {
-        &self.cluster
-    }
-
     /// Changes the image. The caller holds the latch exclusively.
     pub(crate) fn change<R>(
         &self,
