@@ -28,6 +28,7 @@ pub(crate) fn make() -> SharedDevice {
 pub(crate) fn make_with(log: &str) -> SharedDevice {
     let device = MemoryDevice::new(VOLUME_BYTES);
     let mut options = Options::default();
+    options.allow_small = true;
     options.parse('l', log).unwrap();
     let target = Target { data_bytes: VOLUME_BYTES, sector_size: 512, log_bytes: None };
     let identity = Identity::reproducible(Timestamp::default(), b"transactions");

@@ -49,8 +49,8 @@ type OnCommit = Box<dyn FnOnce(&Committed) + Send>;
 /// A commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The checkpoint that holds it; forcing the log up to it makes the commit durable. 0 if nothing
-    /// had to be logged.
+    /// The checkpoint of the chain's last step that had anything to log; forcing the log up to it
+    /// makes the whole chain durable. 0 if there was none.
     pub sequence: u64,
 }
 
@@ -69,6 +69,8 @@ pub struct Transaction<'journal> {
     deferred: DeferredWork,
     on_commit: Vec<OnCommit>,
     group_mark: Option<AgNumber>,
+    /// The last step that was logged.
+    committed: Committed,
 }
 
 /// How a step ends.
@@ -101,6 +103,7 @@ impl<'journal> Transaction<'journal> {
             deferred: DeferredWork::default(),
             on_commit: Vec::new(),
             group_mark: None,
+            committed: Committed { sequence: 0 },
         })
     }
 
@@ -214,7 +217,10 @@ impl<'journal> Transaction<'journal> {
             true => None,
             false => Some(self.journal.log.commit(ticket, &items)?),
         };
-        let committed = Committed { sequence: logged.map_or(0, |logged| logged.sequence) };
+        if let Some(logged) = logged {
+            self.committed.sequence = logged.sequence;
+        }
+        let committed = self.committed;
         for call in self.on_commit.drain(..) {
             call(&committed);
         }

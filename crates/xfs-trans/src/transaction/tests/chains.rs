@@ -285,3 +285,18 @@ fn what_is_asked_for_at_commit_is_told_the_checkpoint_of_its_step() {
     let _ = tx.commit().unwrap();
     assert_eq!(*told.lock().unwrap(), [1, 2]);
 }
+
+#[test]
+fn a_chain_is_durable_up_to_its_last_step_that_logged_anything() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = root(&journal);
+    let mut tx = begin(&journal);
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    tx.leave(&record);
+    tx.roll().unwrap();
+    let committed = tx.commit().unwrap();
+    assert_eq!(committed.sequence, record.sequence());
+    assert_ne!(committed.sequence, 0);
+}
