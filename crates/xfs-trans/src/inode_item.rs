@@ -34,7 +34,9 @@ use xfs_format::inode::{CORE_BYTES, ForkFormat, InodeCore};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn};
 use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
-use xfs_sync::{AtomicU32, Latch, Mutex, Object, Ordering, RecursiveReadGuard, RecursiveRwLock};
+use xfs_sync::{
+    AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering, RecursiveReadGuard, RecursiveRwLock,
+};
 
 use crate::buffer_item::BufferItem;
 use crate::context::Context;
@@ -93,6 +95,8 @@ pub struct InodeRecord {
     logged: Mutex<Logged, Object>,
     pins: AtomicU32<Object>,
     fate: AtomicU32<Object>,
+    /// A checkpoint that held it was lost: its image is ahead of the log for ever.
+    lost: AtomicBool<Object>,
     state: ItemState,
 }
 
@@ -144,6 +148,7 @@ impl InodeRecord {
             logged: Mutex::new(Logged { dirty: nothing, flushing: nothing }),
             pins: AtomicU32::new(0),
             fate: AtomicU32::new(Fate::Stays as u32),
+            lost: AtomicBool::new(false),
             state: ItemState::new(),
         })
     }
@@ -229,6 +234,11 @@ impl InodeRecord {
         self.fate.load(Ordering::Acquire) == Fate::Stays as u32
     }
 
+    /// Whether a change is not durable in the log: not yet, or never.
+    fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::Acquire) > 0 || self.lost.load(Ordering::Acquire)
+    }
+
     fn is_gone(&self) -> bool {
         self.fate.load(Ordering::Acquire) == Fate::Gone as u32
     }
@@ -247,7 +257,7 @@ impl InodeRecord {
     fn take_latched(self: &Arc<Self>, cluster: &mut [u8]) -> Option<Taken> {
         let contents = self.contents.read();
         let mut logged = self.logged.lock();
-        if logged.dirty.is_empty() || self.pins.load(Ordering::Acquire) > 0 {
+        if logged.dirty.is_empty() || self.is_pinned() {
             return None;
         }
         let lsn = self.state.lsn()?;
@@ -306,7 +316,10 @@ impl LogItem for InodeRecord {
         self.pins.fetch_add(1, Ordering::AcqRel);
     }
 
-    fn unpin(&self, _end: CheckpointEnd) {
+    fn unpin(&self, end: CheckpointEnd) {
+        if end == CheckpointEnd::Aborted {
+            self.lost.store(true, Ordering::Release);
+        }
         let before = self.pins.fetch_sub(1, Ordering::AcqRel);
         assert!(before > 0, "an inode unpinned that was not pinned");
     }
@@ -319,7 +332,7 @@ impl LogItem for InodeRecord {
         if self.is_gone() {
             return Pushed::Done;
         }
-        if !self.is_live() || self.pins.load(Ordering::Acquire) > 0 {
+        if !self.is_live() || self.is_pinned() {
             return Pushed::Pinned;
         }
         crate::cluster::push(&self.context, &self.cluster, &self.cluster_item, ail)

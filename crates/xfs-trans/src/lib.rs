@@ -16,8 +16,8 @@ mod inode_item;
 mod intent_item;
 mod journal;
 mod promise;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod transaction;
 
 pub use counters::Counts;

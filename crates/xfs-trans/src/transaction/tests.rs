@@ -4,16 +4,42 @@ mod chains;
 mod crashes;
 mod threads;
 
-use xfs_buffer::{Error, PosixError};
-use xfs_format::BlockKind;
+use xfs_buffer::{Buffer, Error, PosixError};
 use xfs_format::log_item::LoggedFields;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
+use xfs_format::{AgNumber, BlockKind, InodeNumber};
 
-use crate::testing::{begin, copy_of_superblock, crashed, is_clean, make, open, recover, root};
+use std::sync::Arc;
+
+use crate::testing::{crashed, is_clean, make, open, recover};
+use crate::{InodeRecord, Journal, Transaction};
 
 /// Where the label is in the superblock: bytes that nothing else depends on.
 const LABEL: std::ops::Range<usize> = 108..120;
+
+/// Begins a transaction that is large enough for a test.
+fn begin(journal: &Arc<Journal>) -> Transaction<'_> {
+    journal.begin(TransactionKind::Write, 0).unwrap()
+}
+
+/// The root directory's record.
+fn root(journal: &Arc<Journal>) -> Arc<InodeRecord> {
+    journal.inode(journal.superblock().root_inode).unwrap()
+}
+
+/// One of the unused inodes of the root directory's chunk.
+fn spare(journal: &Arc<Journal>, index: u64) -> Arc<InodeRecord> {
+    let InodeNumber(root) = journal.superblock().root_inode;
+    journal.inode(InodeNumber(root + 8 + index)).unwrap()
+}
+
+/// A buffer that nothing else reads: the superblock's copy in group 1.
+fn copy_of_superblock(tx: &mut Transaction<'_>) -> Buffer {
+    let geometry = tx.geometry();
+    let at = geometry.header_disk_addr(AgNumber(1), 0);
+    tx.read(at, geometry.sector_size, BlockKind::Superblock).unwrap()
+}
 
 #[test]
 fn a_clean_transaction_logs_nothing() {

@@ -7,7 +7,8 @@ use xfs_format::FsBlock;
 use xfs_format::log_item::{ExtentFree, ItemKind, LogItem, LoggedFields, RefcountExtent};
 use xfs_log::{LogDevice, LogReader, find_head_and_tail};
 
-use crate::testing::{begin, crashed, make, open, recover, root, superblock};
+use super::{begin, root};
+use crate::testing::{crashed, make, open, recover, superblock};
 use crate::{Deferred, Finish, Journal, Promise, Transaction};
 
 /// What was done, in order.

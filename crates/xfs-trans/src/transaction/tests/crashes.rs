@@ -7,9 +7,9 @@ use xfs_device::SharedDevice;
 use xfs_format::log_item::LoggedFields;
 use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
 
-use super::LABEL;
+use super::{LABEL, begin, copy_of_superblock, spare};
 use crate::Journal;
-use crate::testing::{begin, copy_of_superblock, is_clean, make, open, recover, spare, superblock};
+use crate::testing::{is_clean, make, open, recover, superblock};
 
 const RUNS: u64 = 3;
 const CUTS: u64 = 8;

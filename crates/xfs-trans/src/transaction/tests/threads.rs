@@ -4,25 +4,27 @@ use std::sync::Arc;
 use std::thread;
 
 use xfs_format::log_item::LoggedFields;
-use xfs_format::reservation::TransactionKind;
+use xfs_format::reservation::{TransactionKind, minimum_log_blocks};
 use xfs_testkit::Prng;
 
-use crate::testing::{is_clean, make_with, open, spare};
+use super::spare;
+use crate::testing::{is_clean, make_with, open, superblock};
 
 const THREADS: u64 = 4;
 const INODES: u64 = 16;
+/// Commits of a thread between two forces.
+const COMMITS: u32 = 3;
 /// How often the log is to be filled.
 const WRAPS: u32 = 20;
 
-/// The smallest log that a volume of this size may have.
+/// Options for the smallest log that a volume may have: without the trees that make transactions
+/// large.
 fn smallest_log() -> String {
-    let device = make_with("size=16m");
-    let superblock = crate::testing::superblock(&device);
-    let blocks = xfs_format::reservation::minimum_log_blocks(
-        &superblock.geometry,
-        superblock.log_stripe_unit_bytes,
-    );
-    format!("size={blocks}b")
+    let features = "-m rmapbt=0,reflink=0,finobt=0 -i nrext64=0";
+    let superblock = superblock(&make_with(features));
+    let stripe = superblock.log_stripe_unit_bytes;
+    let blocks = minimum_log_blocks(&superblock.geometry, stripe);
+    format!("{features} -l size={blocks}b")
 }
 
 #[test]
@@ -37,7 +39,7 @@ fn threads_wrap_the_smallest_log_without_a_hang() {
                 let mut prng = Prng::new(seed);
                 let mut added = 0_u64;
                 while journal.log().ail().head().cycle() < start + WRAPS {
-                    for _ in 0..100 {
+                    for _ in 0..COMMITS {
                         let mut chosen =
                             [prng.within(0..INODES as usize), prng.within(0..INODES as usize)];
                         chosen.sort_unstable();
