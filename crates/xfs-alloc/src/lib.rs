@@ -50,4 +50,6 @@ pub use sharing::{SharingRun, sharing_run};
 pub use space::{GroupSummary, Space};
 
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;

@@ -1,5 +1,8 @@
 //! The golden image: its btrees against each other, and headers and blocks with fields changed.
 
+mod model;
+mod space;
+
 use std::sync::Arc;
 
 use xfs_buffer::{BufferCache, Error};

@@ -1,0 +1,448 @@
+//! Allocating, freeing, sharing and mapping at random, against a model of every block.
+
+use std::sync::Arc;
+
+use xfs_buffer::{Error, PosixError};
+use xfs_device::SharedDevice;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber, RoCompatFeatures};
+use xfs_testkit::Prng;
+use xfs_trans::{Journal, Transaction};
+
+use super::model::Model;
+use crate::testing::{crashed, make, open, recover};
+use crate::{
+    BlockExtent, ExtentOwner, FileMapping, Purpose, SpaceRequest, Target, allocate_extent,
+    defer_convert, defer_free, defer_map, defer_share, defer_stage, defer_unmap, defer_unshare,
+    defer_unstage, recover_leftovers, resume,
+};
+
+const MIB: u64 = 1 << 20;
+/// Blocks that the btrees of a group may take beyond what is asked for.
+const SPARE_BLOCKS: u64 = 64;
+
+/// A volume, and what should be on it.
+struct Bench {
+    device: SharedDevice,
+    journal: Arc<Journal>,
+    model: Model,
+    random: Prng,
+    shares: bool,
+}
+
+impl Bench {
+    fn new(seed: u64, bytes: u64, options: &str) -> Self {
+        let device = make(bytes, options);
+        let journal = open(&device, 0);
+        let model = Model::new(journal.cache());
+        let shares = journal.geometry().has_ro_compat(RoCompatFeatures::REFLINK);
+        Self { device, journal, model, random: Prng::new(seed), shares }
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        self.random.within(0..limit)
+    }
+
+    fn begin(&self, blocks: u32) -> Option<Transaction<'_>> {
+        match self.journal.begin(TransactionKind::Write, u64::from(blocks) + SPARE_BLOCKS) {
+            Ok(tx) => Some(tx),
+            Err(Error::Posix(PosixError::NoSpace)) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn request(&mut self) -> SpaceRequest {
+        let maximum = 1 + self.below(40) as u32;
+        let minimum = 1 + self.below(maximum as usize) as u32;
+        let groups = self.journal.geometry().ag_count;
+        let group = AgNumber(self.below(groups as usize) as u32);
+        let near = self.model.mappings.last().map(|mapping| mapping.start);
+        let target = match (self.below(5), near) {
+            (0, Some(near)) => Target::Exact(FsBlock(near.0 + 1)),
+            (1, Some(near)) => Target::Near(near),
+            (2, Some(near)) => Target::NearInGroup(near),
+            (3, _) => Target::Group(group),
+            _ => Target::FromGroup(group),
+        };
+        let request = SpaceRequest::new(target, minimum, maximum);
+        match self.below(4) {
+            0 => request.with_alignment(1 << self.below(4)),
+            _ => request,
+        }
+    }
+
+    fn file(&mut self) -> InodeNumber {
+        InodeNumber(self.journal.superblock().root_inode.0 + 3 + self.below(6) as u64)
+    }
+
+    /// A place in a fork that no mapping of the model has, often right behind the last.
+    fn offset(&mut self, inode: InodeNumber) -> FileBlock {
+        let mappings = self.model.mappings.iter().filter(|mapping| mapping.inode == inode);
+        let ends = mappings.map(|mapping| mapping.offset.0 + u64::from(mapping.length_blocks));
+        let end = ends.max().unwrap_or(0);
+        FileBlock(if self.below(2) == 0 { end } else { end + 1 + self.below(9) as u64 })
+    }
+
+    fn allocate(&mut self) -> bool {
+        let request = self.request();
+        let inode = self.file();
+        let mut mapping = FileMapping {
+            inode,
+            is_attr: self.below(5) == 0,
+            shares: self.shares,
+            offset: self.offset(inode),
+            start: FsBlock(0),
+            length_blocks: 0,
+            is_unwritten: false,
+        };
+        mapping.is_unwritten = !mapping.is_attr && self.below(3) == 0;
+        let Some(mut tx) = self.begin(40) else { return false };
+        let Some(extent) = allocate_extent(&mut tx, &request).unwrap() else {
+            tx.commit().unwrap();
+            return false;
+        };
+        (mapping.start, mapping.length_blocks) = (extent.start, extent.length_blocks);
+        defer_map(&mut tx, &mapping);
+        tx.commit().unwrap();
+        self.model.mappings.push(mapping);
+        true
+    }
+
+    /// Some of a mapping's blocks, and what is left of it.
+    fn cut(&mut self) -> Option<FileMapping> {
+        if self.model.mappings.is_empty() {
+            return None;
+        }
+        let index = self.below(self.model.mappings.len());
+        let whole = self.model.mappings.swap_remove(index);
+        let from = self.below(whole.length_blocks as usize) as u32;
+        let to = from + 1 + self.below((whole.length_blocks - from) as usize) as u32;
+        let part = |range: std::ops::Range<u32>| FileMapping {
+            offset: FileBlock(whole.offset.0 + u64::from(range.start)),
+            start: FsBlock(whole.start.0 + u64::from(range.start)),
+            length_blocks: range.end - range.start,
+            ..whole
+        };
+        let rest = [part(0..from), part(to..whole.length_blocks)];
+        self.model.mappings.extend(rest.into_iter().filter(|part| part.length_blocks > 0));
+        Some(part(from..to))
+    }
+
+    fn free(&mut self) {
+        let Some(part) = self.cut() else { return };
+        let mut tx = self.journal.begin(TransactionKind::Truncate, 0).unwrap();
+        defer_unmap(&mut tx, &part);
+        let extent = BlockExtent { start: part.start, length_blocks: part.length_blocks };
+        match part.shares && !part.is_attr {
+            true => defer_unshare(&mut tx, extent),
+            false => defer_free(&mut tx, extent, None, Purpose::File),
+        }
+        tx.commit().unwrap();
+    }
+
+    fn share(&mut self) {
+        let Some(part) = self.cut() else { return };
+        self.model.mappings.push(part);
+        if part.is_attr || !self.shares {
+            return;
+        }
+        let inode = self.file();
+        let copy = FileMapping { inode, offset: self.offset(inode), ..part };
+        let Some(mut tx) = self.begin(0) else { return };
+        defer_share(&mut tx, BlockExtent { start: part.start, length_blocks: part.length_blocks });
+        defer_map(&mut tx, &copy);
+        tx.commit().unwrap();
+        self.model.mappings.push(copy);
+    }
+
+    fn convert(&mut self) {
+        let Some(part) = self.cut() else { return };
+        if part.is_attr {
+            self.model.mappings.push(part);
+            return;
+        }
+        let Some(mut tx) = self.begin(0) else {
+            self.model.mappings.push(part);
+            return;
+        };
+        defer_convert(&mut tx, &part);
+        tx.commit().unwrap();
+        self.model.mappings.push(FileMapping { is_unwritten: !part.is_unwritten, ..part });
+    }
+
+    fn stage(&mut self) {
+        if !self.shares {
+            return;
+        }
+        if self.below(2) == 0 && !self.model.staged.is_empty() {
+            let index = self.below(self.model.staged.len());
+            let (start, length_blocks) = self.model.staged.swap_remove(index);
+            let extent = BlockExtent { start, length_blocks };
+            let mut tx = self.journal.begin(TransactionKind::Write, 0).unwrap();
+            defer_unstage(&mut tx, extent);
+            defer_free(&mut tx, extent, None, Purpose::File);
+            tx.commit().unwrap();
+            return;
+        }
+        let request = self.request();
+        let Some(mut tx) = self.begin(40) else { return };
+        let found = allocate_extent(&mut tx, &request).unwrap();
+        if let Some(extent) = found {
+            defer_stage(&mut tx, extent);
+        }
+        tx.commit().unwrap();
+        self.model.staged.extend(found.map(|extent| (extent.start, extent.length_blocks)));
+    }
+
+    fn metadata(&mut self) {
+        if self.below(2) == 0 && !self.model.metadata.is_empty() {
+            let index = self.below(self.model.metadata.len());
+            let (inode, start) = self.model.metadata.swap_remove(index);
+            let owner = ExtentOwner::fork_btree(InodeNumber(inode), false);
+            let mut tx = self.journal.begin(TransactionKind::Truncate, 0).unwrap();
+            let extent = BlockExtent { start, length_blocks: 1 };
+            defer_free(&mut tx, extent, Some(owner), Purpose::File);
+            tx.commit().unwrap();
+            return;
+        }
+        let inode = self.file();
+        let owner = ExtentOwner::fork_btree(inode, false);
+        let request = SpaceRequest::new(Target::FromGroup(AgNumber(0)), 1, 1).with_owner(owner);
+        let Some(mut tx) = self.begin(1) else { return };
+        let found = allocate_extent(&mut tx, &request).unwrap();
+        tx.commit().unwrap();
+        self.model.metadata.extend(found.map(|extent| (inode.0, extent.start)));
+    }
+
+    fn step(&mut self) {
+        match self.below(12) {
+            0..=4 => drop(self.allocate()),
+            5..=7 => self.free(),
+            8 => self.share(),
+            9 => self.convert(),
+            10 => self.stage(),
+            _ => self.metadata(),
+        }
+    }
+
+    /// Compares everything with the model, and the counters with what opening counts.
+    fn check(&self) {
+        self.model.check(self.journal.cache());
+        let superblock = self.journal.superblock();
+        let (_, counts) = crate::open::open_space(self.journal.cache(), superblock).unwrap();
+        assert_eq!(self.journal.counts(), counts);
+    }
+
+    /// Compares what a crash right now would leave, once recovered, with the model.
+    fn check_crashed(&self) {
+        self.journal.force_all().unwrap();
+        let device = crashed(&self.device);
+        let (journal, open) = recover(&device);
+        assert!(open.is_empty(), "all work is done");
+        self.model.check(journal.cache());
+        assert_eq!(journal.counts(), self.journal.counts());
+        journal.unmount().unwrap();
+    }
+}
+
+const GEOMETRIES: [(u64, &str); 5] = [
+    (64 * MIB, "-b size=1k -d agcount=2 -m rmapbt=1,reflink=1"),
+    (96 * MIB, "-b size=4k -d agcount=4 -m rmapbt=1,reflink=1"),
+    (96 * MIB, "-b size=4k -d agcount=3 -m rmapbt=0,reflink=1"),
+    (64 * MIB, "-b size=1k -d agcount=2 -m rmapbt=1,reflink=0"),
+    (64 * MIB, "-b size=4k -d agcount=2 -m rmapbt=0,reflink=0"),
+];
+
+#[test]
+fn random_changes_agree_with_the_model() {
+    for (index, (bytes, options)) in GEOMETRIES.into_iter().enumerate() {
+        let mut bench = Bench::new(index as u64, bytes, options);
+        for round in 0..6 {
+            for _ in 0..60 {
+                bench.step();
+            }
+            bench.check();
+            if round % 3 == 2 {
+                bench.check_crashed();
+            }
+        }
+        let Bench { device, journal, mut model, .. } = bench;
+        // Nobody takes over what is set aside once the volume is opened anew.
+        assert_eq!(
+            recover_leftovers(&journal).unwrap(),
+            model.staged.drain(..).map(|(_, count)| u64::from(count)).sum::<u64>()
+        );
+        model.check(journal.cache());
+        let counts = journal.counts();
+        journal.unmount().unwrap();
+        let journal = open(&device, 0);
+        assert_eq!(journal.counts(), counts);
+        model.check(journal.cache());
+    }
+}
+
+#[test]
+fn small_extents_make_every_btree_grow_and_shrink() {
+    let mut bench = Bench::new(7, 64 * MIB, "-b size=1k -d agcount=2 -m rmapbt=1,reflink=1");
+    let inode = InodeNumber(bench.journal.superblock().root_inode.0 + 3);
+    // Every second block of a stretch, so that nothing joins; some of them shared.
+    let request = SpaceRequest::new(Target::Group(AgNumber(1)), 4000, 4000);
+    let mut tx = bench.begin(4000).unwrap();
+    let extent = allocate_extent(&mut tx, &request).unwrap().unwrap();
+    let whole = FileMapping {
+        inode,
+        is_attr: false,
+        shares: true,
+        offset: FileBlock(0),
+        start: extent.start,
+        length_blocks: extent.length_blocks,
+        is_unwritten: false,
+    };
+    defer_map(&mut tx, &whole);
+    tx.commit().unwrap();
+    let block = |index: u32| FileMapping {
+        offset: FileBlock(u64::from(index)),
+        start: FsBlock(extent.start.0 + u64::from(index)),
+        length_blocks: 1,
+        ..whole
+    };
+    bench.model.mappings.extend((0..4000).map(block));
+    for index in (1..4000).step_by(2) {
+        let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
+        let (old, copy) = (block(index), FileMapping { inode: InodeNumber(inode.0 + 1), ..block(index - 1) });
+        defer_unmap(&mut tx, &old);
+        defer_unshare(&mut tx, BlockExtent { start: old.start, length_blocks: 1 });
+        defer_share(&mut tx, BlockExtent { start: copy.start, length_blocks: 1 });
+        defer_map(&mut tx, &copy);
+        tx.commit().unwrap();
+        bench.model.mappings.retain(|mapping| *mapping != old);
+        bench.model.mappings.push(copy);
+    }
+    bench.check();
+    let agf = crate::read_agf(bench.journal.cache(), AgNumber(1)).unwrap();
+    assert!(agf.refcount.unwrap().levels > 1, "{agf:?}");
+    assert!(agf.reverse_map.unwrap().levels > 1, "{agf:?}");
+    assert!(agf.free_space_by_block.levels > 1, "{agf:?}");
+    while bench.model.mappings.len() > 1 {
+        let part = bench.model.mappings.pop().unwrap();
+        let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
+        defer_unmap(&mut tx, &part);
+        defer_unshare(&mut tx, BlockExtent { start: part.start, length_blocks: 1 });
+        tx.commit().unwrap();
+    }
+    bench.check();
+    let agf = crate::read_agf(bench.journal.cache(), AgNumber(1)).unwrap();
+    assert_eq!((agf.refcount.unwrap().levels, agf.free_space_by_block.levels), (1, 1), "{agf:?}");
+}
+
+#[test]
+fn a_full_volume_says_so_and_can_be_emptied() {
+    for (bytes, options) in GEOMETRIES {
+        let mut bench = Bench::new(11, bytes, options);
+        let free = bench.journal.counts().free_blocks;
+        let inode = InodeNumber(bench.journal.superblock().root_inode.0 + 3);
+        let mut offset = 0;
+        let mut most = 2000;
+        while most > 0 {
+            let blocks = u64::from(most).min(bench.journal.counts().free_blocks);
+            let Ok(blocks @ 1..) = u32::try_from(blocks) else { break };
+            let request = SpaceRequest::new(Target::FromGroup(AgNumber(0)), 1, blocks);
+            let mut tx = bench.journal.begin(TransactionKind::Write, blocks.into()).unwrap();
+            let Some(extent) = allocate_extent(&mut tx, &request).unwrap() else {
+                tx.commit().unwrap();
+                most /= 2;
+                continue;
+            };
+            let mapping = FileMapping {
+                inode,
+                is_attr: false,
+                shares: false,
+                offset: FileBlock(offset),
+                start: extent.start,
+                length_blocks: extent.length_blocks,
+                is_unwritten: false,
+            };
+            offset += u64::from(extent.length_blocks);
+            defer_map(&mut tx, &mapping);
+            tx.commit().unwrap();
+            bench.model.mappings.push(mapping);
+        }
+        bench.check();
+        let left = bench.journal.counts().free_blocks;
+        assert!(left < free / 50, "{left} of {free} blocks are left on {options}");
+        while let Some(part) = bench.model.mappings.pop() {
+            let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
+            defer_unmap(&mut tx, &part);
+            let extent = BlockExtent { start: part.start, length_blocks: part.length_blocks };
+            defer_free(&mut tx, extent, None, Purpose::File);
+            tx.commit().unwrap();
+        }
+        bench.check();
+        assert_eq!(bench.journal.counts().free_blocks, free, "{options}");
+    }
+}
+
+#[test]
+fn what_was_freed_is_not_given_out_before_it_is_durable() {
+    let mut bench = Bench::new(3, 64 * MIB, "-b size=4k -d agcount=2");
+    assert!(bench.allocate());
+    let part = bench.model.mappings.pop().unwrap();
+    let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
+    defer_unmap(&mut tx, &part);
+    let extent = BlockExtent { start: part.start, length_blocks: part.length_blocks };
+    defer_unshare(&mut tx, extent);
+    let freed = tx.commit().unwrap();
+    assert!(bench.journal.log().durable_sequence() < freed.sequence);
+    // Asked for exactly these blocks, the allocator has the log written first.
+    let request = SpaceRequest::new(Target::Exact(part.start), 1, part.length_blocks);
+    let mut tx = bench.begin(part.length_blocks).unwrap();
+    assert_eq!(allocate_extent(&mut tx, &request).unwrap(), Some(extent));
+    assert!(bench.journal.log().durable_sequence() >= freed.sequence);
+    defer_map(&mut tx, &part);
+    tx.commit().unwrap();
+    bench.model.mappings.push(part);
+    bench.check();
+}
+
+#[test]
+fn intents_that_a_crash_leaves_open_are_finished() {
+    for seed in 0..8 {
+        let mut bench = Bench::new(seed, 64 * MIB, "-b size=4k -d agcount=2 -m rmapbt=1,reflink=1");
+        for _ in 0..20 {
+            bench.step();
+        }
+        let Some(part) = bench.cut() else { continue };
+        if part.is_attr {
+            continue;
+        }
+        // The first step is durable, the others are not: the transaction is never finished.
+        let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
+        let copy = FileMapping { inode: InodeNumber(part.inode.0 + 20), ..part };
+        defer_unmap(&mut tx, &part);
+        defer_map(&mut tx, &copy);
+        defer_share(&mut tx, BlockExtent { start: part.start, length_blocks: part.length_blocks });
+        defer_unshare(&mut tx, BlockExtent { start: part.start, length_blocks: part.length_blocks });
+        tx.roll().unwrap();
+        bench.journal.force_all().unwrap();
+        let device = crashed(&bench.device);
+        let (journal, open) = recover(&device);
+        assert_eq!(open.len(), 2, "an intent of each kind");
+        let captured: Vec<_> = open
+            .iter()
+            .map(|intent| {
+                let works = intent.promises().iter();
+                let works = works.map(|work| resume(journal.geometry(), work).unwrap().unwrap());
+                let kind = (TransactionKind::Truncate, 0);
+                journal.resume(intent, works.collect(), kind).unwrap()
+            })
+            .collect();
+        for captured in captured {
+            captured.finish(&journal).unwrap();
+        }
+        let mut model = bench.model.clone();
+        model.mappings.push(copy);
+        model.check(journal.cache());
+        journal.unmount().unwrap();
+        tx.commit().unwrap();
+    }
+}
