@@ -45,8 +45,8 @@ use crate::owner::{ExtentOwner, Purpose};
 use crate::space::reservation::Account;
 use crate::space::{GroupState, Space};
 
-/// The fields of an AGF that change: the roots to the last of the reference counts'.
-const CHANGING_BYTES: Range<usize> = 16..92;
+/// The fields of an AGF that change: the roots to the levels of the reference counts'.
+const CHANGING_BYTES: Range<usize> = 16..96;
 
 /// The space of one group, its header latched by a transaction.
 pub(crate) struct GroupSpace {

@@ -49,7 +49,7 @@ fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
     Ok(Counts { free_blocks, inodes, free_inodes })
 }
 
-fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result<(Space, Counts)> {
+pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result<(Space, Counts)> {
     let geometry = cache.geometry();
     let mut counters = VolumeCounters::default();
     let mut unavailable = set_aside(geometry);

@@ -59,12 +59,14 @@ impl GroupSpace {
     ) -> Result<(Vec<Refcount>, u32)> {
         let mut editor = self.edit::<Refcounts>(tx)?;
         let mut records = Vec::new();
-        let before = editor.seek(Seek::AtOrBefore((domain, AgBlock(range.start))))?;
+        // What ends where the range starts may be joined with it.
+        let just_before = AgBlock(range.start.saturating_sub(1));
+        let before = editor.seek(Seek::AtOrBefore((domain, just_before)))?;
+        let before =
+            before.filter(|before| before.domain == domain && before.end().0 >= range.start);
         let mut next = match before {
-            Some(before) if before.domain == domain && before.end().0 >= range.start => {
-                Some(before)
-            }
-            _ => editor.seek(Seek::AtOrAfter((domain, AgBlock(range.start))))?,
+            Some(before) => Some(before),
+            None => editor.seek(Seek::AtOrAfter((domain, AgBlock(range.start))))?,
         };
         while let Some(record) = next.filter(|record| record.domain == domain) {
             if record.start.0 > range.end {

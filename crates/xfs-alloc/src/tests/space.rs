@@ -309,7 +309,8 @@ fn small_extents_make_every_btree_grow_and_shrink() {
     bench.model.mappings.extend((0..4000).map(block));
     for index in (1..4000).step_by(2) {
         let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
-        let (old, copy) = (block(index), FileMapping { inode: InodeNumber(inode.0 + 1), ..block(index - 1) });
+        let (old, copy) =
+            (block(index), FileMapping { inode: InodeNumber(inode.0 + 1), ..block(index - 1) });
         defer_unmap(&mut tx, &old);
         defer_unshare(&mut tx, BlockExtent { start: old.start, length_blocks: 1 });
         defer_share(&mut tx, BlockExtent { start: copy.start, length_blocks: 1 });
@@ -342,7 +343,7 @@ fn a_full_volume_says_so_and_can_be_emptied() {
         let free = bench.journal.counts().free_blocks;
         let inode = InodeNumber(bench.journal.superblock().root_inode.0 + 3);
         let mut offset = 0;
-        let mut most = 2000;
+        let mut most = 2000_u32;
         while most > 0 {
             let blocks = u64::from(most).min(bench.journal.counts().free_blocks);
             let Ok(blocks @ 1..) = u32::try_from(blocks) else { break };
@@ -421,7 +422,10 @@ fn intents_that_a_crash_leaves_open_are_finished() {
         defer_unmap(&mut tx, &part);
         defer_map(&mut tx, &copy);
         defer_share(&mut tx, BlockExtent { start: part.start, length_blocks: part.length_blocks });
-        defer_unshare(&mut tx, BlockExtent { start: part.start, length_blocks: part.length_blocks });
+        defer_unshare(
+            &mut tx,
+            BlockExtent { start: part.start, length_blocks: part.length_blocks },
+        );
         tx.roll().unwrap();
         bench.journal.force_all().unwrap();
         let device = crashed(&bench.device);
