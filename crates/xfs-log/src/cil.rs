@@ -55,9 +55,6 @@ use share::{Fate, Share};
 pub use commit::Committed;
 pub(crate) use commit::Pressure;
 
-/// A checkpoint never grows beyond what this much log allows, however large the log is.
-const MOST_SOFT_BYTES: u64 = 32 << 20;
-
 /// A checkpoint that is being gathered.
 struct Checkpoint {
     sequence: u64,
@@ -96,8 +93,8 @@ pub(crate) struct CilParts {
     pub(crate) writer: Arc<Writer>,
     pub(crate) ail: Arc<Ail>,
     pub(crate) health: Arc<Health>,
-    /// Bytes of the log.
-    pub(crate) log_bytes: u64,
+    /// The size at which a checkpoint is written unasked.
+    pub(crate) soft_bytes: u64,
     /// Slots; one is a single list that all share.
     pub(crate) slots: usize,
     pub(crate) plants: Plants,
@@ -118,7 +115,6 @@ pub(crate) struct Cil {
     durable: AtomicU64<Volume>,
     /// Something in `committing`, `current` or `requested` has changed.
     changed: Condvar<Volume>,
-    soft_bytes: u64,
     /// Memory of checkpoints that have been written.
     pool: Pool,
 }
@@ -132,11 +128,9 @@ impl Cil {
             let number = numbers.next().unwrap_or_default();
             Mutex::new(Share::new(number, Arc::clone(&checkpoint)))
         });
-        let soft_bytes = (parts.log_bytes / 8).min(MOST_SOFT_BYTES);
-        let pool = Pool::new(2 * soft_bytes, slots.iter().len());
+        let pool = Pool::new(2 * parts.soft_bytes, slots.iter().len());
         Self {
             pool,
-            soft_bytes,
             parts,
             slots,
             switching: Mutex::new(()),
@@ -155,7 +149,7 @@ impl Cil {
 
     /// Where the size of a checkpoint has commits wait.
     const fn hard_bytes(&self) -> u64 {
-        2 * self.soft_bytes
+        2 * self.parts.soft_bytes
     }
 
     /// Whether nothing has been committed that is not durable.

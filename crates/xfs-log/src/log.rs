@@ -56,6 +56,9 @@ const UNMOUNT_BYTES: u64 = 64;
 /// How long to wait before items are asked again that were locked or pinned.
 const BACKOFF: Duration = Duration::from_millis(10);
 
+/// A checkpoint never grows beyond what this much log allows, however large the log is.
+const MOST_CHECKPOINT_BYTES: u64 = 32 << 20;
+
 /// How a log is run.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
@@ -68,6 +71,9 @@ pub struct LogConfig {
     /// The largest number of bytes that a transaction reserves at once, all steps together. On a log
     /// that is small beside it slots keep no grant.
     pub largest_bytes: u64,
+    /// Bytes at which a checkpoint is written without being forced. It is so at an eighth of the log
+    /// and at 32 MiB in any case.
+    pub checkpoint_bytes: u64,
     /// Threads that write checkpoints. Without any, commits and waiters do it themselves, and no
     /// thread writes items in place.
     pub threads: usize,
@@ -83,6 +89,7 @@ impl LogConfig {
             buffers: 8,
             slots: processors.saturating_mul(2),
             largest_bytes: 512 << 10,
+            checkpoint_bytes: u64::MAX,
             threads: 1,
         }
     }
@@ -171,7 +178,7 @@ impl Log {
             writer: Arc::clone(&writer),
             ail: Arc::clone(&ail),
             health: Arc::clone(&health),
-            log_bytes,
+            soft_bytes: config.checkpoint_bytes.min(log_bytes / 8).min(MOST_CHECKPOINT_BYTES),
             slots: config.slots,
             plants,
         });

@@ -53,7 +53,7 @@ impl<'a> RegionWriter<'a> {
         for piece in pieces {
             self.bytes.extend_from_slice(piece);
         }
-        if length % 4 != 0 {
+        if !length.is_multiple_of(4) {
             self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
         }
         self.regions += 1;

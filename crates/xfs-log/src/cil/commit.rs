@@ -126,7 +126,7 @@ impl Cil {
     /// Counts the bytes, in the slot until they are worth a write that all slots share.
     fn fold(&self, share: &mut Share, growth: i64) -> Pressure {
         share.unfolded += growth;
-        let batch = (self.soft_bytes / self.slots.iter().len() as u64).cast_signed();
+        let batch = (self.parts.soft_bytes / self.slots.iter().len() as u64).cast_signed();
         if share.unfolded.abs() > batch {
             let folded = &share.checkpoint.folded;
             folded.fetch_add(share.unfolded.cast_unsigned(), Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl Cil {
         }
         match share.checkpoint.folded_bytes() {
             bytes if bytes >= self.hard_bytes() => Pressure::Throttle,
-            bytes if bytes >= self.soft_bytes => Pressure::Push,
+            bytes if bytes >= self.parts.soft_bytes => Pressure::Push,
             _ => Pressure::None,
         }
     }

@@ -1,10 +1,8 @@
 //! What we write into the log, as others see it: the newest `xfs_logprint` reads it without a
 //! complaint, and the kernel replays it.
 //!
-//! `xfs_logprint` counts the pieces of a region that is split over records, and loses its place
-//! where three records hold the pieces of one region and those of another checkpoint lie between.
-//! The kernel does not. So the program is shown logs in which one checkpoint follows the other, and
-//! the kernel also those in which several were written at once.
+//! `xfs_logprint` loses its place where three records hold the pieces of one region and those of
+//! another checkpoint lie between, so some regions are as long as they get, and several threads write.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -22,8 +20,14 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, Xfsprogs, ready};
 use xfs_sync::{AtomicU64, Mutex, Object, Ordering};
 
-/// Bytes of an item: nothing that the kernel would know by a magic number.
+/// Bytes of most items: nothing that the kernel would know by a magic number.
 const ITEM_BYTES: usize = 4096;
+
+/// Bytes of the others: as many as a buffer has at most, more than two small records hold.
+const LONG_BYTES: usize = 64 << 10;
+
+/// One in so many items is long.
+const LONG_EVERY: u64 = 8;
 
 /// Items are written to free space, this far before the end of the volume.
 const ROOM_BYTES: u64 = 4 << 20;
@@ -31,6 +35,9 @@ const ROOM_BYTES: u64 = 4 << 20;
 const ITEMS: u64 = 64;
 /// Threads of a run with several checkpoints under way.
 const THREADS: u64 = 3;
+/// Bytes of a checkpoint in such a run.
+const CHECKPOINT_BYTES: u64 = 200 << 10;
+/// Commits of all threads together.
 const COMMITS: u64 = 1500;
 
 fn main() -> ExitCode {
@@ -55,13 +62,14 @@ fn main() -> ExitCode {
 struct Page {
     state: ItemState,
     at: DiskAddr,
+    length: usize,
     lock: Mutex<(), Object>,
     number: AtomicU64<Object>,
 }
 
 impl Page {
     fn bytes(&self) -> Vec<u8> {
-        self.number.load(Ordering::SeqCst).to_be_bytes().repeat(ITEM_BYTES / 8)
+        self.number.load(Ordering::SeqCst).to_be_bytes().repeat(self.length / 8)
     }
 }
 
@@ -75,8 +83,8 @@ impl LogItem for Page {
             regions: 2,
             flags: BufferFlags::empty(),
             at: self.at,
-            blocks: (ITEM_BYTES / 512) as u16,
-            bitmap: vec![u32::MAX],
+            blocks: (self.length / 512) as u16,
+            bitmap: vec![u32::MAX; self.length / 4096],
         };
         regions.region(&format.encode(HostOrder::NATIVE));
         regions.region(&self.bytes());
@@ -106,13 +114,11 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
     let image = geometry.make(folder.path())?;
     let pages = write_log(&image, buffer_bytes, threads)?;
-    if threads == 1 {
-        check_logprint(&newest, &image)?;
-    }
+    check_logprint(&newest, &image)?;
     image.mount(&[])?.unmount()?;
     let device = open(&image.data)?;
     for page in pages {
-        let mut found = vec![0; ITEM_BYTES];
+        let mut found = vec![0; page.length];
         device.read_at(page.at.0 * 512, &mut found).map_err(failed)?;
         if found != page.bytes() {
             return Err(failed(format!("{} is not what was committed", page.at)));
@@ -127,8 +133,8 @@ fn check_replayed(geometry: &Geometry, buffer_bytes: u32, threads: u64) -> Resul
 }
 
 /// Commits to the image's log from so many threads, and leaves it as a crash would. The last numbers
-/// have been forced. One thread alone has one checkpoint under way at a time: what it changes stays
-/// far below the size at which a checkpoint is written unasked, and a force waits for its end.
+/// have been forced. One thread alone has one checkpoint under way at a time: a force waits for its
+/// end. For several, several threads write, and checkpoints are small.
 fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<Page>>, TrialError> {
     let data = open(&image.data)?;
     let mut sector = vec![0; 4096];
@@ -139,13 +145,17 @@ fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<P
     let device = LogDevice::new(Arc::clone(on), &superblock).map_err(failed)?;
     let state = find_head_and_tail(&device).map_err(failed)?;
     let config = LogConfig::new(device.geometry());
-    let config = LogConfig { buffer_bytes: buffer_bytes.max(config.buffer_bytes), ..config };
-    let start = (data.length_bytes() - ROOM_BYTES) / 512;
+    let buffer_bytes = buffer_bytes.max(config.buffer_bytes);
+    let checkpoint_bytes = if threads == 1 { u64::MAX } else { CHECKPOINT_BYTES };
+    let writers = threads as usize;
+    let config = LogConfig { buffer_bytes, checkpoint_bytes, threads: writers, ..config };
+    let start = (superblock.geometry.data_bytes() - ROOM_BYTES) / 512;
     let pages: Vec<_> = (0..ITEMS)
         .map(|index| {
             Arc::new(Page {
                 state: ItemState::new(),
-                at: DiskAddr(start + index * (ITEM_BYTES as u64 / 512)),
+                at: DiskAddr(start + index * (LONG_BYTES as u64 / 512)),
+                length: if index % LONG_EVERY == 3 { LONG_BYTES } else { ITEM_BYTES },
                 lock: Mutex::new(()),
                 number: AtomicU64::new(0),
             })
@@ -155,17 +165,23 @@ fn write_log(image: &Image, buffer_bytes: u32, threads: u64) -> Result<Vec<Arc<P
     thread::scope(|scope| {
         for thread in 0..threads {
             let (log, pages) = (&log, &pages);
-            scope.spawn(move || commit_pages(log, pages, thread).expect("a log in order"));
+            let commits = COMMITS / threads;
+            scope.spawn(move || commit_pages(log, pages, thread, commits).expect("a log in order"));
         }
     });
     log.force_all().map_err(failed)?;
     Ok(pages)
 }
 
-fn commit_pages(log: &Log, pages: &[Arc<Page>], thread: u64) -> xfs_buffer::Result<()> {
+fn commit_pages(
+    log: &Log,
+    pages: &[Arc<Page>],
+    thread: u64,
+    commits: u64,
+) -> xfs_buffer::Result<()> {
     let chosen = pages.iter().cycle().skip(thread as usize * 11).step_by(7);
-    for (round, page) in (0..COMMITS).zip(chosen) {
-        let mut ticket = log.reserve(2 * ITEM_BYTES as u64, 1)?;
+    for (round, page) in (0..commits).zip(chosen) {
+        let mut ticket = log.reserve(page.length as u64 + 4096, 1)?;
         let lock = page.lock.lock();
         page.number.store(round * THREADS + thread + 1, Ordering::SeqCst);
         let committed = log.commit(&mut ticket, &[Arc::clone(page) as _])?;
