@@ -6,6 +6,7 @@
 mod change;
 mod entries;
 mod index;
+mod operations;
 
 use std::ops::ControlFlow;
 
@@ -20,9 +21,12 @@ use xfs_inode::{BlockShape, Fork, Inode, Mapping};
 
 use crate::dabtree::verify_owner;
 
-pub(crate) use change::DirectoryChange;
 pub use change::NewEntry;
 pub use entries::{DirEntry, Entries, Position};
+pub use operations::{
+    add_entry, blocks_to_add, blocks_to_remove, directory_is_empty, find_entry, init_directory,
+    remove_entry, replace_entry,
+};
 
 /// What an iteration hands to its visitor, and whether the visitor wants more.
 type Visitor<'v> = dyn FnMut(Result<Entry<'_>>) -> ControlFlow<()> + 'v;

@@ -22,8 +22,17 @@ mod parents;
 mod store;
 mod tree;
 
-pub use attributes::{AttributeName, AttributeNames, Attributes, linux_names, split_linux_name};
-pub use directory::{DirEntry, Directory, Entries, NewEntry, Position};
-pub use parents::{ParentLink, Parents};
+pub use attributes::{
+    AttributeName, AttributeNames, Attributes, NewAttribute, SetMode, attribute_blocks,
+    attribute_removal_blocks, attribute_value_blocks, linux_names, remove_attribute,
+    resume_attribute, set_attribute, split_linux_name,
+};
+pub use directory::{
+    DirEntry, Directory, Entries, NewEntry, Position, add_entry, blocks_to_add, blocks_to_remove,
+    directory_is_empty, find_entry, init_directory, remove_entry, replace_entry,
+};
+pub use parents::{
+    ParentLink, ParentPath, Parents, add_parent, parent_blocks, remove_parent, replace_parent,
+};
 pub use xfs_format::attr::Namespace;
 pub use xfs_format::directory::{Cookie, EntryType};

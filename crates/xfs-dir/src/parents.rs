@@ -1,7 +1,9 @@
 //! Parent pointers: the directories that an inode is in, and its names there.
 //!
-//! Owns: iteration over one inode's. Does **not** own: paths, or whether the pointers are true; the
+//! Owns: iteration over one inode's, and keeping them in step with the directories (`operations`). Does **not** own: paths, or whether the pointers are true; the
 //! entry in the directory decides.
+
+mod operations;
 
 use xfs_buffer::{BufferCache, Result};
 use xfs_format::attr::AttrEntry;
@@ -10,6 +12,8 @@ use xfs_format::{InodeNumber, Place};
 use xfs_inode::Inode;
 
 use crate::attributes::{Attributes, Batches};
+
+pub use operations::{ParentPath, add_parent, parent_blocks, remove_parent, replace_parent};
 
 /// A parent pointer that owns its name.
 #[derive(Clone, Debug, PartialEq, Eq)]

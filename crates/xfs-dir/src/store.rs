@@ -4,6 +4,7 @@
 //! maps; [`live`] connects them. Tests keep a fork in memory instead, so that every form of a
 //! directory is changed and checked without a volume.
 
+pub(crate) mod live;
 #[cfg(test)]
 pub(crate) mod memory;
 

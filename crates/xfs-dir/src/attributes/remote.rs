@@ -1,10 +1,12 @@
 //! Values that lie in blocks of their own.
 
-use xfs_buffer::Result;
+use xfs_buffer::{BufferCache, BufferExtent, Result};
+use xfs_format::attr::remote::{self, RemoteIdentity};
 use xfs_format::attr::{AttrCheck, RemoteBlock};
+use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Corruption, FileBlock, Structure};
-use xfs_inode::{BlockShape, Mapping};
+use xfs_format::{BlockKind, Corruption, DiskAddr, FileBlock, Lsn, Place, Structure};
+use xfs_inode::{BlockShape, Live, Mapping};
 
 use super::Attributes;
 use crate::dabtree::{place, verify_owner};
@@ -61,4 +63,71 @@ impl Attributes<'_> {
         }
         Ok(())
     }
+}
+
+/// Writes a value into blocks of the attribute fork that nothing names yet, from `first` on.
+///
+/// It goes straight to the device, past the log: the flush that precedes the commit record of the
+/// transaction that names it makes it durable before its name is.
+#[doc(alias = "xfs_attr_rmtval_set_value")]
+pub(super) fn write(
+    cache: &BufferCache,
+    file: &Live,
+    first: FileBlock,
+    value: &[u8],
+) -> Result<()> {
+    let geometry = cache.geometry();
+    let capacity = RemoteBlock::capacity(geometry.block_size) as usize;
+    let mut pieces = value.chunks(capacity).enumerate();
+    let mut block = first;
+    while pieces.len() != 0 {
+        let left = pieces.len() as u64;
+        let (extent, next) = run_at(cache, file, block, left)?;
+        let buffer = cache.claim(&[extent], BlockKind::AttrRemote)?;
+        let written = {
+            let mut bytes = buffer.bytes_mut();
+            let step = u64::from(geometry.block_basic_blocks());
+            let identity = RemoteIdentity { owner: file.number(), uuid: geometry.meta_uuid };
+            let blocks = bytes.chunks_mut(geometry.block_size as usize);
+            for (index, bytes) in (0..).zip(blocks) {
+                if let Some((number, piece)) = pieces.next() {
+                    let at = DiskAddr(extent.at.0 + index * step);
+                    let offset = (number * capacity) as u32;
+                    remote::encode(bytes, at, &identity, (offset, piece));
+                }
+            }
+            drop(bytes);
+            // It was never logged, so that no place in the log goes with it.
+            cache.write(&buffer, Lsn(0))
+        };
+        buffer.unlatch();
+        written?;
+        block = next;
+    }
+    Ok(())
+}
+
+/// Where up to `blocks` blocks of the fork from `block` on lie together, and the block behind them.
+fn run_at(
+    cache: &BufferCache,
+    file: &Live,
+    block: FileBlock,
+    blocks: u64,
+) -> Result<(BufferExtent, FileBlock)> {
+    let geometry = cache.geometry();
+    let not_mapped = || {
+        let place = Place::Attr(file.number(), block);
+        let check = ExtentCheck::NotMapped { file_block: block };
+        Corruption::new(Structure::Extent, place, check)
+    };
+    let Mapping::Extent(extent) = file.inode().find(cache, ForkKind::Attr, block)? else {
+        return Err(not_mapped().into());
+    };
+    let skipped = block.0 - extent.file_block.0;
+    let count = (u64::from(extent.length_blocks) - skipped).min(blocks);
+    let start = extent.start.checked_add(skipped).ok_or_else(not_mapped)?;
+    let at = geometry.block_disk_addr(start).ok_or_else(not_mapped)?;
+    let bytes = geometry.blocks_to_bytes(count).and_then(|bytes| u32::try_from(bytes).ok());
+    let length_bytes = bytes.ok_or_else(not_mapped)?;
+    Ok((BufferExtent { at, length_bytes }, FileBlock(block.0 + count)))
 }

@@ -1,0 +1,270 @@
+//! A change of an attribute in the steps that it takes, each a transaction of one chain.
+//!
+//! Owns: the steps, and what the intent of a parent pointer says. Does **not** own: the edits of a
+//! step ([`AttributeChange`]).
+//!
+//! ```text
+//!            ┌── no fork: make it ──┐  ┌── short, no room: move to a leaf ──┐
+//!            ▼                      │  ▼                                    │
+//!  Change ───┴──────────────────────┴──┴────────────────────────────────────┘
+//!    │ └─ a long value: map blocks ─► Write ─ write them, then put the attribute ─┐
+//!    └─ put, exchange or take away ────────────────────────────────────────────► ─┤
+//!                     done ◄── shrink ◄── Release: give back the old value's blocks
+//! ```
+//!
+//! # Why a crash between two steps is no harm
+//!
+//! The one step that puts, exchanges or takes away is atomic. Before it there is a larger form that
+//! says the same, or blocks that nothing names; after it, blocks that nothing names. Such blocks
+//! belong to the fork and go with it. Parent pointers have to follow their directory entry, so that
+//! each step logs an intent for the rest: done again from the start, it finds what there is to do.
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_format::FileBlock;
+use xfs_format::attr::leaf::is_local;
+use xfs_format::attr::{AttrEntry, AttrValue, Namespace, RemoteBlock};
+use xfs_format::inode::ForkKind;
+use xfs_format::log_item::AttrOperation;
+use xfs_inode::{BlockRange, Live};
+use xfs_trans::{AttrPromise, Deferred, Finish, Promise, Transaction};
+
+use super::change::{AttributeChange, Key, Run};
+use super::remote;
+use crate::store::live::LiveFork;
+use crate::store::{Contents, ForkStore};
+
+/// An attribute that owns its name and value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OwnedAttribute {
+    pub(crate) namespace: Namespace,
+    pub(crate) name: Box<[u8]>,
+    pub(crate) value: Box<[u8]>,
+}
+
+impl OwnedAttribute {
+    pub(crate) fn key(&self) -> Key<'_> {
+        Key { namespace: self.namespace, name: &self.name, value: &self.value }
+    }
+
+    /// The attribute with its value beside its name, wherever it will be.
+    pub(crate) fn entry(&self) -> AttrEntry<'_> {
+        let value = AttrValue::Local(&self.value);
+        AttrEntry { namespace: self.namespace, name: &self.name, value }
+    }
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Change,
+    /// Blocks for the value have been mapped here.
+    Write(FileBlock),
+    /// These blocks of a value that nothing names any more are given back.
+    Release(BlockRange),
+}
+
+/// A change of an attribute.
+pub(crate) struct AttributeWork {
+    file: Arc<Live>,
+    /// What is taken away, if it is there.
+    old: Option<OwnedAttribute>,
+    /// What is put.
+    new: Option<OwnedAttribute>,
+    stage: Stage,
+}
+
+impl AttributeWork {
+    /// Takes `old` away, if it is there, and puts `new`.
+    pub(crate) fn new(
+        file: &Arc<Live>,
+        old: Option<OwnedAttribute>,
+        new: Option<OwnedAttribute>,
+    ) -> Box<Self> {
+        Box::new(Self { file: Arc::clone(file), old, new, stage: Stage::Change })
+    }
+
+    /// Does the first step now and has the others done later.
+    pub(crate) fn begin(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
+        if let Finish::Again(rest) = self.finish(tx)? {
+            tx.defer(rest);
+        }
+        Ok(())
+    }
+
+    fn again(mut self: Box<Self>, stage: Stage) -> Finish {
+        self.stage = stage;
+        Finish::Again(self)
+    }
+
+    fn change(
+        self: Box<Self>,
+        tx: &mut Transaction<'_>,
+        written: Option<FileBlock>,
+    ) -> Result<Finish> {
+        let file = Arc::clone(&self.file);
+        let mut store = LiveFork::new(tx, &file, ForkKind::Attr);
+        match (store.contents()?, &self.new) {
+            (Contents::Absent | Contents::NoBlocks, None) => Ok(Finish::Done),
+            (Contents::Absent, Some(new)) => {
+                store.make_fork(SHORT_HEADER + SHORT_ENTRY + new.name.len() + new.value.len())?;
+                Ok(self.again(Stage::Change))
+            }
+            (Contents::Inline(_) | Contents::NoBlocks, new) => {
+                let mut change = AttributeChange::new(&mut store);
+                let (old, new) = (self.old.as_ref(), new.as_ref());
+                let old = old.map(OwnedAttribute::key);
+                if change.change_short(old.as_ref(), new.map(OwnedAttribute::entry).as_ref())? {
+                    return Ok(Finish::Done);
+                }
+                change.short_to_leaf()?;
+                Ok(self.again(Stage::Change))
+            }
+            (Contents::Blocks, _) => self.change_leaves(&mut store, written),
+        }
+    }
+
+    fn change_leaves(
+        mut self: Box<Self>,
+        store: &mut LiveFork<'_, '_>,
+        written: Option<FileBlock>,
+    ) -> Result<Finish> {
+        let block_size = store.geometry().block_size;
+        let Some(new) = self.new.clone() else {
+            let mut change = AttributeChange::new(store);
+            let old = self.old.as_ref().map(OwnedAttribute::key);
+            let found = old.map_or(Ok(None), |old| change.remove(&old))?;
+            return match found.and_then(|found| found.run) {
+                Some(run) => Ok(self.again(release(run, block_size))),
+                None => change.shrink().map(|()| Finish::Done),
+            };
+        };
+        let mut change = AttributeChange::new(store);
+        if new.namespace == Namespace::Parent {
+            // Another hash, so perhaps another leaf: a step of its own. It is there already if
+            // recovery does a second time what a crash has cut short.
+            if let Some(old) = self.old.take() {
+                change.remove(&old.key())?;
+                return Ok(self.again(Stage::Change));
+            }
+            if change.find(&new.key())?.is_some() {
+                return Ok(Finish::Done);
+            }
+        }
+        let length_bytes = new.value.len() as u32;
+        let is_local = is_local(new.name.len(), new.value.len(), block_size as usize);
+        let value = match written {
+            _ if is_local => AttrValue::Local(&new.value),
+            Some(first_block) => AttrValue::Remote { first_block, length_bytes },
+            None => {
+                let first = store.map_value(value_blocks(block_size, length_bytes))?;
+                return Ok(self.again(Stage::Write(first)));
+            }
+        };
+        let entry = AttrEntry { value, ..new.entry() };
+        let old = self.old.as_ref().map(OwnedAttribute::key);
+        match change.exchange(old.as_ref(), &entry)? {
+            Some(run) => Ok(self.again(release(run, block_size))),
+            None => Ok(Finish::Done),
+        }
+    }
+
+    fn release(self: Box<Self>, tx: &mut Transaction<'_>, range: BlockRange) -> Result<Finish> {
+        if let Some(rest) = self.file.unmap(tx, ForkKind::Attr, range)? {
+            return Ok(self.again(Stage::Release(rest)));
+        }
+        let mut store = LiveFork::new(tx, &self.file, ForkKind::Attr);
+        AttributeChange::new(&mut store).shrink()?;
+        Ok(Finish::Done)
+    }
+}
+
+/// Bytes of the short form's header and of an entry's head.
+const SHORT_HEADER: usize = 4;
+const SHORT_ENTRY: usize = 3;
+
+fn release(run: Run, block_size: u32) -> Stage {
+    let length_blocks = value_blocks(block_size, run.length_bytes).into();
+    Stage::Release(BlockRange { start: run.first, length_blocks })
+}
+
+/// Blocks that a value of so many bytes takes.
+pub(crate) fn value_blocks(block_size: u32, length_bytes: u32) -> u32 {
+    length_bytes.div_ceil(RemoteBlock::capacity(block_size))
+}
+
+impl Deferred for AttributeWork {
+    /// Only parent pointers are promised: the change of a directory entry is in the log already, and
+    /// theirs has to follow.
+    fn promise(&self) -> Option<Promise> {
+        let sets = |attribute: &OwnedAttribute| attribute.namespace == Namespace::Parent;
+        let (old, new) = (self.old.as_ref(), self.new.as_ref());
+        let is_parent = old.or(new).is_some_and(sets);
+        if !is_parent || matches!(self.stage, Stage::Release(_)) {
+            return None;
+        }
+        let (operation, attribute, replaced_by) = match (old, new) {
+            (None, None) => return None,
+            (None, Some(new)) => (AttrOperation::ParentSet, new, None),
+            (Some(old), None) => (AttrOperation::ParentRemove, old, None),
+            (Some(old), Some(new)) => (AttrOperation::ParentReplace, old, Some(new)),
+        };
+        Some(Promise::Attr(Box::new(AttrPromise {
+            inode: self.file.number(),
+            generation: self.file.inode().core().generation,
+            operation,
+            filter: Namespace::Parent.flags().bits().into(),
+            name: attribute.name.to_vec(),
+            new_name: replaced_by.map(|new| new.name.to_vec()),
+            value: attribute.value.to_vec(),
+            new_value: replaced_by.map(|new| new.value.to_vec()),
+        })))
+    }
+
+    fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
+        tx.join(self.file.record());
+        match self.stage {
+            Stage::Change => self.change(tx, None),
+            Stage::Write(first) => {
+                if let Some(new) = &self.new {
+                    remote::write(tx.cache(), &self.file, first, &new.value)?;
+                }
+                self.change(tx, Some(first))
+            }
+            Stage::Release(range) => self.release(tx, range),
+        }
+    }
+}
+
+/// The work that a promise of the log left open, on the file that it names.
+///
+/// `None` for a promise that is not of this file: of another inode, or of one that had the number
+/// before.
+#[must_use]
+pub fn resume_attribute(file: &Arc<Live>, promise: &AttrPromise) -> Option<Box<dyn Deferred>> {
+    let AttrPromise { operation, filter, name, new_name, value, new_value, .. } = promise;
+    let generation = file.inode().core().generation;
+    let is_same = !operation.is_parent() || generation == promise.generation;
+    if file.number() != promise.inode || !is_same {
+        return None;
+    }
+    let flags = u8::try_from(*filter).ok()?;
+    let flags = xfs_format::attr::AttrFlags::from_bits(flags)?;
+    let namespace = Namespace::from_flags(flags)?;
+    let attribute = |name: &[u8], value: &[u8]| {
+        Some(OwnedAttribute { namespace, name: name.into(), value: value.into() })
+    };
+    let (old, new) = match operation {
+        AttrOperation::ParentSet => (None, attribute(name, value)),
+        AttrOperation::ParentReplace => {
+            let new = new_name.as_deref().zip(new_value.as_deref());
+            (attribute(name, value), new.and_then(|(name, value)| attribute(name, value)))
+        }
+        AttrOperation::Set | AttrOperation::Replace => {
+            (attribute(name, &[]), attribute(name, value))
+        }
+        AttrOperation::Remove | AttrOperation::ParentRemove => (attribute(name, value), None),
+    };
+    Some(AttributeWork::new(file, old, new))
+}

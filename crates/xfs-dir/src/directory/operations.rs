@@ -1,0 +1,127 @@
+//! Changing a directory in a transaction: what the layers above call.
+//!
+//! The caller joins the directory, changes link counts and time stamps, keeps parent pointers, and
+//! reserves the blocks ([`blocks_to_add`], [`blocks_to_remove`]).
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_format::directory::EntryType;
+use xfs_format::inode::ForkKind;
+use xfs_format::{Geometry, InodeNumber};
+use xfs_inode::Live;
+use xfs_trans::Transaction;
+
+use super::change::{DirectoryChange, NewEntry};
+use crate::store::live::LiveFork;
+
+/// Blocks of the tree that one change may add: one on each level, for names and for free space.
+#[doc(alias = "XFS_DA_NODE_MAXDEPTH")]
+const TREE_BLOCKS: u64 = 5;
+
+/// Makes the contents of a new directory: nothing but its parent.
+///
+/// # Errors
+///
+/// What the inode's fork may fail with.
+#[doc(alias = "xfs_dir_init")]
+pub fn init_directory(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<Live>,
+    parent: InodeNumber,
+) -> Result<()> {
+    DirectoryChange::new(&mut fork(tx, directory)).initialise(parent)
+}
+
+/// Adds an entry.
+///
+/// # Errors
+///
+/// [`Exists`](xfs_buffer::PosixError::Exists), [`NameTooLong`](xfs_buffer::PosixError::NameTooLong)
+/// and [`InvalidArgument`](xfs_buffer::PosixError::InvalidArgument) for a name that cannot be one,
+/// with nothing changed. Else the device's error, or the check that failed: the transaction must be
+/// cancelled.
+#[doc(alias = "xfs_dir_createname")]
+pub fn add_entry(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<Live>,
+    entry: &NewEntry<'_>,
+) -> Result<()> {
+    DirectoryChange::new(&mut fork(tx, directory)).add(entry)
+}
+
+/// Removes an entry; returns what it named.
+///
+/// # Errors
+///
+/// [`NotFound`](xfs_buffer::PosixError::NotFound); else as [`add_entry`].
+#[doc(alias = "xfs_dir_removename")]
+pub fn remove_entry(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<Live>,
+    name: &[u8],
+) -> Result<(InodeNumber, EntryType)> {
+    DirectoryChange::new(&mut fork(tx, directory)).remove(name)
+}
+
+/// Makes an entry name another inode; returns the one that it named. The name `..` changes the
+/// parent.
+///
+/// # Errors
+///
+/// [`NotFound`](xfs_buffer::PosixError::NotFound); else as [`add_entry`].
+#[doc(alias = "xfs_dir_replace")]
+pub fn replace_entry(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<Live>,
+    entry: &NewEntry<'_>,
+) -> Result<InodeNumber> {
+    DirectoryChange::new(&mut fork(tx, directory)).replace(entry)
+}
+
+/// What a name stands for, as this transaction sees it.
+///
+/// # Errors
+///
+/// [`NameTooLong`](xfs_buffer::PosixError::NameTooLong), the device's error, or the check that
+/// failed.
+pub fn find_entry(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<Live>,
+    name: &[u8],
+) -> Result<Option<(InodeNumber, EntryType)>> {
+    DirectoryChange::new(&mut fork(tx, directory)).find(name)
+}
+
+/// Whether a directory holds nothing but `.` and `..`.
+///
+/// # Errors
+///
+/// The device's error, or the check that failed.
+#[doc(alias = "xfs_dir_isempty")]
+pub fn directory_is_empty(tx: &mut Transaction<'_>, directory: &Arc<Live>) -> Result<bool> {
+    DirectoryChange::new(&mut fork(tx, directory)).is_empty()
+}
+
+/// Blocks to reserve for one entry that is added: a data block, a block of the free index, and a
+/// split of the tree from leaf to root, each with what its place in the map may take.
+#[doc(alias = "XFS_DIRENTER_SPACE_RES")]
+#[must_use]
+pub fn blocks_to_add(geometry: &Geometry) -> u64 {
+    let length = 1 << geometry.directory_block_log;
+    (TREE_BLOCKS + 2) * Live::grow_blocks(geometry, ForkKind::Data, length)
+}
+
+/// Blocks to reserve for one entry that is removed: what is given back may split the map.
+#[doc(alias = "XFS_DIRREMOVE_SPACE_RES")]
+#[must_use]
+pub fn blocks_to_remove(geometry: &Geometry) -> u64 {
+    Live::grow_blocks(geometry, ForkKind::Data, 1)
+}
+
+fn fork<'a, 'journal>(
+    tx: &'a mut Transaction<'journal>,
+    directory: &'a Arc<Live>,
+) -> LiveFork<'a, 'journal> {
+    LiveFork::new(tx, directory, ForkKind::Data)
+}

@@ -1,0 +1,114 @@
+//! Keeping parent pointers: one comes with each link, goes with it, changes with it.
+//!
+//! **The short way.** As long as the attributes of the child lie in its inode, which is logged with
+//! the change of the directory anyway, the pointer changes there at once: the same number of
+//! transactions as on a volume without parent pointers. **The long way**, where they do not, or
+//! where the inode has no room: an intent in this transaction, and steps of the chain to follow.
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_format::Geometry;
+use xfs_format::attr::Namespace;
+use xfs_format::inode::ForkKind;
+use xfs_format::parent::ParentDisk;
+use xfs_inode::Live;
+use xfs_trans::Transaction;
+use zerocopy::IntoBytes;
+
+use super::ParentLink;
+use crate::attributes::{AttributeChange, AttributeWork, OwnedAttribute, attribute_blocks};
+use crate::store::live::LiveFork;
+
+/// Which way a parent pointer changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ParentPath {
+    /// In the inode, where that is possible.
+    #[default]
+    Direct,
+    /// Always by an intent and a step of its own. For measuring what the short way saves.
+    Intents,
+}
+
+/// Adds the parent pointer of a new link.
+///
+/// # Errors
+///
+/// The device's error, or the check that failed: the transaction must be cancelled.
+#[doc(alias = "xfs_parent_addname")]
+pub fn add_parent(
+    tx: &mut Transaction<'_>,
+    child: &Arc<Live>,
+    link: &ParentLink,
+    path: ParentPath,
+) -> Result<()> {
+    change(tx, child, (None, Some(link)), path)
+}
+
+/// Removes the parent pointer of a link that goes.
+///
+/// # Errors
+///
+/// As [`add_parent`].
+#[doc(alias = "xfs_parent_removename")]
+pub fn remove_parent(
+    tx: &mut Transaction<'_>,
+    child: &Arc<Live>,
+    link: &ParentLink,
+    path: ParentPath,
+) -> Result<()> {
+    change(tx, child, (Some(link), None), path)
+}
+
+/// Makes the parent pointer of one link that of another.
+///
+/// # Errors
+///
+/// As [`add_parent`].
+#[doc(alias = "xfs_parent_replacename")]
+pub fn replace_parent(
+    tx: &mut Transaction<'_>,
+    child: &Arc<Live>,
+    old: &ParentLink,
+    new: &ParentLink,
+    path: ParentPath,
+) -> Result<()> {
+    change(tx, child, (Some(old), Some(new)), path)
+}
+
+/// Blocks to reserve for a parent pointer that takes the long way.
+#[must_use]
+pub fn parent_blocks(geometry: &Geometry, name_bytes: usize) -> u64 {
+    attribute_blocks(geometry, name_bytes, size_of::<ParentDisk>())
+}
+
+fn change(
+    tx: &mut Transaction<'_>,
+    child: &Arc<Live>,
+    (old, new): (Option<&ParentLink>, Option<&ParentLink>),
+    path: ParentPath,
+) -> Result<()> {
+    let (old, new) = (old.map(attribute), new.map(attribute));
+    if path == ParentPath::Direct {
+        let mut store = LiveFork::new(tx, child, ForkKind::Attr);
+        let key = old.as_ref().map(OwnedAttribute::key);
+        let entry = new.as_ref().map(OwnedAttribute::entry);
+        if AttributeChange::new(&mut store).change_short(key.as_ref(), entry.as_ref())? {
+            return Ok(());
+        }
+    }
+    tx.join(child.record());
+    tx.defer(AttributeWork::new(child, old, new));
+    Ok(())
+}
+
+/// The attribute that a parent pointer is.
+fn attribute(link: &ParentLink) -> OwnedAttribute {
+    let record =
+        ParentDisk { inode: link.inode.0.into(), generation: link.generation.into() };
+    OwnedAttribute {
+        namespace: Namespace::Parent,
+        name: link.name.clone(),
+        value: record.as_bytes().into(),
+    }
+}

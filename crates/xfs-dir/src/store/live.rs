@@ -1,0 +1,149 @@
+//! A fork of an in-core inode, in a transaction.
+
+use std::sync::Arc;
+
+use xfs_buffer::{Buffer, Result};
+use xfs_format::inode::ForkKind;
+use xfs_format::{
+    BlockKind, DiskAddr, FileBlock, Geometry, IncompatFeatures, InodeNumber, attr,
+};
+use xfs_inode::{BlockShape, Fork, Live};
+use xfs_trans::Transaction;
+
+use super::{Contents, ForkStore, length_blocks};
+use crate::edit::BlockEdit;
+
+/// One fork of `inode`, joined to `tx`.
+pub(crate) struct LiveFork<'a, 'journal> {
+    tx: &'a mut Transaction<'journal>,
+    inode: &'a Arc<Live>,
+    fork: ForkKind,
+    geometry: &'journal Geometry,
+}
+
+impl<'a, 'journal> LiveFork<'a, 'journal> {
+    pub(crate) fn new(
+        tx: &'a mut Transaction<'journal>,
+        inode: &'a Arc<Live>,
+        fork: ForkKind,
+    ) -> Self {
+        tx.join(inode.record());
+        let geometry = tx.geometry();
+        Self { tx, inode, fork, geometry }
+    }
+
+    /// Maps blocks for a value, in the lowest hole that is long enough.
+    pub(crate) fn map_value(&mut self, blocks: u32) -> Result<FileBlock> {
+        let first = self.inode.first_unused(self.tx, self.fork, FileBlock(0), blocks)?;
+        self.inode.map_run(self.tx, self.fork, first, blocks)?;
+        Ok(first)
+    }
+
+    fn shape(&self, kind: BlockKind) -> BlockShape {
+        BlockShape { length_blocks: length_blocks(self.geometry, kind), kind }
+    }
+}
+
+impl ForkStore for LiveFork<'_, '_> {
+    type Block = Buffer;
+
+    fn fork(&self) -> ForkKind {
+        self.fork
+    }
+
+    fn number(&self) -> InodeNumber {
+        self.inode.number()
+    }
+
+    fn geometry(&self) -> &Geometry {
+        self.geometry
+    }
+
+    fn contents(&mut self) -> Result<Contents> {
+        let inode = self.inode.inode();
+        Ok(match inode.fork(self.fork) {
+            Fork::Local(bytes) => Contents::Inline(bytes.to_vec()),
+            Fork::Extents(_) | Fork::Btree(_) => {
+                let map = inode.extent_map(self.tx.cache(), self.fork)?;
+                if map.is_empty() { Contents::NoBlocks } else { Contents::Blocks }
+            }
+            Fork::Absent | Fork::Device | Fork::MetadataBtree => Contents::Absent,
+        })
+    }
+
+    fn local_room(&self) -> usize {
+        self.inode.local_room(self.geometry, self.fork)
+    }
+
+    fn set_local(&mut self, bytes: &[u8]) -> Result<()> {
+        self.inode.set_local(self.tx, self.fork, bytes)
+    }
+
+    fn set_empty(&mut self) -> Result<()> {
+        self.inode.set_empty_extents(self.tx, self.fork)
+    }
+
+    fn make_fork(&mut self, bytes: usize) -> Result<()> {
+        self.inode.add_attr_fork(self.tx, bytes)
+    }
+
+    /// On a volume with parent pointers the fork stays, empty: the next link will want it. It stays
+    /// too where the data fork's btree would have to take another root.
+    fn remove_fork(&mut self) -> Result<()> {
+        let keeps = self.geometry.has_incompat(IncompatFeatures::PARENT)
+            || matches!(self.inode.inode().fork(ForkKind::Data), Fork::Btree(_));
+        match attr::short_form::encode(&[]).filter(|_| keeps) {
+            Some(empty) => self.inode.set_local(self.tx, self.fork, &empty),
+            None => self.inode.remove_attr_fork(self.tx),
+        }
+    }
+
+    fn size(&self) -> u64 {
+        self.inode.inode().core().size
+    }
+
+    fn set_size(&mut self, bytes: u64) {
+        self.inode.change(self.tx, |core| core.size = bytes);
+    }
+
+    fn read(&mut self, at: FileBlock, kind: BlockKind) -> Result<Buffer> {
+        self.inode.fork_block(self.tx, self.fork, at, self.shape(kind))
+    }
+
+    fn grow(&mut self, at: FileBlock, kind: BlockKind) -> Result<Buffer> {
+        self.inode.grow_fork(self.tx, self.fork, at, self.shape(kind))
+    }
+
+    fn shrink(&mut self, at: FileBlock, block: &Buffer) -> Result<()> {
+        self.inode.shrink_fork(self.tx, self.fork, at, block)
+    }
+
+    fn first_unused(&mut self, from: FileBlock, blocks: u32) -> Result<FileBlock> {
+        self.inode.first_unused(self.tx, self.fork, from, blocks)
+    }
+
+    fn last_before(&mut self, limit: FileBlock) -> Result<FileBlock> {
+        self.inode.last_before(self.tx, self.fork, limit)
+    }
+
+    fn address(&self, block: &Buffer) -> DiskAddr {
+        block.at()
+    }
+
+    fn view<R>(&self, block: &Buffer, look: impl FnOnce(&[u8]) -> R) -> R {
+        look(&block.bytes())
+    }
+
+    fn edit<R>(&mut self, block: &Buffer, change: impl FnOnce(&mut BlockEdit<'_>) -> R) -> R {
+        let (outcome, touched) = {
+            let mut bytes = block.bytes_mut();
+            let mut edit = BlockEdit::new(&mut bytes);
+            let outcome = change(&mut edit);
+            (outcome, edit.into_touched())
+        };
+        for range in touched {
+            self.tx.log(block, range);
+        }
+        outcome
+    }
+}
