@@ -21,13 +21,13 @@ use xfs_inode::{Fork, Inode};
 
 use crate::dabtree::{Chain, Leaf, Leaves, Tree};
 
+pub(crate) use change::AttributeChange;
 pub use linux::{linux_names, split_linux_name};
 pub use operations::{
     NewAttribute, SetMode, attribute_blocks, attribute_removal_blocks, attribute_value_blocks,
     remove_attribute, set_attribute,
 };
 pub use work::resume_attribute;
-pub(crate) use change::AttributeChange;
 pub(crate) use work::{AttributeWork, OwnedAttribute};
 
 /// The extended attributes of an inode.

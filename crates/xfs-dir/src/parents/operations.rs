@@ -104,8 +104,7 @@ fn change(
 
 /// The attribute that a parent pointer is.
 fn attribute(link: &ParentLink) -> OwnedAttribute {
-    let record =
-        ParentDisk { inode: link.inode.0.into(), generation: link.generation.into() };
+    let record = ParentDisk { inode: link.inode.0.into(), generation: link.generation.into() };
     OwnedAttribute {
         namespace: Namespace::Parent,
         name: link.name.clone(),

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Buffer, Result};
 use xfs_format::inode::ForkKind;
-use xfs_format::{
-    BlockKind, DiskAddr, FileBlock, Geometry, IncompatFeatures, InodeNumber, attr,
-};
+use xfs_format::{BlockKind, DiskAddr, FileBlock, Geometry, IncompatFeatures, InodeNumber, attr};
 use xfs_inode::{BlockShape, Fork, Live};
 use xfs_trans::Transaction;
 
