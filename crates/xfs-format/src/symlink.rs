@@ -17,6 +17,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, Place, Structure};
 use crate::envelope::{self, Envelope};
+use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
 
 /// "XSLM".
@@ -101,6 +102,27 @@ impl<'a> SymlinkBlock<'a> {
         let (owner, lsn) = (InodeNumber(disk.owner.get()), Lsn(disk.lsn.get()));
         Ok(Self { offset_bytes: offset, owner, lsn, target })
     }
+}
+
+/// The header of a piece of a target: of which link, and where it lies; where in the target it
+/// starts, and how long it is. LSN and checksum are [`seal`]'s.
+#[must_use]
+pub fn encode_header(
+    geometry: &Geometry,
+    (owner, at): (InodeNumber, DiskAddr),
+    (offset_bytes, length_bytes): (u32, u32),
+) -> [u8; SYMLINK_HEADER_BYTES] {
+    let disk = SymlinkDisk {
+        magic: SYMLINK_MAGIC.into(),
+        offset: offset_bytes.into(),
+        length: length_bytes.into(),
+        crc: [0; 4],
+        uuid: geometry.meta_uuid.into_bytes(),
+        owner: owner.0.into(),
+        disk_addr: at.0.into(),
+        lsn: U64::ZERO,
+    };
+    zerocopy::transmute!(disk)
 }
 
 /// Checks the bytes of the buffer that was read from `at`.

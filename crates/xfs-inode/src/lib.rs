@@ -35,4 +35,4 @@ pub use extent_walk::Extents;
 pub use fork::{BtreeFork, Fork};
 pub use fork_block::BlockShape;
 pub use inode::Inode;
-pub use live::{KeepSize, Live, LiveInode, MapRequest, NewInode, map_blocks};
+pub use live::{KeepSize, Live, LiveInode, MapRequest, NewInode, SharedRange, map_blocks};

@@ -26,11 +26,15 @@ mod map;
 mod mapping;
 mod range;
 mod remap;
+mod share;
+mod shift;
 mod step;
+mod target;
 mod write;
 
 pub use map::{MapRequest, map_blocks};
 pub use range::KeepSize;
+pub use share::SharedRange;
 
 use core::ops::Deref;
 use std::sync::Arc;

@@ -50,6 +50,17 @@ impl Live {
         shape: BlockShape,
     ) -> Result<Buffer> {
         self.map_run(tx, fork, at, shape.length_blocks)?;
+        self.claim_fork_block(tx, fork, at, shape)
+    }
+
+    /// The buffer of a block that was just mapped: zeros, joined.
+    pub(super) fn claim_fork_block(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        at: FileBlock,
+        shape: BlockShape,
+    ) -> Result<Buffer> {
         let pieces = fork_pieces(&self.inode(), tx.cache(), (fork, at), shape)?;
         match pieces.as_slice() {
             [piece] => tx.claim(piece.at, piece.length_bytes, shape.kind),

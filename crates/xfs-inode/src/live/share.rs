@@ -1,0 +1,165 @@
+//! Sharing blocks between files.
+//!
+//! Owns: letting a range of one file be that of another, by the same blocks. Does **not** own: the
+//! locks of the two files, which the caller holds exclusively, or comparing them first.
+//!
+//! # What a crash leaves
+//!
+//! Each extent changes hands in one chain of promises: what was in its place is unmapped and given
+//! back, the blocks get one more owner, and they are mapped. A crash leaves a part of the range
+//! shared and the rest as it was; the size of the destination grows with what is there.
+
+use std::sync::Arc;
+
+use xfs_alloc::{BlockExtent, defer_share};
+use xfs_buffer::{PosixError, Result};
+use xfs_format::extent::Extent;
+use xfs_format::inode::{ForkKind, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::{FileBlock, RoCompatFeatures};
+use xfs_trans::{Journal, Transaction};
+
+use super::map::map_blocks;
+use super::remap::{MapWork, defer_map_work};
+use super::write::check_end;
+use super::{Live, step};
+use crate::edit::BlockRange;
+use crate::extent_map::Mapping;
+
+/// A range of a file that is to be another's too.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedRange {
+    /// Where it starts in the source, in bytes.
+    pub from: u64,
+    /// Where it goes in the destination.
+    pub to: u64,
+    /// How long it is. It may end inside a block only at the end of the source, and there only at or
+    /// behind the end of the destination.
+    pub length_bytes: u64,
+}
+
+impl Live {
+    /// Lets a range of `destination` be a range of `source`, by the same blocks. The files may be
+    /// the same one, if the ranges are apart.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotSupported`] on a volume without reference counts;
+    /// [`PosixError::InvalidArgument`] for ranges that do not go together; as
+    /// [`write_at`](Self::write_at).
+    #[doc(alias = "xfs_reflink_remap_range")]
+    pub fn reflink(
+        journal: &Arc<Journal>,
+        source: &Arc<Self>,
+        destination: &Arc<Self>,
+        shared: SharedRange,
+        now: Timestamp,
+    ) -> Result<()> {
+        source.check_regular()?;
+        destination.check_regular()?;
+        check_share(journal, source, destination, shared)?;
+        if shared.length_bytes == 0 {
+            return Ok(());
+        }
+        let size = destination.inode().core().size;
+        if shared.to > size {
+            destination.zero_written(journal, size, shared.to, now)?;
+        }
+        set_sharing(journal, source, destination)?;
+        let geometry = journal.geometry();
+        let blocks = shared.length_bytes.div_ceil(geometry.block_size.into());
+        let from = geometry.file_block(shared.from);
+        let end = FileBlock(from.0 + blocks);
+        let to = geometry.file_block(shared.to);
+        let mut next = from;
+        while next < end {
+            let mapping = source.inode().find(journal.cache(), ForkKind::Data, next)?;
+            let piece = BlockRange::between(next, mapping.end().min(end));
+            let at = FileBlock(to.0 + (next.0 - from.0));
+            let extent = match mapping {
+                Mapping::Extent(extent) if !extent.unwritten => piece.cut(&extent),
+                _ => None,
+            };
+            destination.free_range(journal, BlockRange { start: at, ..piece })?;
+            if let Some(extent) = extent {
+                destination.map_shared(journal, &Extent { file_block: at, ..extent })?;
+            }
+            next = piece.end();
+        }
+        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+            let end = shared.to + shared.length_bytes;
+            destination.change(tx, |core| core.size = core.size.max(end));
+            destination.touch(tx, now);
+            Ok(())
+        })
+    }
+
+    /// Maps blocks that another file has, into a hole.
+    #[doc(alias = "xfs_reflink_remap_extent")]
+    fn map_shared(self: &Arc<Self>, journal: &Arc<Journal>, extent: &Extent) -> Result<()> {
+        let blocks = map_blocks(journal.geometry(), ForkKind::Data);
+        step::run(journal, TransactionKind::Write, blocks, |tx| {
+            self.find_joined(tx, ForkKind::Data, extent.file_block)?;
+            self.check_growth(ForkKind::Data, 1)?;
+            let blocks = BlockExtent { start: extent.start, length_blocks: extent.length_blocks };
+            defer_share(tx, blocks);
+            defer_map_work(tx, MapWork::map(self, ForkKind::Data, extent));
+            self.change(tx, |_| ());
+            Ok(())
+        })
+    }
+}
+
+/// Refuses ranges that do not go together.
+fn check_share(
+    journal: &Arc<Journal>,
+    source: &Arc<Live>,
+    destination: &Arc<Live>,
+    shared: SharedRange,
+) -> Result<()> {
+    let geometry = journal.geometry();
+    if !geometry.has_ro_compat(RoCompatFeatures::REFLINK) {
+        return Err(PosixError::NotSupported.into());
+    }
+    let SharedRange { from, to, length_bytes } = shared;
+    check_end(geometry, from, length_bytes)?;
+    check_end(geometry, to, length_bytes)?;
+    let block = u64::from(geometry.block_size);
+    let (source_size, size) = (source.inode().core().size, destination.inode().core().size);
+    let is_whole = length_bytes.is_multiple_of(block);
+    let ends_both = from + length_bytes == source_size && to + length_bytes >= size;
+    let overlaps = source.number() == destination.number()
+        && from < to.saturating_add(length_bytes)
+        && to < from.saturating_add(length_bytes);
+    let fits = from.is_multiple_of(block)
+        && to.is_multiple_of(block)
+        && from + length_bytes <= source_size
+        && (is_whole || ends_both)
+        && !overlaps;
+    if fits { Ok(()) } else { Err(PosixError::InvalidArgument.into()) }
+}
+
+/// Marks both files as such that may share blocks.
+fn set_sharing(journal: &Arc<Journal>, left: &Arc<Live>, right: &Arc<Live>) -> Result<()> {
+    if left.shares(ForkKind::Data) && right.shares(ForkKind::Data) {
+        return Ok(());
+    }
+    step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+        join_two(tx, left, right);
+        for live in [left, right] {
+            if !live.shares(ForkKind::Data) {
+                live.change(tx, |core| core.flags2 |= InodeFlags2::REFLINK);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Joins two files in the order of their numbers; they may be one.
+pub(super) fn join_two(tx: &mut Transaction<'_>, left: &Arc<Live>, right: &Arc<Live>) {
+    let (first, second) =
+        if left.number() <= right.number() { (left, right) } else { (right, left) };
+    tx.join(first.record());
+    tx.join(second.record());
+}

@@ -1,0 +1,146 @@
+//! Moving the end of a file towards its start, or away from it.
+//!
+//! Owns: collapsing and inserting ranges of whole blocks. Does **not** own: the lock of the file,
+//! which the caller holds exclusively.
+//!
+//! Each extent moves in a step of its own, in the direction in which there is room: towards the
+//! start from the first one on, away from it from the last one on. A crash leaves the extents behind
+//! some place moved and the others not, with a hole between them, as it does with the kernel.
+
+use core::ops::Range;
+use std::sync::Arc;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::extent::Extent;
+use xfs_format::inode::ForkKind;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::{FileBlock, Geometry};
+use xfs_trans::{Journal, Transaction};
+
+use super::map::map_blocks;
+use super::range::{LIMIT, whole_blocks};
+use super::write::check_end;
+use super::{Live, step};
+use crate::edit::BlockRange;
+
+impl Live {
+    /// Takes a range out of the file: what is behind it moves up to its start.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::InvalidArgument`] for a range that is not of whole blocks, or reaches the end;
+    /// as [`write_at`](Self::write_at).
+    #[doc(alias = "xfs_collapse_file_space")]
+    pub fn collapse(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: Range<u64>,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.check_regular()?;
+        let whole = aligned(journal.geometry(), &range)?;
+        let size = self.inode().core().size;
+        if range.end >= size {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        self.free_range(journal, whole)?;
+        let mut next = whole.end();
+        while let Some(extent) = self.first_from(journal, next)? {
+            let to = FileBlock(extent.file_block.0 - whole.length_blocks);
+            self.shift_extent(journal, &extent, to)?;
+            next = extent.end();
+        }
+        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+            self.change(tx, |core| core.size = size - (range.end - range.start));
+            self.touch(tx, now);
+            Ok(())
+        })
+    }
+
+    /// Puts a hole into the file: what is behind the start of the range moves to its end.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::InvalidArgument`] for a range that is not of whole blocks, or starts at the end;
+    /// [`PosixError::FileTooLarge`]; as [`write_at`](Self::write_at).
+    #[doc(alias = "xfs_insert_file_space")]
+    pub fn insert(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: Range<u64>,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.check_regular()?;
+        let whole = aligned(journal.geometry(), &range)?;
+        let size = self.inode().core().size;
+        if range.start >= size {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        let length = range.end - range.start;
+        check_end(journal.geometry(), size, length)?;
+        self.check_room_to_move(journal, whole)?;
+        self.check_growth(ForkKind::Data, 1)?;
+        // The size first: what moves past the old one is the file's all the time.
+        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+            self.change(tx, |core| core.size = size + length);
+            self.touch(tx, now);
+            Ok(())
+        })?;
+        let mut rest = BlockRange::between(whole.start, LIMIT);
+        while let Some(extent) = self.last_of(journal, rest)? {
+            let to = FileBlock(extent.file_block.0 + whole.length_blocks);
+            self.shift_extent(journal, &extent, to)?;
+            rest = BlockRange::between(whole.start, extent.file_block);
+        }
+        Ok(())
+    }
+
+    /// Refuses to move the last extent past what a file can have.
+    fn check_room_to_move(&self, journal: &Arc<Journal>, by: BlockRange) -> Result<()> {
+        let inode = self.inode();
+        let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
+        let end = map.iter().next_back().map_or(0, |last| last.end().0);
+        match end.checked_add(by.length_blocks) {
+            Some(end) if end <= LIMIT.0 => Ok(()),
+            _ => Err(PosixError::FileTooLarge.into()),
+        }
+    }
+
+    fn first_from(&self, journal: &Arc<Journal>, block: FileBlock) -> Result<Option<Extent>> {
+        let inode = self.inode();
+        let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
+        let rest = BlockRange::between(block, LIMIT);
+        Ok(map.iter_from(block).next().and_then(|extent| rest.cut(extent)))
+    }
+
+    fn last_of(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Option<Extent>> {
+        let inode = self.inode();
+        let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
+        Ok(map.last_before(range.end()).and_then(|extent| range.cut(&extent)))
+    }
+
+    /// Maps the blocks of an extent, or of a part of one, elsewhere in the file.
+    fn shift_extent(&self, journal: &Arc<Journal>, extent: &Extent, to: FileBlock) -> Result<()> {
+        // One of the two changes may cut an extent in two.
+        let blocks = 2 * map_blocks(journal.geometry(), ForkKind::Data);
+        step::run(journal, TransactionKind::Write, blocks, |tx| self.shift(tx, extent, to))
+    }
+
+    fn shift(&self, tx: &mut Transaction<'_>, extent: &Extent, to: FileBlock) -> Result<()> {
+        self.find_joined(tx, ForkKind::Data, extent.file_block)?;
+        self.take_extent(tx, ForkKind::Data, extent)?;
+        self.put_extent(tx, ForkKind::Data, &Extent { file_block: to, ..*extent })
+    }
+}
+
+/// The blocks of a range that is of whole ones, and of some.
+fn aligned(geometry: &Geometry, range: &Range<u64>) -> Result<BlockRange> {
+    let block = u64::from(geometry.block_size);
+    let is_whole = range.start.is_multiple_of(block) && range.end.is_multiple_of(block);
+    if !is_whole || range.start >= range.end {
+        return Err(PosixError::InvalidArgument.into());
+    }
+    check_end(geometry, range.end, 0)?;
+    Ok(whole_blocks(geometry, range))
+}

@@ -1,0 +1,89 @@
+//! Writing the target of a symbolic link.
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::inode::{FileType, ForkKind};
+use xfs_format::symlink::{MAX_TARGET_BYTES, SYMLINK_HEADER_BYTES, encode_header};
+use xfs_format::{BlockKind, FileBlock, Geometry};
+use xfs_trans::Transaction;
+
+use super::Live;
+use super::map::map_blocks;
+use crate::extent_map::Mapping;
+use crate::fork_block::BlockShape;
+
+impl Live {
+    /// Gives a link that was just made its target: in the inode if it fits there, else in blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NameTooLong`] for more than 1024 bytes, [`PosixError::InvalidArgument`] for none
+    /// or for one with a NUL byte, with nothing changed; as [`grow_fork`](Self::grow_fork).
+    #[doc(alias = "xfs_symlink_write_target")]
+    pub fn set_target(&self, tx: &mut Transaction<'_>, target: &[u8]) -> Result<()> {
+        if target.len() > MAX_TARGET_BYTES as usize {
+            return Err(PosixError::NameTooLong.into());
+        }
+        let is_link = self.inode().file_type() == FileType::Symlink;
+        if target.is_empty() || target.contains(&0) || !is_link {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        if target.len() <= self.local_room(tx.geometry(), ForkKind::Data) {
+            return self.set_local(tx, ForkKind::Data, target);
+        }
+        let blocks = remote_blocks(tx.geometry(), target.len());
+        self.map_run(tx, ForkKind::Data, FileBlock(0), blocks as u32)?;
+        let (mut rest, mut next) = (target, FileBlock(0));
+        while !rest.is_empty() {
+            let mapping = self.inode().find(tx.cache(), ForkKind::Data, next)?;
+            let Mapping::Extent(extent) = mapping else {
+                return Err(PosixError::InvalidArgument.into());
+            };
+            // One buffer for each extent, with a header of its own.
+            let offset = target.len() - rest.len();
+            let room = ((extent.length_blocks as usize) << tx.geometry().block_log)
+                .saturating_sub(SYMLINK_HEADER_BYTES);
+            let (piece, behind) = rest.split_at_checked(room).unwrap_or((rest, &[]));
+            self.write_target_piece(tx, next, extent.length_blocks, (offset, piece))?;
+            (rest, next) = (behind, extent.end());
+        }
+        self.change(tx, |core| core.size = target.len() as u64);
+        Ok(())
+    }
+
+    fn write_target_piece(
+        &self,
+        tx: &mut Transaction<'_>,
+        at: FileBlock,
+        length_blocks: u32,
+        (offset, piece): (usize, &[u8]),
+    ) -> Result<()> {
+        let shape = BlockShape { length_blocks, kind: BlockKind::Symlink };
+        let buffer = self.claim_fork_block(tx, ForkKind::Data, at, shape)?;
+        let header = encode_header(
+            tx.geometry(),
+            (self.number(), buffer.at()),
+            (offset as u32, piece.len() as u32),
+        );
+        let end = SYMLINK_HEADER_BYTES + piece.len();
+        tx.change(&buffer, 0..end, |bytes| {
+            for (into, from) in bytes.iter_mut().zip(header.iter().chain(piece)) {
+                *into = *from;
+            }
+        });
+        Ok(())
+    }
+
+    /// Blocks that the target of a link may take, those of the map included.
+    #[must_use]
+    pub fn target_blocks(geometry: &Geometry, bytes: usize) -> u64 {
+        let blocks = remote_blocks(geometry, bytes);
+        blocks * (1 + map_blocks(geometry, ForkKind::Data))
+    }
+}
+
+/// Blocks of a target, were each of them a piece of its own.
+#[doc(alias = "xfs_symlink_blocks")]
+fn remote_blocks(geometry: &Geometry, bytes: usize) -> u64 {
+    let room = (geometry.block_size as usize).saturating_sub(SYMLINK_HEADER_BYTES).max(1);
+    bytes.div_ceil(room) as u64
+}
