@@ -35,4 +35,6 @@ pub use extent_walk::Extents;
 pub use fork::{BtreeFork, Fork};
 pub use fork_block::BlockShape;
 pub use inode::Inode;
-pub use live::{KeepSize, Live, LiveInode, MapRequest, NewInode, SharedRange, map_blocks};
+pub use live::{
+    ExchangedRange, KeepSize, Live, LiveInode, MapRequest, NewInode, SharedRange, map_blocks, resume,
+};

@@ -21,11 +21,14 @@
 
 mod blocks;
 mod data;
+mod exchange;
+mod inactive;
 mod local;
 mod map;
 mod mapping;
 mod range;
 mod remap;
+mod resume;
 mod share;
 mod shift;
 mod step;
@@ -34,6 +37,8 @@ mod write;
 
 pub use map::{MapRequest, map_blocks};
 pub use range::KeepSize;
+pub use exchange::ExchangedRange;
+pub use resume::resume;
 pub use share::SharedRange;
 
 use core::ops::Deref;

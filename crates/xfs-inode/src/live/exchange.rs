@@ -1,0 +1,276 @@
+//! Exchanging ranges of two files.
+//!
+//! Owns: the chain of steps, its promise, and taking it up after a crash. Does **not** own: the
+//! locks of the files, which the caller holds exclusively.
+//!
+//! The intent names what is still to be exchanged. Each step exchanges one pair of mappings and puts
+//! a shorter intent in the place of the last: after a crash recovery goes on from there, so the whole
+//! range is exchanged or nothing of it.
+
+use std::sync::Arc;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::extent::Extent;
+use xfs_format::inode::{ForkKind, InodeFlags2};
+use xfs_format::log_item::{ExchangeFlags, ExchangeIntent};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::{FileBlock, Geometry, IncompatFeatures};
+use xfs_trans::{Deferred, Finish, Journal, Promise, Transaction};
+
+use super::map::map_blocks;
+use super::share::join_two;
+use super::write::check_end;
+use super::{Live, step};
+use crate::edit::BlockRange;
+use crate::extent_map::Mapping;
+
+/// Pairs of mappings for which one split of each btree on the way is kept ready: a leaf takes more.
+const PAIRS_PER_SPLIT: u64 = 16;
+
+/// Ranges that change places.
+#[derive(Clone, Copy, Debug)]
+pub struct ExchangedRange {
+    /// Where it starts in each file, in bytes.
+    pub starts: [u64; 2],
+    /// How long it is; `None` for all of both files from there on, with their sizes.
+    pub length_bytes: Option<u64>,
+}
+
+impl Live {
+    /// Exchanges a range of two files, all of it or nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotSupported`] on a volume without the feature;
+    /// [`PosixError::InvalidArgument`] for ranges that do not go together; as
+    /// [`write_at`](Self::write_at).
+    #[doc(alias = "xfs_exchange_range")]
+    pub fn exchange(
+        journal: &Arc<Journal>,
+        files: [&Arc<Self>; 2],
+        range: ExchangedRange,
+        now: Timestamp,
+    ) -> Result<()> {
+        let [left, right] = files;
+        left.check_regular()?;
+        right.check_regular()?;
+        if !journal.geometry().has_incompat(IncompatFeatures::EXCHRANGE) {
+            return Err(PosixError::NotSupported.into());
+        }
+        let mut work = ExchangeWork::new(journal.geometry(), files, range)?;
+        if work.left_blocks == 0 {
+            return Ok(());
+        }
+        let blocks = work.blocks(journal)?;
+        step::run(journal, TransactionKind::Write, blocks, |tx| {
+            join_two(tx, left, right);
+            let shares = left.shares(ForkKind::Data) || right.shares(ForkKind::Data);
+            for live in files {
+                live.change(tx, |core| core.flags2.set(InodeFlags2::REFLINK, shares));
+                live.touch(tx, now);
+            }
+            work.generations = files.map(|live| live.inode().core().generation);
+            tx.defer(Box::new(work));
+            Ok(())
+        })
+    }
+}
+
+/// What is still to be exchanged.
+#[doc(alias = "xfs_exchmaps_intent")]
+struct ExchangeWork {
+    files: [Arc<Live>; 2],
+    generations: [u32; 2],
+    fork: ForkKind,
+    starts: [FileBlock; 2],
+    left_blocks: u64,
+    flags: ExchangeFlags,
+    sizes: [u64; 2],
+}
+
+impl ExchangeWork {
+    fn new(geometry: &Geometry, files: [&Arc<Live>; 2], range: ExchangedRange) -> Result<Self> {
+        let invalid = || PosixError::InvalidArgument;
+        let ExchangedRange { starts, length_bytes } = range;
+        let [left, right] = files;
+        let block = u64::from(geometry.block_size);
+        let [left_size, right_size] = files.map(|live| live.inode().core().size);
+        let [left_start, right_start] = starts;
+        let (left_rest, right_rest) = (
+            left_size.checked_sub(left_start).ok_or_else(invalid)?,
+            right_size.checked_sub(right_start).ok_or_else(invalid)?,
+        );
+        let length = length_bytes.unwrap_or_else(|| left_rest.max(right_rest));
+        for start in starts {
+            check_end(geometry, start, length)?;
+        }
+        let is_whole = length.is_multiple_of(block) || (length == left_rest && length == right_rest);
+        let is_inside = length_bytes.is_none() || (length <= left_rest && length <= right_rest);
+        let is_aligned = starts.iter().all(|start| start.is_multiple_of(block));
+        let is_apart = left.number() != right.number()
+            || left_start.abs_diff(right_start) >= length.next_multiple_of(block);
+        let may_set_sizes = length_bytes.is_some() || left.number() != right.number();
+        let goes = is_aligned && is_inside && is_apart && may_set_sizes;
+        if !goes || (length_bytes.is_some() && !is_whole) {
+            return Err(invalid().into());
+        }
+        let flags = match length_bytes {
+            None => ExchangeFlags::SET_SIZES,
+            Some(_) => ExchangeFlags::empty(),
+        };
+        Ok(Self {
+            files: [Arc::clone(left), Arc::clone(right)],
+            generations: [0; 2],
+            fork: ForkKind::Data,
+            starts: starts.map(|start| geometry.file_block(start)),
+            left_blocks: length.div_ceil(block),
+            flags,
+            // What is behind the start of the one is behind that of the other afterwards.
+            sizes: [left_start + right_rest, right_start + left_rest],
+        })
+    }
+
+    /// Blocks that the maps may take.
+    fn blocks(&self, journal: &Arc<Journal>) -> Result<u64> {
+        let mut pairs = 1;
+        for (live, start) in self.files.iter().zip(self.starts) {
+            let range = BlockRange { start, length_blocks: self.left_blocks };
+            let inode = live.inode();
+            let map = inode.extent_map(journal.cache(), self.fork)?;
+            pairs += map.iter_from(start).take_while(|extent| range.cut(extent).is_some()).count();
+        }
+        let splits = (pairs as u64).div_ceil(PAIRS_PER_SPLIT) + 1;
+        Ok(2 * splits * map_blocks(journal.geometry(), self.fork))
+    }
+
+    /// What is at both places, in equal lengths, and how long that is.
+    fn next_pair(&self, tx: &mut Transaction<'_>) -> Result<([Option<Extent>; 2], u64)> {
+        let mut length = self.left_blocks;
+        let mut mappings = [None; 2];
+        for ((live, start), slot) in self.files.iter().zip(self.starts).zip(&mut mappings) {
+            let mapping = live.find_joined(tx, self.fork, start)?;
+            length = length.min(mapping.end().0.saturating_sub(start.0));
+            *slot = Some(mapping);
+        }
+        let mut extents = [None; 2];
+        for ((start, mapping), slot) in self.starts.iter().zip(mappings).zip(&mut extents) {
+            let range = BlockRange { start: *start, length_blocks: length };
+            *slot = match mapping {
+                Some(Mapping::Extent(extent)) => range.cut(&extent),
+                _ => None,
+            };
+        }
+        Ok((extents, length))
+    }
+
+    /// Exchanges one pair.
+    fn exchange_pair(&self, tx: &mut Transaction<'_>, pair: [Option<Extent>; 2]) -> Result<()> {
+        for live in &self.files {
+            live.check_growth(self.fork, 2)?;
+        }
+        for (live, extent) in self.files.iter().zip(&pair) {
+            extent.iter().try_for_each(|extent| live.take_extent(tx, self.fork, extent))?;
+        }
+        for ((live, start), extent) in self.files.iter().zip(self.starts).zip(pair.iter().rev()) {
+            let Some(extent) = extent else { continue };
+            live.put_extent(tx, self.fork, &Extent { file_block: start, ..*extent })?;
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, blocks: u64) {
+        for start in &mut self.starts {
+            start.0 = start.0.saturating_add(blocks);
+        }
+        self.left_blocks = self.left_blocks.saturating_sub(blocks);
+    }
+
+    /// Whether a pair stays as it is.
+    fn keeps(&self, [left, right]: &[Option<Extent>; 2]) -> bool {
+        let is_written = |extent: &Option<Extent>| extent.is_some_and(|extent| !extent.unwritten);
+        (left.is_none() && right.is_none())
+            || (self.flags.contains(ExchangeFlags::INODE1_WRITTEN) && !is_written(left))
+    }
+
+    fn finish_sizes(&self, tx: &mut Transaction<'_>) {
+        for (live, size) in self.files.iter().zip(self.sizes) {
+            if self.flags.contains(ExchangeFlags::SET_SIZES) {
+                live.change(tx, |core| core.size = size);
+            }
+        }
+        let cleared =
+            [ExchangeFlags::CLEAR_INODE1_REFLINK, ExchangeFlags::CLEAR_INODE2_REFLINK];
+        for (live, flag) in self.files.iter().zip(cleared) {
+            if self.flags.contains(flag) {
+                live.change(tx, |core| core.flags2.remove(InodeFlags2::REFLINK));
+            }
+        }
+    }
+}
+
+impl Deferred for ExchangeWork {
+    fn promise(&self) -> Option<Promise> {
+        let [left, right] = &self.files;
+        Some(Promise::Exchange(ExchangeIntent {
+            id: 0,
+            inodes: [left.number(), right.number()],
+            generations: self.generations,
+            starts: self.starts,
+            length_blocks: self.left_blocks,
+            flags: self.flags,
+            sizes: self.sizes,
+        }))
+    }
+
+    fn finish(mut self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
+        let [left, right] = &self.files;
+        join_two(tx, left, right);
+        while self.left_blocks != 0 {
+            let (pair, blocks) = self.next_pair(tx)?;
+            if blocks == 0 {
+                return Err(PosixError::InvalidArgument.into());
+            }
+            let is_kept = self.keeps(&pair);
+            if !is_kept {
+                self.exchange_pair(tx, pair)?;
+            }
+            self.advance(blocks);
+            if !is_kept && self.left_blocks != 0 {
+                return Ok(Finish::Again(self));
+            }
+        }
+        self.finish_sizes(tx);
+        Ok(Finish::Done)
+    }
+}
+
+/// The work that an intent of the log promised (an XMI).
+///
+/// # Errors
+///
+/// [`PosixError::Stale`] where a file is another one by now; what loading the inodes fails with.
+pub(super) fn resume_exchange(
+    journal: &Arc<Journal>,
+    intent: &ExchangeIntent,
+) -> Result<Box<dyn Deferred>> {
+    let [left, right] = intent.inodes;
+    let left_file = Arc::new(Live::load(journal, left)?);
+    let right_file =
+        if left == right { Arc::clone(&left_file) } else { Arc::new(Live::load(journal, right)?) };
+    let files = [left_file, right_file];
+    let generations = files.each_ref().map(|live| live.inode().core().generation);
+    if generations != intent.generations {
+        return Err(PosixError::Stale.into());
+    }
+    let is_attr = intent.flags.contains(ExchangeFlags::ATTR_FORK);
+    Ok(Box::new(ExchangeWork {
+        files,
+        generations,
+        fork: if is_attr { ForkKind::Attr } else { ForkKind::Data },
+        starts: intent.starts,
+        left_blocks: intent.length_blocks,
+        flags: intent.flags,
+        sizes: intent.sizes,
+    }))
+}

@@ -1,0 +1,161 @@
+//! The end of a file that has no name and no user any more.
+//!
+//! Owns: freeing all that it has, and then the inode. Does **not** own: knowing that nobody uses it.
+//!
+//! # What a crash leaves
+//!
+//! The inode stays on its unlinked list until the very last step, so recovery finds it and comes
+//! here again. Metadata blocks are given up in the step that unmaps them, from the end of the fork
+//! on: the root of a tree, at block 0, goes last, and what it points to may be gone already.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use xfs_alloc::free_inode;
+use xfs_buffer::{PosixError, Result};
+use xfs_format::dabtree::{NODE_MAGIC, Node, magic};
+use xfs_format::extent::Extent;
+use xfs_format::inode::{FileType, ForkKind};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{BlockKind, FileBlock, Place};
+use xfs_trans::{Journal, Transaction};
+
+use super::range::LIMIT;
+use super::{Live, step};
+use crate::edit::BlockRange;
+use crate::extent_map::Mapping;
+use crate::fork::Fork;
+use crate::fork_block::BlockShape;
+
+/// Blocks that one step gives up, where each may have a buffer.
+const STEP_BLOCKS: u32 = 16;
+
+/// Blocks of a fork that have buffers, by the file block where each starts.
+type Buffered = BTreeSet<FileBlock>;
+
+impl Live {
+    /// Frees what an inode without links has, and the inode. It is on an unlinked list.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::InvalidArgument`] for a file that has links; the device's error; the check that
+    /// failed.
+    #[doc(alias = "xfs_inactive")]
+    pub fn inactivate(self: &Arc<Self>, journal: &Arc<Journal>) -> Result<()> {
+        if self.inode().core().nlink != 0 {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        self.free_contents(journal)?;
+        self.free_attributes(journal)?;
+        step::run(journal, TransactionKind::FreeInode, xfs_alloc::inode_blocks(journal.geometry()), |tx| {
+            tx.join(self.record());
+            free_inode(tx, self.record()).map(|_| ())
+        })
+    }
+
+    fn free_contents(&self, journal: &Arc<Journal>) -> Result<()> {
+        let (file_type, has_map) = {
+            let inode = self.inode();
+            let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
+            (inode.file_type(), !map.is_empty())
+        };
+        if !has_map {
+            return Ok(());
+        }
+        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+            self.change(tx, |core| core.size = 0);
+            match file_type {
+                FileType::Symlink => {
+                    // Each extent of a link is one buffer.
+                    let starts = {
+                        let inode = self.inode();
+                        let map = inode.extent_map(tx.cache(), ForkKind::Data)?;
+                        map.iter().map(|extent| extent.file_block).collect()
+                    };
+                    self.drop_blocks(tx, (ForkKind::Data, BlockKind::Symlink), &starts)
+                }
+                _ => {
+                    self.unmap_all(tx, ForkKind::Data, BlockRange::between(FileBlock(0), LIMIT))
+                }
+            }
+        })
+    }
+
+    fn free_attributes(&self, journal: &Arc<Journal>) -> Result<()> {
+        let has_map = {
+            let inode = self.inode();
+            !inode.extent_map(journal.cache(), ForkKind::Attr)?.is_empty()
+        };
+        if !has_map {
+            return Ok(());
+        }
+        let tree = self.attr_tree(journal)?;
+        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+            tx.join(self.record());
+            self.drop_blocks(tx, (ForkKind::Attr, BlockKind::Attr), &tree)?;
+            if matches!(self.inode().fork(ForkKind::Attr), Fork::Absent) {
+                return Ok(());
+            }
+            self.remove_attr_fork(tx)
+        })
+    }
+
+    /// The blocks of the tree of attributes. What is not mapped any more was given up before a crash.
+    fn attr_tree(&self, journal: &Arc<Journal>) -> Result<Buffered> {
+        let shape = BlockShape { length_blocks: 1, kind: BlockKind::Attr };
+        let (mut found, mut open) = (Buffered::new(), vec![FileBlock(0)]);
+        while let Some(at) = open.pop() {
+            let inode = self.inode();
+            let mapping = inode.find(journal.cache(), ForkKind::Attr, at)?;
+            // A block that was seen is not seen again: a ring ends.
+            if !matches!(mapping, Mapping::Extent(_)) || !found.insert(at) {
+                continue;
+            }
+            let buffer = inode.read_fork_block(journal.cache(), ForkKind::Attr, at, shape)?;
+            let bytes = buffer.bytes();
+            if magic(&bytes) == Some(NODE_MAGIC) {
+                let node = Node::decode(&bytes, Place::Attr(self.number(), at))?;
+                open.extend(node.entries().iter().map(|entry| FileBlock(entry.before.get().into())));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Unmaps and frees a fork, with the buffers that lie in it.
+    fn drop_blocks(
+        &self,
+        tx: &mut Transaction<'_>,
+        (fork, kind): (ForkKind, BlockKind),
+        buffered: &Buffered,
+    ) -> Result<()> {
+        let mut rest = BlockRange::between(FileBlock(0), LIMIT);
+        while let Some(extent) = self.last_in(tx, fork, rest)? {
+            let piece = match kind {
+                // One buffer as long as the extent.
+                BlockKind::Symlink => extent,
+                _ => last_blocks(&extent, STEP_BLOCKS),
+            };
+            let length_blocks = if kind == BlockKind::Symlink { piece.length_blocks } else { 1 };
+            for at in buffered.range(piece.file_block..piece.end()) {
+                let buffer = self.fork_block(tx, fork, *at, BlockShape { length_blocks, kind })?;
+                tx.invalidate(&buffer);
+            }
+            self.take_extent(tx, fork, &piece)?;
+            self.free_blocks(tx, fork, &piece);
+            tx.finish_deferred()?;
+            rest = BlockRange::between(FileBlock(0), piece.file_block);
+        }
+        Ok(())
+    }
+}
+
+/// The last blocks of an extent.
+fn last_blocks(extent: &Extent, most: u32) -> Extent {
+    let skipped = extent.length_blocks.saturating_sub(most);
+    Extent {
+        file_block: FileBlock(extent.file_block.0 + u64::from(skipped)),
+        start: xfs_format::FsBlock(extent.start.0 + u64::from(skipped)),
+        length_blocks: extent.length_blocks - skipped,
+        unwritten: extent.unwritten,
+    }
+}

@@ -1,0 +1,23 @@
+//! Work on files that a crash has left open.
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_trans::{Deferred, Journal, Promise};
+
+use super::exchange::resume_exchange;
+use super::remap::resume_map;
+
+/// The work that keeps a promise of the log about maps of files, or `None` if it is about something
+/// else.
+///
+/// # Errors
+///
+/// A promise that cannot be believed; what loading its files fails with.
+pub fn resume(journal: &Arc<Journal>, promise: &Promise) -> Result<Option<Box<dyn Deferred>>> {
+    match promise {
+        Promise::Map(map) => resume_map(journal, map).map(Some),
+        Promise::Exchange(exchange) => resume_exchange(journal, exchange).map(Some),
+        _ => Ok(None),
+    }
+}
