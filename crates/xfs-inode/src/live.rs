@@ -35,9 +35,9 @@ mod step;
 mod target;
 mod write;
 
+pub use exchange::ExchangedRange;
 pub use map::{MapRequest, map_blocks};
 pub use range::KeepSize;
-pub use exchange::ExchangedRange;
 pub use resume::resume;
 pub use share::SharedRange;
 

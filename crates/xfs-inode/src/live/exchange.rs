@@ -105,7 +105,8 @@ impl ExchangeWork {
         for start in starts {
             check_end(geometry, start, length)?;
         }
-        let is_whole = length.is_multiple_of(block) || (length == left_rest && length == right_rest);
+        let is_whole =
+            length.is_multiple_of(block) || (length == left_rest && length == right_rest);
         let is_inside = length_bytes.is_none() || (length <= left_rest && length <= right_rest);
         let is_aligned = starts.iter().all(|start| start.is_multiple_of(block));
         let is_apart = left.number() != right.number()
@@ -199,8 +200,7 @@ impl ExchangeWork {
                 live.change(tx, |core| core.size = size);
             }
         }
-        let cleared =
-            [ExchangeFlags::CLEAR_INODE1_REFLINK, ExchangeFlags::CLEAR_INODE2_REFLINK];
+        let cleared = [ExchangeFlags::CLEAR_INODE1_REFLINK, ExchangeFlags::CLEAR_INODE2_REFLINK];
         for (live, flag) in self.files.iter().zip(cleared) {
             if self.flags.contains(flag) {
                 live.change(tx, |core| core.flags2.remove(InodeFlags2::REFLINK));

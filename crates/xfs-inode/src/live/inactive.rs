@@ -47,10 +47,15 @@ impl Live {
         }
         self.free_contents(journal)?;
         self.free_attributes(journal)?;
-        step::run(journal, TransactionKind::FreeInode, xfs_alloc::inode_blocks(journal.geometry()), |tx| {
-            tx.join(self.record());
-            free_inode(tx, self.record()).map(|_| ())
-        })
+        step::run(
+            journal,
+            TransactionKind::FreeInode,
+            xfs_alloc::inode_blocks(journal.geometry()),
+            |tx| {
+                tx.join(self.record());
+                free_inode(tx, self.record()).map(|_| ())
+            },
+        )
     }
 
     fn free_contents(&self, journal: &Arc<Journal>) -> Result<()> {
@@ -74,9 +79,7 @@ impl Live {
                     };
                     self.drop_blocks(tx, (ForkKind::Data, BlockKind::Symlink), &starts)
                 }
-                _ => {
-                    self.unmap_all(tx, ForkKind::Data, BlockRange::between(FileBlock(0), LIMIT))
-                }
+                _ => self.unmap_all(tx, ForkKind::Data, BlockRange::between(FileBlock(0), LIMIT)),
             }
         })
     }
@@ -115,7 +118,9 @@ impl Live {
             let bytes = buffer.bytes();
             if magic(&bytes) == Some(NODE_MAGIC) {
                 let node = Node::decode(&bytes, Place::Attr(self.number(), at))?;
-                open.extend(node.entries().iter().map(|entry| FileBlock(entry.before.get().into())));
+                open.extend(
+                    node.entries().iter().map(|entry| FileBlock(entry.before.get().into())),
+                );
             }
         }
         Ok(found)
