@@ -21,7 +21,7 @@ pub struct Attribute {
 /// All attributes that Linux shows to root.
 pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
     let mut list = Vec::new();
-    for attribute in Attributes::new(node.cache(), node.inode()).names() {
+    for attribute in Attributes::new(node.cache(), &node.inode()).names() {
         match attribute {
             Ok(AttributeName { namespace, name, length_bytes }) => {
                 let public = |name| Attribute {
@@ -38,5 +38,5 @@ pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
 
 /// The value of one.
 pub(crate) fn value(node: &Node, name: &OsStr) -> Result<Vec<u8>> {
-    Attributes::new(node.cache(), node.inode()).lookup_linux(name.as_bytes())
+    Attributes::new(node.cache(), &node.inode()).lookup_linux(name.as_bytes())
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::vec;
 
-use xfs_dir::Position;
+use xfs_dir::{Directory, Position};
 use xfs_format::directory::DirectoryCheck;
 use xfs_format::inode::FileType;
 use xfs_format::{Corruption, InodeNumber, Place, Structure};
@@ -34,8 +34,9 @@ impl ReadDir {
     fn refill(&mut self) -> Option<()> {
         let position = self.position.take()?;
         let mut batch = Vec::new();
-        match self.node.directory() {
-            Ok(directory) => self.position = directory.read_batch(position, &mut batch),
+        let read = |directory: &Directory<'_>| Ok(directory.read_batch(position, &mut batch));
+        match self.node.in_directory(read) {
+            Ok(next) => self.position = next,
             Err(error) => batch.push(Err(error)),
         }
         self.batch = batch.into_iter();

@@ -32,10 +32,29 @@ pub struct FileExtent {
 pub struct FileExtents<'a> {
     node: &'a Node,
     may_share: bool,
-    extents: xfs_inode::Extents<'a>,
+    extents: Source<'a>,
     /// What is left of an extent that sharing cuts.
     rest: Option<Extent>,
     failed: bool,
+}
+
+/// Where the extents come from.
+enum Source<'a> {
+    /// From the inode, piece by piece.
+    Still(xfs_inode::Extents<'a>),
+    /// As they were when they were asked for: the file may change.
+    Taken(std::vec::IntoIter<Result<Extent>>),
+}
+
+impl Iterator for Source<'_> {
+    type Item = Result<Extent>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Still(extents) => extents.next(),
+            Self::Taken(extents) => extents.next(),
+        }
+    }
 }
 
 impl<'a> FileExtents<'a> {
@@ -43,7 +62,13 @@ impl<'a> FileExtents<'a> {
         let reflinked = node.inode().core().flags2.contains(InodeFlags2::REFLINK);
         let counted = node.cache().geometry().has_ro_compat(RoCompatFeatures::REFLINK);
         let may_share = fork == ForkKind::Data && reflinked && counted;
-        let extents = node.inode().extents(node.cache(), fork);
+        let extents = match node.still_inode() {
+            Some(inode) => Source::Still(inode.extents(node.cache(), fork)),
+            None => {
+                let extents: Vec<_> = node.inode().extents(node.cache(), fork).collect();
+                Source::Taken(extents.into_iter())
+            }
+        };
         Self { node, may_share, extents, rest: None, failed: false }
     }
 

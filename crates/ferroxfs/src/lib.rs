@@ -28,6 +28,7 @@
 //!   Iterators go on after an error with what can still be read.
 
 mod attributes;
+mod change;
 mod directory;
 mod errno;
 mod extents;
@@ -38,23 +39,27 @@ mod open;
 mod resolve;
 mod share;
 mod space;
+mod table;
 mod volume;
 mod walk;
 mod whereabouts;
+mod writing;
 
 pub use attributes::Attribute;
 pub use directory::{DirEntry, ReadDir};
 pub use errno::errno;
 pub use extents::{FileExtent, FileExtents};
-pub use file::File;
+pub use file::{AllocateMode, File, RangeMode};
 pub use metadata::Metadata;
-pub use node::Node;
+pub use node::{InodeView, Node};
 pub use open::{Description, Devices, OpenError, OpenOptions};
 pub use space::Space;
 pub use volume::{Staleness, Volume};
 pub use walk::{Walk, WalkEntry, WalkError};
 pub use whereabouts::{Parent, Whereabouts};
+pub use writing::{Changes, Creation, NewKind, RenameMode};
 pub use xfs_buffer::{BufferCache, Error, IoError, PosixError, Result};
+pub use xfs_dir::{ParentPath, SetMode};
 pub use xfs_device::{BlockDevice, DeviceError, Durability, FindError, SharedDevice};
 pub use xfs_format as format;
 pub use xfs_format::inode::FileType;

@@ -3,41 +3,94 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use xfs_buffer::{BufferCache, PosixError};
 use xfs_dir::Directory;
 use xfs_format::InodeNumber;
 use xfs_format::inode::{FileType, ForkKind};
-use xfs_inode::Inode;
+use xfs_inode::{Inode, LiveInode};
+use xfs_sync::{Object, SharedLatch};
 
 use crate::attributes::{self, Attribute};
 use crate::extents::FileExtents;
 use crate::file::File;
 use crate::metadata::Metadata;
-use crate::share::Share;
+use crate::share::{Share, User};
+use crate::table::Entry;
 use crate::whereabouts::{self, Parent};
+use crate::writing::Parts;
 use crate::{ReadDir, Result};
 
 /// A handle on one inode, as a descriptor opened with `O_PATH` is: it can be asked for metadata,
 /// looked into, or opened.
 ///
-/// Cloning is cheap. The handle keeps the volume open.
+/// Cloning is cheap. The handle keeps the volume open, and on one that is written to it keeps the
+/// file, also when that has lost its last name.
 #[derive(Clone)]
 pub struct Node {
     share: Arc<Share>,
-    inode: Arc<Inode>,
+    inode: Source,
+}
+
+/// Where a node's inode is.
+#[derive(Clone)]
+enum Source {
+    /// As it was read: the volume does not change.
+    Still(Arc<Inode>),
+    /// Where operations change it.
+    Live(User),
+}
+
+/// An inode as it is now. While this is held nobody changes it: hold it shortly, and ask for no
+/// other view of the same inode meanwhile.
+pub struct InodeView<'a>(View<'a>);
+
+enum View<'a> {
+    Still(&'a Inode),
+    Live { inode: LiveInode<'a>, _latch: SharedLatch<'a, Object> },
+}
+
+impl Deref for InodeView<'_> {
+    type Target = Inode;
+
+    fn deref(&self) -> &Inode {
+        match &self.0 {
+            View::Still(inode) => inode,
+            View::Live { inode, .. } => inode,
+        }
+    }
 }
 
 impl Node {
-    pub(crate) fn new(share: Arc<Share>, inode: Arc<Inode>) -> Self {
-        Self { share, inode }
+    pub(crate) fn still(share: Arc<Share>, inode: Arc<Inode>) -> Self {
+        Self { share, inode: Source::Still(inode) }
+    }
+
+    pub(crate) fn live(share: Arc<Share>, user: User) -> Self {
+        Self { share, inode: Source::Live(user) }
+    }
+
+    /// The entry of the inode, and what its volume is written with.
+    ///
+    /// # Errors
+    ///
+    /// EROFS on a volume that is open for reading.
+    pub(crate) fn writable(&self) -> Result<(&Parts, &Arc<Entry>)> {
+        match &self.inode {
+            Source::Live(user) => Ok((self.share.parts()?, user.entry())),
+            Source::Still(_) => Err(PosixError::ReadOnly.into()),
+        }
     }
 
     /// The inode number.
     #[must_use]
     pub fn number(&self) -> InodeNumber {
-        self.inode.number()
+        match &self.inode {
+            Source::Still(inode) => inode.number(),
+            Source::Live(user) => user.entry().number(),
+        }
     }
 
     pub(crate) fn share(&self) -> &Arc<Share> {
@@ -51,20 +104,35 @@ impl Node {
 
     /// The in-core inode.
     #[must_use]
-    pub fn inode(&self) -> &Arc<Inode> {
-        &self.inode
+    pub fn inode(&self) -> InodeView<'_> {
+        InodeView(match &self.inode {
+            Source::Still(inode) => View::Still(inode),
+            Source::Live(user) => {
+                let live = user.entry().live();
+                let latch = live.record().latch().shared();
+                View::Live { inode: live.inode(), _latch: latch }
+            }
+        })
+    }
+
+    /// The inode, if it does not change.
+    pub(crate) fn still_inode(&self) -> Option<&Inode> {
+        match &self.inode {
+            Source::Still(inode) => Some(inode),
+            Source::Live(_) => None,
+        }
     }
 
     /// Metadata.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
-        Metadata::new(&self.inode, self.cache().geometry())
+        Metadata::new(&self.inode(), self.cache().geometry())
     }
 
     /// Type of the file.
     #[must_use]
     pub fn file_type(&self) -> FileType {
-        self.inode.file_type()
+        self.inode().file_type()
     }
 
     /// The inode that `name` means in this directory; links are not followed.
@@ -74,9 +142,13 @@ impl Node {
     /// ENOENT, ENOTDIR; what the volume holds may be corrupt.
     pub fn lookup(&self, name: &OsStr) -> Result<Self> {
         if name.as_bytes() == b"." {
-            return self.directory().map(|_| self.clone());
+            return self.in_directory(|_| Ok(())).map(|()| self.clone());
         }
-        let (number, _) = self.directory()?.lookup(name.as_bytes())?;
+        if let Source::Live(user) = &self.inode {
+            let entry = self.share.parts()?.look_up(user.entry(), name.as_bytes())?;
+            return Ok(self.share.live(entry));
+        }
+        let (number, _) = self.in_directory(|directory| directory.lookup(name.as_bytes()))?;
         self.share.node(number)
     }
 
@@ -86,7 +158,7 @@ impl Node {
     ///
     /// ENOTDIR; what the volume holds may be corrupt.
     pub fn parent(&self) -> Result<Self> {
-        let parent = self.directory()?.parent()?;
+        let parent = self.in_directory(|directory| directory.parent())?;
         self.share.node(parent)
     }
 
@@ -96,21 +168,17 @@ impl Node {
     ///
     /// ENOTDIR; damage that shows later is an item of the iterator.
     pub fn entries(&self) -> Result<ReadDir> {
-        self.directory().map(|_| ReadDir::new(self.clone()))
+        self.in_directory(|_| Ok(())).map(|()| ReadDir::new(self.clone()))
     }
 
-    /// Opens a regular file for reading.
+    /// Opens a regular file.
     ///
     /// # Errors
     ///
     /// EISDIR for a directory, EINVAL for anything else that has no contents, and
     /// [`Unsupported`](xfs_format::superblock::Unsupported) for data on a realtime device.
     pub fn open(&self) -> Result<File> {
-        match self.file_type() {
-            FileType::Regular => File::new(self.clone()),
-            FileType::Directory => Err(PosixError::IsDirectory.into()),
-            _ => Err(PosixError::InvalidArgument.into()),
-        }
+        self.as_file()
     }
 
     /// Where a symbolic link points.
@@ -122,7 +190,7 @@ impl Node {
         if self.file_type() != FileType::Symlink {
             return Err(PosixError::InvalidArgument.into());
         }
-        self.inode.read_target(self.cache()).map(OsString::from_vec)
+        self.inode().read_target(self.cache()).map(OsString::from_vec)
     }
 
     /// The extended attributes, under the names that Linux shows to root. A part that cannot be
@@ -156,8 +224,12 @@ impl Node {
         whereabouts::parents(self)
     }
 
-    pub(crate) fn directory(&self) -> Result<Directory<'_>> {
-        Directory::new(self.cache(), &self.inode)
+    /// Looks into this directory, which does not change meanwhile.
+    pub(crate) fn in_directory<T>(
+        &self,
+        look: impl FnOnce(&Directory<'_>) -> Result<T>,
+    ) -> Result<T> {
+        look(&Directory::new(self.cache(), &self.inode())?)
     }
 }
 

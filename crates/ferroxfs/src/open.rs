@@ -3,6 +3,8 @@
 //! Everything that is opened is opened here, before anything of the volume is read: a caller may
 //! drop its privileges between [`OpenOptions::open_devices`] and [`Devices::volume`].
 
+mod writable;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,11 +14,14 @@ use xfs_buffer::{BufferCache, IoError, Liveness};
 use xfs_device::{DeviceError, FindError, Selection, SharedDevice};
 use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
 use xfs_format::{Corruption, DiskAddr, Place, Structure};
-use xfs_log::{LogDevice, LogState, RecoveryError, Refusal, Replayed, Summary};
+use xfs_dir::ParentPath;
+use xfs_format::timestamp::Timestamp;
+use xfs_log::{LogDevice, LogState, RecoveryError, Refusal, Replayed};
 
 use crate::Error;
 use crate::share::Core;
 use crate::volume::{Staleness, Volume};
+use crate::writing::Clock;
 
 /// Unused buffers are kept up to this many bytes unless the options say otherwise.
 const DEFAULT_CACHE_BYTES: usize = 64 << 20;
@@ -32,6 +37,8 @@ pub struct OpenOptions {
     log_device: Option<PathBuf>,
     cache_bytes: usize,
     writes: bool,
+    clock: Clock,
+    parents: ParentPath,
 }
 
 impl Default for OpenOptions {
@@ -51,6 +58,8 @@ impl OpenOptions {
             log_device: None,
             cache_bytes: DEFAULT_CACHE_BYTES,
             writes: false,
+            clock: Clock::Host,
+            parents: ParentPath::Direct,
         }
     }
 
@@ -97,11 +106,35 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the devices for writing, alone, as [`Devices::recover`] needs them.
+    /// Opens the devices for writing, alone, as [`Devices::recover`] and
+    /// [`Devices::writable_volume`] need them.
     #[must_use]
     pub fn writable(mut self, writable: bool) -> Self {
         self.writes = writable;
         self
+    }
+
+    /// Gives everything that is written this one time, so that what is made twice is the same.
+    #[must_use]
+    pub fn fixed_time(mut self, time: Timestamp) -> Self {
+        self.clock = Clock::Fixed(time);
+        self
+    }
+
+    /// How parent pointers are kept. Only of use to measure what the direct way saves.
+    #[must_use]
+    pub fn parent_path(mut self, path: ParentPath) -> Self {
+        self.parents = path;
+        self
+    }
+
+    /// Opens the volume at `path`, for writing.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`] and [`Devices::writable_volume`].
+    pub fn open_writable(&self, path: impl AsRef<Path>) -> Result<Volume, OpenError> {
+        self.clone().writable(true).open_devices(path)?.writable_volume()
     }
 
     /// Opens the volume at `path`, for reading.
@@ -249,28 +282,6 @@ impl Devices {
             RecoveryError::Refused(refusal) => OpenError::DirtyLog(refusal),
             RecoveryError::Failed(source) => OpenError::Recovery(source),
         })
-    }
-
-    /// Replays a dirty log onto the disk and marks it clean. The devices must have been opened
-    /// [`writable`](OpenOptions::writable). Returns what was done, or `None` for a clean log.
-    ///
-    /// # Errors
-    ///
-    /// See [`OpenError`]. Unless a device failed, nothing has been written then; if one did, the
-    /// recovery can be repeated.
-    pub fn recover(&self) -> Result<Option<Summary>, OpenError> {
-        let superblock = read_superblock(&self.data)?;
-        if let Some(reason) = superblock.refusal(Access::Recover) {
-            return Err(OpenError::Volume(reason.into()));
-        }
-        let replayed = self.replay(&superblock)?;
-        if replayed.log_state().clean {
-            return Ok(None);
-        }
-        let log = self.log(&superblock).ok_or(OpenError::LogDeviceMissing)?;
-        let log = log.map_err(OpenError::Log)?;
-        replayed.write_back(&log).map_err(OpenError::Recovery)?;
-        Ok(Some(*replayed.summary()))
     }
 
     /// The log of the volume with this superblock, for reading; `None` if it is external and its

@@ -28,7 +28,9 @@ use xfs_sync::{SetOnce, Slots, Volume as VolumeScope};
 
 use crate::node::Node;
 use crate::volume::Staleness;
-use crate::{Error, Result};
+use crate::table::Entry;
+use crate::writing::{Parts, Writing};
+use crate::{Error, PosixError, Result};
 
 /// What there is once per volume.
 pub(crate) struct Core {
@@ -36,6 +38,7 @@ pub(crate) struct Core {
     pub(crate) cache: Arc<BufferCache>,
     pub(crate) log: Option<LogState>,
     pub(crate) staleness: Option<Staleness>,
+    pub(crate) writing: Option<Writing>,
     shares: SetOnce<Slots<Weak<Share>>, VolumeScope>,
 }
 
@@ -46,7 +49,13 @@ impl Core {
         log: Option<LogState>,
         staleness: Option<Staleness>,
     ) -> Self {
-        Self { superblock, cache, log, staleness, shares: SetOnce::new() }
+        Self { superblock, cache, log, staleness, writing: None, shares: SetOnce::new() }
+    }
+
+    /// The same, open for writing.
+    pub(crate) fn with_writing(mut self, writing: Writing) -> Self {
+        self.writing = Some(writing);
+        self
     }
 }
 
@@ -72,8 +81,54 @@ impl Share {
 
     /// The inode that a directory entry, a parent pointer or the superblock leads to.
     pub(crate) fn node(self: &Arc<Self>, number: InodeNumber) -> Result<Node> {
+        if let Some(writing) = &self.writing {
+            return writing.parts().take(number).map(|entry| self.live(entry));
+        }
         let inode = Inode::read(&self.cache, number)?;
-        Ok(Node::new(self.here(), Arc::new(inode)))
+        Ok(Node::still(self.here(), Arc::new(inode)))
+    }
+
+    /// A node for the use of an entry that the caller has.
+    pub(crate) fn live(self: &Arc<Self>, entry: Arc<Entry>) -> Node {
+        let share = self.here();
+        Node::live(Arc::clone(&share), User { share, entry })
+    }
+
+    /// What the volume is written with.
+    ///
+    /// # Errors
+    ///
+    /// EROFS if it is open for reading.
+    pub(crate) fn parts(&self) -> Result<&Parts> {
+        let writing = self.writing.as_ref().ok_or(PosixError::ReadOnly)?;
+        Ok(writing.parts())
+    }
+}
+
+/// One use of an inode of a volume that is written to.
+pub(crate) struct User {
+    share: Arc<Share>,
+    entry: Arc<Entry>,
+}
+
+impl User {
+    pub(crate) fn entry(&self) -> &Arc<Entry> {
+        &self.entry
+    }
+}
+
+impl Clone for User {
+    fn clone(&self) -> Self {
+        self.entry.share();
+        Self { share: Arc::clone(&self.share), entry: Arc::clone(&self.entry) }
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        if let Ok(parts) = self.share.parts() {
+            parts.release(Arc::clone(&self.entry));
+        }
     }
 }
 
@@ -91,6 +146,15 @@ impl Holder {
         let weak = Slots::with_count(weak.len(), || weak.next().unwrap_or_default());
         assert!(core.shares.set(weak).is_ok(), "a holder is made once for a core");
         Self { findings, shares }
+    }
+
+    /// What the volume was written with, if anything; `None` if somebody else holds a share.
+    pub(crate) fn into_writing(self) -> Option<Option<Writing>> {
+        let mut core = None;
+        for share in self.shares.into_values() {
+            core = Some(Arc::into_inner(share)?.core);
+        }
+        Some(Arc::into_inner(core?)?.writing)
     }
 
     /// What was wrong when the volume was opened.

@@ -1,5 +1,7 @@
 //! An open volume.
 
+mod paths;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Read;
@@ -22,10 +24,12 @@ use crate::walk::Walk;
 use crate::whereabouts::{self, Whereabouts};
 use crate::{Error, File, Metadata, ReadDir, Result};
 
-/// An XFS volume, open for reading.
+/// An XFS volume, open for reading or for writing.
 ///
-/// Cloning is cheap and gives the same volume; it closes with its last clone, [`Node`] or [`File`].
-/// Every method may be called from any thread. No threads are started.
+/// Cloning is cheap and gives the same volume. One that is open for reading closes with its last
+/// clone, [`Node`] or [`File`], and starts no threads; one that is open for writing has threads that
+/// write its log and free what was deleted, and is closed by [`close`](Self::close). Every method may
+/// be called from any thread.
 #[derive(Clone)]
 pub struct Volume(Arc<Holder>);
 
@@ -47,6 +51,31 @@ impl Volume {
     /// See [`OpenError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         OpenOptions::new().open(path)
+    }
+
+    /// Opens the volume in an image file or on a block device for writing, with the default
+    /// [`OpenOptions`].
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open_writable(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        OpenOptions::new().open_writable(path)
+    }
+
+    /// Writes everything in place and marks the log clean. A volume that is dropped without is left
+    /// as a crash would leave it: the next one who opens it recovers what was durable.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY if another clone, [`Node`] or [`File`] keeps the volume open; what stopped the log. On a
+    /// volume that is open for reading there is nothing to do.
+    pub fn close(self) -> Result<()> {
+        match Arc::try_unwrap(self.0).ok().and_then(Holder::into_writing) {
+            Some(Some(writing)) => writing.close(),
+            Some(None) => Ok(()),
+            None => Err(PosixError::Busy.into()),
+        }
     }
 
     pub(crate) fn new(core: Core, findings: Vec<Error>) -> Self {

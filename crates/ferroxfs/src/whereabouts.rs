@@ -61,7 +61,7 @@ pub(crate) fn parents(node: &Node) -> Result<Vec<Parent>> {
         generation: link.generation,
         name: OsString::from_vec(link.name.into()),
     };
-    Parents::new(node.cache(), node.inode()).map(|link| link.map(to_public)).collect()
+    Parents::new(node.cache(), &node.inode()).map(|link| link.map(to_public)).collect()
 }
 
 /// Every path of `node`.

@@ -37,6 +37,3 @@ pub use free::{Freed, free_inode};
 pub use unlinked::{
     UnlinkedList, add_unlinked, clear_unlinked_list, remove_unlinked, unlinked_lists,
 };
-
-#[cfg(test)]
-mod tests;

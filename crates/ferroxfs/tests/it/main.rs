@@ -14,6 +14,7 @@ mod files;
 mod opening;
 mod tree;
 mod untouched;
+mod writing;
 
 use std::sync::Arc;
 

@@ -1,0 +1,176 @@
+//! Changing what a volume holds, by inode.
+//!
+//! Every method is one transaction: after a crash it has happened whole or not at all. It is durable
+//! once [`Volume::sync`](crate::Volume::sync), [`Node::sync`] or [`File::sync_all`](crate::File) has
+//! returned; operations become durable in the order in which they were done. On a volume that is
+//! open for reading each of them fails with EROFS.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use xfs_buffer::PosixError;
+use xfs_dir::{NewAttribute, SetMode, split_linux_name};
+use xfs_format::acl;
+
+use crate::Result;
+use crate::node::Node;
+use crate::writing::{Changes, Creation, NewKind, Place, Removal, RenameMode};
+
+impl Node {
+    /// Makes a file in this directory.
+    ///
+    /// # Errors
+    ///
+    /// EEXIST, ENOTDIR, ENAMETOOLONG, EINVAL for a name with a slash or NUL, ENOENT if this directory
+    /// has been removed, EPERM if it is immutable, ENOSPC; the device's error.
+    pub fn create(
+        &self,
+        name: impl AsRef<OsStr>,
+        kind: &NewKind<'_>,
+        creation: &Creation,
+    ) -> Result<Self> {
+        let (parts, directory) = self.writable()?;
+        let entry = parts.create(directory, name.as_ref().as_bytes(), kind, creation)?;
+        Ok(self.share().live(entry))
+    }
+
+    /// Makes a regular file without a name, in the group of this directory. Unless it is
+    /// [linked](Self::link) it is gone with its last handle.
+    ///
+    /// # Errors
+    ///
+    /// ENOTDIR, ENOENT, ENOSPC; the device's error.
+    #[doc(alias = "O_TMPFILE")]
+    pub fn create_unnamed(&self, creation: &Creation) -> Result<Self> {
+        let (parts, directory) = self.writable()?;
+        let entry = parts.create_unnamed(directory, creation)?;
+        Ok(self.share().live(entry))
+    }
+
+    /// Gives `file` a name in this directory.
+    ///
+    /// # Errors
+    ///
+    /// EEXIST, EPERM for a directory and for what is immutable, EMLINK, EXDEV where this directory
+    /// keeps to another project or `file` is of another volume, ENOSPC; the device's error.
+    pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
+        let (parts, directory) = self.writable()?;
+        let entry = self.of_this_volume(file)?;
+        parts.link(entry, directory, name.as_ref().as_bytes())
+    }
+
+    /// Removes a name of anything but a directory. The file is freed when it has no other name and
+    /// no handle.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT, EISDIR, EPERM; the device's error.
+    #[doc(alias = "unlink")]
+    pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        let (parts, directory) = self.writable()?;
+        parts.remove(directory, name.as_ref().as_bytes(), Removal::File)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT, ENOTDIR, ENOTEMPTY, EPERM; the device's error.
+    #[doc(alias = "rmdir")]
+    pub fn remove_dir(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        let (parts, directory) = self.writable()?;
+        parts.remove(directory, name.as_ref().as_bytes(), Removal::Directory)
+    }
+
+    /// Moves a name of this directory to `directory`, which may be the same.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT; EEXIST with [`RenameMode::NoReplace`]; EISDIR, ENOTDIR, ENOTEMPTY for what cannot be
+    /// replaced; EINVAL for a directory that would come to lie below itself; EXDEV, EPERM, ENOSPC;
+    /// the device's error.
+    pub fn rename(
+        &self,
+        name: impl AsRef<OsStr>,
+        directory: &Self,
+        new_name: impl AsRef<OsStr>,
+        mode: RenameMode,
+    ) -> Result<()> {
+        let (parts, from) = self.writable()?;
+        let to = self.of_this_volume(directory)?;
+        let from = Place { directory: from, name: name.as_ref().as_bytes() };
+        let to = Place { directory: to, name: new_name.as_ref().as_bytes() };
+        parts.rename(from, to, mode)
+    }
+
+    /// Changes mode, owner, times, flags or hints.
+    ///
+    /// # Errors
+    ///
+    /// EPERM for an immutable file, EINVAL for a hint that it cannot have; the device's error.
+    pub fn change(&self, changes: &Changes) -> Result<()> {
+        let (parts, entry) = self.writable()?;
+        parts.change(entry, changes)
+    }
+
+    /// Sets an extended attribute by its Linux name. An access control list is given in the form that
+    /// programs use.
+    ///
+    /// # Errors
+    ///
+    /// EOPNOTSUPP for a name in no namespace of XFS; EEXIST and ENODATA by `mode`; ERANGE for a name
+    /// of more than 255 bytes, E2BIG for a value of more than 64 KiB; EPERM, ENOSPC; the device's
+    /// error.
+    pub fn set_attribute(
+        &self,
+        name: impl AsRef<OsStr>,
+        value: &[u8],
+        mode: SetMode,
+    ) -> Result<()> {
+        let (parts, entry) = self.writable()?;
+        let full = name.as_ref().as_bytes();
+        let (namespace, name) = split_linux_name(full).ok_or(PosixError::NotSupported)?;
+        let stored;
+        let value = if full.starts_with(b"system.") {
+            let list = acl::decode_posix_xattr(value).ok_or(PosixError::InvalidArgument)?;
+            stored = acl::encode(&list);
+            stored.as_slice()
+        } else {
+            value
+        };
+        parts.set_attribute(entry, &NewAttribute { namespace, name, value }, mode)
+    }
+
+    /// Removes an extended attribute by its Linux name.
+    ///
+    /// # Errors
+    ///
+    /// ENODATA; EOPNOTSUPP for a name in no namespace of XFS; EPERM; the device's error.
+    pub fn remove_attribute(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        let (parts, entry) = self.writable()?;
+        let split = split_linux_name(name.as_ref().as_bytes());
+        let (namespace, name) = split.ok_or(PosixError::NotSupported)?;
+        parts.remove_attribute(entry, namespace, name)
+    }
+
+    /// Returns when everything that was done to this inode, and before that, is durable.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log; the volume is shut down then.
+    #[doc(alias = "fsync")]
+    pub fn sync(&self) -> Result<()> {
+        let (parts, entry) = self.writable()?;
+        parts.sync(entry)
+    }
+
+    /// The entry of another node, if it is of this volume.
+    fn of_this_volume<'a>(&self, other: &'a Self) -> Result<&'a crate::table::Entry> {
+        let (mine, _) = self.writable()?;
+        let (others, entry) = other.writable()?;
+        if !std::ptr::eq(mine, others) {
+            return Err(PosixError::CrossDevice.into());
+        }
+        Ok(entry)
+    }
+}

@@ -1,0 +1,209 @@
+//! Ranges of files: allocating, punching, moving, sharing.
+
+use std::ops::Range;
+
+use xfs_buffer::PosixError;
+use xfs_inode::{ExchangedRange, KeepSize, Live, SharedRange};
+use xfs_sync::RwLockWriteGuard;
+
+use super::File;
+use crate::Result;
+use crate::table::Entry;
+use crate::writing::{Parts, check_contents_mutable};
+
+/// Bytes that two ranges are compared by at a time.
+const COMPARE_BYTES: usize = 256 << 10;
+
+/// Whether an allocation past the end makes the file longer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AllocateMode {
+    /// The file ends at the end of the range, if it ended before.
+    #[default]
+    Extend,
+    /// The length stays.
+    #[doc(alias = "FALLOC_FL_KEEP_SIZE")]
+    KeepSize,
+}
+
+/// What becomes of a range of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeMode {
+    /// Space is set aside for it; what is there stays.
+    #[doc(alias = "fallocate")]
+    Allocate(AllocateMode),
+    /// It reads as zeros, and its space is freed.
+    #[doc(alias = "FALLOC_FL_PUNCH_HOLE")]
+    Punch,
+    /// It reads as zeros, and has space.
+    #[doc(alias = "FALLOC_FL_ZERO_RANGE")]
+    Zero(AllocateMode),
+    /// It goes, and what is behind it moves up. In whole blocks, and before the end.
+    #[doc(alias = "FALLOC_FL_COLLAPSE_RANGE")]
+    Collapse,
+    /// A hole of this length comes there, and what is behind moves down. In whole blocks, and before
+    /// the end.
+    #[doc(alias = "FALLOC_FL_INSERT_RANGE")]
+    Insert,
+    /// No other file shares its blocks any more.
+    #[doc(alias = "FALLOC_FL_UNSHARE_RANGE")]
+    Unshare(AllocateMode),
+}
+
+impl File {
+    /// Changes a range of the file.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL for an empty range, and for one that the mode forbids; EROFS, ENOSPC, EFBIG, EPERM; the
+    /// device's error.
+    pub fn change_range(&self, range: Range<u64>, mode: RangeMode) -> Result<()> {
+        if range.is_empty() {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        let (parts, entry) = self.node.writable()?;
+        let _contents = entry.contents().write();
+        // Setting space aside overwrites nothing, so an append-only file allows it.
+        let from = match mode {
+            RangeMode::Allocate(_) => u64::MAX,
+            _ => 0,
+        };
+        check_contents_mutable(&entry.core(), from)?;
+        let (live, journal, now) = (entry.live(), &parts.journal, parts.clock.now());
+        let size = |mode| match mode {
+            AllocateMode::Extend => KeepSize::No,
+            AllocateMode::KeepSize => KeepSize::Yes,
+        };
+        match mode {
+            RangeMode::Allocate(mode) => live.allocate(journal, range, size(mode), now),
+            RangeMode::Punch => live.punch(journal, range, now),
+            RangeMode::Zero(mode) => live.zero(journal, range, size(mode), now),
+            RangeMode::Collapse => live.collapse(journal, range, now),
+            RangeMode::Insert => live.insert(journal, range, now),
+            RangeMode::Unshare(mode) => {
+                if mode == AllocateMode::KeepSize && range.end > entry.core().size {
+                    return live.unshare(journal, range.start..entry.core().size, now);
+                }
+                live.unshare(journal, range, now)
+            }
+        }
+    }
+
+    /// Makes `length_bytes` of this file from `to` on share the blocks of `source` from `from` on;
+    /// 0 means up to the end of `source`. A later write to either copies what it changes.
+    ///
+    /// # Errors
+    ///
+    /// EOPNOTSUPP on a volume without reference counts; EXDEV for files of two volumes; EINVAL for
+    /// ranges that are not whole blocks (but for the end of both files), that overlap, or that lie
+    /// behind the end of `source`; EROFS, ENOSPC, EPERM; the device's error.
+    #[doc(alias = "FICLONERANGE")]
+    pub fn clone_range(&self, to: u64, source: &Self, from: u64, length_bytes: u64) -> Result<()> {
+        let (parts, here, there) = self.with(source)?;
+        let _contents = lock_both(here, there);
+        check_contents_mutable(&here.core(), 0)?;
+        let length_bytes = match length_bytes {
+            0 => there.core().size.saturating_sub(from),
+            length_bytes => length_bytes,
+        };
+        let range = SharedRange { from, to, length_bytes };
+        Live::reflink(&parts.journal, there.live(), here.live(), range, parts.clock.now())
+    }
+
+    /// The same if both ranges hold the same bytes. Returns whether they did.
+    ///
+    /// # Errors
+    ///
+    /// As [`clone_range`](Self::clone_range).
+    #[doc(alias = "FIDEDUPERANGE")]
+    pub fn deduplicate(
+        &self,
+        to: u64,
+        source: &Self,
+        from: u64,
+        length_bytes: u64,
+    ) -> Result<bool> {
+        let (parts, here, there) = self.with(source)?;
+        let _contents = lock_both(here, there);
+        check_contents_mutable(&here.core(), 0)?;
+        if !self.is_same(parts, (here, to), (there, from), length_bytes)? {
+            return Ok(false);
+        }
+        let now = here.core().modify_time;
+        let range = SharedRange { from, to, length_bytes };
+        Live::reflink(&parts.journal, there.live(), here.live(), range, now)?;
+        Ok(true)
+    }
+
+    /// Exchanges contents of two files, all or nothing also in a crash; a length of 0 means the
+    /// whole of both, lengths included.
+    ///
+    /// # Errors
+    ///
+    /// EOPNOTSUPP on a volume without the feature; EXDEV; EINVAL; EROFS, ENOSPC, EPERM; the device's
+    /// error.
+    #[doc(alias = "XFS_IOC_EXCHANGE_RANGE")]
+    pub fn exchange_range(
+        &self,
+        here_at: u64,
+        other: &Self,
+        there_at: u64,
+        length_bytes: u64,
+    ) -> Result<()> {
+        let (parts, here, there) = self.with(other)?;
+        let _contents = lock_both(here, there);
+        check_contents_mutable(&here.core(), 0)?;
+        check_contents_mutable(&there.core(), 0)?;
+        let length_bytes = (length_bytes > 0).then_some(length_bytes);
+        let range = ExchangedRange { starts: [here_at, there_at], length_bytes };
+        let files = [here.live(), there.live()];
+        Live::exchange(&parts.journal, files, range, parts.clock.now())
+    }
+
+    /// This file and another of the same volume.
+    fn with<'a>(&'a self, other: &'a Self) -> Result<(&'a Parts, &'a Entry, &'a Entry)> {
+        let (parts, here) = self.node.writable()?;
+        let (others, there) = other.node.writable()?;
+        if !std::ptr::eq(parts, others) {
+            return Err(PosixError::CrossDevice.into());
+        }
+        Ok((parts, here, there))
+    }
+
+    fn is_same(
+        &self,
+        parts: &Parts,
+        (left, left_at): (&Entry, u64),
+        (right, right_at): (&Entry, u64),
+        length_bytes: u64,
+    ) -> Result<bool> {
+        let cache = parts.journal.cache();
+        let (mut mine, mut other) = (vec![0; COMPARE_BYTES], vec![0; COMPARE_BYTES]);
+        let mut done = 0;
+        while done < length_bytes {
+            let wanted = (length_bytes - done).min(COMPARE_BYTES as u64) as usize;
+            let (mine, other) = (&mut mine[..wanted], &mut other[..wanted]);
+            let read = left.live().inode().read_at(cache, left_at + done, mine)?;
+            let read_other = right.live().inode().read_at(cache, right_at + done, other)?;
+            if read != wanted || read_other != wanted {
+                return Err(PosixError::InvalidArgument.into());
+            }
+            if mine != other {
+                return Ok(false);
+            }
+            done += wanted as u64;
+        }
+        Ok(true)
+    }
+}
+
+/// Locks the contents of two files, the lower number first; of one file, once.
+fn lock_both<'a>(
+    left: &'a Entry,
+    right: &'a Entry,
+) -> (RwLockWriteGuard<'a, ()>, Option<RwLockWriteGuard<'a, ()>>) {
+    let (first, second) =
+        if left.number() <= right.number() { (left, right) } else { (right, left) };
+    let first_guard = first.contents().write();
+    let apart = first.number() != second.number();
+    (first_guard, apart.then(|| second.contents().write()))
+}

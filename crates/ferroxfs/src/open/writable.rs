@@ -1,0 +1,191 @@
+//! Opening a volume for writing: recovery, the journal, and what a crash has left open.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use xfs_buffer::Result as BufferResult;
+use xfs_format::AgNumber;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::superblock::{Access, Superblock};
+use xfs_inode::Live;
+use xfs_log::{
+    Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary, finish_intents,
+};
+use xfs_trans::{Captured, Deferred, Journal, OpenIntent, Promise};
+
+use super::{Devices, OpenError, read_superblock};
+use crate::share::Core;
+use crate::volume::Volume;
+use crate::writing::Writing;
+
+impl Devices {
+    /// Opens the volume for writing. The devices must have been opened
+    /// [`writable`](super::OpenOptions::writable). A dirty log is replayed onto the disk first, and
+    /// what the crash has left open is finished.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]. A volume of a kind that is only read is refused, with nothing changed.
+    pub fn writable_volume(&self) -> Result<Volume, OpenError> {
+        let (superblock, journal, _) = self.open_journal(Access::Write)?;
+        let cache = Arc::clone(journal.cache());
+        let writing = Writing::start(journal, self.options.clock, self.options.parents);
+        Ok(Volume::new(Core::new(superblock, cache, None, None).with_writing(writing), Vec::new()))
+    }
+
+    /// Replays a dirty log onto the disk, finishes what the crash has left open, and marks the log
+    /// clean. The devices must have been opened [`writable`](super::OpenOptions::writable). Returns
+    /// what was done, or `None` for a clean log.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`]. If a device fails on the way, the recovery can be repeated.
+    pub fn recover(&self) -> Result<Option<Summary>, OpenError> {
+        if self.log_is_clean()? {
+            return Ok(None);
+        }
+        let (_, journal, summary) = self.open_journal(Access::Recover)?;
+        journal.unmount().map_err(OpenError::Recovery)?;
+        Ok(Some(summary))
+    }
+
+    fn log_is_clean(&self) -> Result<bool, OpenError> {
+        let superblock = read_superblock(&self.data)?;
+        if let Some(reason) = superblock.refusal(Access::Recover) {
+            return Err(OpenError::Volume(reason.into()));
+        }
+        let state = self.log_state(&superblock).ok_or(OpenError::LogDeviceMissing)?;
+        Ok(state.map_err(OpenError::Log)?.clean)
+    }
+
+    fn open_journal(
+        &self,
+        access: Access,
+    ) -> Result<(Superblock, Arc<Journal>, Summary), OpenError> {
+        let superblock = read_superblock(&self.data)?;
+        if let Some(reason) = superblock.refusal(access) {
+            return Err(OpenError::Volume(reason.into()));
+        }
+        if let Some(corruption) = self.cut_short(&superblock) {
+            return Err(OpenError::Volume(corruption.into()));
+        }
+        let open_log = || {
+            let log = self.log(&superblock).ok_or(OpenError::LogDeviceMissing)?;
+            log.map_err(OpenError::Log)
+        };
+        let log = open_log()?;
+        let replayed = xfs_log::replay_all(self.data.clone(), &log, &superblock);
+        let replayed = replayed.map_err(|error| match error {
+            RecoveryError::Refused(refusal) => OpenError::DirtyLog(refusal),
+            RecoveryError::Failed(source) => OpenError::Recovery(source),
+        })?;
+        replayed.write_in_place(&log).map_err(OpenError::Recovery)?;
+        let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
+        let cache = self.cache(self.data.clone(), &superblock);
+        cache.set_log_head(state.head);
+        let config = LogConfig::new(log.geometry());
+        let data = superblock.has_external_log().then(|| self.data.clone());
+        let log = Log::open(open_log()?, data, &state, &config);
+        let journal = xfs_alloc::open_journal(Arc::new(cache), log, &superblock)?;
+        let summary = finish(&journal, &replayed).map_err(OpenError::Recovery)?;
+        Ok((superblock, journal, summary))
+    }
+}
+
+/// Finishes what a crash has left open.
+pub(super) fn finish(journal: &Arc<Journal>, replayed: &Replayed) -> BufferResult<Summary> {
+    let open = journal.adopt(replayed)?.into();
+    finish_intents(replayed, &mut Finisher { journal, open, captured: Vec::new() })
+}
+
+/// Keeps the promises of a log.
+struct Finisher<'a> {
+    journal: &'a Arc<Journal>,
+    /// Intents that have not been taken up, in the order of the log.
+    open: VecDeque<OpenIntent>,
+    captured: Vec<Captured>,
+}
+
+impl IntentRecovery for Finisher<'_> {
+    fn recover(&mut self, intent: &Intent) -> BufferResult<()> {
+        let Some(open) = self.open.pop_front() else { return Ok(()) };
+        assert_eq!(open.id(), intent.id(), "intents are finished in the order of the log");
+        let works = works(self.journal, &open)?;
+        let budget = budget(self.journal, open.promises());
+        self.captured.push(self.journal.resume(&open, works, budget)?);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> BufferResult<()> {
+        for captured in self.captured.drain(..) {
+            captured.finish(self.journal)?;
+        }
+        Ok(())
+    }
+
+    fn free_unlinked(&mut self) -> BufferResult<u64> {
+        let mut count = 0;
+        for group in self.journal.geometry().groups() {
+            for list in xfs_alloc::unlinked_lists(self.journal.cache(), group)? {
+                for number in &list.inodes {
+                    Arc::new(Live::load(self.journal, *number)?).inactivate(self.journal)?;
+                    count += 1;
+                }
+                if list.damage.is_some() {
+                    self.give_up(group, list.bucket)?;
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn free_copies(&mut self) -> BufferResult<()> {
+        xfs_alloc::recover_leftovers(self.journal).map(drop)
+    }
+}
+
+impl Finisher<'_> {
+    /// Empties a list that cannot be followed: what hangs behind is lost to everybody but xfs_repair.
+    fn give_up(&self, group: AgNumber, bucket: usize) -> BufferResult<()> {
+        let mut tx = self.journal.begin(TransactionKind::ClearUnlinked, 0)?;
+        if let Err(error) = xfs_alloc::clear_unlinked_list(&mut tx, group, bucket) {
+            tx.cancel();
+            return Err(error);
+        }
+        tx.commit().map(drop)
+    }
+}
+
+/// What keeps the promises of one intent.
+fn works(journal: &Arc<Journal>, open: &OpenIntent) -> BufferResult<Vec<Box<dyn Deferred>>> {
+    let mut works: Vec<Box<dyn Deferred>> = Vec::new();
+    for promise in open.promises() {
+        match promise {
+            Promise::Map(_) | Promise::Exchange(_) => {
+                works.extend(xfs_inode::resume(journal, promise)?);
+            }
+            Promise::Attr(attribute) => {
+                let live = Arc::new(Live::load(journal, attribute.inode)?);
+                works.extend(xfs_dir::resume_attribute(&live, attribute));
+            }
+            _ => works.extend(xfs_alloc::resume(journal.geometry(), promise)?),
+        }
+    }
+    Ok(works)
+}
+
+/// What the transactions that keep these promises reserve.
+fn budget(journal: &Journal, promises: &[Promise]) -> (TransactionKind, u64) {
+    let geometry = journal.geometry();
+    match promises.first() {
+        Some(Promise::Attr(attribute)) => {
+            let (name, value) = (attribute.name.len(), attribute.value.len());
+            (TransactionKind::SetAttr, xfs_dir::attribute_blocks(geometry, name, value))
+        }
+        Some(Promise::Map(_) | Promise::Exchange(_)) => {
+            let blocks = Live::grow_blocks(geometry, xfs_format::inode::ForkKind::Data, 1);
+            (TransactionKind::Truncate, blocks)
+        }
+        _ => (TransactionKind::Truncate, 0),
+    }
+}

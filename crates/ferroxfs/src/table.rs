@@ -1,0 +1,183 @@
+//! Inodes of a volume that is written to, as they are in memory.
+//!
+//! Owns: that there is one [`Live`] of an inode at a time, who holds it, how long it stays when
+//! nobody does, and what waits to be freed because it has neither a name nor a user. Does **not**
+//! own what an inode is, or how it is freed ([`Live::inactivate`]).
+//!
+//! ```text
+//!           load, insert                 release: last user
+//!  absent ───────────────► in use ◄────────────────────────► idle ──► absent   (sweep)
+//!                            │              get
+//!                            │ release: last user, no name
+//!                            ▼
+//!                         doomed ──► freed on disk ──► absent          (Table::free)
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** An entry that is doomed or evicted gets no users again: who meets one looks again, or is
+//!   told that there is no such inode.
+//! - **I2** The last user of an inode without a name dooms it, once.
+//!
+//! An entry is found without a lock; taking it writes that entry alone. What is shared by a group
+//! is the queue of its idle entries.
+
+mod entry;
+mod idle;
+
+use std::sync::Arc;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::{AgNumber, Geometry, InodeNumber};
+use xfs_inode::Live;
+use xfs_sync::{CachePadded, Condvar, Mutex, Volume};
+use xfs_trans::Journal;
+
+pub(crate) use entry::Entry;
+use entry::{Release, Taken};
+use idle::Idle;
+
+/// Inodes that nobody uses and that stay in memory, in each group.
+const IDLE_PER_GROUP: usize = 4096;
+
+/// The inodes of one group.
+struct Group {
+    entries: papaya::HashMap<u64, Arc<Entry>>,
+    idle: Idle,
+}
+
+/// What waits to be freed.
+#[derive(Default)]
+struct Doomed {
+    waiting: Vec<Arc<Entry>>,
+    /// Entries that somebody is freeing just now.
+    underway: usize,
+    closed: bool,
+}
+
+/// The inodes in memory.
+pub(crate) struct Table {
+    groups: Box<[CachePadded<Group>]>,
+    doomed: Mutex<Doomed, Volume>,
+    /// `doomed` has changed.
+    changed: Condvar<Volume>,
+}
+
+impl Table {
+    /// An empty table.
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let group = |_| {
+            let (entries, idle) = (papaya::HashMap::new(), Idle::new(IDLE_PER_GROUP));
+            CachePadded::new(Group { entries, idle })
+        };
+        let groups = geometry.groups().map(group).collect();
+        Self { groups, doomed: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn group(&self, geometry: &Geometry, number: InodeNumber) -> Result<&Group> {
+        let (AgNumber(group), _) = geometry.split_inode(number).ok_or(PosixError::NotFound)?;
+        self.groups.get(group as usize).map(|group| &**group).ok_or(PosixError::NotFound.into())
+    }
+
+    /// The inode of this number, for one more user: from memory, or read.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotFound`] for one that is free or has no name any more; what the volume holds
+    /// may be corrupt.
+    pub(crate) fn take(&self, journal: &Journal, number: InodeNumber) -> Result<Arc<Entry>> {
+        let group = self.group(journal.geometry(), number)?;
+        loop {
+            let found = group.entries.pin().get(&number.0).map(Arc::clone);
+            if let Some(entry) = found {
+                match entry.take() {
+                    Taken::Here => return Ok(entry),
+                    Taken::Doomed => return Err(PosixError::NotFound.into()),
+                    // It leaves the table next.
+                    Taken::Evicted => std::thread::yield_now(),
+                }
+                continue;
+            }
+            let entry = Arc::new(Entry::new(Arc::new(Live::load(journal, number)?)));
+            if group.entries.pin().try_insert(number.0, Arc::clone(&entry)).is_ok() {
+                return Ok(entry);
+            }
+        }
+    }
+
+    /// Puts in an inode that has just been made, with one user. What stands there of an earlier file
+    /// of that number has been freed, and is replaced.
+    pub(crate) fn insert(&self, geometry: &Geometry, live: Arc<Live>) -> Result<Arc<Entry>> {
+        let number = live.number();
+        let group = self.group(geometry, number)?;
+        let entry = Arc::new(Entry::new(live));
+        if let Some(before) = group.entries.pin().insert(number.0, Arc::clone(&entry)) {
+            assert!(before.is_gone(), "two files with the number {number}");
+        }
+        Ok(entry)
+    }
+
+    /// Gives up one use. The last one of an inode without a name leaves it to be freed by
+    /// [`free`](Self::free), the last one of another leaves it idle.
+    pub(crate) fn release(&self, geometry: &Geometry, entry: Arc<Entry>) {
+        match entry.release() {
+            Release::InUse => {}
+            Release::Doomed => {
+                self.doomed.lock().waiting.push(entry);
+                self.changed.notify_all();
+            }
+            Release::Idle => {
+                let Ok(group) = self.group(geometry, entry.number()) else { return };
+                for evicted in group.idle.add(entry) {
+                    self.remove(group, &evicted);
+                }
+            }
+        }
+    }
+
+    /// Frees one inode that waits for it; `false` if none does.
+    pub(crate) fn free_one(&self, journal: &Arc<Journal>) -> Result<bool> {
+        let mut doomed = self.doomed.lock();
+        let Some(entry) = doomed.waiting.pop() else { return Ok(false) };
+        doomed.underway += 1;
+        drop(doomed);
+        let freed = entry.live().inactivate(journal);
+        if let Ok(group) = self.group(journal.geometry(), entry.number()) {
+            self.remove(group, &entry);
+        }
+        self.doomed.lock().underway -= 1;
+        self.changed.notify_all();
+        freed.map(|()| true)
+    }
+
+    /// Frees everything that waits for it, and waits for what others are freeing.
+    pub(crate) fn drain(&self, journal: &Arc<Journal>) -> Result<()> {
+        while self.free_one(journal)? {}
+        let mut doomed = self.doomed.lock();
+        while doomed.underway > 0 {
+            self.changed.wait(&mut doomed);
+        }
+        Ok(())
+    }
+
+    /// Waits until something is to be freed; `false` once the table is closed.
+    pub(crate) fn await_doomed(&self) -> bool {
+        let mut doomed = self.doomed.lock();
+        while doomed.waiting.is_empty() && !doomed.closed {
+            self.changed.wait(&mut doomed);
+        }
+        !doomed.closed
+    }
+
+    /// Lets [`await_doomed`](Self::await_doomed) return.
+    pub(crate) fn close(&self) {
+        self.doomed.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Takes an entry out, unless another has its place already.
+    fn remove(&self, group: &Group, entry: &Arc<Entry>) {
+        let is_it = |_: &u64, found: &Arc<Entry>| Arc::ptr_eq(found, entry);
+        let _ = group.entries.pin().remove_if(&entry.number().0, is_it);
+    }
+}

@@ -1,0 +1,215 @@
+//! Changing what a volume holds, by path, in the style of `std::fs`.
+//!
+//! What is made belongs to user and group 0, directories with the mode 0o755 and files with 0o644;
+//! [`Node::create`] makes anything else. A path's directory must be there. See [`Node`] for what is
+//! one transaction, and what is durable when.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use xfs_buffer::{Error, PosixError};
+
+use super::Volume;
+use crate::errno::to_io_error;
+use crate::file::File;
+use crate::node::Node;
+use crate::writing::{Creation, NewKind, RenameMode};
+use crate::{FileType, Result};
+
+/// Of files that are made by path.
+const FILE: Creation = Creation { mode: 0o644, uid: 0, gid: 0 };
+/// Of directories.
+const DIRECTORY: Creation = Creation { mode: 0o755, uid: 0, gid: 0 };
+const LINK: Creation = Creation { mode: 0o777, uid: 0, gid: 0 };
+
+impl Volume {
+    /// Opens a regular file, which is made if there is none, and cut to nothing if there is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::create`]; EISDIR.
+    pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
+        let path = path.as_ref();
+        match self.lookup(path) {
+            Ok(node) => {
+                let file = node.open()?;
+                file.set_len(0)?;
+                return Ok(file);
+            }
+            Err(Error::Posix(PosixError::NotFound)) => {}
+            Err(error) => return Err(error),
+        }
+        self.create_node(path, &NewKind::Regular, &FILE)?.open()
+    }
+
+    /// Makes a file with these contents, or replaces the contents of one.
+    ///
+    /// # Errors
+    ///
+    /// As [`create_file`](Self::create_file) and [`File::write_at`], as an [`std::io::Error`].
+    pub fn write(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> std::io::Result<()> {
+        let mut file = self.create_file(path).map_err(to_io_error)?;
+        file.write_all(contents.as_ref())
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::create`].
+    pub fn create_dir(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.create_node(path, &NewKind::Directory, &DIRECTORY).map(drop)
+    }
+
+    /// Makes a directory and those above it that are missing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::create`]; ENOTDIR.
+    pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
+        let mut directory = self.root()?;
+        for component in path.as_ref().components() {
+            let Component::Normal(name) = component else {
+                if component == Component::ParentDir {
+                    directory = directory.parent()?;
+                }
+                continue;
+            };
+            let made = match directory.create(name, &NewKind::Directory, &DIRECTORY) {
+                Err(Error::Posix(PosixError::Exists)) => directory.lookup(name),
+                made => made,
+            }?;
+            if made.file_type() != FileType::Directory {
+                return Err(PosixError::NotDirectory.into());
+            }
+            directory = made;
+        }
+        Ok(())
+    }
+
+    /// Makes anything, under a path.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::create`].
+    pub fn create_node(
+        &self,
+        path: impl AsRef<Path>,
+        kind: &NewKind<'_>,
+        creation: &Creation,
+    ) -> Result<Node> {
+        let (directory, name) = self.place(path.as_ref())?;
+        directory.create(name, kind, creation)
+    }
+
+    /// Makes a symbolic link to `target`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::create`]; ENAMETOOLONG for a target of more than 1023 bytes.
+    pub fn symlink(&self, target: impl AsRef<OsStr>, path: impl AsRef<Path>) -> Result<()> {
+        let target = target.as_ref().as_bytes();
+        self.create_node(path, &NewKind::Symlink(target), &LINK).map(drop)
+    }
+
+    /// Gives the file at `original` one more name. A symbolic link is not followed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::link`].
+    pub fn hard_link(&self, original: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<()> {
+        let file = self.lookup_no_follow(original)?;
+        let (directory, name) = self.place(path.as_ref())?;
+        directory.link(&file, name)
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::remove_file`].
+    pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
+        let (directory, name) = self.place(path.as_ref())?;
+        directory.remove_file(name)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::remove_dir`].
+    pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
+        let (directory, name) = self.place(path.as_ref())?;
+        directory.remove_dir(name)
+    }
+
+    /// Removes a directory and all that is in it. Links are removed, not followed. It stops at the
+    /// first error; what was removed before stays removed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::remove_file`] and [`Node::remove_dir`].
+    pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let (above, name) = self.place(path)?;
+        let top = above.lookup(name)?;
+        if top.file_type() != FileType::Directory {
+            return Err(PosixError::NotDirectory.into());
+        }
+        // A stack of its own: the tree may be deeper than the thread's.
+        let mut open = vec![(top, name.to_os_string())];
+        while let Some((directory, _)) = open.last() {
+            let mut below = None;
+            for entry in directory.entries()? {
+                let entry = entry?;
+                let node = entry.node()?;
+                if node.file_type() == FileType::Directory {
+                    below = Some((node, entry.name().to_os_string()));
+                    break;
+                }
+                directory.remove_file(entry.name())?;
+            }
+            match below {
+                Some(below) => open.push(below),
+                None => {
+                    let Some((_, name)) = open.pop() else { break };
+                    open.last().map_or(&above, |(parent, _)| parent).remove_dir(name)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a file or directory; what has the new name loses it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::rename`].
+    pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
+        let (from, name) = self.place(from.as_ref())?;
+        let (to, new_name) = self.place(to.as_ref())?;
+        from.rename(name, &to, new_name, RenameMode::Replace)
+    }
+
+    /// Returns when everything that was done before is durable.
+    ///
+    /// # Errors
+    ///
+    /// EROFS; what stopped the log.
+    pub fn sync(&self) -> Result<()> {
+        self.share().parts()?.journal.force_all()
+    }
+
+    /// The directory that a path lies in, and the name there.
+    fn place<'a>(&self, path: &'a Path) -> Result<(Node, &'a OsStr)> {
+        let name = path.file_name().ok_or(PosixError::InvalidArgument)?;
+        let above = path.parent().unwrap_or(Path::new("/"));
+        let directory = self.lookup(above)?;
+        if directory.file_type() != FileType::Directory {
+            return Err(PosixError::NotDirectory.into());
+        }
+        Ok((directory, name))
+    }
+}

@@ -1,0 +1,178 @@
+//! What a volume has that is open for writing.
+//!
+//! Owns: the journal, the inodes in memory, the clock, the thread that frees what has neither a name
+//! nor a user, and the order in which all of that is taken down. Does **not** own any operation.
+//!
+//! Lock order: the rename lock, the contents lock of a file (two files: the lower number first), the
+//! beginning of a transaction, latches of inodes in the order of their numbers, group headers.
+
+mod access;
+mod changes;
+mod clock;
+mod create;
+mod link;
+mod remove;
+mod rename;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_dir::ParentPath;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
+use xfs_sync::{Mutex, Volume};
+use xfs_trans::{Journal, Transaction};
+
+use crate::table::{Entry, Table};
+pub(crate) use access::check_contents_mutable;
+pub use changes::Changes;
+pub(crate) use clock::Clock;
+pub use create::{Creation, NewKind};
+pub(crate) use remove::Removal;
+pub use rename::RenameMode;
+pub(crate) use rename::Place;
+
+/// The longest name in a directory.
+const MAX_NAME_BYTES: usize = 255;
+
+/// The parts that operations work with.
+pub(crate) struct Parts {
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) table: Table,
+    pub(crate) clock: Clock,
+    pub(crate) parents: ParentPath,
+    /// Held while a directory moves to another one: nobody else may move one meanwhile, so that none
+    /// comes to lie below itself.
+    pub(crate) moving: Mutex<(), Volume>,
+}
+
+impl Parts {
+    pub(crate) fn geometry(&self) -> &Geometry {
+        self.journal.geometry()
+    }
+
+    /// Whether each file names its directories.
+    fn has_parents(&self) -> bool {
+        self.geometry().has_incompat(IncompatFeatures::PARENT)
+    }
+
+    /// Blocks to reserve for a change of one parent pointer.
+    fn parent_blocks(&self, name: &[u8]) -> u64 {
+        if self.has_parents() { xfs_dir::parent_blocks(self.geometry(), name.len()) } else { 0 }
+    }
+
+    /// The inode of this number, with one more user.
+    pub(crate) fn take(&self, number: InodeNumber) -> Result<Arc<Entry>> {
+        self.table.take(&self.journal, number)
+    }
+
+    /// Gives up a use of an entry.
+    pub(crate) fn release(&self, entry: Arc<Entry>) {
+        self.table.release(self.geometry(), entry);
+    }
+
+    /// Runs one transaction. What the body refuses, it refuses before it changes anything: an error
+    /// after a change shuts the volume down, as it must.
+    fn transact<T>(
+        &self,
+        kind: TransactionKind,
+        blocks: u64,
+        body: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut tx = self.begin(kind, blocks)?;
+        match body(&mut tx) {
+            Ok(value) => tx.commit().map(|_| value),
+            Err(error) => {
+                tx.cancel();
+                Err(error)
+            }
+        }
+    }
+
+    /// Begins a transaction. Where there is no room, what waits to be freed is freed first.
+    fn begin(&self, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
+        match self.journal.begin(kind, blocks) {
+            Err(Error::Posix(PosixError::NoSpace)) => {
+                self.table.drain(&self.journal)?;
+                self.journal.begin(kind, blocks)
+            }
+            begun => begun,
+        }
+    }
+
+    /// Frees what has been doomed by the operation that ends here, in place of the thread.
+    fn tidy_up(&self) -> Result<()> {
+        self.table.free_one(&self.journal).map(drop)
+    }
+}
+
+/// A volume that is written to.
+pub(crate) struct Writing {
+    parts: Arc<Parts>,
+    worker: Option<JoinHandle<()>>,
+}
+
+impl Writing {
+    /// Starts the thread that frees inodes.
+    pub(crate) fn start(journal: Arc<Journal>, clock: Clock, parents: ParentPath) -> Self {
+        let table = Table::new(journal.geometry());
+        let parts = Arc::new(Parts { journal, table, clock, parents, moving: Mutex::new(()) });
+        let mine = Arc::clone(&parts);
+        let worker = std::thread::spawn(move || {
+            while mine.table.await_doomed() {
+                // What could not be freed stays on its unlinked list for the next recovery.
+                let _ = mine.table.free_one(&mine.journal);
+            }
+        });
+        Self { parts, worker: Some(worker) }
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    fn stop(&mut self) {
+        self.parts.table.close();
+        if let Some(worker) = self.worker.take() {
+            let _ = worker.join();
+        }
+    }
+
+    /// Frees what waits for it, writes everything in place and marks the log clean. Nobody uses the
+    /// volume any more.
+    pub(crate) fn close(mut self) -> Result<()> {
+        self.stop();
+        let drained = self.parts.table.drain(&self.parts.journal);
+        let journal = Arc::clone(&self.parts.journal);
+        drop(self);
+        journal.unmount().and(drained)
+    }
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Latches the inodes for a transaction, each once, the lower number first.
+fn join_all<const N: usize>(tx: &mut Transaction<'_>, mut entries: [&Entry; N]) {
+    entries.sort_by_key(|entry| entry.number());
+    for entry in entries {
+        tx.join(entry.live().record());
+    }
+}
+
+/// Checks a name that is to be made.
+fn check_name(name: &[u8]) -> Result<()> {
+    match name {
+        b"" => Err(PosixError::NotFound.into()),
+        b"." | b".." => Err(PosixError::Exists.into()),
+        _ if name.len() > MAX_NAME_BYTES => Err(PosixError::NameTooLong.into()),
+        _ if name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
+            Err(PosixError::InvalidArgument.into())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,31 @@
+//! What the flags of an inode forbid.
+//!
+//! Owns: append-only and immutable files. Does **not** own: permission bits and access control
+//! lists. A caller of the library is root.
+
+use xfs_buffer::{PosixError, Result};
+use xfs_format::inode::{InodeCore, InodeFlags};
+
+/// Whether a file may be renamed, removed, linked, or have its contents changed anywhere.
+pub(super) fn check_mutable(core: &InodeCore) -> Result<()> {
+    check_without(core, InodeFlags::IMMUTABLE | InodeFlags::APPEND)
+}
+
+/// Whether something may be added to a directory or written at the end of a file, and whether the
+/// inode itself may change.
+pub(super) fn check_not_immutable(core: &InodeCore) -> Result<()> {
+    check_without(core, InodeFlags::IMMUTABLE)
+}
+
+fn check_without(core: &InodeCore, flags: InodeFlags) -> Result<()> {
+    if core.flags.intersects(flags) { Err(PosixError::NotPermitted.into()) } else { Ok(()) }
+}
+
+/// Whether the contents may be changed from this byte on.
+pub(crate) fn check_contents_mutable(core: &InodeCore, from: u64) -> Result<()> {
+    let only_at_end = core.flags.contains(InodeFlags::APPEND);
+    if only_at_end && from < core.size {
+        return Err(PosixError::NotPermitted.into());
+    }
+    check_not_immutable(core)
+}

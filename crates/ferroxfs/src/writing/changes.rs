@@ -1,0 +1,211 @@
+//! Changes of an inode that move no name: mode, owner, times, flags, attributes.
+
+use std::sync::Arc;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_dir::{NewAttribute, SetMode};
+use xfs_format::attr::Namespace;
+use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+
+use super::Parts;
+use super::access::check_not_immutable;
+use crate::table::Entry;
+
+/// Permission bits of a mode.
+const PERMISSION_BITS: u16 = 0o7777;
+/// The longest value of an attribute.
+const MAX_VALUE_BYTES: usize = 64 << 10;
+/// The longest name of an attribute, without its namespace.
+const MAX_ATTRIBUTE_NAME_BYTES: usize = 255;
+
+/// What to change of an inode; what is `None` stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Permission bits, up to 0o7777.
+    pub mode: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Project.
+    pub project_id: Option<u32>,
+    /// Last read.
+    pub accessed: Option<Timestamp>,
+    /// Last change of the contents.
+    pub modified: Option<Timestamp>,
+    /// When the inode was made.
+    pub created: Option<Timestamp>,
+    /// Flags; those that are no property of one file are taken no notice of.
+    pub xflags: Option<ExtendedFlags>,
+    /// Extent size hint in bytes, a multiple of the block size; 0 for none.
+    pub extent_size_hint_bytes: Option<u64>,
+    /// The same for copies of shared blocks.
+    pub cow_extent_size_hint_bytes: Option<u64>,
+}
+
+impl Parts {
+    /// Changes an inode, in one transaction.
+    pub(crate) fn change(&self, file: &Entry, changes: &Changes) -> Result<()> {
+        self.transact(TransactionKind::ChangeInode, 0, |tx| {
+            tx.join(file.live().record());
+            let core = file.core();
+            if core.flags.contains(InodeFlags::IMMUTABLE) && changes.xflags.is_none() {
+                return Err(PosixError::NotPermitted.into());
+            }
+            let hints = self.hints(&core, changes)?;
+            let now = self.clock.now();
+            file.live().change(tx, |core| {
+                apply(core, changes);
+                hints.apply(core);
+                core.change_time = now;
+            });
+            Ok(())
+        })
+    }
+
+    fn hints(&self, core: &InodeCore, changes: &Changes) -> Result<Hints> {
+        let geometry = self.geometry();
+        let to_blocks = |bytes: u64| {
+            if bytes & (u64::from(geometry.block_size) - 1) != 0 {
+                return Err(PosixError::InvalidArgument);
+            }
+            let blocks = bytes >> geometry.block_log;
+            // As much as an extent can hold, and half of a group.
+            let most = u64::from(geometry.ag_blocks / 2).min((1 << 21) - 1);
+            if blocks > most { Err(PosixError::InvalidArgument) } else { Ok(blocks as u32) }
+        };
+        let extent = changes.extent_size_hint_bytes.map(to_blocks).transpose()?;
+        let copy = changes.cow_extent_size_hint_bytes.map(to_blocks).transpose()?;
+        let has_type = |wanted: &[FileType]| {
+            core.file_type().is_some_and(|file_type| wanted.contains(&file_type))
+        };
+        let is_sized = has_type(&[FileType::Regular, FileType::Directory]);
+        if (extent.is_some_and(|blocks| blocks > 0) || copy.is_some_and(|blocks| blocks > 0))
+            && !is_sized
+        {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        // The size of extents cannot be told to change once there are some.
+        let changes_hint = extent.is_some_and(|blocks| blocks != core.extent_size_hint_blocks);
+        if changes_hint && has_type(&[FileType::Regular]) && core.extents > 0 {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        Ok(Hints { extent, copy })
+    }
+
+    /// Sets an attribute under its name on disk.
+    pub(crate) fn set_attribute(
+        &self,
+        file: &Entry,
+        attribute: &NewAttribute<'_>,
+        mode: SetMode,
+    ) -> Result<()> {
+        if attribute.name.is_empty() || attribute.name.len() > MAX_ATTRIBUTE_NAME_BYTES {
+            return Err(PosixError::OutOfRange.into());
+        }
+        if attribute.value.len() > MAX_VALUE_BYTES {
+            return Err(PosixError::ValueTooLong.into());
+        }
+        let geometry = self.geometry();
+        let (name, value) = (attribute.name.len(), attribute.value.len());
+        let blocks = xfs_dir::attribute_blocks(geometry, name, value);
+        let value_blocks = value.div_ceil(geometry.block_size as usize) as u32;
+        let mut tx = self.journal.begin_set_attr(blocks, value_blocks)?;
+        tx.join(file.live().record());
+        let set = check_not_immutable(&file.core())
+            .and_then(|()| xfs_dir::set_attribute(&mut tx, file.live(), attribute, mode));
+        if let Err(error) = set {
+            tx.cancel();
+            return Err(error);
+        }
+        let now = self.clock.now();
+        file.live().change(&mut tx, |core| core.change_time = now);
+        tx.commit().map(drop)
+    }
+
+    /// Removes an attribute by its name on disk.
+    pub(crate) fn remove_attribute(
+        &self,
+        file: &Entry,
+        namespace: Namespace,
+        name: &[u8],
+    ) -> Result<()> {
+        let blocks = xfs_dir::attribute_blocks(self.geometry(), name.len(), 0);
+        self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
+            tx.join(file.live().record());
+            check_not_immutable(&file.core())?;
+            xfs_dir::remove_attribute(tx, file.live(), namespace, name)?;
+            let now = self.clock.now();
+            file.live().change(tx, |core| core.change_time = now);
+            Ok(())
+        })
+    }
+
+    /// Makes what has been changed in this inode durable.
+    pub(crate) fn sync(&self, file: &Arc<Entry>) -> Result<()> {
+        self.journal.force(file.live().record().sequence())
+    }
+}
+
+/// Hints in blocks.
+struct Hints {
+    extent: Option<u32>,
+    copy: Option<u32>,
+}
+
+impl Hints {
+    fn apply(&self, core: &mut InodeCore) {
+        let is_directory = core.file_type() == Some(FileType::Directory);
+        if let Some(blocks) = self.extent {
+            let flag = if is_directory { InodeFlags::EXTSZINHERIT } else { InodeFlags::EXTSIZE };
+            core.extent_size_hint_blocks = blocks;
+            core.flags.set(flag, blocks > 0);
+        }
+        if let Some(blocks) = self.copy {
+            core.cow_extent_size_hint_blocks = blocks;
+            core.flags2.set(InodeFlags2::COWEXTSIZE, blocks > 0);
+        }
+    }
+}
+
+fn apply(core: &mut InodeCore, changes: &Changes) {
+    if let Some(mode) = changes.mode {
+        core.mode = core.mode & !PERMISSION_BITS | mode & PERMISSION_BITS;
+    }
+    core.uid = changes.uid.unwrap_or(core.uid);
+    core.gid = changes.gid.unwrap_or(core.gid);
+    core.project_id = changes.project_id.unwrap_or(core.project_id);
+    core.access_time = changes.accessed.unwrap_or(core.access_time);
+    core.modify_time = changes.modified.unwrap_or(core.modify_time);
+    core.birth_time = changes.created.unwrap_or(core.birth_time);
+    if let Some(xflags) = changes.xflags {
+        apply_flags(core, xflags);
+    }
+}
+
+/// Flags that can be set by their `FS_XFLAG` bit, and their bits in the inode.
+const SETTABLE: [(ExtendedFlags, InodeFlags); 9] = [
+    (ExtendedFlags::IMMUTABLE, InodeFlags::IMMUTABLE),
+    (ExtendedFlags::APPEND, InodeFlags::APPEND),
+    (ExtendedFlags::SYNC, InodeFlags::SYNC),
+    (ExtendedFlags::NOATIME, InodeFlags::NOATIME),
+    (ExtendedFlags::NODUMP, InodeFlags::NODUMP),
+    (ExtendedFlags::PROJINHERIT, InodeFlags::PROJINHERIT),
+    (ExtendedFlags::NOSYMLINKS, InodeFlags::NOSYMLINKS),
+    (ExtendedFlags::NODEFRAG, InodeFlags::NODEFRAG),
+    (ExtendedFlags::FILESTREAM, InodeFlags::FILESTREAM),
+];
+
+/// Those that mean something for directories only.
+const OF_DIRECTORIES: InodeFlags = InodeFlags::PROJINHERIT.union(InodeFlags::NOSYMLINKS);
+
+fn apply_flags(core: &mut InodeCore, xflags: ExtendedFlags) {
+    let is_directory = core.file_type() == Some(FileType::Directory);
+    for (wanted, flag) in SETTABLE {
+        let applies = is_directory || !OF_DIRECTORIES.contains(flag);
+        core.flags.set(flag, applies && xflags.contains(wanted));
+    }
+    core.flags2.set(InodeFlags2::DAX, xflags.contains(ExtendedFlags::DAX));
+}

@@ -1,0 +1,324 @@
+//! Making files: with a name, or without one yet.
+
+use std::sync::Arc;
+
+use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_dir::{NewEntry, ParentLink};
+use xfs_format::InodeNumber;
+use xfs_format::directory::EntryType;
+use xfs_format::inode::{DeviceNumber, FileType, InodeCore, InodeFlags, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_inode::{Live, NewInode};
+use xfs_trans::Transaction;
+
+use super::access::check_not_immutable;
+use super::{Parts, check_name};
+use crate::table::Entry;
+
+/// Set-group-ID: of a directory, what is made in it belongs to its group.
+const SET_GROUP_ID: u16 = 0o2000;
+/// What a mode may hold besides the type.
+const PERMISSION_BITS: u16 = 0o7777;
+/// The longest target of a symbolic link.
+#[doc(alias = "XFS_SYMLINK_MAXLEN")]
+const MAX_TARGET_BYTES: usize = 1024;
+
+/// What a new file shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewKind<'a> {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    CharacterDevice(DeviceNumber),
+    /// A block device.
+    BlockDevice(DeviceNumber),
+    /// A symbolic link with this target of 1 to 1023 bytes.
+    Symlink(&'a [u8]),
+}
+
+impl NewKind<'_> {
+    const fn file_type(&self) -> FileType {
+        match self {
+            Self::Regular => FileType::Regular,
+            Self::Directory => FileType::Directory,
+            Self::Fifo => FileType::Fifo,
+            Self::Socket => FileType::Socket,
+            Self::CharacterDevice(_) => FileType::CharDevice,
+            Self::BlockDevice(_) => FileType::BlockDevice,
+            Self::Symlink(_) => FileType::Symlink,
+        }
+    }
+
+    const fn device(&self) -> Option<DeviceNumber> {
+        match self {
+            Self::CharacterDevice(device) | Self::BlockDevice(device) => Some(*device),
+            _ => None,
+        }
+    }
+
+    const fn transaction(&self) -> TransactionKind {
+        match self {
+            Self::Directory => TransactionKind::MakeDirectory,
+            Self::Symlink(_) => TransactionKind::Symlink,
+            _ => TransactionKind::Create,
+        }
+    }
+}
+
+/// Whose a new file is, and who may do what with it.
+///
+/// In a directory with the set-group-ID bit the file gets the directory's group, and a directory that
+/// bit as well. Nothing is masked: there is no umask here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Creation {
+    /// Permission bits, up to 0o7777.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl Parts {
+    /// Makes a file under a name. Returns it with one user.
+    pub(crate) fn create(
+        &self,
+        directory: &Entry,
+        name: &[u8],
+        kind: &NewKind<'_>,
+        creation: &Creation,
+    ) -> Result<Arc<Entry>> {
+        check_name(name)?;
+        check_target(kind)?;
+        let blocks = inode_blocks(self.geometry())
+            + xfs_dir::blocks_to_add(self.geometry())
+            + self.parent_blocks(name)
+            + self.target_blocks(kind);
+        let made = self.transact(kind.transaction(), blocks, |tx| {
+            tx.join(directory.live().record());
+            check_can_add(tx, directory, name)?;
+            let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
+            let live = self.fill_inode(tx, inode, &directory.core(), kind, creation, 1)?;
+            self.name_it(tx, directory, &live, name)?;
+            // Before the commit: once the directory is unlatched, others look the number up.
+            self.table.insert(self.geometry(), live).map(Some)
+        })?;
+        made.ok_or(PosixError::NoSpace.into())
+    }
+
+    /// Makes a regular file that has no name. It is gone with its last user unless it is linked.
+    #[doc(alias = "O_TMPFILE")]
+    pub(crate) fn create_unnamed(
+        &self,
+        directory: &Entry,
+        creation: &Creation,
+    ) -> Result<Arc<Entry>> {
+        self.make_unnamed(directory, &NewKind::Regular, creation)
+    }
+
+    pub(super) fn make_unnamed(
+        &self,
+        directory: &Entry,
+        kind: &NewKind<'_>,
+        creation: &Creation,
+    ) -> Result<Arc<Entry>> {
+        let blocks = inode_blocks(self.geometry());
+        let made = self.transact(TransactionKind::CreateUnnamed, blocks, |tx| {
+            tx.join(directory.live().record());
+            check_is_directory(directory)?;
+            let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
+            let live = self.fill_inode(tx, inode, &directory.core(), kind, creation, 0)?;
+            xfs_alloc::add_unlinked(tx, live.record())?;
+            self.table.insert(self.geometry(), live).map(Some)
+        })?;
+        made.ok_or(PosixError::NoSpace.into())
+    }
+
+    fn target_blocks(&self, kind: &NewKind<'_>) -> u64 {
+        match kind {
+            NewKind::Symlink(target) => {
+                Live::target_blocks(self.geometry(), target.len())
+            }
+            _ => 0,
+        }
+    }
+
+    /// Fills an inode that has just been allocated.
+    #[expect(clippy::too_many_arguments, reason = "what a new inode is made of")]
+    fn fill_inode(
+        &self,
+        tx: &mut Transaction<'_>,
+        inode: AllocatedInode,
+        parent: &InodeCore,
+        kind: &NewKind<'_>,
+        creation: &Creation,
+        nlink: u32,
+    ) -> Result<Arc<Live>> {
+        let is_directory = *kind == NewKind::Directory;
+        let heritage = Heritage::of(parent, kind.file_type());
+        let from_group = parent.mode & SET_GROUP_ID != 0;
+        let bit = if from_group && is_directory { SET_GROUP_ID } else { 0 };
+        let made = NewInode {
+            number: inode.number,
+            generation: inode.generation,
+            mode: kind.file_type().mode_bits() | creation.mode & PERMISSION_BITS | bit,
+            uid: creation.uid,
+            gid: if from_group { parent.gid } else { creation.gid },
+            project_id: heritage.project_id,
+            nlink: if is_directory { 2 } else { nlink },
+            now: self.clock.now(),
+            flags: heritage.flags,
+            flags2: heritage.flags2,
+            extent_size_hint_blocks: heritage.extent_size_hint_blocks,
+            cow_extent_size_hint_blocks: heritage.cow_extent_size_hint_blocks,
+            rdev: kind.device(),
+            attr_room: self.has_parents(),
+        };
+        let live = Arc::new(Live::create(tx, &made)?);
+        match kind {
+            NewKind::Directory => xfs_dir::init_directory(tx, &live, parent.number)?,
+            NewKind::Symlink(target) => live.set_target(tx, target)?,
+            _ => {}
+        }
+        Ok(live)
+    }
+
+    /// Gives a new file its first name.
+    fn name_it(
+        &self,
+        tx: &mut Transaction<'_>,
+        directory: &Entry,
+        live: &Arc<Live>,
+        name: &[u8],
+    ) -> Result<()> {
+        let (file_type, now) = (live.inode().file_type(), self.clock.now());
+        let entry_type = EntryType::of(file_type);
+        let entry = NewEntry { name, inode: live.number(), entry_type };
+        xfs_dir::add_entry(tx, directory.live(), &entry)?;
+        directory.live().change(tx, |core| {
+            (core.modify_time, core.change_time) = (now, now);
+            core.nlink += u32::from(file_type == FileType::Directory);
+        });
+        self.add_parent(tx, live, directory, name)
+    }
+
+    /// Notes in a file that it has this name, where the volume keeps that.
+    pub(super) fn add_parent(
+        &self,
+        tx: &mut Transaction<'_>,
+        live: &Arc<Live>,
+        directory: &Entry,
+        name: &[u8],
+    ) -> Result<()> {
+        if !self.has_parents() {
+            return Ok(());
+        }
+        xfs_dir::add_parent(tx, live, &parent_link(directory, name), self.parents)
+    }
+}
+
+/// Allocates an inode in or near the group of its directory; `None` if there is no room for one.
+/// Then what was done to find that out is consistent, and is committed.
+fn find_inode(
+    tx: &mut Transaction<'_>,
+    parent: InodeNumber,
+    kind: &NewKind<'_>,
+) -> Result<Option<AllocatedInode>> {
+    let purpose = match kind {
+        NewKind::Directory => InodePurpose::Directory,
+        _ => InodePurpose::File,
+    };
+    match allocate_inode(tx, parent, purpose) {
+        Ok(inode) => Ok(Some(inode)),
+        Err(Error::Posix(PosixError::NoSpace)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The parent pointer of a name in a directory.
+pub(super) fn parent_link(directory: &Entry, name: &[u8]) -> ParentLink {
+    let generation = directory.core().generation;
+    ParentLink { inode: directory.number(), generation, name: name.into() }
+}
+
+/// Whether something can be made in a directory under a name.
+pub(super) fn check_can_add(tx: &mut Transaction<'_>, directory: &Entry, name: &[u8]) -> Result<()> {
+    check_is_directory(directory)?;
+    match xfs_dir::find_entry(tx, directory.live(), name)? {
+        Some(_) => Err(PosixError::Exists.into()),
+        None => check_not_immutable(&directory.core()),
+    }
+}
+
+/// Whether it is a directory that still has a name.
+pub(super) fn check_is_directory(directory: &Entry) -> Result<()> {
+    let core = directory.core();
+    if core.file_type() != Some(FileType::Directory) {
+        return Err(PosixError::NotDirectory.into());
+    }
+    if core.nlink == 0 { Err(PosixError::NotFound.into()) } else { Ok(()) }
+}
+
+fn check_target(kind: &NewKind<'_>) -> Result<()> {
+    match kind {
+        NewKind::Symlink(b"") => Err(PosixError::NotFound.into()),
+        NewKind::Symlink(target) if target.len() >= MAX_TARGET_BYTES => {
+            Err(PosixError::NameTooLong.into())
+        }
+        NewKind::Symlink(target) if target.contains(&0) => Err(PosixError::InvalidArgument.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What a new file gets from its directory.
+struct Heritage {
+    project_id: u32,
+    flags: InodeFlags,
+    flags2: InodeFlags2,
+    extent_size_hint_blocks: u32,
+    cow_extent_size_hint_blocks: u32,
+}
+
+impl Heritage {
+    #[doc(alias = "xfs_inode_inherit_flags")]
+    fn of(parent: &InodeCore, file_type: FileType) -> Self {
+        let always =
+            InodeFlags::NOATIME | InodeFlags::NODUMP | InodeFlags::SYNC | InodeFlags::NODEFRAG;
+        let mut heritage = Self {
+            project_id: 0,
+            flags: InodeFlags::empty(),
+            flags2: InodeFlags2::empty(),
+            extent_size_hint_blocks: 0,
+            cow_extent_size_hint_blocks: 0,
+        };
+        if parent.flags.contains(InodeFlags::PROJINHERIT) {
+            heritage.project_id = parent.project_id;
+        }
+        let (is_directory, is_regular) =
+            (file_type == FileType::Directory, file_type == FileType::Regular);
+        if !is_directory && !is_regular {
+            return heritage;
+        }
+        heritage.flags = parent.flags & always;
+        if is_directory {
+            heritage.flags |= parent.flags & InodeFlags::PROJINHERIT;
+        }
+        if parent.flags.contains(InodeFlags::EXTSZINHERIT) {
+            let flag = if is_directory { InodeFlags::EXTSZINHERIT } else { InodeFlags::EXTSIZE };
+            heritage.flags |= flag;
+            heritage.extent_size_hint_blocks = parent.extent_size_hint_blocks;
+        }
+        heritage.flags2 = parent.flags2 & (InodeFlags2::COWEXTSIZE | InodeFlags2::DAX);
+        if parent.flags2.contains(InodeFlags2::COWEXTSIZE) {
+            heritage.cow_extent_size_hint_blocks = parent.cow_extent_size_hint_blocks;
+        }
+        heritage
+    }
+}

@@ -1,0 +1,66 @@
+//! Giving a file one more name.
+
+use xfs_buffer::{PosixError, Result};
+use xfs_dir::NewEntry;
+use xfs_format::directory::EntryType;
+use xfs_format::inode::{FileType, InodeCore, InodeFlags};
+use xfs_format::reservation::TransactionKind;
+
+use super::access::check_mutable;
+use super::create::check_can_add;
+use super::{Parts, check_name, join_all};
+use crate::table::Entry;
+
+/// The most names that a file can have.
+#[doc(alias = "XFS_MAXLINK")]
+const MAX_LINKS: u32 = i32::MAX as u32;
+
+impl Parts {
+    /// Gives a file another name; a first one, if it was made without.
+    pub(crate) fn link(&self, file: &Entry, directory: &Entry, name: &[u8]) -> Result<()> {
+        check_name(name)?;
+        let blocks = xfs_dir::blocks_to_add(self.geometry()) + self.parent_blocks(name);
+        self.transact(TransactionKind::Link, blocks, |tx| {
+            join_all(tx, [file, directory]);
+            check_can_add(tx, directory, name)?;
+            let core = file.core();
+            check_linkable(&core)?;
+            check_project(&directory.core(), &core)?;
+            // Its list is in a certain group, so this comes before what can choose its group.
+            if core.nlink == 0 {
+                xfs_alloc::remove_unlinked(tx, file.live().record())?;
+            }
+            let entry_type = EntryType::of(file.live().inode().file_type());
+            let entry = NewEntry { name, inode: file.number(), entry_type };
+            xfs_dir::add_entry(tx, directory.live(), &entry)?;
+            let now = self.clock.now();
+            directory
+                .live()
+                .change(tx, |core| (core.modify_time, core.change_time) = (now, now));
+            file.live().change(tx, |core| {
+                core.nlink += 1;
+                core.change_time = now;
+            });
+            self.add_parent(tx, file.live(), directory, name)
+        })
+    }
+}
+
+fn check_linkable(core: &InodeCore) -> Result<()> {
+    if core.file_type() == Some(FileType::Directory) {
+        return Err(PosixError::NotPermitted.into());
+    }
+    if core.nlink >= MAX_LINKS {
+        return Err(PosixError::TooManyLinks.into());
+    }
+    check_mutable(core)
+}
+
+/// A directory that hands its project down takes only what is of that project.
+pub(super) fn check_project(directory: &InodeCore, file: &InodeCore) -> Result<()> {
+    let hands_down = directory.flags.contains(InodeFlags::PROJINHERIT);
+    if hands_down && directory.project_id != file.project_id {
+        return Err(PosixError::CrossDevice.into());
+    }
+    Ok(())
+}

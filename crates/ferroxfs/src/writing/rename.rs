@@ -1,0 +1,353 @@
+//! Moving names.
+//!
+//! Everything that a rename changes is latched in one transaction, so that nobody sees neither name
+//! or, where one is replaced, none.
+
+use std::sync::Arc;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_dir::NewEntry;
+use xfs_format::InodeNumber;
+use xfs_format::directory::EntryType;
+use xfs_format::inode::DeviceNumber;
+use xfs_format::reservation::TransactionKind;
+use xfs_trans::Transaction;
+
+use super::access::{check_mutable, check_not_immutable};
+use super::create::{Creation, NewKind, check_is_directory, parent_link};
+use super::link::check_project;
+use super::remove::{Removal, check_removable};
+use super::{Parts, check_name};
+use crate::table::Entry;
+
+/// What a rename does where the new name is taken, and what it leaves under the old one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RenameMode {
+    /// What has the new name loses it.
+    #[default]
+    Replace,
+    /// EEXIST if the new name is taken.
+    #[doc(alias = "RENAME_NOREPLACE")]
+    NoReplace,
+    /// The two names change places; both must be there.
+    #[doc(alias = "RENAME_EXCHANGE")]
+    Exchange,
+    /// As `Replace`; the old name becomes a whiteout of an overlay.
+    #[doc(alias = "RENAME_WHITEOUT")]
+    Whiteout,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) directory: &'a Entry,
+    pub(crate) name: &'a [u8],
+}
+
+/// A rename whose files are known.
+struct Move<'a> {
+    from: Place<'a>,
+    to: Place<'a>,
+    child: &'a Entry,
+    /// What has the new name.
+    target: Option<&'a Entry>,
+    /// What takes the old name; it has none yet.
+    whiteout: Option<&'a Entry>,
+    mode: RenameMode,
+}
+
+impl Parts {
+    /// Moves what has one name to another.
+    pub(crate) fn rename(&self, from: Place<'_>, to: Place<'_>, mode: RenameMode) -> Result<()> {
+        for place in [from, to] {
+            match check_name(place.name) {
+                Err(xfs_buffer::Error::Posix(PosixError::Exists)) => {
+                    return Err(PosixError::Busy.into());
+                }
+                checked => checked?,
+            }
+        }
+        loop {
+            let child = self.look_up(from.directory, from.name)?;
+            let target = match self.look_up(to.directory, to.name) {
+                Ok(target) => Some(target),
+                Err(xfs_buffer::Error::Posix(PosixError::NotFound)) => None,
+                Err(error) => {
+                    self.release(child);
+                    return Err(error);
+                }
+            };
+            let whiteout = match mode {
+                RenameMode::Whiteout => self.make_whiteout(from.directory).map(Some),
+                _ => Ok(None),
+            };
+            let renamed = whiteout.and_then(|whiteout| {
+                let (target, hider) = (target.as_deref(), whiteout.as_deref());
+                let rename = Move { from, to, child: &child, target, whiteout: hider, mode };
+                let renamed = self.rename_known(&rename);
+                whiteout.into_iter().for_each(|whiteout| self.release(whiteout));
+                renamed
+            });
+            self.release(child);
+            target.into_iter().for_each(|target| self.release(target));
+            if renamed? {
+                return self.tidy_up();
+            }
+        }
+    }
+
+    /// `false` if a name means something else by now.
+    fn rename_known(&self, rename: &Move<'_>) -> Result<bool> {
+        let Move { from, to, child, target, mode, .. } = *rename;
+        match target {
+            Some(_) if mode == RenameMode::NoReplace => return Err(PosixError::Exists.into()),
+            None if mode == RenameMode::Exchange => return Err(PosixError::NotFound.into()),
+            // Two names of one file: there is nothing to do.
+            Some(target) if target.number() == child.number() => return Ok(true),
+            _ => {}
+        }
+        let apart = from.directory.number() != to.directory.number();
+        let exchanged = target.filter(|_| mode == RenameMode::Exchange);
+        let moves_directory =
+            [Some(child), exchanged].into_iter().flatten().any(Entry::is_directory);
+        let _moving = (apart && moves_directory).then(|| self.moving.lock());
+        if apart {
+            self.check_not_below(child, to.directory)?;
+            if let Some(target) = exchanged {
+                self.check_not_below(target, from.directory)?;
+            }
+        }
+        let blocks = self.rename_blocks(rename);
+        self.transact(TransactionKind::Rename, blocks, |tx| {
+            join_known(tx, rename);
+            if !still_named(tx, rename)? {
+                return Ok(false);
+            }
+            check_rename(tx, rename)?;
+            match (mode, target) {
+                (RenameMode::Exchange, Some(target)) => self.exchange(tx, rename, target)?,
+                _ => self.replace(tx, rename)?,
+            }
+            Ok(true)
+        })
+    }
+
+    fn rename_blocks(&self, rename: &Move<'_>) -> u64 {
+        let Move { from, to, .. } = *rename;
+        let geometry = self.geometry();
+        xfs_dir::blocks_to_add(geometry)
+            + xfs_dir::blocks_to_remove(geometry)
+            + 2 * self.parent_blocks(from.name)
+            + 2 * self.parent_blocks(to.name)
+    }
+
+    /// Whether `directory` is not `child`, nor below it.
+    fn check_not_below(&self, child: &Entry, directory: &Entry) -> Result<()> {
+        if !child.is_directory() {
+            return Ok(());
+        }
+        let mut number = directory.number();
+        let most = self.journal.counts().inodes;
+        for _ in 0..=most {
+            if number == child.number() {
+                return Err(PosixError::InvalidArgument.into());
+            }
+            let entry = self.take(number)?;
+            let above = entry.find(&self.journal, b"..");
+            self.release(entry);
+            let (above, _) = above?;
+            if above == number {
+                return Ok(());
+            }
+            number = above;
+        }
+        Err(crate::directory::cycle(directory.number()).into())
+    }
+
+    fn exchange(&self, tx: &mut Transaction<'_>, rename: &Move<'_>, target: &Entry) -> Result<()> {
+        let Move { from, to, child, .. } = *rename;
+        xfs_dir::replace_entry(tx, from.directory.live(), &entry_of(from.name, target))?;
+        xfs_dir::replace_entry(tx, to.directory.live(), &entry_of(to.name, child))?;
+        if from.directory.number() != to.directory.number() {
+            let (left, right) = (child.is_directory(), target.is_directory());
+            if left {
+                point_up(tx, child, to.directory.number())?;
+            }
+            if right {
+                point_up(tx, target, from.directory.number())?;
+            }
+            if left != right {
+                let (gains, loses) = if left { (to, from) } else { (from, to) };
+                gains.directory.live().change(tx, |core| core.nlink += 1);
+                loses.directory.live().change(tx, |core| core.nlink -= 1);
+            }
+        }
+        self.touch(tx, &[from.directory, to.directory], &[child, target]);
+        self.replace_parent(tx, child, from, to)?;
+        self.replace_parent(tx, target, to, from)
+    }
+
+    fn replace(&self, tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<()> {
+        let Move { from, to, child, target, whiteout, .. } = *rename;
+        let is_directory = child.is_directory();
+        self.change_lists(tx, target, whiteout)?;
+        match target {
+            Some(_) => {
+                xfs_dir::replace_entry(tx, to.directory.live(), &entry_of(to.name, child))?;
+            }
+            None => xfs_dir::add_entry(tx, to.directory.live(), &entry_of(to.name, child))?,
+        }
+        match whiteout {
+            Some(whiteout) => {
+                let entry = entry_of(from.name, whiteout);
+                xfs_dir::replace_entry(tx, from.directory.live(), &entry)?;
+                self.add_parent(tx, whiteout.live(), from.directory, from.name)?;
+            }
+            None => drop(xfs_dir::remove_entry(tx, from.directory.live(), from.name)?),
+        }
+        let apart = from.directory.number() != to.directory.number();
+        if is_directory && apart {
+            point_up(tx, child, to.directory.number())?;
+            from.directory.live().change(tx, |core| core.nlink -= 1);
+            to.directory.live().change(tx, |core| core.nlink += 1);
+        }
+        if target.is_some_and(Entry::is_directory) {
+            to.directory.live().change(tx, |core| core.nlink -= 1);
+        }
+        self.touch(tx, &[from.directory, to.directory], &[child]);
+        self.replace_parent(tx, child, from, to)?;
+        match target {
+            Some(target) => self.remove_parent(tx, target, to.directory, to.name),
+            None => Ok(()),
+        }
+    }
+
+    /// The device 0:0 that hides a name of a lower layer, without a name yet.
+    fn make_whiteout(&self, directory: &Entry) -> Result<Arc<Entry>> {
+        let kind = NewKind::CharacterDevice(DeviceNumber { major: 0, minor: 0 });
+        self.make_unnamed(directory, &kind, &Creation { mode: 0, uid: 0, gid: 0 })
+    }
+
+    /// Puts what is replaced on its unlinked list and takes the whiteout off its own: first of all,
+    /// and the lower number first, because the lists are in certain groups; see `drop_name`.
+    fn change_lists(
+        &self,
+        tx: &mut Transaction<'_>,
+        target: Option<&Entry>,
+        whiteout: Option<&Entry>,
+    ) -> Result<()> {
+        let named = |tx: &mut Transaction<'_>| match whiteout {
+            Some(whiteout) => {
+                xfs_alloc::remove_unlinked(tx, whiteout.live().record())?;
+                whiteout.live().change(tx, |core| core.nlink = 1);
+                Ok(())
+            }
+            None => Ok(()),
+        };
+        let Some(target) = target else { return named(tx) };
+        let links = if target.is_directory() { 2 } else { 1 };
+        if whiteout.is_some_and(|whiteout| whiteout.number() < target.number()) {
+            named(tx)?;
+            return self.drop_name(tx, target, links);
+        }
+        self.drop_name(tx, target, links)?;
+        named(tx)
+    }
+
+    fn replace_parent(
+        &self,
+        tx: &mut Transaction<'_>,
+        file: &Entry,
+        from: Place<'_>,
+        to: Place<'_>,
+    ) -> Result<()> {
+        if !self.has_parents() {
+            return Ok(());
+        }
+        let old = parent_link(from.directory, from.name);
+        let new = parent_link(to.directory, to.name);
+        xfs_dir::replace_parent(tx, file.live(), &old, &new, self.parents)
+    }
+
+    /// Sets the times that a rename changes.
+    fn touch(&self, tx: &mut Transaction<'_>, directories: &[&Entry], files: &[&Entry]) {
+        let now = self.clock.now();
+        for directory in directories {
+            let change = |core: &mut xfs_format::inode::InodeCore| {
+                (core.modify_time, core.change_time) = (now, now);
+            };
+            directory.live().change(tx, change);
+        }
+        for file in files {
+            file.live().change(tx, |core| core.change_time = now);
+        }
+    }
+}
+
+fn entry_of<'a>(name: &'a [u8], file: &Entry) -> NewEntry<'a> {
+    let entry_type = EntryType::of(file.live().inode().file_type());
+    NewEntry { name, inode: file.number(), entry_type }
+}
+
+/// Sets the directory above a directory.
+fn point_up(tx: &mut Transaction<'_>, child: &Entry, parent: InodeNumber) -> Result<()> {
+    let entry_type = EntryType::Directory;
+    let entry = NewEntry { name: b"..", inode: parent, entry_type };
+    xfs_dir::replace_entry(tx, child.live(), &entry).map(drop)
+}
+
+/// Latches everything, the lower number first.
+fn join_known(tx: &mut Transaction<'_>, rename: &Move<'_>) {
+    let Move { from, to, child, target, whiteout, .. } = *rename;
+    let mut entries = vec![from.directory, to.directory, child];
+    entries.extend(target);
+    entries.extend(whiteout);
+    entries.sort_by_key(|entry| entry.number());
+    for entry in entries {
+        tx.join(entry.live().record());
+    }
+}
+
+/// Whether the names mean what they meant.
+fn still_named(tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<bool> {
+    let Move { from, to, child, target, .. } = *rename;
+    check_is_directory(from.directory)?;
+    check_is_directory(to.directory)?;
+    let mut means = |place: Place<'_>| -> Result<Option<InodeNumber>> {
+        let found = xfs_dir::find_entry(tx, place.directory.live(), place.name)?;
+        Ok(found.map(|(number, _)| number))
+    };
+    let (source, destination) = (means(from)?, means(to)?);
+    match source {
+        None => Err(PosixError::NotFound.into()),
+        Some(number) => {
+            Ok(number == child.number() && destination == target.map(Entry::number))
+        }
+    }
+}
+
+/// Whether what the names mean lets itself be moved and replaced.
+fn check_rename(tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<()> {
+    let Move { from, to, child, target, mode, .. } = *rename;
+    let (source, destination) = (from.directory.core(), to.directory.core());
+    check_mutable(&source)?;
+    check_mutable(&child.core())?;
+    match target {
+        Some(_) => check_mutable(&destination)?,
+        None => check_not_immutable(&destination)?,
+    }
+    check_project(&destination, &child.core())?;
+    match (target, mode) {
+        (None, _) => Ok(()),
+        (Some(target), RenameMode::Exchange) => {
+            check_mutable(&target.core())?;
+            check_project(&source, &target.core())
+        }
+        (Some(target), _) => {
+            let removal =
+                if child.is_directory() { Removal::Directory } else { Removal::File };
+            check_removable(tx, target, removal)
+        }
+    }
+}
+

@@ -1,0 +1,285 @@
+//! Volumes that are made, changed, closed, and read again.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+use ferroxfs::{
+    Changes, Creation, Error, FileType, NewKind, Node, OpenOptions, PosixError, RenameMode, SetMode,
+    SharedDevice, Timestamp, Volume,
+};
+use xfs_device::MemoryDevice;
+use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
+
+const VOLUME_BYTES: u64 = 320 << 20;
+const PLAIN: Creation = Creation { mode: 0o640, uid: 7, gid: 8 };
+
+/// A new volume, with these options of mkfs: a letter and what follows it.
+fn device(options: &[(char, &str)]) -> SharedDevice {
+    let device = MemoryDevice::new(VOLUME_BYTES);
+    let mut all = Options::default();
+    for (letter, words) in options {
+        all.parse(*letter, words).unwrap();
+    }
+    let target = Target { data_bytes: VOLUME_BYTES, sector_size: 512, log_bytes: None };
+    let identity = Identity::reproducible(Timestamp::default(), b"writing");
+    let plan = Plan::new(&all, &target, &identity).unwrap();
+    xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
+    Arc::new(device)
+}
+
+fn open(device: &SharedDevice) -> Volume {
+    let options = OpenOptions::new().fixed_time(Timestamp::new(1_700_000_000, 5).unwrap());
+    options.writable(true).with_devices(Arc::clone(device), None).writable_volume().unwrap()
+}
+
+fn reopen(device: &SharedDevice) -> Volume {
+    OpenOptions::new().with_devices(Arc::clone(device), None).volume().unwrap()
+}
+
+/// Changes a new volume, closes it, and looks at it as a reader does.
+fn check(options: &[(char, &str)], change: impl Fn(&Volume), look: impl Fn(&Volume)) {
+    let device = device(options);
+    let volume = open(&device);
+    change(&volume);
+    look(&volume);
+    volume.close().unwrap();
+    look(&reopen(&device));
+}
+
+fn names(directory: &Node) -> Vec<String> {
+    let mut names: Vec<_> = directory
+        .entries()
+        .unwrap()
+        .map(|entry| entry.unwrap().name().to_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn posix<T: std::fmt::Debug>(result: ferroxfs::Result<T>) -> PosixError {
+    match result.unwrap_err() {
+        Error::Posix(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn files_of_every_kind() {
+    let kinds = [
+        ("file", NewKind::Regular, FileType::Regular),
+        ("directory", NewKind::Directory, FileType::Directory),
+        ("fifo", NewKind::Fifo, FileType::Fifo),
+        ("socket", NewKind::Socket, FileType::Socket),
+        ("link", NewKind::Symlink(b"../somewhere"), FileType::Symlink),
+    ];
+    let change = |volume: &Volume| {
+        let root = volume.root().unwrap();
+        for (name, kind, _) in &kinds {
+            root.create(name, kind, &PLAIN).unwrap();
+            assert_eq!(posix(root.create(name, kind, &PLAIN)), PosixError::Exists);
+        }
+    };
+    let look = |volume: &Volume| {
+        for (name, _, file_type) in &kinds {
+            let metadata = volume.root().unwrap().lookup(name.as_ref()).unwrap().metadata();
+            assert_eq!(metadata.file_type, *file_type);
+            assert_eq!((metadata.mode & 0o7777, metadata.uid, metadata.gid), (0o640, 7, 8));
+            assert_eq!(metadata.created.seconds(), 1_700_000_000);
+        }
+        let root = volume.root().unwrap();
+        assert_eq!(root.metadata().nlink, 3);
+        assert_eq!(volume.read_link("/link").unwrap(), "../somewhere");
+        assert_eq!(names(&root), ["directory", "fifo", "file", "link", "socket"]);
+    };
+    check(&[], change, look);
+}
+
+#[test]
+fn contents_are_read_back() {
+    let text: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_be_bytes).collect();
+    let change = |volume: &Volume| {
+        volume.write("/text", &text).unwrap();
+        let mut file = volume.open_file("/text").unwrap();
+        file.seek(SeekFrom::Start(4_000_000)).unwrap();
+        file.write_all(b"in between").unwrap();
+        file.write_at(20_000_000, b"behind a hole").unwrap();
+        file.sync_all().unwrap();
+    };
+    let look = |volume: &Volume| {
+        let mut expected = text.clone();
+        expected[4_000_000..4_000_010].copy_from_slice(b"in between");
+        expected.resize(20_000_000, 0);
+        expected.extend_from_slice(b"behind a hole");
+        let mut found = Vec::new();
+        volume.open_file("/text").unwrap().read_to_end(&mut found).unwrap();
+        assert!(found == expected, "other contents");
+    };
+    check(&[], change, look);
+}
+
+#[test]
+fn many_names_come_and_go() {
+    for options in [&[][..], &[('n', "parent=1")], &[('b', "size=1k"), ('m', "rmapbt=0,reflink=0")]] {
+        let name = |number: u32| format!("a name that takes its room {number}");
+        let change = |volume: &Volume| {
+            volume.create_dir("/many").unwrap();
+            let many = volume.lookup("/many").unwrap();
+            for number in 0..3000 {
+                many.create(name(number), &NewKind::Regular, &PLAIN).unwrap();
+            }
+            for number in (0..3000).filter(|number| number % 7 != 0) {
+                many.remove_file(name(number)).unwrap();
+            }
+        };
+        let look = |volume: &Volume| {
+            let many = volume.lookup("/many").unwrap();
+            let mut expected: Vec<_> = (0..3000).step_by(7).map(name).collect();
+            expected.sort();
+            assert_eq!(names(&many), expected);
+            for name in expected {
+                assert_eq!(many.lookup(name.as_ref()).unwrap().metadata().nlink, 1);
+            }
+        };
+        check(options, change, look);
+    }
+}
+
+#[test]
+fn names_are_moved() {
+    let change = |volume: &Volume| {
+        volume.create_dir_all("/a/b/c").unwrap();
+        volume.write("/a/file", b"one").unwrap();
+        volume.write("/a/b/file", b"two").unwrap();
+        volume.rename("/a/file", "/a/b/file").unwrap();
+        let (a, b) = (volume.lookup("/a").unwrap(), volume.lookup("/a/b").unwrap());
+        let refused = a.rename("b", &volume.lookup("/a/b/c").unwrap(), "d", RenameMode::Replace);
+        assert_eq!(posix(refused), PosixError::InvalidArgument);
+        volume.write("/a/other", b"three").unwrap();
+        let refused = a.rename("other", &b, "file", RenameMode::NoReplace);
+        assert_eq!(posix(refused), PosixError::Exists);
+        a.rename("other", &b, "file", RenameMode::Exchange).unwrap();
+        let root = volume.root().unwrap();
+        b.rename("c", &root, "up", RenameMode::Whiteout).unwrap();
+    };
+    let look = |volume: &Volume| {
+        assert_eq!(volume.read("/a/b/file").unwrap(), b"three");
+        assert_eq!(volume.read("/a/other").unwrap(), b"one");
+        assert_eq!(volume.metadata("/a/b/c").unwrap().file_type, FileType::CharDevice);
+        let up = volume.lookup("/up").unwrap();
+        assert_eq!(up.parent().unwrap().number(), volume.root().unwrap().number());
+        assert_eq!(volume.metadata("/").unwrap().nlink, 4);
+        assert_eq!(volume.metadata("/a/b").unwrap().nlink, 2);
+    };
+    check(&[('n', "parent=1")], change, look);
+    check(&[], change, look);
+}
+
+#[test]
+fn what_is_open_stays_when_its_name_goes() {
+    let device = device(&[]);
+    let volume = open(&device);
+    let before = volume.space().unwrap();
+    volume.write("/file", vec![7; 1 << 20]).unwrap();
+    let file = volume.open_file("/file").unwrap();
+    volume.remove_file("/file").unwrap();
+    assert_eq!(file.metadata().nlink, 0);
+    let mut byte = [0];
+    assert_eq!(file.read_at(1000, &mut byte).unwrap(), 1);
+    assert_eq!(byte, [7]);
+    let unnamed = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
+    volume.root().unwrap().link(&unnamed, "named").unwrap();
+    drop((file, unnamed));
+    volume.close().unwrap();
+    let after = reopen(&device);
+    assert_eq!(names(&after.root().unwrap()), ["named"]);
+    let blocks = after.space().unwrap().free_blocks;
+    assert!(before.free_blocks - blocks < 64, "{} blocks are lost", before.free_blocks - blocks);
+}
+
+#[test]
+fn attributes_of_every_size() {
+    let values: BTreeMap<String, Vec<u8>> = (0..40_usize)
+        .map(|number| (format!("user.attribute{number}"), vec![number as u8; number * number * 30]))
+        .collect();
+    let change = |volume: &Volume| {
+        volume.write("/file", b"").unwrap();
+        let file = volume.lookup("/file").unwrap();
+        for (name, value) in &values {
+            file.set_attribute(name, value, SetMode::Create).unwrap();
+        }
+        let again = file.set_attribute("user.attribute3", b"x", SetMode::Create);
+        assert_eq!(posix(again), PosixError::Exists);
+        let none = file.set_attribute("user.none", b"x", SetMode::Replace);
+        assert_eq!(posix(none), PosixError::NoAttribute);
+        file.set_attribute("user.gone", &[1; 5000], SetMode::Either).unwrap();
+        file.remove_attribute("user.gone").unwrap();
+        assert_eq!(posix(file.remove_attribute("user.gone")), PosixError::NoAttribute);
+    };
+    let look = |volume: &Volume| {
+        let file = volume.lookup("/file").unwrap();
+        assert_eq!(file.attributes().len(), values.len());
+        for (name, value) in &values {
+            assert!(file.attribute(name.as_ref()).unwrap() == *value, "{name}");
+        }
+    };
+    check(&[], change, look);
+    check(&[('n', "parent=1")], change, look);
+}
+
+#[test]
+fn inodes_are_changed() {
+    let change = |volume: &Volume| {
+        volume.create_dir("/directory").unwrap();
+        let changes = Changes {
+            mode: Some(0o2750),
+            uid: Some(1),
+            gid: Some(2),
+            project_id: Some(3),
+            modified: Timestamp::new(17, 18),
+            ..Changes::default()
+        };
+        volume.lookup("/directory").unwrap().change(&changes).unwrap();
+        volume.write("/directory/file", b"").unwrap();
+    };
+    let look = |volume: &Volume| {
+        let metadata = volume.metadata("/directory").unwrap();
+        assert_eq!(metadata.mode & 0o7777, 0o2750);
+        assert_eq!((metadata.uid, metadata.gid, metadata.project_id), (1, 2, 3));
+        assert_eq!(volume.metadata("/directory/file").unwrap().gid, 2);
+    };
+    check(&[], change, look);
+}
+
+#[test]
+fn a_volume_that_is_read_refuses_to_be_changed() {
+    let device = device(&[]);
+    let volume = reopen(&device);
+    let refused = volume.root().unwrap().create("file", &NewKind::Regular, &PLAIN);
+    assert_eq!(posix(refused), PosixError::ReadOnly);
+}
+
+#[test]
+fn what_was_synced_survives_a_crash() {
+    let device = device(&[('n', "parent=1")]);
+    let volume = open(&device);
+    volume.create_dir("/kept").unwrap();
+    for number in 0..200 {
+        volume.write(format!("/kept/{number}"), vec![number as u8; 100 * number]).unwrap();
+    }
+    for number in 0..100 {
+        volume.remove_file(format!("/kept/{number}")).unwrap();
+    }
+    volume.sync().unwrap();
+    volume.create_dir("/perhaps").unwrap();
+    // Nothing is written when a volume is dropped: as if the power had gone.
+    drop(volume);
+    let volume = open(&device);
+    assert_eq!(names(&volume.lookup("/kept").unwrap()).len(), 100);
+    for number in 100..200_usize {
+        let found = volume.read(format!("/kept/{number}")).unwrap();
+        assert!(found == vec![number as u8; 100 * number], "contents of {number}");
+    }
+    volume.close().unwrap();
+    reopen(&device).lookup("/kept/150").unwrap();
+}
