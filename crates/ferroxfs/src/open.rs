@@ -12,10 +12,10 @@ use std::sync::Arc;
 use thiserror::Error;
 use xfs_buffer::{BufferCache, IoError, Liveness};
 use xfs_device::{DeviceError, FindError, Selection, SharedDevice};
-use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
-use xfs_format::{Corruption, DiskAddr, Place, Structure};
 use xfs_dir::ParentPath;
+use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
 use xfs_format::timestamp::Timestamp;
+use xfs_format::{Corruption, DiskAddr, Place, Structure};
 use xfs_log::{LogDevice, LogState, RecoveryError, Refusal, Replayed};
 
 use crate::Error;

@@ -27,8 +27,8 @@ use xfs_log::LogState;
 use xfs_sync::{SetOnce, Slots, Volume as VolumeScope};
 
 use crate::node::Node;
-use crate::volume::Staleness;
 use crate::table::Entry;
+use crate::volume::Staleness;
 use crate::writing::{Parts, Writing};
 use crate::{Error, PosixError, Result};
 

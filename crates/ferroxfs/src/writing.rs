@@ -30,8 +30,8 @@ pub use changes::Changes;
 pub(crate) use clock::Clock;
 pub use create::{Creation, NewKind};
 pub(crate) use remove::Removal;
-pub use rename::RenameMode;
 pub(crate) use rename::Place;
+pub use rename::RenameMode;
 
 /// The longest name in a directory.
 const MAX_NAME_BYTES: usize = 255;

@@ -143,9 +143,7 @@ impl Parts {
 
     fn target_blocks(&self, kind: &NewKind<'_>) -> u64 {
         match kind {
-            NewKind::Symlink(target) => {
-                Live::target_blocks(self.geometry(), target.len())
-            }
+            NewKind::Symlink(target) => Live::target_blocks(self.geometry(), target.len()),
             _ => 0,
         }
     }
@@ -249,7 +247,11 @@ pub(super) fn parent_link(directory: &Entry, name: &[u8]) -> ParentLink {
 }
 
 /// Whether something can be made in a directory under a name.
-pub(super) fn check_can_add(tx: &mut Transaction<'_>, directory: &Entry, name: &[u8]) -> Result<()> {
+pub(super) fn check_can_add(
+    tx: &mut Transaction<'_>,
+    directory: &Entry,
+    name: &[u8],
+) -> Result<()> {
     check_is_directory(directory)?;
     match xfs_dir::find_entry(tx, directory.live(), name)? {
         Some(_) => Err(PosixError::Exists.into()),

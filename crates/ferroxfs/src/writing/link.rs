@@ -34,9 +34,7 @@ impl Parts {
             let entry = NewEntry { name, inode: file.number(), entry_type };
             xfs_dir::add_entry(tx, directory.live(), &entry)?;
             let now = self.clock.now();
-            directory
-                .live()
-                .change(tx, |core| (core.modify_time, core.change_time) = (now, now));
+            directory.live().change(tx, |core| (core.modify_time, core.change_time) = (now, now));
             file.live().change(tx, |core| {
                 core.nlink += 1;
                 core.change_time = now;

@@ -64,8 +64,7 @@ impl Parts {
         child: &Arc<Entry>,
         removal: Removal,
     ) -> Result<bool> {
-        let blocks =
-            xfs_dir::blocks_to_remove(self.geometry()) + self.parent_blocks(name);
+        let blocks = xfs_dir::blocks_to_remove(self.geometry()) + self.parent_blocks(name);
         self.transact(TransactionKind::Remove, blocks, |tx| {
             join_all(tx, [directory, child]);
             check_is_directory(directory)?;

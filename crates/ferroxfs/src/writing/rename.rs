@@ -320,9 +320,7 @@ fn still_named(tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<bool> {
     let (source, destination) = (means(from)?, means(to)?);
     match source {
         None => Err(PosixError::NotFound.into()),
-        Some(number) => {
-            Ok(number == child.number() && destination == target.map(Entry::number))
-        }
+        Some(number) => Ok(number == child.number() && destination == target.map(Entry::number)),
     }
 }
 
@@ -344,10 +342,8 @@ fn check_rename(tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<()> {
             check_project(&source, &target.core())
         }
         (Some(target), _) => {
-            let removal =
-                if child.is_directory() { Removal::Directory } else { Removal::File };
+            let removal = if child.is_directory() { Removal::Directory } else { Removal::File };
             check_removable(tx, target, removal)
         }
     }
 }
-

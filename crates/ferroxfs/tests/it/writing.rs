@@ -5,8 +5,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
 use ferroxfs::{
-    Changes, Creation, Error, FileType, NewKind, Node, OpenOptions, PosixError, RenameMode, SetMode,
-    SharedDevice, Timestamp, Volume,
+    Changes, Creation, Error, FileType, NewKind, Node, OpenOptions, PosixError, RenameMode,
+    SetMode, SharedDevice, Timestamp, Volume,
 };
 use xfs_device::MemoryDevice;
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
@@ -120,7 +120,8 @@ fn contents_are_read_back() {
 
 #[test]
 fn many_names_come_and_go() {
-    for options in [&[][..], &[('n', "parent=1")], &[('b', "size=1k"), ('m', "rmapbt=0,reflink=0")]] {
+    for options in [&[][..], &[('n', "parent=1")], &[('b', "size=1k"), ('m', "rmapbt=0,reflink=0")]]
+    {
         let name = |number: u32| format!("a name that takes its room {number}");
         let change = |volume: &Volume| {
             volume.create_dir("/many").unwrap();
