@@ -88,6 +88,9 @@ pub(super) fn write_whole_blocks(
         write_block(cache, extent, Piece { bytes, ..rest }, old)?;
         rest = Piece { offset: rest.offset + bytes.len() as u64, bytes: behind };
     }
+    if rest.bytes.is_empty() {
+        return Ok(());
+    }
     let tail = (rest.end() % size) as usize;
     let (whole, bytes) = rest.bytes.split_at_checked(rest.bytes.len() - tail).unwrap_or_default();
     write(cache, extent, Piece { bytes: whole, ..rest })?;
