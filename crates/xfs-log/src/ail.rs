@@ -35,7 +35,7 @@ use crate::space::Space;
 use crate::state::LogState;
 
 /// Items that a walk takes out of the list at once.
-const BATCH_ITEMS: usize = 64;
+const BATCH_ITEMS: usize = 1024;
 
 /// Where an item stands: by LSN, and by arrival among equals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,10 +5,11 @@
 //! split over records ([`writer`](crate::writer)).
 //!
 //! ```text
-//!  | operation header | region 0 | operation header | region 1 | ...        padded to four bytes
+//!  | operation header | region 0 | operation header | region 1 | ...
 //! ```
 //!
-//! This is how an item lies in the log, but for the number of the checkpoint in each header, which
+//! A region whose length is no multiple of four bytes is made so with zeros, which count as part of it:
+//! readers go from one operation to the next by its length alone. This is how an item lies in the log, but for the number of the checkpoint in each header, which
 //! the writer puts in: so whatever fits a record is copied there as a whole.
 
 use std::cell::Cell;
@@ -47,14 +48,16 @@ impl<'a> RegionWriter<'a> {
     /// Adds a region made of these pieces.
     pub fn region_of(&mut self, pieces: &[&[u8]]) {
         let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let length = length.next_multiple_of(4);
         let (flags, client) = (OperationFlags::empty(), CLIENT_TRANSACTION);
         let operation = LogOperation { transaction: 0, length: length as u32, client, flags };
         self.bytes.extend_from_slice(&operation.encode());
+        let end = self.bytes.len() + length;
         for piece in pieces {
             self.bytes.extend_from_slice(piece);
         }
-        if !length.is_multiple_of(4) {
-            self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        if self.bytes.len() != end {
+            self.bytes.resize(end, 0);
         }
         self.regions += 1;
     }
@@ -69,7 +72,7 @@ pub(crate) fn first_region(vector: &[u8]) -> Option<(&[u8], usize)> {
     let length = vector.get(LENGTH_AT..)?.first_chunk::<4>()?;
     let length = u32::from_be_bytes(*length) as usize;
     let region = vector.get(HEADER..HEADER + length)?;
-    Some((region, HEADER + length.next_multiple_of(4)))
+    Some((region, HEADER + length))
 }
 
 /// The vector of one item among those of a commit.

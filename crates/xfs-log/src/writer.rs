@@ -91,6 +91,9 @@ pub(crate) struct ClosedRecord {
     end: Lsn,
     previous_block: u32,
     durable: bool,
+    /// Whether a flush has to go before it: of the records before a COMMIT, or of what the tail has
+    /// left behind.
+    must_flush: bool,
 }
 
 impl ClosedRecord {
@@ -203,7 +206,7 @@ impl Writer {
                 // All later records wait for these to be written, so this cannot wait for them.
                 state.in_pieces = true;
                 drop(state);
-                let written = full.drain(..).try_for_each(|closed| self.write(closed));
+                let written = self.write_all(full.drain(..));
                 state = self.state.lock();
                 while state.closed.len() + 1 >= self.buffers && !self.health.is_down() {
                     self.changed.wait(&mut state);
@@ -219,8 +222,13 @@ impl Writer {
             return Ok(state);
         }
         drop(state);
-        full.into_iter().try_for_each(|closed| self.write(closed))?;
+        self.write_all(full)?;
         Ok(self.state.lock())
+    }
+
+    /// Writes these records, or, once one has failed, lets them go: none of them may stay closed.
+    fn write_all(&self, full: impl IntoIterator<Item = ClosedRecord>) -> Result<()> {
+        full.into_iter().fold(Ok(()), |before, closed| before.and(self.write(closed)))
     }
 
     /// Appends COMMIT and closes the record, which the caller must write.
@@ -272,8 +280,9 @@ impl Writer {
                 Some(record) => {
                     let closed = self.close(&mut state, record, false);
                     drop(state);
-                    self.write(closed)?;
-                    state = self.state.lock();
+                    let (locked, written) = self.write_and_lock(closed);
+                    written?;
+                    state = locked;
                 }
                 None if state.closed.len() + 1 < self.buffers => {
                     self.open(&mut state);
@@ -298,7 +307,9 @@ impl Writer {
         state.next = end;
         state.previous_block = record.lsn.block();
         state.closed.insert(number, record.lsn);
-        ClosedRecord { number, tail: self.ail.tail(), record, end, previous_block, durable }
+        let tail = self.ail.tail();
+        let must_flush = durable || tail > state.flushed_tail;
+        ClosedRecord { number, tail, record, end, previous_block, durable, must_flush }
     }
 
     /// Writes a closed record. When it returns, a record with COMMIT is durable, and so is every
@@ -307,7 +318,12 @@ impl Writer {
     /// # Errors
     ///
     /// As [`append`](Self::append).
-    pub(crate) fn write(&self, mut closed: ClosedRecord) -> Result<()> {
+    pub(crate) fn write(&self, closed: ClosedRecord) -> Result<()> {
+        self.write_and_lock(closed).1
+    }
+
+    /// The same, for who needs the state afterwards.
+    fn write_and_lock(&self, mut closed: ClosedRecord) -> (MutexGuard<'_, State>, Result<()>) {
         let result = self.write_in_turn(&mut closed);
         if result.is_err() {
             self.health.set_down();
@@ -315,21 +331,20 @@ impl Writer {
         let mut state = self.state.lock();
         state.closed.remove(&closed.number);
         state.free.push(closed.record.into_bytes());
-        drop(state);
         self.changed.notify_all();
-        result
+        (state, result)
     }
 
     fn write_in_turn(&self, closed: &mut ClosedRecord) -> Result<()> {
-        let must_flush = {
+        if closed.durable {
             let mut state = self.state.lock();
-            while closed.durable && state.closed.range(..closed.number).next().is_some() {
+            while state.closed.range(..closed.number).next().is_some() {
+                self.health.check()?;
                 self.changed.wait(&mut state);
             }
-            self.health.check()?;
-            closed.durable || closed.tail > state.flushed_tail
-        };
-        if must_flush && !self.plants.has(Plant::NoPreflush) {
+        }
+        self.health.check()?;
+        if closed.must_flush && !self.plants.has(Plant::NoPreflush) {
             self.flush(closed.record.lsn)?;
             let mut state = self.state.lock();
             state.flushed_tail = state.flushed_tail.max(closed.tail);

@@ -14,7 +14,7 @@ use crate::plant::Plant;
 use crate::vector::RegionWriter;
 
 /// Items that become durable together.
-const BATCH_ITEMS: usize = 64;
+const BATCH_ITEMS: usize = 512;
 
 /// Which of its operations a checkpoint wants to write.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,8 @@
 
 #[cfg(not(shuttle))]
 mod concurrent;
+#[cfg(all(feature = "count", not(shuttle)))]
+mod counting;
 #[cfg(not(shuttle))]
 mod durability;
 #[cfg(not(shuttle))]

@@ -103,7 +103,8 @@ fn operations(header: &LogRecordHeader, payload: &[u8]) -> Vec<(LogOperation, Ve
         let operation = LogOperation::decode(rest, Place::Log(0)).unwrap();
         let length = operation.length as usize;
         found.push((operation, rest[12..12 + length].to_vec()));
-        rest = &rest[12 + length.next_multiple_of(4)..];
+        assert_eq!(length % 4, 0, "the next operation starts where this one ends");
+        rest = &rest[12 + length..];
     }
     assert!(rest.iter().all(|byte| *byte == 0), "padding");
     found

@@ -11,7 +11,7 @@ fn regions_come_out_as_they_went_in() {
     assert_eq!(writer.regions(), 3);
     assert_eq!(bytes.len(), 8 + 4 + 3 * 12);
     let mut rest = bytes.as_slice();
-    for expected in [b"abcde".as_slice(), b"", b"1234"] {
+    for expected in [b"abcde\0\0\0".as_slice(), b"", b"1234"] {
         let (region, next) = first_region(rest).unwrap();
         assert_eq!(region, expected);
         rest = &rest[next..];

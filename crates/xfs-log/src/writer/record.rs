@@ -84,7 +84,7 @@ impl Record {
         let operation = LogOperation { length: now.len() as u32, flags, ..operation };
         self.bytes.extend_from_slice(&operation.encode());
         self.bytes.extend_from_slice(now);
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+        debug_assert_eq!(self.bytes.len() % 4, 0, "a whole number of words");
         self.operations += 1;
         (!left.is_empty()).then_some(left)
     }
