@@ -82,18 +82,6 @@ impl Fork {
         })
     }
 
-    /// How the fork is stored; `None` if there is no such fork.
-    pub(crate) const fn format(&self) -> Option<ForkFormat> {
-        match self {
-            Self::Absent => None,
-            Self::Device => Some(ForkFormat::Device),
-            Self::Local(_) => Some(ForkFormat::Local),
-            Self::Extents(_) => Some(ForkFormat::Extents),
-            Self::Btree(_) => Some(ForkFormat::Btree),
-            Self::MetadataBtree => Some(ForkFormat::MetadataBtree),
-        }
-    }
-
     /// The map, if it is in memory.
     pub(crate) fn loaded_map(&self) -> Option<&ExtentMap> {
         match self {

@@ -48,11 +48,6 @@ pub(crate) fn fork_bytes(core: &InodeCore, kind: ForkKind, geometry: &Geometry) 
     }
 }
 
-/// Extent records that fit a fork.
-pub(crate) fn inline_extents(core: &InodeCore, kind: ForkKind, geometry: &Geometry) -> usize {
-    fork_bytes(core, kind, geometry) / EXTENT_BYTES
-}
-
 /// Children that the root of a fork of `bytes` bytes can have.
 pub(crate) const fn root_capacity(bytes: usize) -> usize {
     bytes.saturating_sub(EXTENT_ROOT_HEADER_BYTES) / EXTENT_BYTES

@@ -11,7 +11,6 @@ use xfs_trans::Transaction;
 use super::Live;
 use super::map::{MapRequest, map_blocks};
 use crate::edit::BlockRange;
-use crate::extent_map::Mapping;
 use crate::fork_block::{BlockShape, fork_pieces};
 
 impl Live {
@@ -179,16 +178,6 @@ impl Live {
         let inode = self.inode();
         let last = inode.extent_map(tx.cache(), fork)?.last_before(limit);
         Ok(last.map_or(FileBlock(0), |extent| extent.end().min(limit)))
-    }
-
-    /// Whether a block of a fork is mapped.
-    pub(crate) fn is_mapped(
-        &self,
-        tx: &Transaction<'_>,
-        fork: ForkKind,
-        at: FileBlock,
-    ) -> Result<bool> {
-        Ok(matches!(self.inode().find(tx.cache(), fork, at)?, Mapping::Extent(_)))
     }
 
     /// Blocks that [`grow_fork`](Self::grow_fork) may take for a block of this many, those of the

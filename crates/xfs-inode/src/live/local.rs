@@ -6,7 +6,7 @@
 use xfs_btree::ForkRoot;
 use xfs_buffer::{PosixError, Result};
 use xfs_format::inode::{FORK_OFFSET_BYTES, ForkFormat, ForkKind};
-use xfs_format::{FileBlock, Geometry};
+use xfs_format::Geometry;
 use xfs_trans::Transaction;
 
 use super::mapping::ForkForm;
@@ -101,21 +101,25 @@ impl Live {
         self.move_attr_fork(tx, offset)
     }
 
-    /// Removes the attribute fork, which must have no extents.
+    /// Removes the attribute fork, which must have no extents. Beside the root of a btree it stays,
+    /// empty: the data fork would have to become a list for it.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map).
+    /// None today; the signature leaves room for them.
     #[doc(alias = "xfs_attr_fork_remove")]
     pub fn remove_attr_fork(&self, tx: &mut Transaction<'_>) -> Result<()> {
-        let root = self.root_for_offset(tx, 0)?;
-        self.update(tx, Touched::Both, |inode| {
+        self.update(tx, Touched::Fork(ForkKind::Attr), |inode| {
+            let is_btree = matches!(inode.fork(ForkKind::Data), Fork::Btree(_));
             let (core, attr) = inode.parts_mut(ForkKind::Attr);
             assert!(attr.loaded_map().is_none_or(ExtentMap::is_empty), "no extents are left");
-            *attr = Fork::Absent;
-            core.fork_offset = 0;
             core.attr_format = ForkFormat::Extents;
-            put_root(inode, root);
+            if is_btree {
+                *attr = Fork::Extents(ExtentMap::default());
+            } else {
+                *attr = Fork::Absent;
+                core.fork_offset = 0;
+            }
         });
         Ok(())
     }
@@ -162,16 +166,11 @@ impl Live {
 
     /// The root of the data fork as it lies before `offset`, deeper if it does not fit there.
     fn root_for_offset(&self, tx: &mut Transaction<'_>, offset: u8) -> Result<Option<ForkRoot>> {
-        let bytes = match offset {
-            0 => fork_room::literal_bytes(tx.geometry()),
-            offset => usize::from(offset) * FORK_OFFSET_BYTES,
-        };
+        let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;
         let Some(mut root) = form.root else { return Ok(None) };
         let capacity = fork_room::root_capacity(bytes);
         if root.children.len() > capacity {
-            let near = root.children.first().map_or(FileBlock(0), |(key, _)| *key);
-            debug_assert!(near.0 < u64::MAX);
             self.push_root_down(tx, &mut root, capacity)?;
         }
         root.capacity = capacity;

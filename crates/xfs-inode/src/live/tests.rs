@@ -1,1 +1,5 @@
+//! Files on volumes in memory, against models of them.
 
+mod files;
+mod forms;
+mod volume;

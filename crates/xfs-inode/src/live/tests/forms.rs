@@ -1,0 +1,135 @@
+//! Forms of forks, and where the attribute fork starts.
+
+use xfs_format::extent::Extent;
+use xfs_format::inode::{FileType, ForkFormat, ForkKind};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{BlockKind, FileBlock};
+
+use super::volume::{Volume, now};
+use crate::edit::BlockRange;
+use crate::fork_block::BlockShape;
+use crate::live::{Live, MapRequest, step};
+
+fn map(volume: &Volume, live: &Live, at: u64, length: u64) -> Extent {
+    let blocks = length + Live::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
+    let range = BlockRange { start: FileBlock(at), length_blocks: length };
+    let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
+    step::run(&volume.journal, TransactionKind::Write, blocks, |tx| live.map(tx, &request)).unwrap()
+}
+
+#[test]
+fn a_list_becomes_a_btree_and_a_list_again() {
+    for options in ["-b size=1024 -l size=16m", "-l size=16m"] {
+        let volume = Volume::new(options);
+        let live = volume.file();
+        for index in 0..700 {
+            map(&volume, &live, 2 * (index * 337 % 700), 1);
+        }
+        assert_eq!(live.inode().core().data_format, ForkFormat::Btree);
+        assert_eq!(live.inode().core().extents, 700);
+        let all = BlockRange { start: FileBlock(40), length_blocks: 10_000 };
+        live.free_range(&volume.journal, all).unwrap();
+        assert_eq!(live.inode().core().data_format, ForkFormat::Extents);
+        assert_eq!(live.inode().core().extents, 20);
+        let all = BlockRange { start: FileBlock(0), length_blocks: 10_000 };
+        live.free_range(&volume.journal, all).unwrap();
+        assert_eq!(live.inode().core().blocks, 0);
+        volume.unmount();
+    }
+}
+
+#[test]
+fn attributes_take_room_from_data() {
+    let volume = Volume::new("-l size=16m");
+    let geometry = volume.journal.geometry().clone();
+    for extents in [0_u64, 5, 15, 20, 60, 3000] {
+        let live = volume.file();
+        for index in 0..extents {
+            map(&volume, &live, 2 * index, 1);
+        }
+        let blocks = Live::grow_blocks(&geometry, ForkKind::Data, 4);
+        step::run(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
+            live.add_attr_fork(tx, 60)
+        })
+        .unwrap();
+        let room = live.local_room(&geometry, ForkKind::Attr);
+        assert!(room >= 60, "{extents}: {room}");
+        step::run(&volume.journal, TransactionKind::SetAttr, blocks, |tx| {
+            live.set_local(tx, ForkKind::Attr, &vec![7; room])
+        })
+        .unwrap();
+        assert_eq!(live.inode().core().attr_format, ForkFormat::Local);
+        assert_eq!(live.inode().core().extents, extents);
+        map(&volume, &live, 2 * extents, 1);
+        step::run(&volume.journal, TransactionKind::SetAttr, blocks, |tx| {
+            live.set_empty_extents(tx, ForkKind::Attr)?;
+            live.remove_attr_fork(tx)
+        })
+        .unwrap();
+        let is_btree = live.inode().core().data_format == ForkFormat::Btree;
+        assert_eq!(live.inode().core().has_attr_fork(), is_btree);
+    }
+    volume.unmount();
+}
+
+#[test]
+fn metadata_blocks_come_and_go() {
+    let volume = Volume::new("-b size=1024 -n size=8192 -l size=16m");
+    let live = volume.create(FileType::Directory.mode_bits() | 0o755, true);
+    let shape = BlockShape { length_blocks: 8, kind: BlockKind::DirectoryData };
+    let blocks = Live::grow_blocks(volume.journal.geometry(), ForkKind::Data, 8);
+    for at in [0, 16, 8] {
+        step::run(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
+            tx.join(live.record());
+            let buffer = live.grow_fork(tx, ForkKind::Data, FileBlock(at), shape)?;
+            assert_eq!(buffer.length_bytes(), 8192);
+            let free = live.first_unused(tx, ForkKind::Data, FileBlock(0), 8)?;
+            assert_eq!(free, FileBlock([8, 8, 24][at as usize % 16 / 8 + usize::from(at == 8)]));
+            let last = live.last_before(tx, ForkKind::Data, FileBlock(1 << 20))?;
+            assert_eq!(last, FileBlock(if at == 0 { 8 } else { 24 }));
+            live.shrink_fork(tx, ForkKind::Data, FileBlock(at), &buffer)?;
+            live.map_run(tx, ForkKind::Data, FileBlock(at), 8).map(|_| ())
+        })
+        .unwrap();
+    }
+    volume.unmount();
+}
+
+#[test]
+fn targets_of_every_length() {
+    for options in ["-b size=1024 -l size=16m", "-l size=16m"] {
+        let volume = Volume::new(options);
+        let mut links = Vec::new();
+        for length in [1, 100, 336, 337, 900, 968, 969, 1023, 1024] {
+            let live = volume.create(FileType::Symlink.mode_bits() | 0o777, false);
+            let target: Vec<u8> = (0..length).map(|index| b'a' + (index % 26) as u8).collect();
+            let blocks = Live::target_blocks(volume.journal.geometry(), length);
+            step::run(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
+                live.set_target(tx, &target)
+            })
+            .unwrap();
+            assert_eq!(live.inode().read_target(volume.journal.cache()).unwrap(), target);
+            links.push((live, target));
+        }
+        for (live, _) in links.iter().skip(4) {
+            live.inactivate(&volume.journal).unwrap();
+        }
+        let numbers: Vec<_> =
+            links.into_iter().take(4).map(|(live, target)| (live.number(), target)).collect();
+        let (_, cache) = volume.unmount();
+        for (number, target) in numbers {
+            let inode = crate::Inode::read(&cache, number).unwrap();
+            assert_eq!(inode.read_target(&cache).unwrap(), target);
+        }
+    }
+}
+
+#[test]
+fn a_write_behind_the_end_leaves_a_hole() {
+    let volume = Volume::new("-l size=16m");
+    let live = volume.file();
+    live.write_at(&volume.journal, 100_000, b"end", now()).unwrap();
+    assert_eq!(live.inode().core().size, 100_003);
+    assert_eq!(live.inode().core().blocks, 1);
+    volume.unmount();
+}

@@ -1,0 +1,83 @@
+//! A volume in memory with files that have no names.
+
+use std::sync::Arc;
+
+use xfs_alloc::{InodePurpose, add_unlinked, allocate_inode, inode_blocks, open_journal};
+use xfs_buffer::BufferCache;
+use xfs_device::SharedDevice;
+use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_trans::{Journal, testing};
+
+use crate::check::check_volume;
+use crate::live::{Live, NewInode, step};
+
+pub(super) struct Volume {
+    pub(super) device: SharedDevice,
+    pub(super) journal: Arc<Journal>,
+}
+
+pub(super) fn now() -> Timestamp {
+    Timestamp::new(1_000_000_000, 0).unwrap()
+}
+
+impl Volume {
+    pub(super) fn new(options: &str) -> Self {
+        Self::of(testing::make_with(options))
+    }
+
+    pub(super) fn of(device: SharedDevice) -> Self {
+        let testing::Parts { cache, log, superblock } = testing::parts(&device, 1);
+        let journal = open_journal(cache, log, &superblock).unwrap();
+        Self { device, journal }
+    }
+
+    /// A new file without a name.
+    pub(super) fn create(&self, mode: u16, attr_room: bool) -> Arc<Live> {
+        let blocks = inode_blocks(self.journal.geometry());
+        let parent = testing::superblock(&self.device).root_inode;
+        step::run(&self.journal, TransactionKind::CreateUnnamed, blocks, |tx| {
+            let allocated = allocate_inode(tx, parent, InodePurpose::File)?;
+            let made = NewInode {
+                number: allocated.number,
+                generation: allocated.generation,
+                mode,
+                uid: 0,
+                gid: 0,
+                project_id: 0,
+                nlink: 0,
+                now: now(),
+                flags: InodeFlags::empty(),
+                flags2: InodeFlags2::empty(),
+                extent_size_hint_blocks: 0,
+                cow_extent_size_hint_blocks: 0,
+                rdev: None,
+                attr_room,
+            };
+            let live = Live::create(tx, &made)?;
+            add_unlinked(tx, live.record())?;
+            Ok(Arc::new(live))
+        })
+        .unwrap()
+    }
+
+    pub(super) fn file(&self) -> Arc<Live> {
+        self.create(FileType::Regular.mode_bits() | 0o644, false)
+    }
+
+    /// A cache that knows nothing yet, after a log force and everything written in place.
+    pub(super) fn unmount(self) -> (SharedDevice, BufferCache) {
+        self.journal.unmount().unwrap();
+        assert!(testing::is_clean(&self.device));
+        let cache = fresh_cache(&self.device);
+        check_volume(&cache);
+        (self.device, cache)
+    }
+}
+
+/// A cache of a volume whose log is clean.
+pub(super) fn fresh_cache(device: &SharedDevice) -> BufferCache {
+    let geometry = Arc::new(testing::superblock(device).geometry);
+    BufferCache::new(Arc::clone(device), geometry, 1 << 24)
+}
