@@ -5,8 +5,8 @@
 
 use xfs_btree::ForkRoot;
 use xfs_buffer::{PosixError, Result};
-use xfs_format::inode::{FORK_OFFSET_BYTES, ForkFormat, ForkKind};
 use xfs_format::Geometry;
+use xfs_format::inode::{FORK_OFFSET_BYTES, ForkFormat, ForkKind};
 use xfs_trans::Transaction;
 
 use super::mapping::ForkForm;

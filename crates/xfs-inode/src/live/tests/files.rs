@@ -142,8 +142,7 @@ impl Work {
         let to = self.random.within(0..FILE_BYTES / self.block) * self.block;
         let source = self.random.within(0..self.files.len());
         let length = end - start;
-        let shared =
-            SharedRange { from: start as u64, to: to as u64, length_bytes: length as u64 };
+        let shared = SharedRange { from: start as u64, to: to as u64, length_bytes: length as u64 };
         let bytes = self.files[source].model.get(start..end).map(<[u8]>::to_vec);
         let apart = source != index || start.abs_diff(to) >= length;
         let (from, into) = (&self.files[source].live, &self.files[index].live);
@@ -175,11 +174,8 @@ impl Work {
         let files = [&self.files[index].live, &self.files[other].live];
         let done = Live::exchange(&self.volume.journal, files, range, now());
         let inside = self.files[index].model.len() >= end && self.files[other].model.len() >= end;
-        let has_feature = self
-            .volume
-            .journal
-            .geometry()
-            .has_incompat(xfs_format::IncompatFeatures::EXCHRANGE);
+        let has_feature =
+            self.volume.journal.geometry().has_incompat(xfs_format::IncompatFeatures::EXCHRANGE);
         assert_eq!(done.is_ok(), has_feature && (inside || whole), "{done:?}");
         if done.is_ok() && whole {
             let model = std::mem::take(&mut self.files[index].model);
