@@ -101,3 +101,6 @@ fn finish(item: &BufferItem, taken: &[Taken], ail: &Ail) {
     ail.remove_at(taken.iter().map(|taken| (taken.record.state_of(), taken.lsn)));
     item.written(ail);
 }
+
+#[cfg(test)]
+mod tests;

@@ -226,15 +226,11 @@ impl<'journal> Transaction<'journal> {
         }
         self.space.settle(&self.journal.counters);
         self.group_mark = None;
-        match end {
-            StepEnd::Roll => {
-                self.buffers.end_step();
-                self.inodes.end_step();
-            }
-            StepEnd::Last => {
-                self.buffers.release_all();
-                self.inodes.release_all();
-            }
+        self.buffers.end_step();
+        self.inodes.end_step();
+        if end == StepEnd::Last {
+            self.buffers.release_all();
+            self.inodes.release_all();
         }
         items.clear();
         self.items = items;

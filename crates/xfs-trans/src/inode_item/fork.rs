@@ -125,3 +125,6 @@ fn log_root(root: &[u8]) -> Vec<u8> {
     logged.extend_from_slice(entries(DISK_ROOT_BYTES + fits * ENTRY_BYTES));
     logged
 }
+
+#[cfg(test)]
+mod tests;

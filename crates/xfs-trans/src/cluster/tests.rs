@@ -1,0 +1,138 @@
+use std::sync::Arc;
+
+use xfs_format::log_item::LoggedFields;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{BlockKind, InodeNumber};
+use xfs_log::LogItem;
+
+use crate::testing::{crashed, make, open, recover};
+use crate::{InodeRecord, Journal};
+
+fn record(journal: &Arc<Journal>, index: u64) -> Arc<InodeRecord> {
+    let InodeNumber(root) = journal.superblock().root_inode;
+    journal.inode(InodeNumber(root + index)).unwrap()
+}
+
+fn set_owner(journal: &Arc<Journal>, record: &Arc<InodeRecord>, uid: u32) {
+    let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
+    tx.join(record);
+    tx.change_inode(record, LoggedFields::CORE, |image| image.core.uid = uid);
+    let _ = tx.commit().unwrap();
+}
+
+/// The owner of an inode as it lies on disk.
+fn owner_on_disk(journal: &Journal, record: &InodeRecord) -> u32 {
+    let place = journal.geometry().inode_place(record.number()).unwrap();
+    let cache = journal.cache();
+    let kind = BlockKind::InodeCluster;
+    let fresh = cache.read_fresh(place.cluster, place.cluster_bytes, kind).unwrap();
+    let bytes = fresh.bytes();
+    u32::from_be_bytes(bytes[place.offset_bytes as usize + 8..][..4].try_into().unwrap())
+}
+
+#[test]
+fn one_record_of_an_inode_is_in_memory() {
+    let journal = open(&make(), 0);
+    let first = record(&journal, 5);
+    assert!(Arc::ptr_eq(&first, &record(&journal, 5)));
+    assert!(!Arc::ptr_eq(&first, &record(&journal, 6)));
+    set_owner(&journal, &first, 9);
+    // Nobody but the log holds it now, and still it is found.
+    drop(first);
+    assert_eq!(record(&journal, 5).image().core.uid, 9);
+}
+
+#[test]
+fn one_push_writes_all_inodes_of_a_cluster_that_are_free_to_go() {
+    let journal = open(&make(), 0);
+    let records: Vec<_> = (4..8).map(|index| record(&journal, index)).collect();
+    for record in &records {
+        set_owner(&journal, record, 7);
+    }
+    journal.force_all().unwrap();
+    let held = &records[1];
+    held.latch().lock_exclusive();
+    set_owner(&journal, &records[2], 8);
+    let report = journal.log().ail().push(journal.log().ail().head());
+    assert!(report.started > 0);
+    let owners = records.each_owner(&journal);
+    assert_eq!(owners, [7, 0, 0, 7], "not the one that is held, nor the one that is pinned");
+    assert!(records[0].state().lsn().is_none(), "in place");
+    assert!(held.state().lsn().is_some());
+    held.latch().unlock_exclusive();
+    journal.log().quiesce().unwrap();
+    assert_eq!(records.each_owner(&journal), [7, 7, 8, 7]);
+}
+
+trait Owners {
+    fn each_owner(&self, journal: &Journal) -> Vec<u32>;
+}
+
+impl Owners for Vec<Arc<InodeRecord>> {
+    fn each_owner(&self, journal: &Journal) -> Vec<u32> {
+        self.iter().map(|record| owner_on_disk(journal, record)).collect()
+    }
+}
+
+#[test]
+fn an_inode_logged_again_while_it_is_written_stays_in_the_log() {
+    let journal = open(&make(), 0);
+    let record = record(&journal, 5);
+    set_owner(&journal, &record, 1);
+    journal.force_all().unwrap();
+    let lsn = record.state().lsn();
+    let place = journal.geometry().inode_place(record.number()).unwrap();
+    let mut cluster = vec![0; place.cluster_bytes as usize];
+    let taken = record.take(&mut cluster).unwrap();
+    assert_eq!(Some(taken.lsn), lsn);
+    assert!(record.take(&mut cluster).is_none(), "it is being written");
+    set_owner(&journal, &record, 2);
+    journal.force_all().unwrap();
+    record.written();
+    journal.log().ail().remove_at([(record.state(), taken.lsn)]);
+    assert!(record.state().lsn() > lsn);
+    assert_eq!(record.take(&mut cluster).unwrap().lsn, record.state().lsn().unwrap());
+}
+
+/// Frees the cluster of the inodes that a new volume does not use.
+fn free_cluster(journal: &Arc<Journal>, of: &InodeRecord) {
+    let place = journal.geometry().inode_place(of.number()).unwrap();
+    let mut tx = journal.begin(TransactionKind::FreeInode, 0).unwrap();
+    let kind = BlockKind::InodeCluster;
+    let buffer = tx.read(place.cluster, place.cluster_bytes, kind).unwrap();
+    tx.stale_cluster(&buffer);
+    let _ = tx.commit().unwrap();
+}
+
+#[test]
+fn inodes_of_a_freed_cluster_hold_the_tail_until_that_is_durable_and_are_never_written() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = record(&journal, 40);
+    set_owner(&journal, &record, 7);
+    journal.force_all().unwrap();
+    let place = journal.geometry().inode_place(record.number()).unwrap();
+    free_cluster(&journal, &record);
+    let report = journal.log().ail().push(journal.log().ail().head());
+    assert_eq!((report.started, report.pinned), (0, 1), "its change must not be forgotten yet");
+    journal.force_all().unwrap();
+    journal.log().quiesce().unwrap();
+    assert!(record.state().lsn().is_none());
+    let mut on_disk = vec![0; 4];
+    let at = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes) + 8;
+    device.read_at(at, &mut on_disk).unwrap();
+    assert_eq!(on_disk, [0; 4]);
+}
+
+#[test]
+fn inodes_of_a_freed_cluster_are_not_replayed() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = record(&journal, 40);
+    set_owner(&journal, &record, 7);
+    journal.force_all().unwrap();
+    free_cluster(&journal, &record);
+    journal.force_all().unwrap();
+    let (recovered, _) = recover(&crashed(&device));
+    assert_eq!(owner_on_disk(&recovered, &record), 0);
+}

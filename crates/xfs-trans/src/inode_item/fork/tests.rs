@@ -1,0 +1,115 @@
+use xfs_format::InodeNumber;
+use xfs_format::inode::{CORE_BYTES, ForkFormat, InodeCore, InodeDisk};
+use xfs_format::log_item::LoggedFields;
+use zerocopy::FromBytes;
+
+use super::{InodeImage, logged, read, write};
+use crate::testing::{make, superblock};
+
+const INODE_BYTES: usize = 512;
+
+/// An inode with these formats, in its bytes.
+fn inode(data: ForkFormat, attr: ForkFormat, change: impl FnOnce(&mut InodeCore)) -> Vec<u8> {
+    let geometry = superblock(&make()).geometry;
+    let mut core = InodeCore::decode(&free_inode(&geometry), InodeNumber(128), &geometry).unwrap();
+    (core.mode, core.data_format, core.attr_format) = (0o100_644, data, attr);
+    core.fork_offset = 20;
+    change(&mut core);
+    let mut bytes = vec![0xaa; INODE_BYTES];
+    let disk = core.encode(&geometry).unwrap();
+    bytes[..CORE_BYTES].copy_from_slice(zerocopy::IntoBytes::as_bytes(&disk));
+    bytes
+}
+
+fn free_inode(geometry: &xfs_format::Geometry) -> Vec<u8> {
+    let disk = InodeDisk {
+        magic: xfs_format::inode::INODE_MAGIC.into(),
+        version: 3,
+        data_format: ForkFormat::Extents.encode(),
+        attr_format: ForkFormat::Extents.encode(),
+        uuid: geometry.meta_uuid.into_bytes(),
+        ..zerocopy::FromZeros::new_zeroed()
+    };
+    let mut bytes = zerocopy::IntoBytes::as_bytes(&disk).to_vec();
+    bytes.resize(INODE_BYTES, 0);
+    bytes
+}
+
+fn image(bytes: &[u8]) -> InodeImage {
+    let geometry = superblock(&make()).geometry;
+    let core = InodeCore::decode(bytes, InodeNumber(128), &geometry).unwrap();
+    let (data, attr) = read(bytes, &core);
+    InodeImage { core, data, attr }
+}
+
+#[test]
+fn the_used_part_of_each_fork_is_read() {
+    let bytes = inode(ForkFormat::Local, ForkFormat::Extents, |core| {
+        core.size = 5;
+        core.attr_extents = 2;
+    });
+    let found = image(&bytes);
+    assert_eq!((found.data.len(), found.attr.len()), (5, 32));
+    let bytes = inode(ForkFormat::Btree, ForkFormat::Local, |_| {});
+    assert_eq!(image(&bytes).data.len(), 160, "a root has the whole room of its fork");
+    let bytes = inode(ForkFormat::Device, ForkFormat::Extents, |core| core.fork_offset = 0);
+    assert!(image(&bytes).data.is_empty());
+}
+
+#[test]
+fn what_is_written_is_read_again_and_the_unlinked_link_stays() {
+    let bytes = inode(ForkFormat::Extents, ForkFormat::Local, |core| core.extents = 3);
+    let mut expected = image(&bytes);
+    expected.data = (0..48).collect();
+    expected.attr = vec![0, 4, 0, 0];
+    let mut slot = vec![0x77; INODE_BYTES];
+    let core: &[u8; CORE_BYTES] = bytes.first_chunk().unwrap();
+    write(&mut slot, core, &expected);
+    let disk = InodeDisk::ref_from_prefix(&slot).unwrap().0;
+    assert_eq!(disk.next_unlinked.get(), 0x7777_7777, "it belongs to the buffer");
+    let found = image(&slot);
+    assert_eq!((&found.data, &found.attr), (&expected.data, &expected.attr));
+    assert!(slot[CORE_BYTES + 48..CORE_BYTES + 160].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+#[should_panic(expected = "does not fit")]
+fn a_fork_that_is_too_long_is_a_fault() {
+    let bytes = inode(ForkFormat::Extents, ForkFormat::Extents, |_| {});
+    let mut image = image(&bytes);
+    image.data = vec![1; 161];
+    write(&mut [0; INODE_BYTES], bytes.first_chunk().unwrap(), &image);
+}
+
+#[test]
+fn a_fork_is_logged_in_the_form_that_it_has_now() {
+    let bytes = inode(ForkFormat::Extents, ForkFormat::Local, |core| core.extents = 1);
+    let mut image = image(&bytes);
+    image.attr = vec![0, 4, 0, 0];
+    let dirty = LoggedFields::DATA_LOCAL | LoggedFields::ATTR_LOCAL;
+    let forks = logged(&image, dirty);
+    let expected = LoggedFields::CORE | LoggedFields::DATA_EXTENTS | LoggedFields::ATTR_LOCAL;
+    assert_eq!(forks.fields, expected);
+    assert_eq!((forks.data.unwrap().len(), forks.attr.unwrap()), (16, image.attr.clone()));
+    assert!(logged(&image, LoggedFields::CORE).data.is_none());
+    image.data.clear();
+    assert_eq!(logged(&image, dirty).fields, LoggedFields::CORE | LoggedFields::ATTR_LOCAL);
+}
+
+#[test]
+fn the_root_of_a_btree_is_logged_with_its_pointers_behind_its_keys() {
+    let bytes = inode(ForkFormat::Btree, ForkFormat::Extents, |_| {});
+    let mut image = image(&bytes);
+    // Level 1, two records, room for nine.
+    let mut root = vec![0, 1, 0, 2];
+    root.extend((1..=2_u64).flat_map(u64::to_be_bytes));
+    root.resize(4 + 9 * 8, 0);
+    root.extend((11..=12_u64).flat_map(u64::to_be_bytes));
+    root.resize(160, 0);
+    image.data = root;
+    let region = logged(&image, LoggedFields::DATA_ROOT).data.unwrap();
+    assert_eq!(&region[4..8], [0, 1, 0, 2]);
+    let words: Vec<u64> =
+        region[72..].chunks(8).map(|word| u64::from_be_bytes(word.try_into().unwrap())).collect();
+    assert_eq!(words, [1, 2, 11, 12]);
+}
