@@ -1,0 +1,478 @@
+//! A seeded workload of names on a volume that is open for writing, and the model that says what
+//! must come of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xfs_alloc::{InodePurpose, add_unlinked, allocate_inode, inode_blocks};
+use xfs_buffer::{BufferCache, Result};
+use xfs_dir::{
+    Attributes, Directory, EntryType, Namespace, NewAttribute, NewEntry, ParentLink, ParentPath,
+    Parents, SetMode, add_entry, add_parent, attribute_blocks, attribute_removal_blocks,
+    attribute_value_blocks, blocks_to_add, blocks_to_remove, init_directory, parent_blocks,
+    remove_attribute, remove_entry, remove_parent, replace_entry, replace_parent, set_attribute,
+};
+use xfs_format::inode::{InodeFlags, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::{IncompatFeatures, InodeNumber};
+use xfs_inode::{Inode, Live, NewInode};
+use xfs_testkit::Prng;
+use xfs_trans::{Journal, Transaction};
+
+type Name = Vec<u8>;
+type Attrs = BTreeMap<(Namespace, Name), Vec<u8>>;
+
+/// A file or a directory, as the model has it.
+struct Node {
+    live: Arc<Live>,
+    is_directory: bool,
+    entries: BTreeMap<Name, u64>,
+    attributes: Attrs,
+    /// Directory and name of each link.
+    links: Vec<(u64, Name)>,
+}
+
+/// A volume and its model.
+pub struct Names {
+    journal: Arc<Journal>,
+    model: Model,
+    random: Prng,
+    path: ParentPath,
+}
+
+/// What a volume must hold.
+pub struct Model {
+    nodes: BTreeMap<u64, Node>,
+    root: u64,
+    has_parents: bool,
+}
+
+const NAMESPACES: [Namespace; 3] = [Namespace::User, Namespace::Trusted, Namespace::Security];
+
+impl Names {
+    /// Over an empty volume.
+    pub fn new(journal: &Arc<Journal>, seed: u64, path: ParentPath) -> Self {
+        let root = journal.superblock().root_inode;
+        let live = Arc::new(Live::load(journal, root).unwrap());
+        let node = Node {
+            live,
+            is_directory: true,
+            entries: BTreeMap::new(),
+            attributes: kept_attributes(journal, root),
+            links: Vec::new(),
+        };
+        let nodes = BTreeMap::from([(root.0, node)]);
+        let has_parents = journal.geometry().has_incompat(IncompatFeatures::PARENT);
+        let model = Model { nodes, root: root.0, has_parents };
+        Self { journal: Arc::clone(journal), model, random: Prng::new(seed), path }
+    }
+
+    fn has_parents(&self) -> bool {
+        self.model.has_parents
+    }
+
+    fn pick(&mut self, directory: bool) -> Option<u64> {
+        let all: Vec<u64> = self.model.nodes.iter().filter(|(_, node)| node.is_directory == directory)
+            .map(|(number, _)| *number)
+            .collect();
+        // Few directories are large.
+        let index = match self.random.within(0..3) {
+            0 => self.random.within(0..all.len().max(1)),
+            _ => self.random.within(0..all.len().clamp(1, 3)),
+        };
+        all.get(index).copied()
+    }
+
+    fn name(&mut self) -> Name {
+        let length = match self.random.within(0..8) {
+            0 => self.random.within(150..256),
+            1 | 2 => self.random.within(20..60),
+            _ => self.random.within(2..14),
+        };
+        (0..length).map(|_| b'a' + self.random.within(0..26) as u8).collect()
+    }
+
+    fn link(&self, directory: u64, name: &[u8]) -> ParentLink {
+        let live = &self.model.nodes[&directory].live;
+        let generation = live.inode().core().generation;
+        ParentLink { inode: live.number(), generation, name: name.into() }
+    }
+
+    /// Does one operation; `grows` says whether the volume fills or empties.
+    pub fn step(&mut self, grows: bool) -> Result<()> {
+        let more = if grows { 55 } else { 15 };
+        let choice = self.random.within(0..100);
+        if choice < more {
+            return match self.random.within(0..12) {
+                0 => self.create(true),
+                1 => self.hard_link(),
+                _ => self.create(false),
+            };
+        }
+        match self.random.within(0..10) {
+            0..=4 => self.unlink(),
+            5 | 6 => self.rename(),
+            7 | 8 => self.set(),
+            _ => self.unset(),
+        }
+    }
+
+    fn create(&mut self, directory: bool) -> Result<()> {
+        let (parent, name) = (self.pick(true).unwrap(), self.name());
+        if self.model.nodes[&parent].entries.contains_key(&name) {
+            return Ok(());
+        }
+        let live = Arc::clone(&self.model.nodes[&parent].live);
+        let journal = Arc::clone(&self.journal);
+        let geometry = journal.geometry();
+        let blocks =
+            inode_blocks(geometry) + blocks_to_add(geometry) + parent_blocks(geometry, name.len());
+        let mut tx = journal.begin(TransactionKind::Create, blocks)?;
+        tx.join(live.record());
+        let purpose = if directory { InodePurpose::Directory } else { InodePurpose::File };
+        let made = allocate_inode(&mut tx, live.number(), purpose)?;
+        let child = Arc::new(Live::create(&mut tx, &new_inode(&made, directory, self.has_parents()))?);
+        let entry_type = entry_type(directory);
+        if directory {
+            init_directory(&mut tx, &child, live.number())?;
+            live.change(&mut tx, |core| core.nlink += 1);
+        }
+        add_entry(&mut tx, &live, &NewEntry { name: &name, inode: made.number, entry_type })?;
+        if self.has_parents() {
+            add_parent(&mut tx, &child, &self.link(parent, &name), self.path)?;
+        }
+        tx.commit()?;
+        self.model.nodes.get_mut(&parent).unwrap().entries.insert(name.clone(), made.number.0);
+        let node = Node {
+            live: child,
+            is_directory: directory,
+            entries: BTreeMap::new(),
+            attributes: Attrs::new(),
+            links: vec![(parent, name)],
+        };
+        self.model.nodes.insert(made.number.0, node);
+        Ok(())
+    }
+
+    fn hard_link(&mut self) -> Result<()> {
+        let (Some(parent), Some(file), name) = (self.pick(true), self.pick(false), self.name())
+        else {
+            return Ok(());
+        };
+        if self.model.nodes[&parent].entries.contains_key(&name) {
+            return Ok(());
+        }
+        let journal = Arc::clone(&self.journal);
+        let (live, child) = (self.live(parent), self.live(file));
+        let blocks =
+            blocks_to_add(journal.geometry()) + parent_blocks(journal.geometry(), name.len());
+        let mut tx = journal.begin(TransactionKind::Link, blocks)?;
+        join(&mut tx, &[&live, &child]);
+        let entry_type = EntryType::Regular;
+        add_entry(&mut tx, &live, &NewEntry { name: &name, inode: child.number(), entry_type })?;
+        child.change(&mut tx, |core| core.nlink += 1);
+        if self.has_parents() {
+            add_parent(&mut tx, &child, &self.link(parent, &name), self.path)?;
+        }
+        tx.commit()?;
+        self.model.nodes.get_mut(&parent).unwrap().entries.insert(name.clone(), file);
+        self.model.nodes.get_mut(&file).unwrap().links.push((parent, name));
+        Ok(())
+    }
+
+    /// One of the links of a node that may go.
+    fn pick_link(&mut self) -> Option<(u64, Name, u64)> {
+        let parent = self.pick(true)?;
+        let entries = &self.model.nodes[&parent].entries;
+        let index = self.random.within(0..entries.len().max(1));
+        let (name, child) = entries.iter().nth(index)?;
+        Some((parent, name.clone(), *child))
+    }
+
+    fn live(&self, number: u64) -> Arc<Live> {
+        Arc::clone(&self.model.nodes[&number].live)
+    }
+
+    fn unlink(&mut self) -> Result<()> {
+        let Some((parent, name, child)) = self.pick_link() else { return Ok(()) };
+        let is_directory = self.model.nodes[&child].is_directory;
+        if !self.model.nodes[&child].entries.is_empty() {
+            return Ok(());
+        }
+        let journal = Arc::clone(&self.journal);
+        let (live, node) = (self.live(parent), self.live(child));
+        let blocks =
+            blocks_to_remove(journal.geometry()) + attribute_removal_blocks(journal.geometry());
+        let mut tx = journal.begin(TransactionKind::Remove, blocks)?;
+        join(&mut tx, &[&live, &node]);
+        let removed = remove_entry(&mut tx, &live, &name)?;
+        assert_eq!(removed, (node.number(), entry_type(is_directory)));
+        if is_directory {
+            live.change(&mut tx, |core| core.nlink -= 1);
+        }
+        let gone = if is_directory { 2 } else { 1 };
+        node.change(&mut tx, |core| core.nlink -= gone);
+        let is_last = node.inode().core().nlink == 0;
+        if is_last {
+            add_unlinked(&mut tx, node.record())?;
+        }
+        if self.has_parents() {
+            remove_parent(&mut tx, &node, &self.link(parent, &name), self.path)?;
+        }
+        tx.commit()?;
+        self.model.nodes.get_mut(&parent).unwrap().entries.remove(&name);
+        let links = &mut self.model.nodes.get_mut(&child).unwrap().links;
+        links.retain(|link| *link != (parent, name.clone()));
+        if is_last {
+            self.model.nodes.remove(&child);
+            node.inactivate(&journal)?;
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self) -> Result<()> {
+        let Some((from, name, child)) = self.pick_link() else { return Ok(()) };
+        let (Some(to), new_name) = (self.pick(true), self.name()) else { return Ok(()) };
+        let is_directory = self.model.nodes[&child].is_directory;
+        // A directory does not go into itself, and the target is free.
+        if is_directory && self.is_below(to, child)
+            || self.model.nodes[&to].entries.contains_key(&new_name)
+        {
+            return Ok(());
+        }
+        let journal = Arc::clone(&self.journal);
+        let geometry = journal.geometry();
+        let (source, target, node) = (self.live(from), self.live(to), self.live(child));
+        let blocks = blocks_to_add(geometry)
+            + blocks_to_remove(geometry)
+            + parent_blocks(geometry, new_name.len());
+        let mut tx = journal.begin(TransactionKind::Rename, blocks)?;
+        join(&mut tx, &[&source, &target, &node]);
+        let entry_type = entry_type(is_directory);
+        let entry = NewEntry { name: &new_name, inode: node.number(), entry_type };
+        add_entry(&mut tx, &target, &entry)?;
+        remove_entry(&mut tx, &source, &name)?;
+        if is_directory && from != to {
+            let parent = NewEntry { name: b"..", inode: target.number(), entry_type };
+            replace_entry(&mut tx, &node, &parent)?;
+            source.change(&mut tx, |core| core.nlink -= 1);
+            target.change(&mut tx, |core| core.nlink += 1);
+        }
+        if self.has_parents() {
+            let (old, new) = (self.link(from, &name), self.link(to, &new_name));
+            replace_parent(&mut tx, &node, &old, &new, self.path)?;
+        }
+        tx.commit()?;
+        self.model.nodes.get_mut(&from).unwrap().entries.remove(&name);
+        self.model.nodes.get_mut(&to).unwrap().entries.insert(new_name.clone(), child);
+        let links = &mut self.model.nodes.get_mut(&child).unwrap().links;
+        links.retain(|link| *link != (from, name.clone()));
+        links.push((to, new_name));
+        Ok(())
+    }
+
+    fn is_below(&self, mut directory: u64, ancestor: u64) -> bool {
+        while directory != ancestor {
+            match self.model.nodes[&directory].links.first() {
+                Some((parent, _)) => directory = *parent,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn set(&mut self) -> Result<()> {
+        let directory = self.random.within(0..4) == 0;
+        let Some(file) = self.pick(directory) else { return Ok(()) };
+        let known: Vec<_> = self.model.nodes[&file].attributes.keys().cloned().collect();
+        let (namespace, name) = match known.get(self.random.within(0..known.len() + 4)) {
+            Some(known) => known.clone(),
+            None => (NAMESPACES[self.random.within(0..3)], self.name()),
+        };
+        let length = match self.random.within(0..10) {
+            0 => self.random.within(0..65_537),
+            1 | 2 => self.random.within(1000..6000),
+            3 | 4 => self.random.within(100..1000),
+            _ => self.random.within(0..60),
+        };
+        let value: Vec<u8> = (0..length).map(|index| (index * 7 + length) as u8).collect();
+        let journal = Arc::clone(&self.journal);
+        let geometry = journal.geometry();
+        let mut tx = journal.begin_set_attr(
+            attribute_blocks(geometry, name.len(), value.len()),
+            attribute_value_blocks(geometry, name.len(), value.len()),
+        )?;
+        let live = self.live(file);
+        tx.join(live.record());
+        let attribute = NewAttribute { namespace, name: &name, value: &value };
+        let mode = match known.contains(&(namespace, name.clone())) {
+            true => SetMode::Replace,
+            false => SetMode::Create,
+        };
+        set_attribute(&mut tx, &live, &attribute, mode)?;
+        tx.commit()?;
+        self.model.nodes.get_mut(&file).unwrap().attributes.insert((namespace, name), value);
+        Ok(())
+    }
+
+    fn unset(&mut self) -> Result<()> {
+        let Some(file) = self.pick(false) else { return Ok(()) };
+        let attributes = &self.model.nodes[&file].attributes;
+        let index = self.random.within(0..attributes.len().max(1));
+        let Some((namespace, name)) = attributes.keys().nth(index).cloned() else {
+            return Ok(());
+        };
+        let journal = Arc::clone(&self.journal);
+        let blocks = attribute_removal_blocks(journal.geometry());
+        let mut tx = journal.begin(TransactionKind::RemoveAttr, blocks)?;
+        let live = self.live(file);
+        tx.join(live.record());
+        remove_attribute(&mut tx, &live, namespace, &name)?;
+        tx.commit()?;
+        self.model.nodes.get_mut(&file).unwrap().attributes.remove(&(namespace, name));
+        Ok(())
+    }
+
+    /// What the volume must hold.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// The same; the journal is let go.
+    pub fn into_model(self) -> Model {
+        self.model
+    }
+}
+
+impl Model {
+    /// Compares a volume, read from the device, with the model: names, types, values, links.
+    pub fn check(&self, cache: &BufferCache) {
+        for (number, node) in &self.nodes {
+            self.check_node(cache, &Inode::read(cache, InodeNumber(*number)).unwrap(), node);
+        }
+    }
+
+    /// The same of the volume that is open: its inodes are newer in memory.
+    pub fn check_open(&self, cache: &BufferCache) {
+        for node in self.nodes.values() {
+            self.check_node(cache, &node.live.inode(), node);
+        }
+    }
+
+    fn check_node(&self, cache: &BufferCache, inode: &Inode, node: &Node) {
+        if node.is_directory {
+            self.check_directory(cache, inode, node);
+        } else {
+            assert_eq!(inode.core().nlink as usize, node.links.len());
+        }
+        self.check_attributes(cache, inode, node);
+    }
+
+    fn check_directory(&self, cache: &BufferCache, inode: &Inode, node: &Node) {
+        let directory = Directory::new(cache, inode).unwrap();
+        let mut found = BTreeMap::new();
+        for entry in directory.entries_from(xfs_dir::Cookie::START) {
+            let entry = entry.unwrap();
+            if !matches!(&*entry.name, b"." | b"..") {
+                found.insert(entry.name.to_vec(), entry.inode.0);
+            }
+        }
+        let (read, kept) = (found.len(), node.entries.len());
+        assert!(found == node.entries, "{}: {read} entries, not {kept}", inode.number());
+        for (name, child) in node.entries.iter().step_by(1 + node.entries.len() / 50) {
+            let expected = (InodeNumber(*child), entry_type(self.nodes[child].is_directory));
+            assert_eq!(directory.lookup(name).unwrap(), expected);
+        }
+        let parent = node.links.first().map_or(self.root, |(parent, _)| *parent);
+        assert_eq!(directory.parent().unwrap(), InodeNumber(parent));
+        let below = node.entries.values().filter(|child| self.nodes[child].is_directory).count();
+        assert_eq!(inode.core().nlink as usize, 2 + below);
+    }
+
+    fn check_attributes(&self, cache: &BufferCache, inode: &Inode, node: &Node) {
+        let attributes = Attributes::new(cache, inode);
+        let mut found = Attrs::new();
+        for attribute in attributes.names() {
+            let attribute = attribute.unwrap();
+            let value = attributes.lookup(attribute.namespace, &attribute.name).unwrap();
+            found.insert((attribute.namespace, attribute.name.to_vec()), value);
+        }
+        assert!(found == node.attributes, "{} and its attributes", inode.number());
+        let mut links: Vec<_> = node.links.clone();
+        links.sort();
+        let mut parents: Vec<_> = Parents::new(cache, inode)
+            .map(|parent| parent.map(|parent| (parent.inode.0, parent.name.to_vec())).unwrap())
+            .collect();
+        parents.sort();
+        if self.has_parents {
+            assert!(parents == links, "{} and its parents", inode.number());
+        }
+    }
+
+    /// Paths of all files and directories, and the inode of each.
+    #[allow(dead_code, reason = "one of two test programs compares paths")]
+    pub fn paths(&self) -> BTreeMap<Vec<u8>, (u64, usize)> {
+        let mut paths = BTreeMap::new();
+        let mut pending = vec![(Vec::new(), self.root)];
+        while let Some((path, number)) = pending.pop() {
+            for (name, child) in &self.nodes[&number].entries {
+                let path = [&path[..], b"/", name].concat();
+                let node = &self.nodes[child];
+                paths.insert(path.clone(), (*child, node.attributes.len()));
+                if node.is_directory {
+                    pending.push((path, *child));
+                }
+            }
+        }
+        paths
+    }
+}
+
+fn kept_attributes(journal: &Journal, number: InodeNumber) -> Attrs {
+    let inode = Inode::read(journal.cache(), number).unwrap();
+    let attributes = Attributes::new(journal.cache(), &inode);
+    let names = attributes.names().map(Result::unwrap);
+    names
+        .map(|name| {
+            let value = attributes.lookup(name.namespace, &name.name).unwrap();
+            ((name.namespace, name.name.to_vec()), value)
+        })
+        .collect()
+}
+
+/// Two inodes and more are latched in ascending order.
+fn join(tx: &mut Transaction<'_>, files: &[&Arc<Live>]) {
+    let mut files = files.to_vec();
+    files.sort_by_key(|file| file.number());
+    for file in files {
+        tx.join(file.record());
+    }
+}
+
+fn entry_type(directory: bool) -> EntryType {
+    if directory { EntryType::Directory } else { EntryType::Regular }
+}
+
+fn new_inode(
+    made: &xfs_alloc::AllocatedInode,
+    directory: bool,
+    attr_room: bool,
+) -> NewInode {
+    NewInode {
+        number: made.number,
+        generation: made.generation,
+        mode: if directory { 0o040_755 } else { 0o100_644 },
+        uid: 0,
+        gid: 0,
+        project_id: 0,
+        nlink: if directory { 2 } else { 1 },
+        now: Timestamp::new(1_700_000_000, 0).unwrap(),
+        flags: InodeFlags::empty(),
+        flags2: InodeFlags2::empty(),
+        extent_size_hint_blocks: 0,
+        cow_extent_size_hint_blocks: 0,
+        rdev: None,
+        attr_room,
+    }
+}
