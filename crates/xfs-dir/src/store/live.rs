@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use xfs_buffer::{Buffer, Result};
-use xfs_format::inode::ForkKind;
+use xfs_buffer::{Buffer, Error, PosixError, Result};
+use xfs_format::inode::{FileType, ForkKind};
 use xfs_format::{BlockKind, DiskAddr, FileBlock, Geometry, IncompatFeatures, InodeNumber, attr};
 use xfs_inode::{BlockShape, Fork, Live};
 use xfs_trans::Transaction;
 
 use super::{Contents, ForkStore, length_blocks};
+use crate::directory::DirectoryChange;
 use crate::edit::BlockEdit;
 
 /// One fork of `inode`, joined to `tx`.
@@ -35,6 +36,12 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
         let first = self.inode.first_unused(self.tx, self.fork, FileBlock(0), blocks)?;
         self.inode.map_run(self.tx, self.fork, first, blocks)?;
         Ok(first)
+    }
+
+    fn is_short_directory(&self) -> bool {
+        let inode = self.inode.inode();
+        let is_local = matches!(inode.fork(ForkKind::Data), Fork::Local(_));
+        is_local && inode.file_type() == FileType::Directory
     }
 
     fn shape(&self, kind: BlockKind) -> BlockShape {
@@ -81,8 +88,16 @@ impl ForkStore for LiveFork<'_, '_> {
         self.inode.set_empty_extents(self.tx, self.fork)
     }
 
+    /// A directory in short form may leave too little room: then it takes the block form.
     fn make_fork(&mut self, bytes: usize) -> Result<()> {
-        self.inode.add_attr_fork(self.tx, bytes)
+        match self.inode.add_attr_fork(self.tx, bytes) {
+            Err(Error::Posix(PosixError::NoSpace)) if self.is_short_directory() => {
+                let mut data = LiveFork::new(self.tx, self.inode, ForkKind::Data);
+                DirectoryChange::new(&mut data).leave_short_form()?;
+                self.inode.add_attr_fork(self.tx, bytes)
+            }
+            outcome => outcome,
+        }
     }
 
     /// On a volume with parent pointers the fork stays, empty: the next link will want it. It stays

@@ -34,7 +34,7 @@ struct Node {
 }
 
 /// A volume and its model.
-pub struct Names {
+pub(crate) struct Names {
     journal: Arc<Journal>,
     model: Model,
     random: Prng,
@@ -42,7 +42,7 @@ pub struct Names {
 }
 
 /// What a volume must hold.
-pub struct Model {
+pub(crate) struct Model {
     nodes: BTreeMap<u64, Node>,
     root: u64,
     has_parents: bool,
@@ -52,7 +52,7 @@ const NAMESPACES: [Namespace; 3] = [Namespace::User, Namespace::Trusted, Namespa
 
 impl Names {
     /// Over an empty volume.
-    pub fn new(journal: &Arc<Journal>, seed: u64, path: ParentPath) -> Self {
+    pub(crate) fn new(journal: &Arc<Journal>, seed: u64, path: ParentPath) -> Self {
         let root = journal.superblock().root_inode;
         let live = Arc::new(Live::load(journal, root).unwrap());
         let node = Node {
@@ -100,7 +100,7 @@ impl Names {
     }
 
     /// Does one operation; `grows` says whether the volume fills or empties.
-    pub fn step(&mut self, grows: bool) -> Result<()> {
+    pub(crate) fn step(&mut self, grows: bool) -> Result<()> {
         let more = if grows { 55 } else { 15 };
         let choice = self.random.within(0..100);
         if choice < more {
@@ -335,26 +335,26 @@ impl Names {
     }
 
     /// What the volume must hold.
-    pub fn model(&self) -> &Model {
+    pub(crate) fn model(&self) -> &Model {
         &self.model
     }
 
     /// The same; the journal is let go.
-    pub fn into_model(self) -> Model {
+    pub(crate) fn into_model(self) -> Model {
         self.model
     }
 }
 
 impl Model {
     /// Compares a volume, read from the device, with the model: names, types, values, links.
-    pub fn check(&self, cache: &BufferCache) {
+    pub(crate) fn check(&self, cache: &BufferCache) {
         for (number, node) in &self.nodes {
             self.check_node(cache, &Inode::read(cache, InodeNumber(*number)).unwrap(), node);
         }
     }
 
     /// The same of the volume that is open: its inodes are newer in memory.
-    pub fn check_open(&self, cache: &BufferCache) {
+    pub(crate) fn check_open(&self, cache: &BufferCache) {
         for node in self.nodes.values() {
             self.check_node(cache, &node.live.inode(), node);
         }
@@ -412,7 +412,7 @@ impl Model {
 
     /// Paths of all files and directories, and the inode of each.
     #[allow(dead_code, reason = "one of two test programs compares paths")]
-    pub fn paths(&self) -> BTreeMap<Vec<u8>, (u64, usize)> {
+    pub(crate) fn paths(&self) -> BTreeMap<Vec<u8>, (u64, usize)> {
         let mut paths = BTreeMap::new();
         let mut pending = vec![(Vec::new(), self.root)];
         while let Some((path, number)) = pending.pop() {

@@ -85,7 +85,8 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map): extents of the data fork may have to move out of the inode.
+    /// [`PosixError::NoSpace`], with nothing changed, where contents in line leave no room: who knows
+    /// what they mean has to move them out first. As [`map`](Self::map): extents of the data fork may have to move out of the inode.
     #[doc(alias = "xfs_bmap_add_attrfork")]
     pub fn add_attr_fork(&self, tx: &mut Transaction<'_>, needed_bytes: usize) -> Result<()> {
         tx.join(self.record());
@@ -95,8 +96,13 @@ impl Live {
                 return Ok(());
             }
             let (data, geometry) = (data_use(&inode), tx.geometry());
-            fork_room::offset_for(inode.core(), data, needed_bytes, geometry)
-                .unwrap_or_else(|| fork_room::usual_offset(data.format, geometry))
+            let offset = fork_room::offset_for(inode.core(), data, needed_bytes, geometry)
+                .unwrap_or_else(|| fork_room::usual_offset(data.format, geometry));
+            let room = usize::from(offset) * FORK_OFFSET_BYTES;
+            if data.format == ForkFormat::Local && data.bytes > room {
+                return Err(PosixError::NoSpace.into());
+            }
+            offset
         };
         self.move_attr_fork(tx, offset)
     }

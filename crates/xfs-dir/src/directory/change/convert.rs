@@ -8,7 +8,7 @@ use xfs_format::{BlockKind, dabtree};
 
 use super::find::Found;
 use super::short_form::{Short, ShortEntry};
-use super::{DirectoryChange, NewEntry, block, data, leaf};
+use super::{DirectoryChange, Form, NewEntry, block, data, leaf};
 use crate::store::ForkStore;
 use crate::tree::{self, Path};
 
@@ -54,6 +54,14 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             self.replace(entry)?;
         }
         Ok(before)
+    }
+
+    /// Gives up the short form, so that the inode has room for something else.
+    pub(crate) fn leave_short_form(&mut self) -> Result<()> {
+        if let Form::Short(short) = self.form()? {
+            self.short_to_block(&short)?;
+        }
+        Ok(())
     }
 
     fn short_to_block(&mut self, short: &Short) -> Result<S::Block> {
