@@ -21,8 +21,8 @@ use xfs_inode::{BlockShape, Fork, Inode, Mapping};
 
 use crate::dabtree::verify_owner;
 
-pub use change::NewEntry;
 pub(crate) use change::DirectoryChange;
+pub use change::NewEntry;
 pub use entries::{DirEntry, Entries, Position};
 pub use operations::{
     add_entry, blocks_to_add, blocks_to_remove, directory_is_empty, find_entry, init_directory,

@@ -73,7 +73,11 @@ impl Names {
     }
 
     fn pick(&mut self, directory: bool) -> Option<u64> {
-        let all: Vec<u64> = self.model.nodes.iter().filter(|(_, node)| node.is_directory == directory)
+        let all: Vec<u64> = self
+            .model
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.is_directory == directory)
             .map(|(number, _)| *number)
             .collect();
         // Few directories are large.
@@ -132,7 +136,8 @@ impl Names {
         tx.join(live.record());
         let purpose = if directory { InodePurpose::Directory } else { InodePurpose::File };
         let made = allocate_inode(&mut tx, live.number(), purpose)?;
-        let child = Arc::new(Live::create(&mut tx, &new_inode(&made, directory, self.has_parents()))?);
+        let child =
+            Arc::new(Live::create(&mut tx, &new_inode(&made, directory, self.has_parents()))?);
         let entry_type = entry_type(directory);
         if directory {
             init_directory(&mut tx, &child, live.number())?;
@@ -454,11 +459,7 @@ fn entry_type(directory: bool) -> EntryType {
     if directory { EntryType::Directory } else { EntryType::Regular }
 }
 
-fn new_inode(
-    made: &xfs_alloc::AllocatedInode,
-    directory: bool,
-    attr_room: bool,
-) -> NewInode {
+fn new_inode(made: &xfs_alloc::AllocatedInode, directory: bool, attr_room: bool) -> NewInode {
     NewInode {
         number: made.number,
         generation: made.generation,
