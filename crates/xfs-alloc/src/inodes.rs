@@ -37,3 +37,6 @@ pub use free::{Freed, free_inode};
 pub use unlinked::{
     UnlinkedList, add_unlinked, clear_unlinked_list, remove_unlinked, unlinked_lists,
 };
+
+#[cfg(test)]
+mod tests;

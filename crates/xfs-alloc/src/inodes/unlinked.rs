@@ -25,7 +25,7 @@ use super::group::GroupInodes;
 use crate::headers::read_agi;
 
 /// Where in an inode the next one of its list is named, and the checksum behind that.
-const LINK_OFFSET: usize = core::mem::offset_of!(InodeDisk, next_unlinked);
+pub(super) const LINK_OFFSET: usize = core::mem::offset_of!(InodeDisk, next_unlinked);
 const LINK_BYTES: usize = 8;
 
 /// One list of unlinked inodes.

@@ -1,0 +1,499 @@
+//! Inodes taken and freed at random on volumes in memory, and everything that must hold of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use xfs_buffer::{BufferCache, Error, PosixError, Result};
+use xfs_device::SharedDevice;
+use xfs_format::btree::BtreeFormat;
+use xfs_format::inode::{InodeCore, verify_checksum};
+use xfs_format::inode_chunk::{InodeChunk, InodeChunks};
+use xfs_format::log_item::LoggedFields;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::rmap::RmapOwner;
+use xfs_format::{AgInode, AgNumber, BlockKind, InodeNumber};
+use xfs_testkit::Prng;
+use xfs_trans::{InodeRecord, Journal, testing};
+
+use super::{
+    Freed, InodePurpose, add_unlinked, allocate_inode, free_inode, inode_blocks, remove_unlinked,
+    unlinked_lists,
+};
+use crate::{
+    AgHeaders, BlockExtent, ExtentOwner, Purpose, SpaceRequest, Target, allocate_extent,
+    open_journal,
+};
+
+const VOLUME_BYTES: u64 = 300 << 20;
+const REGULAR: u16 = 0o100_600;
+
+fn open(device: &SharedDevice) -> Arc<Journal> {
+    let testing::Parts { cache, log, superblock } = testing::parts(device, 0);
+    open_journal(cache, log, &superblock).unwrap()
+}
+
+fn recover(device: &SharedDevice) -> Arc<Journal> {
+    let (parts, replayed) = testing::recovered_parts(device);
+    let journal = open_journal(parts.cache, parts.log, &parts.superblock).unwrap();
+    let open = journal.adopt(&replayed).unwrap();
+    assert!(open.is_empty(), "the log was forced after the last commit");
+    journal
+}
+
+/// An inode in use, without a name: on an unlinked list.
+fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> Result<InodeNumber> {
+    let blocks = inode_blocks(journal.geometry());
+    // A volume that is full may still have free inodes.
+    let kind = TransactionKind::CreateUnnamed;
+    let mut tx = journal.begin(kind, blocks).or_else(|_| journal.begin(kind, 0))?;
+    let made = match allocate_inode(&mut tx, parent, purpose) {
+        Ok(made) => made,
+        Err(error) => {
+            tx.commit()?;
+            return Err(error);
+        }
+    };
+    let record = journal.inode(made.number)?;
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| {
+        image.core.mode = REGULAR;
+        image.core.data_format = xfs_format::inode::ForkFormat::Extents;
+        image.core.attr_format = xfs_format::inode::ForkFormat::Extents;
+        image.core.generation = made.generation;
+    });
+    add_unlinked(&mut tx, &record)?;
+    tx.commit()?;
+    Ok(made.number)
+}
+
+fn free(journal: &Arc<Journal>, record: &Arc<InodeRecord>) -> Result<Freed> {
+    let mut tx = journal.begin(TransactionKind::FreeInode, 0)?;
+    tx.join(record);
+    let freed = free_inode(&mut tx, record)?;
+    tx.commit()?;
+    Ok(freed)
+}
+
+/// What must hold of the inodes of a volume of which these, and those of mkfs, are in use.
+fn check(cache: &BufferCache, unlinked: &BTreeSet<InodeNumber>, named: &BTreeSet<InodeNumber>) {
+    let geometry = cache.geometry();
+    let mut on_lists = BTreeSet::new();
+    for number in geometry.groups() {
+        let headers = AgHeaders::read(cache, number).unwrap();
+        headers.verify_counters(cache).unwrap();
+        let chunks: Vec<InodeChunk> =
+            headers.inode_chunks(cache).unwrap().records().map(Result::unwrap).collect();
+        if let Some(free) = headers.free_inode_chunks(cache).unwrap() {
+            let free: Vec<InodeChunk> = free.records().map(Result::unwrap).collect();
+            let expected = chunks.iter().filter(|chunk| chunk.free_count != 0);
+            assert!(free.iter().eq(expected), "the inode btrees differ in group {number}");
+        }
+        for chunk in &chunks {
+            check_chunk(cache, number, chunk, &(unlinked | named));
+        }
+        check_owners(cache, &headers, &chunks);
+        for list in unlinked_lists(cache, number).unwrap() {
+            assert!(list.damage.is_none(), "{:?}", list.damage);
+            on_lists.extend(list.inodes);
+        }
+    }
+    assert_eq!(on_lists, *unlinked);
+}
+
+fn check_chunk(
+    cache: &BufferCache,
+    group: AgNumber,
+    chunk: &InodeChunk,
+    in_use: &BTreeSet<InodeNumber>,
+) {
+    let geometry = cache.geometry();
+    for position in (0..64).filter(|position| chunk.present() >> position & 1 != 0) {
+        let number = geometry.join_inode(group, AgInode(chunk.start.0 + position));
+        let is_allocated = chunk.allocated() >> position & 1 != 0;
+        assert_eq!(is_allocated, in_use.contains(&number), "{number}");
+        let place = geometry.inode_place(number).unwrap();
+        let buffer =
+            cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster).unwrap();
+        let bytes = buffer.bytes();
+        let bytes = &bytes[place.offset_bytes as usize..][..geometry.inode_size as usize];
+        let core = InodeCore::decode(bytes, number, geometry).unwrap();
+        assert_eq!(verify_checksum(bytes), Ok(()), "{number}");
+        assert!(core.next_unlinked.is_null() || is_allocated, "{number} is free and on a list");
+    }
+}
+
+/// Chunks and inode btrees are what the reverse map says they are.
+fn check_owners(cache: &BufferCache, headers: &AgHeaders, chunks: &[InodeChunk]) {
+    let Some(map) = headers.reverse_map(cache).unwrap() else { return };
+    let log = cache.geometry().inodes_per_block_log;
+    let mut expected = BTreeSet::new();
+    for chunk in chunks {
+        let present = (0..64).filter(|position| chunk.present() >> position & 1 != 0);
+        expected.extend(present.map(|position| (chunk.start.0 + position) >> log));
+    }
+    let (mut found, mut btree_blocks) = (BTreeSet::new(), 0);
+    for record in map.records().map(Result::unwrap) {
+        match record.owner {
+            RmapOwner::Inodes => found.extend(record.start.0..record.end().0),
+            RmapOwner::InodeBtree => btree_blocks += record.count,
+            _ => {}
+        }
+    }
+    assert_eq!(found, expected);
+    let counted = [headers.agi.inode_btree_blocks, headers.agi.free_inode_btree_blocks];
+    if let [Some(all), Some(free)] = counted {
+        assert_eq!(btree_blocks, all + free);
+    }
+}
+
+/// The inodes that a new volume has.
+fn of_mkfs(cache: &BufferCache) -> BTreeSet<InodeNumber> {
+    let mut found = BTreeSet::new();
+    for group in cache.geometry().groups() {
+        for chunk in crate::inode_chunks(cache, group).unwrap().map(Result::unwrap) {
+            let used = (0..64).filter(|position| chunk.allocated() >> position & 1 != 0);
+            let number = |position| AgInode(chunk.start.0 + position);
+            found.extend(used.map(|position| cache.geometry().join_inode(group, number(position))));
+        }
+    }
+    found
+}
+
+/// A volume and the inodes that are taken on it.
+struct Trial {
+    device: SharedDevice,
+    journal: Arc<Journal>,
+    random: Prng,
+    named: BTreeSet<InodeNumber>,
+    unlinked: BTreeSet<InodeNumber>,
+    /// Records that are kept in memory, as open files are.
+    held: BTreeMap<InodeNumber, Arc<InodeRecord>>,
+    generations: BTreeSet<(InodeNumber, u32)>,
+}
+
+impl Trial {
+    fn new(seed: u64, bytes: u64, options: &str) -> Self {
+        let device = testing::make_sized(bytes, options);
+        let journal = open(&device);
+        let named = of_mkfs(journal.cache());
+        Self {
+            device,
+            journal,
+            random: Prng::new(seed),
+            named,
+            unlinked: BTreeSet::new(),
+            held: BTreeMap::new(),
+            generations: BTreeSet::new(),
+        }
+    }
+
+    fn any_unlinked(&mut self) -> Option<InodeNumber> {
+        let index = self.random.within(0..self.unlinked.len());
+        self.unlinked.iter().nth(index).copied()
+    }
+
+    fn make(&mut self) -> bool {
+        let (parent, purpose) = match (self.random.within(0..4), self.any_unlinked()) {
+            (0, _) | (_, None) => (self.journal.superblock().root_inode, InodePurpose::Directory),
+            (_, Some(parent)) => (parent, InodePurpose::File),
+        };
+        let number = match make(&self.journal, parent, purpose) {
+            Ok(number) => number,
+            Err(Error::Posix(PosixError::NoSpace)) => return false,
+            Err(error) => panic!("{error}"),
+        };
+        assert!(self.unlinked.insert(number), "{number} is given out twice");
+        let record = self.journal.inode(number).unwrap();
+        let generation = record.image().core.generation;
+        assert!(self.generations.insert((number, generation)), "{number} comes back as it was");
+        if self.random.within(0..4) == 0 {
+            self.held.insert(number, record);
+        }
+        true
+    }
+
+    fn free(&mut self) -> bool {
+        let Some(number) = self.any_unlinked() else { return false };
+        let record = self.journal.inode(number).unwrap();
+        self.held.remove(&number);
+        free(&self.journal, &record).unwrap();
+        self.unlinked.remove(&number);
+        true
+    }
+
+    /// Gives an inode a name, so to say, or takes it away again.
+    fn rename(&mut self) {
+        let Some(number) = self.any_unlinked() else { return };
+        let record = self.journal.inode(number).unwrap();
+        for is_named in [true, false] {
+            let mut tx = self.journal.begin(TransactionKind::Link, 0).unwrap();
+            tx.join(&record);
+            let links = u32::from(is_named);
+            tx.change_inode(&record, LoggedFields::CORE, |image| image.core.nlink = links);
+            let change = if is_named { remove_unlinked } else { add_unlinked };
+            change(&mut tx, &record).unwrap();
+            tx.commit().unwrap();
+        }
+    }
+
+    fn run(&mut self, rounds: usize, makes_of_ten: usize) {
+        for _ in 0..rounds {
+            match self.random.within(0..20) {
+                0 => self.rename(),
+                chance if chance / 2 < makes_of_ten => drop(self.make()),
+                _ => drop(self.free()),
+            }
+        }
+    }
+
+    fn check(&self) {
+        check(self.journal.cache(), &self.unlinked, &self.named);
+    }
+
+    /// Everything that is durable is there after a crash.
+    fn crash(&self) {
+        self.journal.force_all().unwrap();
+        let copy = testing::crashed(&self.device);
+        let journal = recover(&copy);
+        check(journal.cache(), &self.unlinked, &self.named);
+        journal.unmount().unwrap();
+    }
+
+    fn unmount(self) -> (SharedDevice, BTreeSet<InodeNumber>) {
+        drop(self.held);
+        self.journal.unmount().unwrap();
+        (self.device, self.unlinked)
+    }
+}
+
+fn check_random(options: &str) {
+    for seed in 0..2 {
+        let mut trial = Trial::new(seed, VOLUME_BYTES, options);
+        trial.run(1200, 8);
+        trial.check();
+        trial.crash();
+        trial.run(800, 2);
+        trial.check();
+        trial.crash();
+        let journal = Arc::clone(&trial.journal);
+        assert_eq!(journal.counts().inodes, counted(&journal).0);
+        assert_eq!(journal.counts().free_inodes, counted(&journal).1);
+        drop(journal);
+        while trial.free() {}
+        trial.check();
+        trial.unmount();
+    }
+}
+
+/// Inodes and free inodes of all groups.
+fn counted(journal: &Journal) -> (u64, u64) {
+    let counters = crate::VolumeCounters::sum(journal.cache()).unwrap();
+    (counters.inodes, counters.free_inodes)
+}
+
+#[test]
+fn inodes_taken_and_freed_at_random() {
+    check_random("-l size=16m");
+}
+
+#[test]
+fn blocks_and_inodes_of_other_sizes() {
+    check_random("-b size=1024 -l size=16m");
+    check_random("-i size=2048 -l size=16m");
+}
+
+#[test]
+fn volumes_without_some_of_the_btrees() {
+    check_random("-m finobt=0,rmapbt=0,reflink=0,inobtcount=0 -l size=16m");
+    check_random("-i sparse=0 -l size=16m");
+}
+
+#[test]
+fn one_block_of_many_chunks() {
+    let mut trial = Trial::new(3, 2 * VOLUME_BYTES, "-b size=65536 -l size=80m");
+    trial.run(1000, 8);
+    trial.check();
+    while trial.free() {}
+    trial.check();
+    trial.unmount();
+}
+
+#[test]
+fn threads_take_and_free_at_once() {
+    let device = testing::make_with("-l size=16m");
+    let testing::Parts { cache, log, superblock } = testing::parts(&device, 1);
+    let journal = open_journal(cache, log, &superblock).unwrap();
+    let named = of_mkfs(journal.cache());
+    let unlinked = std::thread::scope(|scope| {
+        let work = |seed| {
+            let journal = &journal;
+            move || take_and_free(journal, &mut Prng::new(seed))
+        };
+        let threads: Vec<_> = (0..4).map(|seed| scope.spawn(work(seed))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    journal.force_all().unwrap();
+    check(journal.cache(), &unlinked, &named);
+    let recovered = recover(&testing::crashed(&device));
+    check(recovered.cache(), &unlinked, &named);
+    recovered.unmount().unwrap();
+    journal.unmount().unwrap();
+}
+
+/// What one of several threads does; returns what it leaves in use.
+fn take_and_free(journal: &Arc<Journal>, random: &mut Prng) -> BTreeSet<InodeNumber> {
+    let mut own = BTreeSet::new();
+    let root = journal.superblock().root_inode;
+    for round in 0..600 {
+        let any = own.iter().nth(random.within(0..own.len())).copied();
+        let frees = random.within(0..10) < if round < 300 { 2 } else { 7 };
+        match any {
+            Some(inode) if frees => {
+                own.remove(&inode);
+                free(journal, &journal.inode(inode).unwrap()).unwrap();
+            }
+            Some(parent) if random.within(0..4) != 0 => {
+                own.insert(make(journal, parent, InodePurpose::File).unwrap());
+            }
+            _ => drop(own.insert(make(journal, root, InodePurpose::Directory).unwrap())),
+        }
+    }
+    own
+}
+
+#[test]
+fn directories_go_from_group_to_group_and_files_stay() {
+    let device = testing::make();
+    let journal = open(&device);
+    let root = journal.superblock().root_inode;
+    let group = |inode| journal.geometry().split_inode(inode).unwrap().0;
+    let directories: Vec<_> =
+        (0..8).map(|_| make(&journal, root, InodePurpose::Directory).unwrap()).collect();
+    let groups: BTreeSet<_> = directories.iter().map(|inode| group(*inode)).collect();
+    assert_eq!(groups.len(), 4);
+    for directory in directories {
+        let file = make(&journal, directory, InodePurpose::File).unwrap();
+        assert_eq!(group(file), group(directory));
+    }
+}
+
+#[test]
+fn an_inode_is_near_its_directory() {
+    let device = testing::make();
+    let journal = open(&device);
+    let root = journal.superblock().root_inode;
+    let directory = make(&journal, root, InodePurpose::Directory).unwrap();
+    for _ in 0..32 {
+        let file = make(&journal, directory, InodePurpose::File).unwrap();
+        assert!(file.0.abs_diff(directory.0) < 64, "{file} in {directory}");
+    }
+}
+
+#[test]
+fn chunks_are_made_in_parts_where_there_is_no_room() {
+    // A chunk takes 8 blocks, a part of one 4.
+    let device = testing::make_sized(40 << 20, "-d agcount=1 -l size=10m");
+    let journal = open(&device);
+    assert_eq!(journal.geometry().sparse_alignment_blocks, 4);
+    let other_parts = fill_but_for_parts(&journal);
+    let named = of_mkfs(journal.cache());
+    let mut unlinked = BTreeSet::new();
+    let sparse = |cache: &BufferCache| {
+        let chunks = crate::inode_chunks(cache, AgNumber(0)).unwrap().map(Result::unwrap);
+        chunks.filter(InodeChunk::is_sparse).count()
+    };
+    // Some room for whole chunks is left, of what the group keeps back.
+    make_many(&journal, u32::MAX, &mut unlinked);
+    let parts = sparse(journal.cache());
+    assert!(parts > 10, "{parts} chunks in parts");
+    check(journal.cache(), &unlinked, &named);
+    // The other half of each joins the first.
+    free_parts(&journal, &other_parts);
+    make_many(&journal, u32::MAX, &mut unlinked);
+    assert!(sparse(journal.cache()) < parts / 2, "{parts} chunks in parts");
+    check(journal.cache(), &unlinked, &named);
+    journal.force_all().unwrap();
+    let recovered = recover(&testing::crashed(&device));
+    check(recovered.cache(), &unlinked, &named);
+    recovered.unmount().unwrap();
+    for number in unlinked {
+        free(&journal, &journal.inode(number).unwrap()).unwrap();
+    }
+    assert_eq!(sparse(journal.cache()), 0);
+    check(journal.cache(), &BTreeSet::new(), &named);
+}
+
+fn make_many(journal: &Arc<Journal>, count: u32, made: &mut BTreeSet<InodeNumber>) {
+    for _ in 0..count {
+        match make(journal, journal.superblock().root_inode, InodePurpose::File) {
+            Ok(number) => assert!(made.insert(number), "{number} is given out twice"),
+            Err(Error::Posix(PosixError::NoSpace)) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Takes all space in pieces of 4 blocks, what the group keeps back for itself too, then gives
+/// every other of some back. Returns the others.
+fn fill_but_for_parts(journal: &Arc<Journal>) -> Vec<BlockExtent> {
+    let mut extents = Vec::new();
+    for (purpose, blocks) in [(Purpose::File, 4), (Purpose::Metadata, 0)] {
+        loop {
+            let Ok(mut tx) = journal.begin(TransactionKind::Write, blocks) else { break };
+            let request = SpaceRequest::new(Target::Group(AgNumber(0)), 4, 4)
+                .with_alignment(4)
+                .with_purpose(purpose)
+                .with_owner(ExtentOwner::STAGING);
+            let extent = allocate_extent(&mut tx, &request).unwrap();
+            tx.commit().unwrap();
+            let Some(extent) = extent else { break };
+            extents.push(extent);
+        }
+    }
+    extents.sort_by_key(|extent| extent.start);
+    extents.truncate(400);
+    free_parts(journal, &extents.iter().copied().step_by(2).collect::<Vec<_>>());
+    extents.into_iter().skip(1).step_by(2).collect()
+}
+
+fn free_parts(journal: &Arc<Journal>, extents: &[BlockExtent]) {
+    for extent in extents {
+        let mut tx = journal.begin(TransactionKind::Truncate, 0).unwrap();
+        crate::defer_free(&mut tx, *extent, Some(ExtentOwner::STAGING), Purpose::File);
+        tx.commit().unwrap();
+    }
+    journal.force_all().unwrap();
+}
+
+#[test]
+fn a_damaged_list_is_told_and_can_be_emptied() {
+    let device = testing::make();
+    let journal = open(&device);
+    let root = journal.superblock().root_inode;
+    let inodes: Vec<_> =
+        (0..200).map(|_| make(&journal, root, InodePurpose::File).unwrap()).collect();
+    let (group, inode) = journal.geometry().split_inode(inodes[70]).unwrap();
+    let bucket = inode.0 as usize % 64;
+    let place = journal.geometry().inode_place(inodes[70]).unwrap();
+    let cache = journal.cache();
+    let buffer = cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster).unwrap();
+    buffer.latch();
+    // It names itself as the next one.
+    let link = place.offset_bytes as usize + super::unlinked::LINK_OFFSET;
+    buffer.bytes_mut()[link..link + 4].copy_from_slice(&inode.0.to_be_bytes());
+    buffer.unlatch();
+    let lists = unlinked_lists(cache, group).unwrap();
+    let damaged: Vec<_> = lists.iter().filter(|list| list.damage.is_some()).collect();
+    assert_eq!(damaged.iter().map(|list| list.bucket).collect::<Vec<_>>(), [bucket]);
+    let mut tx = journal.begin(TransactionKind::ClearUnlinked, 0).unwrap();
+    super::clear_unlinked_list(&mut tx, group, bucket).unwrap();
+    tx.commit().unwrap();
+    assert!(unlinked_lists(cache, group).unwrap().iter().all(|list| list.bucket != bucket));
+}
+
+#[test]
+fn the_order_of_chunk_records_is_that_of_inodes() {
+    let chunk = |start| InodeChunk::of_free(AgInode(start), 0, 64);
+    assert!(InodeChunks::may_follow(&chunk(128), &chunk(64)));
+    assert!(!InodeChunks::may_follow(&chunk(127), &chunk(64)));
+}
