@@ -9,7 +9,7 @@ use xfs_format::agi::{AGI_SECTOR, Agi, AgiCheck, AgiDisk};
 use xfs_format::btree::{BtreeCheck, BtreeFormat, BtreeKind};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk, InodeChunks};
 use xfs_format::{
-    AgBlock, AgInode, AgNumber, BlockKind, Check, Corruption, FsBlock, InodeNumber, Place,
+    AgBlock, AgInode, AgNumber, BlockKind, Check, Corruption, DiskAddr, FsBlock, InodeNumber, Place,
     Structure,
 };
 use xfs_trans::Transaction;
@@ -44,26 +44,40 @@ impl<'journal> GroupInodes<'journal> {
     /// Latches the header of a group. `None`: it lies below another that this step has latched, and
     /// somebody else holds it.
     pub(super) fn open(tx: &mut Transaction<'journal>, number: AgNumber) -> Result<Option<Self>> {
-        let geometry = tx.geometry();
-        let (at, bytes) = (geometry.header_disk_addr(number, AGI_SECTOR), geometry.sector_size);
-        let may_wait = tx.group_mark().is_none_or(|mark| number >= mark);
-        let header = if may_wait {
-            Some(tx.read(at, bytes, BlockKind::Agi)?)
-        } else {
-            tx.try_read(at, bytes, BlockKind::Agi)?
-        };
-        let Some(header) = header else { return Ok(None) };
-        tx.mark_group(number);
-        let agi = Agi::decode(&header.bytes(), at, geometry)?;
-        let state = InodeGroups::of(tx.journal()).group(number);
-        let outside = || corrupt(number, BtreeCheck::Outside);
-        let state = state.ok_or_else(outside)?;
-        state.publish(&agi);
-        Ok(Some(Self { number, header, stored: agi.clone(), agi, state }))
+        if tx.group_mark().is_none_or(|mark| number >= mark) {
+            return Self::wait(tx, number).map(Some);
+        }
+        let (at, bytes) = place(tx, number);
+        let header = tx.try_read(at, bytes, BlockKind::Agi)?;
+        header.map(|header| Self::latched(tx, number, header)).transpose()
     }
 
-    /// Latches the header of the group that an inode lies in, by waiting for it: a transaction that
-    /// frees or unlinks an inode has latched no header of another group yet.
+    /// Latches the header of a group, whoever has to be waited for.
+    fn wait(tx: &mut Transaction<'journal>, number: AgNumber) -> Result<Self> {
+        let (at, bytes) = place(tx, number);
+        let header = tx.read(at, bytes, BlockKind::Agi)?;
+        Self::latched(tx, number, header)
+    }
+
+    fn latched(
+        tx: &mut Transaction<'journal>,
+        number: AgNumber,
+        header: Buffer,
+    ) -> Result<Self> {
+        tx.mark_group(number);
+        let agi = Agi::decode(&header.bytes(), header.at(), tx.geometry())?;
+        let state = InodeGroups::of(tx.journal()).group(number);
+        let state = state.ok_or_else(|| corrupt(number, BtreeCheck::Outside))?;
+        state.publish(&agi);
+        Ok(Self { number, header, stored: agi.clone(), agi, state })
+    }
+
+    /// Latches the header of the group that an inode lies in.
+    ///
+    /// A transaction that has latched a header of a higher group, but has changed nothing, ends its
+    /// step before it waits. One that has changed something cannot: what it does to the inode must
+    /// be one with that. It waits all the same, so callers come here before they touch anything
+    /// else of a group.
     pub(super) fn of_inode(
         tx: &mut Transaction<'journal>,
         inode: InodeNumber,
@@ -71,14 +85,13 @@ impl<'journal> GroupInodes<'journal> {
         let outside =
             || Corruption::new(Structure::Inode, Place::Inode(inode), BtreeCheck::Outside);
         let (number, inode) = tx.geometry().split_inode(inode).ok_or_else(outside)?;
-        loop {
-            if let Some(group) = Self::open(tx, number)? {
-                return Ok((group, inode));
-            }
-            // Waiting here could be for somebody who waits for what this step holds. The next step
-            // of the chain holds no header.
+        if let Some(group) = Self::open(tx, number)? {
+            return Ok((group, inode));
+        }
+        if !tx.is_dirty() {
             tx.roll()?;
         }
+        Ok((Self::wait(tx, number)?, inode))
     }
 
     /// Writes the fields back that have changed. The latch stays with the transaction.
@@ -193,6 +206,12 @@ impl<'journal> GroupInodes<'journal> {
     pub(super) fn corrupt(&self, check: impl Into<Check>) -> xfs_buffer::Error {
         corrupt(self.number, check).into()
     }
+}
+
+/// Where the header of a group lies, and how long it is.
+fn place(tx: &Transaction<'_>, number: AgNumber) -> (DiskAddr, u32) {
+    let geometry = tx.geometry();
+    (geometry.header_disk_addr(number, AGI_SECTOR), geometry.sector_size)
 }
 
 #[cold]

@@ -40,7 +40,7 @@ pub struct UnlinkedList {
 }
 
 /// Puts an inode that is joined on the unlinked list where it belongs: its last name goes in this
-/// transaction.
+/// transaction, behind this call (see the lock order of the module).
 ///
 /// # Errors
 ///
@@ -61,7 +61,7 @@ pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Resu
     Ok(())
 }
 
-/// Takes an inode that is joined off its unlinked list, because it gets a name.
+/// Takes an inode that is joined off its unlinked list, because it gets a name: behind this call.
 ///
 /// # Errors
 ///
