@@ -9,8 +9,8 @@ use xfs_format::agi::{AGI_SECTOR, Agi, AgiCheck, AgiDisk};
 use xfs_format::btree::{BtreeCheck, BtreeFormat, BtreeKind};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk, InodeChunks};
 use xfs_format::{
-    AgBlock, AgInode, AgNumber, BlockKind, Check, Corruption, DiskAddr, FsBlock, InodeNumber, Place,
-    Structure,
+    AgBlock, AgInode, AgNumber, BlockKind, Check, Corruption, DiskAddr, FsBlock, InodeNumber,
+    Place, Structure,
 };
 use xfs_trans::Transaction;
 
@@ -59,11 +59,7 @@ impl<'journal> GroupInodes<'journal> {
         Self::latched(tx, number, header)
     }
 
-    fn latched(
-        tx: &mut Transaction<'journal>,
-        number: AgNumber,
-        header: Buffer,
-    ) -> Result<Self> {
+    fn latched(tx: &mut Transaction<'journal>, number: AgNumber, header: Buffer) -> Result<Self> {
         tx.mark_group(number);
         let agi = Agi::decode(&header.bytes(), header.at(), tx.geometry())?;
         let state = InodeGroups::of(tx.journal()).group(number);

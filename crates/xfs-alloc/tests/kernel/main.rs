@@ -143,8 +143,7 @@ fn take(
     parent: InodeNumber,
     purpose: InodePurpose,
 ) -> Result<Option<InodeNumber>> {
-    let mut tx =
-        journal.begin(TransactionKind::CreateUnnamed, inode_blocks(journal.geometry()))?;
+    let mut tx = journal.begin(TransactionKind::CreateUnnamed, inode_blocks(journal.geometry()))?;
     let made = match allocate_inode(&mut tx, parent, purpose) {
         Err(Error::Posix(PosixError::NoSpace)) => return tx.commit().map(|_| None),
         made => made?,
