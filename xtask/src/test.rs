@@ -15,8 +15,10 @@ use crate::report::Report;
 use crate::tidy;
 
 /// What is tested once more with atomic writes and locks counted by scope.
-const COUNTING: [&str; 9] = [
+const COUNTING: [&str; 11] = [
     "--lib",
+    "-p",
+    "xfs-log",
     "-p",
     "xfs-sync",
     "-p",
@@ -24,7 +26,7 @@ const COUNTING: [&str; 9] = [
     "-p",
     "ferroxfs",
     "--features",
-    "xfs-sync/count,xfs-buffer/count,ferroxfs/count",
+    "xfs-sync/count,xfs-buffer/count,xfs-log/count,ferroxfs/count",
 ];
 
 /// What is tested under a schedule explorer.

@@ -108,7 +108,14 @@ fn open(megabytes: u32, slots: usize) -> Result<Log, BenchError> {
     let device = Arc::new(MemoryDevice::new(u64::from(length_blocks) * 512));
     let device = LogDevice::with_geometry(device, geometry).map_err(BenchError::Volume)?;
     let head = Lsn::new(1, 0);
-    let state = LogState { head, tail: head, clean: true, last_record: u32::MAX, torn: None };
+    let state = LogState {
+        head,
+        tail: head,
+        clean: true,
+        last_record: u32::MAX,
+        buffer_bytes: xfs_log::MAX_BUFFER_BYTES,
+        torn: None,
+    };
     let config = LogConfig {
         slots,
         buffer_bytes: xfs_log::MAX_BUFFER_BYTES,

@@ -44,8 +44,18 @@ use crate::unit::RecordLayout;
 use crate::writer::{Writer, WriterParts};
 use threads::{Kick, Threads};
 
-/// The smallest in-core log buffer; the default where the stripe unit is not larger.
+/// The smallest in-core log buffer; the default of a small log.
 pub const MIN_BUFFER_BYTES: u32 = 32 << 10;
+
+/// The default of other logs. A record is what the volume shares when it is full, and small forces
+/// take a header for all of it.
+const USUAL_BUFFER_BYTES: u32 = 128 << 10;
+
+/// The smallest that another writer of the log may have had.
+const LEAST_BUFFER_BYTES: u32 = 16 << 10;
+
+/// Bytes of a small log.
+const SMALL_LOG_BYTES: u64 = 32 << 20;
 
 /// The largest.
 pub const MAX_BUFFER_BYTES: u32 = xfs_format::log_record::MAX_RECORD_BYTES;
@@ -62,7 +72,8 @@ const MOST_CHECKPOINT_BYTES: u64 = 32 << 20;
 /// How a log is run.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
-    /// Bytes of an in-core log buffer, from [`MIN_BUFFER_BYTES`] to [`MAX_BUFFER_BYTES`].
+    /// Bytes of an in-core log buffer, from [`MIN_BUFFER_BYTES`] to [`MAX_BUFFER_BYTES`]. A log that is
+    /// dirty when it is opened keeps to the buffers that it was written with.
     pub buffer_bytes: u32,
     /// How many there are, at least 2 and at most 8: recovery looks for holes no further back.
     pub buffers: usize,
@@ -84,8 +95,11 @@ impl LogConfig {
     #[must_use]
     pub fn new(geometry: &LogGeometry) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let log_bytes = u64::from(geometry.length_blocks) * u64::from(BASIC_BLOCK_BYTES);
+        let small = log_bytes < SMALL_LOG_BYTES;
+        let usual = if small { MIN_BUFFER_BYTES } else { USUAL_BUFFER_BYTES };
         Self {
-            buffer_bytes: geometry.stripe_unit_bytes.clamp(MIN_BUFFER_BYTES, MAX_BUFFER_BYTES),
+            buffer_bytes: geometry.stripe_unit_bytes.clamp(usual, MAX_BUFFER_BYTES),
             buffers: 8,
             slots: processors.saturating_mul(2),
             largest_bytes: 512 << 10,
@@ -157,7 +171,8 @@ impl Log {
             .stripe_unit_bytes
             .max(geometry.sector_bytes)
             .next_multiple_of(BASIC_BLOCK_BYTES);
-        let layout = RecordLayout { buffer_bytes: config.buffer_bytes, roundoff_bytes };
+        let buffer_bytes = buffer_bytes(state, config, roundoff_bytes);
+        let layout = RecordLayout { buffer_bytes, roundoff_bytes };
         let log_blocks = log.length_blocks();
         let log_bytes = u64::from(log_blocks) * u64::from(BASIC_BLOCK_BYTES);
         let health = Arc::<Health>::default();
@@ -432,6 +447,15 @@ impl Log {
         self.inner.kick.kick();
         self.threads.join();
     }
+}
+
+/// Bytes of the log's buffers. A dirty log goes on with those it has: who replays it takes the length
+/// of all record headers from the first one.
+fn buffer_bytes(state: &LogState, config: &LogConfig, roundoff_bytes: u32) -> u32 {
+    if state.clean {
+        return config.buffer_bytes;
+    }
+    state.buffer_bytes.clamp(LEAST_BUFFER_BYTES, MAX_BUFFER_BYTES).max(roundoff_bytes)
 }
 
 /// A log that is dropped without [`Log::unmount`] is left as a crash would leave it.

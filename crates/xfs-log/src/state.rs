@@ -38,6 +38,8 @@ pub struct LogState {
     pub clean: bool,
     /// The block of the last good record.
     pub last_record: u32,
+    /// Bytes of the log buffers of whoever wrote the record at the tail.
+    pub buffer_bytes: u32,
     /// Where the log ended by its cycles, if the records there turned out to be torn.
     pub torn: Option<u32>,
 }
@@ -89,8 +91,10 @@ pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
         return Ok(clean_state(&last, head, torn));
     }
     let head = last.head_after(head);
-    let tail = verify_tail(log, &last, head.block())?;
-    let state = LogState { head, tail, clean: false, last_record: last.block, torn };
+    let oldest = verify_tail(log, &last, head.block())?;
+    let (tail, buffer_bytes) = (oldest.lsn, oldest.size);
+    let last_record = last.block;
+    let state = LogState { head, tail, clean: false, last_record, buffer_bytes, torn };
     // Equal blocks mean that nothing is left, which only an unmount record could say.
     if tail >= head || tail.block() == head.block() {
         return Err(corrupt(head.block(), LogRecordCheck::Order { head, tail }));
@@ -103,7 +107,8 @@ pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
 
 fn clean_state(last: &Record, head: u32, torn: Option<u32>) -> LogState {
     let head = last.head_after(head);
-    LogState { head, tail: head, clean: true, last_record: last.block, torn }
+    let (last_record, buffer_bytes) = (last.block, last.header.size);
+    LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn }
 }
 
 /// The last block before this one, around the end of the log, in which a record starts.
@@ -152,10 +157,10 @@ fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)
     Ok((good, bad.block))
 }
 
-/// Checks the records from the tail to the head. Returns the tail, moved past records that a torn
+/// Checks the records from the tail to the head. Returns the record at the tail, moved past records that a torn
 /// write at the head has destroyed.
 #[doc(alias = "xlog_verify_tail")]
-fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<Lsn> {
+fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<LogRecordHeader> {
     // A torn write can reach no further than the buffers that were under way.
     let reach = MAX_RECORDS_IN_FLIGHT * last.header.size / BASIC_BLOCK_BYTES;
     let named = last.header.tail;
@@ -171,7 +176,7 @@ fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<Lsn> {
             None => return Err(bad.error),
         }
     }
-    Ok(log.read_header(tail)?.lsn)
+    log.read_header(tail)
 }
 
 /// The first record that starts from `block` on before `head`, around the end of the log.

@@ -18,7 +18,8 @@ fn empty() -> Ail {
     let space = Arc::new(Space::new(u64::from(BLOCKS) * BLOCK, 1, u64::MAX, Plants::default()));
     space.take(990 * BLOCK, Urgency::Begin, &Default::default(), &|| {}).unwrap();
     let head = Lsn::new(3, 100);
-    let state = LogState { head, tail: head, clean: true, last_record: 98, torn: None };
+    let (last_record, buffer_bytes) = (98, 32 << 10);
+    let state = LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn: None };
     Ail::new(space, BLOCKS, &state)
 }
 

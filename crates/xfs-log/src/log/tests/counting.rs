@@ -13,15 +13,18 @@ use crate::testing::item::TestItem;
 /// Commits for each such write.
 const BUDGET: u64 = 64;
 
+/// As many as an inode logs, and a little more.
+const ITEM_BYTES: usize = 256;
+
 #[test]
 fn commits_seldom_write_what_the_volume_shares() {
     let rig = Rig::new(32 << 11);
     // Without threads everything happens on this one, and what other tests do is not counted.
-    let log =
-        rig.open(&LogConfig { threads: 0, slots: 8, buffer_bytes: 128 << 10, ..rig.config() });
+    let log = rig.open(&LogConfig { threads: 0, slots: 8, ..rig.config() });
     let place: Arc<dyn BlockDevice> = Arc::new(MemoryDevice::new(1 << 25));
-    let items: Vec<_> =
-        (0..1 << 15).map(|index| TestItem::in_place(2 * index, Arc::clone(&place))).collect();
+    let items: Vec<_> = (0..1 << 15)
+        .map(|index| TestItem::large_in_place(index, ITEM_BYTES, Arc::clone(&place)))
+        .collect();
     let before = thread_counts().volume.total();
     let mut commits = 0;
     for (round, item) in (0..2).flat_map(|round| items.iter().map(move |item| (round, item))) {
@@ -40,6 +43,5 @@ fn commits_seldom_write_what_the_volume_shares() {
     log.force_all().unwrap();
     let writes = thread_counts().volume.total() - before;
     assert!(log.durable_sequence() > 4, "only {} checkpoints", log.durable_sequence());
-    println!("{writes} writes");
     assert!(writes * BUDGET <= commits, "{writes} in {commits} commits");
 }

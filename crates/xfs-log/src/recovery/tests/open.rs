@@ -269,3 +269,22 @@ fn new_intents_keep_away_from_those_that_are_open() {
 const fn intent_id_of_a_kernel() -> u64 {
     0xffff_8881_0a2b_3c40
 }
+
+/// The kernel takes the length of the headers of all records from the first one.
+#[test]
+fn a_dirty_log_goes_on_with_the_buffers_that_it_has() {
+    for buffer_bytes in [16 << 10, 32 << 10, 256 << 10] {
+        let mut bench = Bench::new();
+        bench.log.size = buffer_bytes;
+        bench.log.append_transaction(1, &[intent(9)]);
+        let disk = Disk::new(bench);
+        let replayed = disk.replay();
+        replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
+        let log = disk.open(&disk.device, &replayed);
+        let completer = Completer::new(&log, &replayed, 0);
+        completer.commit(Promise::new(&intent(10), None)).unwrap();
+        assert_eq!(disk.open_ids(), [9, 10]);
+        let written = disk.log_device(&disk.device).read_header(replayed.log_state().head.block());
+        assert_eq!(written.unwrap().size, buffer_bytes);
+    }
+}
