@@ -12,7 +12,7 @@ use xfs_buffer::Result;
 use xfs_format::extent::Extent;
 use xfs_format::inode::ForkKind;
 use xfs_format::log_item::MapExtent;
-use xfs_format::{Corruption, Place, Structure, extent::ExtentCheck};
+use xfs_format::{Corruption, InodeNumber, Place, Structure, extent::ExtentCheck};
 use xfs_trans::{Deferred, Finish, Journal, Promise, Transaction};
 
 use super::Live;
@@ -25,10 +25,33 @@ const KIND_MASK: u32 = 0xff;
 const ATTR_FORK: u32 = 1 << 31;
 const UNWRITTEN: u32 = 1 << 30;
 
+/// Whose map it is.
+enum MappedFile {
+    Live(Arc<Live>),
+    /// It is loaded when the work is done: other promises of the same chain change it before.
+    Number(InodeNumber),
+}
+
+impl MappedFile {
+    fn number(&self) -> InodeNumber {
+        match self {
+            Self::Live(live) => live.number(),
+            Self::Number(number) => *number,
+        }
+    }
+
+    fn load(self, journal: &Journal) -> Result<Arc<Live>> {
+        match self {
+            Self::Live(live) => Ok(live),
+            Self::Number(number) => Ok(Arc::new(Live::load(journal, number)?)),
+        }
+    }
+}
+
 /// One extent that will be mapped or unmapped.
 #[doc(alias = "xfs_bmap_intent")]
 pub(super) struct MapWork {
-    live: Arc<Live>,
+    file: MappedFile,
     fork: ForkKind,
     extent: Extent,
     is_map: bool,
@@ -37,12 +60,12 @@ pub(super) struct MapWork {
 impl MapWork {
     /// Mapping `extent`, whose place is a hole by then.
     pub(super) fn map(live: &Arc<Live>, fork: ForkKind, extent: &Extent) -> Self {
-        Self { live: Arc::clone(live), fork, extent: *extent, is_map: true }
+        Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: true }
     }
 
     /// Unmapping `extent`. Its blocks stay.
     pub(super) fn unmap(live: &Arc<Live>, fork: ForkKind, extent: &Extent) -> Self {
-        Self { live: Arc::clone(live), fork, extent: *extent, is_map: false }
+        Self { file: MappedFile::Live(Arc::clone(live)), fork, extent: *extent, is_map: false }
     }
 }
 
@@ -61,7 +84,7 @@ impl Deferred for MapWork {
             flags |= UNWRITTEN;
         }
         Some(Promise::Map(MapExtent {
-            inode: self.live.number(),
+            inode: self.file.number(),
             start: self.extent.start,
             offset: self.extent.file_block,
             length_blocks: self.extent.length_blocks,
@@ -70,12 +93,14 @@ impl Deferred for MapWork {
     }
 
     fn finish(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<Finish> {
-        tx.join(self.live.record());
-        self.live.load_map(tx.cache(), self.fork)?;
-        if self.is_map {
-            self.live.put_extent(tx, self.fork, &self.extent)?;
+        let Self { file, fork, extent, is_map } = *self;
+        let live = file.load(tx.journal())?;
+        tx.join(live.record());
+        live.load_map(tx.cache(), fork)?;
+        if is_map {
+            live.put_extent(tx, fork, &extent)?;
         } else {
-            self.live.take_extent(tx, self.fork, &self.extent)?;
+            live.take_extent(tx, fork, &extent)?;
         }
         Ok(Finish::Done)
     }
@@ -85,8 +110,8 @@ impl Deferred for MapWork {
 ///
 /// # Errors
 ///
-/// An intent that promises nothing known; what loading the inode fails with.
-pub(crate) fn resume_map(journal: &Arc<Journal>, intent: &MapExtent) -> Result<Box<dyn Deferred>> {
+/// An intent that promises nothing known.
+pub(super) fn resume_map(intent: &MapExtent) -> Result<Box<dyn Deferred>> {
     let MapExtent { inode, start, offset: file_block, length_blocks, flags } = *intent;
     let extent = Extent { file_block, start, length_blocks, unwritten: flags & UNWRITTEN != 0 };
     let fork = if flags & ATTR_FORK != 0 { ForkKind::Attr } else { ForkKind::Data };
@@ -98,6 +123,5 @@ pub(crate) fn resume_map(journal: &Arc<Journal>, intent: &MapExtent) -> Result<B
             return Err(Corruption::new(Structure::Extent, Place::Inode(inode), check).into());
         }
     };
-    let live = Arc::new(Live::load(journal, inode)?);
-    Ok(Box::new(MapWork { live, fork, extent, is_map }))
+    Ok(Box::new(MapWork { file: MappedFile::Number(inode), fork, extent, is_map }))
 }

@@ -16,7 +16,7 @@ use super::remap::resume_map;
 /// A promise that cannot be believed; what loading its files fails with.
 pub fn resume(journal: &Arc<Journal>, promise: &Promise) -> Result<Option<Box<dyn Deferred>>> {
     match promise {
-        Promise::Map(map) => resume_map(journal, map).map(Some),
+        Promise::Map(map) => resume_map(map).map(Some),
         Promise::Exchange(exchange) => resume_exchange(journal, exchange).map(Some),
         _ => Ok(None),
     }

@@ -1,5 +1,6 @@
 //! Files on volumes in memory, against models of them.
 
+mod crashes;
 mod files;
 mod forms;
 mod volume;

@@ -8,9 +8,9 @@ use super::volume::{Volume, now};
 use crate::live::{ExchangedRange, KeepSize, Live, SharedRange};
 
 /// A file and what it should hold.
-struct Pair {
-    live: Arc<Live>,
-    model: Vec<u8>,
+pub(super) struct Pair {
+    pub(super) live: Arc<Live>,
+    pub(super) model: Vec<u8>,
 }
 
 impl Pair {
@@ -30,18 +30,18 @@ impl Pair {
     }
 }
 
-struct Work {
-    volume: Volume,
-    random: Prng,
-    files: Vec<Pair>,
+/// A volume with files that are changed at random.
+pub(super) struct Work {
+    pub(super) volume: Volume,
+    pub(super) random: Prng,
+    pub(super) files: Vec<Pair>,
     block: usize,
 }
 
 const FILE_BYTES: usize = 300 << 10;
 
 impl Work {
-    fn new(options: &str, seed: u64) -> Self {
-        let volume = Volume::new(options);
+    pub(super) fn new(volume: Volume, seed: u64) -> Self {
         let block = volume.journal.geometry().block_size as usize;
         let files = (0..3).map(|_| Pair { live: volume.file(), model: Vec::new() }).collect();
         Self { volume, random: Prng::new(seed), files, block }
@@ -60,7 +60,7 @@ impl Work {
     }
 
     /// One operation on one file. Returns what it was.
-    fn step(&mut self) -> String {
+    pub(super) fn step(&mut self) -> String {
         let index = self.random.within(0..self.files.len());
         let (start, end) = self.range();
         let (journal, byte) = (Arc::clone(&self.volume.journal), self.random.number() as u8);
@@ -191,7 +191,7 @@ impl Work {
 }
 
 fn check_random(options: &str, seed: u64, steps: usize) {
-    let mut work = Work::new(options, seed);
+    let mut work = Work::new(Volume::new(options), seed);
     for step in 0..steps {
         let what = format!("{options}, seed {seed}, step {step}: {}", work.step());
         for pair in &work.files {

@@ -11,7 +11,7 @@ use xfs_format::timestamp::Timestamp;
 use xfs_trans::{Journal, testing};
 
 use crate::check::check_volume;
-use crate::live::{Live, NewInode, step};
+use crate::live::{Live, NewInode, resume, step};
 
 pub(super) struct Volume {
     pub(super) device: SharedDevice,
@@ -28,8 +28,36 @@ impl Volume {
     }
 
     pub(super) fn of(device: SharedDevice) -> Self {
-        let testing::Parts { cache, log, superblock } = testing::parts(&device, 1);
+        Self::of_threads(device, 1)
+    }
+
+    /// With so many threads that write checkpoints.
+    pub(super) fn of_threads(device: SharedDevice, threads: usize) -> Self {
+        let testing::Parts { cache, log, superblock } = testing::parts(&device, threads);
         let journal = open_journal(cache, log, &superblock).unwrap();
+        Self { device, journal }
+    }
+
+    /// A volume after a crash, with all promises kept.
+    pub(super) fn recover(device: SharedDevice) -> Self {
+        let (parts, replayed) = testing::recovered_parts(&device);
+        let testing::Parts { cache, log, superblock } = parts;
+        let journal = open_journal(cache, log, &superblock).unwrap();
+        let mut captured = Vec::new();
+        for open in journal.adopt(&replayed).unwrap() {
+            let works = open.promises().iter().map(|promise| {
+                let of_file = resume(&journal, promise).unwrap();
+                of_file.unwrap_or_else(|| {
+                    xfs_alloc::resume(journal.geometry(), promise).unwrap().unwrap()
+                })
+            });
+            let budget = (TransactionKind::Truncate, 200);
+            captured.push(journal.resume(&open, works.collect(), budget).unwrap());
+        }
+        for captured in captured {
+            captured.finish(&journal).unwrap();
+        }
+        xfs_alloc::recover_leftovers(&journal).unwrap();
         Self { device, journal }
     }
 

@@ -1,0 +1,79 @@
+//! Power cuts at random moments of the random work: the volume holds together, what was forced is
+//! there, and no file shows bytes that were never written to it.
+
+use std::sync::Arc;
+
+use xfs_device::SharedDevice;
+use xfs_format::InodeNumber;
+use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
+use xfs_trans::testing;
+
+use super::files::Work;
+use super::volume::{Volume, fresh_cache};
+use crate::Inode;
+
+/// What was durable from one position of the recording on.
+struct Forced {
+    position: usize,
+    models: Vec<Vec<u8>>,
+}
+
+fn contents(volume: Volume, numbers: &[InodeNumber]) -> Vec<Vec<u8>> {
+    let (device, _) = volume.unmount();
+    let cache = fresh_cache(&device);
+    let read = |number: &InodeNumber| {
+        let inode = Inode::read(&cache, *number).unwrap();
+        let mut bytes = vec![0; inode.core().size as usize];
+        inode.read_at(&cache, 0, &mut bytes).unwrap();
+        bytes
+    };
+    numbers.iter().map(read).collect()
+}
+
+fn check_cuts(options: &str, seed: u64, (steps, cuts): (usize, u64)) {
+    let recorded = Arc::new(RecordingDevice::new(testing::make_with(options)));
+    let device: SharedDevice = recorded.clone();
+    let mut work = Work::new(Volume::of_threads(Arc::clone(&device), 0), seed);
+    work.volume.journal.force_all().unwrap();
+    let created = recorded.position();
+    let mut forced = Vec::new();
+    for _ in 0..steps {
+        work.step();
+        if work.random.within(0..4) == 0 {
+            work.volume.journal.force_all().unwrap();
+            let models = work.files.iter().map(|pair| pair.model.clone()).collect();
+            forced.push(Forced { position: recorded.position(), models });
+        }
+        if work.random.within(0..40) == 0 {
+            work.volume.journal.log().quiesce().unwrap();
+        }
+    }
+    let numbers: Vec<_> = work.files.iter().map(|pair| pair.live.number()).collect();
+    let recording = recorded.recording();
+    let atomicity = Atomicity::of(&testing::superblock(&device));
+    let power = PowerCuts::new(&recording, atomicity);
+    for index in 0..cuts {
+        let cut = power.sample(seed << 20 | index);
+        if cut.point() < created {
+            continue;
+        }
+        let volume = Volume::recover(Arc::new(power.after(cut)));
+        contents(volume, &numbers);
+    }
+    for Forced { position, models } in forced.iter().rev().take(cuts as usize / 4 + 1) {
+        // Right behind a force everything is there, whatever else was on its way.
+        let cut = power.at(*position, 1).next().unwrap();
+        let volume = Volume::recover(Arc::new(power.after(cut)));
+        assert!(contents(volume, &numbers) == *models, "{options}, seed {seed}, cut {cut}");
+    }
+}
+
+#[test]
+fn power_cuts_on_small_blocks() {
+    check_cuts("-b size=1024 -l size=16m", 11, (60, 12));
+}
+
+#[test]
+fn power_cuts_on_usual_blocks() {
+    check_cuts("-l size=16m", 12, (60, 12));
+}
