@@ -108,7 +108,8 @@ pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usi
     let value = u64::from(attribute_value_blocks(geometry, name_bytes, value_bytes));
     // A btree block of the map holds far more than 16 extents, if each block were one.
     let maps = if value == 0 { 0 } else { one * (2 + value / 16) };
-    let fork = Live::grow_blocks(geometry, ForkKind::Data, 1);
+    // To make room for the fork, a short directory moves to a block.
+    let fork = Live::grow_blocks(geometry, ForkKind::Data, 1 << geometry.directory_block_log);
     2 * TREE_BLOCKS * one + fork + value + maps
 }
 
