@@ -253,8 +253,10 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         if leaf.count == 0 || leaf.upper.is_some_and(|upper| upper <= key) {
             return Ok(false);
         }
-        let first = self.path.record_at(self.store.geometry(), leaf, 0)?;
-        Ok(F::key(&first) <= key)
+        let bytes = leaf.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
+        let first = self.path.entry_key(self.store.geometry(), &block, 0);
+        Ok(first.map_err(|check| corrupt(leaf.at, check))? <= key)
     }
 
     /// Checks that `record` may stand between two others of the leaf, where there are any.

@@ -62,6 +62,16 @@ pub trait BtreeFormat {
     /// The key of a record.
     fn key(record: &Self::Record) -> Self::Key;
 
+    /// The key of the record in `bytes`. A block's records were checked when it was read: kinds whose
+    /// key stands in the record as it is look at nothing else here.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode_record`](Self::decode_record), or too few bytes.
+    fn decode_record_key(bytes: &[u8], group: &Group<'_>) -> Result<Self::Key, Check> {
+        Self::decode_record(bytes, group).map(|record| Self::key(&record))
+    }
+
     /// The highest key that a record covers. Only the reverse map, whose records overlap, has any
     /// other than the key itself.
     fn high_key(record: &Self::Record) -> Self::Key {

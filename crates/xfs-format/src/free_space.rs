@@ -34,6 +34,9 @@ pub struct FreeSpaceDisk {
     pub count: U32,
 }
 
+/// A record starts with its key.
+const KEY_BYTES: usize = 8;
+
 const _: () = assert!(size_of::<FreeSpaceDisk>() == 8);
 
 /// A free extent of an allocation group.
@@ -96,6 +99,11 @@ impl BtreeFormat for FreeSpaceByBlock {
         decode_key(bytes).map(|key| AgBlock(key.start.get()))
     }
 
+    fn decode_record_key(bytes: &[u8], _group: &Group<'_>) -> Result<Self::Key, Check> {
+        let key = bytes.get(..KEY_BYTES).and_then(Self::decode_key);
+        key.ok_or_else(|| crate::envelope::truncated(bytes, KEY_BYTES))
+    }
+
     fn key(record: &FreeSpace) -> AgBlock {
         record.start
     }
@@ -130,6 +138,11 @@ impl BtreeFormat for FreeSpaceBySize {
 
     fn decode_key(bytes: &[u8]) -> Option<(u32, AgBlock)> {
         decode_key(bytes).map(|key| (key.count.get(), AgBlock(key.start.get())))
+    }
+
+    fn decode_record_key(bytes: &[u8], _group: &Group<'_>) -> Result<Self::Key, Check> {
+        let key = bytes.get(..KEY_BYTES).and_then(Self::decode_key);
+        key.ok_or_else(|| crate::envelope::truncated(bytes, KEY_BYTES))
     }
 
     fn key(record: &FreeSpace) -> (u32, AgBlock) {

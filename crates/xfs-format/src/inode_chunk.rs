@@ -56,6 +56,9 @@ pub struct InodeChunkDisk {
     pub free: U64,
 }
 
+/// A record starts with its key.
+const KEY_BYTES: usize = 4;
+
 const _: () = assert!(size_of::<InodeChunkDisk>() == 16);
 
 impl InodeChunkDisk {
@@ -254,6 +257,11 @@ impl BtreeFormat for InodeChunks {
         decode_key(bytes)
     }
 
+    fn decode_record_key(bytes: &[u8], _group: &Group<'_>) -> Result<Self::Key, Check> {
+        let key = bytes.get(..KEY_BYTES).and_then(Self::decode_key);
+        key.ok_or_else(|| crate::envelope::truncated(bytes, KEY_BYTES))
+    }
+
     fn key(record: &InodeChunk) -> AgInode {
         record.start
     }
@@ -291,6 +299,11 @@ impl BtreeFormat for FreeInodeChunks {
 
     fn decode_key(bytes: &[u8]) -> Option<AgInode> {
         decode_key(bytes)
+    }
+
+    fn decode_record_key(bytes: &[u8], _group: &Group<'_>) -> Result<Self::Key, Check> {
+        let key = bytes.get(..KEY_BYTES).and_then(Self::decode_key);
+        key.ok_or_else(|| crate::envelope::truncated(bytes, KEY_BYTES))
     }
 
     fn key(record: &InodeChunk) -> AgInode {

@@ -46,6 +46,9 @@ pub struct RefcountDisk {
     pub references: U32,
 }
 
+/// A record starts with its key.
+const KEY_BYTES: usize = 4;
+
 const _: () = assert!(size_of::<RefcountDisk>() == 12);
 
 /// What the count of an extent is for. The order is that of the btree.
@@ -142,6 +145,11 @@ impl BtreeFormat for Refcounts {
 
     fn decode_key(bytes: &[u8]) -> Option<Self::Key> {
         U32::read_from_bytes(bytes).ok().map(|raw| split_start(raw.get()))
+    }
+
+    fn decode_record_key(bytes: &[u8], _group: &Group<'_>) -> Result<Self::Key, Check> {
+        let key = bytes.get(..KEY_BYTES).and_then(Self::decode_key);
+        key.ok_or_else(|| crate::envelope::truncated(bytes, KEY_BYTES))
     }
 
     fn key(record: &Refcount) -> Self::Key {

@@ -149,16 +149,28 @@ impl<'journal> GroupInodes<'journal> {
     ) -> Result<AgInode> {
         let newest = self.agi.newest_inode;
         let missing = AgiCheck::NoneFree { free: self.agi.free_count };
-        let found = match self.free_chunks(tx)? {
-            Some(mut chunks) => match near {
-                Some(near) => nearest(&mut chunks, near)?,
-                None => newest_or_first(&mut chunks, newest)?,
-            },
-            None => self.search_chunks(tx, near.or(newest))?,
-        };
-        let chunk = found.ok_or_else(|| self.corrupt(missing.clone()))?;
-        let position = chunk.first_free().ok_or_else(|| self.corrupt(missing))?;
-        self.replace_chunk(tx, chunk, chunk.with_used(position))?;
+        let (chunk, position) = match self.free_chunks(tx)? {
+            Some(mut chunks) => {
+                let found = match near {
+                    Some(near) => nearest(&mut chunks, near)?,
+                    None => newest_or_first(&mut chunks, newest)?,
+                };
+                let taken = found.and_then(|chunk| Some((chunk, chunk.first_free()?)));
+                if let Some((chunk, position)) = taken {
+                    match chunk.with_used(position) {
+                        used if used.free_count == 0 => chunks.remove().map(drop)?,
+                        used => chunks.update(used)?,
+                    }
+                }
+                taken
+            }
+            None => {
+                let found = self.search_chunks(tx, near.or(newest))?;
+                found.and_then(|chunk| Some((chunk, chunk.first_free()?)))
+            }
+        }
+        .ok_or_else(|| self.corrupt(missing))?;
+        self.replace_in_chunks(tx, chunk, chunk.with_used(position))?;
         self.agi.free_count -= 1;
         tx.count_inodes(0, -1);
         Ok(AgInode(chunk.start.0 + position))
@@ -195,7 +207,7 @@ impl<'journal> GroupInodes<'journal> {
     }
 }
 
-/// The chunk with a free inode that is nearest to `near`, on either side.
+/// Goes to the chunk with a free inode that is nearest to `near`, on either side.
 #[doc(alias = "xfs_dialloc_ag_finobt_near")]
 fn nearest(
     chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,
@@ -205,13 +217,16 @@ fn nearest(
     if before.position(near).is_some() {
         return Ok(Some(before));
     }
-    let after = chunks.advance()?;
-    let is_nearer =
-        |after: &InodeChunk| after.start.0.abs_diff(near.0) < near.0.abs_diff(before.start.0);
-    Ok(after.filter(is_nearer).or(Some(before)))
+    match chunks.advance()? {
+        None => Ok(Some(before)),
+        Some(after) if after.start.0.abs_diff(near.0) < near.0.abs_diff(before.start.0) => {
+            Ok(Some(after))
+        }
+        Some(_) => chunks.retreat(),
+    }
 }
 
-/// The newest chunk, if it has a free inode, or else the first that has.
+/// Goes to the newest chunk, if it has a free inode, or else to the first that has.
 #[doc(alias = "xfs_dialloc_ag_finobt_newino")]
 fn newest_or_first(
     chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,

@@ -184,7 +184,8 @@ impl<'journal> GroupInodes<'journal> {
         Err(self.corrupt(AgiCheck::ChunksDiffer { start: old.start.0 }))
     }
 
-    fn replace_in_chunks(
+    /// Makes `new` of a record in the btree of all chunks alone: the other one has it already.
+    pub(super) fn replace_in_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
         old: InodeChunk,

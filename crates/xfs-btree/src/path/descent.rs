@@ -255,7 +255,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     ) -> Result<F::Key, Check> {
         if block.is_leaf() {
             let record = block.record(index).unwrap_or_default();
-            return F::decode_record(record, &self.group(geometry)).map(|record| F::key(&record));
+            return F::decode_record_key(record, &self.group(geometry));
         }
         let key = block.key(index).and_then(F::decode_key);
         key.ok_or(Check::from(BtreeCheck::Order { index }))
