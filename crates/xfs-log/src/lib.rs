@@ -51,4 +51,4 @@ pub use space::SpaceUse;
 pub use state::{LogState, find_head_and_tail};
 pub use ticket::Ticket;
 pub use unit::RecordLayout;
-pub use vector::RegionWriter;
+pub use vector::{RegionWriter, regions_of};

@@ -67,6 +67,20 @@ impl<'a> RegionWriter<'a> {
     }
 }
 
+/// The regions of an item as a commit would log them now.
+#[must_use]
+pub fn regions_of(item: &dyn LogItem) -> Vec<Vec<u8>> {
+    let mut bytes = Vec::new();
+    item.format(&mut RegionWriter::new(&mut bytes));
+    let mut rest = bytes.as_slice();
+    let mut regions = Vec::new();
+    while let Some((region, next)) = first_region(rest) {
+        regions.push(region.to_vec());
+        rest = rest.get(next..).unwrap_or_default();
+    }
+    regions
+}
+
 /// The first region of a vector: its bytes, and where the next one starts. `None` at the end.
 pub(crate) fn first_region(vector: &[u8]) -> Option<(&[u8], usize)> {
     let length = vector.get(LENGTH_AT..)?.first_chunk::<4>()?;

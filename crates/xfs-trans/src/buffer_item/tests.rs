@@ -1,1 +1,259 @@
+use std::sync::Arc;
 
+use xfs_buffer::{Buffer, BufferCache, BufferExtent};
+use xfs_device::{MemoryDevice, SharedDevice};
+use xfs_format::btree::BtreeKind;
+use xfs_format::log_item::{BufferFlags, BufferType, HostOrder, LogItem as Decoded};
+use xfs_format::{BlockKind, DiskAddr, Place};
+use xfs_log::{CheckpointEnd, LogItem, regions_of};
+
+use super::{BufferItem, Life};
+use crate::context::Context;
+use crate::testing;
+
+const BLOCK: usize = 4096;
+
+/// A cache over a new volume, and the context of its items.
+fn cache() -> (Arc<BufferCache>, Arc<Context>) {
+    let device: SharedDevice = Arc::new(MemoryDevice::new(16 << 20));
+    let geometry = Arc::new(testing::superblock(&testing::make()).geometry);
+    let cache = Arc::new(BufferCache::new(device, geometry, 1 << 20));
+    let context = Arc::new(Context::new(&cache));
+    (cache, context)
+}
+
+fn piece(block: u64) -> BufferExtent {
+    BufferExtent { at: DiskAddr(block * 8), length_bytes: BLOCK as u32 }
+}
+
+/// A claimed buffer of these blocks, every byte of which is that of its chunk, and its item.
+fn claimed(
+    cache: &BufferCache,
+    context: &Arc<Context>,
+    blocks: &[u64],
+    kind: BlockKind,
+) -> (Buffer, Arc<BufferItem>) {
+    let map: Vec<_> = blocks.iter().map(|block| piece(*block)).collect();
+    let buffer = cache.claim(&map, kind).unwrap();
+    for (index, chunk) in buffer.bytes_mut().chunks_mut(128).enumerate() {
+        chunk.fill(index as u8 + 1);
+    }
+    let item = BufferItem::of(context, &buffer);
+    assert!(item.join());
+    (buffer, item)
+}
+
+/// An item as it would be logged: for each of its parts the flags, the address and the length in
+/// basic blocks, and the dirty runs with the byte that they start with.
+type Logged = Vec<(BufferFlags, DiskAddr, u16, Vec<(usize, usize, u8)>)>;
+
+fn logged(item: &BufferItem) -> Logged {
+    let regions = regions_of(item);
+    let regions: Vec<&[u8]> = regions.iter().map(Vec::as_slice).collect();
+    let mut rest = regions.as_slice();
+    let mut parts = Logged::new();
+    while let Some(first) = rest.first() {
+        let count = usize::from(u16::from_ne_bytes([first[2], first[3]]));
+        let (group, after) = rest.split_at(count);
+        rest = after;
+        let decoded = Decoded::decode(group, HostOrder::NATIVE, Place::Log(0)).unwrap();
+        let Decoded::Buffer(item) = decoded else { panic!("no buffer: {decoded:?}") };
+        let runs = item.pieces.iter();
+        let runs = runs.map(|piece| (piece.offset_bytes, piece.bytes.len(), piece.bytes[0]));
+        parts.push((item.format.flags, item.format.at, item.format.blocks, runs.collect()));
+    }
+    parts
+}
+
+#[test]
+fn changed_bytes_are_logged_in_runs_of_chunks() {
+    let (cache, context) = cache();
+    let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Symlink);
+    let flags = BufferType::Symlink.flags();
+    let check = |expected: &[(usize, usize, u8)]| {
+        assert_eq!(logged(&item), [(flags, DiskAddr(160), 8, expected.to_vec())]);
+    };
+    item.log(&buffer, 0..1);
+    check(&[(0, 128, 1)]);
+    item.log(&buffer, 127..129);
+    check(&[(0, 256, 1)]);
+    item.log(&buffer, BLOCK - 1..BLOCK);
+    check(&[(0, 256, 1), (BLOCK - 128, 128, 32)]);
+    item.log(&buffer, 512..640);
+    check(&[(0, 256, 1), (512, 128, 5), (BLOCK - 128, 128, 32)]);
+    item.log(&buffer, 0..BLOCK);
+    check(&[(0, BLOCK, 1)]);
+}
+
+#[test]
+#[should_panic(expected = "of Buffer")]
+fn what_lies_outside_the_buffer_is_not_logged() {
+    let (cache, context) = cache();
+    let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Symlink);
+    item.log(&buffer, 0..BLOCK + 1);
+}
+
+/// Replay knows pieces of the device only: each piece is logged as if it were a buffer by itself.
+#[test]
+fn pieces_are_logged_one_by_one() {
+    let (cache, context) = cache();
+    let (buffer, item) = claimed(&cache, &context, &[20, 40, 30], BlockKind::DirectoryData);
+    let flags = BufferType::DirectoryData.flags();
+    item.log(&buffer, 2 * BLOCK + 128..2 * BLOCK + 130);
+    assert_eq!(logged(&item), [(flags, DiskAddr(240), 8, vec![(128, 128, 66)])]);
+    // A change over a border is one run on either side of it.
+    item.log(&buffer, BLOCK - 10..BLOCK + 10);
+    let expected = [
+        (flags, DiskAddr(160), 8, vec![(BLOCK - 128, 128, 32)]),
+        (flags, DiskAddr(320), 8, vec![(0, 128, 33)]),
+        (flags, DiskAddr(240), 8, vec![(128, 128, 66)]),
+    ];
+    assert_eq!(logged(&item), expected);
+    item.invalidate(&buffer);
+    let cancelled = |at| (flags | BufferFlags::CANCEL, DiskAddr(at), 8, vec![]);
+    assert_eq!(logged(&item), [cancelled(160), cancelled(320), cancelled(240)]);
+}
+
+#[test]
+fn a_freed_buffer_is_cancelled_and_one_claimed_again_is_not() {
+    let (cache, context) = cache();
+    let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Attr);
+    item.log(&buffer, 0..1);
+    item.invalidate(&buffer);
+    let cancelled = BufferType::AttrLeaf.flags() | BufferFlags::CANCEL;
+    assert_eq!(logged(&item), [(cancelled, DiskAddr(160), 8, vec![])]);
+    cache.renew(&buffer, BlockKind::Symlink);
+    assert!(item.is_stale(), "until something of its new life is logged");
+    item.log(&buffer, 200..201);
+    let used = BufferType::Symlink.flags();
+    assert_eq!(logged(&item), [(used, DiskAddr(160), 8, vec![(128, 128, 0)])]);
+}
+
+#[test]
+fn an_ordered_buffer_has_no_regions() {
+    let (cache, context) = cache();
+    let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::InodeCluster);
+    item.order(&buffer);
+    assert!(regions_of(item.as_ref()).is_empty());
+    item.log(&buffer, 96..100);
+    let flags = BufferType::Inodes.flags() | BufferFlags::INODES;
+    assert_eq!(logged(&item), [(flags, DiskAddr(160), 8, vec![(0, 128, 1)])]);
+    item.invalidate(&buffer);
+    let flags = BufferType::Inodes.flags() | BufferFlags::CANCEL;
+    assert_eq!(logged(&item), [(flags, DiskAddr(160), 8, vec![])]);
+}
+
+/// What the flags say of a block of this kind that starts with these bytes.
+fn check_type(kind: BlockKind, at: usize, magic: &[u8], expected: BufferType) {
+    let mut bytes = [0; 64];
+    bytes[at..at + magic.len()].copy_from_slice(magic);
+    assert_eq!(BufferType::of_block(kind, &bytes), expected, "{kind:?} {magic:?}");
+}
+
+#[test]
+fn every_kind_is_logged_as_its_type() {
+    let none = b"".as_slice();
+    check_type(BlockKind::Superblock, 0, none, BufferType::Superblock);
+    check_type(BlockKind::Agf, 0, none, BufferType::Agf);
+    check_type(BlockKind::Agi, 0, none, BufferType::Agi);
+    check_type(BlockKind::Agfl, 0, none, BufferType::Agfl);
+    check_type(BlockKind::Btree(BtreeKind::Refcount), 0, none, BufferType::Btree);
+    check_type(BlockKind::InodeCluster, 0, none, BufferType::Inodes);
+    check_type(BlockKind::DirectoryData, 0, b"XDB3", BufferType::DirectoryBlock);
+    check_type(BlockKind::DirectoryData, 0, b"XDD3", BufferType::DirectoryData);
+    check_type(BlockKind::DirectoryFree, 0, b"XDF3", BufferType::DirectoryFree);
+    check_type(BlockKind::DirectoryIndex, 8, &[0x3d, 0xf1], BufferType::DirectoryLeaf1);
+    check_type(BlockKind::DirectoryIndex, 8, &[0x3d, 0xff], BufferType::DirectoryLeafN);
+    check_type(BlockKind::DirectoryIndex, 8, &[0x3e, 0xbe], BufferType::DaNode);
+    check_type(BlockKind::Attr, 8, &[0x3e, 0xbe], BufferType::DaNode);
+    check_type(BlockKind::Attr, 8, &[0x3b, 0xee], BufferType::AttrLeaf);
+    check_type(BlockKind::AttrRemote, 0, b"XARM", BufferType::AttrRemote);
+    check_type(BlockKind::Symlink, 0, b"XSLM", BufferType::Symlink);
+}
+
+/// The ways in which a freed buffer comes to its end: the checkpoint may end before the transaction
+/// gives the buffer back, or after.
+#[test]
+fn a_freed_buffer_is_gone_when_it_is_durable_and_given_back() {
+    for durable_first in [false, true] {
+        let (cache, context) = cache();
+        let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Attr);
+        item.invalidate(&buffer);
+        item.pin();
+        if durable_first {
+            item.unpin(CheckpointEnd::Durable);
+            item.note_committed();
+        } else {
+            item.note_committed();
+            item.leave(&buffer);
+        }
+        assert_eq!(item.changes.lock().life, Life::FreedInLog);
+        let found = cache.read(piece(20).at, BLOCK as u32, BlockKind::Attr).unwrap();
+        assert_eq!(found, buffer, "it can be found until then");
+        if durable_first {
+            item.leave(&buffer);
+        } else {
+            item.unpin(CheckpointEnd::Durable);
+        }
+        assert_eq!(item.changes.lock().life, Life::Gone);
+        assert!(item.changes.lock().buffer.is_none());
+        buffer.unlatch();
+        assert!(!item.join(), "who comes late looks again");
+        let again = cache.claim(&[piece(20)], BlockKind::Attr).unwrap();
+        assert_ne!(again, buffer);
+    }
+}
+
+/// A checkpoint that held the buffer before it was freed does not end it: what frees it may not
+/// even be committed.
+#[test]
+fn an_older_checkpoint_does_not_end_a_freed_buffer() {
+    let (cache, context) = cache();
+    let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Attr);
+    item.log(&buffer, 0..1);
+    item.pin();
+    item.note_committed();
+    item.invalidate(&buffer);
+    item.unpin(CheckpointEnd::Durable);
+    assert_eq!(item.changes.lock().life, Life::Freed);
+    item.pin();
+    item.note_committed();
+    item.leave(&buffer);
+    buffer.unlatch();
+    assert_eq!(item.changes.lock().life, Life::FreedInLog);
+    item.unpin(CheckpointEnd::Durable);
+    assert_eq!(item.changes.lock().life, Life::Gone);
+}
+
+#[test]
+fn a_claim_that_is_given_back_unused_leaves_no_trace() {
+    let (cache, context) = cache();
+    let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::InodeCluster);
+    item.unclaim(&buffer);
+    buffer.unlatch();
+    let read = cache.read(piece(20).at, BLOCK as u32, BlockKind::InodeCluster).unwrap();
+    assert_ne!(read, buffer);
+    assert!(read.bytes().iter().all(|byte| *byte == 0), "what the device holds");
+}
+
+/// A buffer and its item hold each other only while something is to be done.
+#[test]
+fn a_lost_buffer_lets_go() {
+    for pins in [0, 1] {
+        let (cache, context) = cache();
+        let (buffer, item) = claimed(&cache, &context, &[20], BlockKind::Attr);
+        item.log(&buffer, 0..1);
+        (0..pins).for_each(|_| item.pin());
+        item.leave(&buffer);
+        buffer.unlatch();
+        assert!(item.changes.lock().buffer.is_some());
+        item.abandon();
+        (0..pins).for_each(|_| item.unpin(CheckpointEnd::Aborted));
+        assert!(item.changes.lock().buffer.is_none());
+        assert!(item.is_pinned(), "it is never written");
+        drop(cache);
+        let weak = Arc::downgrade(&item);
+        drop((item, buffer));
+        assert!(weak.upgrade().is_none());
+    }
+}
