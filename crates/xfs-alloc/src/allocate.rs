@@ -66,7 +66,7 @@ impl SpaceRequest {
     /// On this account.
     #[must_use]
     pub const fn with_purpose(mut self, purpose: Purpose) -> Self {
-        self.wanted.purpose = purpose;
+        self.wanted.purpose = Some(purpose);
         self
     }
 

@@ -102,19 +102,20 @@ enum Freed {
 pub(crate) struct FreeWork {
     extent: BlockExtent,
     owner: Freed,
-    purpose: Purpose,
+    /// `None`: from the free list, where it counted as free.
+    purpose: Option<Purpose>,
 }
 
 impl FreeWork {
-    /// A block of a btree.
-    pub(crate) const fn metadata(block: FsBlock, owner: ExtentOwner, purpose: Purpose) -> Self {
+    /// A block of a btree that the group keeps blocks back for.
+    pub(crate) const fn metadata(block: FsBlock, owner: ExtentOwner) -> Self {
         let extent = BlockExtent { start: block, length_blocks: 1 };
-        Self { extent, owner: Freed::Of(Some(owner)), purpose }
+        Self { extent, owner: Freed::Of(Some(owner)), purpose: Some(Purpose::Metadata) }
     }
 
     /// A block that the free list of a group has too many.
     pub(crate) const fn of_free_list(block: FsBlock) -> Self {
-        Self::metadata(block, ExtentOwner::GROUP, Purpose::FreeList)
+        Self { purpose: None, ..Self::metadata(block, ExtentOwner::GROUP) }
     }
 
     pub(crate) fn boxed(self) -> Box<dyn Deferred> {
@@ -230,6 +231,7 @@ pub fn defer_free(
     owner: Option<ExtentOwner>,
     purpose: Purpose,
 ) {
+    let purpose = Some(purpose);
     tx.defer(FreeWork { extent, owner: Freed::Of(owner), purpose }.boxed());
 }
 
@@ -325,7 +327,7 @@ fn resume_free(geometry: &Geometry, free: &ExtentFree) -> Result<FreeWork> {
     let ExtentFree { start, length_blocks } = *free;
     let extent = BlockExtent { start, length_blocks };
     checked(geometry, extent)?;
-    Ok(FreeWork { extent, owner: Freed::Unknown, purpose: Purpose::File })
+    Ok(FreeWork { extent, owner: Freed::Unknown, purpose: Some(Purpose::File) })
 }
 
 fn resume_map(geometry: &Geometry, change: &RmapExtent) -> Result<MapWork> {

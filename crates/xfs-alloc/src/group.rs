@@ -133,7 +133,7 @@ impl GroupSpace {
         &mut self,
         tx: &mut Transaction<'_>,
         range: Range<u32>,
-        (owner, purpose): (Option<ExtentOwner>, Purpose),
+        (owner, purpose): (Option<ExtentOwner>, Option<Purpose>),
     ) -> Result<()> {
         self.fill_free_list(tx)?;
         if let Some(owner) = owner {
@@ -154,7 +154,7 @@ impl GroupSpace {
     ) -> Result<()> {
         self.fill_free_list(tx)?;
         self.remove_any_mapping(tx, range.clone())?;
-        self.free(tx, range, (None, Purpose::File))
+        self.free(tx, range, (None, Some(Purpose::File)))
     }
 
     /// Waits until what others have freed here is durable. `false` if only this step's own frees
@@ -186,11 +186,11 @@ impl GroupSpace {
         self.state.lock().busy.insert(range, ticket);
     }
 
-    fn count_taken(&self, tx: &mut Transaction<'_>, purpose: Purpose, blocks: u32) {
+    fn count_taken(&self, tx: &mut Transaction<'_>, purpose: Option<Purpose>, blocks: u32) {
         match purpose {
-            Purpose::FreeList => {}
-            Purpose::File => tx.use_blocks(blocks.into()),
-            Purpose::Metadata => {
+            None => {}
+            Some(Purpose::File) => tx.use_blocks(blocks.into()),
+            Some(Purpose::Metadata) => {
                 let beyond = u64::from(self.state.draw(Account::Metadata, blocks));
                 let promised = beyond.min(tx.blocks_left());
                 tx.use_blocks(promised);
@@ -199,11 +199,11 @@ impl GroupSpace {
         }
     }
 
-    fn count_given(&self, tx: &mut Transaction<'_>, purpose: Purpose, blocks: u32) {
+    fn count_given(&self, tx: &mut Transaction<'_>, purpose: Option<Purpose>, blocks: u32) {
         match purpose {
-            Purpose::FreeList => {}
-            Purpose::File => tx.free_blocks(blocks.into()),
-            Purpose::Metadata => {
+            None => {}
+            Some(Purpose::File) => tx.free_blocks(blocks.into()),
+            Some(Purpose::Metadata) => {
                 tx.free_blocks(self.state.refill(Account::Metadata, blocks).into());
             }
         }

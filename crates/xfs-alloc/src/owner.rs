@@ -51,6 +51,4 @@ pub enum Purpose {
     File,
     /// The free inode btree and the reference counts: the group has kept blocks back for them.
     Metadata,
-    /// The free list of a group. Its blocks go on counting as free.
-    FreeList,
 }

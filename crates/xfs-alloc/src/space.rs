@@ -81,7 +81,7 @@ impl Space {
     /// If the journal was not opened by [`open_journal`](crate::open_journal).
     #[must_use]
     pub fn of(journal: &Journal) -> &Arc<Self> {
-        journal.extension(|| panic!("the journal was opened without its allocator"))
+        journal.extension(|| unreachable!("the journal was opened without its allocator"))
     }
 
     /// How many groups there are.

@@ -157,7 +157,7 @@ impl GroupBtree for Refcounts {
         let wanted = Wanted {
             near: Near::Block(near),
             owner: Some(ExtentOwner::REFCOUNT_BTREE),
-            purpose: Purpose::Metadata,
+            purpose: Some(Purpose::Metadata),
             ..Wanted::blocks(1, 1)
         };
         match group.allocate(tx, &wanted)? {
@@ -172,7 +172,7 @@ impl GroupBtree for Refcounts {
     fn give_back(group: &mut GroupSpace, tx: &mut Transaction<'_>, block: u32) -> Result<()> {
         group.agf.refcount_blocks = group.fewer(group.agf.refcount_blocks)?;
         let block = group.fs_block(tx, AgBlock(block).0);
-        let work = FreeWork::metadata(block, ExtentOwner::REFCOUNT_BTREE, Purpose::Metadata);
+        let work = FreeWork::metadata(block, ExtentOwner::REFCOUNT_BTREE);
         tx.defer(work.boxed());
         Ok(())
     }

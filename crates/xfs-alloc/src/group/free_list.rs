@@ -21,7 +21,7 @@ use super::GroupSpace;
 use super::reverse_map::Mapping;
 use super::search::Search;
 use crate::deferred::FreeWork;
-use crate::owner::{ExtentOwner, Purpose};
+use crate::owner::ExtentOwner;
 
 /// Blocks that the list of a group must hold before a change of its free space.
 ///
@@ -60,7 +60,6 @@ impl GroupSpace {
             let (from, range) = found;
             self.take_free(tx, from, range.clone())?;
             self.add_mapping(tx, &Mapping::owned(ExtentOwner::GROUP, range.clone()))?;
-            self.count_taken(tx, Purpose::FreeList, range.end - range.start);
             for block in range {
                 self.put_on_list(tx, block)?;
             }

@@ -51,7 +51,8 @@ pub(crate) struct Wanted {
     /// Of the first block in the group; at least 1.
     pub(crate) alignment: u32,
     pub(crate) owner: Option<ExtentOwner>,
-    pub(crate) purpose: Purpose,
+    /// `None`: for the free list, whose blocks go on counting as free.
+    pub(crate) purpose: Option<Purpose>,
     /// Blocks that must stay free for what the transaction allocates next.
     pub(crate) minimum_left: u32,
 }
@@ -65,7 +66,7 @@ impl Wanted {
             maximum,
             alignment: 1,
             owner: None,
-            purpose: Purpose::File,
+            purpose: Some(Purpose::File),
             minimum_left: 0,
         }
     }
@@ -93,7 +94,7 @@ impl GroupSpace {
     #[doc(alias = "xfs_alloc_space_available")]
     pub(super) fn affordable(&self, tx: &Transaction<'_>, wanted: &Wanted) -> Option<Wanted> {
         let agf = &self.agf;
-        let account = (wanted.purpose == Purpose::Metadata).then_some(Account::Metadata);
+        let account = (wanted.purpose == Some(Purpose::Metadata)).then_some(Account::Metadata);
         let kept = self.state.lock().reserves.kept_from(account);
         let needed = free_list::needed(agf, tx.geometry());
         let listed = agf.free_list.count;
@@ -165,7 +166,7 @@ impl<'s> Search<'s> {
     /// Blocks for the free list: a whole extent of the right length or less, best one that is not
     /// busy.
     pub(super) fn for_free_list(&self, missing: u32) -> Result<Option<Candidate>> {
-        let wanted = Wanted { purpose: Purpose::FreeList, ..Wanted::blocks(1, missing) };
+        let wanted = Wanted { purpose: None, ..Wanted::blocks(1, missing) };
         if let Some(found) = self.long_enough(&wanted)? {
             return Ok(Some(found));
         }

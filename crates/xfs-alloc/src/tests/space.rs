@@ -7,10 +7,11 @@ use xfs_device::SharedDevice;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber, RoCompatFeatures};
 use xfs_testkit::Prng;
+use xfs_trans::testing::{crashed, make_sized};
 use xfs_trans::{Journal, Transaction};
 
 use super::model::Model;
-use crate::testing::{crashed, make, open, recover};
+use crate::testing::{open, recover};
 use crate::{
     BlockExtent, ExtentOwner, FileMapping, Purpose, SpaceRequest, Target, allocate_extent,
     defer_convert, defer_free, defer_map, defer_share, defer_stage, defer_unmap, defer_unshare,
@@ -28,15 +29,18 @@ struct Bench {
     model: Model,
     random: Prng,
     shares: bool,
+    /// The first of the inodes whose extents these are.
+    first_inode: u64,
 }
 
 impl Bench {
     fn new(seed: u64, bytes: u64, options: &str) -> Self {
-        let device = make(bytes, options);
+        let device = make_sized(bytes, options);
         let journal = open(&device, 0);
         let model = Model::new(journal.cache());
         let shares = journal.geometry().has_ro_compat(RoCompatFeatures::REFLINK);
-        Self { device, journal, model, random: Prng::new(seed), shares }
+        let first_inode = journal.superblock().root_inode.0 + 3;
+        Self { device, journal, model, random: Prng::new(seed), shares, first_inode }
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -72,7 +76,7 @@ impl Bench {
     }
 
     fn file(&mut self) -> InodeNumber {
-        InodeNumber(self.journal.superblock().root_inode.0 + 3 + self.below(6) as u64)
+        InodeNumber(self.first_inode + self.below(6) as u64)
     }
 
     /// A place in a fork that no mapping of the model has, often right behind the last.
@@ -255,8 +259,11 @@ const GEOMETRIES: [(u64, &str); 5] = [
 
 #[test]
 fn random_changes_agree_with_the_model() {
-    for (index, (bytes, options)) in GEOMETRIES.into_iter().enumerate() {
-        let mut bench = Bench::new(index as u64, bytes, options);
+    let is_long = std::env::var_os("FERROXFS_LONG").is_some();
+    let seeds = if is_long { 60 } else { GEOMETRIES.len() };
+    for (seed, (bytes, options)) in (0..seeds).zip(GEOMETRIES.into_iter().cycle()) {
+        println!("seed {seed}: {options}");
+        let mut bench = Bench::new(seed as u64, bytes, options);
         for round in 0..6 {
             for _ in 0..60 {
                 bench.step();
@@ -449,4 +456,39 @@ fn intents_that_a_crash_leaves_open_are_finished() {
         journal.unmount().unwrap();
         tx.commit().unwrap();
     }
+}
+
+/// Threads that each keep files of their own, in a volume that they fill together.
+#[test]
+fn threads_share_a_volume() {
+    let device = make_sized(96 * MIB, "-b size=4k -d agcount=4 -m rmapbt=1,reflink=1");
+    let journal = open(&device, 1);
+    let fresh = Model::new(journal.cache());
+    let run = |thread: u64| {
+        let mut bench = Bench {
+            device: Arc::clone(&device),
+            journal: Arc::clone(&journal),
+            model: fresh.clone(),
+            random: Prng::new(thread),
+            shares: true,
+            first_inode: journal.superblock().root_inode.0 + 3 + 10 * thread,
+        };
+        for _ in 0..250 {
+            bench.step();
+        }
+        bench.model
+    };
+    let models: Vec<Model> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(move || run(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut model = fresh.clone();
+    for other in models {
+        model.mappings.extend(other.mappings);
+        model.metadata.extend(other.metadata);
+        model.staged.extend(other.staged);
+    }
+    model.check(journal.cache());
+    journal.unmount().unwrap();
+    model.check(open(&device, 0).cache());
 }

@@ -40,7 +40,7 @@ fn counts_agree_with_a_table_of_blocks() {
             let range = start as u32..end as u32;
             let old = touching(&records_of(&table, RefcountDomain::Shared, 1), &range);
             let found = adjust(&old, change, range.clone()).unwrap();
-            let mut freed = vec![false; BLOCKS];
+            let mut freed = [false; BLOCKS];
             for block in found.unreferenced.iter().cloned().flatten() {
                 freed[block as usize] = true;
             }
