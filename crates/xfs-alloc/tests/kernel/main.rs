@@ -55,12 +55,13 @@ fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
-fn open(path: &Path) -> Result<SharedDevice, TrialError> {
-    Ok(Arc::new(FileDevice::open(path, OpenOptions::read_write()).map_err(failed)?))
+fn open(path: &Path, options: OpenOptions) -> Result<SharedDevice, TrialError> {
+    Ok(Arc::new(FileDevice::open(path, options).map_err(failed)?))
 }
 
 fn open_volume(image: &Image) -> Result<Arc<Journal>, TrialError> {
-    let testing::Parts { cache, log, superblock } = testing::parts(&open(&image.data)?, 1);
+    let device = open(&image.data, OpenOptions::read_write())?;
+    let testing::Parts { cache, log, superblock } = testing::parts(&device, 1);
     open_journal(cache, log, &superblock).map_err(failed)
 }
 
@@ -93,7 +94,8 @@ fn check_clean(image: &Image, in_use: u64) -> Result<(), TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));
     }
-    let device = open(&image.data)?;
+    // The kernel may not have let go of its loop device yet.
+    let device = open(&image.data, OpenOptions::read_only())?;
     let geometry = Arc::new(testing::superblock(&device).geometry);
     let cache = BufferCache::new(device, geometry, 4 << 20);
     let found = used(&cache)?;
