@@ -38,6 +38,10 @@ struct Joined {
 
 impl Joined {
     fn give_back(&self) {
+        if self.dirty {
+            // Never committed: the volume is shut down, and the change is in memory only.
+            self.item.abandon();
+        }
         if self.claimed {
             self.item.unclaim(&self.buffer);
         } else {

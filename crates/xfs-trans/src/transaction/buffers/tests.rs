@@ -279,9 +279,13 @@ fn cancelling_a_dirty_transaction_shuts_the_volume_down() {
     let journal = testing::open(&device, 0);
     let mut tx = begin(&journal);
     let buffer = add_block(&mut tx, 0, b'a');
+    let item = buffer.attached::<crate::buffer_item::BufferItem>().unwrap();
     tx.cancel();
     assert!(journal.is_shut_down());
     assert!(!buffer.is_latched());
+    let weak = Arc::downgrade(&item);
+    drop((item, buffer, journal));
+    assert!(weak.upgrade().is_none(), "nothing outlives the volume");
 }
 
 #[test]
