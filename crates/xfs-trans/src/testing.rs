@@ -50,7 +50,7 @@ pub fn make_sized(data_bytes: u64, text: &str) -> SharedDevice {
 /// The primary superblock.
 #[must_use]
 pub fn superblock(device: &SharedDevice) -> Superblock {
-    let mut sector = [0; 512];
+    let mut sector = [0; 4096];
     device.read_at(0, &mut sector).unwrap();
     Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap()
 }

@@ -1,8 +1,10 @@
-//! Inodes that we take and free, as the kernel and `xfs_repair` see them.
+//! Inodes and space that we take and free, as the kernel and `xfs_repair` see them.
 //!
 //! Inodes are taken without names, so that they stand on unlinked lists. What a crash then leaves
 //! is the kernel's to recover: it replays the log and frees every one of them, by our lists and our
 //! btrees. What we free ourselves must leave a volume in which `xfs_repair` finds nothing.
+
+mod space;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -48,7 +50,28 @@ fn main() -> ExitCode {
         let name = format!("inodes::{}", geometry.name);
         Trial::new(name, move || check_inodes(&geometry))
     };
-    run(geometries.map(trial).collect())
+    run(geometries.map(trial).chain(space_trials()).collect())
+}
+
+fn space_trials() -> impl Iterator<Item = Trial> {
+    let is_internal = |geometry: &Geometry| geometry.name != "external-log";
+    let statfs = Geometry::ALL.into_iter().filter(is_internal).map(|geometry| {
+        let name = format!("statfs::{}", geometry.name);
+        Trial::new(name, move || space::check_statfs(&geometry, false))
+    });
+    let filled = ["default", "block-1k", "rmapbt", "newest"];
+    let filled = Geometry::ALL.into_iter().filter(move |geometry| filled.contains(&geometry.name));
+    let filled = filled.map(|geometry| {
+        let name = format!("statfs-filled::{}", geometry.name);
+        Trial::new(name, move || space::check_statfs(&geometry, true))
+    });
+    let shared = ["default", "block-1k", "block-64k", "rmapbt", "newest"];
+    let shared = Geometry::ALL.into_iter().filter(move |geometry| shared.contains(&geometry.name));
+    let leftovers = shared.map(|geometry| {
+        let name = format!("leftovers::{}", geometry.name);
+        Trial::new(name, move || space::check_leftovers(&geometry))
+    });
+    statfs.chain(filled).chain(leftovers)
 }
 
 fn failed(error: impl std::fmt::Display) -> TrialError {
