@@ -6,12 +6,26 @@ use crate::ioctl::{ExtentFlags, FileExtent};
 use crate::view::{Node, Opened, Tree};
 
 /// A list of differences, in words.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Differences {
     found: Vec<String>,
+    /// What the side that is right is called, and the other one.
+    sides: [&'static str; 2],
+}
+
+impl Default for Differences {
+    /// Between the kernel and us.
+    fn default() -> Self {
+        Self::of(["kernel", "we"])
+    }
 }
 
 impl Differences {
+    /// Nothing yet, between sides that are called so.
+    pub fn of(sides: [&'static str; 2]) -> Self {
+        Self { found: Vec::new(), sides }
+    }
+
     /// Every inode of the kernel's tree against that of ours.
     pub fn between(kernel: &Tree, ours: &Tree) -> Self {
         let mut differences = Self::default();
@@ -40,7 +54,12 @@ impl Differences {
     /// Adds a difference if the kernel's value is not ours.
     pub fn field<T: PartialEq + Debug>(&mut self, place: &str, name: &str, kernel: &T, ours: &T) {
         if kernel != ours {
-            self.add(format!("{place}: {name}: kernel {}, we {}", short(kernel), short(ours)));
+            let [right, other] = self.sides;
+            self.add(format!(
+                "{place}: {name}: {right} {}, {other} {}",
+                short(kernel),
+                short(ours)
+            ));
         }
     }
 
@@ -50,7 +69,7 @@ impl Differences {
         if self.found.is_empty() {
             return Ok(());
         }
-        let mut report = format!("{} differences from the kernel\n", self.found.len());
+        let mut report = format!("{} differences from the {}\n", self.found.len(), self.sides[0]);
         for difference in self.found.iter().take(SHOWN) {
             report.push_str(difference);
             report.push('\n');

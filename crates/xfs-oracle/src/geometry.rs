@@ -73,7 +73,7 @@ const fn newer(name: &'static str, options: &'static str) -> Geometry {
 
 impl Geometry {
     /// All kinds of volumes that a comparison covers.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         system("default", ""),
         system("block-1k", "-b size=1024"),
         system("block-2k", "-b size=2048 -m rmapbt=1"),
@@ -104,6 +104,7 @@ impl Geometry {
         Geometry { feature: Feature::Full, ..system("full", NOTHING_RESERVED) },
         newer("newest", ""),
         newer("parent", "-n parent=1 -m rmapbt=1"),
+        newer("parent-exchange", "-n parent=1 -m rmapbt=1 -i exchange=1"),
         newer("parent-block-1k", "-b size=1024 -i size=512 -n parent=1"),
         newer("parent-block-64k", "-b size=65536 -n parent=1"),
         newer("parent-inode-2k-directory-64k", "-i size=2048 -n parent=1,size=65536"),

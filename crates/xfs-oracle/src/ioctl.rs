@@ -5,16 +5,22 @@
 
 #![allow(unsafe_code, reason = "ioctls are declared by their number and the layout of a buffer")]
 
+mod ranges;
+
 use std::os::fd::AsFd;
 
 use bitflags::bitflags;
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Getter, Opcode, Setter, Updater, ioctl, opcode};
 
+pub(crate) use ranges::{Span, clone_range, dedupe_range, exchange_range};
+
 bitflags! {
     /// `fsx_xflags` of a file, as FS_IOC_FSGETXATTR gives them.
     #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
     pub struct FileFlags: u32 {
+        /// Space was given to the file by fallocate.
+        const PREALLOCATED = 0x2;
         /// Nothing about the file may change.
         const IMMUTABLE = 0x8;
         /// It may only grow.

@@ -4,11 +4,13 @@
 //! volumes. This crate makes volumes of every geometry ([`Geometry`]), has the kernel fill them
 //! with everything that exists ([`populate()`]) and takes down what the kernel shows ([`Tree`]), to be
 //! compared with what we show ([`Differences`]).
+//! A [`model`] says what every operation must give; a [`Subject`] performs them.
 //! It knows nothing of our own code: it depends on no crate of the workspace, so that a mistake
 //! of ours cannot hide on both sides of a comparison.
 //!
 //! All of it needs root and Linux; [`ready`] says why a test has to be left out.
 
+mod agreement;
 mod compare;
 mod crash;
 mod digest;
@@ -16,22 +18,26 @@ mod error;
 mod geometry;
 pub mod harness;
 mod ioctl;
+pub mod model;
 mod mount;
 mod populate;
 mod run;
+mod subject;
 mod view;
 mod xfsprogs;
 
 use crate::error::Context;
 
+pub use agreement::{Disagreement, Run, replay};
 pub use compare::Differences;
 pub use crash::Crash;
-pub use digest::Digest;
+pub use digest::{Digest, SparseDigest};
 pub use error::OracleError;
 pub use geometry::{Feature, Geometry, Image};
 pub use ioctl::{ExtentFlags, FileExtent, FileFlags};
 pub use mount::{LoopDevice, Mount};
 pub use populate::{Random, age, fill, populate};
+pub use subject::{Kernel, Subject};
 pub use view::{Contents, Entry, Node, Opened, Time, Tree};
 pub use xfsprogs::Xfsprogs;
 

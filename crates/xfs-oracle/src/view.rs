@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, SeekFrom, Statx, StatxFlags, StatxTimestamp};
 use rustix::io::Errno;
 
-use crate::digest::Digest;
+use crate::digest::{Digest, SparseDigest};
 use crate::error::{Context, OracleError};
 use crate::ioctl::{self, FileExtent, FileFlags};
 
@@ -87,6 +87,16 @@ pub struct Contents {
     pub ranges: Vec<(u64, u64)>,
     /// Digest over the bytes of these ranges, one after the other.
     pub digest: Digest,
+    /// What does not depend on which zeros are holes.
+    pub sparse: SparseDigest,
+}
+
+impl Contents {
+    /// Takes in bytes of a range; `offset` is a multiple of 512.
+    pub fn update(&mut self, offset: u64, bytes: &[u8]) {
+        self.digest.update(bytes);
+        self.sparse.update(offset, bytes);
+    }
 }
 
 /// One entry of a directory.
@@ -233,13 +243,13 @@ fn contents(file: &File, size: u64) -> std::io::Result<Contents> {
     // the kernel calls it data.
     let mut contents = Contents { ranges: ranges(file, size)?, ..Contents::default() };
     let mut buffer = vec![0; 1 << 20];
-    for &(offset, length) in &contents.ranges {
+    for (offset, length) in contents.ranges.clone() {
         let mut at = offset;
         while at < offset + length {
             let wanted = (offset + length - at).min(buffer.len() as u64) as usize;
             let part = buffer.get_mut(..wanted).unwrap_or_default();
             file.read_exact_at(part, at)?;
-            contents.digest.update(part);
+            contents.update(at, part);
             at += wanted as u64;
         }
     }

@@ -130,7 +130,7 @@ fn contents(node: &Node) -> Result<Contents> {
             let part = buffer.get_mut(..wanted).unwrap_or_default();
             let read = file.read_at(at, part)?;
             assert_ne!(read, 0, "a read within the file ended");
-            contents.digest.update(part.get(..read).unwrap_or_default());
+            contents.update(at, part.get(..read).unwrap_or_default());
             at += read as u64;
         }
     }

@@ -1,0 +1,125 @@
+//! A model and a subject side by side: do both answer every operation of a history alike?
+//!
+//! Owns: running histories and telling the shortest one that fails. Does **not** own: looking at what
+//! a volume holds afterwards ([`Model::differences`]).
+
+use std::fmt;
+
+use crate::model::{Features, Generator, Model, Operation, shrink};
+use crate::subject::Subject;
+
+/// Trials of making a history shorter.
+const TRIALS: usize = 400;
+
+/// The first operation that a model and a subject answered differently.
+#[derive(Debug)]
+pub struct Disagreement {
+    /// The operations up to and with that one.
+    pub history: Vec<Operation>,
+    what: String,
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, after", self.what)?;
+        for operation in &self.history {
+            writeln!(f, "    {operation:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A model and a generator of what comes next.
+#[derive(Debug)]
+pub struct Run {
+    model: Model,
+    generator: Generator,
+    history: Vec<Operation>,
+}
+
+impl Run {
+    /// The history of a seed on an empty volume, or an empty folder of one.
+    pub fn new(seed: u64, features: Features) -> Self {
+        let generator = Generator::new(seed, features);
+        Self { model: Model::new(features), generator, history: Vec::new() }
+    }
+
+    /// What should be there by now.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What was done so far.
+    pub fn history(&self) -> &[Operation] {
+        &self.history
+    }
+
+    /// Performs so many further operations on both.
+    ///
+    /// # Errors
+    ///
+    /// The first one that they answer differently.
+    pub fn perform(
+        &mut self,
+        operations: usize,
+        subject: &mut impl Subject,
+    ) -> Result<(), Box<Disagreement>> {
+        for _ in 0..operations {
+            let operation = self.generator.next(&self.model);
+            self.history.push(operation.clone());
+            if let Err(what) = step(&mut self.model, subject, &operation) {
+                return Err(Box::new(Disagreement { history: self.history.clone(), what }));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn step(model: &mut Model, subject: &mut impl Subject, done: &Operation) -> Result<(), String> {
+    let (expected, found) = (model.perform(done), subject.perform(done));
+    if expected == found {
+        return Ok(());
+    }
+    Err(format!("expected {expected:?}, found {found:?}"))
+}
+
+/// Performs a history on an empty volume.
+///
+/// # Errors
+///
+/// The first operation that both answer differently.
+pub fn replay(
+    history: &[Operation],
+    features: Features,
+    subject: &mut impl Subject,
+) -> Result<Model, Box<Disagreement>> {
+    let mut model = Model::new(features);
+    for (index, operation) in history.iter().enumerate() {
+        step(&mut model, subject, operation).map_err(|what| {
+            let history = history.iter().take(index + 1).cloned().collect();
+            Box::new(Disagreement { history, what })
+        })?;
+    }
+    Ok(model)
+}
+
+impl Disagreement {
+    /// The same with a shorter history: one whose last operation is answered wrongly in the same
+    /// way. Each trial gets an empty subject from `make`.
+    pub fn shortened<S: Subject>(self, features: Features, mut make: impl FnMut() -> S) -> Self {
+        let Some((last, rest)) = self.history.split_last() else { return self };
+        let mut what = self.what.clone();
+        let history = shrink(rest, TRIALS, |rest| {
+            let history: Vec<_> = rest.iter().chain([last]).cloned().collect();
+            match replay(&history, features, &mut make()) {
+                Err(other) if other.history.len() == history.len() && other.what == self.what => {
+                    what.clone_from(&other.what);
+                    true
+                }
+                _ => false,
+            }
+        });
+        let history = history.into_iter().chain([last.clone()]).collect();
+        Self { history, what }
+    }
+}

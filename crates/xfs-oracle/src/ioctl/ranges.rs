@@ -1,0 +1,110 @@
+//! The ioctls on ranges of two files: clone, dedupe, exchange.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::io::{Errno, Result};
+use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
+
+/// A range of a file that is read from, and where it goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) from_offset: u64,
+    pub(crate) to_offset: u64,
+    pub(crate) length: u64,
+}
+
+/// `struct file_clone_range`.
+#[repr(C)]
+struct CloneRange {
+    source: i64,
+    source_offset: u64,
+    length: u64,
+    offset: u64,
+}
+
+const _: () = assert!(size_of::<CloneRange>() == 32);
+const CLONE: Opcode = opcode::write::<CloneRange>(0x94, 13);
+
+/// FICLONERANGE.
+pub(crate) fn clone_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result<()> {
+    let range = CloneRange {
+        source: from.as_fd().as_raw_fd().into(),
+        source_offset: span.from_offset,
+        length: span.length,
+        offset: span.to_offset,
+    };
+    // SAFETY: the kernel reads one `struct file_clone_range`.
+    unsafe { ioctl(to, Setter::<CLONE, CloneRange>::new(range)) }
+}
+
+/// `struct file_dedupe_range` with one `struct file_dedupe_range_info` behind it.
+#[repr(C)]
+struct DedupeRange {
+    source_offset: u64,
+    length: u64,
+    count: u16,
+    reserved_16: u16,
+    reserved_32: u32,
+    destination: i64,
+    offset: u64,
+    deduped: u64,
+    status: i32,
+    reserved: u32,
+}
+
+const _: () = assert!(size_of::<DedupeRange>() == 24 + 32);
+/// FIDEDUPERANGE; its number holds the size of the header alone.
+const DEDUPE: Opcode = opcode::read_write::<[u64; 3]>(0x94, 54);
+const DIFFERS: i32 = 1;
+
+/// FIDEDUPERANGE of one range; whether the bytes were the same.
+pub(crate) fn dedupe_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result<bool> {
+    let mut range = DedupeRange {
+        source_offset: span.from_offset,
+        length: span.length,
+        count: 1,
+        reserved_16: 0,
+        reserved_32: 0,
+        destination: to.as_fd().as_raw_fd().into(),
+        offset: span.to_offset,
+        deduped: 0,
+        status: 0,
+        reserved: 0,
+    };
+    // SAFETY: the number belongs to `struct file_dedupe_range`, and `count` says that one
+    // destination stands behind it, which is what the kernel reads and writes at most.
+    unsafe { ioctl(from, Updater::<DEDUPE, DedupeRange>::new(&mut range))? };
+    match range.status {
+        0 => Ok(true),
+        DIFFERS => Ok(false),
+        error => Err(Errno::from_raw_os_error(-error)),
+    }
+}
+
+/// `struct xfs_exchange_range`.
+#[repr(C)]
+struct ExchangeRange {
+    file: i32,
+    padding: u32,
+    file_offset: u64,
+    offset: u64,
+    length: u64,
+    flags: u64,
+}
+
+const _: () = assert!(size_of::<ExchangeRange>() == 40);
+const EXCHANGE: Opcode = opcode::write::<ExchangeRange>(b'X', 129);
+
+/// XFS_IOC_EXCHANGE_RANGE.
+pub(crate) fn exchange_range(from: impl AsFd, to: impl AsFd, span: Span) -> Result<()> {
+    let range = ExchangeRange {
+        file: from.as_fd().as_raw_fd(),
+        padding: 0,
+        file_offset: span.from_offset,
+        offset: span.to_offset,
+        length: span.length,
+        flags: 0,
+    };
+    // SAFETY: the kernel reads one `struct xfs_exchange_range`.
+    unsafe { ioctl(to, Setter::<EXCHANGE, ExchangeRange>::new(range)) }
+}

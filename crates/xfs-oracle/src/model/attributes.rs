@@ -1,0 +1,60 @@
+//! The rules of extended attributes.
+
+use std::sync::Arc;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::operation::{Operation, Outcome, SetMode, pattern};
+use super::{Answer, Model, NodeId};
+
+/// A value longer than this is refused.
+const VALUE_MAX: usize = 65536;
+/// A name longer than this, its namespace included, is refused.
+const NAME_MAX: usize = 255;
+
+impl Model {
+    pub(super) fn perform_on_attributes(&mut self, operation: &Operation) -> Answer {
+        match operation {
+            Operation::SetAttribute { path, name, length, number, mode } => {
+                let id = self.attribute_place(path, name, *length)?;
+                let is_there = self.node(id)?.attributes.contains_key(name);
+                match (mode, is_there) {
+                    (SetMode::Create, true) => return Err(Errno::EXIST),
+                    (SetMode::Replace, false) => return Err(Errno::NODATA),
+                    _ => {}
+                }
+                let value = Arc::new(pattern(*number, 0, *length));
+                self.change(id)?.attributes.insert(name.clone(), value);
+                Ok(Outcome::Done)
+            }
+            Operation::RemoveAttribute { path, name } => {
+                let id = self.attribute_place(path, name, 0)?;
+                if !self.node(id)?.attributes.contains_key(name) {
+                    return Err(Errno::NODATA);
+                }
+                self.change(id)?.attributes.remove(name);
+                Ok(Outcome::Done)
+            }
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// The node whose attribute may be changed.
+    fn attribute_place(&self, path: &str, name: &str, length: usize) -> Result<NodeId, Errno> {
+        if name.is_empty() || name.len() > NAME_MAX {
+            return Err(Errno::RANGE);
+        }
+        if length > VALUE_MAX {
+            return Err(Errno::TOOBIG);
+        }
+        let id = self.lookup(path)?;
+        let node = self.node(id)?;
+        let is_user = name.starts_with("user.");
+        let holds_user = matches!(node.kind(), FileType::RegularFile | FileType::Directory);
+        if node.is_fixed() || is_user && !holds_user {
+            return Err(Errno::PERM);
+        }
+        Ok(id)
+    }
+}

@@ -1,0 +1,123 @@
+//! A model beside what a filesystem shows.
+
+use std::collections::BTreeMap;
+
+use super::{Body, Model, Node, NodeId, Stamp};
+use crate::compare::Differences;
+use crate::digest::SparseDigest;
+use crate::ioctl::FileFlags;
+use crate::view::{self, Time, Tree};
+
+/// A flag that the kernel shows for any inode with an attribute fork.
+const HAS_ATTRIBUTES: FileFlags = FileFlags::from_bits_retain(0x8000_0000);
+
+impl Model {
+    /// What a volume shows that this model does not have, or the other way round. `folder` is the
+    /// path in the tree that stands for the model's root; `since` is the earliest time that the
+    /// clock may have given.
+    pub fn differences(&self, tree: &Tree, folder: &str, since: Time) -> Differences {
+        let mut differences = Differences::of(["model", "volume"]);
+        let mut shown = BTreeMap::new();
+        for (number, node) in &tree.nodes {
+            for path in &node.paths {
+                if let Some(path) = below(path, folder.as_bytes()) {
+                    shown.insert(path, *number);
+                }
+            }
+        }
+        let mut numbers: BTreeMap<NodeId, u64> = BTreeMap::new();
+        let paths = self.paths();
+        for (path, id) in &paths {
+            let place = format!("/{path}");
+            let Some(number) = shown.remove(path.as_bytes()) else {
+                differences.add(format!("{place}: only the model has it"));
+                continue;
+            };
+            match numbers.insert(*id, number) {
+                Some(before) => differences.field(&place, "inode", &before, &number),
+                None => {
+                    if let (Ok(node), Some(found)) = (self.node(*id), tree.nodes.get(&number)) {
+                        compare(node, found, (&place, since), &mut differences);
+                    }
+                }
+            }
+        }
+        for path in shown.keys() {
+            differences.add(format!("/{}: the model does not have it", path.escape_ascii()));
+        }
+        differences
+    }
+}
+
+/// A path as it looks from a folder.
+fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
+    let rest = path.strip_prefix(folder)?;
+    match rest.first() {
+        _ if folder.is_empty() => Some(rest),
+        None => Some(rest),
+        Some(b'/') => rest.get(1..),
+        Some(_) => None,
+    }
+}
+
+fn compare(node: &Node, found: &view::Node, about: (&str, Time), differences: &mut Differences) {
+    let (place, since) = about;
+    if place != "/" {
+        differences.field(place, "mode", &node.mode, &found.mode);
+        differences.field(place, "links", &node.links, &found.links);
+    }
+    differences.field(place, "owner", &(node.uid, node.gid), &(found.uid, found.gid));
+    differences.field(place, "device", &node.device, &found.device);
+    compare_time("access", node.accessed, found.accessed, about, differences);
+    compare_time("modification", node.modified, found.modified, about, differences);
+    if found.changed < since {
+        differences.add(format!("{place}: changed at {:?}, before it was made", found.changed));
+    }
+    if let Some(opened) = &found.opened {
+        let settings = node.settings;
+        let flags = opened.flags - HAS_ATTRIBUTES;
+        differences.field(place, "flags", &settings.flags, &flags);
+        differences.field(place, "project", &settings.project_id, &opened.project_id);
+        differences.field(place, "extent size", &settings.extent_size, &opened.extent_size);
+        let cow_extent_size = opened.cow_extent_size;
+        differences.field(place, "cow extent size", &settings.cow_extent_size, &cow_extent_size);
+    }
+    let attributes = node.attributes.iter().map(|(name, value)| (name.as_bytes(), &***value));
+    let shown = found.attributes.iter().map(|(name, value)| (&**name, &**value));
+    if !attributes.clone().eq(shown.clone()) {
+        let sizes = |(name, value): (&[u8], &[u8])| {
+            format!("{} ({} bytes)", name.escape_ascii(), value.len())
+        };
+        let ours: Vec<_> = attributes.map(sizes).collect();
+        let theirs: Vec<_> = shown.map(sizes).collect();
+        differences.add(format!("{place}: attributes: model {ours:?}, volume {theirs:?}"));
+    }
+    match &node.body {
+        Body::File(bytes) => {
+            differences.field(place, "size", &bytes.size(), &found.size);
+            let sparse = found.contents.as_ref().map(|contents| contents.sparse);
+            let sparse = sparse.unwrap_or_else(SparseDigest::default);
+            differences.field(place, "contents", &bytes.digest(), &sparse);
+        }
+        Body::Symlink(target) => {
+            differences.field(place, "target", &Some(target.clone()), &found.target);
+        }
+        Body::Directory { .. } | Body::Special => {}
+    }
+}
+
+fn compare_time(
+    name: &str,
+    stamp: Stamp,
+    found: Time,
+    (place, since): (&str, Time),
+    differences: &mut Differences,
+) {
+    match stamp {
+        Stamp::Set(time) => differences.field(place, name, &time, &found),
+        Stamp::Clock if found < since => {
+            differences.add(format!("{place}: {name}: {found:?} is before {since:?}"));
+        }
+        Stamp::Clock | Stamp::Unknown => {}
+    }
+}

@@ -1,0 +1,158 @@
+//! The bytes of a file in memory: blocks that hold something, and zeros everywhere else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::digest::{SECTOR_BYTES, SparseDigest};
+
+/// A file's bytes. Cloning is cheap: blocks are shared until one side changes them.
+#[derive(Debug, Clone)]
+pub struct Bytes {
+    block_bytes: u64,
+    size: u64,
+    /// Every block is `block_bytes` long. What lies past the size is zero.
+    blocks: BTreeMap<u64, Arc<Vec<u8>>>,
+}
+
+impl Bytes {
+    /// An empty file on a volume with blocks of this size.
+    pub fn new(block_bytes: u64) -> Self {
+        Self { block_bytes, size: 0, blocks: BTreeMap::new() }
+    }
+
+    /// The size in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The bytes of a range, cut at the size.
+    pub fn read(&self, offset: u64, length: u64) -> Vec<u8> {
+        let end = offset.saturating_add(length).min(self.size);
+        let mut bytes = vec![0; end.saturating_sub(offset) as usize];
+        self.pieces(offset, bytes.len(), |block, within, range| {
+            let source = self.blocks.get(&block).and_then(|block| block.get(within));
+            if let (Some(source), Some(part)) = (source, bytes.get_mut(range)) {
+                part.copy_from_slice(source);
+            }
+        });
+        bytes
+    }
+
+    /// Puts bytes at an offset; the file grows if they end past its end.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.put(offset, bytes);
+        self.size = self.size.max(offset + bytes.len() as u64);
+    }
+
+    /// Cuts or lengthens the file.
+    pub fn resize(&mut self, size: u64) {
+        if size < self.size {
+            let kept = size.div_ceil(self.block_bytes);
+            self.blocks.split_off(&kept);
+            self.zero_within(size, kept * self.block_bytes);
+        }
+        self.size = size;
+    }
+
+    /// Makes a range zeros, inside the size.
+    pub fn zero(&mut self, offset: u64, length: u64) {
+        let end = offset.saturating_add(length);
+        let (first, last) = (offset.div_ceil(self.block_bytes), end / self.block_bytes);
+        if first <= last {
+            let mut rest = self.blocks.split_off(&first);
+            self.blocks.append(&mut rest.split_off(&last));
+            self.zero_within(offset, first * self.block_bytes);
+            self.zero_within(last * self.block_bytes, end);
+        } else {
+            self.zero_within(offset, end);
+        }
+    }
+
+    /// Takes whole blocks out; what follows moves down.
+    pub fn collapse(&mut self, offset: u64, length: u64) {
+        let (first, count) = (offset / self.block_bytes, length / self.block_bytes);
+        let mut rest = self.blocks.split_off(&first);
+        let moved = rest.split_off(&(first + count));
+        self.blocks.extend(moved.into_iter().map(|(index, block)| (index - count, block)));
+        self.size -= length;
+    }
+
+    /// Puts whole blocks of zeros in; what follows moves up.
+    pub fn insert(&mut self, offset: u64, length: u64) {
+        let (first, count) = (offset / self.block_bytes, length / self.block_bytes);
+        let moved = self.blocks.split_off(&first);
+        self.blocks.extend(moved.into_iter().map(|(index, block)| (index + count, block)));
+        self.size += length;
+    }
+
+    /// A digest that holes and written zeros do not differ in.
+    pub fn digest(&self) -> SparseDigest {
+        let mut digest = SparseDigest::default();
+        for (index, block) in &self.blocks {
+            let start = index * self.block_bytes;
+            let length = self.size.saturating_sub(start).min(self.block_bytes) as usize;
+            digest.update(start, block.get(..length).unwrap_or_default());
+        }
+        digest
+    }
+
+    /// The sectors that are not all zeros, by their offset.
+    pub fn sectors(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.blocks.iter().flat_map(|(index, block)| {
+            let start = index * self.block_bytes;
+            let sectors = block.chunks(SECTOR_BYTES).zip((start..).step_by(SECTOR_BYTES));
+            let held = sectors.filter(|(sector, _)| sector.iter().any(|byte| *byte != 0));
+            held.map(|(sector, offset)| (offset, sector))
+        })
+    }
+
+    fn put(&mut self, offset: u64, bytes: &[u8]) {
+        let mut pieces = Vec::new();
+        self.pieces(offset, bytes.len(), |block, within, range| {
+            pieces.push((block, within, range))
+        });
+        for (index, within, range) in pieces {
+            let empty = || Arc::new(vec![0; self.block_bytes as usize]);
+            let block = Arc::make_mut(self.blocks.entry(index).or_insert_with(empty));
+            if let (Some(part), Some(source)) = (block.get_mut(within), bytes.get(range)) {
+                part.copy_from_slice(source);
+            }
+        }
+    }
+
+    /// Zeros from `start` to `end`, in blocks that are there; both lie in one block.
+    fn zero_within(&mut self, start: u64, end: u64) {
+        let index = start / self.block_bytes;
+        let within = (start % self.block_bytes) as usize;
+        let length = end.saturating_sub(start) as usize;
+        if length > 0
+            && let Some(block) = self.blocks.get_mut(&index)
+        {
+            let block = Arc::make_mut(block);
+            block.iter_mut().skip(within).take(length).for_each(|byte| *byte = 0);
+        }
+    }
+
+    /// Cuts a range at the borders of blocks: block, range within it, range within the whole.
+    fn pieces(
+        &self,
+        offset: u64,
+        length: usize,
+        mut take: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>),
+    ) {
+        let mut done = 0;
+        while done < length {
+            let at = offset + done as u64;
+            let within = (at % self.block_bytes) as usize;
+            let count = (self.block_bytes as usize - within).min(length - done);
+            take(at / self.block_bytes, within..within + count, done..done + count);
+            done += count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

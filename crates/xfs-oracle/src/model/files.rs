@@ -1,0 +1,287 @@
+//! The rules of contents: reading, writing, space, ranges of two files.
+
+use rustix::io::Errno;
+
+use super::operation::{AllocationMode, Operation, Outcome, Ranges, Target, bytes, pattern};
+use super::{Answer, Body, Bytes, Durable, Model, NodeId};
+use crate::ioctl::FileFlags;
+use crate::model::operation::Abilities;
+
+/// No file is larger.
+const SIZE_MAX: u64 = i64::MAX as u64;
+
+/// Why a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+impl Model {
+    pub(super) fn perform_on_files(&mut self, operation: &Operation) -> Answer {
+        match operation {
+            Operation::Open { slot, path } => {
+                let id = self.open(path, Access::Write)?;
+                self.put(*slot, Some(id))
+            }
+            Operation::Close { slot } => match self.slot(*slot) {
+                Some(_) => self.put(*slot, None),
+                None => Err(Errno::BADF),
+            },
+            Operation::Write { file, offset, length, number } => {
+                let id = self.target(file, Access::Write)?;
+                if *length > 0 {
+                    let bytes = pattern(*number, *offset, *length as usize);
+                    self.contents_mut(id)?.write(*offset, &bytes);
+                }
+                Ok(Outcome::Done)
+            }
+            Operation::Read { file, offset, length } => {
+                let id = self.target(file, Access::Read)?;
+                let found = self.contents(id)?.read(*offset, *length);
+                self.access(id);
+                Ok(bytes(&found))
+            }
+            Operation::Truncate { file, size } => {
+                let id = self.target(file, Access::Write)?;
+                if *size > SIZE_MAX {
+                    return Err(Errno::INVAL);
+                }
+                let is_same = self.contents(id)?.size() == *size;
+                let before = self.node(id)?.modified;
+                self.contents_mut(id)?.resize(*size);
+                if is_same {
+                    // ftruncate takes the time also then, truncate does not.
+                    let node = self.change(id)?;
+                    node.modified = super::Stamp::Unknown;
+                    if before == super::Stamp::Clock {
+                        node.modified = before;
+                    }
+                }
+                Ok(Outcome::Done)
+            }
+            Operation::Allocate { file, mode, offset, length } => {
+                let id = self.target(file, Access::Write)?;
+                self.allocate(id, *mode, (*offset, *length))
+            }
+            Operation::Clone(ranges) => self.clone_range(ranges),
+            Operation::Deduplicate(ranges) => self.deduplicate(ranges),
+            Operation::Exchange(ranges) => self.exchange(ranges),
+            Operation::Sync(durable) => self.sync(durable),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn sync(&self, durable: &Durable) -> Answer {
+        match durable {
+            Durable::File(target) | Durable::Contents(target) => {
+                self.target(target, Access::Read)?;
+            }
+            Durable::Directory(path) => match self.node(self.lookup(path)?)?.body {
+                Body::Directory { .. } => {}
+                Body::Symlink(_) => return Err(Errno::LOOP),
+                _ => return Err(Errno::NOTDIR),
+            },
+            Durable::Volume => {}
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// The file that a target means.
+    pub fn file(&self, target: &Target) -> Result<NodeId, Errno> {
+        self.target(target, Access::Read)
+    }
+
+    fn target(&self, target: &Target, access: Access) -> Result<NodeId, Errno> {
+        match target {
+            Target::Slot(slot) => self.slot(*slot).ok_or(Errno::BADF),
+            Target::Path(path) => self.open(path, access),
+        }
+    }
+
+    fn open(&self, path: &str, access: Access) -> Result<NodeId, Errno> {
+        let id = self.lookup(path)?;
+        let node = self.node(id)?;
+        match (&node.body, access) {
+            (Body::Symlink(_), _) => Err(Errno::LOOP),
+            (Body::Directory { .. }, _) => Err(Errno::ISDIR),
+            (Body::Special, _) => Err(Errno::INVAL),
+            (_, Access::Write) if node.is_fixed() => Err(Errno::PERM),
+            _ => Ok(id),
+        }
+    }
+
+    fn contents(&self, id: NodeId) -> Result<&Bytes, Errno> {
+        self.node(id)?.contents().ok_or(Errno::ISDIR)
+    }
+
+    /// The contents, to be changed at the time of the clock.
+    fn contents_mut(&mut self, id: NodeId) -> Result<&mut Bytes, Errno> {
+        let node = self.modify(id)?;
+        node.has_space = true;
+        match &mut node.body {
+            Body::File(bytes) => Ok(bytes),
+            _ => Err(Errno::ISDIR),
+        }
+    }
+
+    fn is_aligned(&self, numbers: &[u64]) -> bool {
+        numbers.iter().all(|number| number % self.features.block_bytes == 0)
+    }
+
+    fn allocate(
+        &mut self,
+        id: NodeId,
+        mode: AllocationMode,
+        (offset, length): (u64, u64),
+    ) -> Answer {
+        let size = self.contents(id)?.size();
+        let end = match offset.checked_add(length) {
+            _ if length == 0 => return Err(Errno::INVAL),
+            Some(end) if end <= SIZE_MAX => end,
+            _ => return Err(Errno::FBIG),
+        };
+        self.allocate_space(id, mode, (offset, end), size)?;
+        let gives = !matches!(
+            mode,
+            AllocationMode::Collapse | AllocationMode::Insert | AllocationMode::PunchHole
+        );
+        if gives {
+            self.change(id)?.settings.flags |= FileFlags::PREALLOCATED;
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn allocate_space(
+        &mut self,
+        id: NodeId,
+        mode: AllocationMode,
+        (offset, end): (u64, u64),
+        size: u64,
+    ) -> Result<(), Errno> {
+        let length = end - offset;
+        match mode {
+            AllocationMode::Collapse => {
+                if !self.is_aligned(&[offset, length]) || end >= size {
+                    return Err(Errno::INVAL);
+                }
+                self.contents_mut(id)?.collapse(offset, length);
+            }
+            AllocationMode::Insert => {
+                if !self.is_aligned(&[offset, length]) || offset >= size {
+                    return Err(Errno::INVAL);
+                }
+                if size.checked_add(length).is_none_or(|size| size > SIZE_MAX) {
+                    return Err(Errno::FBIG);
+                }
+                self.contents_mut(id)?.insert(offset, length);
+            }
+            AllocationMode::PunchHole | AllocationMode::ZeroKeepSize => {
+                self.contents_mut(id)?.zero(offset, length);
+            }
+            AllocationMode::Zero => {
+                let contents = self.contents_mut(id)?;
+                contents.zero(offset, length);
+                contents.resize(size.max(end));
+            }
+            AllocationMode::Allocate | AllocationMode::Unshare => {
+                self.contents_mut(id)?.resize(size.max(end));
+            }
+            AllocationMode::AllocateKeepSize => {
+                self.contents_mut(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Both files of an operation on ranges, which only some volumes have.
+    fn both(&self, ranges: &Ranges, ability: Abilities) -> Result<(NodeId, NodeId), Errno> {
+        let access = if ability == Abilities::EXCHANGE { Access::Write } else { Access::Read };
+        let from = self.target(&ranges.from, access)?;
+        let to = self.target(&ranges.to, Access::Write)?;
+        if !self.features.abilities.contains(ability) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        Ok((from, to))
+    }
+
+    /// Checks ranges as the kernel does before it shares blocks; gives the length.
+    fn sharable(&self, ranges: &Ranges, ids: (NodeId, NodeId)) -> Result<u64, Errno> {
+        let (from, to) = (ranges.from_offset, ranges.to_offset);
+        let from_size = self.contents(ids.0)?.size();
+        let length = match ranges.length {
+            0 if from > from_size => return Err(Errno::INVAL),
+            0 => from_size - from,
+            length => length,
+        };
+        if length == 0 {
+            return Ok(0);
+        }
+        let end = from.checked_add(length).ok_or(Errno::INVAL)?;
+        to.checked_add(length).ok_or(Errno::INVAL)?;
+        if !self.is_aligned(&[from, to]) || end > from_size {
+            return Err(Errno::INVAL);
+        }
+        if !self.is_aligned(&[length]) && end != from_size {
+            return Err(Errno::INVAL);
+        }
+        let whole = length.next_multiple_of(self.features.block_bytes);
+        if ids.0 == ids.1 && from < to + whole && to < from + whole {
+            return Err(Errno::INVAL);
+        }
+        Ok(length)
+    }
+
+    fn clone_range(&mut self, ranges: &Ranges) -> Answer {
+        let (from, to) = self.both(ranges, Abilities::REFLINK)?;
+        let length = self.sharable(ranges, (from, to))?;
+        if length == 0 {
+            return Ok(Outcome::Done);
+        }
+        let end = ranges.to_offset + length;
+        if !self.is_aligned(&[length]) && end < self.contents(to)?.size() {
+            return Err(Errno::INVAL);
+        }
+        let bytes = self.contents(from)?.read(ranges.from_offset, length);
+        self.access(from);
+        self.contents_mut(to)?.write(ranges.to_offset, &bytes);
+        Ok(Outcome::Done)
+    }
+
+    fn deduplicate(&mut self, ranges: &Ranges) -> Answer {
+        let (from, to) = self.both(ranges, Abilities::REFLINK)?;
+        let length = self.sharable(ranges, (from, to))?;
+        let end = ranges.to_offset.checked_add(length).ok_or(Errno::INVAL)?;
+        if end > self.contents(to)?.size() {
+            return Err(Errno::INVAL);
+        }
+        let source = self.contents(from)?.read(ranges.from_offset, length);
+        let is_same = source == self.contents(to)?.read(ranges.to_offset, length);
+        self.access(from);
+        Ok(Outcome::Compared(is_same))
+    }
+
+    fn exchange(&mut self, ranges: &Ranges) -> Answer {
+        let (from, to) = self.both(ranges, Abilities::EXCHANGE)?;
+        let (sizes, length) =
+            ((self.contents(from)?.size(), self.contents(to)?.size()), ranges.length);
+        let is_inside =
+            |offset: u64, size: u64| offset.checked_add(length).is_some_and(|end| end <= size);
+        let apart = ranges.from_offset.abs_diff(ranges.to_offset);
+        if from == to && apart < length
+            || !self.is_aligned(&[ranges.from_offset, ranges.to_offset, length])
+            || !is_inside(ranges.from_offset, sizes.0)
+            || !is_inside(ranges.to_offset, sizes.1)
+        {
+            return Err(Errno::INVAL);
+        }
+        if length == 0 {
+            return Ok(Outcome::Done);
+        }
+        let first = self.contents(from)?.read(ranges.from_offset, length);
+        let second = self.contents(to)?.read(ranges.to_offset, length);
+        self.contents_mut(from)?.write(ranges.from_offset, &second);
+        self.contents_mut(to)?.write(ranges.to_offset, &first);
+        Ok(Outcome::Done)
+    }
+}

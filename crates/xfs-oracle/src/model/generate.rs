@@ -1,0 +1,177 @@
+//! Seeded histories: what a user, a program or a malicious test might ask for next.
+//!
+//! One seed gives one history for one model. A seed also decides which operations are frequent in
+//! its history and which are missing, and how many names a directory gets: what only happens when many
+//! operations of one kind follow each other is found so, and not by a mean of everything.
+
+mod files;
+mod names;
+
+use super::operation::{Features, Operation};
+use super::{Body, Model, NodeId, ROOT};
+use crate::populate::Random;
+
+/// Makes one operation, if the model has what it takes.
+type Maker = fn(&mut Generator, &Model) -> Option<Operation>;
+
+/// How often each kind of operation is chosen, before the seed has its say.
+const MAKERS: [(u64, Maker); 27] = [
+    (12, Generator::create),
+    (6, Generator::make_directory),
+    (3, Generator::make_node),
+    (4, Generator::symlink),
+    (6, Generator::link),
+    (10, Generator::unlink),
+    (4, Generator::remove_directory),
+    (12, Generator::rename),
+    (3, Generator::make_temporary),
+    (3, Generator::link_slot),
+    (4, Generator::open),
+    (3, Generator::close),
+    (20, Generator::write),
+    (5, Generator::read),
+    (6, Generator::truncate),
+    (14, Generator::allocate),
+    (8, Generator::clone_range),
+    (4, Generator::deduplicate),
+    (4, Generator::exchange),
+    (14, Generator::set_attribute),
+    (6, Generator::remove_attribute),
+    (4, Generator::change_mode),
+    (4, Generator::change_owner),
+    (4, Generator::set_times),
+    (4, Generator::set_flags),
+    (2, Generator::list),
+    (4, Generator::sync),
+];
+
+/// What a path should lead to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Want {
+    Anything,
+    File,
+    Directory,
+    /// Whatever can be opened without waiting for somebody else, or refused.
+    Openable,
+}
+
+/// Makes histories.
+#[derive(Debug, Clone)]
+pub struct Generator {
+    random: Random,
+    weights: [u64; MAKERS.len()],
+    /// How many names a directory may get.
+    names: u64,
+    /// What the next write writes.
+    number: u64,
+}
+
+impl Generator {
+    /// The history of a seed.
+    pub fn new(seed: u64, features: Features) -> Self {
+        let mut random = Random::new(seed ^ features.block_bytes << 32);
+        let names = [8, 40, 40, 300].get(random.below(4) as usize).copied().unwrap_or(8);
+        let weights = MAKERS.map(|(weight, _)| match random.below(6) {
+            0 => weight / 4,
+            1 => weight * 4,
+            _ => weight,
+        });
+        Self { random, weights, names, number: seed << 20 }
+    }
+
+    /// The next operation.
+    pub fn next(&mut self, model: &Model) -> Operation {
+        loop {
+            let mut left = self.random.below(self.weights.iter().sum());
+            for (weight, (_, make)) in self.weights.into_iter().zip(MAKERS) {
+                if left < weight {
+                    if let Some(operation) = make(self, model) {
+                        return operation;
+                    }
+                    break;
+                }
+                left -= weight;
+            }
+        }
+    }
+
+    fn chance(&mut self, of: u64) -> bool {
+        self.random.below(of) == 0
+    }
+
+    fn choose<T: Copy>(&mut self, from: &[T]) -> Option<T> {
+        from.get(self.random.below(from.len() as u64) as usize).copied()
+    }
+
+    fn number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    /// A path that leads to something, by a way down that chance chose.
+    fn existing(&mut self, model: &Model, want: Want) -> Option<String> {
+        const ATTEMPTS: usize = 12;
+        (0..ATTEMPTS).find_map(|_| {
+            let (path, id) = self.descend(model);
+            let node = model.node(id).ok()?;
+            let fits = match want {
+                Want::Anything => id != ROOT,
+                Want::File => matches!(node.body, Body::File(_)),
+                Want::Directory => node.is_directory(),
+                Want::Openable => id != ROOT && !matches!(node.body, Body::Special),
+            };
+            fits.then_some(path)
+        })
+    }
+
+    fn descend(&mut self, model: &Model) -> (String, NodeId) {
+        let (mut path, mut at) = (String::new(), ROOT);
+        while let Ok(node) = model.node(at)
+            && let Body::Directory { entries, .. } = &node.body
+            && !entries.is_empty()
+            && !self.chance(5)
+        {
+            let index = self.random.below(entries.len() as u64) as usize;
+            let Some((name, id)) = entries.iter().nth(index) else { break };
+            if !path.is_empty() {
+                path.push('/');
+            }
+            path.push_str(name);
+            at = *id;
+        }
+        (path, at)
+    }
+
+    /// A file that is there mostly, and by a slot now and then.
+    fn target(&mut self, model: &Model) -> Option<super::Target> {
+        use super::{SLOTS, Target};
+        if self.chance(5) {
+            let slot = self.random.below(SLOTS as u64) as usize;
+            return model.slot(slot).map(|_| Target::Slot(slot));
+        }
+        let want = if self.chance(40) { Want::Openable } else { Want::File };
+        self.existing(model, want).map(Target::Path)
+    }
+
+    /// A path for something new; now and then one that is taken, or that leads nowhere.
+    fn vacant(&mut self, model: &Model) -> Option<String> {
+        let want = if self.chance(60) { Want::Openable } else { Want::Directory };
+        let folder = self.existing(model, want)?;
+        let depth = folder.split('/').count();
+        let folder = if depth > 6 || self.chance(3) { String::new() } else { folder };
+        let name = self.name();
+        let missing = if self.chance(100) { "missing/" } else { "" };
+        let slash = if folder.is_empty() { "" } else { "/" };
+        Some(format!("{folder}{slash}{missing}{name}"))
+    }
+
+    fn name(&mut self) -> String {
+        let number = self.random.below(self.names);
+        match self.random.below(24) {
+            0 => format!("{number}-{}", "long".repeat(self.random.below(62) as usize)),
+            1 => format!("{number}-náme–ñ"),
+            2 if self.chance(10) => "x".repeat(250 + self.random.below(8) as usize),
+            _ => format!("n{number}"),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Operations on contents.
+
+use super::{Generator, Want};
+use crate::model::Model;
+use crate::model::operation::{Abilities, AllocationMode, Operation, Ranges, SLOTS, Target};
+
+/// Most files stay smaller than this.
+const USUAL_BYTES: u64 = 1 << 20;
+
+impl Generator {
+    pub(super) fn open(&mut self, model: &Model) -> Option<Operation> {
+        let want = if self.chance(30) { Want::Openable } else { Want::File };
+        let slot = self.random.below(SLOTS as u64) as usize;
+        Some(Operation::Open { slot, path: self.existing(model, want)? })
+    }
+
+    pub(super) fn close(&mut self, _: &Model) -> Option<Operation> {
+        Some(Operation::Close { slot: self.random.below(SLOTS as u64) as usize })
+    }
+
+    /// How large a file is.
+    fn size(model: &Model, file: &Target) -> u64 {
+        let node = model.file(file).and_then(|id| model.node(id));
+        node.ok().and_then(|node| node.contents()).map_or(0, |contents| contents.size())
+    }
+
+    /// A place in a file or behind its end.
+    fn offset(&mut self, model: &Model, file: &Target) -> u64 {
+        let (size, block) = (Self::size(model, file), model.features().block_bytes);
+        match self.random.below(10) {
+            0 => size,
+            1 => size.saturating_sub(self.random.below(block)),
+            2 | 3 => self.random.below(size.max(1)),
+            4..=6 => self.random.below(size.max(1).div_ceil(block) + 2) * block,
+            7 if self.chance(20) => self.random.below(1 << 40),
+            _ => self.random.below(USUAL_BYTES / 4),
+        }
+    }
+
+    fn length(&mut self, model: &Model) -> u64 {
+        let block = model.features().block_bytes;
+        match self.random.below(10) {
+            0..=3 => 1 + self.random.below(block * 2),
+            4..=7 => (1 + self.random.below(12)) * block,
+            8 => 1 + self.random.below(USUAL_BYTES / 16),
+            _ => self.random.below(64),
+        }
+    }
+
+    pub(super) fn write(&mut self, model: &Model) -> Option<Operation> {
+        let file = self.target(model)?;
+        let offset = self.offset(model, &file);
+        let length = self.length(model);
+        Some(Operation::Write { file, offset, length, number: self.number() })
+    }
+
+    pub(super) fn read(&mut self, model: &Model) -> Option<Operation> {
+        let file = self.target(model)?;
+        let offset = self.offset(model, &file);
+        Some(Operation::Read { file, offset, length: self.length(model) })
+    }
+
+    pub(super) fn truncate(&mut self, model: &Model) -> Option<Operation> {
+        let file = self.target(model)?;
+        let size = match self.random.below(6) {
+            0 => 0,
+            _ => self.offset(model, &file),
+        };
+        Some(Operation::Truncate { file, size })
+    }
+
+    pub(super) fn allocate(&mut self, model: &Model) -> Option<Operation> {
+        let modes = [
+            AllocationMode::Allocate,
+            AllocationMode::AllocateKeepSize,
+            AllocationMode::PunchHole,
+            AllocationMode::PunchHole,
+            AllocationMode::Zero,
+            AllocationMode::ZeroKeepSize,
+            AllocationMode::Collapse,
+            AllocationMode::Insert,
+            AllocationMode::Unshare,
+        ];
+        let (file, mode) = (self.target(model)?, self.choose(&modes)?);
+        let (mut offset, mut length) = (self.offset(model, &file), self.length(model));
+        let moves = matches!(mode, AllocationMode::Collapse | AllocationMode::Insert);
+        if moves && !self.chance(20) {
+            let block = model.features().block_bytes;
+            offset -= offset % block;
+            length = length.next_multiple_of(block).max(block);
+        }
+        Some(Operation::Allocate { file, mode, offset, length })
+    }
+
+    /// Ranges of two files, mostly such as can be shared.
+    fn ranges(&mut self, model: &Model) -> Option<Ranges> {
+        let block = model.features().block_bytes;
+        let (from, to) = (self.target(model)?, self.target(model)?);
+        let (from_size, to_size) = (Self::size(model, &from), Self::size(model, &to));
+        let mut from_offset = self.random.below(from_size / block + 1) * block;
+        let to_offset = self.random.below(to_size / block + 2) * block;
+        let most = from_size.saturating_sub(from_offset);
+        let mut length = (self.random.below((most / block).min(16) + 1)) * block;
+        match self.random.below(30) {
+            0 => from_offset += 1,
+            1 => length += 1 + self.random.below(block),
+            2..=6 => length = most,
+            7 => length = 0,
+            _ => {}
+        }
+        Some(Ranges { from, from_offset, to, to_offset, length })
+    }
+
+    pub(super) fn clone_range(&mut self, model: &Model) -> Option<Operation> {
+        let ranges = self.ranges(model)?;
+        model.features().abilities.contains(Abilities::REFLINK).then_some(Operation::Clone(ranges))
+    }
+
+    pub(super) fn deduplicate(&mut self, model: &Model) -> Option<Operation> {
+        let mut ranges = self.ranges(model)?;
+        if !model.features().abilities.contains(Abilities::REFLINK) {
+            return None;
+        }
+        let block = model.features().block_bytes;
+        // A length within a block is shortened in a way that only the kernel's own code tells.
+        ranges.length = ranges.length.next_multiple_of(block).max(block);
+        // Files that were cloned have something in common where both begin.
+        if self.chance(2) {
+            (ranges.from_offset, ranges.to_offset) = (0, 0);
+        }
+        Some(Operation::Deduplicate(ranges))
+    }
+
+    pub(super) fn exchange(&mut self, model: &Model) -> Option<Operation> {
+        let mut ranges = self.ranges(model)?;
+        if !model.features().abilities.contains(Abilities::EXCHANGE) {
+            return None;
+        }
+        let block = model.features().block_bytes;
+        ranges.from_offset -= ranges.from_offset % block;
+        let room = Self::size(model, &ranges.from).saturating_sub(ranges.from_offset);
+        let other = Self::size(model, &ranges.to).saturating_sub(ranges.to_offset);
+        ranges.length = room.min(other) / block * block;
+        (ranges.length > 0).then_some(Operation::Exchange(ranges))
+    }
+}

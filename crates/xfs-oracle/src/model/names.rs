@@ -1,0 +1,387 @@
+//! The rules of names: making, linking, renaming and removing them.
+
+use std::collections::BTreeMap;
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::contents::Bytes;
+use super::operation::{Operation, Outcome, RenameMode, names};
+use super::{Answer, Body, Model, Node, NodeId, ROOT, Settings};
+use crate::ioctl::FileFlags;
+
+/// A name longer than this is refused.
+const NAME_MAX: usize = 255;
+/// A target this long is refused.
+const TARGET_END: usize = 1024;
+
+const SET_GROUP_ID: u32 = 0o2000;
+
+/// What new inodes take from their directory, besides project and hints.
+const INHERITED: FileFlags =
+    FileFlags::SYNC.union(FileFlags::NOATIME).union(FileFlags::NODUMP).union(FileFlags::NODEFRAG);
+
+/// A directory and a name in it, which may lead somewhere.
+struct Place {
+    folder: NodeId,
+    name: String,
+    node: Option<NodeId>,
+}
+
+impl Place {
+    fn existing(&self) -> Result<NodeId, Errno> {
+        self.node.ok_or(Errno::NOENT)
+    }
+}
+
+impl Model {
+    pub(super) fn perform_on_names(&mut self, operation: &Operation) -> Answer {
+        match operation {
+            Operation::Create { path, mode } => {
+                let body = Body::File(Bytes::new(self.features.block_bytes));
+                self.make(path, Node::new(FileType::RegularFile.as_raw_mode() | mode, body))
+            }
+            Operation::MakeDirectory { path, mode } => {
+                let body = Body::Directory { entries: BTreeMap::new(), parent: ROOT };
+                let mode = FileType::Directory.as_raw_mode() | mode & 0o1777;
+                self.make(path, Node { links: 2, ..Node::new(mode, body) })
+            }
+            Operation::MakeNode { path, mode, device } => {
+                self.make(path, Node { device: *device, ..Node::new(*mode, Body::Special) })
+            }
+            Operation::Symlink { target, path } => self.symlink(target, path),
+            Operation::Link { from, to } => {
+                let id = self.lookup(from)?;
+                self.link(id, to)
+            }
+            Operation::LinkSlot { slot, path } => {
+                let id = self.slot(*slot).ok_or(Errno::BADF)?;
+                self.link(id, path)
+            }
+            Operation::Unlink { path } => self.unlink(path),
+            Operation::RemoveDirectory { path } => self.remove_directory(path),
+            Operation::Rename { from, to, mode } => self.rename(from, to, *mode),
+            Operation::MakeTemporary { slot, folder, mode } => {
+                self.make_temporary(*slot, folder, *mode)
+            }
+            Operation::List { path } => self.list(path),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// The node that a path leads to; a link in the last place is that link.
+    pub(super) fn lookup(&self, path: &str) -> Result<NodeId, Errno> {
+        if path.is_empty() { Ok(ROOT) } else { self.place(path)?.existing() }
+    }
+
+    fn place(&self, path: &str) -> Result<Place, Errno> {
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let mut folder = ROOT;
+        for name in folders.split('/').filter(|name| !name.is_empty()) {
+            folder = self.find(folder, name)?.ok_or(Errno::NOENT)?;
+        }
+        let node = self.find(folder, name)?;
+        Ok(Place { folder, name: name.to_owned(), node })
+    }
+
+    fn find(&self, folder: NodeId, name: &str) -> Result<Option<NodeId>, Errno> {
+        match &self.node(folder)?.body {
+            Body::Directory { .. } if name.len() > NAME_MAX => Err(Errno::NAMETOOLONG),
+            Body::Directory { entries, .. } => Ok(entries.get(name).copied()),
+            // As a path through it is refused; links are never followed.
+            Body::Symlink(_) => Err(Errno::LOOP),
+            _ => Err(Errno::NOTDIR),
+        }
+    }
+
+    /// Whether a name may be added to a directory.
+    fn may_add(&self, folder: NodeId) -> Result<(), Errno> {
+        let folder = self.node(folder)?;
+        if folder.is_immutable() { Err(Errno::PERM) } else { Ok(()) }
+    }
+
+    /// Whether a name may be taken from a directory.
+    fn may_remove(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
+        let is_fixed = self.node(folder)?.is_fixed() || self.node(node)?.is_fixed();
+        if is_fixed { Err(Errno::PERM) } else { Ok(()) }
+    }
+
+    /// Whether a directory that hands its project down may hold a node.
+    fn may_hold(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
+        let (folder, node) = (&self.node(folder)?.settings, &self.node(node)?.settings);
+        let hands_down = folder.flags.contains(FileFlags::PROJECT_INHERIT);
+        if hands_down && folder.project_id != node.project_id { Err(Errno::XDEV) } else { Ok(()) }
+    }
+
+    fn is_empty(&self, id: NodeId) -> Result<bool, Errno> {
+        match &self.node(id)?.body {
+            Body::Directory { entries, .. } => Ok(entries.is_empty()),
+            _ => Ok(true),
+        }
+    }
+
+    fn make(&mut self, path: &str, node: Node) -> Answer {
+        let place = self.place(path)?;
+        if place.node.is_some() {
+            return Err(Errno::EXIST);
+        }
+        self.may_add(place.folder)?;
+        let node = self.inherit(place.folder, node)?;
+        let id = self.add(node);
+        self.enter(&place, id)?;
+        Ok(Outcome::Done)
+    }
+
+    fn symlink(&mut self, target: &[u8], path: &str) -> Answer {
+        if target.is_empty() {
+            return Err(Errno::NOENT);
+        }
+        let mode = FileType::Symlink.as_raw_mode() | 0o777;
+        let node = Node::new(mode, Body::Symlink(target.to_vec()));
+        let place = self.place(path)?;
+        if place.node.is_some() {
+            return Err(Errno::EXIST);
+        }
+        self.may_add(place.folder)?;
+        if target.len() >= TARGET_END { Err(Errno::NAMETOOLONG) } else { self.make(path, node) }
+    }
+
+    /// A new node with what it takes from its directory.
+    fn inherit(&self, folder: NodeId, mut node: Node) -> Result<Node, Errno> {
+        let parent = self.node(folder)?;
+        if parent.mode & SET_GROUP_ID != 0 {
+            node.gid = parent.gid;
+            if node.is_directory() {
+                node.mode |= SET_GROUP_ID;
+            }
+        }
+        let (from, to) = (&parent.settings, &mut node.settings);
+        if from.flags.contains(FileFlags::PROJECT_INHERIT) {
+            to.project_id = from.project_id;
+        }
+        let is_directory = matches!(node.body, Body::Directory { .. });
+        if is_directory || matches!(node.body, Body::File(_)) {
+            inherit_flags(from, to, is_directory);
+        }
+        Ok(node)
+    }
+
+    /// Puts a node under a name that leads nowhere yet.
+    fn enter(&mut self, place: &Place, id: NodeId) -> Result<(), Errno> {
+        let is_directory = match &mut self.change(id)?.body {
+            Body::Directory { parent, .. } => {
+                *parent = place.folder;
+                true
+            }
+            _ => false,
+        };
+        let folder = self.modify(place.folder)?;
+        folder.links += u32::from(is_directory);
+        if let Body::Directory { entries, .. } = &mut folder.body {
+            entries.insert(place.name.clone(), id);
+        }
+        Ok(())
+    }
+
+    /// Takes a name away. The links of the node stay as they are.
+    fn leave(&mut self, place: &Place, id: NodeId) -> Result<(), Errno> {
+        let is_directory = self.node(id)?.is_directory();
+        let folder = self.modify(place.folder)?;
+        folder.links -= u32::from(is_directory);
+        if let Body::Directory { entries, .. } = &mut folder.body {
+            entries.remove(&place.name);
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, id: NodeId, path: &str) -> Answer {
+        let place = self.place(path)?;
+        if place.node.is_some() {
+            return Err(Errno::EXIST);
+        }
+        self.may_add(place.folder)?;
+        let node = self.node(id)?;
+        if node.is_fixed() || node.is_directory() {
+            return Err(Errno::PERM);
+        }
+        if node.links == 0 && !node.is_linkable {
+            return Err(Errno::NOENT);
+        }
+        self.may_hold(place.folder, id)?;
+        let node = self.change(id)?;
+        node.links += 1;
+        node.is_linkable = false;
+        self.enter(&place, id)?;
+        Ok(Outcome::Done)
+    }
+
+    fn unlink(&mut self, path: &str) -> Answer {
+        let place = self.place(path)?;
+        let id = place.existing()?;
+        self.may_remove(place.folder, id)?;
+        if self.node(id)?.is_directory() {
+            return Err(Errno::ISDIR);
+        }
+        self.leave(&place, id)?;
+        self.change(id)?.links -= 1;
+        self.settle(id);
+        Ok(Outcome::Done)
+    }
+
+    fn remove_directory(&mut self, path: &str) -> Answer {
+        let place = self.place(path)?;
+        let id = place.existing()?;
+        self.may_remove(place.folder, id)?;
+        if !self.node(id)?.is_directory() {
+            return Err(Errno::NOTDIR);
+        }
+        if !self.is_empty(id)? {
+            return Err(Errno::NOTEMPTY);
+        }
+        self.leave(&place, id)?;
+        self.change(id)?.links = 0;
+        self.settle(id);
+        Ok(Outcome::Done)
+    }
+
+    fn make_temporary(&mut self, slot: usize, folder: &str, mode: u32) -> Answer {
+        let folder = self.lookup(folder)?;
+        match self.node(folder)?.body {
+            Body::Directory { .. } => {}
+            Body::Symlink(_) => return Err(Errno::LOOP),
+            _ => return Err(Errno::NOTDIR),
+        }
+        self.may_add(folder)?;
+        let body = Body::File(Bytes::new(self.features.block_bytes));
+        let node = Node::new(FileType::RegularFile.as_raw_mode() | mode, body);
+        let node = self.inherit(folder, Node { links: 0, is_linkable: true, ..node })?;
+        let id = self.add(node);
+        self.put(slot, Some(id))
+    }
+
+    fn list(&mut self, path: &str) -> Answer {
+        let id = self.lookup(path)?;
+        let outcome = match &self.node(id)?.body {
+            Body::Directory { entries, .. } => names(entries.keys().map(String::as_bytes)),
+            Body::Symlink(_) => return Err(Errno::LOOP),
+            _ => return Err(Errno::NOTDIR),
+        };
+        self.access(id);
+        Ok(outcome)
+    }
+
+    fn rename(&mut self, from: &str, to: &str, mode: RenameMode) -> Answer {
+        let (old, new) = (self.place(from)?, self.place(to)?);
+        let source = old.existing()?;
+        match (mode, new.node) {
+            (RenameMode::NoReplace, Some(_)) => return Err(Errno::EXIST),
+            (RenameMode::Exchange, None) => return Err(Errno::NOENT),
+            _ => {}
+        }
+        if self.holds(source, new.folder)? {
+            return Err(Errno::INVAL);
+        }
+        if let Some(target) = new.node
+            && self.holds(target, old.folder)?
+        {
+            let is_exchange = mode == RenameMode::Exchange;
+            return Err(if is_exchange { Errno::INVAL } else { Errno::NOTEMPTY });
+        }
+        if new.node == Some(source) {
+            return Ok(Outcome::Done);
+        }
+        self.may_remove(old.folder, source)?;
+        match new.node {
+            None => self.may_add(new.folder)?,
+            Some(target) => self.may_replace((&new, target), source, mode)?,
+        }
+        self.may_hold(new.folder, source)?;
+        match (mode, new.node) {
+            (RenameMode::Exchange, Some(target)) => {
+                self.may_hold(old.folder, target)?;
+                self.exchange_names((&old, source), (&new, target))
+            }
+            _ => self.move_name((&old, source), &new, mode),
+        }
+    }
+
+    fn may_replace(
+        &self,
+        (new, target): (&Place, NodeId),
+        source: NodeId,
+        mode: RenameMode,
+    ) -> Result<(), Errno> {
+        self.may_remove(new.folder, target)?;
+        if mode == RenameMode::Exchange {
+            return Ok(());
+        }
+        match (self.node(source)?.is_directory(), self.node(target)?.is_directory()) {
+            (true, false) => Err(Errno::NOTDIR),
+            (false, true) => Err(Errno::ISDIR),
+            // XFS says EEXIST where others say ENOTEMPTY; the project is looked at before.
+            _ if !self.is_empty(target)? => {
+                self.may_hold(new.folder, source)?;
+                Err(Errno::EXIST)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether `above` is `below` or one of the directories around it.
+    fn holds(&self, above: NodeId, below: NodeId) -> Result<bool, Errno> {
+        let mut at = below;
+        loop {
+            if at == above {
+                return Ok(true);
+            }
+            match self.node(at)?.body {
+                Body::Directory { parent, .. } if parent != at => at = parent,
+                _ => return Ok(false),
+            }
+        }
+    }
+
+    fn exchange_names(&mut self, old: (&Place, NodeId), new: (&Place, NodeId)) -> Answer {
+        self.leave(old.0, old.1)?;
+        self.leave(new.0, new.1)?;
+        self.enter(old.0, new.1)?;
+        self.enter(new.0, old.1)?;
+        Ok(Outcome::Done)
+    }
+
+    fn move_name(&mut self, old: (&Place, NodeId), new: &Place, mode: RenameMode) -> Answer {
+        if let Some(target) = new.node {
+            self.leave(new, target)?;
+            let node = self.change(target)?;
+            node.links = if node.is_directory() { 0 } else { node.links - 1 };
+            self.settle(target);
+        }
+        self.leave(old.0, old.1)?;
+        self.enter(new, old.1)?;
+        if mode == RenameMode::Whiteout {
+            let node = Node::new(FileType::CharacterDevice.as_raw_mode(), Body::Special);
+            let node = self.inherit(old.0.folder, node)?;
+            let whiteout = self.add(node);
+            self.enter(old.0, whiteout)?;
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+fn inherit_flags(from: &Settings, to: &mut Settings, is_directory: bool) {
+    to.flags |= from.flags & INHERITED;
+    if is_directory {
+        to.flags |= from.flags & FileFlags::PROJECT_INHERIT;
+    }
+    if from.flags.contains(FileFlags::EXTENT_SIZE_INHERIT) {
+        to.extent_size = from.extent_size;
+        to.flags |= match is_directory {
+            true => FileFlags::EXTENT_SIZE_INHERIT,
+            false => FileFlags::EXTENT_SIZE,
+        };
+    }
+    if from.flags.contains(FileFlags::COW_EXTENT_SIZE) {
+        to.cow_extent_size = from.cow_extent_size;
+        to.flags |= FileFlags::COW_EXTENT_SIZE;
+    }
+}

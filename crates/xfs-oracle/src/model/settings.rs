@@ -1,0 +1,112 @@
+//! The rules of mode, owner, times, flags and hints.
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::operation::{Abilities, Operation, Outcome, Settings};
+use super::{Answer, Model, NodeId, Stamp};
+use crate::ioctl::FileFlags;
+
+const SET_USER_ID: u32 = 0o4000;
+const SET_GROUP_ID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
+const PERMISSIONS: u32 = 0o7777;
+
+impl Model {
+    pub(super) fn perform_on_settings(&mut self, operation: &Operation) -> Answer {
+        match operation {
+            Operation::ChangeMode { path, mode } => {
+                let id = self.changeable(path)?;
+                if self.node(id)?.kind() == FileType::Symlink {
+                    return Err(Errno::OPNOTSUPP);
+                }
+                let node = self.change(id)?;
+                node.mode = node.mode & !PERMISSIONS | mode & PERMISSIONS;
+            }
+            Operation::ChangeOwner { path, uid, gid } => {
+                let id = self.changeable(path)?;
+                let node = self.change(id)?;
+                (node.uid, node.gid) = (*uid, *gid);
+                if !node.is_directory() {
+                    node.mode &= !SET_USER_ID;
+                    if node.mode & GROUP_EXECUTE != 0 {
+                        node.mode &= !SET_GROUP_ID;
+                    }
+                }
+            }
+            Operation::SetTimes { path, accessed, modified } => {
+                let id = self.lookup(path)?;
+                if accessed.is_none() && modified.is_none() {
+                    return Ok(Outcome::Done);
+                }
+                if self.node(id)?.is_fixed() {
+                    return Err(Errno::PERM);
+                }
+                let node = self.change(id)?;
+                node.accessed = accessed.map_or(node.accessed, Stamp::Set);
+                node.modified = modified.map_or(node.modified, Stamp::Set);
+            }
+            Operation::SetFlags { path, settings } => return self.set_flags(path, settings),
+            _ => return Err(Errno::INVAL),
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn changeable(&self, path: &str) -> Result<NodeId, Errno> {
+        let id = self.lookup(path)?;
+        if self.node(id)?.is_fixed() { Err(Errno::PERM) } else { Ok(id) }
+    }
+
+    fn set_flags(&mut self, path: &str, settings: &Settings) -> Answer {
+        let id = self.lookup(path)?;
+        let node = self.node(id)?;
+        match node.kind() {
+            FileType::RegularFile | FileType::Directory => {}
+            FileType::Symlink => return Err(Errno::LOOP),
+            _ => return Err(Errno::NOTTY),
+        }
+        let settings = self.checked(*settings, node)?;
+        self.change(id)?.settings = settings;
+        Ok(Outcome::Done)
+    }
+
+    /// Settings that a node may have, without the hints that their flags do not ask for.
+    fn checked(&self, mut settings: Settings, node: &super::Node) -> Result<Settings, Errno> {
+        let is_directory = node.is_directory();
+        let flags = settings.flags;
+        let for_directories = FileFlags::EXTENT_SIZE_INHERIT | FileFlags::PROJECT_INHERIT;
+        if flags.contains(FileFlags::EXTENT_SIZE) && is_directory
+            || flags.contains(FileFlags::EXTENT_SIZE_INHERIT) && !is_directory
+        {
+            return Err(Errno::INVAL);
+        }
+        if !flags.intersects(FileFlags::EXTENT_SIZE | FileFlags::EXTENT_SIZE_INHERIT) {
+            settings.extent_size = 0;
+        }
+        if !flags.contains(FileFlags::COW_EXTENT_SIZE) {
+            settings.cow_extent_size = 0;
+        } else if !self.features.abilities.contains(Abilities::REFLINK) {
+            return Err(Errno::INVAL);
+        }
+        let hints = [settings.extent_size, settings.cow_extent_size];
+        if hints.iter().any(|hint| u64::from(*hint) % self.features.block_bytes != 0) {
+            return Err(Errno::INVAL);
+        }
+        if node.has_space && settings.extent_size != node.settings.extent_size {
+            return Err(Errno::INVAL);
+        }
+        if settings.extent_size == 0 {
+            settings.flags -= FileFlags::EXTENT_SIZE | FileFlags::EXTENT_SIZE_INHERIT;
+        }
+        if settings.cow_extent_size == 0 {
+            settings.flags -= FileFlags::COW_EXTENT_SIZE;
+        }
+        if !is_directory {
+            settings.flags -= for_directories;
+        }
+        // Nobody sets or clears by hand what fallocate sets.
+        settings.flags -= FileFlags::PREALLOCATED;
+        settings.flags |= node.settings.flags & FileFlags::PREALLOCATED;
+        Ok(settings)
+    }
+}

@@ -1,0 +1,315 @@
+//! The kernel's XFS, asked by system calls.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps,
+    XattrFlags,
+};
+use rustix::io::Errno;
+
+use super::Subject;
+use crate::ioctl::{self, Span};
+use crate::model::{
+    AllocationMode, Durable, Operation, Outcome, Ranges, RenameMode, SLOTS, SetMode, Settings,
+    Target, bytes, names, pattern,
+};
+use crate::view::Time;
+
+/// A folder of a mounted volume.
+#[derive(Debug)]
+pub struct Kernel {
+    root: PathBuf,
+    slots: [Option<File>; SLOTS],
+}
+
+/// A file that an operation opened, or that stands in a slot.
+enum Held<'a> {
+    Opened(File),
+    Slot(&'a File),
+}
+
+impl Held<'_> {
+    fn file(&self) -> &File {
+        match self {
+            Self::Opened(file) => file,
+            Self::Slot(file) => file,
+        }
+    }
+}
+
+impl Kernel {
+    /// The folder at `root` of a mounted volume. From then on this process masks no permissions.
+    pub fn new(root: &Path) -> Self {
+        rustix::process::umask(Mode::empty());
+        Self { root: root.to_owned(), slots: Default::default() }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+    }
+
+    fn open(&self, path: &str, flags: OFlags) -> Result<File, Errno> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::open(self.path(path), flags, Mode::empty()).map(File::from)
+    }
+
+    fn file(&self, target: &Target, flags: OFlags) -> Result<Held<'_>, Errno> {
+        match target {
+            Target::Path(path) => {
+                let file = self.open(path, flags)?;
+                // A directory opens for reading.
+                let kind = rustix::fs::fstat(&file)?.st_mode;
+                match FileType::from_raw_mode(kind) {
+                    FileType::Directory => Err(Errno::ISDIR),
+                    _ => Ok(Held::Opened(file)),
+                }
+            }
+            Target::Slot(slot) => self.slot(*slot).map(Held::Slot),
+        }
+    }
+
+    fn slot(&self, slot: usize) -> Result<&File, Errno> {
+        self.slots.get(slot).and_then(Option::as_ref).ok_or(Errno::BADF)
+    }
+
+    fn put(&mut self, slot: usize, file: Option<File>) -> Result<(), Errno> {
+        *self.slots.get_mut(slot).ok_or(Errno::BADF)? = file;
+        Ok(())
+    }
+
+    fn create(&self, path: &str, mode: u32) -> Result<(), Errno> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        rustix::fs::open(self.path(path), flags, Mode::from_raw_mode(mode)).map(drop)
+    }
+
+    fn make_node(&self, path: &str, mode: u32, device: (u32, u32)) -> Result<(), Errno> {
+        let (kind, mode_bits) = (FileType::from_raw_mode(mode), Mode::from_raw_mode(mode & 0o7777));
+        let device = rustix::fs::makedev(device.0, device.1);
+        rustix::fs::mknodat(CWD, self.path(path), kind, mode_bits, device)
+    }
+
+    fn rename(&self, from: &str, to: &str, mode: RenameMode) -> Result<(), Errno> {
+        let flags = match mode {
+            RenameMode::Replace => RenameFlags::empty(),
+            RenameMode::NoReplace => RenameFlags::NOREPLACE,
+            RenameMode::Exchange => RenameFlags::EXCHANGE,
+            RenameMode::Whiteout => RenameFlags::WHITEOUT,
+        };
+        rustix::fs::renameat_with(CWD, self.path(from), CWD, self.path(to), flags)
+    }
+
+    fn link_slot(&self, slot: usize, path: &str) -> Result<(), Errno> {
+        let file = self.slot(slot)?;
+        let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::linkat(CWD, from, CWD, self.path(path), AtFlags::SYMLINK_FOLLOW)
+    }
+
+    fn list(&self, path: &str) -> Result<Outcome, Errno> {
+        let folder = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let mut found = Vec::new();
+        for entry in Dir::new(OwnedFd::from(folder))? {
+            let name = entry?.file_name().to_owned();
+            if !matches!(name.to_bytes(), b"." | b"..") {
+                found.push(name);
+            }
+        }
+        found.sort();
+        Ok(names(found.iter().map(|name: &CString| name.to_bytes())))
+    }
+
+    fn set_attribute(
+        &self,
+        path: &str,
+        name: &str,
+        value: &[u8],
+        mode: SetMode,
+    ) -> Result<(), Errno> {
+        let flags = match mode {
+            SetMode::Either => XattrFlags::empty(),
+            SetMode::Create => XattrFlags::CREATE,
+            SetMode::Replace => XattrFlags::REPLACE,
+        };
+        rustix::fs::lsetxattr(self.path(path), name, value, flags)
+    }
+
+    fn set_times(&self, path: &str, times: [Option<Time>; 2]) -> Result<(), Errno> {
+        let stamp = |time: Option<Time>| match time {
+            Some(time) => Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.into() },
+            None => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        };
+        let [accessed, modified] = times.map(stamp);
+        let times = Timestamps { last_access: accessed, last_modification: modified };
+        rustix::fs::utimensat(CWD, self.path(path), &times, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    fn set_flags(&self, path: &str, settings: &Settings) -> Result<(), Errno> {
+        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        let mut attributes = ioctl::file_attributes(&file)?;
+        attributes.flags = settings.flags.bits();
+        attributes.extent_size = settings.extent_size;
+        attributes.project_id = settings.project_id;
+        attributes.cow_extent_size = settings.cow_extent_size;
+        ioctl::set_file_attributes(file, attributes)
+    }
+
+    fn sync(&self, durable: &Durable) -> Result<(), Errno> {
+        match durable {
+            Durable::File(target) => rustix::fs::fsync(self.file(target, OFlags::RDONLY)?.file()),
+            Durable::Contents(target) => {
+                rustix::fs::fdatasync(self.file(target, OFlags::RDONLY)?.file())
+            }
+            Durable::Directory(path) => {
+                rustix::fs::fsync(self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?)
+            }
+            Durable::Volume => rustix::fs::syncfs(self.open("", OFlags::RDONLY)?),
+        }
+    }
+
+    fn on_names(&mut self, operation: &Operation) -> Result<(), Errno> {
+        match operation {
+            Operation::Create { path, mode } => self.create(path, *mode),
+            Operation::MakeDirectory { path, mode } => {
+                rustix::fs::mkdir(self.path(path), Mode::from_raw_mode(*mode))
+            }
+            Operation::MakeNode { path, mode, device } => self.make_node(path, *mode, *device),
+            Operation::Symlink { target, path } => {
+                rustix::fs::symlink(std::ffi::OsStr::from_bytes(target), self.path(path))
+            }
+            Operation::Link { from, to } => {
+                let (from, to) = (self.path(from), self.path(to));
+                rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty())
+            }
+            Operation::Unlink { path } => rustix::fs::unlink(self.path(path)),
+            Operation::RemoveDirectory { path } => rustix::fs::rmdir(self.path(path)),
+            Operation::Rename { from, to, mode } => self.rename(from, to, *mode),
+            Operation::MakeTemporary { slot, folder, mode } => {
+                let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let mode = Mode::from_raw_mode(*mode);
+                let file = rustix::fs::open(self.path(folder), flags, mode)?;
+                self.put(*slot, Some(file.into()))
+            }
+            Operation::LinkSlot { slot, path } => self.link_slot(*slot, path),
+            Operation::Open { slot, path } => {
+                let file = self.open(path, OFlags::RDWR)?;
+                self.put(*slot, Some(file))
+            }
+            Operation::Close { slot } => {
+                self.slot(*slot)?;
+                self.put(*slot, None)
+            }
+            other => self.on_settings(other),
+        }
+    }
+
+    fn on_settings(&self, operation: &Operation) -> Result<(), Errno> {
+        match operation {
+            Operation::SetAttribute { path, name, length, number, mode } => {
+                self.set_attribute(path, name, &pattern(*number, 0, *length), *mode)
+            }
+            Operation::RemoveAttribute { path, name } => {
+                rustix::fs::lremovexattr(self.path(path), name.as_str())
+            }
+            Operation::ChangeMode { path, mode } => {
+                rustix::fs::chmod(self.path(path), Mode::from_raw_mode(*mode))
+            }
+            Operation::ChangeOwner { path, uid, gid } => {
+                let (uid, gid) = (rustix::fs::Uid::from_raw(*uid), rustix::fs::Gid::from_raw(*gid));
+                let path = self.path(path);
+                rustix::fs::chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
+            }
+            Operation::SetTimes { path, accessed, modified } => {
+                self.set_times(path, [*accessed, *modified])
+            }
+            Operation::SetFlags { path, settings } => self.set_flags(path, settings),
+            Operation::Sync(durable) => self.sync(durable),
+            other => self.on_contents(other),
+        }
+    }
+
+    fn on_contents(&self, operation: &Operation) -> Result<(), Errno> {
+        match operation {
+            Operation::Write { file, offset, length, number } => {
+                let file = self.file(file, OFlags::WRONLY)?;
+                let bytes = pattern(*number, *offset, *length as usize);
+                file.file().write_all_at(&bytes, *offset).map_err(errno)
+            }
+            Operation::Truncate { file, size } => {
+                rustix::fs::ftruncate(self.file(file, OFlags::WRONLY)?.file(), *size)
+            }
+            Operation::Allocate { file, mode, offset, length } => {
+                let file = self.file(file, OFlags::WRONLY)?;
+                rustix::fs::fallocate(file.file(), flags(*mode), *offset, *length)
+            }
+            Operation::Clone(ranges) => self
+                .both(ranges, OFlags::RDONLY, |from, to, span| ioctl::clone_range(from, to, span)),
+            Operation::Exchange(ranges) => self
+                .both(ranges, OFlags::RDWR, |from, to, span| ioctl::exchange_range(from, to, span)),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn both<T>(
+        &self,
+        ranges: &Ranges,
+        flags: OFlags,
+        act: impl FnOnce(&File, &File, Span) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let from = self.file(&ranges.from, flags)?;
+        let to = self.file(&ranges.to, OFlags::RDWR)?;
+        let Ranges { from_offset, to_offset, length, .. } = *ranges;
+        act(from.file(), to.file(), Span { from_offset, to_offset, length })
+    }
+}
+
+impl Subject for Kernel {
+    fn perform(&mut self, operation: &Operation) -> Result<Outcome, Errno> {
+        match operation {
+            Operation::Read { file, offset, length } => {
+                let file = self.file(file, OFlags::RDONLY)?;
+                let mut buffer = vec![0; *length as usize];
+                let read = read_full(file.file(), *offset, &mut buffer)?;
+                Ok(bytes(buffer.get(..read).unwrap_or_default()))
+            }
+            Operation::List { path } => self.list(path),
+            Operation::Deduplicate(ranges) => {
+                let same = |from: &File, to: &File, span| ioctl::dedupe_range(from, to, span);
+                self.both(ranges, OFlags::RDONLY, same).map(Outcome::Compared)
+            }
+            other => self.on_names(other).map(|()| Outcome::Done),
+        }
+    }
+}
+
+fn read_full(file: &File, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, offset + done as u64).map_err(errno)? {
+            0 => break,
+            count => done += count,
+        }
+    }
+    Ok(done)
+}
+
+fn flags(mode: AllocationMode) -> FallocateFlags {
+    match mode {
+        AllocationMode::Allocate => FallocateFlags::empty(),
+        AllocationMode::AllocateKeepSize => FallocateFlags::KEEP_SIZE,
+        AllocationMode::PunchHole => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+        AllocationMode::Zero => FallocateFlags::ZERO_RANGE,
+        AllocationMode::ZeroKeepSize => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+        AllocationMode::Collapse => FallocateFlags::COLLAPSE_RANGE,
+        AllocationMode::Insert => FallocateFlags::INSERT_RANGE,
+        AllocationMode::Unshare => FallocateFlags::UNSHARE_RANGE,
+    }
+}
+
+fn errno(error: std::io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}

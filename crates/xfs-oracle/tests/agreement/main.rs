@@ -1,0 +1,102 @@
+//! Agreement: seeded histories of every operation, each answer and each tree beside the model's.
+//!
+//! The model is judged first: the kernel's XFS must give what it gives.
+//!
+//! One number repeats a trial: `FERROXFS_SEED=N`. `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs
+//! longer histories of more seeds.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::model::{Abilities, Features};
+use xfs_oracle::{Geometry, Image, Kernel, Run, Time, Tree, ready};
+
+/// Volumes on which the model is compared with the kernel: name, and what the volume can do.
+const VOLUMES: [(&str, Features); 3] = [
+    ("default", features(4096, Abilities::REFLINK)),
+    ("block-1k", features(1024, Abilities::REFLINK)),
+    ("parent-exchange", features(4096, Abilities::all())),
+];
+
+const fn features(block_bytes: u64, abilities: Abilities) -> Features {
+    Features { block_bytes, inode_bytes: 512, abilities }
+}
+
+/// After so many operations the trees are compared.
+const STRETCH: usize = 500;
+
+fn main() -> ExitCode {
+    let (seeds, stretches) = if is_long() { (20, 100) } else { (1, 6) };
+    let seeds = match std::env::var("FERROXFS_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        Some(seed) => seed..seed + 1,
+        None => 0..seeds,
+    };
+    let trials = seeds.flat_map(|seed| {
+        VOLUMES.map(|(name, features)| {
+            let title = format!("the_kernel_agrees_with_the_model::{name}::{seed}");
+            Trial::new(title, move || check_kernel(name, features, (seed, stretches)))
+        })
+    });
+    run(trials.collect())
+}
+
+fn is_long() -> bool {
+    std::env::var_os("FERROXFS_LONG").is_some()
+}
+
+fn check_kernel(
+    name: &str,
+    features: Features,
+    (seed, stretches): (u64, usize),
+) -> Result<(), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let image = make(name, folder.path())?;
+    let mount = image.mount(&["noatime"])?;
+    let since = now();
+    let place = |name: &str| {
+        let path = mount.path().join(name);
+        std::fs::create_dir(&path).map(|()| path).map_err(text)
+    };
+    let root = place("judged")?;
+    let (mut kernel, mut run) = (Kernel::new(&root), Run::new(seed, features));
+    for _ in 0..stretches {
+        if let Err(disagreement) = run.perform(STRETCH, &mut kernel) {
+            drop(kernel);
+            let mut count = 0;
+            let shortened = disagreement.shortened(features, || {
+                count += 1;
+                // A folder that cannot be made is one in which everything fails.
+                Kernel::new(&place(&format!("trial-{count}")).unwrap_or_default())
+            });
+            return Err(TrialError::Failed(format!("seed {seed}: {shortened}")));
+        }
+        let tree = Tree::walk(mount.path())?;
+        let differences = run.model().differences(&tree, "judged", since);
+        differences.into_result().map_err(|found| format!("seed {seed}: {found}"))?;
+    }
+    drop(kernel);
+    mount.unmount()?;
+    match image.findings()? {
+        Some(findings) => Err(TrialError::Failed(format!("seed {seed}: {findings}"))),
+        None => Ok(()),
+    }
+}
+
+fn make(name: &str, folder: &Path) -> Result<Image, TrialError> {
+    let known = Geometry::ALL.into_iter().find(|geometry| geometry.name == name);
+    let geometry = known.ok_or_else(|| text(format!("no geometry is called {name}")))?;
+    Ok(geometry.make(folder)?)
+}
+
+fn now() -> Time {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // The clock of inodes ticks more coarsely than this one.
+    Time { seconds: now.as_secs() as i64 - 1, nanoseconds: 0 }
+}
+
+fn text(error: impl std::fmt::Display) -> TrialError {
+    TrialError::Failed(error.to_string())
+}
