@@ -8,8 +8,8 @@ use std::fmt;
 use crate::model::{Features, Generator, Model, Operation, shrink};
 use crate::subject::Subject;
 
-/// Trials of making a history shorter.
-const TRIALS: usize = 400;
+/// Operations that are performed at most to make a history shorter.
+const TRIED_OPERATIONS: usize = 1_000_000;
 
 /// The first operation that a model and a subject answered differently.
 #[derive(Debug)]
@@ -104,22 +104,25 @@ pub fn replay(
 }
 
 impl Disagreement {
-    /// The same with a shorter history: one whose last operation is answered wrongly in the same
-    /// way. Each trial gets an empty subject from `make`.
-    pub fn shortened<S: Subject>(self, features: Features, mut make: impl FnMut() -> S) -> Self {
+    /// What a volume holds is not what it should after this history.
+    pub fn of_trees(history: &[Operation], what: String) -> Self {
+        Self { history: history.to_vec(), what }
+    }
+
+    /// The same with a shorter history that ends with the same operation. `trial` runs a history on
+    /// an empty volume and says what is wrong then.
+    pub fn shortened(self, mut trial: impl FnMut(&[Operation]) -> Option<String>) -> Self {
         let Some((last, rest)) = self.history.split_last() else { return self };
-        let mut what = self.what.clone();
-        let history = shrink(rest, TRIALS, |rest| {
-            let history: Vec<_> = rest.iter().chain([last]).cloned().collect();
-            match replay(&history, features, &mut make()) {
-                Err(other) if other.history.len() == history.len() && other.what == self.what => {
-                    what.clone_from(&other.what);
-                    true
-                }
-                _ => false,
-            }
-        });
-        let history = history.into_iter().chain([last.clone()]).collect();
+        let whole = |rest: &[Operation]| -> Vec<_> { rest.iter().chain([last]).cloned().collect() };
+        let trials = (TRIED_OPERATIONS / self.history.len()).min(400);
+        let history = whole(&shrink(rest, trials, |rest| trial(&whole(rest)).is_some()));
+        // What stays wrong may be less than what was.
+        let what = trial(&history).unwrap_or(self.what);
         Self { history, what }
+    }
+
+    /// What is wrong, without the history.
+    pub fn what(&self) -> &str {
+        &self.what
     }
 }

@@ -63,6 +63,11 @@ impl Differences {
         }
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.found.len()
+    }
+
     /// Nothing, or a report of the first differences.
     pub fn into_result(self) -> Result<(), String> {
         const SHOWN: usize = 40;

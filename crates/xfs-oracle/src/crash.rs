@@ -1,8 +1,9 @@
 //! Volumes that the kernel left with a dirty log: filled under load and shut down.
 //!
-//! The load makes, links, renames, changes and removes names, and sets small attributes. It writes no
-//! contents and frees no inode, so that what is left in the log is mostly complete: no intents
-//! without their completions, no unlinked inodes.
+//! There are two loads. One makes, links, renames, changes and removes names, and sets small
+//! attributes; it writes no contents and frees no inode, so that what is left in the log is mostly
+//! complete: no intents without their completions, no unlinked inodes. The other one does everything,
+//! and goes down with unlinked files open.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,15 +11,27 @@ use std::process::Command;
 
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, XattrFlags};
 
+use crate::agreement::Run;
 use crate::error::{Context, OracleError};
 use crate::geometry::{Image, sparse};
+use crate::model::Features;
 use crate::populate::Random;
 use crate::run::run;
+use crate::subject::Kernel;
 use crate::xfsprogs::Xfsprogs;
 
 /// Names in each directory.
 const NAMES: usize = 40;
 const DIRECTORIES: usize = 12;
+
+/// What is done to a volume before it goes down.
+#[derive(Clone, Copy, Debug)]
+pub enum Load {
+    /// Names and small attributes; nothing is freed.
+    Names,
+    /// Every operation there is.
+    Everything(Features),
+}
 
 /// How a volume is filled and how it goes down.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +42,8 @@ pub struct Crash {
     pub options: &'static str,
     /// Whether the log stands on a device of its own.
     pub external_log: bool,
+    /// What is done to it.
+    pub load: Load,
     /// Operations of the load.
     pub operations: usize,
     /// After how many of them everything so far is made durable.
@@ -57,29 +72,53 @@ impl Crash {
         run(mkfs.arg(&data))?;
         let image = Image { data, log };
         let mount = image.mount(&[])?;
-        let root = File::open(mount.path()).context(|| mount.path().display().to_string())?;
-        let mut load = Load { root: mount.path().to_owned(), random: Random::new(seed) };
-        load.prepare()?;
+        match self.load {
+            Load::Names => self.change_names(mount.path(), seed)?,
+            Load::Everything(features) => self.change_everything(mount.path(), seed, features)?,
+        }
+        mount.unmount()?;
+        Ok(image)
+    }
+
+    fn change_names(&self, path: &Path, seed: u64) -> Result<(), OracleError> {
+        let root = File::open(path).context(|| path.display().to_string())?;
+        let mut names = Names { root: path.to_owned(), random: Random::new(seed) };
+        names.prepare()?;
         for operation in 1..=self.operations {
-            load.step()?;
+            names.step()?;
             if operation % self.sync_every == 0 {
                 rustix::fs::syncfs(&root).context(|| "syncfs".to_owned())?;
             }
         }
-        let how = if self.flushes { "shutdown -f" } else { "shutdown" };
         drop(root);
-        run(Command::new("xfs_io").args(["-x", "-c", how]).arg(mount.path()))?;
-        mount.unmount()?;
-        Ok(image)
+        self.go_down(path)
+    }
+
+    /// The files that are open when it goes down may have no name any more.
+    fn change_everything(
+        &self,
+        path: &Path,
+        seed: u64,
+        features: Features,
+    ) -> Result<(), OracleError> {
+        let (mut kernel, mut run) = (Kernel::new(path), Run::new(seed, features));
+        run.perform(self.operations, &mut kernel)
+            .map_err(|disagreement| OracleError::Disagreement(disagreement.to_string()))?;
+        self.go_down(path)
+    }
+
+    fn go_down(&self, path: &Path) -> Result<(), OracleError> {
+        let how = if self.flushes { "shutdown -f" } else { "shutdown" };
+        run(Command::new("xfs_io").args(["-x", "-c", how]).arg(path)).map(drop)
     }
 }
 
-struct Load {
+struct Names {
     root: PathBuf,
     random: Random,
 }
 
-impl Load {
+impl Names {
     fn prepare(&self) -> Result<(), OracleError> {
         for directory in 0..DIRECTORIES {
             let path = self.root.join(format!("directory-{directory}"));

@@ -8,6 +8,9 @@ pub enum OracleError {
     /// The machine lacks something; the test is to be skipped with this reason.
     #[error("{0}")]
     Unavailable(String),
+    /// The kernel does not do what the model of it says.
+    #[error("the kernel and its model differ: {0}")]
+    Disagreement(String),
     /// A program of the witness failed.
     #[error("{line}: {status}: {stderr}")]
     Command {

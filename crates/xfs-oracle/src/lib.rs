@@ -11,6 +11,7 @@
 //! All of it needs root and Linux; [`ready`] says why a test has to be left out.
 
 mod agreement;
+mod chronicle;
 mod compare;
 mod crash;
 mod digest;
@@ -29,8 +30,9 @@ mod xfsprogs;
 use crate::error::Context;
 
 pub use agreement::{Disagreement, Run, replay};
+pub use chronicle::Chronicle;
 pub use compare::Differences;
-pub use crash::Crash;
+pub use crash::{Crash, Load};
 pub use digest::{Digest, SparseDigest};
 pub use error::OracleError;
 pub use geometry::{Feature, Geometry, Image};

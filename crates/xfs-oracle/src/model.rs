@@ -3,7 +3,7 @@
 //! Owns: the tree, and the rules of Linux and XFS for each [`Operation`], errors included. It acts
 //! as root. Does **not** own: what is free, how anything lies on disk, what a crash leaves.
 //!
-//! - **I1** An operation that is refused changes nothing.
+//! - **I1** An operation that is refused changes nothing; fallocate may have noted the time.
 //! - **I2** A node stays while a name or a slot leads to it.
 //!
 //! A model is cheap to clone, so that a judge can keep every state of a history.

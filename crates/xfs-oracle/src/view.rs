@@ -262,6 +262,8 @@ fn ranges(file: &File, size: u64) -> std::io::Result<Vec<(u64, u64)>> {
     while at < size {
         let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Err(Errno::NXIO) => break,
+            // The kernel may find data where the file ends, if it ends within a block.
+            Ok(start) if start >= size => break,
             other => other?,
         };
         let end = rustix::fs::seek(file, SeekFrom::Hole(start))?.min(size);

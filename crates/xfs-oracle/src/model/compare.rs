@@ -4,18 +4,37 @@ use std::collections::BTreeMap;
 
 use super::{Body, Model, Node, NodeId, Stamp};
 use crate::compare::Differences;
-use crate::digest::SparseDigest;
 use crate::ioctl::FileFlags;
 use crate::view::{self, Time, Tree};
 
 /// A flag that the kernel shows for any inode with an attribute fork.
 const HAS_ATTRIBUTES: FileFlags = FileFlags::from_bits_retain(0x8000_0000);
 
+/// Which part of a volume is compared.
+#[derive(Clone, Copy)]
+enum Part {
+    Everything {
+        /// The earliest time that the clock may have given.
+        since: Time,
+    },
+    /// Neither contents nor times, which a crash may leave older than names.
+    Names,
+}
+
 impl Model {
     /// What a volume shows that this model does not have, or the other way round. `folder` is the
     /// path in the tree that stands for the model's root; `since` is the earliest time that the
     /// clock may have given.
     pub fn differences(&self, tree: &Tree, folder: &str, since: Time) -> Differences {
+        self.compare(tree, folder, Part::Everything { since })
+    }
+
+    /// The same without contents and times.
+    pub fn differences_of_names(&self, tree: &Tree) -> Differences {
+        self.compare(tree, "", Part::Names)
+    }
+
+    fn compare(&self, tree: &Tree, folder: &str, part: Part) -> Differences {
         let mut differences = Differences::of(["model", "volume"]);
         let mut shown = BTreeMap::new();
         for (number, node) in &tree.nodes {
@@ -33,13 +52,16 @@ impl Model {
                 differences.add(format!("{place}: only the model has it"));
                 continue;
             };
-            match numbers.insert(*id, number) {
-                Some(before) => differences.field(&place, "inode", &before, &number),
-                None => {
-                    if let (Ok(node), Some(found)) = (self.node(*id), tree.nodes.get(&number)) {
-                        compare(node, found, (&place, since), &mut differences);
-                    }
-                }
+            if let Some(before) = numbers.insert(*id, number) {
+                differences.field(&place, "inode", &before, &number);
+                continue;
+            }
+            let (Ok(node), Some(found)) = (self.node(*id), tree.nodes.get(&number)) else {
+                continue;
+            };
+            compare_names(node, found, &place, &mut differences);
+            if let Part::Everything { since } = part {
+                compare_contents(node, found, (&place, since), &mut differences);
             }
         }
         for path in shown.keys() {
@@ -60,23 +82,18 @@ fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-fn compare(node: &Node, found: &view::Node, about: (&str, Time), differences: &mut Differences) {
-    let (place, since) = about;
+fn compare_names(node: &Node, found: &view::Node, place: &str, differences: &mut Differences) {
     if place != "/" {
         differences.field(place, "mode", &node.mode, &found.mode);
         differences.field(place, "links", &node.links, &found.links);
     }
     differences.field(place, "owner", &(node.uid, node.gid), &(found.uid, found.gid));
     differences.field(place, "device", &node.device, &found.device);
-    compare_time("access", node.accessed, found.accessed, about, differences);
-    compare_time("modification", node.modified, found.modified, about, differences);
-    if found.changed < since {
-        differences.add(format!("{place}: changed at {:?}, before it was made", found.changed));
-    }
     if let Some(opened) = &found.opened {
         let settings = node.settings;
-        let flags = opened.flags - HAS_ATTRIBUTES;
-        differences.field(place, "flags", &settings.flags, &flags);
+        let flags = opened.flags - HAS_ATTRIBUTES - FileFlags::PREALLOCATED;
+        let expected = settings.flags - FileFlags::PREALLOCATED;
+        differences.field(place, "flags", &expected, &flags);
         differences.field(place, "project", &settings.project_id, &opened.project_id);
         differences.field(place, "extent size", &settings.extent_size, &opened.extent_size);
         let cow_extent_size = opened.cow_extent_size;
@@ -92,17 +109,33 @@ fn compare(node: &Node, found: &view::Node, about: (&str, Time), differences: &m
         let theirs: Vec<_> = shown.map(sizes).collect();
         differences.add(format!("{place}: attributes: model {ours:?}, volume {theirs:?}"));
     }
-    match &node.body {
-        Body::File(bytes) => {
-            differences.field(place, "size", &bytes.size(), &found.size);
-            let sparse = found.contents.as_ref().map(|contents| contents.sparse);
-            let sparse = sparse.unwrap_or_else(SparseDigest::default);
-            differences.field(place, "contents", &bytes.digest(), &sparse);
-        }
-        Body::Symlink(target) => {
-            differences.field(place, "target", &Some(target.clone()), &found.target);
-        }
-        Body::Directory { .. } | Body::Special => {}
+    if let Body::Symlink(target) = &node.body {
+        differences.field(place, "target", &Some(target.clone()), &found.target);
+    }
+}
+
+fn compare_contents(
+    node: &Node,
+    found: &view::Node,
+    about: (&str, Time),
+    differences: &mut Differences,
+) {
+    let (place, since) = about;
+    compare_time("access", node.accessed, found.accessed, about, differences);
+    compare_time("modification", node.modified, found.modified, about, differences);
+    if found.changed < since {
+        differences.add(format!("{place}: changed at {:?}, before it was made", found.changed));
+    }
+    if let Some(opened) = &found.opened {
+        let flag = FileFlags::PREALLOCATED;
+        let (expected, found) = (node.settings.flags & flag, opened.flags & flag);
+        differences.field(place, "preallocated", &expected, &found);
+    }
+    if let Body::File(bytes) = &node.body {
+        differences.field(place, "size", &bytes.size(), &found.size);
+        let sparse = found.contents.as_ref().map(|contents| contents.sparse);
+        let sparse = sparse.unwrap_or_default();
+        differences.field(place, "contents", &bytes.digest(), &sparse);
     }
 }
 

@@ -88,6 +88,23 @@ impl Bytes {
         self.size += length;
     }
 
+    /// A part of the file, which begins where a block does.
+    pub fn part(&self, offset: u64, length: u64) -> Self {
+        let mut part = self.clone();
+        part.resize(offset.saturating_add(length).min(self.size));
+        part.collapse(0, offset.min(part.size));
+        part
+    }
+
+    /// Puts a part where a block begins. What the part leaves of its last block becomes zeros.
+    pub fn paste(&mut self, offset: u64, part: &Self) {
+        self.zero(offset, part.size.next_multiple_of(self.block_bytes));
+        let first = offset / self.block_bytes;
+        let blocks = part.blocks.iter().map(|(index, block)| (first + index, block.clone()));
+        self.blocks.extend(blocks);
+        self.size = self.size.max(offset + part.size);
+    }
+
     /// A digest that holes and written zeros do not differ in.
     pub fn digest(&self) -> SparseDigest {
         let mut digest = SparseDigest::default();

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use super::operation::{AllocationMode, Operation, Outcome, Ranges, Target, bytes, pattern};
-use super::{Answer, Body, Bytes, Durable, Model, NodeId};
+use super::{Answer, Body, Bytes, Durable, Model, NodeId, Stamp};
 use crate::ioctl::FileFlags;
 use crate::model::operation::Abilities;
 
@@ -53,8 +53,8 @@ impl Model {
                 if is_same {
                     // ftruncate takes the time also then, truncate does not.
                     let node = self.change(id)?;
-                    node.modified = super::Stamp::Unknown;
-                    if before == super::Stamp::Clock {
+                    node.modified = Stamp::Unknown;
+                    if before == Stamp::Clock {
                         node.modified = before;
                     }
                 }
@@ -141,7 +141,11 @@ impl Model {
             Some(end) if end <= SIZE_MAX => end,
             _ => return Err(Errno::FBIG),
         };
-        self.allocate_space(id, mode, (offset, end), size)?;
+        if let Err(error) = self.allocate_space(id, mode, (offset, end), size) {
+            // The kernel notes the time before it looks at the range.
+            self.change(id)?.modified = Stamp::Unknown;
+            return Err(error);
+        }
         let gives = !matches!(
             mode,
             AllocationMode::Collapse | AllocationMode::Insert | AllocationMode::PunchHole
@@ -242,9 +246,9 @@ impl Model {
         if !self.is_aligned(&[length]) && end < self.contents(to)?.size() {
             return Err(Errno::INVAL);
         }
-        let bytes = self.contents(from)?.read(ranges.from_offset, length);
+        let part = self.contents(from)?.part(ranges.from_offset, length);
         self.access(from);
-        self.contents_mut(to)?.write(ranges.to_offset, &bytes);
+        self.contents_mut(to)?.paste(ranges.to_offset, &part);
         Ok(Outcome::Done)
     }
 
@@ -255,8 +259,8 @@ impl Model {
         if end > self.contents(to)?.size() {
             return Err(Errno::INVAL);
         }
-        let source = self.contents(from)?.read(ranges.from_offset, length);
-        let is_same = source == self.contents(to)?.read(ranges.to_offset, length);
+        let source = self.contents(from)?.part(ranges.from_offset, length);
+        let is_same = source.digest() == self.contents(to)?.part(ranges.to_offset, length).digest();
         self.access(from);
         Ok(Outcome::Compared(is_same))
     }
@@ -278,10 +282,10 @@ impl Model {
         if length == 0 {
             return Ok(Outcome::Done);
         }
-        let first = self.contents(from)?.read(ranges.from_offset, length);
-        let second = self.contents(to)?.read(ranges.to_offset, length);
-        self.contents_mut(from)?.write(ranges.from_offset, &second);
-        self.contents_mut(to)?.write(ranges.to_offset, &first);
+        let first = self.contents(from)?.part(ranges.from_offset, length);
+        let second = self.contents(to)?.part(ranges.to_offset, length);
+        self.contents_mut(from)?.paste(ranges.from_offset, &second);
+        self.contents_mut(to)?.paste(ranges.to_offset, &first);
         Ok(Outcome::Done)
     }
 }

@@ -88,8 +88,9 @@ impl Model {
         match &self.node(folder)?.body {
             Body::Directory { .. } if name.len() > NAME_MAX => Err(Errno::NAMETOOLONG),
             Body::Directory { entries, .. } => Ok(entries.get(name).copied()),
-            // As a path through it is refused; links are never followed.
-            Body::Symlink(_) => Err(Errno::LOOP),
+            // Targets are one name that leads nowhere.
+            Body::Symlink(target) if target.len() > NAME_MAX => Err(Errno::NAMETOOLONG),
+            Body::Symlink(_) => Err(Errno::NOENT),
             _ => Err(Errno::NOTDIR),
         }
     }

@@ -61,16 +61,26 @@ impl Kernel {
 
     fn file(&self, target: &Target, flags: OFlags) -> Result<Held<'_>, Errno> {
         match target {
-            Target::Path(path) => {
-                let file = self.open(path, flags)?;
-                // A directory opens for reading.
-                let kind = rustix::fs::fstat(&file)?.st_mode;
-                match FileType::from_raw_mode(kind) {
-                    FileType::Directory => Err(Errno::ISDIR),
-                    _ => Ok(Held::Opened(file)),
-                }
-            }
+            Target::Path(path) => self.open_file(path, flags).map(Held::Opened),
             Target::Slot(slot) => self.slot(*slot).map(Held::Slot),
+        }
+    }
+
+    fn open_file(&self, path: &str, flags: OFlags) -> Result<File, Errno> {
+        self.refuse_special(path, Errno::INVAL)?;
+        let file = self.open(path, flags)?;
+        // A directory opens for reading.
+        match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+            FileType::Directory => Err(Errno::ISDIR),
+            _ => Ok(file),
+        }
+    }
+
+    /// Devices, pipes and sockets are not this filesystem's to open.
+    fn refuse_special(&self, path: &str, error: Errno) -> Result<(), Errno> {
+        match FileType::from_raw_mode(rustix::fs::lstat(self.path(path))?.st_mode) {
+            FileType::RegularFile | FileType::Directory | FileType::Symlink => Ok(()),
+            _ => Err(error),
         }
     }
 
@@ -149,7 +159,8 @@ impl Kernel {
     }
 
     fn set_flags(&self, path: &str, settings: &Settings) -> Result<(), Errno> {
-        let file = self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
+        self.refuse_special(path, Errno::NOTTY)?;
+        let file = self.open(path, OFlags::RDONLY)?;
         let mut attributes = ioctl::file_attributes(&file)?;
         attributes.flags = settings.flags.bits();
         attributes.extent_size = settings.extent_size;
@@ -196,7 +207,7 @@ impl Kernel {
             }
             Operation::LinkSlot { slot, path } => self.link_slot(*slot, path),
             Operation::Open { slot, path } => {
-                let file = self.open(path, OFlags::RDWR)?;
+                let file = self.open_file(path, OFlags::RDWR)?;
                 self.put(*slot, Some(file))
             }
             Operation::Close { slot } => {

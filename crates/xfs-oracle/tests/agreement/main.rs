@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xfs_oracle::harness::{Trial, TrialError, run};
-use xfs_oracle::model::{Abilities, Features};
-use xfs_oracle::{Geometry, Image, Kernel, Run, Time, Tree, ready};
+use xfs_oracle::model::{Abilities, Features, Model};
+use xfs_oracle::{Disagreement, Geometry, Image, Kernel, Run, Time, Tree, ready, replay};
 
 /// Volumes on which the model is compared with the kernel: name, and what the volume can do.
 const VOLUMES: [(&str, Features); 3] = [
@@ -28,7 +28,7 @@ const fn features(block_bytes: u64, abilities: Abilities) -> Features {
 const STRETCH: usize = 500;
 
 fn main() -> ExitCode {
-    let (seeds, stretches) = if is_long() { (20, 100) } else { (1, 6) };
+    let (seeds, stretches) = if is_long() { (20, 40) } else { (1, 6) };
     let seeds = match std::env::var("FERROXFS_SEED").ok().and_then(|seed| seed.parse().ok()) {
         Some(seed) => seed..seed + 1,
         None => 0..seeds,
@@ -62,20 +62,31 @@ fn check_kernel(
     };
     let root = place("judged")?;
     let (mut kernel, mut run) = (Kernel::new(&root), Run::new(seed, features));
+    let inspect = |model: &Model, folder: &str| -> Result<(), String> {
+        let tree = Tree::walk(mount.path()).map_err(|error| error.to_string())?;
+        model.differences(&tree, folder, since).into_result()
+    };
     for _ in 0..stretches {
-        if let Err(disagreement) = run.perform(STRETCH, &mut kernel) {
-            drop(kernel);
-            let mut count = 0;
-            let shortened = disagreement.shortened(features, || {
-                count += 1;
-                // A folder that cannot be made is one in which everything fails.
-                Kernel::new(&place(&format!("trial-{count}")).unwrap_or_default())
-            });
-            return Err(TrialError::Failed(format!("seed {seed}: {shortened}")));
-        }
-        let tree = Tree::walk(mount.path())?;
-        let differences = run.model().differences(&tree, "judged", since);
-        differences.into_result().map_err(|found| format!("seed {seed}: {found}"))?;
+        let outcome = match run.perform(STRETCH, &mut kernel) {
+            Ok(()) => inspect(run.model(), "judged")
+                .map_err(|what| Disagreement::of_trees(run.history(), what)),
+            Err(disagreement) => Err(*disagreement),
+        };
+        let Err(disagreement) = outcome else { continue };
+        drop(kernel);
+        let mut count = 0;
+        let shortened = disagreement.shortened(|history| {
+            count += 1;
+            let name = format!("trial-{count}");
+            let mut kernel = Kernel::new(&place(&name).ok()?);
+            let is_wrong = match replay(history, features, &mut kernel) {
+                Ok(model) => inspect(&model, &name),
+                Err(other) if other.history.len() == history.len() => Err(other.what().to_owned()),
+                Err(_) => Ok(()),
+            };
+            is_wrong.err()
+        });
+        return Err(TrialError::Failed(format!("seed {seed}: {shortened}")));
     }
     drop(kernel);
     mount.unmount()?;

@@ -20,7 +20,7 @@ use ferroxfs::log::{LogReader, find_head_and_tail};
 use ferroxfs::{BlockDevice, Devices, OpenError, OpenOptions};
 use xfs_device::{FileDevice, SharedDevice};
 use xfs_oracle::harness::{Trial, TrialError, run};
-use xfs_oracle::{Crash, Differences, Image, Tree, ready};
+use xfs_oracle::{Crash, Differences, Image, Load, Tree, ready};
 use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, RequestKind};
 
 /// Seeds to try before giving up: a load may leave what recovery refuses.
@@ -31,6 +31,7 @@ const CRASHES: [Crash; 5] = [
         name: "flushed",
         options: "-n parent=0 -m rmapbt=1",
         external_log: false,
+        load: Load::Names,
         operations: 3000,
         sync_every: 700,
         flushes: true,
@@ -39,6 +40,7 @@ const CRASHES: [Crash; 5] = [
         name: "not-flushed",
         options: "-n parent=0",
         external_log: false,
+        load: Load::Names,
         operations: 2500,
         sync_every: 1000,
         flushes: false,
@@ -47,6 +49,7 @@ const CRASHES: [Crash; 5] = [
         name: "parent",
         options: "-n parent=1",
         external_log: false,
+        load: Load::Names,
         operations: 2000,
         sync_every: 600,
         flushes: true,
@@ -55,6 +58,7 @@ const CRASHES: [Crash; 5] = [
         name: "external-log-parent",
         options: "-n parent=1 -m rmapbt=0 -b size=1024",
         external_log: true,
+        load: Load::Names,
         operations: 2000,
         sync_every: 900,
         flushes: false,
@@ -64,6 +68,7 @@ const CRASHES: [Crash; 5] = [
         name: "wrapped-log",
         options: "-n parent=0 -l size=16m,su=32k -m rmapbt=0,reflink=0",
         external_log: false,
+        load: Load::Names,
         operations: 100_000,
         sync_every: 100,
         flushes: true,

@@ -11,7 +11,7 @@ fn blocks_hold_what_a_vector_holds() {
     for step in 0..4000 {
         let (offset, length) = (random.below(100), random.below(60));
         let aligned = (offset / BLOCK * BLOCK, length / BLOCK * BLOCK);
-        match random.below(6) {
+        match random.below(7) {
             0 => {
                 plain.resize(offset as usize, 0);
                 bytes.resize(offset);
@@ -36,6 +36,15 @@ fn blocks_hold_what_a_vector_holds() {
                 let at = aligned.0 as usize;
                 plain.splice(at..at, vec![0; aligned.1 as usize]);
                 bytes.insert(aligned.0, aligned.1);
+            }
+            6 if aligned.0 + aligned.1 < plain.len() as u64 => {
+                let (from, to) = (aligned.0 as usize, random.below(5) * BLOCK);
+                let part = bytes.part(aligned.0, aligned.1);
+                let copied = plain[from..from + aligned.1 as usize].to_vec();
+                let end = to as usize + copied.len();
+                plain.resize(plain.len().max(end), 0);
+                plain[to as usize..end].copy_from_slice(&copied);
+                bytes.paste(to, &part);
             }
             _ => {}
         }

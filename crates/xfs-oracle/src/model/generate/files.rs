@@ -6,6 +6,8 @@ use crate::model::operation::{Abilities, AllocationMode, Operation, Ranges, SLOT
 
 /// Most files stay smaller than this.
 const USUAL_BYTES: u64 = 1 << 20;
+/// No operation on ranges is longer: the model holds what it shares twice.
+const RANGE_MAX: u64 = 4 << 20;
 
 impl Generator {
     pub(super) fn open(&mut self, model: &Model) -> Option<Operation> {
@@ -104,9 +106,12 @@ impl Generator {
         match self.random.below(30) {
             0 => from_offset += 1,
             1 => length += 1 + self.random.below(block),
-            2..=6 => length = most,
+            2..=6 => length = most.min(RANGE_MAX),
             7 => length = 0,
             _ => {}
+        }
+        if length == 0 && most > RANGE_MAX {
+            length = block;
         }
         Some(Ranges { from, from_offset, to, to_offset, length })
     }
@@ -140,7 +145,7 @@ impl Generator {
         ranges.from_offset -= ranges.from_offset % block;
         let room = Self::size(model, &ranges.from).saturating_sub(ranges.from_offset);
         let other = Self::size(model, &ranges.to).saturating_sub(ranges.to_offset);
-        ranges.length = room.min(other) / block * block;
+        ranges.length = room.min(other).min(RANGE_MAX) / block * block;
         (ranges.length > 0).then_some(Operation::Exchange(ranges))
     }
 }

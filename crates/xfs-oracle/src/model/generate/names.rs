@@ -56,7 +56,8 @@ impl Generator {
             1..=3 => 300 + self.random.below(700),
             _ => 1 + self.random.below(300),
         };
-        let target = (0..length).map(|_| b'a' + self.random.below(26) as u8).collect();
+        // No name that is made begins so.
+        let target = (0..length).map(|_| b'A' + self.random.below(26) as u8).collect();
         Some(Operation::Symlink { target, path: self.vacant(model)? })
     }
 

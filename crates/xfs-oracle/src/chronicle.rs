@@ -1,0 +1,237 @@
+//! What a crash may leave: every state of a history, and what each sync promised.
+//!
+//! Owns: the judgement of a recovered volume. Does **not** own: devices, cuts, recovery.
+//!
+//! # What is judged
+//!
+//! A history of one thread was cut at a position of its device. What recovery gives must be
+//!
+//! - **I1** names, links, modes, owners, flags and attributes as they were after one operation of
+//!   the history, the same for all: no operation is half done, none is there without those before;
+//! - **I2** no older than any sync promised that returned before the cut, and no newer than what had
+//!   begun by then;
+//! - **I3** of each file, a size that it had since the last sync that covered it, and in each of its
+//!   sectors what one of these states had there: no byte of another file, no byte from before the sync.
+//!
+//! Contents may be older than names: data that nobody synced is written when it suits. Operations
+//! that move contents (collapse, insert, exchange) go by steps, so after one of them a sector may be
+//! anywhere in its file.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::compare::Differences;
+use crate::digest::SECTOR_BYTES;
+use crate::model::{AllocationMode, Answer, Bytes, Durable, Model, NodeId, Operation};
+use crate::view::Tree;
+
+/// A history with all its states.
+#[derive(Debug)]
+pub struct Chronicle {
+    /// The state after each operation; the first is the empty volume.
+    states: Vec<State>,
+    promises: Vec<Promise>,
+}
+
+#[derive(Debug)]
+struct State {
+    model: Model,
+    /// Where the device was when the operation began that led here.
+    began: usize,
+    /// The files whose contents the operation moved.
+    moved: Vec<NodeId>,
+}
+
+#[derive(Debug)]
+struct Promise {
+    /// Where the device was when the sync returned.
+    position: usize,
+    /// The state that names are no older than.
+    names: usize,
+    /// The state that the contents of these files are no older than; all files for none.
+    contents: usize,
+    file: Option<NodeId>,
+}
+
+impl Chronicle {
+    /// A history that begins with this state.
+    pub fn new(model: Model) -> Self {
+        Self { states: vec![State { model, began: 0, moved: Vec::new() }], promises: Vec::new() }
+    }
+
+    /// How many operations it has.
+    pub fn len(&self) -> usize {
+        self.states.len() - 1
+    }
+
+    /// Whether nothing has happened.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds an operation, with the state after it, and where the device was when it began and when
+    /// it returned.
+    pub fn note(
+        &mut self,
+        (operation, answer): (&Operation, &Answer),
+        model: &Model,
+        (began, returned): (usize, usize),
+    ) {
+        let moved = if answer.is_ok() { moved(operation, model) } else { Vec::new() };
+        self.states.push(State { model: model.clone(), began, moved });
+        if let (Operation::Sync(durable), Ok(_)) = (operation, answer) {
+            self.promise(durable, model, returned);
+        }
+    }
+
+    fn promise(&mut self, durable: &Durable, model: &Model, position: usize) {
+        let contents = self.len();
+        let last_change = |id| model.node(id).map_or(0, |node| node.changed_by as usize);
+        let promise = match durable {
+            Durable::Volume => Promise { position, names: contents, contents, file: None },
+            Durable::File(target) | Durable::Contents(target) => {
+                let Ok(id) = model.file(target) else { return };
+                // Data alone: its file may still lose what happened to its name.
+                let is_data = matches!(durable, Durable::Contents(_));
+                let names = if is_data { 0 } else { last_change(id) };
+                Promise { position, names, contents, file: Some(id) }
+            }
+            Durable::Directory(path) => {
+                let Some(id) = model.paths().get(path).copied() else { return };
+                Promise { position, names: last_change(id), contents: 0, file: Some(id) }
+            }
+        };
+        self.promises.push(promise);
+    }
+
+    /// Judges what recovery gave after a cut at a position of the device. `contents` reads a whole
+    /// file of the recovered volume. Gives the state that the volume is in.
+    ///
+    /// # Errors
+    ///
+    /// What is broken.
+    pub fn judge(
+        &self,
+        tree: &Tree,
+        position: usize,
+        mut contents: impl FnMut(&str) -> Result<Bytes, String>,
+    ) -> Result<usize, String> {
+        let kept = || self.promises.iter().filter(|promise| promise.position <= position);
+        let floor = kept().map(|promise| promise.names).max().unwrap_or(0);
+        let begun = self.states.iter().rposition(|state| state.began <= position).unwrap_or(0);
+        let names = self.names(tree, floor, begun)?;
+        let Some(state) = self.states.get(names) else { return Ok(names) };
+        for (path, id) in state.model.paths() {
+            if state.model.node(id).is_ok_and(|node| node.contents().is_some()) {
+                let covers = |promise: &&Promise| promise.file.is_none_or(|file| file == id);
+                let since = kept().filter(covers).map(|promise| promise.contents).max();
+                let found = contents(&path)?;
+                self.check_contents(id, &found, (since.unwrap_or(0), begun))
+                    .map_err(|what| format!("/{path}, in state {names}: {what}"))?;
+            }
+        }
+        Ok(names)
+    }
+
+    /// The state whose names a volume shows.
+    fn names(&self, tree: &Tree, floor: usize, begun: usize) -> Result<usize, String> {
+        let states = self.states.iter().enumerate().take(begun + 1).skip(floor);
+        let matches = |model: &Model| model.differences_of_names(tree).into_result();
+        let found = states.rev().find(|(_, state)| matches(&state.model).is_ok());
+        if let Some((index, _)) = found {
+            return Ok(index);
+        }
+        let older = self.states.iter().take(floor).rposition(|s| matches(&s.model).is_ok());
+        if let Some(older) = older {
+            return Err(format!("state {older} is there, but state {floor} was promised"));
+        }
+        let closest = self.states.iter().take(begun + 1).skip(floor).map(|state| {
+            let differences = state.model.differences_of_names(tree);
+            (differences.count(), differences)
+        });
+        let (_, closest) =
+            closest.min_by_key(|(count, _)| *count).unwrap_or_else(|| (0, Differences::default()));
+        let report = closest.into_result().err().unwrap_or_default();
+        Err(format!("no state from {floor} to {begun} is there; the closest has {report}"))
+    }
+
+    /// Checks a file against its states (I3).
+    fn check_contents(
+        &self,
+        id: NodeId,
+        found: &Bytes,
+        (since, begun): (usize, usize),
+    ) -> Result<(), String> {
+        let states = || self.states.iter().take(begun + 1).skip(since);
+        let had = |state: &'_ State| state.model.node(id).ok().and_then(|n| n.contents().cloned());
+        let versions: Vec<Bytes> = states().filter_map(had).collect();
+        let sizes = || versions.iter().map(Bytes::size);
+        // Before it was made it had none: what is there of a new file may be its name alone.
+        let least = if versions.len() <= begun - since { 0 } else { sizes().min().unwrap_or(0) };
+        let most = sizes().max().unwrap_or(0);
+        if !(least..=most).contains(&found.size()) {
+            return Err(format!("{} bytes, of {least} to {most}", found.size()));
+        }
+        let moved = states().skip(1).any(|state| state.moved.contains(&id));
+        let anywhere: HashSet<&[u8]> = match moved {
+            true => versions.iter().flat_map(|v| v.sectors().map(|(_, sector)| sector)).collect(),
+            false => HashSet::new(),
+        };
+        let known = Known { versions: &versions, anywhere, may_be_empty: moved || least == 0 };
+        known.check(found)
+    }
+}
+
+/// What the sectors of a file may hold.
+struct Known<'a> {
+    versions: &'a [Bytes],
+    anywhere: HashSet<&'a [u8]>,
+    may_be_empty: bool,
+}
+
+impl Known<'_> {
+    fn check(&self, found: &Bytes) -> Result<(), String> {
+        let held: BTreeMap<u64, &[u8]> = found.sectors().collect();
+        let expected = self.versions.iter().flat_map(|version| version.sectors());
+        let offsets = expected.map(|(offset, _)| offset).chain(held.keys().copied());
+        let offsets: std::collections::BTreeSet<u64> = offsets.collect();
+        for offset in offsets.into_iter().filter(|offset| *offset < found.size()) {
+            let sector = found.read(offset, SECTOR_BYTES as u64);
+            let is_empty = sector.iter().all(|byte| *byte == 0);
+            let is_known = is_empty && self.may_be_empty
+                || self.anywhere.iter().any(|known| known.starts_with(&sector))
+                || self.versions.iter().any(|version| holds(version, offset, &sector));
+            if !is_known {
+                let what = if is_empty { "is empty" } else { "holds what it never held" };
+                let head = sector.get(..16).unwrap_or(&sector);
+                return Err(format!("the sector at {offset} {what}: {head:x?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a version has these bytes at an offset; past its end it has zeros.
+fn holds(version: &Bytes, offset: u64, sector: &[u8]) -> bool {
+    let mut bytes = version.read(offset, sector.len() as u64);
+    bytes.resize(sector.len(), 0);
+    bytes == sector
+}
+
+/// The files whose contents an operation moved about.
+fn moved(operation: &Operation, model: &Model) -> Vec<NodeId> {
+    let targets = match operation {
+        Operation::Allocate {
+            file,
+            mode: AllocationMode::Collapse | AllocationMode::Insert,
+            ..
+        } => {
+            vec![file]
+        }
+        Operation::Exchange(ranges) => vec![&ranges.from, &ranges.to],
+        _ => Vec::new(),
+    };
+    targets.into_iter().filter_map(|target| model.file(target).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+use std::collections::BTreeMap;
+
+use super::Chronicle;
+use crate::model::{Abilities, Bytes, Durable, Features, Model, Operation, RenameMode, Target};
+use crate::view::{Node, Opened, Tree};
+
+const FEATURES: Features =
+    Features { block_bytes: 4096, inode_bytes: 512, abilities: Abilities::all() };
+
+fn create(path: &str) -> Operation {
+    Operation::Create { path: path.to_owned(), mode: 0o644 }
+}
+
+fn write(path: &str, number: u64) -> Operation {
+    Operation::Write { file: Target::Path(path.to_owned()), offset: 0, length: 4096, number }
+}
+
+fn fsync(path: &str) -> Operation {
+    Operation::Sync(Durable::File(Target::Path(path.to_owned())))
+}
+
+fn rename(from: &str, to: &str) -> Operation {
+    Operation::Rename { from: from.to_owned(), to: to.to_owned(), mode: RenameMode::Replace }
+}
+
+/// Each operation takes one request of the device: state n began at n - 1 and returned at n.
+fn chronicle(history: &[Operation]) -> (Chronicle, Vec<Model>) {
+    let mut model = Model::new(FEATURES);
+    let (mut chronicle, mut states) = (Chronicle::new(model.clone()), vec![model.clone()]);
+    for (index, operation) in history.iter().enumerate() {
+        let answer = model.perform(operation);
+        chronicle.note((operation, &answer), &model, (index, index + 1));
+        states.push(model.clone());
+    }
+    (chronicle, states)
+}
+
+/// The volume that holds exactly a model.
+fn tree(model: &Model) -> Tree {
+    let mut nodes: BTreeMap<u64, Node> = BTreeMap::new();
+    for (path, id) in model.paths() {
+        let node = model.node(id).unwrap();
+        let found = nodes.entry(id).or_insert_with(|| Node {
+            mode: node.mode,
+            links: node.links,
+            opened: Some(Opened::default()),
+            size: node.contents().map_or(0, Bytes::size),
+            ..Node::default()
+        });
+        found.paths.push(path.into_bytes());
+    }
+    Tree { nodes, root: 1 }
+}
+
+/// Judges a volume with the names of one state and the contents of another.
+fn check(
+    history: &[Operation],
+    position: usize,
+    (names, contents): (usize, usize),
+    expected: Result<usize, &str>,
+) {
+    let (chronicle, states) = chronicle(history);
+    let read = |path: &str| {
+        let id = states[names].paths()[path];
+        let version = states[contents].node(id).ok().and_then(|node| node.contents().cloned());
+        Ok(version.unwrap_or_else(|| Bytes::new(4096)))
+    };
+    let found = chronicle.judge(&tree(&states[names]), position, read);
+    match expected {
+        Ok(state) => assert_eq!(found, Ok(state)),
+        Err(part) => assert!(found.as_ref().unwrap_err().contains(part), "{found:?}"),
+    }
+}
+
+#[test]
+fn any_state_that_had_begun_may_be_there() {
+    let history = [create("a"), create("b"), create("c")];
+    for state in 0..=2 {
+        check(&history, 1, (state, state), Ok(state));
+    }
+    check(&history, 1, (3, 3), Err("no state from 0 to 2"));
+}
+
+#[test]
+fn what_a_sync_promised_is_asked_for() {
+    let history = [create("a"), fsync("a"), create("b")];
+    check(&history, 1, (0, 0), Ok(0));
+    check(&history, 2, (0, 0), Err("state 0 is there, but state 1 was promised"));
+    check(&history, 2, (1, 1), Ok(2));
+}
+
+#[test]
+fn synced_contents_are_asked_for() {
+    let history = [create("a"), write("a", 7), fsync("a"), write("a", 8)];
+    check(&history, 1, (2, 1), Ok(2));
+    check(&history, 3, (3, 1), Err("0 bytes, of 4096 to 4096"));
+    check(&history, 3, (3, 2), Ok(4));
+    check(&history, 3, (3, 4), Ok(4));
+}
+
+#[test]
+fn contents_of_another_file_are_found() {
+    let history =
+        [create("a"), write("a", 7), create("b"), write("b", 8), fsync("b"), rename("a", "c")];
+    let (chronicle, states) = chronicle(&history);
+    let foreign = |_: &str| {
+        let id = states[4].paths()["b"];
+        Ok(states[4].node(id).unwrap().contents().unwrap().clone())
+    };
+    let found = chronicle.judge(&tree(&states[4]), 6, foreign);
+    assert!(found.unwrap_err().contains("holds what it never held"));
+}
+
+#[test]
+fn half_an_operation_is_found() {
+    let history = [create("a"), rename("a", "b")];
+    let (chronicle, states) = chronicle(&history);
+    // Neither name is there, but something else is.
+    let mut torn = tree(&states[1]);
+    torn.nodes.get_mut(&2).unwrap().paths = vec![b"a".to_vec(), b"b".to_vec()];
+    let found = chronicle.judge(&torn, 2, |_| Ok(Bytes::new(4096)));
+    assert!(found.unwrap_err().contains("no state from 0 to 2"));
+}
