@@ -208,7 +208,11 @@ impl Model {
         if node.links == 0 && !node.is_linkable {
             return Err(Errno::NOENT);
         }
-        self.may_hold(place.folder, id)?;
+        // Special files that never got a project may be linked into one.
+        let is_projectless = matches!(node.body, Body::Special) && node.settings.project_id == 0;
+        if !is_projectless {
+            self.may_hold(place.folder, id)?;
+        }
         let node = self.change(id)?;
         node.links += 1;
         node.is_linkable = false;
@@ -347,6 +351,12 @@ impl Model {
         self.leave(new.0, new.1)?;
         self.enter(old.0, new.1)?;
         self.enter(new.0, old.1)?;
+        for id in [old.1, new.1] {
+            // A directory that gets another parent notes it as a change of its contents.
+            if old.0.folder != new.0.folder && self.node(id)?.is_directory() {
+                self.modify(id)?;
+            }
+        }
         Ok(Outcome::Done)
     }
 
