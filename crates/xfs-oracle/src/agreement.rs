@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::model::{Features, Generator, Model, Operation, shrink};
+use crate::model::{Features, Generator, Model, Operation, SLOTS, shrink};
 use crate::subject::Subject;
 
 /// Operations that are performed at most to make a history shorter.
@@ -66,6 +66,22 @@ impl Run {
     ) -> Result<(), Box<Disagreement>> {
         for _ in 0..operations {
             let operation = self.generator.next(&self.model);
+            self.history.push(operation.clone());
+            if let Err(what) = step(&mut self.model, subject, &operation) {
+                return Err(Box::new(Disagreement { history: self.history.clone(), what }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes all files, so that the volume can be closed.
+    ///
+    /// # Errors
+    ///
+    /// As [`perform`](Self::perform).
+    pub fn close(&mut self, subject: &mut impl Subject) -> Result<(), Box<Disagreement>> {
+        for slot in 0..SLOTS {
+            let operation = Operation::Close { slot };
             self.history.push(operation.clone());
             if let Err(what) = step(&mut self.model, subject, &operation) {
                 return Err(Box::new(Disagreement { history: self.history.clone(), what }));

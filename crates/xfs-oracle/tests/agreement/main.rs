@@ -5,13 +5,23 @@
 //! One number repeats a trial: `FERROXFS_SEED=N`. `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs
 //! longer histories of more seeds.
 
+#[path = "../kernel/ours.rs"]
+#[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
+mod ours;
+
+mod library;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xfs_oracle::harness::{Trial, TrialError, run};
-use xfs_oracle::model::{Abilities, Features, Model};
-use xfs_oracle::{Disagreement, Geometry, Image, Kernel, Run, Time, Tree, ready, replay};
+use xfs_oracle::model::{Abilities, Features, Model, Operation, SLOTS};
+use xfs_oracle::{
+    Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, ready, replay,
+};
+
+use library::Library;
 
 /// Volumes on which the model is compared with the kernel: name, and what the volume can do.
 const VOLUMES: [(&str, Features); 3] = [
@@ -34,9 +44,13 @@ fn main() -> ExitCode {
         None => 0..seeds,
     };
     let trials = seeds.flat_map(|seed| {
-        VOLUMES.map(|(name, features)| {
-            let title = format!("the_kernel_agrees_with_the_model::{name}::{seed}");
-            Trial::new(title, move || check_kernel(name, features, (seed, stretches)))
+        VOLUMES.into_iter().flat_map(move |(name, features)| {
+            let kernel = format!("the_kernel_agrees_with_the_model::{name}::{seed}");
+            let library = format!("the_library_agrees_with_the_model::{name}::{seed}");
+            [
+                Trial::new(kernel, move || check_kernel(name, features, (seed, stretches))),
+                Trial::new(library, move || check_library(name, features, (seed, stretches))),
+            ]
         })
     });
     run(trials.collect())
@@ -94,6 +108,77 @@ fn check_kernel(
         Some(findings) => Err(TrialError::Failed(format!("seed {seed}: {findings}"))),
         None => Ok(()),
     }
+}
+
+fn check_library(
+    name: &str,
+    features: Features,
+    (seed, stretches): (u64, usize),
+) -> Result<(), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let image = make(name, folder.path())?;
+    let fresh = folder.path().join("fresh");
+    std::fs::create_dir(&fresh).map_err(text)?;
+    let empty = image.copy(&fresh)?;
+    let since = now();
+    let mut run = Run::new(seed, features);
+    for _ in 0..stretches {
+        let mut library = open(&image)?;
+        let outcome = match run.perform(STRETCH, &mut library) {
+            Ok(()) => {
+                run.close(&mut library).map_err(|disagreement| disagreement.to_string())?;
+                inspect_library(library, &image, run.model(), since)
+                    .map_err(|what| Disagreement::of_trees(run.history(), what))
+            }
+            Err(disagreement) => Err(*disagreement),
+        };
+        let Err(disagreement) = outcome else { continue };
+        let trials = folder.path().join("trial");
+        std::fs::create_dir(&trials).map_err(text)?;
+        let shortened = disagreement.shortened(|history| {
+            let image = empty.copy(&trials).ok()?;
+            let mut library = open(&image).ok()?;
+            match replay(history, features, &mut library) {
+                Ok(mut model) => {
+                    for slot in 0..SLOTS {
+                        let _ = model.perform(&Operation::Close { slot });
+                    }
+                    inspect_library(library, &image, &model, since).err()
+                }
+                Err(other) if other.history.len() == history.len() => Some(other.what().to_owned()),
+                Err(_) => None,
+            }
+        });
+        return Err(TrialError::Failed(format!("seed {seed}: {shortened}")));
+    }
+    Ok(())
+}
+
+/// Closes the volume; then xfs_repair must find nothing, and the kernel, and we, must show the model.
+fn inspect_library(
+    library: Library,
+    image: &Image,
+    model: &Model,
+    since: Time,
+) -> Result<(), String> {
+    library.close().map_err(|error| format!("closing: {error}"))?;
+    let words = |error: xfs_oracle::OracleError| error.to_string();
+    if let Some(findings) = image.findings().map_err(words)? {
+        return Err(format!("xfs_repair -n says:\n{findings}"));
+    }
+    let mount = image.mount(&["ro"]).map_err(words)?;
+    let tree = Tree::walk(mount.path()).map_err(words)?;
+    mount.unmount().map_err(words)?;
+    model.differences(&tree, "", since).into_result()?;
+    let volume = ferroxfs::Volume::open(&image.data).map_err(|error| error.to_string())?;
+    let shown = ours::walk(&volume).map_err(|error| error.to_string())?;
+    Differences::between(&tree, &shown).into_result()
+}
+
+fn open(image: &Image) -> Result<Library, TrialError> {
+    let volume = ferroxfs::Volume::open_writable(&image.data).map_err(text)?;
+    Ok(Library::new(volume))
 }
 
 fn make(name: &str, folder: &Path) -> Result<Image, TrialError> {

@@ -1,0 +1,342 @@
+//! The library, asked through its own API for what the kernel is asked for by system calls.
+
+use std::ffi::OsStr;
+
+use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
+use ferroxfs::{
+    AllocateMode, Changes, Creation, Error, File, FileType, NewKind, Node, RangeMode, Timestamp,
+    Volume, errno,
+};
+use rustix::io::Errno;
+use xfs_oracle::model::{
+    AllocationMode, Durable, Operation, Outcome, Path, Ranges, RenameMode, SLOTS, SetMode,
+    Settings, Target, bytes, names, pattern,
+};
+use xfs_oracle::{Subject, Time};
+
+type Result<T> = std::result::Result<T, Errno>;
+
+/// A volume that the library has open for writing.
+pub(crate) struct Library {
+    volume: Volume,
+    slots: [Option<File>; SLOTS],
+}
+
+/// Why a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+impl Library {
+    pub(crate) fn new(volume: Volume) -> Self {
+        Self { volume, slots: Default::default() }
+    }
+
+    /// Closes the volume, which nothing holds any more.
+    pub(crate) fn close(self) -> ferroxfs::Result<()> {
+        let Self { volume, slots } = self;
+        drop(slots);
+        volume.close()
+    }
+
+    /// The inode that a path leads to; no link is followed.
+    fn node(&self, path: &str) -> Result<Node> {
+        self.volume.lookup_no_follow(path).map_err(number)
+    }
+
+    /// The directory that a path lies in, and the name there.
+    fn place<'a>(&self, path: &'a str) -> Result<(Node, &'a str)> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        Ok((self.volume.lookup(folder).map_err(number)?, name))
+    }
+
+    fn file(&self, target: &Target, access: Access) -> Result<File> {
+        match target {
+            Target::Slot(slot) => self.slot(*slot).cloned(),
+            Target::Path(path) => self.open(path, access),
+        }
+    }
+
+    fn slot(&self, slot: usize) -> Result<&File> {
+        self.slots.get(slot).and_then(Option::as_ref).ok_or(Errno::BADF)
+    }
+
+    fn put(&mut self, slot: usize, file: Option<File>) -> Result<()> {
+        *self.slots.get_mut(slot).ok_or(Errno::BADF)? = file;
+        Ok(())
+    }
+
+    fn open(&self, path: &str, access: Access) -> Result<File> {
+        let node = self.node(path)?;
+        match node.file_type() {
+            FileType::Regular => {}
+            FileType::Directory => return Err(Errno::ISDIR),
+            FileType::Symlink => return Err(Errno::LOOP),
+            _ => return Err(Errno::INVAL),
+        }
+        // What open(2) refuses; files that are open have no modes of opening in the library.
+        let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND;
+        if access == Access::Write && node.metadata().xflags.intersects(fixed) {
+            return Err(Errno::PERM);
+        }
+        node.open().map_err(number)
+    }
+
+    fn create(&self, path: &str, kind: &NewKind<'_>, mode: u32) -> Result<()> {
+        let (folder, name) = self.place(path)?;
+        folder.create(name, kind, &creation(mode)).map(drop).map_err(number)
+    }
+
+    fn make_node(&self, path: &str, mode: u32, (major, minor): (u32, u32)) -> Result<()> {
+        let device = DeviceNumber { major, minor };
+        let kind = match rustix::fs::FileType::from_raw_mode(mode) {
+            rustix::fs::FileType::Fifo => NewKind::Fifo,
+            rustix::fs::FileType::Socket => NewKind::Socket,
+            rustix::fs::FileType::BlockDevice => NewKind::BlockDevice(device),
+            _ => NewKind::CharacterDevice(device),
+        };
+        self.create(path, &kind, mode)
+    }
+
+    fn rename(&self, from: &str, to: &str, mode: RenameMode) -> Result<()> {
+        let mode = match mode {
+            RenameMode::Replace => ferroxfs::RenameMode::Replace,
+            RenameMode::NoReplace => ferroxfs::RenameMode::NoReplace,
+            RenameMode::Exchange => ferroxfs::RenameMode::Exchange,
+            RenameMode::Whiteout => ferroxfs::RenameMode::Whiteout,
+        };
+        let ((old, name), (new, new_name)) = (self.place(from)?, self.place(to)?);
+        old.rename(name, &new, new_name, mode).map_err(number)
+    }
+
+    fn list(&self, path: &str) -> Result<Outcome> {
+        let folder = self.node(path)?;
+        let entries = folder.entries().map_err(number)?;
+        let name = |entry: ferroxfs::Result<ferroxfs::DirEntry>| {
+            Ok(entry.map_err(number)?.name().as_encoded_bytes().to_vec())
+        };
+        let mut found: Vec<_> = entries.map(name).collect::<Result<_>>()?;
+        found.sort();
+        Ok(names(found.iter().map(Vec::as_slice)))
+    }
+
+    fn set_attribute(&self, path: &str, name: &str, value: &[u8], mode: SetMode) -> Result<()> {
+        let mode = match mode {
+            SetMode::Either => ferroxfs::SetMode::Either,
+            SetMode::Create => ferroxfs::SetMode::Create,
+            SetMode::Replace => ferroxfs::SetMode::Replace,
+        };
+        self.node(path)?.set_attribute(OsStr::new(name), value, mode).map_err(number)
+    }
+
+    fn change(&self, path: &str, changes: &Changes) -> Result<()> {
+        self.node(path)?.change(changes).map_err(number)
+    }
+
+    fn change_mode(&self, path: &str, mode: u32) -> Result<()> {
+        self.change(path, &Changes { mode: Some(mode as u16), ..Changes::default() })
+    }
+
+    fn change_owner(&self, path: &str, uid: u32, gid: u32) -> Result<()> {
+        self.change(path, &Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() })
+    }
+
+    fn set_times(&self, path: &str, times: [Option<Time>; 2]) -> Result<()> {
+        let stamp = |time: Time| Timestamp::new(time.seconds, time.nanoseconds);
+        let [accessed, modified] = times.map(|time| time.and_then(stamp));
+        self.change(path, &Changes { accessed, modified, ..Changes::default() })
+    }
+
+    fn set_flags(&self, path: &str, settings: &Settings) -> Result<()> {
+        let node = self.node(path)?;
+        match node.file_type() {
+            FileType::Regular | FileType::Directory => {}
+            FileType::Symlink => return Err(Errno::LOOP),
+            _ => return Err(Errno::NOTTY),
+        }
+        let changes = Changes {
+            project_id: Some(settings.project_id),
+            xflags: Some(ExtendedFlags::from_bits_retain(settings.flags.bits())),
+            extent_size_hint_bytes: Some(settings.extent_size.into()),
+            cow_extent_size_hint_bytes: Some(settings.cow_extent_size.into()),
+            ..Changes::default()
+        };
+        node.change(&changes).map_err(number)
+    }
+
+    fn sync(&self, durable: &Durable) -> Result<()> {
+        let outcome = match durable {
+            Durable::File(target) => self.file(target, Access::Read)?.sync_all(),
+            Durable::Contents(target) => self.file(target, Access::Read)?.sync_data(),
+            Durable::Directory(path) => self.node(path)?.sync(),
+            Durable::Volume => self.volume.sync(),
+        };
+        outcome.map_err(number)
+    }
+
+    fn read(&self, target: &Target, offset: u64, length: u64) -> Result<Outcome> {
+        let file = self.file(target, Access::Read)?;
+        let mut buffer = vec![0; length as usize];
+        let mut done = 0;
+        while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match file.read_at(offset + done as u64, rest).map_err(number)? {
+                0 => break,
+                count => done += count,
+            }
+        }
+        Ok(bytes(buffer.get(..done).unwrap_or_default()))
+    }
+
+    fn write(&self, target: &Target, offset: u64, bytes: &[u8]) -> Result<()> {
+        let file = self.file(target, Access::Write)?;
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            match file.write_at(offset + done as u64, rest).map_err(number)? {
+                0 => return Err(Errno::NOSPC),
+                count => done += count,
+            }
+        }
+        Ok(())
+    }
+
+    fn clone_range(&self, ranges: &Ranges) -> Result<()> {
+        let from = self.file(&ranges.from, Access::Read)?;
+        let to = self.file(&ranges.to, Access::Write)?;
+        to.clone_range(ranges.to_offset, &from, ranges.from_offset, ranges.length).map_err(number)
+    }
+
+    fn deduplicate(&self, ranges: &Ranges) -> Result<Outcome> {
+        let from = self.file(&ranges.from, Access::Read)?;
+        let to = self.file(&ranges.to, Access::Write)?;
+        let Ranges { from_offset, to_offset, length, .. } = *ranges;
+        let same = to.deduplicate(to_offset, &from, from_offset, length).map_err(number)?;
+        Ok(Outcome::Compared(same))
+    }
+
+    fn exchange(&self, ranges: &Ranges) -> Result<()> {
+        let from = self.file(&ranges.from, Access::Write)?;
+        let to = self.file(&ranges.to, Access::Write)?;
+        let Ranges { from_offset, to_offset, length, .. } = *ranges;
+        to.exchange_range(to_offset, &from, from_offset, length).map_err(number)
+    }
+
+    fn on_names(&mut self, operation: &Operation) -> Result<()> {
+        match operation {
+            Operation::Create { path, mode } => self.create(path, &NewKind::Regular, *mode),
+            Operation::MakeDirectory { path, mode } => {
+                self.create(path, &NewKind::Directory, mode & 0o1777)
+            }
+            Operation::MakeNode { path, mode, device } => self.make_node(path, *mode, *device),
+            Operation::Symlink { target, path } => {
+                self.create(path, &NewKind::Symlink(target), 0o777)
+            }
+            Operation::Link { from, to } => self.link(&self.node(from)?, to),
+            Operation::LinkSlot { slot, path } => self.link(self.slot(*slot)?.node(), path),
+            Operation::Unlink { path } => {
+                let (folder, name) = self.place(path)?;
+                folder.remove_file(name).map_err(number)
+            }
+            Operation::RemoveDirectory { path } => {
+                let (folder, name) = self.place(path)?;
+                folder.remove_dir(name).map_err(number)
+            }
+            Operation::Rename { from, to, mode } => self.rename(from, to, *mode),
+            Operation::MakeTemporary { slot, folder, mode } => {
+                let folder = self.node(folder)?;
+                let node = folder.create_unnamed(&creation(*mode)).map_err(number)?;
+                let file = node.open().map_err(number)?;
+                self.put(*slot, Some(file))
+            }
+            Operation::Open { slot, path } => {
+                let file = self.open(path, Access::Write)?;
+                self.put(*slot, Some(file))
+            }
+            Operation::Close { slot } => {
+                self.slot(*slot)?;
+                self.put(*slot, None)
+            }
+            other => self.on_settings(other),
+        }
+    }
+
+    fn link(&self, node: &Node, path: &Path) -> Result<()> {
+        let (folder, name) = self.place(path)?;
+        folder.link(node, name).map_err(number)
+    }
+
+    fn on_settings(&self, operation: &Operation) -> Result<()> {
+        match operation {
+            Operation::SetAttribute { path, name, length, number, mode } => {
+                self.set_attribute(path, name, &pattern(*number, 0, *length), *mode)
+            }
+            Operation::RemoveAttribute { path, name } => {
+                self.node(path)?.remove_attribute(OsStr::new(name)).map_err(number)
+            }
+            Operation::ChangeMode { path, mode } => self.change_mode(path, *mode),
+            Operation::ChangeOwner { path, uid, gid } => self.change_owner(path, *uid, *gid),
+            Operation::SetTimes { path, accessed, modified } => {
+                self.set_times(path, [*accessed, *modified])
+            }
+            Operation::SetFlags { path, settings } => self.set_flags(path, settings),
+            Operation::Sync(durable) => self.sync(durable),
+            other => self.on_contents(other),
+        }
+    }
+
+    fn on_contents(&self, operation: &Operation) -> Result<()> {
+        match operation {
+            Operation::Write { file, offset, length, number } => {
+                self.write(file, *offset, &pattern(*number, *offset, *length as usize))
+            }
+            Operation::Truncate { file, size } => {
+                self.file(file, Access::Write)?.set_len(*size).map_err(number)
+            }
+            Operation::Allocate { file, mode, offset, length } => {
+                let file = self.file(file, Access::Write)?;
+                let end = offset.saturating_add(*length);
+                file.change_range(*offset..end, range_mode(*mode)).map_err(number)
+            }
+            Operation::Clone(ranges) => self.clone_range(ranges),
+            Operation::Exchange(ranges) => self.exchange(ranges),
+            _ => Err(Errno::INVAL),
+        }
+    }
+}
+
+impl Subject for Library {
+    fn perform(&mut self, operation: &Operation) -> Result<Outcome> {
+        match operation {
+            Operation::Read { file, offset, length } => self.read(file, *offset, *length),
+            Operation::List { path } => self.list(path),
+            Operation::Deduplicate(ranges) => self.deduplicate(ranges),
+            other => self.on_names(other).map(|()| Outcome::Done),
+        }
+    }
+}
+
+fn creation(mode: u32) -> Creation {
+    Creation { mode: (mode & 0o7777) as u16, uid: 0, gid: 0 }
+}
+
+fn range_mode(mode: AllocationMode) -> RangeMode {
+    match mode {
+        AllocationMode::Allocate => RangeMode::Allocate(AllocateMode::Extend),
+        AllocationMode::AllocateKeepSize => RangeMode::Allocate(AllocateMode::KeepSize),
+        AllocationMode::PunchHole => RangeMode::Punch,
+        AllocationMode::Zero => RangeMode::Zero(AllocateMode::Extend),
+        AllocationMode::ZeroKeepSize => RangeMode::Zero(AllocateMode::KeepSize),
+        AllocationMode::Collapse => RangeMode::Collapse,
+        AllocationMode::Insert => RangeMode::Insert,
+        AllocationMode::Unshare => RangeMode::Unshare(AllocateMode::Extend),
+    }
+}
+
+/// The errno of an error. Corruption is told as well: no history may meet it.
+fn number(error: Error) -> Errno {
+    if !matches!(error, Error::Posix(_)) {
+        eprintln!("the library says: {error}");
+    }
+    Errno::from_raw_os_error(errno(&error))
+}
