@@ -39,7 +39,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// ENOTDIR, ENOENT, ENOSPC; the device's error.
+    /// ENOTDIR, ENOENT, EPERM if this directory is immutable, ENOSPC; the device's error.
     #[doc(alias = "O_TMPFILE")]
     pub fn create_unnamed(&self, creation: &Creation) -> Result<Self> {
         let (parts, directory) = self.writable()?;

@@ -4,6 +4,7 @@
 //! a volume holds afterwards ([`Model::differences`]).
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::model::{Features, Generator, Model, Operation, SLOTS, shrink};
 use crate::subject::Subject;
@@ -92,11 +93,25 @@ impl Run {
 }
 
 fn step(model: &mut Model, subject: &mut impl Subject, done: &Operation) -> Result<(), String> {
-    let (expected, found) = (model.perform(done), subject.perform(done));
+    let expected = model.perform(done);
+    let found = guarded(|| subject.perform(done)).map_err(|words| format!("panicked: {words}"))?;
     if expected == found {
         return Ok(());
     }
     Err(format!("expected {expected:?}, found {found:?}"))
+}
+
+/// Runs what may panic, which is one more way to be wrong.
+///
+/// # Errors
+///
+/// What the panic said.
+pub fn guarded<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|cause| {
+        let words = cause.downcast_ref::<String>().map(String::as_str);
+        let words = words.or_else(|| cause.downcast_ref::<&str>().copied());
+        words.unwrap_or("in other words than text").to_owned()
+    })
 }
 
 /// Performs a history on an empty volume.

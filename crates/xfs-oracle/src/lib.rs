@@ -29,7 +29,7 @@ mod xfsprogs;
 
 use crate::error::Context;
 
-pub use agreement::{Disagreement, Run, replay};
+pub use agreement::{Disagreement, Run, guarded, replay};
 pub use chronicle::Chronicle;
 pub use compare::Differences;
 pub use crash::{Crash, Load};

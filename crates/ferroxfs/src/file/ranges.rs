@@ -44,7 +44,7 @@ pub enum RangeMode {
     /// the end.
     #[doc(alias = "FALLOC_FL_INSERT_RANGE")]
     Insert,
-    /// No other file shares its blocks any more.
+    /// It has space, and no other file shares its blocks any more.
     #[doc(alias = "FALLOC_FL_UNSHARE_RANGE")]
     Unshare(AllocateMode),
 }
@@ -80,10 +80,11 @@ impl File {
             RangeMode::Collapse => live.collapse(journal, range, now),
             RangeMode::Insert => live.insert(journal, range, now),
             RangeMode::Unshare(mode) => {
-                if mode == AllocateMode::KeepSize && range.end > entry.core().size {
-                    return live.unshare(journal, range.start..entry.core().size, now);
+                let shared = range.start..range.end.min(entry.core().size);
+                if !shared.is_empty() {
+                    live.unshare(journal, shared, now)?;
                 }
-                live.unshare(journal, range, now)
+                live.allocate(journal, range, size(mode), now)
             }
         }
     }
@@ -125,11 +126,12 @@ impl File {
         let (parts, here, there) = self.with(source)?;
         let _contents = lock_both(here, there);
         check_contents_mutable(&here.core(), 0)?;
+        let range = SharedRange { from, to, length_bytes };
+        Live::check_share(&parts.journal, there.live(), here.live(), range)?;
         if !self.is_same(parts, (here, to), (there, from), length_bytes)? {
             return Ok(false);
         }
         let now = here.core().modify_time;
-        let range = SharedRange { from, to, length_bytes };
         Live::reflink(&parts.journal, there.live(), here.live(), range, now)?;
         Ok(true)
     }

@@ -10,7 +10,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 
 use super::Parts;
-use super::access::check_not_immutable;
+use super::access::check_mutable;
 use crate::table::Entry;
 
 /// Permission bits of a mode.
@@ -51,8 +51,8 @@ impl Parts {
         self.transact(TransactionKind::ChangeInode, 0, |tx| {
             tx.join(file.live().record());
             let core = file.core();
-            if core.flags.contains(InodeFlags::IMMUTABLE) && changes.xflags.is_none() {
-                return Err(PosixError::NotPermitted.into());
+            if changes.xflags.is_none() {
+                check_mutable(&core)?;
             }
             let hints = self.hints(&core, changes)?;
             let now = self.clock.now();
@@ -114,7 +114,7 @@ impl Parts {
         let value_blocks = value.div_ceil(geometry.block_size as usize) as u32;
         let mut tx = self.journal.begin_set_attr(blocks, value_blocks)?;
         tx.join(file.live().record());
-        let set = check_not_immutable(&file.core())
+        let set = check_attribute_mutable(&file.core(), attribute.namespace)
             .and_then(|()| xfs_dir::set_attribute(&mut tx, file.live(), attribute, mode));
         if let Err(error) = set {
             tx.cancel();
@@ -135,7 +135,7 @@ impl Parts {
         let blocks = xfs_dir::attribute_blocks(self.geometry(), name.len(), 0);
         self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
             tx.join(file.live().record());
-            check_not_immutable(&file.core())?;
+            check_attribute_mutable(&file.core(), namespace)?;
             xfs_dir::remove_attribute(tx, file.live(), namespace, name)?;
             let now = self.clock.now();
             file.live().change(tx, |core| core.change_time = now);
@@ -170,9 +170,32 @@ impl Hints {
     }
 }
 
+/// Whether an attribute may be changed: programs have theirs on files and directories only.
+fn check_attribute_mutable(core: &InodeCore, namespace: Namespace) -> Result<()> {
+    let holds_user = matches!(core.file_type(), Some(FileType::Regular | FileType::Directory));
+    if namespace == Namespace::User && !holds_user {
+        return Err(PosixError::NotPermitted.into());
+    }
+    check_mutable(core)
+}
+
+/// The mode of a file that has got another owner: nobody shall act in the name of the new one. Without
+/// the right to execute, the bit of the group means mandatory locks, and stays.
+const fn without_set_ids(mode: u16) -> u16 {
+    const SET_USER_ID: u16 = 0o4000;
+    const SET_GROUP_ID: u16 = 0o2000;
+    const GROUP_EXECUTE: u16 = 0o010;
+    let mode = mode & !SET_USER_ID;
+    if mode & GROUP_EXECUTE != 0 { mode & !SET_GROUP_ID } else { mode }
+}
+
 fn apply(core: &mut InodeCore, changes: &Changes) {
     if let Some(mode) = changes.mode {
         core.mode = core.mode & !PERMISSION_BITS | mode & PERMISSION_BITS;
+    }
+    let is_directory = core.file_type() == Some(FileType::Directory);
+    if (changes.uid.is_some() || changes.gid.is_some()) && !is_directory {
+        core.mode = without_set_ids(core.mode);
     }
     core.uid = changes.uid.unwrap_or(core.uid);
     core.gid = changes.gid.unwrap_or(core.gid);

@@ -96,7 +96,9 @@ impl Parts {
         creation: &Creation,
     ) -> Result<Arc<Entry>> {
         check_name(name)?;
-        check_target(kind)?;
+        if *kind == NewKind::Symlink(b"") {
+            return Err(PosixError::NotFound.into());
+        }
         let blocks = inode_blocks(self.geometry())
             + xfs_dir::blocks_to_add(self.geometry())
             + self.parent_blocks(name)
@@ -104,6 +106,7 @@ impl Parts {
         let made = self.transact(kind.transaction(), blocks, |tx| {
             tx.join(directory.live().record());
             check_can_add(tx, directory, name)?;
+            check_target(kind)?;
             let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
             let live = self.fill_inode(tx, inode, &directory.core(), kind, creation, 1)?;
             self.name_it(tx, directory, &live, name)?;
@@ -120,6 +123,7 @@ impl Parts {
         directory: &Entry,
         creation: &Creation,
     ) -> Result<Arc<Entry>> {
+        check_not_immutable(&directory.core())?;
         self.make_unnamed(directory, &NewKind::Regular, creation)
     }
 
@@ -270,7 +274,6 @@ pub(super) fn check_is_directory(directory: &Entry) -> Result<()> {
 
 fn check_target(kind: &NewKind<'_>) -> Result<()> {
     match kind {
-        NewKind::Symlink(b"") => Err(PosixError::NotFound.into()),
         NewKind::Symlink(target) if target.len() >= MAX_TARGET_BYTES => {
             Err(PosixError::NameTooLong.into())
         }

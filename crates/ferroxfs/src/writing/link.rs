@@ -54,10 +54,16 @@ fn check_linkable(core: &InodeCore) -> Result<()> {
     check_mutable(core)
 }
 
-/// A directory that hands its project down takes only what is of that project.
+/// A directory that hands its project down takes only what is of that project; special files never
+/// get one, and may be anywhere.
 pub(super) fn check_project(directory: &InodeCore, file: &InodeCore) -> Result<()> {
     let hands_down = directory.flags.contains(InodeFlags::PROJINHERIT);
-    if hands_down && directory.project_id != file.project_id {
+    let has_one = matches!(
+        file.file_type(),
+        Some(FileType::Regular | FileType::Directory | FileType::Symlink)
+    );
+    let may_be_anywhere = !has_one && file.project_id == 0;
+    if hands_down && directory.project_id != file.project_id && !may_be_anywhere {
         return Err(PosixError::CrossDevice.into());
     }
     Ok(())

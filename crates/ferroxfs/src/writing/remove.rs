@@ -131,6 +131,7 @@ pub(super) fn check_removable(
     removal: Removal,
 ) -> Result<()> {
     let core = child.core();
+    check_mutable(&core)?;
     let is_directory = core.file_type() == Some(FileType::Directory);
     match removal {
         Removal::File if is_directory => Err(PosixError::IsDirectory.into()),
@@ -138,6 +139,6 @@ pub(super) fn check_removable(
         Removal::Directory if !xfs_dir::directory_is_empty(tx, child.live())? => {
             Err(PosixError::NotEmpty.into())
         }
-        _ => check_mutable(&core),
+        _ => Ok(()),
     }
 }

@@ -16,7 +16,6 @@ use xfs_trans::Transaction;
 use super::access::{check_mutable, check_not_immutable};
 use super::create::{Creation, NewKind, check_is_directory, parent_link};
 use super::link::check_project;
-use super::remove::{Removal, check_removable};
 use super::{Parts, check_name};
 use crate::table::Entry;
 
@@ -113,8 +112,14 @@ impl Parts {
         let _moving = (apart && moves_directory).then(|| self.moving.lock());
         if apart {
             self.check_not_below(child, to.directory)?;
-            if let Some(target) = exchanged {
-                self.check_not_below(target, from.directory)?;
+            match (target, mode) {
+                (Some(target), RenameMode::Exchange) => {
+                    self.check_not_below(target, from.directory)?;
+                }
+                (Some(target), _) if self.is_below(target, from.directory)? => {
+                    return Err(PosixError::NotEmpty.into());
+                }
+                _ => {}
             }
         }
         let blocks = self.rename_blocks(rename);
@@ -141,23 +146,31 @@ impl Parts {
             + 2 * self.parent_blocks(to.name)
     }
 
-    /// Whether `directory` is not `child`, nor below it.
     fn check_not_below(&self, child: &Entry, directory: &Entry) -> Result<()> {
+        if self.is_below(child, directory)? {
+            Err(PosixError::InvalidArgument.into())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether `directory` is `child`, or below it.
+    fn is_below(&self, child: &Entry, directory: &Entry) -> Result<bool> {
         if !child.is_directory() {
-            return Ok(());
+            return Ok(false);
         }
         let mut number = directory.number();
         let most = self.journal.counts().inodes;
         for _ in 0..=most {
             if number == child.number() {
-                return Err(PosixError::InvalidArgument.into());
+                return Ok(true);
             }
             let entry = self.take(number)?;
             let above = entry.find(&self.journal, b"..");
             self.release(entry);
             let (above, _) = above?;
             if above == number {
-                return Ok(());
+                return Ok(false);
             }
             number = above;
         }
@@ -334,16 +347,22 @@ fn check_rename(tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<()> {
         Some(_) => check_mutable(&destination)?,
         None => check_not_immutable(&destination)?,
     }
-    check_project(&destination, &child.core())?;
-    match (target, mode) {
-        (None, _) => Ok(()),
-        (Some(target), RenameMode::Exchange) => {
-            check_mutable(&target.core())?;
-            check_project(&source, &target.core())
-        }
-        (Some(target), _) => {
-            let removal = if child.is_directory() { Removal::Directory } else { Removal::File };
-            check_removable(tx, target, removal)
-        }
+    let Some(target) = target else {
+        return check_project(&destination, &child.core());
+    };
+    check_mutable(&target.core())?;
+    if mode == RenameMode::Exchange {
+        // What comes back in exchange is not asked for its project.
+        return check_project(&destination, &child.core());
     }
+    match (child.is_directory(), target.is_directory()) {
+        (true, false) => return Err(PosixError::NotDirectory.into()),
+        (false, true) => return Err(PosixError::IsDirectory.into()),
+        _ => check_project(&destination, &child.core())?,
+    }
+    // XFS has always said EEXIST here, where others say ENOTEMPTY.
+    if target.is_directory() && !xfs_dir::directory_is_empty(tx, target.live())? {
+        return Err(PosixError::Exists.into());
+    }
+    Ok(())
 }

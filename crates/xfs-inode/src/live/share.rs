@@ -58,7 +58,7 @@ impl Live {
     ) -> Result<()> {
         source.check_regular()?;
         destination.check_regular()?;
-        check_share(journal, source, destination, shared)?;
+        Self::check_share(journal, source, destination, shared)?;
         if shared.length_bytes == 0 {
             return Ok(());
         }
@@ -95,6 +95,39 @@ impl Live {
         })
     }
 
+    /// Refuses ranges that do not go together.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotSupported`] and [`PosixError::InvalidArgument`], as [`reflink`](Self::reflink).
+    pub fn check_share(
+        journal: &Arc<Journal>,
+        source: &Arc<Self>,
+        destination: &Arc<Self>,
+        shared: SharedRange,
+    ) -> Result<()> {
+        let geometry = journal.geometry();
+        if !geometry.has_ro_compat(RoCompatFeatures::REFLINK) {
+            return Err(PosixError::NotSupported.into());
+        }
+        let SharedRange { from, to, length_bytes } = shared;
+        check_end(geometry, from, length_bytes)?;
+        check_end(geometry, to, length_bytes)?;
+        let block = u64::from(geometry.block_size);
+        let (source_size, size) = (source.inode().core().size, destination.inode().core().size);
+        let is_whole = length_bytes.is_multiple_of(block);
+        let ends_both = from + length_bytes == source_size && to + length_bytes >= size;
+        let overlaps = source.number() == destination.number()
+            && from < to.saturating_add(length_bytes)
+            && to < from.saturating_add(length_bytes);
+        let fits = from.is_multiple_of(block)
+            && to.is_multiple_of(block)
+            && from + length_bytes <= source_size
+            && (is_whole || ends_both)
+            && !overlaps;
+        if fits { Ok(()) } else { Err(PosixError::InvalidArgument.into()) }
+    }
+
     /// Maps blocks that another file has, into a hole.
     #[doc(alias = "xfs_reflink_remap_extent")]
     fn map_shared(self: &Arc<Self>, journal: &Arc<Journal>, extent: &Extent) -> Result<()> {
@@ -109,35 +142,6 @@ impl Live {
             Ok(())
         })
     }
-}
-
-/// Refuses ranges that do not go together.
-fn check_share(
-    journal: &Arc<Journal>,
-    source: &Arc<Live>,
-    destination: &Arc<Live>,
-    shared: SharedRange,
-) -> Result<()> {
-    let geometry = journal.geometry();
-    if !geometry.has_ro_compat(RoCompatFeatures::REFLINK) {
-        return Err(PosixError::NotSupported.into());
-    }
-    let SharedRange { from, to, length_bytes } = shared;
-    check_end(geometry, from, length_bytes)?;
-    check_end(geometry, to, length_bytes)?;
-    let block = u64::from(geometry.block_size);
-    let (source_size, size) = (source.inode().core().size, destination.inode().core().size);
-    let is_whole = length_bytes.is_multiple_of(block);
-    let ends_both = from + length_bytes == source_size && to + length_bytes >= size;
-    let overlaps = source.number() == destination.number()
-        && from < to.saturating_add(length_bytes)
-        && to < from.saturating_add(length_bytes);
-    let fits = from.is_multiple_of(block)
-        && to.is_multiple_of(block)
-        && from + length_bytes <= source_size
-        && (is_whole || ends_both)
-        && !overlaps;
-    if fits { Ok(()) } else { Err(PosixError::InvalidArgument.into()) }
 }
 
 /// Marks both files as such that may share blocks.

@@ -107,11 +107,17 @@ impl Model {
         if is_fixed { Err(Errno::PERM) } else { Ok(()) }
     }
 
-    /// Whether a directory that hands its project down may hold a node.
+    /// Whether a directory that hands its project down may hold a node. Special files that never
+    /// got a project may be anywhere.
     fn may_hold(&self, folder: NodeId, node: NodeId) -> Result<(), Errno> {
-        let (folder, node) = (&self.node(folder)?.settings, &self.node(node)?.settings);
+        let (folder, node) = (&self.node(folder)?.settings, self.node(node)?);
+        let project_id = node.settings.project_id;
+        let is_projectless = matches!(node.body, Body::Special) && project_id == 0;
         let hands_down = folder.flags.contains(FileFlags::PROJECT_INHERIT);
-        if hands_down && folder.project_id != node.project_id { Err(Errno::XDEV) } else { Ok(()) }
+        if hands_down && folder.project_id != project_id && !is_projectless {
+            return Err(Errno::XDEV);
+        }
+        Ok(())
     }
 
     fn is_empty(&self, id: NodeId) -> Result<bool, Errno> {
@@ -208,11 +214,7 @@ impl Model {
         if node.links == 0 && !node.is_linkable {
             return Err(Errno::NOENT);
         }
-        // Special files that never got a project may be linked into one.
-        let is_projectless = matches!(node.body, Body::Special) && node.settings.project_id == 0;
-        if !is_projectless {
-            self.may_hold(place.folder, id)?;
-        }
+        self.may_hold(place.folder, id)?;
         let node = self.change(id)?;
         node.links += 1;
         node.is_linkable = false;
@@ -303,7 +305,7 @@ impl Model {
         self.may_hold(new.folder, source)?;
         match (mode, new.node) {
             (RenameMode::Exchange, Some(target)) => {
-                self.may_hold(old.folder, target)?;
+                // What comes back in exchange is not asked for its project.
                 self.exchange_names((&old, source), (&new, target))
             }
             _ => self.move_name((&old, source), &new, mode),

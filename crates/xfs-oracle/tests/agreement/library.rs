@@ -12,7 +12,7 @@ use xfs_oracle::model::{
     AllocationMode, Durable, Operation, Outcome, Path, Ranges, RenameMode, SLOTS, SetMode,
     Settings, Target, bytes, names, pattern,
 };
-use xfs_oracle::{Subject, Time};
+use xfs_oracle::{FileFlags, Subject, Time};
 
 type Result<T> = std::result::Result<T, Errno>;
 
@@ -156,11 +156,15 @@ impl Library {
             FileType::Symlink => return Err(Errno::LOOP),
             _ => return Err(Errno::NOTTY),
         }
+        let has = |flags| settings.flags.intersects(flags);
+        let extent = has(FileFlags::EXTENT_SIZE | FileFlags::EXTENT_SIZE_INHERIT);
+        let cow = has(FileFlags::COW_EXTENT_SIZE);
+        let hint = |asked: bool, hint: u32| if asked { u64::from(hint) } else { 0 };
         let changes = Changes {
             project_id: Some(settings.project_id),
             xflags: Some(ExtendedFlags::from_bits_retain(settings.flags.bits())),
-            extent_size_hint_bytes: Some(settings.extent_size.into()),
-            cow_extent_size_hint_bytes: Some(settings.cow_extent_size.into()),
+            extent_size_hint_bytes: Some(hint(extent, settings.extent_size)),
+            cow_extent_size_hint_bytes: Some(hint(cow, settings.cow_extent_size)),
             ..Changes::default()
         };
         node.change(&changes).map_err(number)

@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::model::{Abilities, Features, Model, Operation, SLOTS};
 use xfs_oracle::{
-    Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, ready, replay,
+    Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, guarded, ready, replay,
 };
 
 use library::Library;
@@ -162,7 +162,7 @@ fn inspect_library(
     model: &Model,
     since: Time,
 ) -> Result<(), String> {
-    library.close().map_err(|error| format!("closing: {error}"))?;
+    guarded(|| library.close())?.map_err(|error| format!("closing: {error}"))?;
     let words = |error: xfs_oracle::OracleError| error.to_string();
     if let Some(findings) = image.findings().map_err(words)? {
         return Err(format!("xfs_repair -n says:\n{findings}"));

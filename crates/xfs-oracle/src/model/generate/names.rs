@@ -106,7 +106,9 @@ impl Generator {
     pub(super) fn link_slot(&mut self, model: &Model) -> Option<Operation> {
         let slot = self.random.below(SLOTS as u64) as usize;
         let path = self.vacant(model)?;
-        model.slot(slot).map(|_| Operation::LinkSlot { slot, path })
+        let node = model.node(model.slot(slot)?).ok()?;
+        // A file that has lost its last name stays without, which only the kernel enforces.
+        (node.is_linkable || node.links > 0).then_some(Operation::LinkSlot { slot, path })
     }
 
     pub(super) fn list(&mut self, model: &Model) -> Option<Operation> {
