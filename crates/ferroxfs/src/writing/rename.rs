@@ -195,7 +195,12 @@ impl Parts {
                 loses.directory.live().change(tx, |core| core.nlink -= 1);
             }
         }
-        self.touch(tx, &[from.directory, to.directory], &[child, target]);
+        // A directory whose `..` changes notes that as a change of its contents.
+        let apart = from.directory.number() != to.directory.number();
+        let (moved, renamed): (Vec<_>, Vec<_>) =
+            [child, target].into_iter().partition(|file| apart && file.is_directory());
+        self.touch(tx, &[from.directory, to.directory], &renamed);
+        self.touch(tx, &moved, &[]);
         self.replace_parent(tx, child, from, to)?;
         self.replace_parent(tx, target, to, from)
     }
