@@ -4,14 +4,19 @@
 #[path = "../workload/names.rs"]
 mod names;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use xfs_alloc::open_journal;
 use xfs_buffer::BufferCache;
 use xfs_device::SharedDevice;
-use xfs_dir::ParentPath;
-use xfs_trans::Journal;
+use xfs_dir::{ParentPath, parent_blocks, resume_attribute};
+use xfs_format::reservation::TransactionKind;
+use xfs_inode::Live;
+use xfs_testkit::CowDevice;
 use xfs_trans::testing::{Parts, crashed, make_sized, parts, recovered_parts, superblock};
+use xfs_trans::{Journal, OpenIntent, Promise};
 
 use names::Names;
 
@@ -23,7 +28,7 @@ fn journal(parts: Parts) -> Arc<Journal> {
 }
 
 /// A cache that has read nothing yet.
-fn cache(device: &SharedDevice) -> BufferCache {
+fn cache_of(device: &SharedDevice) -> BufferCache {
     let geometry = Arc::new(superblock(device).geometry);
     BufferCache::new(Arc::clone(device), geometry, 8 << 20)
 }
@@ -50,7 +55,68 @@ fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     // The volume's inodes hold no reference to the journal.
     let checked = names.into_model();
     journal.unmount().unwrap();
-    checked.check(&cache(&device));
+    checked.check(&cache_of(&device));
+}
+
+/// Finishes what a crash has left open.
+fn take_up(journal: &Arc<Journal>, open: &[OpenIntent]) {
+    let mut captured = Vec::new();
+    for intent in open {
+        let mut works = Vec::new();
+        for promise in intent.promises() {
+            let work = match promise {
+                Promise::Attr(attribute) => {
+                    let file = Arc::new(Live::load(journal, attribute.inode).unwrap());
+                    resume_attribute(&file, attribute)
+                }
+                promise => xfs_alloc::resume(journal.geometry(), promise).unwrap(),
+            };
+            works.push(work.expect("a promise of this volume"));
+        }
+        let blocks = parent_blocks(journal.geometry(), 255);
+        let kind = TransactionKind::SetAttr;
+        captured.push(journal.resume(intent, works, (kind, blocks)).unwrap());
+    }
+    for captured in captured {
+        captured.finish(journal).unwrap();
+    }
+}
+
+/// Cuts the power between the steps of chains, with the intents of parent pointers open: recovery
+/// keeps what they promise.
+fn check_intents(seed: u64, options: &str, steps: usize) {
+    let device = Arc::new(CowDevice::new(make_sized(VOLUME_BYTES, options)));
+    let shared: SharedDevice = Arc::clone(&device) as _;
+    let journal = journal(parts(&shared, 0));
+    let mut names = Names::new(&journal, seed, ParentPath::Intents);
+    let mut intents = 0;
+    for step in 0..steps {
+        let forks = Rc::new(RefCell::new(Vec::new()));
+        if step % 10 == 9 {
+            let (device, forks) = (Arc::clone(&device), Rc::clone(&forks));
+            names.between_steps = Some(Box::new(move || forks.borrow_mut().push(device.fork())));
+        }
+        names.step(step % (steps / 2) < steps / 3).unwrap();
+        names.between_steps = None;
+        for fork in forks.take() {
+            let fork: SharedDevice = Arc::new(fork);
+            let (parts, replayed) = recovered_parts(&fork);
+            let Parts { cache, log, superblock } = parts;
+            let journal = open_journal(cache, log, &superblock).unwrap();
+            let open = journal.adopt(&replayed).unwrap();
+            intents += open.len();
+            take_up(&journal, &open);
+            journal.unmount().unwrap();
+            names.model().check(&cache_of(&fork));
+        }
+    }
+    assert!(intents > steps / 40, "{intents} intents were open");
+}
+
+#[test]
+fn promised_parents_are_kept() {
+    check_intents(36, "-n parent=1 -l size=16m", 600);
+    check_intents(37, "-b size=1024 -n parent=1 -l size=16m", 600);
 }
 
 #[test]

@@ -5,9 +5,6 @@
 mod names;
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,10 +13,10 @@ use xfs_alloc::open_journal;
 use xfs_device::{FileDevice, OpenOptions, SharedDevice};
 use xfs_dir::ParentPath;
 use xfs_oracle::harness::{Trial, TrialError, run};
-use xfs_oracle::{Geometry, Image, ready};
+use xfs_oracle::{Geometry, Image, Tree, ready};
 use xfs_trans::testing::{Parts, parts};
 
-use names::{Model, Names};
+use names::{Model, Names, Shown};
 
 /// Of each geometry, with each seed.
 const STEPS: usize = 2500;
@@ -94,31 +91,27 @@ fn change(image: &Image, seed: u64, path: ParentPath, cut: bool) -> Result<Model
 
 /// Compares what the kernel shows with the model.
 fn compare(root: &Path, model: &Model) -> Result<(), TrialError> {
-    let mut found = BTreeMap::new();
-    let mut pending = vec![root.to_owned()];
-    while let Some(folder) = pending.pop() {
-        for entry in std::fs::read_dir(&folder).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            let metadata = path.symlink_metadata().map_err(failed)?;
-            let name = path.as_os_str().as_bytes();
-            let name = name.get(root.as_os_str().len()..).unwrap_or_default().to_vec();
-            found.insert(name, metadata.ino());
-            if metadata.is_dir() {
-                pending.push(path);
-            }
-        }
-    }
-    let expected: BTreeMap<_, _> =
-        model.paths().into_iter().map(|(path, (inode, _))| (path, inode)).collect();
-    for (path, inode) in &expected {
-        if found.get(path) != Some(inode) {
-            let path = Path::new(OsStr::from_bytes(path)).display();
-            return Err(failed(format!("{path}: inode {inode} is not what the kernel shows")));
+    let tree = Tree::walk(root)?;
+    let found: BTreeMap<u64, Shown> = tree
+        .nodes
+        .into_iter()
+        .map(|(number, node)| {
+            let is_directory = node.mode & 0o170_000 == 0o040_000;
+            let links = if is_directory { 0 } else { node.links as usize };
+            let entries = node.entries.into_iter().map(|(name, entry)| (name, entry.inode));
+            let attributes = node.attributes;
+            (number, Shown { links, entries: entries.collect(), attributes })
+        })
+        .collect();
+    let expected = model.shown();
+    for (number, shown) in &expected {
+        if found.get(number) != Some(shown) {
+            return Err(failed(format!("inode {number} is not what the kernel shows")));
         }
     }
     if found.len() != expected.len() {
         let (found, expected) = (found.len(), expected.len());
-        return Err(failed(format!("the kernel shows {found} paths, not {expected}")));
+        return Err(failed(format!("the kernel shows {found} inodes, not {expected}")));
     }
     Ok(())
 }

@@ -39,6 +39,8 @@ pub(crate) struct Names {
     model: Model,
     random: Prng,
     path: ParentPath,
+    /// Called between the steps of a chain, when what it promises is durable and not done.
+    pub(crate) between_steps: Option<Box<dyn FnMut()>>,
 }
 
 /// What a volume must hold.
@@ -65,7 +67,23 @@ impl Names {
         let nodes = BTreeMap::from([(root.0, node)]);
         let has_parents = journal.geometry().has_incompat(IncompatFeatures::PARENT);
         let model = Model { nodes, root: root.0, has_parents };
-        Self { journal: Arc::clone(journal), model, random: Prng::new(seed), path }
+        Self {
+            journal: Arc::clone(journal),
+            model,
+            random: Prng::new(seed),
+            path,
+            between_steps: None,
+        }
+    }
+
+    /// Ends a change of names. (One of attributes promises nothing: a crash may leave what was there.)
+    fn commit(&mut self, mut tx: Transaction<'_>) -> Result<()> {
+        if let Some(between_steps) = &mut self.between_steps {
+            tx.roll()?;
+            self.journal.force_all()?;
+            between_steps();
+        }
+        tx.commit().map(|_| ())
     }
 
     fn has_parents(&self) -> bool {
@@ -147,7 +165,7 @@ impl Names {
         if self.has_parents() {
             add_parent(&mut tx, &child, &self.link(parent, &name), self.path)?;
         }
-        tx.commit()?;
+        self.commit(tx)?;
         self.model.nodes.get_mut(&parent).unwrap().entries.insert(name.clone(), made.number.0);
         let node = Node {
             live: child,
@@ -180,7 +198,7 @@ impl Names {
         if self.has_parents() {
             add_parent(&mut tx, &child, &self.link(parent, &name), self.path)?;
         }
-        tx.commit()?;
+        self.commit(tx)?;
         self.model.nodes.get_mut(&parent).unwrap().entries.insert(name.clone(), file);
         self.model.nodes.get_mut(&file).unwrap().links.push((parent, name));
         Ok(())
@@ -225,7 +243,7 @@ impl Names {
         if self.has_parents() {
             remove_parent(&mut tx, &node, &self.link(parent, &name), self.path)?;
         }
-        tx.commit()?;
+        self.commit(tx)?;
         self.model.nodes.get_mut(&parent).unwrap().entries.remove(&name);
         let links = &mut self.model.nodes.get_mut(&child).unwrap().links;
         links.retain(|link| *link != (parent, name.clone()));
@@ -268,7 +286,7 @@ impl Names {
             let (old, new) = (self.link(from, &name), self.link(to, &new_name));
             replace_parent(&mut tx, &node, &old, &new, self.path)?;
         }
-        tx.commit()?;
+        self.commit(tx)?;
         self.model.nodes.get_mut(&from).unwrap().entries.remove(&name);
         self.model.nodes.get_mut(&to).unwrap().entries.insert(new_name.clone(), child);
         let links = &mut self.model.nodes.get_mut(&child).unwrap().links;
@@ -293,7 +311,12 @@ impl Names {
         let known: Vec<_> = self.model.nodes[&file].attributes.keys().cloned().collect();
         let (namespace, name) = match known.get(self.random.within(0..known.len() + 4)) {
             Some(known) => known.clone(),
-            None => (NAMESPACES[self.random.within(0..3)], self.name()),
+            None => {
+                // Linux has no attributes of more than 255 bytes with their prefix.
+                let mut name = self.name();
+                name.truncate(246);
+                (NAMESPACES[self.random.within(0..3)], name)
+            }
         };
         let length = match self.random.within(0..10) {
             0 => self.random.within(0..65_537),
@@ -415,23 +438,36 @@ impl Model {
         }
     }
 
-    /// Paths of all files and directories, and the inode of each.
-    #[allow(dead_code, reason = "one of two test programs compares paths")]
-    pub(crate) fn paths(&self) -> BTreeMap<Vec<u8>, (u64, usize)> {
-        let mut paths = BTreeMap::new();
-        let mut pending = vec![(Vec::new(), self.root)];
-        while let Some((path, number)) = pending.pop() {
-            for (name, child) in &self.nodes[&number].entries {
-                let path = [&path[..], b"/", name].concat();
-                let node = &self.nodes[child];
-                paths.insert(path.clone(), (*child, node.attributes.len()));
-                if node.is_directory {
-                    pending.push((path, *child));
-                }
+    /// What others must show: for each inode its links, its entries, its attributes.
+    #[allow(dead_code, reason = "one of two test programs asks others")]
+    pub(crate) fn shown(&self) -> BTreeMap<u64, Shown> {
+        let shown = |node: &Node| {
+            let named = |((namespace, name), value): (&(Namespace, Name), &Vec<u8>)| {
+                let prefix: &[u8] = match namespace {
+                    Namespace::User => b"user.",
+                    Namespace::Trusted => b"trusted.",
+                    _ => b"security.",
+                };
+                ([prefix, name].concat(), value.clone())
+            };
+            Shown {
+                links: if node.is_directory { 0 } else { node.links.len() },
+                entries: node.entries.clone(),
+                attributes: node.attributes.iter().map(named).collect(),
             }
-        }
-        paths
+        };
+        self.nodes.iter().map(|(number, node)| (*number, shown(node))).collect()
     }
+}
+
+/// What others must show of an inode.
+#[allow(dead_code, reason = "one of two test programs asks others")]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// Of a file.
+    pub(crate) links: usize,
+    pub(crate) entries: BTreeMap<Name, u64>,
+    pub(crate) attributes: BTreeMap<Name, Vec<u8>>,
 }
 
 fn kept_attributes(journal: &Journal, number: InodeNumber) -> Attrs {
