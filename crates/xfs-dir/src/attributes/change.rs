@@ -86,6 +86,9 @@ pub(crate) struct Found {
     pub(crate) run: Option<Run>,
 }
 
+/// The way to an attribute, its place in the leaf, and where its value lies.
+type InTree<B> = (Path<B>, usize, Option<Run>);
+
 /// An attribute fork that is changed in a transaction.
 pub(crate) struct AttributeChange<'s, S: ForkStore> {
     store: &'s mut S,
@@ -220,13 +223,10 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         if short.is_empty() { self.store.remove_fork() } else { self.store.set_local(&bytes) }
     }
 
-    /// The way to an attribute, its place in the leaf, and where its value lies.
+    /// The attribute of this key, in leaves.
     ///
     /// Attributes whose names have one hash may spread over several leaves.
-    fn find_in_tree(
-        &mut self,
-        key: &Key<'_>,
-    ) -> Result<Option<(Path<S::Block>, usize, Option<Run>)>> {
+    fn find_in_tree(&mut self, key: &Key<'_>) -> Result<Option<InTree<S::Block>>> {
         let hash = key.hash();
         let mut path = Path::descend(self.store, SHAPE, hash)?;
         loop {

@@ -4,10 +4,10 @@
 //! stamps and parent pointers of the inodes that entries name.
 //!
 //! ```text
-//!            add                    add                   add
-//! short ──to_block──► block ──to_leaf──► leaf ──to_node──► node
-//! short ◄──to_short── block ◄─leaf_to_block─ leaf ◄─node_to_leaf─ node
-//!          remove                  remove                remove
+//!             add                     add                 add
+//! short ─short_to_block─► block ─block_to_leaf─► leaf ─leaf_to_node─► node
+//! short ◄─block_to_short─ block ◄─leaf_to_block─ leaf ◄─node_to_leaf─ node
+//!            remove                  remove              remove
 //! ```
 //!
 //! # Invariants

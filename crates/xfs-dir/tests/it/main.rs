@@ -1,5 +1,6 @@
 //! Names over real transactions, on volumes in memory: what was committed is what is read, by a
 //! cache that has seen none of it.
+#![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
 
 #[path = "../workload/names.rs"]
 mod names;

@@ -4,22 +4,30 @@
 #[path = "../workload/names.rs"]
 mod names;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Arc;
 
+use tempfile::TempDir;
 use xfs_alloc::open_journal;
+use xfs_buffer::BufferCache;
 use xfs_device::{FileDevice, OpenOptions, SharedDevice};
 use xfs_dir::ParentPath;
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, Tree, ready};
-use xfs_trans::testing::{Parts, parts};
+use xfs_trans::Journal;
+use xfs_trans::testing::{Parts, parts, superblock};
 
 use names::{Model, Names, Shown};
 
 /// Of each geometry, with each seed.
 const STEPS: usize = 2500;
+
+/// Chains that are cut between their steps, of each geometry.
+const CHAINS: usize = 12;
 
 fn main() -> ExitCode {
     let names = [
@@ -35,58 +43,117 @@ fn main() -> ExitCode {
         "parent-inode-2k-directory-64k",
     ];
     let geometries = Geometry::ALL.into_iter().filter(|geometry| names.contains(&geometry.name));
-    let trials = geometries.zip(41..).flat_map(|(geometry, seed)| {
+    let mut trials = Vec::new();
+    for (geometry, seed) in geometries.zip(41..) {
+        let has_parents = geometry.name.contains("parent");
         let paths = [ParentPath::Direct, ParentPath::Intents];
-        let count = if geometry.name.contains("parent") { 2 } else { 1 };
-        paths.into_iter().take(count).flat_map(move |path| {
-            [false, true].map(|cut| {
+        for path in paths.into_iter().take(if has_parents { 2 } else { 1 }) {
+            for cut in [false, true] {
                 let end = if cut { "cut" } else { "unmounted" };
                 let name = format!("names::{}::{path:?}::{end}", geometry.name);
-                Trial::new(name, move || check(&geometry, seed, path, cut))
-            })
-        })
-    });
-    run(trials.collect())
+                trials.push(Trial::new(name, move || check(&geometry, seed, path, cut)));
+            }
+        }
+        if has_parents {
+            let name = format!("promised_parents::{}", geometry.name);
+            trials.push(Trial::new(name, move || check_promises(&geometry, seed)));
+        }
+    }
+    run(trials)
 }
 
 fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())
 }
 
+fn folder() -> Result<TempDir, TrialError> {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)
+}
+
 fn check(geometry: &Geometry, seed: u64, path: ParentPath, cut: bool) -> Result<(), TrialError> {
     ready()?;
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
+    let folder = folder()?;
     let image = geometry.make(folder.path())?;
-    let model = change(&image, seed, path, cut)?;
+    let journal = open(&image)?;
+    let mut names = Names::new(&journal, seed, path);
+    for step in 0..STEPS {
+        names.step(step % (STEPS / 2) < STEPS / 3).map_err(failed)?;
+    }
+    names.model().check_open(journal.cache());
+    journal.force_all().map_err(failed)?;
+    let model = names.into_model();
     if cut {
-        // The kernel replays what we have left in the log.
+        drop(journal);
+    } else {
+        journal.unmount().map_err(failed)?;
+    }
+    judge(&image, &model, cut)
+}
+
+/// Cuts chains between their steps, with the intents of parent pointers open: the kernel finishes
+/// them.
+fn check_promises(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
+    ready()?;
+    let folder = folder()?;
+    let image = Arc::new(geometry.make(folder.path())?);
+    let journal = open(&image)?;
+    let mut names = Names::new(&journal, seed, ParentPath::Intents);
+    for step in 0..STEPS / 2 {
+        names.step(step % 300 < 200).map_err(failed)?;
+    }
+    let mut chains = 0;
+    for _ in 0..20 * CHAINS {
+        let copies = Rc::new(RefCell::new(Vec::new()));
+        let (source, kept) = (Arc::clone(&image), Rc::clone(&copies));
+        names.between_steps = Some(Box::new(move || {
+            let folder = folder_of_copy();
+            let copy = source.copy(folder.path()).expect("room for a copy");
+            kept.borrow_mut().push((folder, copy));
+        }));
+        names.step(true).map_err(failed)?;
+        names.between_steps = None;
+        for (_folder, copy) in copies.take() {
+            chains += 1;
+            judge(&copy, names.model(), true)?;
+        }
+        if chains == CHAINS {
+            break;
+        }
+    }
+    drop(names);
+    journal.unmount().map_err(failed)
+}
+
+fn folder_of_copy() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for a copy")
+}
+
+fn open(image: &Image) -> Result<Arc<Journal>, TrialError> {
+    let Parts { cache, log, superblock } = parts(&device(image)?, 1);
+    open_journal(cache, log, &superblock).map_err(failed)
+}
+
+fn device(image: &Image) -> Result<SharedDevice, TrialError> {
+    Ok(Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?))
+}
+
+/// Has xfs_repair, the kernel and our own reader look at the image. What is still in its log the
+/// kernel replays first.
+fn judge(image: &Image, model: &Model, replays: bool) -> Result<(), TrialError> {
+    if replays {
         image.mount(&[])?.unmount()?;
     }
     if let Some(findings) = image.findings()? {
         return Err(failed(format!("xfs_repair -n: {findings}")));
     }
     let mount = image.mount(&["ro"])?;
-    let compared = compare(mount.path(), &model);
+    let compared = compare(mount.path(), model);
     mount.unmount()?;
-    compared
-}
-
-/// Runs the workload on the image, and leaves it unmounted or as a crash would.
-fn change(image: &Image, seed: u64, path: ParentPath, cut: bool) -> Result<Model, TrialError> {
-    let device: SharedDevice =
-        Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?);
-    let Parts { cache, log, superblock } = parts(&device, 1);
-    let journal = open_journal(cache, log, &superblock).map_err(failed)?;
-    let mut names = Names::new(&journal, seed, path);
-    for step in 0..STEPS {
-        names.step(step % (STEPS / 2) < STEPS / 3).map_err(failed)?;
-    }
-    journal.force_all().map_err(failed)?;
-    let model = names.into_model();
-    if !cut {
-        journal.unmount().map_err(failed)?;
-    }
-    Ok(model)
+    compared?;
+    let device = device(image)?;
+    let geometry = Arc::new(superblock(&device).geometry);
+    model.check(&BufferCache::new(device, geometry, 8 << 20));
+    Ok(())
 }
 
 /// Compares what the kernel shows with the model.

@@ -1,5 +1,11 @@
 //! A seeded workload of names on a volume that is open for writing, and the model that says what
 //! must come of it.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "what fails here fails the test"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -157,7 +157,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             return Ok(());
         }
         self.store.shrink(self.tree_shape().root, leaf)?;
-        self.to_short(&block)
+        self.block_to_short(&block)
     }
 
     /// Removes an entry from the block form.
@@ -169,11 +169,11 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let (hash, cookie) = (found.hash, found.cookie);
         let removed = self.store.edit(block, |edit| block::remove(edit, hash, cookie));
         assert!(removed, "the entry was found by this index");
-        self.to_short(block)
+        self.block_to_short(block)
     }
 
     /// Goes back to the short form if the inode has room for the entries.
-    fn to_short(&mut self, block: &S::Block) -> Result<()> {
+    fn block_to_short(&mut self, block: &S::Block) -> Result<()> {
         let live = self.store.view(block, |bytes| block::Layout::of(bytes).live());
         let room = self.store.local_room();
         if SHORT_HEADER + SHORT_ENTRY * live.saturating_sub(2) > room {

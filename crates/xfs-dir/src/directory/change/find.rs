@@ -18,6 +18,9 @@ pub(super) struct Found<B> {
     pub(super) data: B,
 }
 
+/// The entry that was found, if there is one, and the way to its leaf.
+pub(super) type InTree<B> = (Option<Found<B>>, Path<B>);
+
 impl<S: ForkStore> DirectoryChange<'_, S> {
     /// The entry of this name, in the block form.
     pub(super) fn find_in_block(
@@ -92,10 +95,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     /// to the leaf where it belongs.
     ///
     /// Entries whose names have one hash may spread over several leaves.
-    pub(super) fn find_in_tree(
-        &mut self,
-        name: &[u8],
-    ) -> Result<(Option<Found<S::Block>>, Path<S::Block>)> {
+    pub(super) fn find_in_tree(&mut self, name: &[u8]) -> Result<InTree<S::Block>> {
         let hash = name_hash(name);
         let start = Path::descend(self.store, self.tree_shape(), hash)?;
         let mut path = start.clone();

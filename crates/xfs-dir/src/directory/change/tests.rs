@@ -270,7 +270,7 @@ fn a_lying_index_is_an_error() {
         bytes[64..64 + 2 * count].as_chunks_mut().0.fill(1000_u16.to_be_bytes());
     });
     let added =
-        (b'0'..b'9').map(|digit| DirectoryChange::new(&mut fork).add(&entry(&[digit; 255], 200)));
+        (b'0'..=b'9').map(|digit| DirectoryChange::new(&mut fork).add(&entry(&[digit; 255], 200)));
     let added: Vec<_> = added.collect();
     assert!(added.iter().any(|added| matches!(added, Err(Error::Corrupt(_)))));
     let foreign = fork.blocks_of(BlockKind::DirectoryIndex)[0].0;
