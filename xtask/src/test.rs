@@ -15,7 +15,7 @@ use crate::report::Report;
 use crate::tidy;
 
 /// What is tested once more with atomic writes and locks counted by scope.
-const COUNTING: [&str; 11] = [
+const COUNTING: [&str; 13] = [
     "--lib",
     "-p",
     "xfs-log",
@@ -24,9 +24,11 @@ const COUNTING: [&str; 11] = [
     "-p",
     "xfs-buffer",
     "-p",
+    "xfs-trans",
+    "-p",
     "ferroxfs",
     "--features",
-    "xfs-sync/count,xfs-buffer/count,xfs-log/count,ferroxfs/count",
+    "xfs-sync/count,xfs-buffer/count,xfs-log/count,xfs-trans/count,ferroxfs/count",
 ];
 
 /// What is tested under a schedule explorer.

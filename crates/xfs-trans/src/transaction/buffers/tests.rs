@@ -499,3 +499,25 @@ fn threads_lose_no_change() {
         .sum();
     assert_eq!(in_place % 256, THREADS * ROUNDS % 256);
 }
+
+/// What a transaction writes that operations on other objects write too, with everything that it
+/// brings about, and what it writes of its buffer.
+#[cfg(feature = "count")]
+#[test]
+fn changing_a_buffer_seldom_writes_what_the_volume_shares() {
+    const COMMITS: u64 = 4096;
+    /// Reading, latching, joining, changing, logging, pinning, giving back.
+    const OBJECT_WRITES: u64 = 12;
+    // On a log that is small beside them slots keep no log space of their own.
+    let device = testing::make_sized(1 << 30, "-l size=128m");
+    let journal = testing::open(&device, 1);
+    commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
+    let before = xfs_sync::thread_counts();
+    for round in 0..COMMITS {
+        commit(&journal, |tx| drop(change_block(tx, 0, 5, round as u8)));
+    }
+    let counted = xfs_sync::thread_counts().since(&before);
+    assert!(counted.volume.total() * 64 <= COMMITS, "{counted:?}");
+    assert_eq!(counted.group.total(), 0, "{counted:?}");
+    assert!(counted.object.total() <= OBJECT_WRITES * COMMITS, "{counted:?}");
+}
