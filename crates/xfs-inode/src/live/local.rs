@@ -6,7 +6,7 @@
 use xfs_btree::ForkRoot;
 use xfs_buffer::{PosixError, Result};
 use xfs_format::Geometry;
-use xfs_format::inode::{FORK_OFFSET_BYTES, ForkFormat, ForkKind};
+use xfs_format::inode::{FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind};
 use xfs_trans::Transaction;
 
 use super::mapping::ForkForm;
@@ -86,11 +86,12 @@ impl Live {
     /// # Errors
     ///
     /// [`PosixError::NoSpace`], with nothing changed, where contents in line leave no room: who knows
-    /// what they mean has to move them out first. As [`map`](Self::map): extents of the data fork may have to move out of the inode.
+    /// what they mean has to move them out first; the target of a link moves by itself. As
+    /// [`map`](Self::map): extents of the data fork may have to move out of the inode.
     #[doc(alias = "xfs_bmap_add_attrfork")]
     pub fn add_attr_fork(&self, tx: &mut Transaction<'_>, needed_bytes: usize) -> Result<()> {
         tx.join(self.record());
-        let offset = {
+        let (offset, target) = {
             let inode = self.inode();
             if inode.core().has_attr_fork() {
                 return Ok(());
@@ -99,11 +100,19 @@ impl Live {
             let offset = fork_room::offset_for(inode.core(), data, needed_bytes, geometry)
                 .unwrap_or_else(|| fork_room::usual_offset(data.format, geometry));
             let room = usize::from(offset) * FORK_OFFSET_BYTES;
-            if data.format == ForkFormat::Local && data.bytes > room {
-                return Err(PosixError::NoSpace.into());
+            let is_long = data.format == ForkFormat::Local && data.bytes > room;
+            match (is_long, inode.fork(ForkKind::Data)) {
+                (true, Fork::Local(target)) if inode.file_type() == FileType::Symlink => {
+                    (offset, Some(target.clone()))
+                }
+                (true, _) => return Err(PosixError::NoSpace.into()),
+                (false, _) => (offset, None),
             }
-            offset
         };
+        if let Some(target) = target {
+            self.set_empty_extents(tx, ForkKind::Data)?;
+            self.set_remote_target(tx, &target)?;
+        }
         self.move_attr_fork(tx, offset)
     }
 

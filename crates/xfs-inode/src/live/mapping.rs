@@ -17,7 +17,7 @@ use xfs_alloc::{
     BlockExtent, ExtentOwner, Purpose, SpaceRequest, Target, allocate_extent, defer_free,
 };
 use xfs_btree::{Anchor, Anchored, Editor, ForkRoot, Root};
-use xfs_buffer::{Error, PosixError, Result};
+use xfs_buffer::{Error, Result};
 use xfs_format::btree::{BtreeKind, Extents};
 use xfs_format::extent::{Extent, ExtentCheck};
 use xfs_format::inode::{ForkFormat, ForkKind, InodeCheck, InodeCore};
@@ -71,7 +71,9 @@ struct ForkAnchor {
 impl Anchor for ForkAnchor {
     fn claim_block(&mut self, tx: &mut Transaction<'_>, near: u64) -> Result<u64> {
         let request = SpaceRequest::new(Target::Near(FsBlock(near)), 1, 1).with_owner(self.owner);
-        let block = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
+        // The transaction has reserved it. Without it the btree stays half changed, which must not
+        // be taken for an ordinary lack of space.
+        let block = allocate_extent(tx, &request)?.ok_or(Error::Shutdown)?;
         self.blocks += 1;
         Ok(block.start.0)
     }

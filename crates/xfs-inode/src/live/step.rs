@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xfs_buffer::Result;
+use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::{Journal, Transaction};
 
@@ -23,6 +23,30 @@ pub(crate) fn run<R>(
         Err(error) => {
             tx.cancel();
             Err(error)
+        }
+    }
+}
+
+/// As [`run`], for `work` that does nothing before it has allocated. Finding no space may have filled
+/// the free lists of groups: that is committed, since nothing is wrong with it.
+pub(crate) fn run_allocation<R>(
+    journal: &Arc<Journal>,
+    blocks: u64,
+    work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
+) -> Result<R> {
+    let mut tx = journal.begin(TransactionKind::Write, blocks)?;
+    match work(&mut tx) {
+        Err(Error::Posix(PosixError::NoSpace)) => {
+            tx.commit()?;
+            Err(PosixError::NoSpace.into())
+        }
+        Err(error) => {
+            tx.cancel();
+            Err(error)
+        }
+        Ok(answer) => {
+            tx.commit()?;
+            Ok(answer)
         }
     }
 }

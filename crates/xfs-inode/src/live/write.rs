@@ -120,7 +120,7 @@ impl Live {
             let blocks = wanted + overhead;
             let range = BlockRange { length_blocks: wanted, ..hole };
             let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
-            match step::run(journal, TransactionKind::Write, blocks, |tx| self.map(tx, &request)) {
+            match step::run_allocation(journal, blocks, |tx| self.map(tx, &request)) {
                 // A volume that is nearly full has room for a part of it.
                 Err(Error::Posix(PosixError::NoSpace)) if wanted > 1 && !journal.is_shut_down() => {
                     wanted /= 2;
@@ -199,7 +199,7 @@ impl Live {
         let mut wanted = old.length_blocks;
         loop {
             let blocks = u64::from(wanted) + overhead;
-            let staged = step::run(journal, TransactionKind::Write, blocks, |tx| {
+            let staged = step::run_allocation(journal, blocks, |tx| {
                 let place = self.place_for(tx.geometry(), ForkKind::Data, old.file_block);
                 let request = SpaceRequest::new(place, 1, wanted);
                 let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;

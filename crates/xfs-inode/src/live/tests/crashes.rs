@@ -9,7 +9,7 @@ use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing;
 
 use super::files::Work;
-use super::volume::{Volume, fresh_cache};
+use super::volume::{Volume, fresh_cache, seeds};
 use crate::Inode;
 
 /// What was durable from one position of the recording on.
@@ -70,10 +70,10 @@ fn check_cuts(options: &str, seed: u64, (steps, cuts): (usize, u64)) {
 
 #[test]
 fn power_cuts_on_small_blocks() {
-    check_cuts("-b size=1024 -l size=16m", 11, (60, 12));
+    seeds(11000).for_each(|seed| check_cuts("-b size=1024 -l size=16m", seed, (60, 12)));
 }
 
 #[test]
 fn power_cuts_on_usual_blocks() {
-    check_cuts("-l size=16m", 12, (60, 12));
+    seeds(12000).for_each(|seed| check_cuts("-l size=16m", seed, (60, 12)));
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use xfs_buffer::{Error, PosixError};
 use xfs_testkit::Prng;
 
-use super::volume::{Volume, now};
+use super::volume::{Volume, now, seeds};
 use crate::live::{ExchangedRange, KeepSize, Live, SharedRange};
 
 /// A file and what it should hold.
@@ -219,15 +220,43 @@ fn check_random(options: &str, seed: u64, steps: usize) {
 
 #[test]
 fn random_operations_on_small_blocks() {
-    check_random("-b size=1024 -l size=16m", 1, 300);
+    seeds(1000).for_each(|seed| check_random("-b size=1024 -l size=16m", seed, 150));
 }
 
 #[test]
 fn random_operations_on_usual_blocks() {
-    check_random("-l size=16m", 2, 300);
+    seeds(2000).for_each(|seed| check_random("-l size=16m", seed, 150));
 }
 
 #[test]
 fn random_operations_without_reverse_map_and_sharing() {
-    check_random("-m reflink=0,rmapbt=0 -l size=16m", 3, 200);
+    seeds(3000).for_each(|seed| check_random("-m reflink=0,rmapbt=0 -l size=16m", seed, 120));
+}
+
+#[test]
+fn a_full_volume_says_so_and_goes_on() {
+    for options in ["-b size=1024 -l size=16m", "-l size=16m"] {
+        let volume = Volume::new(options);
+        let files: Vec<_> = (0..2).map(|_| volume.file()).collect();
+        let bytes = vec![0xab; 5_000_000];
+        let (mut written, mut full) = ([0_u64; 2], false);
+        while !full {
+            for (file, end) in files.iter().zip(&mut written) {
+                match file.write_at(&volume.journal, *end, &bytes, now()) {
+                    Ok(count) => *end += count as u64,
+                    Err(error) => {
+                        assert!(matches!(error, Error::Posix(PosixError::NoSpace)), "{error}");
+                        full = true;
+                    }
+                }
+            }
+        }
+        let free = volume.journal.counts().free_blocks;
+        assert!(free < 64, "{options}: {free} blocks are left");
+        assert!(!volume.journal.is_shut_down());
+        files[0].truncate(&volume.journal, 0, now()).unwrap();
+        let again = files[1].write_at(&volume.journal, written[1], &bytes, now()).unwrap();
+        assert_eq!(again, bytes.len());
+        volume.unmount();
+    }
 }

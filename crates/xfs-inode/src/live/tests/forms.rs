@@ -125,6 +125,29 @@ fn targets_of_every_length() {
 }
 
 #[test]
+fn a_long_target_moves_out_for_attributes() {
+    let volume = Volume::new("-l size=16m");
+    let geometry = volume.journal.geometry().clone();
+    for length in [100, 200, 330] {
+        let live = volume.create(FileType::Symlink.mode_bits() | 0o777, false);
+        let target = vec![b't'; length];
+        let blocks = Live::target_blocks(&geometry, length) + 10;
+        step::run(&volume.journal, TransactionKind::Symlink, blocks, |tx| {
+            live.set_target(tx, &target)
+        })
+        .unwrap();
+        step::run(&volume.journal, TransactionKind::AddAttrFork, blocks, |tx| {
+            live.add_attr_fork(tx, 200)?;
+            live.set_local(tx, ForkKind::Attr, &[5; 140])
+        })
+        .unwrap();
+        assert_eq!(live.inode().core().extents, u64::from(length > 192));
+        assert_eq!(live.inode().read_target(volume.journal.cache()).unwrap(), target);
+    }
+    volume.unmount();
+}
+
+#[test]
 fn a_write_behind_the_end_leaves_a_hole() {
     let volume = Volume::new("-l size=16m");
     let live = volume.file();

@@ -1,5 +1,6 @@
 //! A volume in memory with files that have no names.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use xfs_alloc::{InodePurpose, add_unlinked, allocate_inode, inode_blocks, open_journal};
@@ -16,6 +17,12 @@ use crate::live::{Live, NewInode, resume, step};
 pub(super) struct Volume {
     pub(super) device: SharedDevice,
     pub(super) journal: Arc<Journal>,
+}
+
+/// Seeds from `first` on: one, or many in the long form of the tests.
+pub(super) fn seeds(first: u64) -> Range<u64> {
+    let count = if std::env::var_os("FERROXFS_LONG").is_some() { 100 } else { 1 };
+    first..first + count
 }
 
 pub(super) fn now() -> Timestamp {
