@@ -34,11 +34,7 @@ impl Live {
     }
 
     /// Puts the target into blocks, of which there are none yet.
-    pub(super) fn set_remote_target(
-        &self,
-        tx: &mut Transaction<'_>,
-        target: &[u8],
-    ) -> Result<()> {
+    pub(super) fn set_remote_target(&self, tx: &mut Transaction<'_>, target: &[u8]) -> Result<()> {
         let blocks = remote_blocks(tx.geometry(), target.len());
         self.map_run(tx, ForkKind::Data, FileBlock(0), blocks as u32)?;
         let (mut rest, mut next) = (target, FileBlock(0));
