@@ -111,12 +111,12 @@ impl GroupSpace {
 
     /// Takes the blocks for `wanted`, if the group has them. The free list is filled first.
     pub(crate) fn allocate(&mut self, tx: &mut Transaction<'_>, wanted: &Wanted) -> Result<Found> {
-        if self.affordable(tx, wanted).is_none() {
+        if self.affordable(wanted).is_none() {
             return Ok(Found::Nothing);
         }
         self.fill_free_list(tx)?;
         // Filling the list has taken blocks and may have made a btree higher.
-        let Some(wanted) = self.affordable(tx, wanted) else { return Ok(Found::Nothing) };
+        let Some(wanted) = self.affordable(wanted) else { return Ok(Found::Nothing) };
         let found = self.search(tx, &wanted)?;
         if let Found::Extent { from, range } = &found {
             self.take_free(tx, *from, range.clone())?;

@@ -72,7 +72,7 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
         inodes: counters.inodes,
         free_inodes: counters.free_inodes,
     };
-    Ok((Space::new(reserved), counts))
+    Ok((Space::new(geometry, reserved), counts))
 }
 
 /// The size of the free inode btree, counted where the header does not say it.

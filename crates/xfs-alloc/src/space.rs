@@ -19,8 +19,9 @@ pub(crate) mod reservation;
 
 use std::sync::Arc;
 
-use xfs_format::AgNumber;
 use xfs_format::agf::Agf;
+use xfs_format::reservation::BtreeHeights;
+use xfs_format::{AgNumber, Geometry};
 use xfs_sync::{AtomicU64, Group, Mutex, MutexGuard, Ordering};
 use xfs_trans::Journal;
 
@@ -44,8 +45,10 @@ pub struct Space {
 }
 
 /// The allocator's state of one group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct GroupState {
+    /// How high the btrees can grow.
+    pub(crate) heights: BtreeHeights,
     /// Free blocks in the high half, the longest extent in the low one.
     summary: AtomicU64<Group>,
     inner: Mutex<Inner, Group>,
@@ -64,10 +67,14 @@ pub(crate) struct Inner {
 
 impl Space {
     /// The state of a volume with these groups.
-    pub(crate) fn new(groups: impl IntoIterator<Item = (Agf, Reserves)>) -> Self {
+    pub(crate) fn new(
+        geometry: &Geometry,
+        groups: impl IntoIterator<Item = (Agf, Reserves)>,
+    ) -> Self {
+        let heights = BtreeHeights::new(geometry);
         let state = |(agf, reserves)| {
-            let inner = Inner { reserves, ..Inner::default() };
-            let state = GroupState { inner: Mutex::new(inner), ..GroupState::default() };
+            let inner = Mutex::new(Inner { reserves, ..Inner::default() });
+            let state = GroupState { heights, summary: AtomicU64::new(0), inner };
             state.publish(&agf);
             Arc::new(state)
         };

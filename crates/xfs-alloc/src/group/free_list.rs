@@ -14,7 +14,7 @@ use xfs_buffer::{Buffer, Result};
 use xfs_format::agf::Agf;
 use xfs_format::agfl::{self, AGFL_SECTOR, Agfl, AgflCheck};
 use xfs_format::reservation::BtreeHeights;
-use xfs_format::{BlockKind, Geometry, Structure};
+use xfs_format::{BlockKind, Structure};
 use xfs_trans::Transaction;
 
 use super::GroupSpace;
@@ -28,8 +28,7 @@ use crate::owner::ExtentOwner;
 /// Each btree may split from the leaf to the root and get a new root; then, while the list is
 /// filled again, it may split once more up to that root.
 #[doc(alias = "xfs_alloc_min_freelist")]
-pub(crate) fn needed(agf: &Agf, geometry: &Geometry) -> u32 {
-    let most = BtreeHeights::new(geometry);
+pub(crate) fn needed(agf: &Agf, most: &BtreeHeights) -> u32 {
     let levels = |levels: u32, most: u32| 2 * (levels + 1).min(most).max(1) - 2;
     let by_block = levels(agf.free_space_by_block.levels, most.free_space);
     let by_size = levels(agf.free_space_by_size.levels, most.free_space);
@@ -42,15 +41,15 @@ impl GroupSpace {
     /// are allocated, as far as there are any.
     #[doc(alias = "xfs_alloc_fix_freelist")]
     pub(crate) fn fill_free_list(&mut self, tx: &mut Transaction<'_>) -> Result<()> {
-        let geometry = tx.geometry();
-        while self.agf.free_list.count > needed(&self.agf, geometry) {
+        while self.agf.free_list.count > needed(&self.agf, &self.state.heights) {
             let block = self.take_from_list(tx)?;
             let block = self.fs_block(tx, block);
             tx.defer(FreeWork::of_free_list(block).boxed());
         }
         loop {
             // Taking blocks can make the btrees higher, and the list longer with them.
-            let missing = needed(&self.agf, geometry).saturating_sub(self.agf.free_list.count);
+            let missing =
+                needed(&self.agf, &self.state.heights).saturating_sub(self.agf.free_list.count);
             if missing == 0 {
                 return Ok(());
             }

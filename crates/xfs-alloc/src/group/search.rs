@@ -92,11 +92,11 @@ impl GroupSpace {
     /// What the group can give of `wanted` without eating into what it keeps back for its btrees
     /// and its free list. `None`: not even the minimum.
     #[doc(alias = "xfs_alloc_space_available")]
-    pub(super) fn affordable(&self, tx: &Transaction<'_>, wanted: &Wanted) -> Option<Wanted> {
+    pub(super) fn affordable(&self, wanted: &Wanted) -> Option<Wanted> {
         let agf = &self.agf;
         let account = (wanted.purpose == Some(Purpose::Metadata)).then_some(Account::Metadata);
         let kept = self.state.lock().reserves.kept_from(account);
-        let needed = free_list::needed(agf, tx.geometry());
+        let needed = free_list::needed(agf, &self.state.heights);
         let listed = agf.free_list.count;
         // The list is filled, and reserves are kept, out of the longest extent if need be.
         let others = agf.free_blocks - agf.longest_free_blocks.min(agf.free_blocks);

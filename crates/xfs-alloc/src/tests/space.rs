@@ -18,15 +18,15 @@ use crate::{
     defer_unstage, recover_leftovers, resume,
 };
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 /// Blocks that the btrees of a group may take beyond what is asked for.
 const SPARE_BLOCKS: u64 = 64;
 
 /// A volume, and what should be on it.
-struct Bench {
+pub(super) struct Bench {
     device: SharedDevice,
-    journal: Arc<Journal>,
-    model: Model,
+    pub(super) journal: Arc<Journal>,
+    pub(super) model: Model,
     random: Prng,
     shares: bool,
     /// The first of the inodes whose extents these are.
@@ -34,7 +34,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(seed: u64, bytes: u64, options: &str) -> Self {
+    pub(super) fn new(seed: u64, bytes: u64, options: &str) -> Self {
         let device = make_sized(bytes, options);
         let journal = open(&device, 0);
         let model = Model::new(journal.cache());
@@ -230,7 +230,7 @@ impl Bench {
     }
 
     /// Compares everything with the model, and the counters with what opening counts.
-    fn check(&self) {
+    pub(super) fn check(&self) {
         self.model.check(self.journal.cache());
         let superblock = self.journal.superblock();
         let (_, counts) = crate::open::open_space(self.journal.cache(), superblock).unwrap();
@@ -249,7 +249,7 @@ impl Bench {
     }
 }
 
-const GEOMETRIES: [(u64, &str); 5] = [
+pub(super) const GEOMETRIES: [(u64, &str); 5] = [
     (64 * MIB, "-b size=1k -d agcount=2 -m rmapbt=1,reflink=1"),
     (96 * MIB, "-b size=4k -d agcount=4 -m rmapbt=1,reflink=1"),
     (96 * MIB, "-b size=4k -d agcount=3 -m rmapbt=0,reflink=1"),
@@ -341,53 +341,6 @@ fn small_extents_make_every_btree_grow_and_shrink() {
     bench.check();
     let agf = crate::read_agf(bench.journal.cache(), AgNumber(1)).unwrap();
     assert_eq!((agf.refcount.unwrap().levels, agf.free_space_by_block.levels), (1, 1), "{agf:?}");
-}
-
-#[test]
-fn a_full_volume_says_so_and_can_be_emptied() {
-    for (bytes, options) in GEOMETRIES {
-        let mut bench = Bench::new(11, bytes, options);
-        let free = bench.journal.counts().free_blocks;
-        let inode = InodeNumber(bench.journal.superblock().root_inode.0 + 3);
-        let mut offset = 0;
-        let mut most = 2000_u32;
-        while most > 0 {
-            let blocks = u64::from(most).min(bench.journal.counts().free_blocks);
-            let Ok(blocks @ 1..) = u32::try_from(blocks) else { break };
-            let request = SpaceRequest::new(Target::FromGroup(AgNumber(0)), 1, blocks);
-            let mut tx = bench.journal.begin(TransactionKind::Write, blocks.into()).unwrap();
-            let Some(extent) = allocate_extent(&mut tx, &request).unwrap() else {
-                tx.commit().unwrap();
-                most /= 2;
-                continue;
-            };
-            let mapping = FileMapping {
-                inode,
-                is_attr: false,
-                shares: false,
-                offset: FileBlock(offset),
-                start: extent.start,
-                length_blocks: extent.length_blocks,
-                is_unwritten: false,
-            };
-            offset += u64::from(extent.length_blocks);
-            defer_map(&mut tx, &mapping);
-            tx.commit().unwrap();
-            bench.model.mappings.push(mapping);
-        }
-        bench.check();
-        let left = bench.journal.counts().free_blocks;
-        assert!(left < free / 50, "{left} of {free} blocks are left on {options}");
-        while let Some(part) = bench.model.mappings.pop() {
-            let mut tx = bench.journal.begin(TransactionKind::Truncate, 0).unwrap();
-            defer_unmap(&mut tx, &part);
-            let extent = BlockExtent { start: part.start, length_blocks: part.length_blocks };
-            defer_free(&mut tx, extent, None, Purpose::File);
-            tx.commit().unwrap();
-        }
-        bench.check();
-        assert_eq!(bench.journal.counts().free_blocks, free, "{options}");
-    }
 }
 
 #[test]

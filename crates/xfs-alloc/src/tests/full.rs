@@ -1,0 +1,127 @@
+//! Volumes filled to the last block and emptied again, by one and by several threads.
+
+use std::sync::Arc;
+
+use xfs_buffer::{Error, PosixError};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{AgNumber, FileBlock, InodeNumber};
+use xfs_trans::Journal;
+use xfs_trans::testing::make_sized;
+
+use super::model::Model;
+use super::space::{Bench, GEOMETRIES, MIB};
+use crate::testing::open;
+use crate::{
+    BlockExtent, FileMapping, Purpose, SpaceRequest, Target, allocate_extent, defer_free,
+    defer_map, defer_unmap,
+};
+
+/// One thread's file, which takes what it can get.
+struct Filler<'a> {
+    journal: &'a Arc<Journal>,
+    inode: InodeNumber,
+    group: AgNumber,
+    mappings: Vec<FileMapping>,
+}
+
+impl<'a> Filler<'a> {
+    fn new(journal: &'a Arc<Journal>, number: u32) -> Self {
+        let inode = InodeNumber(journal.superblock().root_inode.0 + 3 + u64::from(number));
+        let group = AgNumber(number % journal.geometry().ag_count);
+        Self { journal, inode, group, mappings: Vec::new() }
+    }
+
+    /// Takes up to `most` blocks at once until there are none, then fewer at once.
+    fn fill(&mut self, mut most: u32) {
+        let mut offset = 0;
+        while most > 0 {
+            let mut tx = match self.journal.begin(TransactionKind::Write, most.into()) {
+                Ok(tx) => tx,
+                Err(Error::Posix(PosixError::NoSpace)) => {
+                    most /= 2;
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            let request = SpaceRequest::new(Target::FromGroup(self.group), 1, most);
+            let Some(extent) = allocate_extent(&mut tx, &request).unwrap() else {
+                tx.commit().unwrap();
+                most /= 2;
+                continue;
+            };
+            let mapping = FileMapping {
+                inode: self.inode,
+                is_attr: false,
+                shares: false,
+                offset: FileBlock(offset),
+                start: extent.start,
+                length_blocks: extent.length_blocks,
+                is_unwritten: false,
+            };
+            offset += u64::from(extent.length_blocks);
+            defer_map(&mut tx, &mapping);
+            tx.commit().unwrap();
+            self.mappings.push(mapping);
+        }
+    }
+
+    fn empty(&mut self) {
+        while let Some(part) = self.mappings.pop() {
+            let mut tx = self.journal.begin(TransactionKind::Truncate, 0).unwrap();
+            defer_unmap(&mut tx, &part);
+            let extent = BlockExtent { start: part.start, length_blocks: part.length_blocks };
+            defer_free(&mut tx, extent, None, Purpose::File);
+            tx.commit().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_full_volume_says_so_and_can_be_emptied() {
+    for (bytes, options) in GEOMETRIES {
+        let mut bench = Bench::new(11, bytes, options);
+        let journal = Arc::clone(&bench.journal);
+        let free = journal.counts().free_blocks;
+        let mut filler = Filler::new(&journal, 0);
+        filler.fill(2000);
+        bench.model.mappings.clone_from(&filler.mappings);
+        bench.check();
+        let left = journal.counts().free_blocks;
+        assert!(left < free / 50, "{left} of {free} blocks are left on {options}");
+        filler.empty();
+        bench.model.mappings.clear();
+        bench.check();
+        assert_eq!(journal.counts().free_blocks, free, "{options}");
+    }
+}
+
+#[test]
+fn threads_fill_a_volume_and_empty_it() {
+    for options in ["-b size=1k -d agcount=3 -m rmapbt=1", "-b size=4k -d agcount=2 -m rmapbt=0"] {
+        let device = make_sized(64 * MIB, options);
+        let journal = open(&device, 1);
+        let mut model = Model::new(journal.cache());
+        let free = journal.counts().free_blocks;
+        let mut fillers: Vec<_> = (0..4).map(|number| Filler::new(&journal, number)).collect();
+        for most in [300, 7] {
+            std::thread::scope(|scope| {
+                for filler in &mut fillers {
+                    scope.spawn(move || filler.fill(most));
+                }
+            });
+            let mappings = fillers.iter().flat_map(|filler| filler.mappings.iter().copied());
+            model.mappings = mappings.collect();
+            model.check(journal.cache());
+            let left = journal.counts().free_blocks;
+            assert!(left < free / 50, "{left} of {free} blocks are left on {options}");
+            std::thread::scope(|scope| {
+                for filler in &mut fillers {
+                    scope.spawn(move || filler.empty());
+                }
+            });
+            model.mappings.clear();
+            model.check(journal.cache());
+            assert_eq!(journal.counts().free_blocks, free, "{options}");
+        }
+    }
+}
