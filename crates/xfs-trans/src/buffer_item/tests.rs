@@ -53,7 +53,8 @@ fn logged(item: &BufferItem) -> Logged {
     let mut rest = regions.as_slice();
     let mut parts = Logged::new();
     while let Some(first) = rest.first() {
-        let count = usize::from(u16::from_ne_bytes([first[2], first[3]]));
+        // Fewer than 256, in the order of this machine: one of the two bytes is zero.
+        let count = usize::from(first[2] | first[3]);
         let (group, after) = rest.split_at(count);
         rest = after;
         let decoded = Decoded::decode(group, HostOrder::NATIVE, Place::Log(0)).unwrap();

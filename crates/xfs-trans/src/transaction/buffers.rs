@@ -183,7 +183,7 @@ impl Transaction<'_> {
                 Patience::Try if buffer.try_latch() => {}
                 Patience::Try => return Ok(None),
             }
-            let item = BufferItem::of(&self.journal.context(), &buffer);
+            let item = BufferItem::of(self.journal.context(), &buffer);
             if buffer.kind() != kind || !item.join() {
                 buffer.unlatch();
                 continue;
@@ -222,7 +222,7 @@ impl Transaction<'_> {
         }
         loop {
             let buffer = cache.claim(map, kind)?;
-            let item = BufferItem::of(&self.journal.context(), &buffer);
+            let item = BufferItem::of(self.journal.context(), &buffer);
             if item.join() {
                 self.buffers.add(&buffer, item, true);
                 return Ok(buffer);
