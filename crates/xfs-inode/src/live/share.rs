@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use xfs_alloc::{BlockExtent, defer_share};
+use xfs_alloc::{BlockExtent, defer_share, defer_unshare};
 use xfs_buffer::{PosixError, Result};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkKind, InodeFlags2};
@@ -69,21 +69,23 @@ impl Live {
         set_sharing(journal, source, destination)?;
         let geometry = journal.geometry();
         let blocks = shared.length_bytes.div_ceil(geometry.block_size.into());
-        let from = geometry.file_block(shared.from);
+        let (from, to) = (geometry.file_block(shared.from), geometry.file_block(shared.to));
         let end = FileBlock(from.0 + blocks);
-        let to = geometry.file_block(shared.to);
         let mut next = from;
         while next < end {
             let mapping = source.inode().find(journal.cache(), ForkKind::Data, next)?;
             let piece = BlockRange::between(next, mapping.end().min(end));
-            let at = FileBlock(to.0 + (next.0 - from.0));
+            let at = BlockRange { start: FileBlock(to.0 + (next.0 - from.0)), ..piece };
             let extent = match mapping {
                 Mapping::Extent(extent) if !extent.unwritten => piece.cut(&extent),
                 _ => None,
             };
-            destination.free_range(journal, BlockRange { start: at, ..piece })?;
-            if let Some(extent) = extent {
-                destination.map_shared(journal, &Extent { file_block: at, ..extent })?;
+            match extent {
+                None => destination.free_range(journal, at)?,
+                Some(extent) => {
+                    let extent = Extent { file_block: at.start, ..extent };
+                    destination.map_shared(journal, extent)?;
+                }
             }
             next = piece.end();
         }
@@ -128,16 +130,51 @@ impl Live {
         if fits { Ok(()) } else { Err(PosixError::InvalidArgument.into()) }
     }
 
-    /// Maps blocks that another file has, into a hole.
+    /// Maps blocks that another file has, in place of whatever is there: piece by piece as the
+    /// extents of the destination lie, each in a chain of its own.
+    fn map_shared(self: &Arc<Self>, journal: &Arc<Journal>, extent: Extent) -> Result<()> {
+        let all = BlockRange::of(&extent);
+        let mut next = all.start;
+        while next < all.end() {
+            let mapping = self.inode().find(journal.cache(), ForkKind::Data, next)?;
+            let range = BlockRange::between(next, mapping.end().min(all.end()));
+            let piece = range.cut(&extent).ok_or(PosixError::InvalidArgument)?;
+            let old = match mapping {
+                Mapping::Extent(old) => range.cut(&old),
+                Mapping::Hole { .. } => None,
+            };
+            if old != Some(piece) {
+                self.remap(journal, old, piece)?;
+            }
+            next = range.end();
+        }
+        Ok(())
+    }
+
+    /// Lets the blocks of `new` be the file's, and gives those of `old` back, which are in their
+    /// place: both or nothing.
     #[doc(alias = "xfs_reflink_remap_extent")]
-    fn map_shared(self: &Arc<Self>, journal: &Arc<Journal>, extent: &Extent) -> Result<()> {
-        let blocks = map_blocks(journal.geometry(), ForkKind::Data);
+    fn remap(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        old: Option<Extent>,
+        new: Extent,
+    ) -> Result<()> {
+        let blocks = 2 * map_blocks(journal.geometry(), ForkKind::Data);
         step::run(journal, TransactionKind::Write, blocks, |tx| {
-            self.find_joined(tx, ForkKind::Data, extent.file_block)?;
-            self.check_growth(ForkKind::Data, 1)?;
-            let blocks = BlockExtent { start: extent.start, length_blocks: extent.length_blocks };
-            defer_share(tx, blocks);
-            defer_map_work(tx, MapWork::map(self, ForkKind::Data, extent));
+            self.find_joined(tx, ForkKind::Data, new.file_block)?;
+            self.check_growth(ForkKind::Data, 2)?;
+            let blocks = |extent: &Extent| BlockExtent {
+                start: extent.start,
+                length_blocks: extent.length_blocks,
+            };
+            if let Some(old) = old {
+                defer_map_work(tx, MapWork::unmap(self, ForkKind::Data, &old));
+                defer_unshare(tx, blocks(&old));
+            }
+            defer_share(tx, blocks(&new));
+            defer_map_work(tx, MapWork::map(self, ForkKind::Data, &new));
+            // The intents are logged with the inode that they are about.
             self.change(tx, |_| ());
             Ok(())
         })
