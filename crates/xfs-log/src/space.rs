@@ -15,6 +15,9 @@
 //!   are one compare-and-swap, and the head moves in the same step as the grant is given back. With
 //!   two words a taker could add the old one to the new other.
 //! - **I2** Bytes in a cache are granted.
+//! - **I4** New transactions leave an eighth of the log to chains that go on longer than was promised
+//!   to them. Such a chain holds items for which others wait, and these others hold what they have
+//!   been granted: if that were all of the log, nobody could go on.
 //! - **I3** While anybody waits, `contended` is set and nothing is left in a cache: whoever puts
 //!   something there looks at the flag afterwards, and whoever waits sets it before draining.
 //!
@@ -39,6 +42,16 @@ pub(crate) enum Urgency {
     /// A link of a chain of transactions that has used up what was promised: it holds items, so
     /// others cannot go on before it does.
     Roll,
+}
+
+impl Urgency {
+    /// Bytes that are not given to such a request.
+    const fn kept_back(self, size_bytes: u64) -> u64 {
+        match self {
+            Self::Begin => size_bytes / 8,
+            Self::Roll => 0,
+        }
+    }
 }
 
 /// Used and granted bytes of the log.
@@ -136,7 +149,7 @@ impl Space {
         on_wait: &dyn Fn(),
     ) -> Result<()> {
         health.check()?;
-        if !self.is_contended() && (self.take_cached(bytes) || self.refill(bytes)) {
+        if !self.is_contended() && (self.take_cached(bytes) || self.refill(bytes, urgency)) {
             return Ok(());
         }
         self.wait(bytes, urgency, health, on_wait)
@@ -213,20 +226,21 @@ impl Space {
     }
 
     /// Takes `bytes` from the word, and half a cache more if that is free.
-    fn refill(&self, bytes: u64) -> bool {
+    fn refill(&self, bytes: u64, urgency: Urgency) -> bool {
         let extra = self.cache_bytes / 2;
-        if extra != 0 && self.take_free(bytes + extra) {
+        if extra != 0 && self.take_free(bytes + extra, Urgency::Begin) {
             self.give_back(extra);
             return true;
         }
-        self.take_free(bytes)
+        self.take_free(bytes, urgency)
     }
 
-    fn take_free(&self, bytes: u64) -> bool {
+    fn take_free(&self, bytes: u64, urgency: Urgency) -> bool {
+        let limit = self.size_bytes - urgency.kept_back(self.size_bytes);
         let mut word = self.word.load(Ordering::SeqCst);
         loop {
             let SpaceUse { used, granted } = SpaceUse::unpack(word);
-            if used + granted + bytes > self.size_bytes {
+            if used + granted + bytes > limit {
                 return false;
             }
             let new = SpaceUse { used, granted: granted + bytes }.pack();
@@ -255,7 +269,7 @@ impl Space {
             if let Err(error) = health.check() {
                 break Err(error);
             }
-            if queue.first() == Some(number) && self.take_free(bytes) {
+            if queue.first() == Some(number) && self.take_free(bytes, urgency) {
                 break Ok(());
             }
             if asked {

@@ -228,7 +228,12 @@ impl Writer {
 
     /// Writes these records, or, once one has failed, lets them go: none of them may stay closed.
     fn write_all(&self, full: impl IntoIterator<Item = ClosedRecord>) -> Result<()> {
-        full.into_iter().fold(Ok(()), |before, closed| before.and(self.write(closed)))
+        let mut result = Ok(());
+        for closed in full {
+            let written = self.write(closed);
+            result = result.and(written);
+        }
+        result
     }
 
     /// Appends COMMIT and closes the record, which the caller must write.

@@ -16,7 +16,7 @@ const BLOCK: u64 = 512;
 
 fn empty() -> Ail {
     let space = Arc::new(Space::new(u64::from(BLOCKS) * BLOCK, 1, u64::MAX, Plants::default()));
-    space.take(990 * BLOCK, Urgency::Begin, &Default::default(), &|| {}).unwrap();
+    space.take(990 * BLOCK, Urgency::Roll, &Default::default(), &|| {}).unwrap();
     let head = Lsn::new(3, 100);
     let (last_record, buffer_bytes) = (98, 32 << 10);
     let state = LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn: None };

@@ -165,6 +165,32 @@ fn a_chain_may_go_on_longer_than_it_has_reserved() {
     check_settled(&log);
 }
 
+/// Whoever waits for the item of the chain keeps what it has been granted.
+#[test]
+fn a_chain_goes_on_while_others_hold_all_that_they_can_get() {
+    const BYTES: u64 = 90 << 10;
+    let rig = Rig::new(2048);
+    let log = rig.open(&LogConfig { largest_bytes: 1 << 20, ..rig.config() });
+    let place = Arc::new(xfs_device::MemoryDevice::new(1 << 16));
+    let item = TestItem::large_in_place(8, 16 << 10, place);
+    let mut chain = log.reserve(BYTES, 1).unwrap();
+    let one = log.space().granted;
+    let mut others = Vec::new();
+    while log.space().granted + one <= (2048 * 512) / 8 * 7 {
+        others.push(log.reserve(BYTES, 1).unwrap());
+    }
+    assert!(others.len() > 5);
+    for number in 0..100 {
+        item.set(0, number);
+        let committed = log.commit(&mut chain, &[Arc::clone(&item) as _]).unwrap();
+        log.settle(committed).unwrap();
+        log.roll(&mut chain).unwrap();
+    }
+    log.release(chain);
+    others.into_iter().for_each(|ticket| log.release(ticket));
+    check_settled(&log);
+}
+
 #[test]
 fn an_unmounted_log_is_clean_and_goes_on_where_it_ended() {
     let rig = Rig::new(4096);
