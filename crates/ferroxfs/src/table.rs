@@ -18,6 +18,8 @@
 //! - **I1** An entry that is doomed or evicted gets no users again: who meets one looks again, or is
 //!   told that there is no such inode.
 //! - **I2** The last user of an inode without a name dooms it, once.
+//! - **I3** Who puts an inode in has its latch: shared to read it, alone to make it. So there is one in
+//!   memory whenever the latch is free.
 //!
 //! An entry is found without a lock; taking it writes that entry alone. What is shared by a group
 //! is the queue of its idle entries.
@@ -98,6 +100,10 @@ impl Table {
                 }
                 continue;
             }
+            // Shared until the entry is in the table: a transaction that makes a file of this number,
+            // or frees it, comes before or after, and never meets a second inode in memory (I3).
+            let record = journal.inode(number)?;
+            let _latch = record.latch().shared();
             let entry = Arc::new(Entry::new(Arc::new(Live::load(journal, number)?)));
             if group.entries.pin().try_insert(number.0, Arc::clone(&entry)).is_ok() {
                 return Ok(entry);

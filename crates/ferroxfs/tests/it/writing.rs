@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroxfs::{
-    Changes, Creation, Error, FileType, NewKind, Node, OpenOptions, PosixError, RenameMode,
+    Changes, Creation, Error, FileType, InodeNumber, NewKind, Node, OpenOptions, PosixError, RenameMode,
     SetMode, SharedDevice, Timestamp, Volume,
 };
 use xfs_device::MemoryDevice;
@@ -258,6 +259,39 @@ fn a_volume_that_is_read_refuses_to_be_changed() {
     let volume = reopen(&device);
     let refused = volume.root().unwrap().create("file", &NewKind::Regular, &PLAIN);
     assert_eq!(posix(refused), PosixError::ReadOnly);
+}
+
+#[test]
+fn numbers_are_looked_up_while_they_are_used_again() {
+    let device = device(&[]);
+    let volume = open(&device);
+    let root = volume.root().unwrap();
+    let first = root.create("first", &NewKind::Regular, &PLAIN).unwrap().number().0;
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let look = || {
+            while !stop.load(Ordering::Relaxed) {
+                for number in first..first + 4 {
+                    match volume.node(InodeNumber(number)) {
+                        Ok(node) => assert_eq!(node.number().0, number),
+                        Err(Error::Posix(PosixError::NotFound)) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            }
+        };
+        scope.spawn(look);
+        scope.spawn(look);
+        for round in 0..2000 {
+            let name = format!("name{}", round % 3);
+            root.create(&name, &NewKind::Regular, &PLAIN).unwrap();
+            root.remove_file(&name).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    drop(root);
+    volume.close().unwrap();
+    assert_eq!(names(&reopen(&device).root().unwrap()), ["first"]);
 }
 
 #[test]
