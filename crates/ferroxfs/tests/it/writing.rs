@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroxfs::{
-    Changes, Creation, Error, FileType, InodeNumber, NewKind, Node, OpenOptions, PosixError, RenameMode,
-    SetMode, SharedDevice, Timestamp, Volume,
+    Changes, Creation, Error, FileType, InodeNumber, NewKind, Node, OpenOptions, PosixError,
+    RenameMode, SetMode, SharedDevice, Timestamp, Volume,
 };
 use xfs_device::MemoryDevice;
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
