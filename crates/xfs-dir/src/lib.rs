@@ -1,8 +1,11 @@
 //! Directories, extended attributes and parent pointers: from names to inodes and values.
 //!
-//! Owns: search and iteration in every form, over the blocks of an inode's forks. Does **not** own:
-//! what one block holds (`xfs-format`), where the blocks lie and link targets (`xfs-inode`),
-//! permissions, or a cache of names.
+//! Owns: search and iteration in every form, over the blocks of an inode's forks, and changing them
+//! in transactions. Does **not** own: what one block holds (`xfs-format`), where the blocks lie and
+//! link targets (`xfs-inode`), permissions, link counts and time stamps, or a cache of names.
+//!
+//! Who reads takes an [`Inode`](xfs_inode::Inode), who changes a [`Live`](xfs_inode::Live) and a
+//! transaction. The design of the writing side stands in docs/internals/names.md.
 //!
 //! # Invariants
 //!
@@ -11,6 +14,7 @@
 //!   to its child, no leaf is walked twice, and each step needs a block that passed its verifier.
 //! - **I3** An iteration does not end at damage: a block that cannot be read is one error, and the
 //!   blocks behind it follow.
+//! - **I4** What can be refused is refused before the first change.
 
 mod attributes;
 mod dabtree;

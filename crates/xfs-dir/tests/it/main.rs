@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use xfs_alloc::open_journal;
-use xfs_buffer::BufferCache;
+use xfs_buffer::{BufferCache, Error, PosixError};
 use xfs_device::SharedDevice;
 use xfs_dir::{ParentPath, parent_blocks, resume_attribute};
 use xfs_format::reservation::TransactionKind;
@@ -22,6 +22,9 @@ use xfs_trans::{Journal, OpenIntent, Promise};
 use names::Names;
 
 const VOLUME_BYTES: u64 = 400 << 20;
+
+/// So little that names alone fill it.
+const FULL_BYTES: u64 = 40 << 20;
 
 fn journal(parts: Parts) -> Arc<Journal> {
     let Parts { cache, log, superblock } = parts;
@@ -57,6 +60,42 @@ fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     let checked = names.into_model();
     journal.unmount().unwrap();
     checked.check(&cache_of(&device));
+}
+
+/// Fills a volume to its end, again and again: what has no room is refused, and nothing else happens.
+fn check_full(seed: u64, options: &str) {
+    let device = make_sized(FULL_BYTES, options);
+    let journal = journal(parts(&device, 0));
+    let mut names = Names::new(&journal, seed, ParentPath::Direct);
+    let mut refused = 0;
+    let mut note = |outcome: Result<(), Error>| {
+        assert!(!journal.is_shut_down(), "seed {seed}, {options}");
+        match outcome {
+            Ok(()) => true,
+            Err(Error::Posix(PosixError::NoSpace)) => {
+                refused += 1;
+                false
+            }
+            Err(error) => panic!("seed {seed}, {options}: {error}"),
+        }
+    };
+    for _ in 0..4 {
+        while note(names.set_long()) {}
+        for step in 0..600 {
+            note(names.step(step < 400));
+        }
+    }
+    assert!(refused > 20, "{refused} refused");
+    names.model().check_open(journal.cache());
+    let model = names.into_model();
+    journal.unmount().unwrap();
+    model.check(&cache_of(&device));
+}
+
+#[test]
+fn full_volumes() {
+    check_full(38, "-n parent=1 -l size=16m");
+    check_full(39, "-b size=1024 -n parent=1,size=65536 -l size=16m");
 }
 
 /// Finishes what a crash has left open.

@@ -45,6 +45,9 @@ pub(crate) struct Names {
     model: Model,
     random: Prng,
     path: ParentPath,
+    /// Whether chains that change attributes are cut too: they promise nothing, so that a crash may
+    /// leave what was there.
+    pub(crate) cuts_values: bool,
     /// Called between the steps of a chain, when what it promises is durable and not done.
     pub(crate) between_steps: Option<Box<dyn FnMut()>>,
 }
@@ -78,11 +81,12 @@ impl Names {
             model,
             random: Prng::new(seed),
             path,
+            cuts_values: false,
             between_steps: None,
         }
     }
 
-    /// Ends a change of names. (One of attributes promises nothing: a crash may leave what was there.)
+    /// Ends a change of names.
     fn commit(&mut self, mut tx: Transaction<'_>) -> Result<()> {
         if let Some(between_steps) = &mut self.between_steps {
             tx.roll()?;
@@ -159,7 +163,14 @@ impl Names {
         let mut tx = journal.begin(TransactionKind::Create, blocks)?;
         tx.join(live.record());
         let purpose = if directory { InodePurpose::Directory } else { InodePurpose::File };
-        let made = allocate_inode(&mut tx, live.number(), purpose)?;
+        let made = match allocate_inode(&mut tx, live.number(), purpose) {
+            Ok(made) => made,
+            Err(error) => {
+                // What has changed until here is only where free blocks are listed.
+                self.commit(tx)?;
+                return Err(error);
+            }
+        };
         let child =
             Arc::new(Live::create(&mut tx, &new_inode(&made, directory, self.has_parents()))?);
         let entry_type = entry_type(directory);
@@ -331,6 +342,22 @@ impl Names {
             _ => self.random.within(0..60),
         };
         let value: Vec<u8> = (0..length).map(|index| (index * 7 + length) as u8).collect();
+        self.set_value(file, (namespace, name), value)
+    }
+
+    /// Sets a value of 60,000 bytes, of an attribute that is new.
+    pub(crate) fn set_long(&mut self) -> Result<()> {
+        let Some(file) = self.pick(false) else { return self.create(false) };
+        let name = (0..16).map(|_| b'a' + self.random.within(0..26) as u8).collect();
+        self.set_value(file, (Namespace::User, name), vec![b'v'; 60_000])
+    }
+
+    fn set_value(
+        &mut self,
+        file: u64,
+        (namespace, name): (Namespace, Name),
+        value: Vec<u8>,
+    ) -> Result<()> {
         let journal = Arc::clone(&self.journal);
         let geometry = journal.geometry();
         let mut tx = journal.begin_set_attr(
@@ -340,12 +367,17 @@ impl Names {
         let live = self.live(file);
         tx.join(live.record());
         let attribute = NewAttribute { namespace, name: &name, value: &value };
-        let mode = match known.contains(&(namespace, name.clone())) {
+        let known = &self.model.nodes[&file].attributes;
+        let mode = match known.contains_key(&(namespace, name.clone())) {
             true => SetMode::Replace,
             false => SetMode::Create,
         };
         set_attribute(&mut tx, &live, &attribute, mode)?;
-        tx.commit()?;
+        if self.cuts_values {
+            self.commit(tx)?;
+        } else {
+            tx.commit()?;
+        }
         self.model.nodes.get_mut(&file).unwrap().attributes.insert((namespace, name), value);
         Ok(())
     }
