@@ -1,0 +1,188 @@
+//! The kernel replays what we write: volumes that we make and change, cut off at a random request.
+//!
+//! Every kind of transaction takes part, since the operations come from the top: buffers of all types,
+//! inodes, inode creation, ordered and cancelled buffers, intents with their completions. The kernel
+//! mounts what a power cut leaves; then `xfs_repair -n` finds nothing, and the names, owners,
+//! attributes and targets are those after some operation, not before the last one that was synced.
+//! Our own recovery of another copy gives the same volume, inode by inode.
+//!
+//! A trial prints the seed of its operations and its cut. The log's threads write when they come to
+//! it, so a seed gives the same operations, and nearly the same requests. `FERROXFS_LONG=1` runs
+//! 2,000 cuts instead of 40.
+
+#[path = "../kernel/ours.rs"]
+#[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
+mod ours;
+mod workload;
+
+use std::fs::OpenOptions as Open;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ferroxfs::{OpenOptions, SharedDevice, Volume};
+use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::{Differences, Image, Tree, ready};
+use xfs_testkit::{Atomicity, Cut, PowerCuts, Prng, RecordingDevice};
+use xfs_trans::testing::{make_sized, superblock};
+
+use workload::{Names, names, step};
+
+const VOLUME_BYTES: u64 = 300 << 20;
+const OPERATIONS: u32 = 120;
+/// Cuts of one history.
+const CUTS: u64 = 4;
+
+/// Options of mkfs.
+const LAYOUTS: [(&str, &str); 5] = [
+    ("default", "-l size=16m"),
+    ("parent", "-l size=16m -n parent=1 -m rmapbt=1"),
+    ("plain", "-l size=16m -n parent=0 -m rmapbt=0,reflink=0"),
+    ("block-1k", "-l size=16m -b size=1024 -n parent=1"),
+    ("inode-1k", "-l size=16m -i size=1024 -m rmapbt=0"),
+];
+
+fn main() -> ExitCode {
+    let rounds = if std::env::var_os("FERROXFS_LONG").is_some() { 100 } else { 2 };
+    let trial = |(name, options): (&'static str, &'static str), seed: u64| {
+        let title = format!("replayed_by_the_kernel::{name}::{seed}");
+        Trial::new(title, move || check_history(options, seed))
+    };
+    let trials = (0..rounds).flat_map(|seed| LAYOUTS.map(|layout| trial(layout, seed)));
+    run(trials.collect())
+}
+
+/// What a volume showed after each operation, and which of that was durable at which request.
+struct History {
+    states: Vec<Names>,
+    durable: Vec<(usize, usize)>,
+}
+
+fn check_history(options: &str, seed: u64) -> Result<(), TrialError> {
+    ready()?;
+    let recorded = Arc::new(RecordingDevice::new(make_sized(VOLUME_BYTES, options)));
+    let history = work(&recorded, seed)?;
+    let recording = recorded.recording();
+    let device: SharedDevice = recorded;
+    let cuts = PowerCuts::new(&recording, Atomicity::of(&superblock(&device)));
+    for number in 0..CUTS {
+        let cut = cuts.sample(seed * CUTS + number);
+        let about = |reason| TrialError::Failed(format!("seed {seed}, cut {cut}: {reason}"));
+        check_cut(&history, &cuts, cut).map_err(|error| match error {
+            TrialError::Failed(reason) => about(reason),
+            other => other,
+        })?;
+    }
+    Ok(())
+}
+
+fn open(device: SharedDevice) -> Result<Volume, TrialError> {
+    OpenOptions::new().writable(true).with_devices(device, None).writable_volume().map_err(text)
+}
+
+/// Changes the volume, and closes and opens it now and then.
+fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<History, TrialError> {
+    let mut prng = Prng::new(seed);
+    let mut volume = open(device.clone())?;
+    let mut history = History { states: vec![show(&volume)?], durable: Vec::new() };
+    for number in 1..=OPERATIONS {
+        step(&volume, &mut prng, number).map_err(text)?;
+        history.states.push(show(&volume)?);
+        let chance = prng.within(0..40);
+        if chance == 0 {
+            volume.close().map_err(text)?;
+            volume = open(device.clone())?;
+        } else if chance < 6 {
+            volume.sync().map_err(text)?;
+        }
+        if chance < 6 {
+            history.durable.push((device.position(), history.states.len() - 1));
+        }
+    }
+    volume.sync().map_err(text)?;
+    history.durable.push((device.position(), history.states.len() - 1));
+    Ok(history)
+}
+
+fn show(volume: &Volume) -> Result<Names, TrialError> {
+    Ok(names(&ours::walk(volume).map_err(text)?))
+}
+
+fn check_cut(history: &History, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), TrialError> {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let image = save(&cuts.after(cut), &folder.path().join("kernel"))?;
+    let other = save(&cuts.after(cut), &folder.path().join("ours"))?;
+    let kernel = recover_by_kernel(&image)?;
+    let forced = history.durable.iter().filter(|(position, _)| *position <= cut.point());
+    let least = forced.map(|(_, state)| *state).max().unwrap_or(0);
+    check_prefix(history, least, &names(&kernel))?;
+    let ours = recover_by_us(&other)?;
+    Ok(Differences::between(&kernel, &ours).into_result()?)
+}
+
+fn recover_by_kernel(image: &Image) -> Result<Tree, TrialError> {
+    image.mount(&[])?.unmount()?;
+    check_repair(image, "the kernel's recovery")?;
+    let mount = image.mount(&["ro"])?;
+    let tree = Tree::walk(mount.path())?;
+    mount.unmount()?;
+    Ok(tree)
+}
+
+fn recover_by_us(image: &Image) -> Result<Tree, TrialError> {
+    let device = xfs_device::FileDevice::open(&image.data, xfs_device::OpenOptions::read_write());
+    open(Arc::new(device.map_err(text)?))?.close().map_err(text)?;
+    check_repair(image, "our recovery")?;
+    let volume = Volume::open(&image.data).map_err(text)?;
+    ours::walk(&volume).map_err(text)
+}
+
+fn check_repair(image: &Image, after: &str) -> Result<(), TrialError> {
+    match image.findings()? {
+        None => Ok(()),
+        Some(findings) => Err(text(format!("after {after} xfs_repair -n says:\n{findings}"))),
+    }
+}
+
+/// The names are those after an operation, not before `least`.
+fn check_prefix(history: &History, least: usize, found: &Names) -> Result<(), TrialError> {
+    let states = history.states.get(least..).unwrap_or_default();
+    if states.contains(found) {
+        return Ok(());
+    }
+    // The state that differs least tells most.
+    let differs = |state: &Names| -> Vec<String> {
+        let paths = state.keys().chain(found.keys());
+        let different = paths.filter(|path| state.get(*path) != found.get(*path));
+        different.map(|path| String::from_utf8_lossy(path).into_owned()).collect()
+    };
+    let nearest = states.iter().enumerate().min_by_key(|(_, state)| differs(state).len());
+    let Some((number, state)) = nearest else { return Err(text("no states")) };
+    let details: Vec<_> = differs(state)
+        .into_iter()
+        .map(|path| (state.get(path.as_bytes()), found.get(path.as_bytes())))
+        .map(|(expected, found)| format!("{expected:?} is {found:?}"))
+        .collect();
+    let number = least + number;
+    Err(text(format!("after {least} at the least, like {number} but for {}", details.join("; "))))
+}
+
+/// Writes a device to a file, leaving holes where it holds zeros.
+fn save(device: &dyn ferroxfs::BlockDevice, path: &Path) -> Result<Image, TrialError> {
+    const STEP: usize = 64 << 10;
+    let file = Open::new().write(true).create_new(true).open(path).map_err(text)?;
+    file.set_len(device.length_bytes()).map_err(text)?;
+    let mut bytes = vec![0; STEP];
+    for offset in (0..device.length_bytes()).step_by(STEP) {
+        device.read_at(offset, &mut bytes).map_err(text)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            file.write_all_at(&bytes, offset).map_err(text)?;
+        }
+    }
+    Ok(Image { data: path.to_owned(), log: None })
+}
+
+fn text(error: impl std::fmt::Display) -> TrialError {
+    TrialError::Failed(error.to_string())
+}

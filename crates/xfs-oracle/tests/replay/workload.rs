@@ -1,0 +1,171 @@
+//! Operations of every kind on a volume, and the names that it has after each.
+
+use std::collections::BTreeMap;
+
+use ferroxfs::{
+    AllocateMode, Changes, Creation, Error, NewKind, Node, PosixError, RangeMode, RenameMode,
+    SetMode, Timestamp, Volume,
+};
+use xfs_oracle::Tree;
+use xfs_testkit::Prng;
+
+/// Names in each directory; few, so that operations meet.
+const NAMES: usize = 12;
+const DIRECTORIES: usize = 4;
+/// The longest write.
+const MOST_BYTES: usize = 200_000;
+
+/// What has to be as some operation left it: everything but contents, sizes and times, which an
+/// operation may change in several transactions.
+pub(crate) type Names = BTreeMap<Vec<u8>, Named>;
+
+/// What a path shows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    mode: u32,
+    links: u32,
+    owner: u32,
+    device: (u32, u32),
+    target: Option<Vec<u8>>,
+    attributes: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+/// The names of a tree.
+pub(crate) fn names(tree: &Tree) -> Names {
+    let mut names = Names::new();
+    for node in tree.nodes.values() {
+        for path in &node.paths {
+            let named = Named {
+                mode: node.mode,
+                links: node.links,
+                owner: node.uid,
+                device: node.device,
+                target: node.target.clone(),
+                attributes: node.attributes.clone(),
+            };
+            names.insert(path.clone(), named);
+        }
+    }
+    names
+}
+
+/// One place where an operation happens.
+struct Spot {
+    directory: Node,
+    name: String,
+}
+
+fn spot(volume: &Volume, prng: &mut Prng) -> Result<Spot, Error> {
+    let number = prng.within(0..DIRECTORIES + 1);
+    let directory = match number {
+        0 => volume.root()?,
+        _ => match volume.lookup(format!("/d{number}")) {
+            Ok(node) => node,
+            Err(_) => volume.root()?.create(
+                format!("d{number}"),
+                &NewKind::Directory,
+                &Creation { mode: 0o755, uid: 0, gid: 0 },
+            )?,
+        },
+    };
+    // Some names are long, so that directories leave the inode early.
+    let number = prng.within(0..NAMES);
+    let length = if number % 3 == 0 { 200 } else { 2 };
+    Ok(Spot { directory, name: format!("{number:0length$}") })
+}
+
+/// Does one operation. Which one, and whether it is refused, follows from the seed.
+pub(crate) fn step(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
+    let outcome = match prng.within(0..16) {
+        0..=3 => create(volume, prng, number),
+        4 | 5 => remove(volume, prng),
+        6 | 7 => rename(volume, prng),
+        8 => link(volume, prng),
+        9 | 10 => attribute(volume, prng),
+        11 => change(volume, prng, number),
+        _ => contents(volume, prng),
+    };
+    match outcome {
+        // Refused, as the kernel would: nothing has changed.
+        Err(Error::Posix(_)) => Ok(()),
+        other => other,
+    }
+}
+
+fn create(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
+    let spot = spot(volume, prng)?;
+    let target = "t".repeat(prng.within(1..900));
+    let kind = match prng.within(0..8) {
+        0 => NewKind::Symlink(target.as_bytes()),
+        1 => NewKind::Fifo,
+        2 => NewKind::Directory,
+        _ => NewKind::Regular,
+    };
+    let creation = Creation { mode: 0o640, uid: number, gid: 7 };
+    spot.directory.create(spot.name, &kind, &creation).map(drop)
+}
+
+fn remove(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
+    let spot = spot(volume, prng)?;
+    match spot.directory.remove_file(&spot.name) {
+        Err(Error::Posix(PosixError::IsDirectory)) => spot.directory.remove_dir(&spot.name),
+        other => other,
+    }
+}
+
+fn rename(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
+    let (from, to) = (spot(volume, prng)?, spot(volume, prng)?);
+    let mode = match prng.within(0..4) {
+        0 => RenameMode::NoReplace,
+        1 => RenameMode::Exchange,
+        _ => RenameMode::Replace,
+    };
+    from.directory.rename(&from.name, &to.directory, &to.name, mode)
+}
+
+fn link(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
+    let (from, to) = (spot(volume, prng)?, spot(volume, prng)?);
+    let file = from.directory.lookup(from.name.as_ref())?;
+    to.directory.link(&file, &to.name)
+}
+
+fn attribute(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
+    let spot = spot(volume, prng)?;
+    let file = spot.directory.lookup(spot.name.as_ref())?;
+    let name = format!("user.{}", prng.within(0..6));
+    if prng.within(0..3) == 0 {
+        return file.remove_attribute(name);
+    }
+    let bytes = [10, 60, 300, 2000, 9000].map(|most| prng.within(0..most));
+    let length = *prng.choose(&bytes).unwrap_or(&1);
+    file.set_attribute(name, &vec![b'v'; length], SetMode::Either)
+}
+
+fn change(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
+    let spot = spot(volume, prng)?;
+    let file = spot.directory.lookup(spot.name.as_ref())?;
+    let time = Timestamp::new(i64::from(number), 9);
+    file.change(&Changes { uid: Some(number), modified: time, ..Changes::default() })
+}
+
+fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
+    let (spot, other) = (spot(volume, prng)?, spot(volume, prng)?);
+    let node = spot.directory.lookup(spot.name.as_ref())?;
+    let file = node.open()?;
+    let at = prng.within(0..1_000_000) as u64;
+    let range = at..at + prng.within(1..300_000) as u64;
+    match prng.within(0..8) {
+        0 => file.set_len(at),
+        1 => file.change_range(range, RangeMode::Punch),
+        2 => file.change_range(range, RangeMode::Allocate(AllocateMode::Extend)),
+        3 => file.change_range(range, RangeMode::Zero(AllocateMode::KeepSize)),
+        4 => {
+            let source = other.directory.lookup(other.name.as_ref())?.open()?;
+            file.clone_range(0, &source, 0, 0)
+        }
+        _ => {
+            let bytes = vec![at as u8 | 1; prng.within(1..MOST_BYTES)];
+            file.write_at(at, &bytes).map(drop)
+        }
+    }
+}
