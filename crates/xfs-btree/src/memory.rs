@@ -1,14 +1,14 @@
 //! A store in memory, for tests, and the check of everything that must hold of a btree in it.
 
 use std::cell::{Ref, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 
 use xfs_buffer::Result;
 use xfs_format::agf::BtreeRoot;
 use xfs_format::btree::{
-    BtreeBlock, BtreeFormat, BtreeHeader, BtreeIdentity, BtreeKind, PointerForm,
+    BtreeBlock, BtreeCheck, BtreeFormat, BtreeHeader, BtreeIdentity, BtreeKind, PointerForm,
 };
 use xfs_format::extent::Extent;
 use xfs_format::{
@@ -16,6 +16,9 @@ use xfs_format::{
     Superblock, VerifyContext,
 };
 
+use xfs_testkit::Prng;
+
+use crate::path::corrupt;
 use crate::root::{ForkRoot, Root};
 use crate::source::{Source, TreeBlock};
 use crate::store::Store;
@@ -68,6 +71,9 @@ pub(crate) struct MemoryStore {
     pub(crate) fork: Option<ForkRoot>,
     /// What was changed: block and bytes.
     pub(crate) changes: Vec<(DiskAddr, Range<usize>)>,
+    /// Blocks that have not been read since they were damaged. Once anything is damaged, what would
+    /// be a mistake of the editor's may be the damage, and is an error.
+    unread: Option<RefCell<BTreeSet<DiskAddr>>>,
 }
 
 impl MemoryStore {
@@ -89,7 +95,35 @@ impl MemoryStore {
             root,
             fork: None,
             changes: Vec::new(),
+            unread: None,
         }
+    }
+
+    /// Changes bytes of some block. All blocks count as on disk from then on.
+    pub(crate) fn damage(&mut self, random: &mut Prng) {
+        let index = random.within(0..self.blocks.len());
+        let (_, block) = self.blocks.iter().nth(index).expect("a btree has a block");
+        random.mutate(&mut block.content.borrow_mut());
+        self.unread = Some(RefCell::new(self.blocks.keys().copied().collect()));
+    }
+
+    /// What is expected unless the volume is damaged.
+    fn expect(&self, holds: bool, at: DiskAddr) -> Result<()> {
+        assert!(holds || self.unread.is_some(), "a mistake at {at}");
+        if holds { Ok(()) } else { Err(corrupt(at, BtreeCheck::Outside).into()) }
+    }
+
+    /// Verifies a block as the buffer cache does, when it is read from disk and then never again.
+    fn verify(&self, at: DiskAddr, block: &MemoryBlock) -> Result<()> {
+        let Some(unread) = &self.unread else { return Ok(()) };
+        if !unread.borrow_mut().remove(&at) {
+            return Ok(());
+        }
+        let kind = BlockKind::Btree(self.kind);
+        // The damage may be of the kind that comes with a good checksum.
+        kind.seal(&mut block.content.borrow_mut(), Lsn(0));
+        let context = VerifyContext { geometry: &self.geometry, log_head: None };
+        Ok(kind.verify(&block.content.borrow(), at, &context)?)
     }
 
     /// The store of the btree of a fork that has had these extents in the inode.
@@ -179,7 +213,11 @@ impl Source for MemoryStore {
 
     fn read_block(&self, at: DiskAddr, kind: BtreeKind) -> Result<MemoryBlock> {
         assert_eq!(kind, self.kind);
-        Ok(self.blocks.get(&at).expect("a block that was allocated").clone())
+        let found = self.blocks.get(&at);
+        self.expect(found.is_some(), at)?;
+        let block = found.expect("just looked at");
+        self.verify(at, block)?;
+        Ok(block.clone())
     }
 }
 
@@ -191,7 +229,7 @@ impl Store for MemoryStore {
         change: impl FnOnce(&mut [u8]),
     ) -> Result<()> {
         change(&mut block.content.borrow_mut()[range.clone()]);
-        assert!(self.blocks.contains_key(&block.at), "a block that was given back");
+        self.expect(self.blocks.contains_key(&block.at), block.at)?;
         self.changes.push((block.at, range));
         Ok(())
     }
@@ -212,10 +250,10 @@ impl Store for MemoryStore {
     }
 
     fn free(&mut self, number: u64, block: &MemoryBlock) -> Result<()> {
-        let removed = self.blocks.remove(&self.disk_addr(number)).expect("given back twice");
-        assert!(Rc::ptr_eq(&removed.content, &block.content));
+        let removed = self.blocks.remove(&self.disk_addr(number));
+        let is_own = removed.is_some_and(|removed| Rc::ptr_eq(&removed.content, &block.content));
         self.given_back.push(number);
-        Ok(())
+        self.expect(is_own, block.at)
     }
 
     fn set_root(&mut self, root: Root<'_>) -> Result<()> {

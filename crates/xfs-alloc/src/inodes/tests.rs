@@ -267,7 +267,8 @@ impl Trial {
 }
 
 fn check_random(options: &str) {
-    for seed in 0..2 {
+    let seeds = if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 1 };
+    for seed in 0..seeds {
         let mut trial = Trial::new(seed, VOLUME_BYTES, options);
         trial.run(1200, 8);
         trial.check();

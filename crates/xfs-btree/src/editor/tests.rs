@@ -21,6 +21,12 @@ fn below(random: &mut Prng, limit: u32) -> u32 {
     random.within(0..limit as usize) as u32
 }
 
+/// So many seeds, and twenty times as many in the long form.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    let is_long = std::env::var_os("FERROXFS_LONG").is_some();
+    0..if is_long { 20 * count } else { count }
+}
+
 /// A kind of btree with a way to make records of it.
 trait Sample: BtreeFormat<Key: Ord> {
     /// A record of place `place`, which any other place's may stand beside.
@@ -193,7 +199,7 @@ impl<F: Sample> Trial<F> {
 }
 
 fn check_random<F: Sample>(block_log: u8, places: u32) {
-    for seed in 0..2 {
+    for seed in seeds(1) {
         let store = MemoryStore::new(geometry(block_log), F::KIND);
         let mut trial = Trial::new(editor_of::<F>(store), seed, false);
         for _ in 0..2 {
@@ -236,7 +242,7 @@ fn large_blocks_edited_at_random() {
 fn forks_edited_at_random() {
     for (block_log, capacity, places) in [(9, 2, 1500), (9, 9, 1500), (10, 4, 2000), (12, 19, 2500)]
     {
-        for seed in 0..2 {
+        for seed in seeds(1) {
             let mut random = Prng::new(seed);
             let extent = Extents::sample(0, &mut random);
             let store = MemoryStore::of_fork(geometry(block_log), &[extent], capacity);
@@ -361,4 +367,68 @@ fn a_root_in_an_inode_is_pushed_down() {
     assert_eq!(crate::ForkRoot::decode(&fork).unwrap(), root);
     store.fork = Some(root);
     store.check::<Extents>(&extents);
+}
+
+#[test]
+fn small_btrees_are_whole_after_every_edit() {
+    let store = MemoryStore::new(geometry(9), ReverseMap::KIND);
+    let mut trial = Trial::new(editor_of::<ReverseMap>(store), 5, false);
+    for mood in [Mood::Grow, Mood::Shrink, Mood::Grow, Mood::Shrink] {
+        for _ in 0..600 {
+            let place = below(&mut trial.random, 300);
+            trial.edit(place, mood);
+            trial.check();
+        }
+    }
+}
+
+/// Edits a damaged btree until the damage is met. Nothing is promised of what comes out, but it
+/// comes out: no panic, no walk without end.
+fn edit_damaged<F: Sample>(seed: u64) -> usize {
+    let store = MemoryStore::new(geometry(9), F::KIND);
+    let mut trial = Trial::new(editor_of::<F>(store), seed, false);
+    for _ in 0..400 {
+        let place = below(&mut trial.random, 300);
+        trial.edit(place, Mood::Grow);
+    }
+    let mut random = Prng::new(seed);
+    let mut store = trial.editor.into_store();
+    store.damage(&mut random);
+    let mut editor = editor_of::<F>(store);
+    for round in 0..200 {
+        let record = F::sample(below(&mut random, 300), &mut random);
+        let edited = match editor.find(F::key(&record)) {
+            Ok(Some(_)) if below(&mut random, 4) != 0 => editor.remove().map(drop),
+            Ok(Some(_)) => editor.update(record),
+            Ok(None) => match editor.insert(record) {
+                // It may not stand there; then nothing has changed.
+                Err(Error::Corrupt(found)) if is_order(found.check()) => Ok(()),
+                inserted => inserted,
+            },
+            Err(error) => Err(error),
+        };
+        if edited.is_err() {
+            return round;
+        }
+    }
+    200
+}
+
+const fn is_order(check: &Check) -> bool {
+    matches!(check, Check::Btree(BtreeCheck::Order { .. }))
+}
+
+#[test]
+fn damaged_btrees_end_in_errors() {
+    let mut met = 0;
+    for seed in seeds(100) {
+        let rounds = [
+            edit_damaged::<FreeSpaceByBlock>(seed),
+            edit_damaged::<InodeChunks>(seed),
+            edit_damaged::<ReverseMap>(seed),
+            edit_damaged::<Refcounts>(seed),
+        ];
+        met += rounds.into_iter().filter(|rounds| *rounds < 200).count();
+    }
+    assert!(met > 50, "only {met} edits met the damage");
 }

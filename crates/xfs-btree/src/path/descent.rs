@@ -258,7 +258,7 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
             return F::decode_record_key(record, &self.group(geometry));
         }
         let key = block.key(index).and_then(F::decode_key);
-        key.ok_or(Check::from(BtreeCheck::Order { index }))
+        key.ok_or_else(|| Check::from(BtreeCheck::Order { index }))
     }
 
     /// Checks that each block below `depth` on the path and the one that the cursor has left behind

@@ -6,7 +6,7 @@ use zerocopy::IntoBytes;
 
 use super::{
     EXTENT_BYTES, Extent, ExtentCheck, ExtentList, ExtentRoot, ExtentRules, FILE_BLOCK_LIMIT,
-    MAX_EXTENT_BLOCKS, MAX_EXTENT_LEVELS,
+    MAX_EXTENT_BLOCKS, MAX_EXTENT_LEVELS, encode_extent_root,
 };
 use crate::addr::{DiskAddr, FileBlock, FsBlock};
 use crate::corruption::Place;
@@ -134,6 +134,20 @@ fn roots() {
     assert_eq!(entries, [(FileBlock(0), FsBlock(100)), (FileBlock(7), FsBlock(200))]);
     assert_eq!((decoded.level(), decoded.count()), (1, 2));
     decoded.verify(&geometry()).unwrap();
+}
+
+#[test]
+fn roots_are_written_as_they_are_read() {
+    // Room for four children, and some bytes that no child fits.
+    let mut fork = std::vec![0xaa; 4 + 4 * 16 + 12];
+    for count in 1..=4 {
+        let children: Vec<_> =
+            (0..count).map(|index| (FileBlock(10 * index), FsBlock(300 + index))).collect();
+        encode_extent_root(2, &children, &mut fork);
+        let root = ExtentRoot::decode(&fork).unwrap();
+        assert_eq!((root.level(), root.iter().collect::<Vec<_>>()), (2, children));
+    }
+    assert_eq!(ExtentRoot::capacity(fork.len()), 4);
 }
 
 #[test]

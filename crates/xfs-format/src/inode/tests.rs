@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use super::{
     DeviceNumber, ExtendedFlags, FileType, ForkFormat, ForkKind, InodeCheck, InodeCore, InodeFlags,
-    InodeFlags2, fork, seal,
+    InodeFlags2, encode_free, fork, seal, verify_checksum,
 };
 use crate::addr::{AgInode, DiskAddr, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, Place};
@@ -376,5 +376,19 @@ fn no_flipped_bit_with_the_checksum_mended_panics() {
             }
             let _ = core.xflags();
         }
+    }
+}
+
+#[test]
+fn inodes_nobody_has_used_are_free_and_whole() {
+    let geometry = new_geometry();
+    let size = geometry.inode_size as usize;
+    let mut bytes = std::vec![0xaa; 4 * size];
+    encode_free(InodeNumber(132), 7, &geometry, &mut bytes);
+    for (inode, number) in bytes.chunks_exact(size).zip(132..) {
+        let core = verify_as(InodeNumber(number), inode, &geometry).unwrap();
+        assert_eq!((core.is_free(), core.generation), (true, 7));
+        assert!(core.next_unlinked.is_null());
+        assert_eq!(verify_checksum(inode), Ok(()));
     }
 }

@@ -108,3 +108,40 @@ fn chunks_must_not_overlap() {
     assert!(!FreeInodeChunks::may_follow(&chunk(184), &chunk(128)));
     assert!(!FreeInodeChunks::may_follow(&chunk(128), &chunk(128)));
 }
+
+#[test]
+fn parts_of_a_chunk_join() {
+    let start = AgInode(128);
+    for bits in 1..16_u32 {
+        let (low, high) = (4 * bits, 64 - 4 * bits);
+        let first = InodeChunk::of_free(start, 0, low);
+        let second = InodeChunk::of_free(start, low, high);
+        assert_eq!(first.present().count_ones(), low);
+        assert_eq!(first.present() | second.present(), u64::MAX);
+        let used = first.with_used(low - 1);
+        let whole = used.merged(second).unwrap();
+        assert_eq!(whole, InodeChunk::of_free(start, 0, 64).with_used(low - 1));
+        assert_eq!(second.merged(used), Some(whole));
+        assert_eq!(whole.merged(first), None);
+        assert_eq!(first.merged(InodeChunk::of_free(AgInode(192), low, high)), None);
+        for chunk in [first, second, used, whole] {
+            assert_eq!(decode(SPARSE, encode(&chunk)), Ok(chunk));
+        }
+    }
+}
+
+fn encode(chunk: &InodeChunk) -> InodeChunkDisk {
+    chunk.encode(&golden::geometry(SPARSE))
+}
+
+#[test]
+fn free_inodes_are_taken_from_the_lowest_up() {
+    // The second half is on disk.
+    let mut chunk = InodeChunk::of_free(AgInode(128), 32, 32);
+    for position in 32..64 {
+        assert_eq!(chunk.first_free(), Some(position));
+        chunk = chunk.with_used(position);
+    }
+    assert_eq!((chunk.first_free(), chunk.free_count), (None, 0));
+    assert_eq!(chunk.with_freed(40).first_free(), Some(40));
+}
