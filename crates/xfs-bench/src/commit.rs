@@ -11,13 +11,13 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use xfs_device::MemoryDevice;
 use xfs_format::{DiskAddr, Lsn};
 use xfs_log::{Log, LogConfig, LogDevice, LogGeometry, LogItem, LogState};
 use xfs_sync::{Object as OfObject, RwLock};
 
 use crate::error::BenchError;
+use crate::processors::Processors;
 use object::Object;
 
 /// Bytes that a transaction reserves: about what a change of an inode's attributes does.
@@ -58,13 +58,13 @@ struct Outcome {
 
 /// Runs everything and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
-    let processors = sched_getaffinity(None).map_err(|error| system("affinity", error.into()))?;
+    let processors = Processors::available()?;
     println!("| objects | threads | slots | commits per second | volume-wide writes per commit |");
     println!("|---|---|---|---|---|");
     for shared in [false, true] {
         for threads in &arguments.threads {
             for slots in &arguments.slots {
-                confine(&processors, *threads)?;
+                processors.confine(*threads)?;
                 let runs = (0..arguments.runs)
                     .map(|_| commits(arguments, *threads, *slots, shared))
                     .collect::<Result<Vec<_>, _>>()?;
@@ -79,20 +79,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
         }
     }
     forces(arguments)
-}
-
-/// Confines this thread, and all that it starts from now on, to this many processors.
-fn confine(processors: &CpuSet, count: usize) -> Result<(), BenchError> {
-    let mut chosen = CpuSet::new();
-    let available = (0..CpuSet::MAX_CPU).filter(|processor| processors.is_set(*processor));
-    for processor in available.take(count) {
-        chosen.set(processor);
-    }
-    sched_setaffinity(None, &chosen).map_err(|error| system("affinity", error.into()))
-}
-
-fn system(what: &str, source: std::io::Error) -> BenchError {
-    BenchError::Io { what: what.to_owned(), source }
 }
 
 /// An empty log in memory.

@@ -40,6 +40,9 @@ pub(crate) enum BenchError {
     /// Our own code failed.
     #[error(transparent)]
     Volume(#[from] xfs_buffer::Error),
+    /// A volume could not be opened.
+    #[error(transparent)]
+    Open(#[from] ferroxfs::OpenError),
     /// A Parquet file could not be read back.
     #[error(transparent)]
     Parquet(#[from] parquet::errors::ParquetError),

@@ -10,6 +10,8 @@
 mod commit;
 mod contender;
 mod error;
+mod files;
+mod processors;
 mod scan;
 mod volume;
 
@@ -34,6 +36,8 @@ enum What {
     Scan(ScanArguments),
     /// Commit small transactions to a log in memory
     Commit(commit::Arguments),
+    /// Make, walk, change and remove empty files, beside the kernel's XFS
+    Files(files::Arguments),
     /// Count the inodes of a mounted volume by the kernel's bulkstat: one of the contenders
     Bulkstat {
         /// Where the volume is mounted.
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().what {
         What::Scan(arguments) => scan::run(&arguments),
         What::Commit(arguments) => commit::run(&arguments),
+        What::Files(arguments) => files::run(&arguments),
         What::Bulkstat { mount } => bulkstat(&mount),
     };
     match outcome {
