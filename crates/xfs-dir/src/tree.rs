@@ -16,6 +16,7 @@ mod node;
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::dabtree::{self, DaBtreeCheck, MAX_DEPTH, NODE_MAGIC, Node};
+use xfs_format::directory::free_start;
 use xfs_format::{BlockKind, Corruption, FileBlock, Structure};
 
 use crate::edit::u32_at;
@@ -46,6 +47,8 @@ pub(crate) struct Path<B> {
     /// The leaf.
     pub(crate) at: FileBlock,
     pub(crate) leaf: B,
+    /// Leaves that the path has led to.
+    visited: u64,
 }
 
 /// Which neighbour of a leaf.
@@ -63,7 +66,7 @@ impl<B: Clone> Path<B> {
         hash: u32,
     ) -> Result<Self> {
         let root = store.read_owned(shape.root, shape.kind)?;
-        let mut path = Self { shape, nodes: Vec::new(), at: shape.root, leaf: root };
+        let mut path = Self { shape, nodes: Vec::new(), at: shape.root, leaf: root, visited: 1 };
         path.continue_down(store, None, |entries| {
             entries.partition_point(|entry| entry.hash.get() < hash)
         })?;
@@ -122,6 +125,11 @@ impl<B: Clone> Path<B> {
             }
             height += 1;
         };
+        self.visited += 1;
+        if self.visited > most_blocks(store, self.shape)? {
+            let check = DaBtreeCheck::Cycle { visited: self.visited };
+            return Err(Corruption::new(Structure::DaBtree, store.place(self.at), check).into());
+        }
         let kept = self.nodes.len() - found;
         self.nodes.truncate(kept);
         let Some(step) = self.nodes.last_mut() else { return Ok(false) };
@@ -327,6 +335,7 @@ fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
         });
         let Some(at) = only else { break };
         let child = store.read_owned(at, shape.kind)?;
+        verify_below(store, &root, (at, &child))?;
         let (address, bytes) = (store.address(&root), store.view(&child, <[u8]>::to_vec));
         store.edit(&root, |edit| {
             edit.put(0, &bytes);
@@ -335,6 +344,30 @@ fn collapse<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<()> {
         store.shrink(at, &child)?;
     }
     Ok(())
+}
+
+/// Checks that a child is on the level below the root.
+fn verify_below<S: ForkStore>(
+    store: &S,
+    root: &S::Block,
+    (at, child): (FileBlock, &S::Block),
+) -> Result<()> {
+    let level = |block: &S::Block| store.view(block, node::level);
+    let (expected, found) = (level(root) - 1, level(child));
+    if found == expected {
+        return Ok(());
+    }
+    let check = DaBtreeCheck::LevelBelow { found, expected };
+    Err(Corruption::new(Structure::DaBtree, store.place(at), check).into())
+}
+
+/// More blocks than these the tree cannot have.
+fn most_blocks<S: ForkStore>(store: &mut S, shape: TreeShape) -> Result<u64> {
+    let limit = match shape.kind {
+        BlockKind::DirectoryIndex => free_start(store.geometry()),
+        _ => FileBlock(u64::MAX),
+    };
+    Ok(store.last_before(limit)?.0.saturating_sub(shape.root.0))
 }
 
 /// A new block of the tree, in the lowest hole behind the root. Its own address and owner are the

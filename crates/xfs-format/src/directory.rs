@@ -236,6 +236,10 @@ pub enum DirectoryCheck {
     BestCount { count: u32 },
     #[error("first data block {first} and {count} best free lengths, {used} of them in use")]
     FreeIndex { first: u32, count: u32, used: u32 },
+    #[error("data block {index} is there, but the index of free space has none")]
+    FreeUnknown { index: u64 },
+    #[error("the index of free space has no place for data block {index}, which is there")]
+    FreeMissing { index: u64 },
     #[error("short form of {count} entries, {wide} of them wide, in {size} bytes")]
     ShortForm { count: u8, wide: u8, size: usize },
     #[error("the short form entry at offset {offset} has cookie offset {cookie_offset}")]

@@ -29,7 +29,7 @@ mod leaf_form;
 mod node_form;
 mod short_form;
 
-use xfs_buffer::{PosixError, Result};
+use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::directory::leaf::LEAF1_MAGIC;
 use xfs_format::directory::{
     Cookie, DirectoryCheck, EntryType, MAX_NAME, index_start, name_is_sound,
@@ -248,6 +248,12 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
             owner: self.store.number(),
             uuid: self.store.geometry().meta_uuid.into_bytes(),
         }
+    }
+
+    /// A finding about the block at `at`.
+    #[cold]
+    fn corrupt(&self, at: FileBlock, check: DirectoryCheck) -> Error {
+        Corruption::new(Structure::Directory, self.store.place(at), check).into()
     }
 
     /// The cookie of byte `offset` of data block `index`.

@@ -6,9 +6,13 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 use xfs_buffer::{PosixError, Result};
+use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, DiskAddr, FileBlock, Geometry, InodeNumber, Lsn, VerifyContext};
-use xfs_testkit::golden;
+use xfs_format::{
+    BlockKind, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, Lsn, Structure,
+    VerifyContext,
+};
+use xfs_testkit::{Prng, golden};
 
 use super::{Contents, ForkStore, length_blocks};
 use crate::edit::BlockEdit;
@@ -88,9 +92,30 @@ impl MemoryFork {
         change(&mut self.blocks[&at].bytes.borrow_mut());
     }
 
+    fn context(&self) -> VerifyContext<'_> {
+        VerifyContext { geometry: &self.geometry, log_head: None }
+    }
+
+    /// Changes a few bytes of some block, if its verifier does not notice.
+    pub(crate) fn mutate(&self, random: &mut Prng) -> bool {
+        let index = random.within(0..self.blocks.len());
+        let Some((at, block)) = self.blocks.iter().nth(index) else { return false };
+        let mut bytes = block.bytes.borrow().clone();
+        // Most of what matters is near the start or at the end.
+        let (place, length) = (random.within(0..256), bytes.len());
+        let place = if random.within(0..4) == 0 { length - 1 - place } else { place };
+        bytes[place] = random.number() as u8;
+        block.kind.seal(&mut bytes, Lsn(0));
+        let is_accepted = block.kind.verify(&bytes, disk_address(*at), &self.context()).is_ok();
+        if is_accepted {
+            *block.bytes.borrow_mut() = bytes;
+        }
+        is_accepted
+    }
+
     /// Runs the verifier of every block, as before a write.
     pub(crate) fn verify(&self) {
-        let context = VerifyContext { geometry: &self.geometry, log_head: None };
+        let context = self.context();
         for (at, block) in &self.blocks {
             let mut bytes = block.bytes.borrow().clone();
             block.kind.seal(&mut bytes, Lsn(1 << 32));
@@ -179,8 +204,14 @@ impl ForkStore for MemoryFork {
     }
 
     fn read(&mut self, at: FileBlock, kind: BlockKind) -> Result<MemoryBlock> {
-        let block = self.blocks.get(&at).unwrap_or_else(|| panic!("no block at {at:?}"));
-        assert_eq!(block.kind, kind);
+        let Some(block) = self.blocks.get(&at) else {
+            let check = ExtentCheck::NotMapped { file_block: at };
+            return Err(Corruption::new(Structure::Extent, self.place(at), check).into());
+        };
+        // A block of another kind is what a damaged pointer leads to.
+        if block.kind != kind {
+            kind.verify(&block.bytes.borrow(), disk_address(at), &self.context())?;
+        }
         Ok(block.clone())
     }
 

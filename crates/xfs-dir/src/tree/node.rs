@@ -25,6 +25,14 @@ pub(super) fn count(bytes: &[u8]) -> usize {
     u16_at(bytes, COUNT).into()
 }
 
+/// The level of a node; 0 for a leaf.
+pub(super) fn level(bytes: &[u8]) -> u16 {
+    match dabtree::magic(bytes) {
+        Some(NODE_MAGIC) => u16_at(bytes, offset_of!(NodeHeaderDisk, level)),
+        _ => 0,
+    }
+}
+
 pub(super) fn hash(bytes: &[u8], index: usize) -> u32 {
     u32_at(bytes, HEADER + ENTRY * index)
 }

@@ -233,3 +233,36 @@ fn a_leaf_counts_its_holes() {
     let used = leaf::used(&fork.blocks_of(BlockKind::Attr)[0].1);
     assert_eq!(used, 3 * 8 + 2 * 308 + 316);
 }
+
+/// Whatever the blocks say, a change ends, with an error or without.
+#[test]
+fn damage_that_no_verifier_sees() {
+    let (mut errors, mut damaged) = (0, 0);
+    for seed in 0..150 {
+        let (mut random, mut fork) = (Prng::new(seed), fork(10));
+        for number in 0..[10, 60, 400][seed as usize % 3] {
+            let name = format!("attribute {number}");
+            set(&mut fork, None, &key(Namespace::User, name.as_bytes(), &[b'v'; 20]));
+        }
+        damaged += (0..200).filter(|_| fork.mutate(&mut random)).take(3).count();
+        for number in 0..40 {
+            let name = format!("attribute {}", random.within(0..450));
+            let mut change = AttributeChange::new(&mut fork);
+            let entry = AttrEntry {
+                namespace: Namespace::User,
+                name: name.as_bytes(),
+                value: AttrValue::Local(b"another value"),
+            };
+            let old = key(Namespace::User, name.as_bytes(), b"");
+            let outcome = match number % 2 {
+                0 => change.exchange(Some(&old), &entry).map(|_| ()),
+                _ => change.remove(&old).and_then(|_| change.shrink()),
+            };
+            if outcome.is_err() {
+                errors += 1;
+                break;
+            }
+        }
+    }
+    assert!(errors > 5 && damaged > 200, "{errors} errors after {damaged} changes");
+}

@@ -1,8 +1,8 @@
 //! Finding an entry that is to be changed: where it lies, and the block that holds it.
 
 use xfs_buffer::Result;
+use xfs_format::InodeNumber;
 use xfs_format::directory::{Cookie, DataBlock, DirectoryCheck, EntryType, LeafBlock, name_hash};
-use xfs_format::{Corruption, InodeNumber, Structure};
 
 use super::DirectoryChange;
 use crate::store::ForkStore;
@@ -32,8 +32,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let found = self.store.view(block, |bytes| -> Result<_> {
             let decoded = DataBlock::decode(bytes, 0, place)?;
             if !decoded.is_block_form() {
-                let check = DirectoryCheck::Form;
-                return Err(Corruption::new(Structure::Directory, place, check).into());
+                return Err(self.corrupt(self.data_at(0), DirectoryCheck::Form));
             }
             let entry = decoded.find(name)?;
             Ok(entry.map(|entry| (entry.cookie, entry.inode, entry.entry_type)))
@@ -82,8 +81,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let found = self.store.view(&data, |bytes| -> Result<_> {
             let block = DataBlock::decode(bytes, start, place)?;
             if block.is_block_form() {
-                let check = DirectoryCheck::Form;
-                return Err(Corruption::new(Structure::Directory, place, check).into());
+                return Err(self.corrupt(self.data_at(index), DirectoryCheck::Form));
             }
             let entry = block.entry_at(cookie)?;
             Ok((entry.name == name).then_some((entry.inode, entry.entry_type)))
@@ -97,8 +95,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     /// Entries whose names have one hash may spread over several leaves.
     pub(super) fn find_in_tree(&mut self, name: &[u8]) -> Result<InTree<S::Block>> {
         let hash = name_hash(name);
-        let start = Path::descend(self.store, self.tree_shape(), hash)?;
-        let mut path = start.clone();
+        let mut path = Path::descend(self.store, self.tree_shape(), hash)?;
+        let mut has_moved = false;
         loop {
             let found = self.find_in_leaf(&path.leaf.clone(), name)?;
             if found.is_some() {
@@ -109,10 +107,14 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
                 let entries = LeafBlock::decode(bytes, place)?.entries();
                 Ok(entries.last().is_none_or(|last| last.hash.get() == hash))
             })?;
-            // The tree was read from its root, level by level, so that it ends.
             if !goes_on || !path.advance(self.store)? {
-                return Ok((None, start));
+                break;
             }
+            has_moved = true;
         }
+        if has_moved {
+            path = Path::descend(self.store, self.tree_shape(), hash)?;
+        }
+        Ok((None, path))
     }
 }

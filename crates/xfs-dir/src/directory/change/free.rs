@@ -6,7 +6,7 @@ use std::mem::offset_of;
 
 use xfs_buffer::Result;
 use xfs_format::directory::free::{FREE_MAGIC, FreeHeaderDisk};
-use xfs_format::directory::{FreeBlock, NULL_OFFSET, free_start};
+use xfs_format::directory::{DirectoryCheck, FreeBlock, NULL_OFFSET, free_start};
 use xfs_format::{BlockKind, FileBlock};
 use zerocopy::big_endian::U16;
 
@@ -64,22 +64,12 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// A data block with a free record of `length` bytes, or else the first place for a new one.
-    ///
-    /// The last data block is looked at first: a directory that grows has its room there.
     pub(super) fn find_free(&mut self, length: usize) -> Result<FreeFound> {
-        let mut hole = None;
         let blocks = self.free_blocks()?;
-        if let Some(last) = blocks.checked_sub(1)
-            && let Some(block) = self.read_free(last)?
-        {
-            let index = self.store.view(&block, |bytes| {
-                let last = u32_at(bytes, COUNT).checked_sub(1)?;
-                fits(u16_at(bytes, BASE + LENGTH * last as usize), length).then_some(last)
-            });
-            if let Some(index) = index {
-                return Ok(FreeFound::Block(last * self.free_capacity() + u64::from(index)));
-            }
+        if let Some(index) = self.find_free_at_end(blocks, length)? {
+            return Ok(FreeFound::Block(index));
         }
+        let mut hole = None;
         for number in 0..blocks {
             let first = number * self.free_capacity();
             let Some(block) = self.read_free(number)? else {
@@ -100,6 +90,18 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
             hole = hole.or(gap.map(|index| first + index as u64));
         }
         Ok(FreeFound::New(hole.unwrap_or(blocks * self.free_capacity())))
+    }
+
+    /// The last data block, if it has room: a directory that grows has its room there, so that the
+    /// search need not begin at the start.
+    fn find_free_at_end(&mut self, blocks: u64, length: usize) -> Result<Option<u64>> {
+        let Some(last) = blocks.checked_sub(1) else { return Ok(None) };
+        let Some(block) = self.read_free(last)? else { return Ok(None) };
+        let index = self.store.view(&block, |bytes| {
+            let index = u32_at(bytes, COUNT).checked_sub(1)?;
+            fits(u16_at(bytes, BASE + LENGTH * index as usize), length).then_some(index)
+        });
+        Ok(index.map(|index| last * self.free_capacity() + u64::from(index)))
     }
 
     /// Makes the block of the index that says something about this data block, if it is missing.
@@ -126,6 +128,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     pub(super) fn clear_free(&mut self, data_block: u64) -> Result<()> {
         let slot = self.slot(data_block);
         let block = self.store.read_owned(slot.at, BlockKind::DirectoryFree)?;
+        if !self.store.view(&block, |bytes| has_length(bytes, slot.index)) {
+            let check = DirectoryCheck::FreeMissing { index: data_block };
+            return Err(self.corrupt(slot.at, check));
+        }
         let used = self.store.edit(&block, |edit| clear_length(edit, slot.index));
         if used == 0 {
             self.store.shrink(slot.at, &block)?;
@@ -206,7 +212,13 @@ fn set_length(edit: &mut BlockEdit<'_>, index: usize, length: u16) {
     }
 }
 
-/// Takes a length away; returns how many are left.
+/// Whether there is a data block of this length.
+fn has_length(bytes: &[u8], index: usize) -> bool {
+    let count = u32_at(bytes, COUNT) as usize;
+    index < count && u16_at(bytes, BASE + LENGTH * index) != NULL_OFFSET
+}
+
+/// Takes a length away, which is there; returns how many are left.
 fn clear_length(edit: &mut BlockEdit<'_>, index: usize) -> u32 {
     let mut count = edit.u32_at(COUNT) as usize;
     let used = edit.u32_at(USED) - 1;

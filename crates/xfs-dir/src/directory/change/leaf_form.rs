@@ -3,9 +3,9 @@
 use std::mem::offset_of;
 
 use xfs_buffer::Result;
+use xfs_format::BlockKind;
 use xfs_format::directory::data::{DATA_MAGIC, DataHeaderDisk};
 use xfs_format::directory::{DirectoryCheck, NULL_OFFSET, name_hash};
-use xfs_format::{BlockKind, Corruption, Structure};
 
 use super::find::Found;
 use super::free::fits;
@@ -52,7 +52,11 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     pub(super) fn grow_data(&mut self, index: u64) -> Result<S::Block> {
         // The last cookie of the block must be one.
         self.cookie(index, self.block_bytes - 1)?;
-        let data = self.store.grow(self.data_at(index), BlockKind::DirectoryData)?;
+        let at = self.data_at(index);
+        if self.store.first_unused(at, self.blocks)? != at {
+            return Err(self.corrupt(at, DirectoryCheck::FreeUnknown { index }));
+        }
+        let data = self.store.grow(at, BlockKind::DirectoryData)?;
         let (identity, end) = (self.identity(&data), self.block_bytes);
         self.store.edit(&data, |edit| data::initialise(edit, DATA_MAGIC, &identity, end));
         let size = (index + 1) * self.block_bytes as u64;
@@ -73,10 +77,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let free = self.store.view(data, data::longest);
         if free.len() < data::length_of(entry.name) {
             // The index lied: a block of the disk's, so it is not our mistake.
-            let place = self.store.place(self.data_at(index));
             let (offset, length) = (free.start, free.len() as u16);
             let check = DirectoryCheck::FreeNotListed { offset, length };
-            return Err(Corruption::new(Structure::Directory, place, check).into());
+            return Err(self.corrupt(self.data_at(index), check));
         }
         let (offset, end) = (free.start, self.block_bytes);
         let best = self.store.edit(data, |edit| {
@@ -95,9 +98,8 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let index = found.cookie.offset() / self.block_bytes as u64;
         let known = self.store.view(leaf, |bytes| leaf::Counts::of(bytes).lengths);
         if index as usize >= known {
-            let check = DirectoryCheck::BestCount { count: known as u32 };
-            let place = self.store.place(self.tree_shape().root);
-            return Err(Corruption::new(Structure::Directory, place, check).into());
+            let check = DirectoryCheck::FreeMissing { index };
+            return Err(self.corrupt(self.tree_shape().root, check));
         }
         let best = self.free_entry(found);
         self.store.edit(leaf, |edit| leaf::remove(edit, found.hash, found.cookie));

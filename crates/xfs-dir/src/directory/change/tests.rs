@@ -278,3 +278,31 @@ fn a_lying_index_is_an_error() {
     assert!(matches!(DirectoryChange::new(&mut fork).find(b"entry 7"), Err(Error::Corrupt(_))));
     assert_ne!(foreign, FileBlock(0));
 }
+
+/// Whatever the blocks say, a change ends, with an error or without.
+#[test]
+fn damage_that_no_verifier_sees() {
+    let (mut errors, mut damaged) = (0, 0);
+    for seed in 0..120 {
+        let mut random = Prng::new(seed);
+        let (mut fork, mut model) = (directory(SHAPES[0]), Model::new());
+        for number in 0..[30, 150, 700][seed as usize % 3] {
+            add(&mut fork, &mut model, format!("entry {number}").as_bytes(), 200);
+        }
+        damaged += (0..200).filter(|_| fork.mutate(&mut random)).take(3).count();
+        for number in 0..60 {
+            let name = format!("entry {}", random.within(0..800));
+            let mut change = DirectoryChange::new(&mut fork);
+            let outcome = match number % 3 {
+                0 => change.add(&entry(format!("{number:<40}").as_bytes(), 200)),
+                1 => change.remove(name.as_bytes()).map(|_| ()),
+                _ => change.replace(&entry(name.as_bytes(), 201)).map(|_| ()),
+            };
+            errors += usize::from(matches!(outcome, Err(Error::Corrupt(_))));
+            if matches!(outcome, Err(Error::Corrupt(_))) {
+                break;
+            }
+        }
+    }
+    assert!(errors > 12 && damaged > 240, "{errors} errors after {damaged} changes");
+}
