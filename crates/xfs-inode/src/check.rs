@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(clippy::missing_panics_doc, reason = "what fails here fails the test")]
 #![allow(clippy::indexing_slicing, reason = "what fails here fails the test")]
+#![allow(clippy::panic, reason = "what fails here fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,193 @@
+//! Files that we change, cut off at random moments: the kernel replays our log, keeps the promises
+//! that are open in it, and frees the files, which have no names; `xfs_repair -n` finds nothing.
+//!
+//! `FERROXFS_LONG=1` cuts thirty times as often.
+
+use std::fs::OpenOptions as HostOptions;
+use std::os::unix::fs::FileExt;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use xfs_alloc::{InodePurpose, add_unlinked, allocate_inode, inode_blocks, open_journal};
+use xfs_buffer::{BufferCache, Error, PosixError, Result};
+use xfs_device::{BlockDevice, FileDevice, OpenOptions, SharedDevice};
+use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_inode::{ExchangedRange, Inode, KeepSize, Live, NewInode, SharedRange};
+use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::{Geometry, Image, ready};
+use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
+use xfs_trans::Journal;
+use xfs_trans::testing::{Parts, parts, superblock};
+
+const STEPS: usize = 120;
+const CUTS: u64 = 6;
+const CHUNK_BYTES: usize = 1 << 20;
+
+fn main() -> ExitCode {
+    let names = ["default", "block-1k", "block-64k", "rmapbt", "no-reflink", "parent-exchange"];
+    let geometries = Geometry::ALL.into_iter().filter(|geometry| names.contains(&geometry.name));
+    let trials = geometries.zip(71..).map(|(geometry, seed)| {
+        Trial::new(format!("files::{}", geometry.name), move || check(&geometry, seed))
+    });
+    run(trials.collect())
+}
+
+fn failed(error: impl std::fmt::Display) -> TrialError {
+    TrialError::Failed(error.to_string())
+}
+
+fn folder() -> Result<TempDir, TrialError> {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)
+}
+
+fn cuts() -> u64 {
+    if std::env::var_os("FERROXFS_LONG").is_some() { 30 * CUTS } else { CUTS }
+}
+
+fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
+    ready()?;
+    let place = folder()?;
+    let image = geometry.make(place.path())?;
+    let copies = folder()?;
+    let copy = image.copy(copies.path())?;
+    let base: SharedDevice =
+        Arc::new(FileDevice::open(&copy.data, OpenOptions::read_write()).map_err(failed)?);
+    let recorded = Arc::new(RecordingDevice::new(base));
+    let device: SharedDevice = recorded.clone();
+    let Parts { cache, log, superblock: _ } = parts(&device, 0);
+    let sound = superblock(&device);
+    let journal = open_journal(cache, log, &sound).map_err(failed)?;
+    let mut work = Work::new(&journal, sound.root_inode, seed).map_err(failed)?;
+    for _ in 0..STEPS {
+        work.step().map_err(failed)?;
+    }
+    let recording = recorded.recording();
+    let power = PowerCuts::new(&recording, Atomicity::of(&sound));
+    for index in 0..cuts() {
+        let cut = power.sample(seed << 20 | index);
+        write_image(&power.after(cut), &image)?;
+        judge(&image).map_err(|error| failed(format!("seed {seed}, cut {cut}: {error:?}")))?;
+    }
+    Ok(())
+}
+
+/// Puts what a device holds into the file of an image.
+fn write_image(device: &dyn BlockDevice, image: &Image) -> Result<(), TrialError> {
+    let file = HostOptions::new().write(true).open(&image.data).map_err(failed)?;
+    file.set_len(0).and_then(|()| file.set_len(device.length_bytes())).map_err(failed)?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut at = 0;
+    while at < device.length_bytes() {
+        let length = (device.length_bytes() - at).min(CHUNK_BYTES as u64) as usize;
+        device.read_at(at, &mut chunk[..length]).map_err(failed)?;
+        if chunk[..length].iter().any(|byte| *byte != 0) {
+            file.write_all_at(&chunk[..length], at).map_err(failed)?;
+        }
+        at += length as u64;
+    }
+    Ok(())
+}
+
+/// Has the kernel recover the image, and xfs_repair and our own checks look at what it made of it.
+fn judge(image: &Image) -> Result<(), TrialError> {
+    image.mount(&[])?.unmount()?;
+    if let Some(findings) = image.findings()? {
+        return Err(failed(format!("xfs_repair -n: {findings}")));
+    }
+    let device: SharedDevice =
+        Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?);
+    let sound = superblock(&device);
+    let cache = BufferCache::new(device, Arc::new(sound.geometry), 8 << 20);
+    xfs_inode::check::check_volume(&cache);
+    Inode::read(&cache, sound.root_inode).map(|_| ()).map_err(failed)
+}
+
+/// Files without names that are changed at random.
+struct Work<'a> {
+    journal: &'a Arc<Journal>,
+    random: Prng,
+    files: Vec<Arc<Live>>,
+    block: u64,
+}
+
+impl<'a> Work<'a> {
+    fn new(
+        journal: &'a Arc<Journal>,
+        root: xfs_format::InodeNumber,
+        seed: u64,
+    ) -> Result<Self> {
+        let block = journal.geometry().block_size.into();
+        let files = (0..3).map(|_| create(journal, root)).collect::<Result<_>>()?;
+        Ok(Self { journal, random: Prng::new(seed), files, block })
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let now = Timestamp::default();
+        let journal = self.journal;
+        let [left, right] =
+            [0; 2].map(|_| Arc::clone(&self.files[self.random.within(0..self.files.len())]));
+        let blocks = 64;
+        let start = self.random.within(0..blocks) as u64 * self.block;
+        let to = self.random.within(0..blocks) as u64 * self.block;
+        let length_bytes = self.random.within(1..9) as u64 * self.block;
+        let range = start..start + length_bytes;
+        let done = match self.random.within(0..12) {
+            0..=3 => {
+                let bytes = vec![self.random.number() as u8; length_bytes as usize + 7];
+                left.write_at(journal, start + 3, &bytes, now).map(|_| ())
+            }
+            4 => left.punch(journal, range, now),
+            5 => left.zero(journal, range, KeepSize::No, now),
+            6 => left.truncate(journal, start, now),
+            7 => left.unshare(journal, range, now),
+            8 => left.collapse(journal, range, now),
+            9 => left.insert(journal, range, now),
+            10 => {
+                let shared = SharedRange { from: start, to, length_bytes };
+                Live::reflink(journal, &left, &right, shared, now)
+            }
+            _ => {
+                let range = ExchangedRange { starts: [start, to], length_bytes: None };
+                Live::exchange(journal, [&left, &right], range, now)
+            }
+        };
+        match done {
+            Ok(())
+            | Err(Error::Posix(PosixError::InvalidArgument | PosixError::NotSupported)) => {}
+            Err(error) => return Err(error),
+        }
+        if self.random.within(0..8) == 0 {
+            journal.force_all()?;
+        }
+        Ok(())
+    }
+}
+
+fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<Live>> {
+    let blocks = inode_blocks(journal.geometry());
+    let mut tx = journal.begin(TransactionKind::CreateUnnamed, blocks)?;
+    let allocated = allocate_inode(&mut tx, root, InodePurpose::File)?;
+    let made = NewInode {
+        number: allocated.number,
+        generation: allocated.generation,
+        mode: FileType::Regular.mode_bits() | 0o600,
+        uid: 0,
+        gid: 0,
+        project_id: 0,
+        nlink: 0,
+        now: Timestamp::default(),
+        flags: InodeFlags::empty(),
+        flags2: InodeFlags2::empty(),
+        extent_size_hint_blocks: 0,
+        cow_extent_size_hint_blocks: 0,
+        rdev: None,
+        attr_room: false,
+    };
+    let live = Live::create(&mut tx, &made)?;
+    add_unlinked(&mut tx, live.record())?;
+    tx.commit()?;
+    Ok(Arc::new(live))
+}
