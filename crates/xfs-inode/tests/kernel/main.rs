@@ -114,11 +114,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    fn new(
-        journal: &'a Arc<Journal>,
-        root: xfs_format::InodeNumber,
-        seed: u64,
-    ) -> Result<Self> {
+    fn new(journal: &'a Arc<Journal>, root: xfs_format::InodeNumber, seed: u64) -> Result<Self> {
         let block = journal.geometry().block_size.into();
         let files = (0..3).map(|_| create(journal, root)).collect::<Result<_>>()?;
         Ok(Self { journal, random: Prng::new(seed), files, block })
@@ -155,8 +151,7 @@ impl<'a> Work<'a> {
             }
         };
         match done {
-            Ok(())
-            | Err(Error::Posix(PosixError::InvalidArgument | PosixError::NotSupported)) => {}
+            Ok(()) | Err(Error::Posix(PosixError::InvalidArgument | PosixError::NotSupported)) => {}
             Err(error) => return Err(error),
         }
         if self.random.within(0..8) == 0 {
