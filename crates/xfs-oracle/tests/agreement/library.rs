@@ -49,7 +49,9 @@ impl Library {
     /// The directory that a path lies in, and the name there.
     fn place<'a>(&self, path: &'a str) -> Result<(Node, &'a str)> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        Ok((self.volume.lookup(folder).map_err(number)?, name))
+        let folder = self.volume.lookup(folder).map_err(number)?;
+        let is_directory = folder.file_type() == FileType::Directory;
+        if is_directory { Ok((folder, name)) } else { Err(Errno::NOTDIR) }
     }
 
     fn file(&self, target: &Target, access: Access) -> Result<File> {

@@ -167,7 +167,9 @@ fn inspect_library(
     if let Some(findings) = image.findings().map_err(words)? {
         return Err(format!("xfs_repair -n says:\n{findings}"));
     }
-    let mount = image.mount(&["ro"]).map_err(words)?;
+    // A copy: the kernel may take a while to let go of what it had mounted.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|e| e.to_string())?;
+    let mount = image.copy(folder.path()).and_then(|copy| copy.mount(&["ro"])).map_err(words)?;
     let tree = Tree::walk(mount.path()).map_err(words)?;
     mount.unmount().map_err(words)?;
     model.differences(&tree, "", since).into_result()?;
