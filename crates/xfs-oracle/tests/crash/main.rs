@@ -44,7 +44,7 @@ const OPERATIONS: usize = 240;
 /// After so many of them everything is made durable.
 const SYNC_EVERY: usize = 40;
 /// Cuts of one history.
-const CUTS: u64 = 10;
+const CUTS: u64 = 30;
 
 fn main() -> ExitCode {
     let histories = if std::env::var_os("FERROXFS_LONG").is_some() { 100 } else { 1 };
@@ -76,10 +76,9 @@ fn check_history(name: &str, features: Features, seed: u64) -> Result<(), TrialE
         std::fs::create_dir_all(&crashed).map_err(text)?;
         let crashed = history.materialise(&image, &cuts.after(cut), &crashed)?;
         if let Err(what) = check_cut(&history, &crashed, cut, folder.path()) {
-            let kept =
-                Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("crash-{seed}-{cut}.xfs"));
-            history.materialise(&image, &cuts.after(cut), folder.path())?;
-            let _ = std::fs::rename(folder.path().join(file_name(&image)), &kept);
+            let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("crash-{seed}-{cut}"));
+            std::fs::create_dir_all(&kept).map_err(text)?;
+            history.materialise(&image, &cuts.after(cut), &kept)?;
             return Err(about(format!("cut {cut}, kept as {}: {what}", kept.display())));
         }
     }
