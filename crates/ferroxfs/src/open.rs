@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use xfs_buffer::{BufferCache, IoError, Liveness};
-use xfs_device::{DeviceError, FindError, Selection, SharedDevice};
+use xfs_device::{DeviceError, FindError, OverlayDevice, Selection, SharedDevice};
 use xfs_dir::ParentPath;
 use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
 use xfs_format::timestamp::Timestamp;
@@ -263,9 +263,32 @@ impl Devices {
         superblock: &Superblock,
         findings: Vec<Error>,
     ) -> Result<Volume, OpenError> {
-        let replayed = self.replay(superblock)?;
+        let replayed = match self.replay(superblock) {
+            Err(OpenError::DirtyLog(_)) => return self.recovered_volume(findings),
+            replayed => replayed?,
+        };
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(replayed.device(), &superblock);
+        cache.set_log_head(state.head);
+        Ok(Volume::new(Core::new(superblock, Arc::new(cache), Some(state), None), findings))
+    }
+
+    /// The volume as a whole recovery leaves it, where a replay of the log alone is not enough: what
+    /// the crash left open is finished as well. The recovery writes into memory.
+    fn recovered_volume(&self, findings: Vec<Error>) -> Result<Volume, OpenError> {
+        let over = |device: &SharedDevice| -> SharedDevice {
+            Arc::new(OverlayDevice::new(Arc::clone(device), xfs_log::MAX_REPLAY_BYTES))
+        };
+        let recovered = Self {
+            data: over(&self.data),
+            start: self.start,
+            log: self.log.as_ref().map(over),
+            options: self.options.clone(),
+        };
+        recovered.recover()?;
+        let Description { superblock, log, .. } = recovered.describe()?;
+        let state = log.ok_or(OpenError::LogDeviceMissing)?.map_err(OpenError::Log)?;
+        let cache = recovered.cache(recovered.data.clone(), &superblock);
         cache.set_log_head(state.head);
         Ok(Volume::new(Core::new(superblock, Arc::new(cache), Some(state), None), findings))
     }
