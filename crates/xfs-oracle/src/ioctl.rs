@@ -1,6 +1,6 @@
 //! The ioctls of Linux that no library wraps safely: file attributes, file extents, bulkstat.
 //!
-//! This module holds all `unsafe` of the crate. All calls hand the kernel a buffer of ours whose
+//! This module and the one below it hold all `unsafe` of the crate. All calls hand the kernel a buffer of ours whose
 //! layout is fixed by its user-space interface, and read nothing back but plain integers.
 
 #![allow(unsafe_code, reason = "ioctls are declared by their number and the layout of a buffer")]

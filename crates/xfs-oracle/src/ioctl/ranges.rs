@@ -1,5 +1,7 @@
 //! The ioctls on ranges of two files: clone, dedupe, exchange.
 
+#![allow(unsafe_code, reason = "ioctls are declared by their number and the layout of a buffer")]
+
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, Result};
