@@ -132,7 +132,7 @@ fn link(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
 fn attribute(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
     let spot = spot(volume, prng)?;
     let file = spot.directory.lookup(spot.name.as_ref())?;
-    let name = format!("user.{}", prng.within(0..6));
+    let name = format!("trusted.{}", prng.within(0..6));
     if prng.within(0..3) == 0 {
         return file.remove_attribute(name);
     }
