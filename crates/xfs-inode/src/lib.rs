@@ -1,8 +1,9 @@
 //! In-core inodes, forks and extent maps: from a number to the bytes of a file.
 //!
-//! Owns: [`Inode`], its two [`Fork`]s, the map from file blocks to blocks of the volume, reading of
-//! file data, of link targets and of metadata blocks that lie in a fork. Does **not** own: what
-//! those metadata blocks mean (directories and attributes are above), names, or a cache of inodes.
+//! Owns: [`Inode`], its two [`Fork`]s, the map from file blocks to blocks of the volume; reading and,
+//! through [`Live`], changing of file data, of link targets and of metadata blocks that lie in a fork;
+//! the end of a file. Does **not** own: what those metadata blocks mean (directories and attributes
+//! are above), names, or a cache of inodes. How files are changed stands in docs/internals/files.md.
 //!
 //! Nothing here is shared by a volume: an inode holds no reference to the buffer cache, it is handed
 //! one with each call. A reference in every inode would be one count that all CPUs write whenever

@@ -24,7 +24,7 @@ use xfs_trans::testing::{Parts, parts, superblock};
 
 const STEPS: usize = 120;
 const CUTS: u64 = 6;
-const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_BYTES: u64 = 1 << 20;
 
 fn main() -> ExitCode {
     let names = ["default", "block-1k", "block-64k", "rmapbt", "no-reflink", "parent-exchange"];
@@ -78,15 +78,14 @@ fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
 fn write_image(device: &dyn BlockDevice, image: &Image) -> Result<(), TrialError> {
     let file = HostOptions::new().write(true).open(&image.data).map_err(failed)?;
     file.set_len(0).and_then(|()| file.set_len(device.length_bytes())).map_err(failed)?;
-    let mut chunk = vec![0; CHUNK_BYTES];
     let mut at = 0;
     while at < device.length_bytes() {
-        let length = (device.length_bytes() - at).min(CHUNK_BYTES as u64) as usize;
-        device.read_at(at, &mut chunk[..length]).map_err(failed)?;
-        if chunk[..length].iter().any(|byte| *byte != 0) {
-            file.write_all_at(&chunk[..length], at).map_err(failed)?;
+        let mut chunk = vec![0; (device.length_bytes() - at).min(CHUNK_BYTES) as usize];
+        device.read_at(at, &mut chunk).map_err(failed)?;
+        if chunk.iter().any(|byte| *byte != 0) {
+            file.write_all_at(&chunk, at).map_err(failed)?;
         }
-        at += length as u64;
+        at += chunk.len() as u64;
     }
     Ok(())
 }
@@ -123,8 +122,11 @@ impl<'a> Work<'a> {
     fn step(&mut self) -> Result<()> {
         let now = Timestamp::default();
         let journal = self.journal;
-        let [left, right] =
-            [0; 2].map(|_| Arc::clone(&self.files[self.random.within(0..self.files.len())]));
+        let [Some(left), Some(right)] =
+            [0; 2].map(|_| self.random.choose(&self.files).map(Arc::clone))
+        else {
+            return Ok(());
+        };
         let blocks = 64;
         let start = self.random.within(0..blocks) as u64 * self.block;
         let to = self.random.within(0..blocks) as u64 * self.block;
