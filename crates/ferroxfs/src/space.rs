@@ -1,6 +1,6 @@
 //! How much room there is, as `statfs` tells.
 
-use xfs_alloc::VolumeCounters;
+use xfs_alloc::{VolumeCounters, available_blocks};
 use xfs_format::superblock::Superblock;
 
 use crate::Result;
@@ -15,6 +15,9 @@ pub struct Space {
     pub total_blocks: u64,
     /// Free blocks, counted over the allocation groups.
     pub free_blocks: u64,
+    /// Free blocks that files can have: those that `statfs` shows when the volume is mounted. The
+    /// others are kept back for btrees and for what may not fail for want of space.
+    pub available_blocks: u64,
     /// Allocated inodes, free ones included.
     pub inodes: u64,
     /// Free inodes among them.
@@ -26,10 +29,15 @@ pub struct Space {
 pub(crate) fn count(core: &Core) -> Result<Space> {
     let superblock: &Superblock = &core.superblock;
     let counters = VolumeCounters::sum(&core.cache)?;
+    let available_blocks = match &core.writing {
+        Some(writing) => writing.parts().free_blocks(),
+        None => available_blocks(&core.cache, superblock)?,
+    };
     Ok(Space {
         block_size: superblock.geometry.block_size,
         total_blocks: data_blocks_without_log(superblock),
         free_blocks: counters.free_blocks,
+        available_blocks,
         inodes: counters.inodes,
         free_inodes: counters.free_inodes,
     })

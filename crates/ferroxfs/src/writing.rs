@@ -62,6 +62,11 @@ impl Parts {
         if self.has_parents() { xfs_dir::parent_blocks(self.geometry(), name.len()) } else { 0 }
     }
 
+    /// Blocks that files can have.
+    pub(crate) fn free_blocks(&self) -> u64 {
+        self.journal.counts().free_blocks
+    }
+
     /// The inode of this number, with one more user.
     pub(crate) fn take(&self, number: InodeNumber) -> Result<Arc<Entry>> {
         self.table.take(&self.journal, number)

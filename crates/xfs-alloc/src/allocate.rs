@@ -5,10 +5,19 @@
 //!
 //! # The order
 //!
-//! From the group that is asked for to the last one, then from the first. The first time round
-//! nobody is waited for: a group whose header somebody holds is passed over, so that writers who
-//! come together spread out. The second time round groups at or above the highest that the step has
-//! latched are waited for; those below are tried again.
+//! From the group that is asked for to the last one, then from the first. Three times round, each time
+//! content with less:
+//!
+//! 1. A group must have all that the transaction may yet need, so that it does not have to go to a
+//!    second group half way. Nobody is waited for: a group whose header somebody holds is passed
+//!    over, so that writers who come together spread out.
+//! 2. The same, and held headers are waited for.
+//! 3. A group must have what is asked for.
+//!
+//! Waiting is safe for groups at or above the highest whose header the step keeps. One below is asked
+//! for again and again, for a while: its holder may be waiting for ours.
+
+use std::time::Duration;
 
 use xfs_buffer::Result;
 use xfs_format::{AgNumber, FsBlock, Geometry};
@@ -90,11 +99,19 @@ impl SpaceRequest {
     }
 }
 
-/// Whether a group whose header somebody else holds is waited for.
+/// How often, and how long apart, the header of a lower group is asked for.
+const ASKED: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What to do about a group whose header somebody else holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
+    /// Pass over it.
     Try,
+    /// Wait, if it does not lie below one that the step keeps.
     Wait,
+    /// Wait, or ask again for a while.
+    Insist,
 }
 
 /// Allocates blocks. `None` if there are none such; then the free list of a group may have been
@@ -129,15 +146,17 @@ pub fn allocate_extent(
     };
     let at_home = Wanted { near, ..request.wanted };
     if !is_everywhere {
-        return allocate_in(tx, first, &at_home, Patience::Wait);
+        return allocate_in(tx, first, &at_home, Patience::Insist);
     }
-    for patience in [Patience::Try, Patience::Wait] {
+    let left = u32::try_from(tx.blocks_left()).unwrap_or(u32::MAX);
+    for (patience, total) in [(Patience::Try, left), (Patience::Wait, left), (Patience::Insist, 0)]
+    {
         for group in from_group(geometry, first) {
             let near = if group == first { near } else { Near::Anywhere };
-            let wanted = Wanted { near, ..request.wanted };
-            // A group that looks too full may still have it; the second time round it is asked.
+            let wanted = Wanted { near, total, ..request.wanted };
+            // A group that looks too full may still have it; it is asked in the end.
             let summary = Space::of(tx.journal()).summary(group);
-            if patience == Patience::Try && summary.longest_free_blocks < wanted.minimum {
+            if patience != Patience::Insist && summary.longest_free_blocks < wanted.minimum {
                 continue;
             }
             if let Some(found) = allocate_in(tx, group, &wanted, patience)? {
@@ -154,6 +173,17 @@ fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNu
     (0..groups).map(move |index| AgNumber((first.0 % groups + index) % groups))
 }
 
+/// The header of a group, waited for as long as that is safe.
+fn insist(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<GroupSpace>> {
+    for _ in 0..ASKED {
+        if let Some(group) = GroupSpace::open(tx, number)? {
+            return Ok(Some(group));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(None)
+}
+
 /// Allocates in one group. If only busy blocks are left, the log is forced and they are asked for
 /// once more.
 fn allocate_in(
@@ -165,10 +195,11 @@ fn allocate_in(
     let opened = match patience {
         Patience::Try => GroupSpace::try_open(tx, number)?,
         Patience::Wait => GroupSpace::open(tx, number)?,
+        Patience::Insist => insist(tx, number)?,
     };
     let Some(mut group) = opened else { return Ok(None) };
     let mut found = group.allocate(tx, wanted)?;
-    if found == Found::Busy && patience == Patience::Wait && group.await_busy(tx)? {
+    if found == Found::Busy && patience != Patience::Try && group.await_busy(tx)? {
         found = group.allocate(tx, wanted)?;
     }
     let extent = match found {

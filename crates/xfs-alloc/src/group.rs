@@ -85,7 +85,6 @@ impl GroupSpace {
     }
 
     fn latched(tx: &mut Transaction<'_>, number: AgNumber, header: Buffer) -> Result<Self> {
-        tx.mark_group(number);
         let agf = Agf::decode(&header.bytes(), header.at(), tx.geometry())?;
         let state = Space::of(tx.journal()).group(number);
         let state = Arc::clone(state.ok_or_else(|| outside(number))?);
@@ -99,6 +98,7 @@ impl GroupSpace {
 
     /// Writes the fields back. The latch stays with the transaction.
     pub(crate) fn close(self, tx: &mut Transaction<'_>) {
+        tx.mark_group(self.number);
         if self.agf == self.stored {
             return;
         }
@@ -170,9 +170,11 @@ impl GroupSpace {
 
     /// Closes the group, and gives its latch back if nothing in it has changed.
     pub(crate) fn leave(self, tx: &mut Transaction<'_>) {
-        let header = self.header.clone();
-        self.close(tx);
-        tx.release(&header);
+        if self.agf == self.stored {
+            tx.release(&self.header);
+        } else {
+            self.close(tx);
+        }
     }
 
     /// Marks blocks that this step has freed.

@@ -44,7 +44,7 @@ pub use inodes::{
     clear_unlinked_list, free_inode, inode_blocks, remove_unlinked, unlinked_lists,
 };
 pub use leftovers::recover_leftovers;
-pub use open::open_journal;
+pub use open::{available_blocks, open_journal};
 pub use owner::{ExtentOwner, Purpose};
 pub use sharing::{SharingRun, sharing_run};
 pub use space::{GroupSummary, Space};

@@ -35,12 +35,23 @@ pub fn open_journal(
     log: Log,
     superblock: &Superblock,
 ) -> Result<Arc<Journal>> {
-    let (space, counts) = open_space(&cache, superblock)?;
+    let Opened { space, counts, pool } = open_space(&cache, superblock)?;
     let journal = Journal::open(cache, log, superblock, counts);
+    journal.set_pool(pool);
     let of_journal = journal.extension(|| space);
     assert!(of_journal.groups() > 0, "a volume has a group");
     journal.set_disk_counts(Box::new(|journal| counts_for_disk(journal.cache())));
     Ok(journal)
+}
+
+/// The free blocks that files can have, as `statfs` shows them on a volume that is mounted to be
+/// written to.
+///
+/// # Errors
+///
+/// As [`open_journal`].
+pub fn available_blocks(cache: &BufferCache, superblock: &Superblock) -> Result<u64> {
+    open_space(cache, superblock).map(|opened| opened.counts.free_blocks)
 }
 
 /// What the superblock has to say: the sums of the groups' headers.
@@ -49,7 +60,16 @@ fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
     Ok(Counts { free_blocks, inodes, free_inodes })
 }
 
-pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result<(Space, Counts)> {
+/// What the headers of all groups come to.
+pub(crate) struct Opened {
+    space: Space,
+    /// What users see.
+    pub(crate) counts: Counts,
+    /// Kept for what may not fail.
+    pool: u64,
+}
+
+pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result<Opened> {
     let geometry = cache.geometry();
     let mut counters = VolumeCounters::default();
     let mut unavailable = set_aside(geometry);
@@ -72,7 +92,7 @@ pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result
         inodes: counters.inodes,
         free_inodes: counters.free_inodes,
     };
-    Ok((Space::new(geometry, reserved), counts))
+    Ok(Opened { space: Space::new(geometry, reserved), counts, pool: visible.pool() })
 }
 
 /// The size of the free inode btree, counted where the header does not say it.

@@ -8,11 +8,14 @@
 //! fails for want of space half way. A slot keeps a batch, so that unrelated transactions do not meet
 //! here. Near zero every slot is emptied before a request is refused: the answer is exact.
 //!
+//! A pool is kept apart from all of this for what may not fail for want of space: removing a name
+//! from a full volume takes blocks before it frees some. What comes back fills the pool first.
+//!
 //! Lock order: the shared count, then a slot. A slot's own lock is never held while the shared one
-//! is taken.
+//! is taken. The pool's is held alone.
 
 use xfs_buffer::{Error, PosixError, Result};
-use xfs_sync::{AtomicU64, Mutex, Ordering, Slot, Slots, Volume};
+use xfs_sync::{AtomicBool, AtomicU64, Mutex, Ordering, Slot, Slots, Volume};
 
 /// Blocks that a slot keeps.
 const BATCH_BLOCKS: u64 = 1024;
@@ -39,17 +42,64 @@ struct Share {
     free_inodes: AtomicU64<Slot>,
 }
 
+/// Blocks for what may not fail.
+#[derive(Debug, Default)]
+struct Pool {
+    size: u64,
+    left: u64,
+}
+
 /// The counters of the volume.
 #[derive(Debug)]
 pub(crate) struct Counters {
     blocks: Mutex<u64, Volume>,
+    pool: Mutex<Pool, Volume>,
+    /// The pool is not full.
+    owes_pool: AtomicBool<Volume>,
     opened: Counts,
     slots: Slots<Share>,
 }
 
 impl Counters {
     pub(crate) fn new(opened: Counts) -> Self {
-        Self { blocks: Mutex::new(opened.free_blocks), opened, slots: Slots::new(Share::default) }
+        Self {
+            blocks: Mutex::new(opened.free_blocks),
+            pool: Mutex::default(),
+            owes_pool: AtomicBool::new(false),
+            opened,
+            slots: Slots::new(Share::default),
+        }
+    }
+
+    /// Sets up the pool, full. Its blocks are not among those that were counted as free.
+    pub(crate) fn set_pool(&self, size: u64) {
+        *self.pool.lock() = Pool { size, left: size };
+    }
+
+    /// As [`take`](Self::take), from the pool if there are no others.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`].
+    pub(crate) fn take_from_pool(&self, blocks: u64) -> Result<()> {
+        let refused = match self.take(blocks) {
+            Ok(()) => return Ok(()),
+            Err(refused) => refused,
+        };
+        let mut pool = self.pool.lock();
+        pool.left = pool.left.checked_sub(blocks).ok_or(refused)?;
+        self.owes_pool.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Fills the pool; returns what is left over.
+    #[cold]
+    fn fill_pool(&self, blocks: u64) -> u64 {
+        let mut pool = self.pool.lock();
+        let owed = blocks.min(pool.size - pool.left);
+        pool.left += owed;
+        self.owes_pool.store(pool.left < pool.size, Ordering::Release);
+        blocks - owed
     }
 
     /// Takes blocks, all of them or none.
@@ -82,7 +132,10 @@ impl Counters {
     }
 
     /// Gives blocks back, or adds what was freed.
-    pub(crate) fn give(&self, blocks: u64) {
+    pub(crate) fn give(&self, mut blocks: u64) {
+        if blocks != 0 && self.owes_pool.load(Ordering::Acquire) {
+            blocks = self.fill_pool(blocks);
+        }
         if blocks == 0 {
             return;
         }

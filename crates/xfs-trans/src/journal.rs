@@ -112,14 +112,43 @@ impl Journal {
         &self.context
     }
 
-    /// Begins a transaction that may use up to `blocks` free blocks. It waits for log space, so the
+    /// Begins a transaction that may use up to `blocks` free blocks. One that frees something draws
+    /// on the pool when there are no others: a full volume can be emptied. It waits for log space, so the
     /// caller holds nothing that could keep the tail of the log back.
     ///
     /// # Errors
     ///
     /// [`PosixError::NoSpace`], or what stopped the log.
     pub fn begin(self: &Arc<Self>, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
-        Transaction::begin(self, self.reservation(kind), blocks)
+        match kind {
+            TransactionKind::Remove
+            | TransactionKind::FreeInode
+            | TransactionKind::Truncate
+            | TransactionKind::RemoveAttr
+            | TransactionKind::InvalidateAttr => self.begin_from_pool(kind, blocks),
+            _ => Transaction::begin(self, self.reservation(kind), blocks),
+        }
+    }
+
+    /// As [`begin`](Self::begin), for what may not fail for want of space: with blocks from the pool
+    /// if there are no others.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin), when the pool is empty too.
+    #[doc(alias = "XFS_TRANS_RESERVE")]
+    pub fn begin_from_pool(
+        self: &Arc<Self>,
+        kind: TransactionKind,
+        blocks: u64,
+    ) -> Result<Transaction<'_>> {
+        Transaction::begin_from_pool(self, self.reservation(kind), blocks)
+    }
+
+    /// Sets up the pool of [`begin_from_pool`](Self::begin_from_pool) with blocks that the counts of
+    /// the journal leave out.
+    pub fn set_pool(&self, blocks: u64) {
+        self.counters.set_pool(blocks);
     }
 
     /// Begins the change of an attribute whose value takes `value_blocks` blocks.

@@ -89,6 +89,25 @@ impl<'journal> Transaction<'journal> {
         blocks: u64,
     ) -> Result<Self> {
         journal.counters.take(blocks)?;
+        Self::start(journal, reservation, blocks)
+    }
+
+    /// As [`begin`](Self::begin), with blocks from the pool if there are no others.
+    pub(crate) fn begin_from_pool(
+        journal: &'journal Arc<Journal>,
+        reservation: Reservation,
+        blocks: u64,
+    ) -> Result<Self> {
+        journal.counters.take_from_pool(blocks)?;
+        Self::start(journal, reservation, blocks)
+    }
+
+    /// Begins with blocks that were taken.
+    fn start(
+        journal: &'journal Arc<Journal>,
+        reservation: Reservation,
+        blocks: u64,
+    ) -> Result<Self> {
         let ticket = journal
             .log
             .reserve(reservation.bytes, reservation.steps)

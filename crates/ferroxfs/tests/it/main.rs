@@ -11,6 +11,7 @@ mod damage;
 mod everything;
 mod failing_reads;
 mod files;
+mod full;
 mod opening;
 mod tree;
 mod untouched;

@@ -55,6 +55,8 @@ pub(crate) struct Wanted {
     pub(crate) purpose: Option<Purpose>,
     /// Blocks that must stay free for what the transaction allocates next.
     pub(crate) minimum_left: u32,
+    /// What the group must be able to give in all: what the transaction may yet need.
+    pub(crate) total: u32,
 }
 
 impl Wanted {
@@ -68,6 +70,7 @@ impl Wanted {
             owner: None,
             purpose: Some(Purpose::File),
             minimum_left: 0,
+            total: 0,
         }
     }
 
@@ -109,7 +112,7 @@ impl GroupSpace {
         let spoken_for = u64::from(kept) + u64::from(needed) + u64::from(wanted.minimum_left);
         let available = u32::try_from(budget.checked_sub(spoken_for)?).unwrap_or(u32::MAX);
         let least = wanted.least();
-        (least <= longest && least <= available)
+        (least <= longest && least.max(wanted.total) <= available)
             .then(|| Wanted { maximum: wanted.maximum.min(available), ..*wanted })
     }
 

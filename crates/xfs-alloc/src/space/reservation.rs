@@ -169,6 +169,11 @@ impl Visible {
         rest.is_some()
     }
 
+    /// What is left of the pool.
+    pub(crate) const fn pool(&self) -> u64 {
+        self.pool
+    }
+
     /// What `statfs` shows.
     pub(crate) const fn blocks(&self) -> u64 {
         self.free.saturating_sub(self.unavailable)

@@ -233,7 +233,7 @@ impl Bench {
     pub(super) fn check(&self) {
         self.model.check(self.journal.cache());
         let superblock = self.journal.superblock();
-        let (_, counts) = crate::open::open_space(self.journal.cache(), superblock).unwrap();
+        let counts = crate::open::open_space(self.journal.cache(), superblock).unwrap().counts;
         assert_eq!(self.journal.counts(), counts);
     }
 

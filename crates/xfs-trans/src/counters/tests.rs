@@ -67,3 +67,19 @@ fn changes_may_take_but_not_more_than_there_is() {
     counters.change(5).unwrap();
     assert_eq!(counters.counts().free_blocks, 5);
 }
+
+#[test]
+fn the_pool_serves_what_may_not_fail_and_is_filled_first() {
+    let counters = free(10);
+    counters.set_pool(20);
+    counters.take_from_pool(8).unwrap();
+    assert_eq!(counters.counts().free_blocks, 2, "the pool comes last");
+    assert!(counters.take(3).is_err());
+    counters.take_from_pool(15).unwrap();
+    assert!(counters.take_from_pool(6).is_err());
+    assert_eq!(counters.counts().free_blocks, 2);
+    counters.give(12);
+    assert_eq!(counters.counts().free_blocks, 2, "the pool gets its blocks back");
+    counters.give(8);
+    assert_eq!(counters.counts().free_blocks, 2 + 5);
+}
