@@ -179,13 +179,14 @@ impl File {
         length_bytes: u64,
     ) -> Result<bool> {
         let cache = parts.journal.cache();
-        let (mut mine, mut other) = (vec![0; COMPARE_BYTES], vec![0; COMPARE_BYTES]);
+        let (mut mine, mut other) = (Vec::new(), Vec::new());
         let mut done = 0;
         while done < length_bytes {
             let wanted = (length_bytes - done).min(COMPARE_BYTES as u64) as usize;
-            let (mine, other) = (&mut mine[..wanted], &mut other[..wanted]);
-            let read = left.live().inode().read_at(cache, left_at + done, mine)?;
-            let read_other = right.live().inode().read_at(cache, right_at + done, other)?;
+            mine.resize(wanted, 0);
+            other.resize(wanted, 0);
+            let read = left.live().inode().read_at(cache, left_at + done, &mut mine)?;
+            let read_other = right.live().inode().read_at(cache, right_at + done, &mut other)?;
             if read != wanted || read_other != wanted {
                 return Err(PosixError::InvalidArgument.into());
             }
