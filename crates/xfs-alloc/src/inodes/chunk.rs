@@ -19,6 +19,9 @@ use crate::allocate::{SpaceRequest, Target, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::ExtentOwner;
 
+/// Chunks that a group may make at most before the number of the volume's inodes is asked for.
+const MOST_ALLOWED_CHUNKS: u64 = 16;
+
 /// Blocks for inodes.
 struct Room {
     start: AgBlock,
@@ -35,7 +38,7 @@ impl<'journal> GroupInodes<'journal> {
         let geometry = tx.geometry();
         let blocks = geometry.chunk_blocks();
         let count = blocks << geometry.inodes_per_block_log;
-        if tx.blocks_left() < super::inode_blocks(geometry) || !may_grow(tx, count) {
+        if tx.blocks_left() < super::inode_blocks(geometry) || !self.may_grow(tx, count) {
             return Ok(false);
         }
         let Some(room) = self.find_room(tx)? else { return Ok(false) };
@@ -55,6 +58,28 @@ impl<'journal> GroupInodes<'journal> {
         self.agi.newest_inode = Some(newest);
         tx.count_inodes(count.into(), count.into());
         Ok(true)
+    }
+
+    /// Whether the volume may have so many more inodes.
+    ///
+    /// Far below the limit a group is allowed some chunks at once, so that the volume's number is
+    /// not asked for each time. What a group has not made of them when others come to the limit it
+    /// still may: by so little the limit, which is a wish, can be passed.
+    #[doc(alias = "maxicount")]
+    fn may_grow(&self, tx: &Transaction<'_>, count: u32) -> bool {
+        let (geometry, journal) = (tx.geometry(), tx.journal());
+        let percent = u64::from(journal.superblock().inode_max_percent);
+        if percent == 0 || self.state.take_allowance() {
+            return true;
+        }
+        let all = geometry.data_blocks;
+        let blocks = all / 100 * percent + all % 100 * percent / 100;
+        let chunk = u64::from(geometry.chunk_blocks());
+        let limit = (blocks / chunk * chunk) << geometry.inodes_per_block_log;
+        let left = limit.saturating_sub(journal.counts().inodes) / u64::from(count);
+        let share = left / (2 * u64::from(geometry.ag_count));
+        self.state.set_allowance(share.min(MOST_ALLOWED_CHUNKS) as u32);
+        left > 0
     }
 
     /// Blocks for a chunk: right behind the newest one, or near the inode btree, or fewer of them.
@@ -183,18 +208,4 @@ impl<'journal> GroupInodes<'journal> {
         }
         Ok(start)
     }
-}
-
-/// Whether the volume may have so many more inodes.
-#[doc(alias = "maxicount")]
-fn may_grow(tx: &Transaction<'_>, count: u32) -> bool {
-    let (geometry, journal) = (tx.geometry(), tx.journal());
-    let percent = u64::from(journal.superblock().inode_max_percent);
-    if percent == 0 {
-        return true;
-    }
-    let blocks = geometry.data_blocks / 100 * percent + geometry.data_blocks % 100 * percent / 100;
-    let chunk = u64::from(geometry.chunk_blocks());
-    let limit = (blocks / chunk * chunk) << geometry.inodes_per_block_log;
-    journal.counts().inodes + u64::from(count) <= limit
 }

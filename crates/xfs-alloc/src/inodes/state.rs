@@ -24,6 +24,9 @@ pub(super) struct GroupState {
     free_count: AtomicU32<Group>,
     /// Chunks made since the volume was opened.
     chunks_made: AtomicU32<Group>,
+    /// Chunks that may be made before the volume's number of inodes has to be looked at. Changed by
+    /// who holds the latch of the AGI.
+    allowance: AtomicU32<Group>,
     /// For inodes on an unlinked list, the one before. Not all of them need be here.
     before: Mutex<HashMap<AgInode, AgInode>, Group>,
 }
@@ -39,6 +42,7 @@ impl InodeGroups {
             CachePadded::new(GroupState {
                 free_count: AtomicU32::new(UNKNOWN),
                 chunks_made: AtomicU32::new(0),
+                allowance: AtomicU32::new(0),
                 before: Mutex::new(HashMap::new()),
             })
         };
@@ -81,6 +85,20 @@ impl GroupState {
     /// A number that no chunk of the group has had since the volume was opened.
     pub(super) fn count_chunk(&self) -> u32 {
         self.chunks_made.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes one chunk of what the group may make without asking. `false` if it has to ask.
+    pub(super) fn take_allowance(&self) -> bool {
+        let left = self.allowance.load(Ordering::Relaxed).checked_sub(1);
+        if let Some(left) = left {
+            self.allowance.store(left, Ordering::Relaxed);
+        }
+        left.is_some()
+    }
+
+    /// Lets the group make so many more chunks without asking.
+    pub(super) fn set_allowance(&self, chunks: u32) {
+        self.allowance.store(chunks, Ordering::Relaxed);
     }
 
     /// Notes that `before` comes right before `inode` on an unlinked list.

@@ -493,6 +493,44 @@ fn a_damaged_list_is_told_and_can_be_emptied() {
 }
 
 #[test]
+fn inodes_take_no_more_than_their_part_of_a_volume() {
+    // One in a hundred of 19,200 blocks: 24 chunks of 8.
+    let device = testing::make_sized(75 << 20, "-i maxpct=1 -l size=10m");
+    let journal = open(&device);
+    let mut made = BTreeSet::new();
+    make_many(&journal, u32::MAX, &mut made);
+    assert_eq!(journal.counts().inodes, 24 * 64);
+    assert_eq!(journal.counts().free_inodes, 0);
+    assert_eq!(made.len() + of_mkfs_count(), 24 * 64);
+}
+
+/// Root directory and the two inodes of the realtime section.
+const fn of_mkfs_count() -> usize {
+    3
+}
+
+/// What taking and freeing an inode writes that those who do so in other groups write too, with
+/// everything that it brings about: chunks, their space, the log.
+#[cfg(feature = "count")]
+#[test]
+fn taking_an_inode_seldom_writes_what_the_volume_shares() {
+    const INODES: u64 = 2048;
+    // On a log that is small beside them slots keep no log space of their own.
+    let device = testing::make_sized(1 << 30, "-l size=128m");
+    let testing::Parts { cache, log, superblock } = testing::parts(&device, 1);
+    let journal = open_journal(cache, log, &superblock).unwrap();
+    let directory = make(&journal, superblock.root_inode, InodePurpose::Directory).unwrap();
+    let before = xfs_sync::thread_counts();
+    let made: Vec<_> =
+        (0..INODES).map(|_| make(&journal, directory, InodePurpose::File).unwrap()).collect();
+    for inode in &made {
+        free(&journal, &journal.inode(*inode).unwrap()).unwrap();
+    }
+    let counted = xfs_sync::thread_counts().since(&before);
+    assert!(counted.volume.total() * 64 <= 2 * INODES, "{counted:?}");
+}
+
+#[test]
 fn the_order_of_chunk_records_is_that_of_inodes() {
     let chunk = |start| InodeChunk::of_free(AgInode(start), 0, 64);
     assert!(InodeChunks::may_follow(&chunk(128), &chunk(64)));
