@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use xfs_buffer::Buffer;
 use xfs_format::geometry::InodePlace;
-use xfs_format::inode::{CORE_BYTES, ForkFormat, InodeCore};
+use xfs_format::inode::{CORE_BYTES, InodeCore};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn};
 use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
@@ -40,6 +40,7 @@ use xfs_sync::{
 
 use crate::buffer_item::BufferItem;
 use crate::context::Context;
+use fork::LoggedForks;
 
 mod fork;
 
@@ -69,6 +70,8 @@ struct Logged {
     /// Being written.
     #[doc(alias = "ili_last_fields")]
     flushing: LoggedFields,
+    /// Where the first region is put together.
+    header: Vec<u8>,
 }
 
 /// What becomes of the cluster that an inode lies in.
@@ -145,7 +148,7 @@ impl InodeRecord {
                 image: InodeImage { core, data, attr },
                 core: disk,
             }),
-            logged: Mutex::new(Logged { dirty: nothing, flushing: nothing }),
+            logged: Mutex::new(Logged { dirty: nothing, flushing: nothing, header: Vec::new() }),
             pins: AtomicU32::new(0),
             fate: AtomicU32::new(Fate::Stays as u32),
             lost: AtomicBool::new(false),
@@ -276,11 +279,9 @@ impl InodeRecord {
         self.logged.lock().flushing = LoggedFields::empty();
     }
 
-    /// The first region, and which forks go with it.
-    fn log_format(&self, contents: &Contents, fields: LoggedFields) -> InodeFormat {
-        let forks = fork::logged(&contents.image, fields);
+    /// The first region.
+    fn log_format(&self, core: &InodeCore, forks: &LoggedForks<'_>) -> InodeFormat {
         let InodePlace { cluster, cluster_bytes, offset_bytes } = self.place;
-        let core = &contents.image.core;
         let regions = 2 + u16::from(forks.data.is_some()) + u16::from(forks.attr.is_some());
         InodeFormat {
             regions,
@@ -303,9 +304,11 @@ impl LogItem for InodeRecord {
 
     fn format(&self, regions: &mut RegionWriter<'_>) {
         let contents = self.contents.read();
-        let fields = self.logged.lock().dirty;
-        let forks = fork::logged(&contents.image, fields);
-        regions.region(&self.log_format(&contents, fields).encode(HostOrder::NATIVE));
+        let mut logged = self.logged.lock();
+        let forks = fork::logged(&contents.image, logged.dirty);
+        let format = self.log_format(&contents.image.core, &forks);
+        format.encode_into(HostOrder::NATIVE, &mut logged.header);
+        regions.region(&logged.header);
         regions.region(&core_to_log(&contents.core, HostOrder::NATIVE));
         for fork in [forks.data, forks.attr].into_iter().flatten() {
             regions.region(&fork);
@@ -343,9 +346,4 @@ impl core::fmt::Debug for InodeRecord {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("InodeRecord").field("number", &self.number).finish_non_exhaustive()
     }
-}
-
-/// Whether a fork of this format has bytes in the inode.
-const fn has_bytes(format: ForkFormat) -> bool {
-    matches!(format, ForkFormat::Local | ForkFormat::Extents | ForkFormat::Btree)
 }

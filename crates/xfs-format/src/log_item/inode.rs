@@ -92,6 +92,14 @@ impl InodeFormat {
         fields::encode(self, order)
     }
 
+    /// As [`encode`](Self::encode), in the place of what `bytes` holds: a commit formats many items
+    /// and need not allocate for each.
+    pub fn encode_into(&self, order: HostOrder, bytes: &mut Vec<u8>) {
+        let mut fields = FieldsMut::reusing(core::mem::take(bytes), order);
+        self.write(&mut fields);
+        *bytes = fields.into_bytes();
+    }
+
     fn read_fields(fields: &mut Fields<'_>, is_packed: bool) -> Option<Self> {
         fields.u16()?;
         let regions = fields.u16()?;

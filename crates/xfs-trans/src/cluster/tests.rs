@@ -136,3 +136,25 @@ fn inodes_of_a_freed_cluster_are_not_replayed() {
     let (recovered, _) = recover(&crashed(&device));
     assert_eq!(owner_on_disk(&recovered, &record), 0);
 }
+
+/// What a transaction writes that operations on other objects write too.
+#[cfg(feature = "count")]
+#[test]
+fn changing_an_inode_seldom_writes_what_the_volume_shares() {
+    const COMMITS: u32 = 4096;
+    /// Latching, joining, changing, logging, pinning, giving back.
+    const OBJECT_WRITES: u64 = 16;
+    // On a log that is small beside them slots keep no log space of their own.
+    let device = crate::testing::make_sized(1 << 30, "-l size=128m");
+    let journal = open(&device, 1);
+    let record = record(&journal, 5);
+    set_owner(&journal, &record, 1);
+    let before = xfs_sync::thread_counts();
+    for round in 0..COMMITS {
+        set_owner(&journal, &record, round);
+    }
+    let counted = xfs_sync::thread_counts().since(&before);
+    assert!(counted.volume.total() * 64 <= u64::from(COMMITS), "{counted:?}");
+    assert_eq!(counted.group.total(), 0, "{counted:?}");
+    assert!(counted.object.total() <= OBJECT_WRITES * u64::from(COMMITS), "{counted:?}");
+}

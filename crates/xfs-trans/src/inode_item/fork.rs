@@ -1,12 +1,14 @@
 //! The forks of an inode: out of its bytes, into them, and as they are logged.
 
+use std::borrow::Cow;
+
 use xfs_format::inode::{
     self, CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk,
 };
 use xfs_format::log_item::LoggedFields;
 use zerocopy::FromBytes;
 
-use super::{InodeImage, has_bytes};
+use super::InodeImage;
 
 /// Bytes of an extent record.
 const EXTENT_BYTES: usize = 16;
@@ -72,33 +74,37 @@ fn fill(room: &mut [u8], bytes: &[u8]) {
 }
 
 /// What is logged of the forks.
-pub(super) struct LoggedForks {
+pub(super) struct LoggedForks<'a> {
     pub(super) fields: LoggedFields,
-    pub(super) data: Option<Vec<u8>>,
-    pub(super) attr: Option<Vec<u8>>,
+    pub(super) data: Option<Cow<'a, [u8]>>,
+    pub(super) attr: Option<Cow<'a, [u8]>>,
 }
 
 /// Of what is dirty, that which the forks' present formats have: a fork that has changed its format
 /// is logged in the new one only.
-pub(super) fn logged(image: &InodeImage, dirty: LoggedFields) -> LoggedForks {
+pub(super) fn logged(image: &InodeImage, dirty: LoggedFields) -> LoggedForks<'_> {
     let core = &image.core;
     let owners = LoggedFields::DATA_OWNER | LoggedFields::ATTR_OWNER;
     let mut fields = LoggedFields::CORE | dirty.intersection(owners);
-    let mut region = |format: Option<ForkFormat>, ways: LoggedFields, bytes: &[u8]| {
+    let mut choose = |format: Option<ForkFormat>, ways: LoggedFields, bytes: &[u8]| {
         let way = match format {
             Some(ForkFormat::Local) => ways.intersection(LOCAL),
             Some(ForkFormat::Extents) => ways.intersection(EXTENTS),
             Some(ForkFormat::Btree) => ways.intersection(ROOT),
             _ => LoggedFields::empty(),
         };
-        if bytes.is_empty() || !format.is_some_and(has_bytes) || !dirty.intersects(ways) {
-            return None;
+        if way.is_empty() || bytes.is_empty() || !dirty.intersects(ways) {
+            return false;
         }
         fields |= way;
-        Some(if format == Some(ForkFormat::Btree) { log_root(bytes) } else { bytes.to_vec() })
+        true
     };
-    let data = region(Some(core.data_format), LoggedFields::DATA, &image.data);
-    let attr = region(core.fork_format(ForkKind::Attr), LoggedFields::ATTR, &image.attr);
+    let attr_format = core.fork_format(ForkKind::Attr);
+    let data = choose(Some(core.data_format), LoggedFields::DATA, &image.data)
+        .then(|| region(core.data_format, &image.data));
+    let attr = attr_format
+        .filter(|_| choose(attr_format, LoggedFields::ATTR, &image.attr))
+        .map(|format| region(format, &image.attr));
     if core.data_format == ForkFormat::Device && dirty.contains(LoggedFields::DEVICE) {
         fields |= LoggedFields::DEVICE;
     }
@@ -108,6 +114,14 @@ pub(super) fn logged(image: &InodeImage, dirty: LoggedFields) -> LoggedForks {
 const LOCAL: LoggedFields = LoggedFields::DATA_LOCAL.union(LoggedFields::ATTR_LOCAL);
 const EXTENTS: LoggedFields = LoggedFields::DATA_EXTENTS.union(LoggedFields::ATTR_EXTENTS);
 const ROOT: LoggedFields = LoggedFields::DATA_ROOT.union(LoggedFields::ATTR_ROOT);
+
+/// The bytes of a fork as they are logged.
+fn region(format: ForkFormat, bytes: &[u8]) -> Cow<'_, [u8]> {
+    match format {
+        ForkFormat::Btree => log_root(bytes).into(),
+        _ => bytes.into(),
+    }
+}
 
 /// The root of a btree as it is logged: behind the header of a block, with the pointers right behind
 /// the keys. Of the header recovery reads level and count alone.

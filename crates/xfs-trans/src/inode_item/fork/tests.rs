@@ -90,7 +90,10 @@ fn a_fork_is_logged_in_the_form_that_it_has_now() {
     let forks = logged(&image, dirty);
     let expected = LoggedFields::CORE | LoggedFields::DATA_EXTENTS | LoggedFields::ATTR_LOCAL;
     assert_eq!(forks.fields, expected);
-    assert_eq!((forks.data.unwrap().len(), forks.attr.unwrap()), (16, image.attr.clone()));
+    assert_eq!(
+        (forks.data.unwrap().len(), forks.attr.unwrap().into_owned()),
+        (16, image.attr.clone())
+    );
     assert!(logged(&image, LoggedFields::CORE).data.is_none());
     image.data.clear();
     assert_eq!(logged(&image, dirty).fields, LoggedFields::CORE | LoggedFields::ATTR_LOCAL);
