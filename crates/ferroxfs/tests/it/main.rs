@@ -13,6 +13,7 @@ mod failing_reads;
 mod files;
 mod full;
 mod opening;
+mod small_log;
 mod tree;
 mod untouched;
 mod writing;

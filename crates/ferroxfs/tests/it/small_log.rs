@@ -1,0 +1,139 @@
+//! Threads that change everything on a volume with the smallest log that mkfs allows: nobody waits
+//! for ever, and what is there in the end is what they have made.
+
+use std::sync::Arc;
+use std::thread;
+
+use ferroxfs::{
+    Creation, NewKind, OpenOptions, RenameMode, SetMode, SharedDevice, Timestamp, Volume,
+};
+use xfs_device::MemoryDevice;
+use xfs_format::reservation::minimum_log_blocks;
+use xfs_format::{DiskAddr, Place, Superblock};
+use xfs_log::{LogDevice, find_head_and_tail};
+use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
+use xfs_testkit::Prng;
+
+const VOLUME_BYTES: u64 = 320 << 20;
+const THREADS: u64 = 4;
+/// Steps that a thread looks at the log after.
+const STEPS: u32 = 50;
+const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0 };
+
+fn make(options: &[(char, &str)]) -> SharedDevice {
+    let device = MemoryDevice::new(VOLUME_BYTES);
+    let mut all = Options::default();
+    all.allow_small = true;
+    for (letter, words) in options {
+        all.parse(*letter, words).unwrap();
+    }
+    let target = Target { data_bytes: VOLUME_BYTES, sector_size: 512, log_bytes: None };
+    let identity = Identity::reproducible(Timestamp::default(), b"small log");
+    let plan = Plan::new(&all, &target, &identity).unwrap();
+    xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
+    Arc::new(device)
+}
+
+fn superblock(device: &SharedDevice) -> Superblock {
+    let mut sector = [0; 512];
+    device.read_at(0, &mut sector).unwrap();
+    Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap()
+}
+
+/// The turn in which the log is written.
+fn cycle(device: &SharedDevice) -> u32 {
+    let log = LogDevice::new(Arc::clone(device), &superblock(device)).unwrap();
+    find_head_and_tail(&log).unwrap().cycle()
+}
+
+fn open(device: &SharedDevice) -> Volume {
+    let options = OpenOptions::new().writable(true).with_devices(Arc::clone(device), None);
+    options.writable_volume().unwrap()
+}
+
+/// One step of a thread, in its own directory and in one that all share.
+fn step(volume: &Volume, thread: u64, number: u64, prng: &mut Prng) {
+    let own = volume.lookup(format!("/own{thread}")).unwrap();
+    let shared = volume.lookup("/shared").unwrap();
+    let name = format!("{}", number % 40);
+    let mine = format!("{thread}-{name}");
+    if number % 2 == 0 {
+        // What is changed over and over goes to the log only once otherwise.
+        own.sync().unwrap();
+    }
+    match prng.within(0..7) {
+        0 => drop(own.create(&name, &NewKind::Regular, &PLAIN)),
+        1 => drop(own.rename(&name, &shared, &mine, RenameMode::Replace)),
+        2 => drop(shared.rename(&mine, &own, &name, RenameMode::Replace)),
+        3 => drop(shared.remove_file(&mine)),
+        4 => {
+            if let Ok(file) = own.lookup(name.as_ref()) {
+                let value = vec![7; prng.within(0..3000)];
+                file.set_attribute("user.value", &value, SetMode::Either).unwrap();
+            }
+        }
+        5 => {
+            let path = format!("/own{thread}/{name}");
+            volume.write(path, vec![thread as u8; prng.within(0..300_000)]).unwrap();
+        }
+        _ => {
+            if let Ok(file) = volume.open_file(format!("/own{thread}/{name}")) {
+                for piece in 0..20 {
+                    file.write_at(piece * 16_384, &[1; 100]).unwrap();
+                }
+                file.set_len(prng.within(0..100_000) as u64).unwrap();
+            }
+        }
+    }
+}
+
+fn check_wraps(features: &[(char, &str)], wraps: u32) {
+    let plain = superblock(&make(features));
+    let blocks = minimum_log_blocks(&plain.geometry, plain.log_stripe_unit_bytes);
+    let size = format!("size={blocks}b");
+    let device = make(&[features, &[('l', &size)]].concat());
+    let start = cycle(&device);
+    let volume = open(&device);
+    volume.create_dir("/shared").unwrap();
+    for thread in 0..THREADS {
+        volume.create_dir(format!("/own{thread}")).unwrap();
+    }
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (volume, device) = (&volume, &device);
+            scope.spawn(move || {
+                let mut prng = Prng::new(thread);
+                let mut number = 0;
+                while cycle(device) < start + wraps {
+                    for _ in 0..STEPS {
+                        number += 1;
+                        step(volume, thread, number, &mut prng);
+                    }
+                }
+            });
+        }
+    });
+    volume.close().unwrap();
+    let again = OpenOptions::new().with_devices(Arc::clone(&device), None).volume().unwrap();
+    for entry in again.root().unwrap().entries().unwrap() {
+        let directory = again.root().unwrap().lookup(entry.unwrap().name()).unwrap();
+        for entry in directory.entries().unwrap() {
+            directory.lookup(entry.unwrap().name()).unwrap();
+        }
+    }
+}
+
+/// How often the log goes round: twenty times in a long run.
+fn wraps() -> u32 {
+    if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 2 }
+}
+
+#[test]
+fn a_log_without_large_transactions_goes_round() {
+    check_wraps(&[('m', "rmapbt=0,reflink=0,finobt=0"), ('i', "nrext64=0")], wraps());
+}
+
+#[test]
+fn a_log_of_a_volume_with_parents_goes_round() {
+    check_wraps(&[('n', "parent=1")], wraps());
+}
