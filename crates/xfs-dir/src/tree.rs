@@ -66,6 +66,16 @@ impl<B: Clone> Path<B> {
         hash: u32,
     ) -> Result<Self> {
         let root = store.read_owned(shape.root, shape.kind)?;
+        Self::descend_from(store, shape, root, hash)
+    }
+
+    /// As [`descend`](Self::descend), from the root that was read already.
+    pub(crate) fn descend_from<S: ForkStore<Block = B>>(
+        store: &mut S,
+        shape: TreeShape,
+        root: B,
+        hash: u32,
+    ) -> Result<Self> {
         let mut path = Self { shape, nodes: Vec::new(), at: shape.root, leaf: root, visited: 1 };
         path.continue_down(store, None, |entries| {
             entries.partition_point(|entry| entry.hash.get() < hash)

@@ -68,8 +68,8 @@ enum Form<B> {
     Block(B),
     /// The only leaf.
     Leaf(B),
-    /// A tree of leaves.
-    Node,
+    /// The root of a tree of leaves.
+    Node(B),
 }
 
 impl<'s, S: ForkStore> DirectoryChange<'s, S> {
@@ -107,8 +107,8 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
                 let found = self.find_in_leaf(&leaf, name)?;
                 found.map(|found| (found.inode, found.entry_type))
             }
-            Form::Node => {
-                let (found, _) = self.find_in_tree(name)?;
+            Form::Node(root) => {
+                let (found, _) = self.find_in_tree(root, name)?;
                 found.map(|found| (found.inode, found.entry_type))
             }
         })
@@ -131,8 +131,8 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
                 refuse(self.find_in_leaf(&leaf, entry.name)?.is_some())?;
                 self.add_to_leaf(&leaf, entry)
             }
-            Form::Node => {
-                let (found, path) = self.find_in_tree(entry.name)?;
+            Form::Node(root) => {
+                let (found, path) = self.find_in_tree(root, entry.name)?;
                 refuse(found.is_some())?;
                 self.add_to_tree(path, entry)
             }
@@ -159,8 +159,8 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
                 self.remove_from_leaf(&leaf, &found)?;
                 Ok((found.inode, found.entry_type))
             }
-            Form::Node => {
-                let (found, path) = self.find_in_tree(name)?;
+            Form::Node(root) => {
+                let (found, path) = self.find_in_tree(root, name)?;
                 let found = found.ok_or_else(missing)?;
                 self.remove_from_tree(path, &found)?;
                 Ok((found.inode, found.entry_type))
@@ -178,7 +178,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
             Form::Short(short) => return self.replace_in_short(short, entry),
             Form::Block(block) => self.find_in_block(&block, entry.name)?,
             Form::Leaf(leaf) => self.find_in_leaf(&leaf, entry.name)?,
-            Form::Node => self.find_in_tree(entry.name)?.0,
+            Form::Node(root) => self.find_in_tree(root, entry.name)?.0,
         };
         let found = found.ok_or_else(missing)?;
         let offset = found.cookie.offset() as usize % self.block_bytes;
@@ -197,7 +197,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
             }
             Form::Leaf(leaf) => self.store.view(&leaf, |bytes| leaf::Counts::of(bytes).live()) == 2,
             // A tree of leaves holds more than the block form would.
-            Form::Node => false,
+            Form::Node(_) => false,
         })
     }
 
@@ -216,7 +216,7 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
                 let block = self.store.read_owned(root, BlockKind::DirectoryIndex)?;
                 match self.store.view(&block, dabtree::magic) {
                     Some(LEAF1_MAGIC) => Ok(Form::Leaf(block)),
-                    _ => Ok(Form::Node),
+                    _ => Ok(Form::Node(block)),
                 }
             }
             Contents::Absent | Contents::NoBlocks => Err(corrupt(DirectoryCheck::Form).into()),

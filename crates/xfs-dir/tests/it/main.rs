@@ -2,7 +2,6 @@
 //! cache that has seen none of it.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
 
-#[path = "../workload/names.rs"]
 mod names;
 
 use std::cell::RefCell;
@@ -22,9 +21,6 @@ use xfs_trans::{Journal, OpenIntent, Promise};
 use names::Names;
 
 const VOLUME_BYTES: u64 = 400 << 20;
-
-/// So little that names alone fill it.
-const FULL_BYTES: u64 = 40 << 20;
 
 fn journal(parts: Parts) -> Arc<Journal> {
     let Parts { cache, log, superblock } = parts;
@@ -63,8 +59,8 @@ fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
 }
 
 /// Fills a volume to its end, again and again: what has no room is refused, and nothing else happens.
-fn check_full(seed: u64, options: &str) {
-    let device = make_sized(FULL_BYTES, options);
+fn check_full(seed: u64, volume_bytes: u64, options: &str) {
+    let device = make_sized(volume_bytes, options);
     let journal = journal(parts(&device, 0));
     let mut names = Names::new(&journal, seed, ParentPath::Direct);
     let mut refused = 0;
@@ -94,8 +90,8 @@ fn check_full(seed: u64, options: &str) {
 
 #[test]
 fn full_volumes() {
-    check_full(38, "-n parent=1 -l size=16m");
-    check_full(39, "-b size=1024 -n parent=1,size=65536 -l size=16m");
+    check_full(38, 40 << 20, "-n parent=1 -l size=16m");
+    check_full(39, 60 << 20, "-b size=1024 -n parent=1,size=65536 -l size=22m");
 }
 
 /// Finishes what a crash has left open.

@@ -2,7 +2,7 @@
 //! shows the paths, inodes and attributes of the model, after an unmount and after a crash.
 #![allow(clippy::indexing_slicing, reason = "what fails here fails the test")]
 
-#[path = "../workload/names.rs"]
+#[path = "../it/names.rs"]
 mod names;
 
 use std::cell::RefCell;

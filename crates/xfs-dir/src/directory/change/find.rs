@@ -93,9 +93,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     /// to the leaf where it belongs.
     ///
     /// Entries whose names have one hash may spread over several leaves.
-    pub(super) fn find_in_tree(&mut self, name: &[u8]) -> Result<InTree<S::Block>> {
+    pub(super) fn find_in_tree(&mut self, root: S::Block, name: &[u8]) -> Result<InTree<S::Block>> {
         let hash = name_hash(name);
-        let mut path = Path::descend(self.store, self.tree_shape(), hash)?;
+        let mut path = Path::descend_from(self.store, self.tree_shape(), root, hash)?;
         let mut has_moved = false;
         loop {
             let found = self.find_in_leaf(&path.leaf.clone(), name)?;

@@ -56,7 +56,7 @@ fn form(fork: &mut MemoryFork) -> usize {
         super::Form::Short(_) => 0,
         super::Form::Block(_) => 1,
         super::Form::Leaf(_) => 2,
-        super::Form::Node => 3,
+        super::Form::Node(_) => 3,
     }
 }
 
