@@ -51,13 +51,25 @@ impl Live {
     #[doc(alias = "xfs_bmapi_write")]
     pub fn map(&self, tx: &mut Transaction<'_>, request: &MapRequest) -> Result<Extent> {
         let MapRequest { fork, range, unwritten } = *request;
-        let hole = match self.find_joined(tx, fork, range.start)? {
-            Mapping::Extent(extent) => {
-                return range.cut(&extent).ok_or_else(|| PosixError::InvalidArgument.into());
-            }
-            Mapping::Hole { end, .. } => BlockRange::between(range.start, end.min(range.end())),
-        };
-        if range.end().0 > FILE_BLOCK_LIMIT || hole.is_empty() {
+        if let Mapping::Extent(extent) = self.find_joined(tx, fork, range.start)? {
+            return range.cut(&extent).ok_or_else(|| PosixError::InvalidArgument.into());
+        }
+        let extent = Extent { unwritten, ..self.take_space(tx, fork, range)? };
+        self.put_extent(tx, fork, &extent)?;
+        Ok(extent)
+    }
+
+    /// Takes blocks for the head of a range that is a hole, without mapping them.
+    pub(super) fn take_space(
+        &self,
+        tx: &mut Transaction<'_>,
+        fork: ForkKind,
+        range: BlockRange,
+    ) -> Result<Extent> {
+        let mapping = self.find_joined(tx, fork, range.start)?;
+        let hole = BlockRange::between(range.start, mapping.end().min(range.end()));
+        let is_hole = matches!(mapping, Mapping::Hole { .. });
+        if range.end().0 > FILE_BLOCK_LIMIT || hole.is_empty() || !is_hole {
             return Err(PosixError::FileTooLarge.into());
         }
         self.check_growth(fork, 1)?;
@@ -67,14 +79,12 @@ impl Live {
         let place = self.place_for(tx.geometry(), fork, range.start);
         let request = SpaceRequest::new(place, 1, wanted).with_minimum_left(overhead as u32);
         let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
-        let extent = Extent {
+        Ok(Extent {
             file_block: range.start,
             start: space.start,
             length_blocks: space.length_blocks,
-            unwritten,
-        };
-        self.put_extent(tx, fork, &extent)?;
-        Ok(extent)
+            unwritten: false,
+        })
     }
 
     /// Maps an extent into a hole: its blocks are the caller's, who has allocated them.

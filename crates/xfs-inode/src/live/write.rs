@@ -9,6 +9,7 @@
 //! | where the bytes go | steps | after a crash between them |
 //! |---|---|---|
 //! | a hole | allocate unwritten; data; convert, with the size | zeros, or nothing past the old end |
+//! | a small hole | allocate; data; map, with the size, in the same transaction | a hole |
 //! | unwritten blocks | data; convert, with the size | zeros |
 //! | blocks of its own | data; size | old or new bytes, sector by sector |
 //! | shared blocks | stage a copy; data; remap | the old bytes; the copy is freed at recovery |
@@ -39,6 +40,9 @@ use crate::extent_map::Mapping;
 
 /// Zeros that are written at once.
 const ZERO_BYTES: usize = 1 << 16;
+/// Data that is written while its transaction waits, with the header of a group latched: more of it
+/// is worth two transactions.
+const SMALL_BYTES: u64 = 1 << 16;
 
 impl Live {
     /// Writes `bytes` at byte `offset`, and returns how many were written: fewer only if space ran
@@ -89,6 +93,13 @@ impl Live {
             Mapping::Extent(extent) => range.cut(&extent),
             Mapping::Hole { end, .. } => {
                 let hole = BlockRange::between(range.start, end.min(range.end()));
+                if hole.length_blocks <= small_blocks(geometry) {
+                    match self.write_small(journal, hole, (piece, now)) {
+                        // For a part of it there may be room.
+                        Err(Error::Posix(PosixError::NoSpace)) if hole.length_blocks > 1 => {}
+                        written => return written,
+                    }
+                }
                 range.cut(&self.allocate_step(journal, hole)?)
             }
         };
@@ -110,6 +121,30 @@ impl Live {
             Ok(())
         })?;
         Ok(piece.bytes.len())
+    }
+
+    /// Allocates the head of a small hole and writes its data in one transaction, which is ended
+    /// only then: no log record can show the blocks before a flush that follows the data.
+    fn write_small(
+        &self,
+        journal: &Arc<Journal>,
+        hole: BlockRange,
+        (piece, now): (Piece<'_>, Timestamp),
+    ) -> Result<usize> {
+        let blocks = hole.length_blocks + map_blocks(journal.geometry(), ForkKind::Data);
+        let (written, length) = step::run_allocation(journal, blocks, |tx| {
+            let extent = self.take_space(tx, ForkKind::Data, hole)?;
+            let piece = clip(piece, &extent, tx.geometry());
+            let written = data::write_whole_blocks(tx.cache(), &extent, piece, None);
+            // What cannot be written reads as zeros.
+            let unwritten = written.is_err();
+            self.put_extent(tx, ForkKind::Data, &Extent { unwritten, ..extent })?;
+            if !unwritten {
+                self.grow_size(tx, piece.end(), now);
+            }
+            Ok((written, piece.bytes.len()))
+        })?;
+        written.map(|()| length)
     }
 
     /// Allocates the head of a hole, unwritten.
@@ -334,6 +369,11 @@ impl Live {
         self.take_over(journal, &copy, (0, now))?;
         Ok(copy.end())
     }
+}
+
+/// Blocks of a small write; at least one.
+fn small_blocks(geometry: &Geometry) -> u64 {
+    (SMALL_BYTES >> geometry.block_log).max(1)
 }
 
 /// Blocks that hold the bytes from `start` to before `end`.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use xfs_device::SharedDevice;
+use xfs_device::{Durability, SharedDevice};
 use xfs_format::InodeNumber;
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing;
@@ -12,10 +12,50 @@ use super::files::Work;
 use super::volume::{Volume, fresh_cache, seeds};
 use crate::Inode;
 
+/// What free blocks hold.
+const POISON: u8 = 0xee;
+
 /// What was durable from one position of the recording on.
 struct Forced {
     position: usize,
     models: Vec<Vec<u8>>,
+}
+
+/// Every value that each byte of a file ever had.
+#[derive(Default)]
+struct History(Vec<[u64; 4]>);
+
+impl History {
+    fn note(&mut self, model: &[u8]) {
+        self.0.resize(self.0.len().max(model.len()), [1, 0, 0, 0]);
+        for (seen, byte) in self.0.iter_mut().zip(model) {
+            seen[usize::from(byte >> 6)] |= 1 << (byte & 63);
+        }
+    }
+
+    /// A byte that the file never had: it was another's, or nobody's.
+    fn stranger(&self, bytes: &[u8]) -> Option<usize> {
+        let was_seen = |(at, byte): (usize, &u8)| {
+            let seen = self.0.get(at);
+            seen.is_some_and(|seen| seen[usize::from(byte >> 6)] >> (byte & 63) & 1 == 1)
+        };
+        (0..bytes.len()).find(|at| !was_seen((*at, &bytes[*at])))
+    }
+}
+
+/// Writes over all that is free: nobody may ever see it.
+fn poison(device: &SharedDevice) {
+    let cache = fresh_cache(device);
+    let geometry = cache.geometry();
+    for group in geometry.groups() {
+        let headers = xfs_alloc::AgHeaders::read(&cache, group).unwrap();
+        for free in headers.free_space(&cache).unwrap().records() {
+            let free = free.unwrap();
+            let at = geometry.ag_block_disk_addr(group, free.start).byte_offset().unwrap();
+            let bytes = vec![POISON; (free.count as usize) << geometry.block_log];
+            device.write_at(at, &bytes, Durability::Cached).unwrap();
+        }
+    }
 }
 
 fn contents(volume: Volume, numbers: &[InodeNumber]) -> Vec<Vec<u8>> {
@@ -31,14 +71,20 @@ fn contents(volume: Volume, numbers: &[InodeNumber]) -> Vec<Vec<u8>> {
 }
 
 fn check_cuts(options: &str, seed: u64, (steps, cuts): (usize, u64)) {
-    let recorded = Arc::new(RecordingDevice::new(testing::make_with(options)));
+    let fresh = testing::make_with(options);
+    poison(&fresh);
+    let recorded = Arc::new(RecordingDevice::new(fresh));
     let device: SharedDevice = recorded.clone();
     let mut work = Work::new(Volume::of_threads(Arc::clone(&device), 0), seed);
     work.volume.journal.force_all().unwrap();
     let created = recorded.position();
     let mut forced = Vec::new();
+    let mut histories: Vec<_> = work.files.iter().map(|_| History::default()).collect();
     for _ in 0..steps {
         work.step();
+        for (history, pair) in histories.iter_mut().zip(&work.files) {
+            history.note(&pair.model);
+        }
         if work.random.within(0..4) == 0 {
             work.volume.journal.force_all().unwrap();
             let models = work.files.iter().map(|pair| pair.model.clone()).collect();
@@ -58,7 +104,11 @@ fn check_cuts(options: &str, seed: u64, (steps, cuts): (usize, u64)) {
             continue;
         }
         let volume = Volume::recover(Arc::new(power.after(cut)));
-        contents(volume, &numbers);
+        for (history, bytes) in histories.iter().zip(contents(volume, &numbers)) {
+            let at = history.stranger(&bytes);
+            let found = at.map(|at| (at, bytes[at]));
+            assert_eq!(found, None, "{options}, seed {seed}, cut {cut}: stale data");
+        }
     }
     for Forced { position, models } in forced.iter().rev().take(cuts as usize / 4 + 1) {
         // Right behind a force everything is there, whatever else was on its way.
