@@ -14,7 +14,23 @@ pub(crate) fn run<R>(
     blocks: u64,
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
 ) -> Result<R> {
-    let mut tx = journal.begin(kind, blocks)?;
+    end(journal.begin(kind, blocks)?, work)
+}
+
+/// As [`run`], to show data that has been written: it may take the blocks that a full volume keeps
+/// for such ends.
+pub(crate) fn run_from_pool<R>(
+    journal: &Arc<Journal>,
+    blocks: u64,
+    work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
+) -> Result<R> {
+    end(journal.begin_from_pool(TransactionKind::Write, blocks)?, work)
+}
+
+fn end<'journal, R>(
+    mut tx: Transaction<'journal>,
+    work: impl FnOnce(&mut Transaction<'journal>) -> Result<R>,
+) -> Result<R> {
     match work(&mut tx) {
         Ok(answer) => {
             tx.commit()?;

@@ -1,6 +1,8 @@
 //! Files on volumes in memory, against models of them.
 
 mod crashes;
+mod faults;
 mod files;
+mod threads;
 mod forms;
 mod volume;

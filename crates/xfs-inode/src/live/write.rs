@@ -174,7 +174,7 @@ impl Live {
     ) -> Result<()> {
         let blocks = map_blocks(journal.geometry(), ForkKind::Data);
         let range = BlockRange::of(extent);
-        step::run(journal, TransactionKind::Write, blocks, |tx| {
+        step::run_from_pool(journal, blocks, |tx| {
             self.convert(tx, range, false)?;
             self.grow_size(tx, end, now);
             Ok(())
@@ -270,7 +270,7 @@ impl Live {
         (end, now): (u64, Timestamp),
     ) -> Result<()> {
         let blocks = 2 * map_blocks(journal.geometry(), ForkKind::Data);
-        step::run(journal, TransactionKind::Write, blocks, |tx| {
+        step::run_from_pool(journal, blocks, |tx| {
             let mapping = self.find_joined(tx, ForkKind::Data, copy.file_block)?;
             let Mapping::Extent(old) = mapping else {
                 return Err(PosixError::InvalidArgument.into());

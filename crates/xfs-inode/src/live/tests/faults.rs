@@ -1,0 +1,71 @@
+//! A device that fails at the n-th request, for n = 1, 2, 3, ...: the operation says so or the volume
+//! shuts down, and what is recovered from the device holds together.
+
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_device::SharedDevice;
+use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
+use xfs_trans::Journal;
+use xfs_trans::testing;
+
+use super::volume::{Volume, now};
+use crate::live::{ExchangedRange, KeepSize, Live, SharedRange};
+
+/// Something of everything, on two files.
+fn work(journal: &Arc<Journal>, [left, right]: [&Arc<Live>; 2]) -> Result<()> {
+    let whole = SharedRange { from: 0, to: 0, length_bytes: 128 << 10 };
+    left.write_at(journal, 0, &vec![1; 128 << 10], now())?;
+    Live::reflink(journal, left, right, whole, now())?;
+    left.write_at(journal, 5000, &vec![2; 20_000], now())?;
+    journal.force_all()?;
+    right.punch(journal, 8192..40_960, now())?;
+    right.insert(journal, 16_384..32_768, now())?;
+    Live::exchange(
+        journal,
+        [left, right],
+        ExchangedRange { starts: [0; 2], length_bytes: None },
+        now(),
+    )?;
+    right.allocate(journal, 0..200_000, KeepSize::No, now())?;
+    left.truncate(journal, 10_000, now())?;
+    journal.force_all()?;
+    right.inactivate(journal)
+}
+
+fn check_fault(kind: RequestKind, index: u64) -> bool {
+    let made = testing::make_with("-b size=1024 -l size=16m");
+    let failing = Arc::new(FailingDevice::new(Arc::clone(&made), index));
+    let device: SharedDevice = failing.clone();
+    let volume = Volume::of_threads(device, 0);
+    let files = [volume.file(), volume.file()];
+    volume.journal.force_all().unwrap();
+    failing.set_fault(Some(Fault { kind, nth: index, persistence: Persistence::Once }));
+    let done = work(&volume.journal, [&files[0], &files[1]]);
+    let was_hit = failing.failures() > 0;
+    assert!(done.is_ok() || was_hit, "{kind:?} {index}: {done:?}");
+    failing.set_fault(None);
+    // What is on the device now is what a crash leaves.
+    let crashed = testing::crashed(&made);
+    drop(volume);
+    Volume::recover(crashed).unmount();
+    was_hit
+}
+
+fn check_faults(kind: RequestKind) {
+    let mut index = 1;
+    while check_fault(kind, index) {
+        index += 1 + index / 4;
+    }
+    assert!(index > 2, "the work makes requests of this kind: {index}");
+}
+
+#[test]
+fn a_write_that_fails() {
+    check_faults(RequestKind::Write);
+}
+
+#[test]
+fn a_flush_that_fails() {
+    check_faults(RequestKind::Flush);
+}
