@@ -3,6 +3,6 @@
 mod crashes;
 mod faults;
 mod files;
-mod threads;
 mod forms;
+mod threads;
 mod volume;
