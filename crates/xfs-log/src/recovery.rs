@@ -195,16 +195,15 @@ impl Replayed {
     }
 
     /// Writes what was replayed in place, and makes the log fit to be written on from its head. It
-    /// stays dirty. Of a clean log nothing is written.
+    /// stays dirty. A clean log is written only where a torn record lies ahead of its head.
     ///
     /// # Errors
     ///
     /// As [`write_back`](Self::write_back).
     pub fn write_in_place(&self, log: &LogDevice) -> Result<()> {
-        if self.state.clean {
-            return Ok(());
+        if !self.state.clean {
+            self.write_replayed()?;
         }
-        self.write_replayed()?;
         self.prepare_log(log)
     }
 
@@ -215,7 +214,10 @@ impl Replayed {
     ///
     /// As [`write_back`](Self::write_back).
     pub fn prepare_log(&self, log: &LogDevice) -> Result<()> {
-        if self.state.clean { Ok(()) } else { clean::prepare(log, &self.state) }
+        if self.state.clean && !clean::has_stale_blocks(log, &self.state)? {
+            return Ok(());
+        }
+        clean::prepare(log, &self.state)
     }
 
     fn write_replayed(&self) -> Result<()> {

@@ -12,7 +12,7 @@ use xfs_buffer::{Error, IoError, Result};
 use xfs_device::Durability;
 use xfs_format::log_record::{
     BYTES_PER_HEADER, ByteOrder, LogRecordHeader, MAX_RECORD_BYTES, MAX_RECORDS_IN_FLIGHT,
-    unmount_operation,
+    block_cycle, unmount_operation,
 };
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 
@@ -42,23 +42,41 @@ fn flush(log: &LogDevice) -> Result<()> {
     })
 }
 
+/// Whether a record that was torn has left blocks ahead of the head. Also a clean log can have them:
+/// power may go while the first record after an unmount is written.
+pub(super) fn has_stale_blocks(log: &LogDevice, state: &LogState) -> Result<bool> {
+    let cycles = cycles_ahead(log, state);
+    let count = cycles.iter().map(|(blocks, _)| blocks).sum();
+    let bytes = log.read_blocks(state.head.block(), count)?;
+    let expected = cycles.iter().flat_map(|(blocks, cycle)| (0..*blocks).map(|_| *cycle));
+    let mut found = bytes.chunks_exact(BLOCK).zip(expected);
+    Ok(found.any(|(block, expected)| block_cycle(block) != expected))
+}
+
 /// Gives every block that a torn write may have left ahead of the head an older cycle.
 #[doc(alias = "xlog_clear_stale_blocks")]
 fn clear_stale_blocks(log: &LogDevice, state: &LogState) -> Result<()> {
-    let (head, cycle) = (state.head.block(), state.head.cycle());
-    let in_flight = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
-    let count = log.distance(head, state.tail.block()).min(in_flight);
-    let until_end = (log.length_blocks() - head).min(count);
-    // Past the end of the log the head's own cycle is the older one.
-    let cycles = [(until_end, cycle.wrapping_sub(1)), (count - until_end, cycle)];
-    let mut bytes = Vec::with_capacity(count as usize * BLOCK);
-    for (blocks, cycle) in cycles {
+    let mut bytes = Vec::new();
+    for (blocks, cycle) in cycles_ahead(log, state) {
         for _ in 0..blocks {
             bytes.extend_from_slice(&cycle.to_be_bytes());
             bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
         }
     }
-    log.write_blocks(head, &bytes, Durability::Cached)
+    log.write_blocks(state.head.block(), &bytes, Durability::Cached)
+}
+
+/// How many blocks ahead of the head a torn write may have left, up to the end of the log and from
+/// its beginning on, and the cycles that they should have.
+fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
+    let (head, cycle) = (state.head.block(), state.head.cycle());
+    let in_flight = MAX_RECORDS_IN_FLIGHT * MAX_RECORD_BYTES / BASIC_BLOCK_BYTES;
+    // A clean log needs its last record only, which names the head as the tail.
+    let needed = if state.clean { state.last_record } else { state.tail.block() };
+    let count = log.distance(head, needed).min(in_flight);
+    let until_end = (log.length_blocks() - head).min(count);
+    // Past the end of the log the head's own cycle is the older one.
+    [(until_end, cycle.wrapping_sub(1)), (count - until_end, cycle)]
 }
 
 /// The record of an unmount at `head`, as it lies on disk.

@@ -6,6 +6,7 @@ use xfs_buffer::Result;
 use xfs_device::{BlockDevice, MemoryDevice, OverlayDevice, SharedDevice};
 use xfs_format::Lsn;
 use xfs_format::log_item::LogItem as LoggedItem;
+use xfs_format::log_record::block_cycle;
 
 use super::{Bench, ORDER, intent, intent_done};
 use crate::recovery::{Intent, IntentRecovery, Replayed, finish_intents, replay_all};
@@ -286,5 +287,28 @@ fn a_dirty_log_goes_on_with_the_buffers_that_it_has() {
         assert_eq!(disk.open_ids(), [9, 10]);
         let written = disk.log_device(&disk.device).read_header(replayed.log_state().head.block());
         assert_eq!(written.unwrap().size, buffer_bytes);
+    }
+}
+
+/// Power went while the first record after an unmount was written.
+#[test]
+fn a_clean_log_with_a_torn_record_ahead_is_made_fit_to_be_written_on() {
+    let bench = Bench::new();
+    let head = bench.log.head;
+    let torn = (head.block() + 5) % bench.log.device().length_blocks();
+    for (plant, expected) in [(head.cycle(), true), (head.cycle() - 1, false)] {
+        let mut bench = Bench::new();
+        bench.log.block_mut(torn)[..4].copy_from_slice(&plant.to_be_bytes());
+        bench.log.block_mut(torn)[8] = 7;
+        let disk = Disk::new(bench);
+        let log = disk.log_device(&disk.device);
+        let before = log.read_blocks(torn, 1).unwrap();
+        let replayed = disk.replay();
+        assert!(replayed.log_state().clean && replayed.log_state().head == head);
+        replayed.write_in_place(&log).unwrap();
+        let after = log.read_blocks(torn, 1).unwrap();
+        assert_eq!(block_cycle(&after), head.cycle() - 1);
+        assert_eq!(after != before, expected, "what is in order is not written");
+        assert!(disk.replay().log_state().clean);
     }
 }
