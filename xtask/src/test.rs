@@ -15,7 +15,7 @@ use crate::report::Report;
 use crate::tidy;
 
 /// What is tested once more with atomic writes and locks counted by scope.
-const COUNTING: [&str; 13] = [
+const COUNTING: [&str; 15] = [
     "--lib",
     "-p",
     "xfs-log",
@@ -26,9 +26,11 @@ const COUNTING: [&str; 13] = [
     "-p",
     "xfs-trans",
     "-p",
+    "xfs-alloc",
+    "-p",
     "ferroxfs",
     "--features",
-    "xfs-sync/count,xfs-buffer/count,xfs-log/count,xfs-trans/count,ferroxfs/count",
+    "xfs-sync/count,xfs-buffer/count,xfs-log/count,xfs-trans/count,xfs-alloc/count,ferroxfs/count",
 ];
 
 /// What is tested under a schedule explorer.

@@ -267,7 +267,13 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         after: usize,
     ) -> Result<()> {
         let leaf = self.step(self.path.levels - 1);
-        let at = |index| self.path.record_at(self.store.geometry(), leaf, index);
+        let bytes = leaf.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
+        let group = self.path.group(self.store.geometry());
+        let at = |index| {
+            let record = F::decode_record(block.record(index).unwrap_or_default(), &group);
+            record.map_err(|check| corrupt(leaf.at, check))
+        };
         let index = before.map_or(0, |before| before + 1);
         let out_of_order = || Err(corrupt(leaf.at, BtreeCheck::Order { index }).into());
         if let Some(before) = before

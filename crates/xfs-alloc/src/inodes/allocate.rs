@@ -69,19 +69,19 @@ pub fn allocate_inode(
         InodePurpose::File => home,
     };
     let groups = tx.geometry().ag_count;
-    let mut is_busy = false;
+    let mut passed_over = false;
     for number in (0..groups).map(|index| AgNumber((first.0 + index) % groups)) {
         if !looks_promising(tx, number) {
-            is_busy = true;
+            passed_over = true;
             continue;
         }
         match allocate_in(tx, number, near.filter(|_| number == home))? {
             Answer::Taken(inode) => return taken(tx, number, inode),
-            Answer::Busy => is_busy = true,
+            Answer::Busy => passed_over = true,
             Answer::Full => {}
         }
     }
-    if !is_busy {
+    if !passed_over {
         return Err(PosixError::NoSpace.into());
     }
     // Now in order and by waiting, which a step may do that holds no header yet.
@@ -94,15 +94,19 @@ pub fn allocate_inode(
     Err(PosixError::NoSpace.into())
 }
 
-/// Whether a group looks as if it had an inode, without asking it.
+/// Whether a group looks as if it had an inode, or room for a chunk, and a block for what the inode
+/// will hold; without asking it.
+#[doc(alias = "xfs_dialloc_good_ag")]
 fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
-    let state = InodeGroups::of(tx.journal()).group(number);
-    let needed = match tx.geometry().sparse_alignment_blocks {
-        0 => tx.geometry().chunk_blocks(),
-        blocks => blocks,
+    let geometry = tx.geometry();
+    let Some(state) = InodeGroups::of(tx.journal()).group(number) else { return false };
+    let chunk_blocks = match (state.may_have_free(), geometry.sparse_alignment_blocks) {
+        (true, _) => 0,
+        (false, 0) => geometry.chunk_blocks(),
+        (false, part) => part,
     };
-    state.is_some_and(|state| state.may_have_free())
-        || Space::of(tx.journal()).summary(number).longest_free_blocks >= needed
+    let space = Space::of(tx.journal()).summary(number);
+    space.free_blocks > chunk_blocks && space.longest_free_blocks >= chunk_blocks
 }
 
 fn taken(tx: &Transaction<'_>, group: AgNumber, inode: AgInode) -> Result<AllocatedInode> {
