@@ -9,7 +9,7 @@ use crate::timestamp::Timestamp;
 
 impl InodeCore {
     /// The core as it lies on disk, or `None` for a time or an extent count that the form which
-    /// the inode's flags name cannot hold. LSN and checksum are [`seal`](super::seal)'s.
+    /// the inode's flags name cannot hold. LSN and checksum are [`seal`]'s.
     #[must_use]
     pub fn encode(&self, geometry: &Geometry) -> Option<InodeDisk> {
         let time = |time: Timestamp| match self.flags2.contains(InodeFlags2::BIGTIME) {
