@@ -14,8 +14,8 @@
 //!
 //! - **I1** A change is made under the record's exclusive latch, which its transaction holds, and by
 //!   [`Live::update`], which changes both sides. So both say the same whenever the latch is free.
-//! - **I2** The view's lock is held for short: never over I/O, an allocation, or another lock than
-//!   the record's own.
+//! - **I2** The view's lock is held for writing only while the change is made: not over I/O, an
+//!   allocation, or another lock than the record's own. Readers hold it at most while they read.
 //!
 //! Lock order: the record's latch, then buffers of groups and blocks, then the view.
 

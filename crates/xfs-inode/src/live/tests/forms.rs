@@ -19,7 +19,9 @@ fn map(volume: &Volume, live: &Live, at: u64, length: u64) -> Extent {
 
 #[test]
 fn a_list_becomes_a_btree_and_a_list_again() {
-    for options in ["-b size=1024 -l size=16m", "-l size=16m"] {
+    let geometries =
+        ["-b size=1024 -l size=16m", "-l size=16m", "-i size=2048 -l size=16m", "-b size=65536"];
+    for options in geometries {
         let volume = Volume::new(options);
         let live = volume.file();
         for index in 0..700 {
@@ -27,6 +29,12 @@ fn a_list_becomes_a_btree_and_a_list_again() {
         }
         assert_eq!(live.inode().core().data_format, ForkFormat::Btree);
         assert_eq!(live.inode().core().extents, 700);
+        // More than fit an inode of 2 KiB, then fewer than fit one of 512 bytes.
+        for kept in [150, 20] {
+            let rest = BlockRange { start: FileBlock(2 * kept), length_blocks: 10_000 };
+            live.free_range(&volume.journal, rest).unwrap();
+            assert_eq!(live.inode().core().extents, kept);
+        }
         let all = BlockRange { start: FileBlock(40), length_blocks: 10_000 };
         live.free_range(&volume.journal, all).unwrap();
         assert_eq!(live.inode().core().data_format, ForkFormat::Extents);
