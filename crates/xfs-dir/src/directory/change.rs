@@ -37,7 +37,7 @@ use xfs_format::directory::{
 use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Structure, dabtree};
 
 use crate::store::{Contents, ForkStore};
-use crate::tree::TreeShape;
+use crate::tree::{Path, TreeShape};
 
 use short_form::Short;
 
@@ -196,9 +196,20 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
                 self.store.view(&block, |bytes| block::Layout::of(bytes).live()) == 2
             }
             Form::Leaf(leaf) => self.store.view(&leaf, |bytes| leaf::Counts::of(bytes).live()) == 2,
-            // A tree of leaves holds more than the block form would.
-            Form::Node(_) => false,
+            Form::Node(root) => self.is_empty_tree(root)?,
         })
+    }
+
+    /// Ours shrinks as soon as it can; where another has left a tree, two entries may be all of it.
+    fn is_empty_tree(&mut self, root: S::Block) -> Result<bool> {
+        let mut path = Path::descend_from(self.store, self.tree_shape(), root, 0)?;
+        let mut live = 0;
+        loop {
+            live += self.store.view(&path.leaf, |bytes| leaf::Counts::of(bytes).live());
+            if live > 2 || !path.advance(self.store)? {
+                return Ok(live == 2);
+            }
+        }
     }
 
     fn form(&mut self) -> Result<Form<S::Block>> {

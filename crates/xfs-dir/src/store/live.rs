@@ -1,11 +1,15 @@
 //! A fork of an in-core inode, in a transaction.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, Error, PosixError, Result};
+use xfs_format::features::VersionFlags;
 use xfs_format::inode::{FileType, ForkKind};
+use xfs_format::superblock::SuperblockDisk;
 use xfs_format::{BlockKind, DiskAddr, FileBlock, Geometry, IncompatFeatures, InodeNumber, attr};
 use xfs_inode::{BlockShape, Fork, Live};
+use xfs_sync::{AtomicBool, Ordering, Volume};
 use xfs_trans::Transaction;
 
 use super::{Contents, ForkStore, length_blocks};
@@ -49,6 +53,36 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
     }
 }
 
+/// Whether the superblock says that inodes have attributes.
+struct AttributesNoted(AtomicBool<Volume>);
+
+/// Notes in the superblock that inodes have attributes, when the first of them gets some.
+///
+/// Who holds the superblock may be waiting for what this transaction holds: then it is left alone,
+/// and the next fork that is made notes it. No reader depends on it.
+#[doc(alias = "XFS_SB_VERSION_ATTRBIT")]
+fn note_attributes(tx: &mut Transaction<'_>) -> Result<()> {
+    let journal = tx.journal();
+    let noted = journal.extension(|| {
+        let flags = journal.superblock().version_flags;
+        AttributesNoted(AtomicBool::new(flags.contains(VersionFlags::ATTR)))
+    });
+    if noted.0.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let length_bytes = journal.geometry().sector_size;
+    if let Some(buffer) = tx.try_read(DiskAddr(0), length_bytes, BlockKind::Superblock)? {
+        let field = offset_of!(SuperblockDisk, version);
+        tx.change(&buffer, field..field + size_of::<u16>(), |version| {
+            if let Some(low) = version.last_mut() {
+                *low |= VersionFlags::ATTR.bits() as u8;
+            }
+        });
+        noted.0.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
 impl ForkStore for LiveFork<'_, '_> {
     type Block = Buffer;
 
@@ -90,6 +124,7 @@ impl ForkStore for LiveFork<'_, '_> {
 
     /// A directory in short form may leave too little room: then it takes the block form.
     fn make_fork(&mut self, bytes: usize) -> Result<()> {
+        note_attributes(self.tx)?;
         match self.inode.add_attr_fork(self.tx, bytes) {
             Err(Error::Posix(PosixError::NoSpace)) if self.is_short_directory() => {
                 let mut data = LiveFork::new(self.tx, self.inode, ForkKind::Data);

@@ -17,6 +17,7 @@ use xfs_alloc::open_journal;
 use xfs_buffer::BufferCache;
 use xfs_device::{FileDevice, OpenOptions, SharedDevice};
 use xfs_dir::ParentPath;
+use xfs_format::features::VersionFlags;
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, Tree, ready};
 use xfs_trans::Journal;
@@ -156,7 +157,12 @@ fn judge(image: &Image, model: &Model, replays: bool) -> Result<(), TrialError> 
     mount.unmount()?;
     compared?;
     let device = device(image)?;
-    let geometry = Arc::new(superblock(&device).geometry);
+    let superblock = superblock(&device);
+    let has_attributes = model.shown().values().any(|shown| !shown.attributes.is_empty());
+    if has_attributes && !superblock.version_flags.contains(VersionFlags::ATTR) {
+        return Err(failed("the superblock does not say that inodes have attributes"));
+    }
+    let geometry = Arc::new(superblock.geometry);
     model.check(&BufferCache::new(device, geometry, 8 << 20));
     Ok(())
 }
