@@ -112,12 +112,11 @@ fn show(volume: &Volume) -> Result<Names, TrialError> {
 fn check_cut(history: &History, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let image = save(&cuts.after(cut), &folder.path().join("kernel"))?;
-    let other = save(&cuts.after(cut), &folder.path().join("ours"))?;
     let kernel = recover_by_kernel(&image)?;
     let forced = history.durable.iter().filter(|(position, _)| *position <= cut.point());
     let least = forced.map(|(_, state)| *state).max().unwrap_or(0);
     check_prefix(history, least, &names(&kernel))?;
-    let ours = recover_by_us(&other)?;
+    let ours = recover_by_us(Arc::new(cuts.after(cut)), &folder.path().join("ours"))?;
     Ok(Differences::between(&kernel, &ours).into_result()?)
 }
 
@@ -130,11 +129,11 @@ fn recover_by_kernel(image: &Image) -> Result<Tree, TrialError> {
     Ok(tree)
 }
 
-fn recover_by_us(image: &Image) -> Result<Tree, TrialError> {
-    let device = xfs_device::FileDevice::open(&image.data, xfs_device::OpenOptions::read_write());
-    open(Arc::new(device.map_err(text)?))?.close().map_err(text)?;
-    check_repair(image, "our recovery")?;
-    let volume = Volume::open(&image.data).map_err(text)?;
+/// In memory; only `xfs_repair` needs a file.
+fn recover_by_us(device: SharedDevice, path: &Path) -> Result<Tree, TrialError> {
+    open(Arc::clone(&device))?.close().map_err(text)?;
+    check_repair(&save(&*device, path)?, "our recovery")?;
+    let volume = OpenOptions::new().with_devices(device, None).volume().map_err(text)?;
     ours::walk(&volume).map_err(text)
 }
 
