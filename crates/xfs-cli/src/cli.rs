@@ -6,6 +6,7 @@
 
 mod mkfs;
 mod scan;
+mod write;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,8 +15,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use mkfs::MkfsArguments;
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
+pub(crate) use write::{
+    ChmodArguments, ChownArguments, FallocateArguments, GetArguments, ImportArguments, LnArguments,
+    MkdirArguments, MvArguments, PutArguments, RmArguments, SetfattrArguments, TouchArguments,
+    TruncateArguments,
+};
 
-/// Read XFS v5 images without mounting them.
+/// Read and write XFS v5 images without mounting them.
 ///
 /// A path inside an image is written IMAGE:/path. It is split at the first ":/"; where a file of
 /// that whole name exists, say --image IMAGE PATH instead. IMAGE alone means its root directory.
@@ -105,6 +111,19 @@ pub(crate) enum Command {
     Parents(ParentsArguments),
     Cp(CpArguments),
     Tar(TarArguments),
+    Put(PutArguments),
+    Get(GetArguments),
+    Import(ImportArguments),
+    Mkdir(MkdirArguments),
+    Rm(RmArguments),
+    Mv(MvArguments),
+    Ln(LnArguments),
+    Chmod(ChmodArguments),
+    Chown(ChownArguments),
+    Touch(TouchArguments),
+    Truncate(TruncateArguments),
+    Fallocate(FallocateArguments),
+    Setfattr(SetfattrArguments),
     Dump(DumpArguments),
     Log(LogArguments),
     Recover(RecoverArguments),
@@ -309,13 +328,13 @@ pub(crate) struct ParentsArguments {
     pub(crate) list: ListOptions,
 }
 
-/// Copy files out of an image
+/// Copy files out of an image, into one, or from one to another
 ///
-/// Nothing in the image can make this write outside of the destination: it is entered once, and
-/// no symbolic link below it is followed.
+/// Nothing in an image can make this write outside of a destination on the host: it is entered once,
+/// and no symbolic link below it is followed.
 #[derive(Args, Debug)]
 pub(crate) struct CpArguments {
-    /// What to copy, IMAGE:/path, and last where to: a file, a directory, or "-"
+    /// What to copy, and last where to: a file, a directory, "-", or IMAGE:/path
     #[arg(required = true, num_args = 2.., value_name = "ADDRESS... DESTINATION")]
     pub(crate) words: Vec<OsString>,
     /// Copy everything faithfully: directories, links, devices, owners, times, attributes, holes

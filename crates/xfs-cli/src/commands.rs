@@ -5,29 +5,44 @@
 //! place where a process gives up its rights before it looks at the first byte of an image.
 
 mod cat;
+mod chmod;
+mod chown;
 mod completions;
 mod cp;
 mod du;
 mod dump;
 mod extents;
+mod fallocate;
 mod find;
+mod get;
 mod getfattr;
+mod import;
 mod info;
+mod ln;
 mod log;
 mod ls;
 mod man;
+mod mkdir;
 mod mkfs;
+mod mv;
 mod parents;
+mod put;
 mod readlink;
 mod recover;
+mod rm;
 mod scan;
+mod setfattr;
 mod stat;
 mod tar;
+mod touch;
 mod tree;
+mod truncate;
 
 use crate::cli::{Cli, Command};
 use crate::console::Console;
 use crate::failure::Failure;
+
+pub(crate) use put::write_all;
 
 /// A command with everything open.
 pub(crate) trait Run {
@@ -52,6 +67,19 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Parents(arguments) => parents::open(&arguments, options),
         Command::Cp(arguments) => cp::open(&arguments, options),
         Command::Tar(arguments) => tar::open(&arguments, options),
+        Command::Put(arguments) => put::open(&arguments, options),
+        Command::Get(arguments) => get::open(arguments, options),
+        Command::Import(arguments) => import::open(&arguments, options),
+        Command::Mkdir(arguments) => mkdir::open(&arguments, options),
+        Command::Rm(arguments) => rm::open(&arguments, options),
+        Command::Mv(arguments) => mv::open(&arguments, options),
+        Command::Ln(arguments) => ln::open(arguments, options),
+        Command::Chmod(arguments) => chmod::open(arguments, options),
+        Command::Chown(arguments) => chown::open(&arguments, options),
+        Command::Touch(arguments) => touch::open(&arguments, options),
+        Command::Truncate(arguments) => truncate::open(&arguments, options),
+        Command::Fallocate(arguments) => fallocate::open(&arguments, options),
+        Command::Setfattr(arguments) => setfattr::open(&arguments, options),
         Command::Completions(arguments) => Ok(completions::open(&arguments)),
         Command::Man(arguments) => man::open(&arguments),
         Command::Dump(arguments) => dump::open(&arguments, options),

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ferroxfs::log::{LogDevice, Summary};
-use ferroxfs::{Devices, Node, OpenError, OpenOptions, PosixError, Staleness};
+use ferroxfs::{Devices, FileType, Node, OpenError, OpenOptions, PosixError, Staleness};
 use xfs_device::{DeviceFailure, FindError};
 
 use crate::address::Address;
@@ -25,6 +25,14 @@ use crate::names;
 pub(crate) struct Image {
     path: PathBuf,
     devices: Devices,
+    access: Access,
+}
+
+/// What a command does with an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
 }
 
 /// A volume that has been read.
@@ -60,16 +68,22 @@ impl Image {
         if options.live || options.no_recovery {
             return Err(Failure::usage("--live and --no-recovery are for reading"));
         }
-        Self::open_by(OpenOptions::new().writable(true), path, options)
+        let mut open = OpenOptions::new().writable(true);
+        // Who builds an image says with this that two runs shall give the same.
+        if let Some(time) = crate::time::source_date_epoch()? {
+            open = open.fixed_time(time);
+        }
+        Self::open_by(open, Access::Write, path, options)
     }
 
     fn open_with(path: &Path, options: &GlobalOptions, no_recovery: bool) -> Result<Self, Failure> {
         let open = OpenOptions::new().live(options.live).no_recovery(no_recovery);
-        Self::open_by(open, path, options)
+        Self::open_by(open, Access::Read, path, options)
     }
 
     fn open_by(
         mut open: OpenOptions,
+        access: Access,
         path: &Path,
         options: &GlobalOptions,
     ) -> Result<Self, Failure> {
@@ -83,7 +97,7 @@ impl Image {
             open = open.log_device(log);
         }
         match open.open_devices(path) {
-            Ok(devices) => Ok(Self { path: path.to_owned(), devices }),
+            Ok(devices) => Ok(Self { path: path.to_owned(), devices, access }),
             Err(error) => Err(open_failure(path, &error)),
         }
     }
@@ -131,7 +145,11 @@ impl Image {
 
     /// Reads the volume without a word.
     pub(crate) fn read(&self) -> Result<Volume, Failure> {
-        let volume = self.devices.volume().map_err(|error| open_failure(&self.path, &error))?;
+        let volume = match self.access {
+            Access::Read => self.devices.volume(),
+            Access::Write => self.devices.writable_volume(),
+        };
+        let volume = volume.map_err(|error| open_failure(&self.path, &error))?;
         Ok(Volume { path: self.path.clone(), volume })
     }
 
@@ -161,6 +179,12 @@ impl Volume {
         &self.volume
     }
 
+    /// Writes everything in place and marks the log clean. Nobody else holds the volume any more.
+    pub(crate) fn close(self) -> Result<(), Failure> {
+        let Self { path, volume } = self;
+        volume.close().map_err(|error| about_image(Failure::from(error), &path))
+    }
+
     /// The image on the host.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -188,6 +212,18 @@ impl Target {
         found.map_err(|error| self.failure(error))
     }
 
+    /// The directory that the path lies in, and the name there.
+    pub(crate) fn place(&self) -> Result<(Node, OsString), Failure> {
+        let name =
+            self.path.file_name().ok_or_else(|| self.failure(PosixError::InvalidArgument))?;
+        let above = self.path.parent().unwrap_or(Path::new("/"));
+        let directory = self.volume.inner().lookup(above).map_err(|error| self.failure(error))?;
+        match directory.file_type() {
+            FileType::Directory => Ok((directory, name.to_owned())),
+            _ => Err(self.failure(PosixError::NotDirectory)),
+        }
+    }
+
     /// An error about this place.
     pub(crate) fn failure(&self, error: impl Into<Failure>) -> Failure {
         self.volume.failure(self.path.as_os_str().as_bytes(), error)
@@ -208,14 +244,35 @@ pub(crate) struct Targets {
 impl Targets {
     /// Opens every image that the words name, each once.
     pub(crate) fn open(words: &[OsString], options: &GlobalOptions) -> Result<Self, Failure> {
+        Self::open_by(Image::open, words, options)
+    }
+
+    /// Opens every image that the words name for writing, each once and alone.
+    pub(crate) fn open_for_writing(
+        words: &[OsString],
+        options: &GlobalOptions,
+    ) -> Result<Self, Failure> {
+        Self::open_by(Image::open_for_writing, words, options)
+    }
+
+    fn open_by(
+        open: impl Fn(&Path, &GlobalOptions) -> Result<Image, Failure>,
+        words: &[OsString],
+        options: &GlobalOptions,
+    ) -> Result<Self, Failure> {
         let addresses = Address::parse_all(words, options.image.as_deref())?;
         let mut images = HashMap::new();
         for address in &addresses {
             if !images.contains_key(&address.image) {
-                images.insert(address.image.clone(), Image::open(&address.image, options)?);
+                images.insert(address.image.clone(), open(&address.image, options)?);
             }
         }
         Ok(Self { images, addresses })
+    }
+
+    /// How many images the words name.
+    pub(crate) fn image_count(&self) -> usize {
+        self.images.len()
     }
 
     /// Whether the root of an image is among the places.
@@ -243,6 +300,44 @@ impl Targets {
         };
         self.addresses.iter().filter_map(target).collect()
     }
+}
+
+/// Changes what is at these places, in their order, and closes the images, so that everything is
+/// durable. What fails for one place is reported, and the others go on.
+pub(crate) fn change_each(
+    targets: Targets,
+    console: &mut Console,
+    mut change: impl FnMut(&Target) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    change_all(targets, console, |targets, console| {
+        for target in targets {
+            if let Err(failure) = change(target) {
+                console.report(&failure);
+            }
+        }
+        Ok(())
+    })
+}
+
+/// As [`change_each`], with all places at once.
+pub(crate) fn change_all(
+    targets: Targets,
+    console: &mut Console,
+    change: impl FnOnce(&[Target], &mut Console) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let targets = targets.read(console);
+    let changed = change(&targets, console);
+    let mut volumes: Vec<Volume> = Vec::new();
+    for target in targets {
+        // Each image once: the others are its clones.
+        if !volumes.iter().any(|volume| volume.path == target.volume.path) {
+            volumes.push(target.volume);
+        }
+    }
+    for volume in volumes {
+        volume.close()?;
+    }
+    changed
 }
 
 fn about_image(failure: Failure, path: &Path) -> Failure {

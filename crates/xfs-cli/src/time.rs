@@ -5,6 +5,19 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use crate::facts::Time;
+use crate::failure::Failure;
+
+/// The time that everything shall have which is made in this run, where the environment says one
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>).
+pub(crate) fn source_date_epoch() -> Result<Option<ferroxfs::Timestamp>, Failure> {
+    let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") else { return Ok(None) };
+    match text.trim().parse() {
+        Ok(seconds) => Ok(ferroxfs::Timestamp::new(seconds, 0)),
+        Err(_) => {
+            Err(Failure::usage(format!("SOURCE_DATE_EPOCH={text} is not a number of seconds")))
+        }
+    }
+}
 
 /// The time of day and the time zone of one run, looked at once.
 #[derive(Clone, Debug)]

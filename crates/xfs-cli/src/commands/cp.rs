@@ -1,4 +1,6 @@
-//! `cp`: files out of an image.
+//! `cp`: files out of an image, into one, or from one to another.
+
+mod into;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -47,6 +49,9 @@ pub(super) fn open(
     let Some((destination, sources)) = arguments.words.split_last() else {
         return Err(Failure::usage("cp: what, and where to?"));
     };
+    if options.image.is_none() && is_in_image(destination) {
+        return into::open(sources, destination, arguments, options);
+    }
     let targets = Targets::open(sources, options)?;
     let is_recursive = arguments.archive || arguments.recursive;
     let existing = if arguments.no_clobber { Existing::Keep } else { Existing::Replace };
@@ -59,6 +64,11 @@ pub(super) fn open(
     Ok(Box::new(Cp { targets, destination, is_recursive, fidelity }))
 }
 
+/// Whether a word means a place in an image, and no file of the host.
+fn is_in_image(word: &OsStr) -> bool {
+    word.as_bytes().windows(2).any(|pair| pair == b":/") && !Path::new(word).exists()
+}
+
 fn open_destination(
     destination: &OsStr,
     is_made: bool,
@@ -66,13 +76,6 @@ fn open_destination(
 ) -> Result<Destination, Failure> {
     if destination == "-" {
         return Ok(Destination::Stdout);
-    }
-    if destination.as_bytes().windows(2).any(|pair| pair == b":/")
-        && !Path::new(destination).exists()
-    {
-        let shown = names::in_message(destination.as_bytes());
-        return Err(Failure::usage(format!("cp: cannot copy into an image: {shown}"))
-            .hint("a directory of the host comes last; write ./NAME if its name holds \":/\""));
     }
     let path = PathBuf::from(destination);
     if is_made {
@@ -162,12 +165,13 @@ fn refuse_directory(target: &Target, node: &Node, is_recursive: bool) -> Result<
     match node::kind(node.file_type()) {
         FileKind::Regular => Ok(()),
         _ if is_recursive => Ok(()),
-        kind => {
-            let message = format!("is a {}, and only regular files are copied", kind.name());
-            let failure = Failure::new(Exit::Failed, message);
-            Err(target.failure(failure).hint("copy everything with -a, or trees with -r"))
-        }
+        kind => Err(target.failure(only_files(kind))),
     }
+}
+
+fn only_files(kind: FileKind) -> Failure {
+    let message = format!("is a {}, and only regular files are copied", kind.name());
+    Failure::new(Exit::Failed, message).hint("copy everything with -a, or trees with -r")
 }
 
 /// How much has been written, on a terminal.

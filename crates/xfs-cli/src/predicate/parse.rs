@@ -335,7 +335,7 @@ impl<'a> Parser<'a> {
 }
 
 /// The number in a table like /etc/passwd: `name:password:id:…`.
-fn find_id(table: &[u8], name: &[u8]) -> Option<u64> {
+pub(crate) fn find_id(table: &[u8], name: &[u8]) -> Option<u64> {
     table.split(|&byte| byte == b'\n').find_map(|line| {
         let mut fields = line.split(|&byte| byte == b':');
         if fields.next()? != name {

@@ -41,10 +41,15 @@ impl Permission {
 
 /// Reads `644` or `u=rw,go+r`, starting from no permissions.
 fn parse_mode(text: &str) -> Option<u32> {
+    change_mode(text, 0)
+}
+
+/// What `644` or `u=rw,go+r` makes of a mode.
+pub(crate) fn change_mode(text: &str, mode: u32) -> Option<u32> {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o7777);
     }
-    text.split(',').try_fold(0, apply_clause)
+    text.split(',').try_fold(mode, apply_clause)
 }
 
 /// Applies one clause, such as `go+r`.

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod changing;
 mod errors;
 mod extraction;
 mod incomplete;

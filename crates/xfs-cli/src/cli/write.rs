@@ -1,0 +1,222 @@
+//! The arguments of the commands that change a volume.
+//!
+//! All of them open the image for writing, alone; a dirty log is recovered first, and what they did
+//! is durable when they exit.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Write standard input into a file
+#[derive(Args, Debug)]
+pub(crate) struct PutArguments {
+    /// The file: IMAGE:/path; it is made, or gets new contents
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: OsString,
+    /// The mode of a new file, octal or symbolic
+    #[arg(short, long, value_name = "MODE", default_value = "644")]
+    pub(crate) mode: String,
+}
+
+/// Write the contents of a file to standard output or into a file
+#[derive(Args, Debug)]
+pub(crate) struct GetArguments {
+    /// The file: IMAGE:/path
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: OsString,
+    /// Write to this file of the host
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// Put a directory of the host and all below it into an image
+///
+/// Names are taken in order, so that the same tree gives the same image; no time is later than
+/// SOURCE_DATE_EPOCH where that is set.
+#[derive(Args, Debug)]
+pub(crate) struct ImportArguments {
+    /// The directory
+    pub(crate) directory: PathBuf,
+    /// Where its contents go: IMAGE[:/path], a directory, which is made if there is none
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: OsString,
+    /// Say that everything belongs to user and group 0
+    #[arg(long)]
+    pub(crate) all_root: bool,
+}
+
+/// Make directories
+#[derive(Args, Debug)]
+pub(crate) struct MkdirArguments {
+    /// The directories: IMAGE:/path
+    #[arg(required = true, value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Make what is missing above, and do not mind what is there already
+    #[arg(short, long)]
+    pub(crate) parents: bool,
+    /// The mode, octal or symbolic
+    #[arg(short, long, value_name = "MODE", default_value = "755")]
+    pub(crate) mode: String,
+}
+
+/// Remove files, and with -r directories
+#[derive(Args, Debug)]
+pub(crate) struct RmArguments {
+    /// What to remove: IMAGE:/path
+    #[arg(required = true, value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Remove directories and all that is in them
+    #[arg(short, long, visible_short_alias = 'R')]
+    pub(crate) recursive: bool,
+    /// Do not mind what is not there
+    #[arg(short, long)]
+    pub(crate) force: bool,
+}
+
+/// Move or rename files and directories inside an image
+#[derive(Args, Debug)]
+pub(crate) struct MvArguments {
+    /// What to move, IMAGE:/path, and last where to: a new name or a directory, in the same image
+    #[arg(required = true, num_args = 2.., value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Fail where there is a file of the new name
+    #[arg(short, long, conflicts_with = "exchange")]
+    pub(crate) no_clobber: bool,
+    /// Exchange the two
+    #[arg(long)]
+    pub(crate) exchange: bool,
+}
+
+/// Give a file one more name, or make a symbolic link
+#[derive(Args, Debug)]
+pub(crate) struct LnArguments {
+    /// The file, IMAGE:/path; with -s what the link shall say
+    pub(crate) target: OsString,
+    /// The new name, or a directory for it: IMAGE:/path
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: OsString,
+    /// Make a symbolic link
+    #[arg(short, long)]
+    pub(crate) symbolic: bool,
+}
+
+/// Change the permissions of files
+#[derive(Args, Debug)]
+pub(crate) struct ChmodArguments {
+    /// The mode: octal, or symbolic such as u=rw,go-w
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) mode: String,
+    /// The files: IMAGE[:/path]
+    #[arg(required = true, value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Go into directories
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+}
+
+/// Change the owner and group of files
+#[derive(Args, Debug)]
+pub(crate) struct ChownArguments {
+    /// USER, USER:GROUP or :GROUP, as numbers or as names of the host
+    pub(crate) owner: OsString,
+    /// The files: IMAGE[:/path]
+    #[arg(required = true, value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Go into directories
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// Change a symbolic link and not the file that it points to
+    #[arg(short = 'P', long)]
+    pub(crate) no_dereference: bool,
+}
+
+/// Set the times of files, and make those that are missing
+#[derive(Args, Debug)]
+pub(crate) struct TouchArguments {
+    /// The files: IMAGE[:/path]
+    #[arg(required = true, value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// This time, such as 2026-01-31, 2026-01-31T12:00 or @SECONDS, instead of now
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) date: Option<String>,
+    /// Make no files
+    #[arg(short = 'c', long)]
+    pub(crate) no_create: bool,
+    /// Set the time of the last access only
+    #[arg(short = 'a')]
+    pub(crate) accessed: bool,
+    /// Set the time of the last change only
+    #[arg(short = 'm')]
+    pub(crate) modified: bool,
+}
+
+/// Set the length of files
+#[derive(Args, Debug)]
+pub(crate) struct TruncateArguments {
+    /// The length in bytes, with + or - in front by how much; the suffixes k, m, g, t are units of 1024
+    #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true)]
+    pub(crate) size: String,
+    /// The files: IMAGE:/path; those that are missing are made
+    #[arg(required = true, value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Make no files
+    #[arg(short = 'c', long)]
+    pub(crate) no_create: bool,
+}
+
+/// Set space aside for a range of a file, or free it, as fallocate(1) does
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("way").args(
+    ["punch_hole", "zero_range", "collapse_range", "insert_range", "unshare_range"]
+))]
+pub(crate) struct FallocateArguments {
+    /// The file: IMAGE:/path
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: OsString,
+    /// Where the range starts; the suffixes k, m, g, t are units of 1024
+    #[arg(short = 'o', value_name = "BYTES", default_value = "0", value_parser = crate::size::parse)]
+    pub(crate) start: u64,
+    /// How long it is
+    #[arg(short = 'l', long, value_name = "BYTES", value_parser = crate::size::parse)]
+    pub(crate) length: u64,
+    /// Keep the length of the file
+    #[arg(short = 'n', long)]
+    pub(crate) keep_size: bool,
+    /// Free the space: the range reads as zeros
+    #[arg(short, long)]
+    pub(crate) punch_hole: bool,
+    /// Make the range zeros that have space
+    #[arg(short, long)]
+    pub(crate) zero_range: bool,
+    /// Take the range out: what is behind it moves up
+    #[arg(short, long)]
+    pub(crate) collapse_range: bool,
+    /// Put a hole in: what is there moves down
+    #[arg(short, long)]
+    pub(crate) insert_range: bool,
+    /// Give the range blocks of its own
+    #[arg(short, long)]
+    pub(crate) unshare_range: bool,
+}
+
+/// Set or remove an extended attribute, as setfattr(1) does
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["name", "remove"]))]
+pub(crate) struct SetfattrArguments {
+    /// Set this attribute
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) name: Option<OsString>,
+    /// Its value: text, 0x and hexadecimal digits, or 0s and base64; empty if not given
+    #[arg(short, long, value_name = "VALUE", requires = "name")]
+    pub(crate) value: Option<OsString>,
+    /// Remove this attribute
+    #[arg(short = 'x', long, value_name = "NAME")]
+    pub(crate) remove: Option<OsString>,
+    /// Change a symbolic link and not the file that it points to
+    #[arg(short = 'P', long)]
+    pub(crate) no_dereference: bool,
+    /// The files: IMAGE[:/path]
+    #[arg(required = true, value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+}

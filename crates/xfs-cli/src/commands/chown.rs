@@ -1,0 +1,69 @@
+//! `chown`: owner and group.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::Changes;
+
+use super::Run;
+use super::chmod::change_tree;
+use crate::cli::{ChownArguments, GlobalOptions};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::image::{Targets, change_each};
+use crate::names;
+use crate::predicate::find_id;
+
+struct Chown {
+    targets: Targets,
+    changes: Changes,
+    is_recursive: bool,
+    follows: bool,
+}
+
+/// Opens the images, and looks names up on the host.
+pub(super) fn open(
+    arguments: &ChownArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let changes = parse_owner(&arguments.owner)?;
+    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    let (is_recursive, follows) = (arguments.recursive, !arguments.no_dereference);
+    Ok(Box::new(Chown { targets, changes, is_recursive, follows }))
+}
+
+fn parse_owner(owner: &OsStr) -> Result<Changes, Failure> {
+    let mut parts = owner.as_bytes().splitn(2, |byte| *byte == b':');
+    let uid = parts.next().filter(|name| !name.is_empty());
+    let gid = parts.next().filter(|name| !name.is_empty());
+    if uid.is_none() && gid.is_none() {
+        return Err(Failure::usage("chown: which owner?"));
+    }
+    Ok(Changes {
+        uid: uid.map(|name| find("user", name, "/etc/passwd")).transpose()?,
+        gid: gid.map(|name| find("group", name, "/etc/group")).transpose()?,
+        ..Changes::default()
+    })
+}
+
+/// A name from the host's table, or a number.
+fn find(what: &str, name: &[u8], table: &str) -> Result<u32, Failure> {
+    let named = fs::read(table).ok().and_then(|table| find_id(&table, name));
+    let number = || std::str::from_utf8(name).ok()?.parse().ok();
+    let found = named.or_else(number).and_then(|id: u64| u32::try_from(id).ok());
+    found.ok_or_else(|| {
+        let shown = names::in_message(name);
+        Failure::usage(format!("chown: {shown} is no {what} of this host, and no number"))
+    })
+}
+
+impl Run for Chown {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, changes, is_recursive, follows } = *self;
+        change_each(targets, console, |target| {
+            let top = target.node(follows)?;
+            change_tree(target, top, is_recursive, |node| Ok(node.change(&changes)?))
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! `fallocate`: ranges of files.
+
+use ferroxfs::{AllocateMode, PosixError, RangeMode};
+
+use super::Run;
+use super::touch::find_or_make;
+use crate::cli::{FallocateArguments, GlobalOptions};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::image::{Targets, change_each};
+
+struct Fallocate {
+    targets: Targets,
+    offset: u64,
+    length: u64,
+    mode: RangeMode,
+}
+
+/// Opens the image.
+pub(super) fn open(
+    arguments: &FallocateArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let size = if arguments.keep_size { AllocateMode::KeepSize } else { AllocateMode::Extend };
+    let mode = if arguments.punch_hole {
+        RangeMode::Punch
+    } else if arguments.zero_range {
+        RangeMode::Zero(size)
+    } else if arguments.collapse_range {
+        RangeMode::Collapse
+    } else if arguments.insert_range {
+        RangeMode::Insert
+    } else if arguments.unshare_range {
+        RangeMode::Unshare(size)
+    } else {
+        RangeMode::Allocate(size)
+    };
+    let words = std::slice::from_ref(&arguments.address);
+    let targets = Targets::open_for_writing(words, options)?;
+    let (offset, length) = (arguments.start, arguments.length);
+    Ok(Box::new(Fallocate { targets, offset, length, mode }))
+}
+
+impl Run for Fallocate {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, offset, length, mode } = *self;
+        change_each(targets, console, |target| {
+            let makes = matches!(mode, RangeMode::Allocate(_));
+            let node = find_or_make(target, makes)?;
+            let node = node.ok_or_else(|| target.failure(PosixError::NotFound))?;
+            let end = offset.checked_add(length);
+            let end = end.ok_or_else(|| target.failure(PosixError::FileTooLarge))?;
+            let file = node.open().map_err(|error| target.failure(error))?;
+            file.change_range(offset..end, mode).map_err(|error| target.failure(error))
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! `import`: a tree of the host into an image.
+
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::{Error, FileType, Node, PosixError};
+
+use super::Run;
+use crate::cli::{GlobalOptions, ImportArguments};
+use crate::console::Console;
+use crate::deposit::{Deposit, Manner};
+use crate::exit::Exit;
+use crate::extract::Existing;
+use crate::facts::FileKind;
+use crate::failure::Failure;
+use crate::host::HostSource;
+use crate::image::{Target, Targets, change_all};
+use crate::names;
+use crate::source::Source;
+use crate::time::source_date_epoch;
+
+struct Import {
+    source: HostSource,
+    targets: Targets,
+    manner: Manner,
+}
+
+/// Opens the directory and the image.
+pub(super) fn open(
+    arguments: &ImportArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let source = HostSource::open(&arguments.directory, true)?;
+    if source.facts().kind() != FileKind::Directory {
+        let shown = names::in_message(source.path().as_os_str().as_bytes());
+        return Err(Failure::new(Exit::Failed, format!("{shown}: is not a directory")));
+    }
+    let manner = Manner {
+        is_archive: true,
+        is_all_root: arguments.all_root,
+        existing: Existing::Replace,
+        latest: source_date_epoch()?,
+    };
+    let words = std::slice::from_ref(&arguments.address);
+    let targets = Targets::open_for_writing(words, options)?;
+    Ok(Box::new(Import { source, targets, manner }))
+}
+
+impl Run for Import {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { source, targets, manner } = *self;
+        change_all(targets, console, |targets, console| {
+            let [target] = targets else { return Ok(()) };
+            let directory = directory_at(target)?;
+            let mut report =
+                |failure: Failure| console.report(&target.volume.whole_failure(failure));
+            let mut deposit = Deposit::new(manner, &mut report);
+            deposit.put_contents(directory, source)
+        })
+    }
+}
+
+/// The directory at a place, which is made if there is none.
+fn directory_at(target: &Target) -> Result<Node, Failure> {
+    let volume = target.volume.inner();
+    let found = match volume.lookup(&target.path) {
+        Err(Error::Posix(PosixError::NotFound)) => {
+            volume.create_dir_all(&target.path).and_then(|()| volume.lookup(&target.path))
+        }
+        found => found,
+    };
+    let node = found.map_err(|error| target.failure(error))?;
+    match node.file_type() {
+        FileType::Directory => Ok(node),
+        _ => Err(target.failure(PosixError::NotDirectory)),
+    }
+}

@@ -1,0 +1,67 @@
+//! `ln`: further names, and symbolic links.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::{Creation, FileType, NewKind, Node};
+
+use super::Run;
+use crate::cli::{GlobalOptions, LnArguments};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::image::{Target, Targets, change_all};
+use crate::predicate::last_component;
+
+struct Ln {
+    targets: Targets,
+    /// What a symbolic link says.
+    says: Option<OsString>,
+}
+
+/// Opens the image.
+pub(super) fn open(
+    arguments: LnArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let LnArguments { target, address, symbolic } = arguments;
+    let (words, says) = match symbolic {
+        true => (vec![address], Some(target)),
+        false => (vec![target, address], None),
+    };
+    let targets = Targets::open_for_writing(&words, options)?;
+    if targets.image_count() > 1 {
+        return Err(Failure::usage("ln: a file has its names in one image"));
+    }
+    Ok(Box::new(Ln { targets, says }))
+}
+
+impl Run for Ln {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, says } = *self;
+        change_all(targets, console, |targets, _| match (targets, &says) {
+            ([new], Some(says)) => {
+                let (directory, name) = new_place(new, says)?;
+                let creation = Creation { mode: 0o777, uid: 0, gid: 0 };
+                let kind = NewKind::Symlink(says.as_bytes());
+                let made = directory.create(name, &kind, &creation);
+                made.map(drop).map_err(|error| new.failure(error))
+            }
+            ([file, new], None) => {
+                let (directory, name) = new_place(new, file.path.as_os_str())?;
+                let linked = directory.link(&file.node(false)?, name);
+                linked.map_err(|error| new.failure(error))
+            }
+            _ => Ok(()),
+        })
+    }
+}
+
+/// Where the new name goes: into a directory it is that of the file.
+fn new_place(new: &Target, file: &OsStr) -> Result<(Node, OsString), Failure> {
+    match new.node(true) {
+        Ok(node) if node.file_type() == FileType::Directory => {
+            Ok((node, OsStr::from_bytes(last_component(file.as_bytes())).to_owned()))
+        }
+        _ => new.place(),
+    }
+}

@@ -1,0 +1,54 @@
+//! `mkdir`: making directories.
+
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::{Changes, Creation, NewKind, PosixError};
+
+use super::Run;
+use super::chmod::mode_of;
+use crate::cli::{GlobalOptions, MkdirArguments};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::image::{Target, Targets, change_each};
+
+struct Mkdir {
+    targets: Targets,
+    has_parents: bool,
+    mode: u16,
+}
+
+/// Opens the images.
+pub(super) fn open(
+    arguments: &MkdirArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let mode = mode_of("mkdir", &arguments.mode, 0o777)?;
+    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    Ok(Box::new(Mkdir { targets, has_parents: arguments.parents, mode }))
+}
+
+impl Run for Mkdir {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, has_parents, mode } = *self;
+        change_each(targets, console, |target| make(target, has_parents, mode))
+    }
+}
+
+fn make(target: &Target, has_parents: bool, mode: u16) -> Result<(), Failure> {
+    let failed = |error| target.failure(Failure::from(error));
+    if has_parents {
+        let volume = target.volume.inner();
+        if volume.lookup(&target.path).is_ok_and(|node| node.metadata().is_dir()) {
+            return Ok(());
+        }
+        volume.create_dir_all(&target.path).map_err(failed)?;
+        let changes = Changes { mode: Some(mode), ..Changes::default() };
+        return volume.lookup(&target.path).and_then(|node| node.change(&changes)).map_err(failed);
+    }
+    if target.path.as_os_str().as_bytes().iter().all(|byte| *byte == b'/') {
+        return Err(target.failure(PosixError::Exists));
+    }
+    let (directory, name) = target.place()?;
+    let creation = Creation { mode, uid: 0, gid: 0 };
+    directory.create(name, &NewKind::Directory, &creation).map(drop).map_err(failed)
+}

@@ -1,0 +1,76 @@
+//! `mv`: moving and renaming inside an image.
+
+use ferroxfs::{FileType, Node, RenameMode};
+use std::ffi::OsString;
+
+use super::Run;
+use crate::cli::{GlobalOptions, MvArguments};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::{Target, Targets, change_all};
+
+struct Mv {
+    targets: Targets,
+    mode: RenameMode,
+}
+
+/// Opens the image.
+pub(super) fn open(
+    arguments: &MvArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    if targets.image_count() > 1 {
+        return Err(Failure::usage("mv: a file stays in its image")
+            .hint("copy it with cp -a, then remove it"));
+    }
+    let mode = match (arguments.no_clobber, arguments.exchange) {
+        (_, true) => RenameMode::Exchange,
+        (true, false) => RenameMode::NoReplace,
+        (false, false) => RenameMode::Replace,
+    };
+    Ok(Box::new(Mv { targets, mode }))
+}
+
+impl Run for Mv {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, mode } = *self;
+        change_all(targets, console, |targets, console| {
+            let Some((destination, sources)) = targets.split_last() else { return Ok(()) };
+            let directory = match destination.node(true) {
+                Ok(node) if mode != RenameMode::Exchange => {
+                    Some(node).filter(|node| node.file_type() == FileType::Directory)
+                }
+                _ => None,
+            };
+            if sources.len() > 1 && directory.is_none() {
+                let failure = Failure::new(Exit::Failed, "is not a directory");
+                return Err(destination.failure(failure));
+            }
+            for source in sources {
+                if let Err(failure) = rename(source, destination, directory.as_ref(), mode) {
+                    console.report(&failure);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn rename(
+    source: &Target,
+    destination: &Target,
+    directory: Option<&Node>,
+    mode: RenameMode,
+) -> Result<(), Failure> {
+    let (from, name) = source.place()?;
+    let renamed = match directory {
+        Some(directory) => from.rename(&name, directory, &name, mode),
+        None => {
+            let (to, new_name): (Node, OsString) = destination.place()?;
+            from.rename(&name, &to, &new_name, mode)
+        }
+    };
+    renamed.map_err(|error| source.failure(error))
+}

@@ -1,0 +1,85 @@
+//! `put`: standard input into a file.
+
+use std::io::{self, Read};
+
+use ferroxfs::{Creation, Error, File, NewKind, PosixError};
+
+use super::Run;
+use super::chmod::mode_of;
+use crate::cli::{GlobalOptions, PutArguments};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::{Target, Targets, change_each};
+
+/// Bytes read at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+struct Put {
+    targets: Targets,
+    mode: u16,
+}
+
+/// Opens the image.
+pub(super) fn open(
+    arguments: &PutArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let mode = mode_of("put", &arguments.mode, 0o666)?;
+    let words = std::slice::from_ref(&arguments.address);
+    Ok(Box::new(Put { targets: Targets::open_for_writing(words, options)?, mode }))
+}
+
+impl Run for Put {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, mode } = *self;
+        change_each(targets, console, |target| {
+            let file = make(target, mode)?;
+            fill(&file, target)
+        })
+    }
+}
+
+fn make(target: &Target, mode: u16) -> Result<File, Failure> {
+    let opened = match target.volume.inner().lookup(&target.path) {
+        Ok(node) => node.open().and_then(|file| file.set_len(0).map(|()| file)),
+        Err(Error::Posix(PosixError::NotFound)) => {
+            let (directory, name) = target.place()?;
+            let creation = Creation { mode, uid: 0, gid: 0 };
+            directory.create(name, &NewKind::Regular, &creation).and_then(|node| node.open())
+        }
+        Err(error) => Err(error),
+    };
+    opened.map_err(|error| target.failure(error))
+}
+
+fn fill(file: &File, target: &Target) -> Result<(), Failure> {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    loop {
+        let read = match io::stdin().read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                return Err(Failure::new(Exit::Failed, format!("standard input: {error}")));
+            }
+        };
+        write_all(file, offset, buffer.get(..read).unwrap_or_default())
+            .map_err(|error| target.failure(error))?;
+        offset += read as u64;
+    }
+}
+
+/// Writes all of these bytes.
+pub(crate) fn write_all(file: &File, mut offset: u64, mut bytes: &[u8]) -> ferroxfs::Result<()> {
+    while !bytes.is_empty() {
+        let written = file.write_at(offset, bytes)?;
+        if written == 0 {
+            return Err(PosixError::NoSpace.into());
+        }
+        bytes = bytes.get(written..).unwrap_or_default();
+        offset += written as u64;
+    }
+    Ok(())
+}

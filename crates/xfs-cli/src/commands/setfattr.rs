@@ -1,0 +1,87 @@
+//! `setfattr`: extended attributes.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ferroxfs::SetMode;
+
+use super::Run;
+use crate::cli::{GlobalOptions, SetfattrArguments};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::image::{Targets, change_each};
+
+enum Action {
+    Set(OsString, Vec<u8>),
+    Remove(OsString),
+}
+
+struct Setfattr {
+    targets: Targets,
+    action: Action,
+    follows: bool,
+}
+
+/// Opens the images.
+pub(super) fn open(
+    arguments: &SetfattrArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let action = match (&arguments.name, &arguments.remove) {
+        (Some(name), _) => {
+            let value = arguments.value.as_deref().unwrap_or_default();
+            let wrong = || Failure::usage("setfattr: the value cannot be read");
+            Action::Set(name.clone(), parse_value(value).ok_or_else(wrong)?)
+        }
+        (None, Some(name)) => Action::Remove(name.clone()),
+        (None, None) => return Err(Failure::usage("setfattr: which attribute?")),
+    };
+    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    Ok(Box::new(Setfattr { targets, action, follows: !arguments.no_dereference }))
+}
+
+/// A value as setfattr(1) takes it; `None` for digits that are none.
+fn parse_value(value: &OsStr) -> Option<Vec<u8>> {
+    let bytes = value.as_bytes();
+    let (prefix, rest) = bytes.split_at(bytes.len().min(2));
+    match prefix {
+        b"0x" | b"0X" => {
+            let digits = std::str::from_utf8(rest).ok()?;
+            if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                return None;
+            }
+            let pairs = digits.as_bytes().chunks(2).map(|pair| {
+                let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+                u8::from_str_radix(pair, 16).ok()
+            });
+            pairs.collect()
+        }
+        b"0s" | b"0S" => STANDARD.decode(rest).ok(),
+        _ => Some(unquoted(bytes)),
+    }
+}
+
+/// The text without the quotation marks around it, if it has them.
+fn unquoted(bytes: &[u8]) -> Vec<u8> {
+    let inner = bytes.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+    inner.unwrap_or(bytes).to_vec()
+}
+
+impl Run for Setfattr {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, action, follows } = *self;
+        change_each(targets, console, |target| {
+            let node = target.node(follows)?;
+            let done = match &action {
+                Action::Set(name, value) => node.set_attribute(name, value, SetMode::Either),
+                Action::Remove(name) => node.remove_attribute(name),
+            };
+            done.map_err(|error| target.failure(error))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

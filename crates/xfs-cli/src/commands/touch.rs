@@ -1,0 +1,72 @@
+//! `touch`: times.
+
+use ferroxfs::{Changes, Creation, Error, NewKind, Node, PosixError, Timestamp};
+
+use super::Run;
+use crate::cli::{GlobalOptions, TouchArguments};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::image::{Target, Targets, change_each};
+use crate::time::{Clock, source_date_epoch};
+
+struct Touch {
+    targets: Targets,
+    changes: Changes,
+    makes: bool,
+}
+
+/// Opens the images.
+pub(super) fn open(
+    arguments: &TouchArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let time = time_of(arguments.date.as_deref())?;
+    let both = arguments.accessed == arguments.modified;
+    let changes = Changes {
+        accessed: (both || arguments.accessed).then_some(time),
+        modified: (both || arguments.modified).then_some(time),
+        ..Changes::default()
+    };
+    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    Ok(Box::new(Touch { targets, changes, makes: !arguments.no_create }))
+}
+
+fn time_of(date: Option<&str>) -> Result<Timestamp, Failure> {
+    let clock = Clock::open();
+    let time = match date {
+        None => match source_date_epoch()? {
+            Some(epoch) => return Ok(epoch),
+            None => clock.now(),
+        },
+        Some(text) => {
+            let wrong = || Failure::usage(format!("touch: \"{text}\" is no time"));
+            clock.parse(text).ok_or_else(wrong)?
+        }
+    };
+    Ok(Timestamp::new(time.seconds, time.nanoseconds).unwrap_or_default())
+}
+
+impl Run for Touch {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, changes, makes } = *self;
+        change_each(targets, console, |target| {
+            let Some(node) = find_or_make(target, makes)? else { return Ok(()) };
+            node.change(&changes).map_err(|error| target.failure(error))
+        })
+    }
+}
+
+/// The file, which is made where it is missing; `None` where it is missing and shall stay so.
+pub(super) fn find_or_make(target: &Target, makes: bool) -> Result<Option<Node>, Failure> {
+    match target.volume.inner().lookup(&target.path) {
+        Ok(node) => Ok(Some(node)),
+        Err(Error::Posix(PosixError::NotFound)) if !makes => Ok(None),
+        Err(Error::Posix(PosixError::NotFound)) => {
+            let (directory, name) = target.place()?;
+            let creation = Creation { mode: 0o644, uid: 0, gid: 0 };
+            let made = directory.create(name, &NewKind::Regular, &creation);
+            made.map(Some).map_err(|error| target.failure(error))
+        }
+        Err(error) => Err(target.failure(error)),
+    }
+}

@@ -1,0 +1,384 @@
+//! Putting files into an image: from the host, or from another image.
+//!
+//! Owns: the order in which files are made, hard links, what is carried over, what happens to files
+//! that are there already. Does **not** own where files come from ([`Source`]), or what one change of
+//! a volume is (the library).
+//!
+//! # Invariants
+//!
+//! - **I1** A file that stands under its own name is complete: one that takes the place of another is
+//!   made under another name and renamed.
+//! - **I2** A file gets its times and permissions after its contents, a directory after all below.
+//! - **I3** The same sources give the same calls in the same order.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
+use ferroxfs::{
+    Changes, Creation, Error, File, FileType, NewKind, Node, PosixError, RenameMode, SetMode,
+    Timestamp,
+};
+
+use crate::commands::write_all;
+use crate::exit::Exit;
+use crate::extract::Existing;
+use crate::facts::{Facts, FileKind, Time};
+use crate::failure::Failure;
+use crate::names;
+use crate::source::{NamedValue, Source, is_safe_name};
+
+/// Bytes read at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Permission bits of a mode.
+const PERMISSION_BITS: u32 = 0o7777;
+
+/// What is carried over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// Owners, times, attributes, hard links and devices too.
+    pub(crate) is_archive: bool,
+    /// Everything belongs to user and group 0.
+    pub(crate) is_all_root: bool,
+    /// What to do with a file that is there already.
+    pub(crate) existing: Existing,
+    /// No time is later than this.
+    pub(crate) latest: Option<Timestamp>,
+}
+
+/// One run of putting files into a volume.
+pub(crate) struct Deposit<'a> {
+    manner: Manner,
+    /// The file that stands for each source with several names.
+    links: HashMap<u64, Node>,
+    report: &'a mut dyn FnMut(Failure),
+}
+
+/// A directory that is being filled.
+struct Level<S: Source> {
+    directory: Node,
+    facts: Facts,
+    attributes: Vec<Result<NamedValue, Failure>>,
+    entries: S::Entries,
+    /// Whether it was there before: then without `is_archive` its own attributes stay.
+    is_new: bool,
+    path: Vec<u8>,
+}
+
+impl<'a> Deposit<'a> {
+    /// What fails for one file goes to `report`, and the others go on.
+    pub(crate) fn new(manner: Manner, report: &'a mut dyn FnMut(Failure)) -> Self {
+        Self { manner, links: HashMap::new(), report }
+    }
+
+    /// Puts a file, with everything below it, into a directory under this name.
+    ///
+    /// # Errors
+    ///
+    /// What makes it pointless to go on: a full volume, or one that is shut down.
+    pub(crate) fn put<S: Source>(
+        &mut self,
+        directory: &Node,
+        name: &[u8],
+        source: S,
+    ) -> Result<(), Failure> {
+        let level = self.put_one(directory, (name, name.to_vec()), source)?;
+        self.fill(level)
+    }
+
+    /// Puts what is in a directory into another one.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub(crate) fn put_contents<S: Source>(
+        &mut self,
+        directory: Node,
+        source: S,
+    ) -> Result<(), Failure> {
+        let level = self.enter(directory, Vec::new(), false, &source);
+        let level = self.check(b"/", level)?;
+        self.fill(level)
+    }
+
+    /// Fills a directory and all below, without recursion: the source decides how deep it goes.
+    fn fill<S: Source>(&mut self, top: Option<Level<S>>) -> Result<(), Failure> {
+        let mut levels: Vec<Level<S>> = top.into_iter().collect();
+        while let Some(level) = levels.last_mut() {
+            let below = match level.entries.next() {
+                Some(Ok((name, source))) => {
+                    let path = [&level.path, b"/".as_slice(), &name].concat();
+                    let directory = level.directory.clone();
+                    self.put_one(&directory, (&name, path), source)?
+                }
+                Some(Err(failure)) => {
+                    (self.report)(failure);
+                    continue;
+                }
+                None => {
+                    let Some(level) = levels.pop() else { break };
+                    let path = level.path.clone();
+                    let left = self.leave(level);
+                    self.check(&path, left)?;
+                    continue;
+                }
+            };
+            levels.extend(below);
+        }
+        Ok(())
+    }
+
+    /// Makes one file. Of a directory what is in it is left to do.
+    fn put_one<S: Source>(
+        &mut self,
+        directory: &Node,
+        (name, path): (&[u8], Vec<u8>),
+        source: S,
+    ) -> Result<Option<Level<S>>, Failure> {
+        let made = self.make(directory, (name, &path), &source);
+        let Some(made) = self.check(&path, made)?.flatten() else { return Ok(None) };
+        let (node, is_new) = made;
+        let entered = self.enter(node, path.clone(), is_new, &source);
+        self.check(&path, entered)
+    }
+
+    /// Reports what failed for one file; passes on what would fail for all.
+    fn check<T>(&mut self, path: &[u8], outcome: Result<T, Failed>) -> Result<Option<T>, Failure> {
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(Failed::One(failure)) => {
+                (self.report)(failure.about(&names::in_message(path)));
+                Ok(None)
+            }
+            Err(Failed::All(failure)) => Err(failure.about(&names::in_message(path))),
+        }
+    }
+
+    /// Makes a file; a directory is returned to be filled, and whether it is new.
+    fn make<S: Source>(
+        &mut self,
+        directory: &Node,
+        (name, path): (&[u8], &[u8]),
+        source: &S,
+    ) -> Result<Option<(Node, bool)>, Failed> {
+        if !is_safe_name(name) {
+            let shown = names::in_message(name);
+            let failure = Failure::new(Exit::Failed, format!("{shown} is no name for a file"));
+            return Err(Failed::One(failure));
+        }
+        let facts = source.facts();
+        let name = OsStr::from_bytes(name);
+        let present = match directory.lookup(name) {
+            Ok(node) => Some(node),
+            Err(Error::Posix(PosixError::NotFound)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if facts.kind() == FileKind::Directory {
+            return match present {
+                Some(node) if node.file_type() == FileType::Directory => Ok(Some((node, false))),
+                Some(_) => Err(PosixError::NotDirectory.into()),
+                None => {
+                    let creation = self.creation(&facts);
+                    let made = directory.create(name, &NewKind::Directory, &creation)?;
+                    Ok(Some((made, true)))
+                }
+            };
+        }
+        match present {
+            Some(node) if node.file_type() == FileType::Directory => {
+                Err(PosixError::IsDirectory.into())
+            }
+            Some(_) if self.manner.existing == Existing::Keep => {
+                let failure = Failure::new(Exit::Failed, PosixError::Exists.to_string());
+                (self.report)(failure.about(&names::in_message(path)));
+                Ok(None)
+            }
+            Some(_) => {
+                let draft = OsStr::new(".ferroxfs-put");
+                self.make_file(directory, draft, source, &facts)?;
+                directory.rename(draft, directory, name, RenameMode::Replace)?;
+                Ok(None)
+            }
+            None => self.make_file(directory, name, source, &facts).map(|()| None),
+        }
+    }
+
+    /// Makes anything but a directory.
+    fn make_file<S: Source>(
+        &mut self,
+        directory: &Node,
+        name: &OsStr,
+        source: &S,
+        facts: &Facts,
+    ) -> Result<(), Failed> {
+        let has_links = self.manner.is_archive && facts.links > 1;
+        if has_links && let Some(node) = self.links.get(&facts.inode) {
+            return Ok(directory.link(node, name)?);
+        }
+        let target;
+        let device = DeviceNumber { major: facts.device.0, minor: facts.device.1 };
+        let kind = match facts.kind() {
+            FileKind::Regular => NewKind::Regular,
+            FileKind::Symlink => {
+                target = source.target().map_err(Failed::One)?;
+                NewKind::Symlink(&target)
+            }
+            FileKind::Fifo => NewKind::Fifo,
+            FileKind::Socket => NewKind::Socket,
+            FileKind::CharDevice => NewKind::CharacterDevice(device),
+            FileKind::BlockDevice => NewKind::BlockDevice(device),
+            FileKind::Directory | FileKind::Unknown => {
+                let message = format!("is a {}, which is not copied", facts.kind().name());
+                return Err(Failed::One(Failure::new(Exit::Failed, message)));
+            }
+        };
+        let node = directory.create(name, &kind, &self.creation(facts))?;
+        if kind == NewKind::Regular {
+            let file = node.open()?;
+            if let Err(failed) = copy_contents(&file, source, facts.size) {
+                // No file rather than half of one. Where the volume is full, what it holds is given
+                // back first: removing a name may need some of it.
+                _ = file.set_len(0);
+                _ = directory.remove_file(name);
+                return Err(failed);
+            }
+        }
+        self.apply(&node, facts, source.attributes())?;
+        if has_links {
+            self.links.insert(facts.inode, node);
+        }
+        Ok(())
+    }
+
+    /// What a new file is made with; the rest comes when it has its contents.
+    fn creation(&self, facts: &Facts) -> Creation {
+        let owned = self.manner.is_archive && !self.manner.is_all_root;
+        let (uid, gid) = if owned { (facts.uid, facts.gid) } else { (0, 0) };
+        Creation { mode: self.mode(facts), uid, gid }
+    }
+
+    /// Without an owner of its own a file must not make anybody act as another one.
+    fn mode(&self, facts: &Facts) -> u16 {
+        let bits = if self.manner.is_archive { PERMISSION_BITS } else { 0o777 };
+        (facts.mode & bits) as u16
+    }
+
+    /// Sets what a file has besides its contents.
+    fn apply(
+        &mut self,
+        node: &Node,
+        facts: &Facts,
+        attributes: Vec<Result<NamedValue, Failure>>,
+    ) -> Result<(), Failed> {
+        if !self.manner.is_archive {
+            return Ok(());
+        }
+        for attribute in attributes {
+            match attribute {
+                Ok(NamedValue { name, value }) => {
+                    let set = node.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either);
+                    if let Err(error) = set {
+                        let failure = Failure::from(error);
+                        (self.report)(failure.about(&names::in_message(&name)));
+                    }
+                }
+                Err(failure) => (self.report)(failure),
+            }
+        }
+        let flags = ExtendedFlags::from_bits_truncate(facts.xflags);
+        let changes = Changes {
+            mode: (facts.kind() != FileKind::Symlink).then(|| self.mode(facts)),
+            accessed: Some(self.time(facts.accessed)),
+            modified: Some(self.time(facts.modified)),
+            project_id: (facts.project != 0).then_some(facts.project),
+            xflags: (!flags.is_empty()).then_some(flags),
+            ..Changes::default()
+        };
+        Ok(node.change(&changes)?)
+    }
+
+    fn time(&self, time: Time) -> Timestamp {
+        let time = Timestamp::new(time.seconds, time.nanoseconds).unwrap_or_default();
+        self.manner.latest.map_or(time, |latest| time.min(latest))
+    }
+
+    fn enter<S: Source>(
+        &mut self,
+        directory: Node,
+        path: Vec<u8>,
+        is_new: bool,
+        source: &S,
+    ) -> Result<Level<S>, Failed> {
+        let entries = source.entries().map_err(Failed::One)?;
+        let attributes = source.attributes();
+        Ok(Level { directory, facts: source.facts(), attributes, entries, is_new, path })
+    }
+
+    fn leave<S: Source>(&mut self, level: Level<S>) -> Result<(), Failed> {
+        if !level.is_new && !self.manner.is_archive {
+            return Ok(());
+        }
+        if !level.is_new {
+            let owned = self.creation(&level.facts);
+            let changes =
+                Changes { uid: Some(owned.uid), gid: Some(owned.gid), ..Changes::default() };
+            level.directory.change(&changes)?;
+        }
+        self.apply(&level.directory, &level.facts, level.attributes)
+    }
+}
+
+/// How far a failure reaches.
+enum Failed {
+    /// To one file.
+    One(Failure),
+    /// To all that come after it too.
+    All(Failure),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Posix(PosixError::NoSpace) | Error::Io(_) | Error::Shutdown => {
+                Self::All(error.into())
+            }
+            _ => Self::One(error.into()),
+        }
+    }
+}
+
+impl From<PosixError> for Failed {
+    fn from(error: PosixError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+/// Copies contents, and leaves holes where the source has them.
+fn copy_contents<S: Source>(file: &File, source: &S, size: u64) -> Result<(), Failed> {
+    let mut buffer = vec![0; CHUNK_BYTES.min(usize::try_from(size).unwrap_or(CHUNK_BYTES)).max(1)];
+    let mut offset = 0;
+    while let Some(range) = source.data_after(offset).map_err(Failed::One)? {
+        offset = range.start;
+        while offset < range.end.min(size) {
+            let wanted = (range.end.min(size) - offset).min(buffer.len() as u64) as usize;
+            let bytes = buffer.get_mut(..wanted).unwrap_or_default();
+            let read = source.read_at(offset, bytes).map_err(Failed::One)?;
+            if read == 0 {
+                let message = "became shorter while it was read";
+                return Err(Failed::One(Failure::new(Exit::Failed, message)));
+            }
+            write_all(file, offset, bytes.get(..read).unwrap_or_default())?;
+            offset += read as u64;
+        }
+        offset = offset.max(range.end);
+        if offset >= size {
+            break;
+        }
+    }
+    if file.metadata().size < size {
+        file.set_len(size)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! Files of the host, as what is put into an image.
+//!
+//! Owns: reading trees of the host in a fixed order, which of them are one file. Does **not** own
+//! what becomes of them ([`deposit`](crate::deposit)).
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+use crate::facts::{Facts, Time};
+use crate::failure::Failure;
+use crate::source::{NamedValue, Source};
+
+/// The numbers that files of several devices get, so that no two have the same.
+type Numbers = Rc<RefCell<HashMap<(u64, u64), u64>>>;
+
+/// A file of the host.
+pub(crate) struct HostSource {
+    path: PathBuf,
+    metadata: Metadata,
+    number: u64,
+    file: Option<File>,
+    numbers: Numbers,
+}
+
+impl HostSource {
+    /// The file at `path`; a link in the last place is followed only if `follows`.
+    pub(crate) fn open(path: &Path, follows: bool) -> Result<Self, Failure> {
+        Self::with(path.to_owned(), follows, Numbers::default())
+    }
+
+    fn with(path: PathBuf, follows: bool, numbers: Numbers) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
+        let metadata = if follows { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
+        let metadata = metadata.map_err(failed)?;
+        let file = metadata.is_file().then(|| File::open(&path)).transpose().map_err(failed)?;
+        let number = {
+            let mut numbers = numbers.borrow_mut();
+            let next = numbers.len() as u64 + 1;
+            *numbers.entry((metadata.dev(), metadata.ino())).or_insert(next)
+        };
+        Ok(Self { path, metadata, number, file, numbers })
+    }
+
+    /// The path on the host.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        Failure::host(self.path.as_os_str(), error)
+    }
+
+    fn attribute(&self, name: &[u8]) -> Result<NamedValue, Failure> {
+        const MAX_VALUE_BYTES: usize = 64 << 10;
+        let mut value = vec![0; MAX_VALUE_BYTES];
+        let length = rustix::fs::lgetxattr(&self.path, name, &mut value)
+            .map_err(|error| self.failed(&error.into()))?;
+        value.truncate(length);
+        Ok(NamedValue { name: name.to_vec(), value })
+    }
+
+    /// The next byte of data, or hole, at or after `offset`; `None` past the end.
+    fn seek(&self, file: &File, to: SeekFrom) -> Result<Option<u64>, Failure> {
+        match seek(file, to) {
+            Ok(offset) => Ok(Some(offset)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(error) => Err(self.failed(&error.into())),
+        }
+    }
+}
+
+impl Source for HostSource {
+    type Entries = HostEntries;
+
+    fn facts(&self) -> Facts {
+        let metadata = &self.metadata;
+        let time = |seconds, nanoseconds: i64| Time {
+            seconds,
+            nanoseconds: u32::try_from(nanoseconds).unwrap_or_default(),
+        };
+        let device = metadata.rdev();
+        Facts {
+            inode: self.number,
+            mode: metadata.mode(),
+            links: u32::try_from(metadata.nlink()).unwrap_or(u32::MAX),
+            uid: metadata.uid(),
+            gid: metadata.gid(),
+            project: 0,
+            size: metadata.size(),
+            blocks: metadata.blocks(),
+            device: (rustix::fs::major(device), rustix::fs::minor(device)),
+            accessed: time(metadata.atime(), metadata.atime_nsec()),
+            modified: time(metadata.mtime(), metadata.mtime_nsec()),
+            changed: time(metadata.ctime(), metadata.ctime_nsec()),
+            born: Time::default(),
+            xflags: 0,
+        }
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
+        match &self.file {
+            Some(file) => file.read_at(buffer, offset).map_err(|error| self.failed(&error)),
+            None => Ok(0),
+        }
+    }
+
+    fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let Some(start) = self.seek(file, SeekFrom::Data(offset))? else { return Ok(None) };
+        let end = self.seek(file, SeekFrom::Hole(start))?;
+        Ok(end.filter(|end| *end > start).map(|end| start..end))
+    }
+
+    fn target(&self) -> Result<Vec<u8>, Failure> {
+        let target = fs::read_link(&self.path).map_err(|error| self.failed(&error))?;
+        Ok(target.as_os_str().as_bytes().to_vec())
+    }
+
+    /// Without those that the host makes up when it is asked.
+    fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
+        const MAX_LIST_BYTES: usize = 64 << 10;
+        let mut list = vec![0; MAX_LIST_BYTES];
+        let length = match rustix::fs::llistxattr(&self.path, &mut list) {
+            Ok(length) => length,
+            Err(Errno::NOTSUP) => return Vec::new(),
+            Err(error) => return vec![Err(self.failed(&error.into()))],
+        };
+        let mut names: Vec<_> = list
+            .get(..length)
+            .unwrap_or_default()
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty() && !name.starts_with(b"trusted.SGI_ACL_"))
+            .collect();
+        names.sort_unstable();
+        names.into_iter().map(|name| self.attribute(name)).collect()
+    }
+
+    fn entries(&self) -> Result<HostEntries, Failure> {
+        let listed = fs::read_dir(&self.path).and_then(|entries| {
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<Vec<_>, _>>()
+        });
+        let mut names = listed.map_err(|error| self.failed(&error))?;
+        names.sort_unstable();
+        Ok(HostEntries {
+            directory: self.path.clone(),
+            names: names.into_iter(),
+            numbers: Rc::clone(&self.numbers),
+        })
+    }
+}
+
+/// The entries of a directory of the host, by name.
+pub(crate) struct HostEntries {
+    directory: PathBuf,
+    names: std::vec::IntoIter<OsString>,
+    numbers: Numbers,
+}
+
+impl Iterator for HostEntries {
+    type Item = Result<(Vec<u8>, HostSource), Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = self.names.next()?;
+        let path = self.directory.join(&name);
+        let source = HostSource::with(path, false, Rc::clone(&self.numbers));
+        Some(source.map(|source| (name.as_bytes().to_vec(), source)))
+    }
+}

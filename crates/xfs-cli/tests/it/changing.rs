@@ -1,0 +1,315 @@
+//! The commands that write into an image.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A directory with a new volume in it, under the name `image`.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(TempDir::new().unwrap());
+        place.make("image");
+        place
+    }
+
+    fn make(&self, image: &str) {
+        self.check(&[
+            "mkfs",
+            "-q",
+            "-d",
+            "size=320m",
+            "-m",
+            "uuid=0123abcd-0123-4567-89ab-0123456789ab",
+            image,
+        ]);
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ferroxfs"));
+        command.args(arguments).current_dir(self.0.path());
+        command.env("TZ", "UTC").env("SOURCE_DATE_EPOCH", "1700000000");
+        command.env_remove("DETERMINISTIC_SEED");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).stdin(Stdio::null()).output().expect("the program runs")
+    }
+
+    /// What a command writes that ends well and has nothing to say on standard error.
+    #[track_caller]
+    fn check(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[track_caller]
+    fn check_failure(&self, arguments: &[&str], code: i32, message: &str) {
+        let output = self.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(message), "{arguments:?}: {said}");
+    }
+
+    #[track_caller]
+    fn put(&self, address: &str, contents: &[u8]) {
+        let mut child =
+            self.command(&["put", address]).stdin(Stdio::piped()).spawn().expect("it starts");
+        child.stdin.take().unwrap().write_all(contents).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+
+    /// One fact of a file, as `stat` tells it.
+    #[track_caller]
+    fn fact(&self, address: &str, fact: &str) -> String {
+        let text = self.check(&["stat", address]);
+        let found = text.split_whitespace().skip_while(|word| *word != fact).nth(1);
+        found.unwrap_or_else(|| panic!("no {fact} in {text}")).to_owned()
+    }
+}
+
+#[test]
+fn what_is_put_can_be_got() {
+    let place = Place::new();
+    place.put("image:/file", b"hello\n");
+    assert_eq!(place.check(&["get", "image:/file"]), "hello\n");
+    assert_eq!(place.check(&["cat", "image:/file"]), "hello\n");
+    place.put("image:/file", b"less");
+    assert_eq!(place.check(&["get", "image:/file"]), "less");
+    let long: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 251) as u8).collect();
+    place.put("image:/file", &long);
+    place.check(&["get", "-o", "out", "image:/file"]);
+    assert!(fs::read(place.path("out")).unwrap() == long);
+    place.check(&["log", "image"]);
+    place.check_failure(&["get", "image:/nothing"], 1, "no such file");
+    place.check_failure(&["put", "image:/nothing/file"], 1, "no such file");
+}
+
+#[test]
+fn directories_are_made_and_removed() {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/a", "image:/b"]);
+    place.check(&["mkdir", "-p", "-m", "700", "image:/a/deep/er", "image:/b"]);
+    assert!(place.fact("image:/a/deep/er", "Access:").contains("0700"));
+    place.check_failure(&["mkdir", "image:/a"], 1, "exists");
+    place.check_failure(&["mkdir", "image:/c/d"], 1, "no such file");
+    place.check_failure(&["mkdir", "-m", "9", "image:/c"], 2, "no mode");
+    place.check_failure(&["rm", "image:/a"], 1, "-r");
+    place.put("image:/a/deep/file", b"x");
+    place.check(&["rm", "-r", "image:/a"]);
+    assert_eq!(place.check(&["ls", "image"]), "b\n");
+    place.check_failure(&["rm", "image:/a"], 1, "no such file");
+    place.check(&["rm", "-f", "image:/a"]);
+    place.check_failure(&["rm", "-r", "image:/"], 2, "root");
+}
+
+#[test]
+fn what_fails_for_one_leaves_the_others_done() {
+    let place = Place::new();
+    place.check_failure(&["mkdir", "image:/a", "image:/x/y", "image:/b"], 1, "/x/y");
+    assert_eq!(place.check(&["ls", "image"]), "a\nb\n");
+}
+
+#[test]
+fn files_are_moved_linked_and_exchanged() {
+    let place = Place::new();
+    place.put("image:/one", b"1");
+    place.put("image:/two", b"2");
+    place.check(&["mkdir", "image:/sub"]);
+    place.check(&["mv", "image:/one", "image:/uno"]);
+    place.check_failure(&["mv", "-n", "image:/uno", "image:/two"], 1, "exists");
+    place.check(&["mv", "--exchange", "image:/uno", "image:/two"]);
+    assert_eq!(place.check(&["cat", "image:/uno", "image:/two"]), "21");
+    place.check(&["mv", "image:/uno", "image:/two", "image:/sub"]);
+    assert_eq!(place.check(&["ls", "image:/sub"]), "two\nuno\n");
+    place.check(&["ln", "image:/sub/two", "image:/again"]);
+    assert_eq!(place.fact("image:/again", "Links:"), "2");
+    place.check(&["ln", "-s", "sub/two", "image:/soft"]);
+    assert_eq!(place.check(&["readlink", "image:/soft"]), "sub/two\n");
+    assert_eq!(place.check(&["cat", "image:/soft"]), "1");
+    place.make("other");
+    place.check_failure(&["mv", "image:/again", "other:/x"], 2, "cp -a");
+}
+
+#[test]
+fn permissions_owners_and_times_are_set() {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d"]);
+    place.put("image:/d/f", b"x");
+    place.check(&["chmod", "600", "image:/d/f"]);
+    assert!(place.fact("image:/d/f", "Access:").contains("0600"));
+    place.check(&["chmod", "-R", "go+r,u-w", "image:/d"]);
+    assert!(place.fact("image:/d/f", "Access:").contains("0444"));
+    place.check_failure(&["chmod", "u+z", "image:/d/f"], 2, "no mode");
+    place.check(&["chown", "-R", "12:34", "image:/d"]);
+    assert_eq!(place.check(&["find", "image", "-uid", "12", "-gid", "34"]), "/d\n/d/f\n");
+    place.check(&["chown", ":root", "image:/d"]);
+    assert_eq!(place.check(&["find", "image:/d", "-maxdepth", "0", "-gid", "0"]), "/d\n");
+    place.check_failure(&["chown", "nobody-of-this-name", "image:/d"], 2, "no user");
+    place.check(&["touch", "-d", "2001-02-03T04:05:06", "image:/d/f", "image:/new"]);
+    let found = place.check(&["find", "image", "-name", "new", "-printf", "%T@ %s\\n"]);
+    assert!(found.starts_with("981173106"), "{found}");
+    place.check(&["touch", "-c", "image:/none"]);
+    place.check_failure(&["stat", "image:/none"], 1, "no such file");
+}
+
+#[test]
+fn lengths_and_ranges_are_changed() {
+    let place = Place::new();
+    place.check(&["truncate", "-s", "1m", "image:/f"]);
+    place.check(&["truncate", "-s", "+4k", "image:/f"]);
+    place.check(&["truncate", "-s", "-2k", "image:/f"]);
+    let size = |place: &Place| place.check(&["find", "image:/f", "-printf", "%s %b"]);
+    assert_eq!(size(&place), "1050624 0");
+    place.check(&["fallocate", "-l", "64k", "image:/f"]);
+    assert_eq!(size(&place), "1050624 128");
+    place.check(&["fallocate", "-p", "-n", "-o", "16k", "-l", "16k", "image:/f"]);
+    assert_eq!(size(&place), "1050624 96");
+    place.check(&["fallocate", "-c", "-o", "0", "-l", "16k", "image:/f"]);
+    assert_eq!(size(&place), "1034240 64");
+    place.check(&["fallocate", "-n", "-o", "2m", "-l", "4k", "image:/f"]);
+    assert!(size(&place).starts_with("1034240 "));
+    place.check_failure(&["fallocate", "-c", "-p", "-l", "1", "image:/f"], 2, "cannot be used");
+    place.check_failure(&["fallocate", "-c", "-l", "1", "image:/f"], 1, "invalid");
+}
+
+#[test]
+fn attributes_are_set_and_removed() {
+    let place = Place::new();
+    place.put("image:/f", b"x");
+    place.check(&["setfattr", "-n", "user.text", "-v", "value", "image:/f"]);
+    place.check(&["setfattr", "-n", "user.bytes", "-v", "0x00ff", "image:/f"]);
+    let shown = place.check(&["getfattr", "-d", "image:/f"]);
+    assert!(shown.contains("user.bytes=0sAP8=\nuser.text=\"value\""), "{shown}");
+    place.check(&["setfattr", "-x", "user.text", "image:/f"]);
+    place.check_failure(&["setfattr", "-x", "user.text", "image:/f"], 1, "no such attribute");
+    place.check_failure(&["setfattr", "-n", "user.a", "-v", "0xz", "image:/f"], 2, "value");
+    place.check_failure(&["setfattr", "-n", "odd.name", "image:/f"], 1, "");
+}
+
+/// A tree with a file of each kind that an ordinary user can make.
+fn tree(at: &Path) {
+    fs::create_dir_all(at.join("sub/empty")).unwrap();
+    fs::write(at.join("text"), "some text\n").unwrap();
+    fs::write(at.join("sub/long"), vec![7; 3 << 20]).unwrap();
+    fs::hard_link(at.join("text"), at.join("sub/again")).unwrap();
+    symlink("../text", at.join("sub/soft")).unwrap();
+    let holes = fs::File::create(at.join("holes")).unwrap();
+    holes.write_all_at(b"end", 5 << 20).unwrap();
+    holes.set_len(8 << 20).unwrap();
+    for index in 0..300 {
+        fs::write(at.join(format!("sub/file-with-number-{index}")), index.to_string()).unwrap();
+    }
+    fs::set_permissions(at.join("text"), fs::Permissions::from_mode(0o640)).unwrap();
+    fs::set_permissions(at.join("sub/empty"), fs::Permissions::from_mode(0o711)).unwrap();
+}
+
+/// Names, types, modes, sizes, contents, targets and links of a tree.
+fn digest(at: &Path, lines: &mut Vec<String>, below: &str) {
+    let mut names: Vec<_> =
+        fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    for name in names {
+        let (path, shown) = (at.join(&name), format!("{below}/{}", name.display()));
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let mut line = format!("{shown} {:o} {}", metadata.mode(), metadata.nlink());
+        if metadata.is_symlink() {
+            line += &format!(" -> {}", fs::read_link(&path).unwrap().display());
+        } else if metadata.is_file() {
+            let sum = crc32fast::hash(&fs::read(&path).unwrap());
+            line += &format!(" {} {sum:x}", metadata.len());
+        }
+        if !metadata.is_symlink() {
+            line += &format!(
+                " {}.{}",
+                metadata.mtime().min(1_700_000_000),
+                metadata.mtime_nsec() * i64::from(metadata.mtime() < 1_700_000_000)
+            );
+        }
+        lines.push(line);
+        if metadata.is_dir() {
+            digest(&path, lines, &shown);
+        }
+    }
+}
+
+fn digest_of(at: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    digest(at, &mut lines, "");
+    lines
+}
+
+#[test]
+fn a_tree_comes_back_as_it_went() {
+    let place = Place::new();
+    tree(&place.path("tree"));
+    place.check(&["cp", "-a", "tree", "image:/"]);
+    place.check(&["cp", "-a", "--ignore-owner", "image:/tree", "back"]);
+    assert_eq!(digest_of(&place.path("back")), digest_of(&place.path("tree")));
+    let holes = place.check(&["find", "image:/tree/holes", "-printf", "%b"]);
+    assert_eq!(holes, "8", "holes stay holes");
+    // From one image to another, and inside one.
+    place.make("other");
+    place.check(&["cp", "-a", "image:/tree", "other:/copy"]);
+    place.check(&["cp", "-a", "other:/copy", "other:/copy2"]);
+    place.check(&["cp", "-a", "--ignore-owner", "other:/copy2", "third"]);
+    assert_eq!(digest_of(&place.path("third")), digest_of(&place.path("tree")));
+}
+
+#[test]
+fn two_imports_give_the_same_bytes() {
+    let place = Place::new();
+    tree(&place.path("tree"));
+    place.make("other");
+    place.check(&["import", "tree", "image"]);
+    place.check(&["import", "tree", "other"]);
+    let bytes = |name: &str| fs::read(place.path(name)).unwrap();
+    assert!(bytes("image") == bytes("other"));
+    place.check(&["import", "--all-root", "tree", "image:/again/and/again"]);
+    let owners = place.check(&["find", "image:/again", "!", "-uid", "0"]);
+    assert_eq!(owners, "");
+    place.check_failure(&["import", "tree/text", "image"], 1, "not a directory");
+    place.check_failure(&["import", "none", "image"], 1, "No such file");
+}
+
+#[test]
+fn single_files_are_copied_in() {
+    let place = Place::new();
+    fs::write(place.path("file"), "first").unwrap();
+    place.check(&["cp", "file", "image:/name"]);
+    place.check(&["cp", "file", "image:/"]);
+    assert_eq!(place.check(&["cat", "image:/name", "image:/file"]), "firstfirst");
+    fs::write(place.path("file"), "second").unwrap();
+    place.check_failure(&["cp", "-n", "file", "image:/name"], 1, "exists");
+    place.check(&["cp", "file", "image:/name"]);
+    assert_eq!(place.check(&["cat", "image:/name"]), "second");
+    fs::create_dir(place.path("directory")).unwrap();
+    place.check_failure(&["cp", "directory", "image:/"], 1, "-r");
+    place.check_failure(&["cp", "file", "file", "image:/name"], 1, "not a directory");
+    place.check_failure(&["cp", "none", "image:/"], 1, "No such file");
+}
+
+#[test]
+fn a_full_volume_is_said_and_stays_whole() {
+    let place = Place::new();
+    let file = fs::File::create(place.path("large")).unwrap();
+    for at in 0..400 {
+        file.write_all_at(&vec![1; 1 << 20], at << 20).unwrap();
+    }
+    place.check_failure(&["cp", "large", "image:/"], 1, "no space");
+    assert_eq!(place.check(&["ls", "image"]), "");
+    place.put("image:/small", b"fits");
+    assert_eq!(place.check(&["cat", "image:/small"]), "fits");
+}
