@@ -68,8 +68,13 @@ pub(crate) struct Table {
 impl Table {
     /// An empty table.
     pub(crate) fn new(geometry: &Geometry) -> Self {
+        Self::with_idle(geometry, IDLE_PER_GROUP)
+    }
+
+    /// One in which so many inodes of a group stay that nobody uses.
+    fn with_idle(geometry: &Geometry, most: usize) -> Self {
         let group = |_| {
-            let (entries, idle) = (papaya::HashMap::new(), Idle::new(IDLE_PER_GROUP));
+            let (entries, idle) = (papaya::HashMap::new(), Idle::new(most));
             CachePadded::new(Group { entries, idle })
         };
         let groups = geometry.groups().map(group).collect();
@@ -187,3 +192,6 @@ impl Table {
         let _ = group.entries.pin().remove_if(&entry.number().0, is_it);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,30 +3,13 @@
 use std::io;
 use std::sync::Arc;
 
-use ferroxfs::{Creation, Error, NewKind, OpenOptions, PosixError, SharedDevice, Volume};
-use xfs_device::MemoryDevice;
-use xfs_format::timestamp::Timestamp;
-use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
+use ferroxfs::{Creation, Error, NewKind, OpenOptions, PosixError, Volume};
+use xfs_trans::testing::make_sized;
 
 const VOLUME_BYTES: u64 = 48 << 20;
 const THREADS: usize = 4;
 const ROUNDS: usize = 2;
 const CREATION: Creation = Creation { mode: 0o600, uid: 1, gid: 1 };
-
-fn make(text: &str) -> SharedDevice {
-    let device = MemoryDevice::new(VOLUME_BYTES);
-    let mut options = Options::default();
-    options.allow_small = true;
-    let mut words = text.split_whitespace();
-    while let (Some(letter), Some(argument)) = (words.next(), words.next()) {
-        options.parse(letter.chars().nth(1).unwrap(), argument).unwrap();
-    }
-    let target = Target { data_bytes: VOLUME_BYTES, sector_size: 512, log_bytes: None };
-    let identity = Identity::reproducible(Timestamp::default(), b"full");
-    let plan = Plan::new(&options, &target, &identity).unwrap();
-    xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
-    Arc::new(device)
-}
 
 /// Whether there was room.
 fn had_room(result: Result<(), Error>) -> bool {
@@ -77,7 +60,7 @@ fn empty(volume: &Volume, directory: &str) {
 }
 
 fn check(options: &str) {
-    let device = make(options);
+    let device = make_sized(VOLUME_BYTES, options);
     let open = || {
         let options = OpenOptions::new().writable(true);
         options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()

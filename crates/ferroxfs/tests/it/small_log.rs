@@ -4,15 +4,11 @@
 use std::sync::Arc;
 use std::thread;
 
-use ferroxfs::{
-    Creation, NewKind, OpenOptions, RenameMode, SetMode, SharedDevice, Timestamp, Volume,
-};
-use xfs_device::MemoryDevice;
+use ferroxfs::{Creation, NewKind, OpenOptions, RenameMode, SetMode, SharedDevice, Volume};
 use xfs_format::reservation::minimum_log_blocks;
-use xfs_format::{DiskAddr, Place, Superblock};
-use xfs_log::{LogDevice, find_head_and_tail};
-use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
+use xfs_log::find_head_and_tail;
 use xfs_testkit::Prng;
+use xfs_trans::testing::{log_device, make_sized, superblock};
 
 const VOLUME_BYTES: u64 = 320 << 20;
 const THREADS: u64 = 4;
@@ -20,30 +16,9 @@ const THREADS: u64 = 4;
 const STEPS: u32 = 50;
 const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0 };
 
-fn make(options: &[(char, &str)]) -> SharedDevice {
-    let device = MemoryDevice::new(VOLUME_BYTES);
-    let mut all = Options::default();
-    all.allow_small = true;
-    for (letter, words) in options {
-        all.parse(*letter, words).unwrap();
-    }
-    let target = Target { data_bytes: VOLUME_BYTES, sector_size: 512, log_bytes: None };
-    let identity = Identity::reproducible(Timestamp::default(), b"small log");
-    let plan = Plan::new(&all, &target, &identity).unwrap();
-    xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
-    Arc::new(device)
-}
-
-fn superblock(device: &SharedDevice) -> Superblock {
-    let mut sector = [0; 512];
-    device.read_at(0, &mut sector).unwrap();
-    Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap()
-}
-
 /// The turn in which the log is written.
 fn cycle(device: &SharedDevice) -> u32 {
-    let log = LogDevice::new(Arc::clone(device), &superblock(device)).unwrap();
-    find_head_and_tail(&log).unwrap().cycle()
+    find_head_and_tail(&log_device(device)).unwrap().cycle()
 }
 
 fn open(device: &SharedDevice) -> Volume {
@@ -87,11 +62,10 @@ fn step(volume: &Volume, thread: u64, number: u64, prng: &mut Prng) {
     }
 }
 
-fn check_wraps(features: &[(char, &str)], wraps: u32) {
-    let plain = superblock(&make(features));
+fn check_wraps(features: &str, wraps: u32) {
+    let plain = superblock(&make_sized(VOLUME_BYTES, features));
     let blocks = minimum_log_blocks(&plain.geometry, plain.log_stripe_unit_bytes);
-    let size = format!("size={blocks}b");
-    let device = make(&[features, &[('l', &size)]].concat());
+    let device = make_sized(VOLUME_BYTES, &format!("{features} -l size={blocks}b"));
     let start = cycle(&device);
     let volume = open(&device);
     volume.create_dir("/shared").unwrap();
@@ -130,10 +104,10 @@ fn wraps() -> u32 {
 
 #[test]
 fn a_log_without_large_transactions_goes_round() {
-    check_wraps(&[('m', "rmapbt=0,reflink=0,finobt=0"), ('i', "nrext64=0")], wraps());
+    check_wraps("-m rmapbt=0,reflink=0,finobt=0 -i nrext64=0", wraps());
 }
 
 #[test]
 fn a_log_of_a_volume_with_parents_goes_round() {
-    check_wraps(&[('n', "parent=1")], wraps());
+    check_wraps("-n parent=1", wraps());
 }

@@ -9,25 +9,9 @@ use ferroxfs::{
     Changes, Creation, Error, FileType, InodeNumber, NewKind, Node, OpenOptions, PosixError,
     RenameMode, SetMode, SharedDevice, Timestamp, Volume,
 };
-use xfs_device::MemoryDevice;
-use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
+use xfs_trans::testing::make_with;
 
-const VOLUME_BYTES: u64 = 320 << 20;
 const PLAIN: Creation = Creation { mode: 0o640, uid: 7, gid: 8 };
-
-/// A new volume, with these options of mkfs: a letter and what follows it.
-fn device(options: &[(char, &str)]) -> SharedDevice {
-    let device = MemoryDevice::new(VOLUME_BYTES);
-    let mut all = Options::default();
-    for (letter, words) in options {
-        all.parse(*letter, words).unwrap();
-    }
-    let target = Target { data_bytes: VOLUME_BYTES, sector_size: 512, log_bytes: None };
-    let identity = Identity::reproducible(Timestamp::default(), b"writing");
-    let plan = Plan::new(&all, &target, &identity).unwrap();
-    xfs_mkfs::write(&plan, Devices { data: &device, log: None }, Discard::No).unwrap();
-    Arc::new(device)
-}
 
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().fixed_time(Timestamp::new(1_700_000_000, 5).unwrap());
@@ -39,8 +23,8 @@ fn reopen(device: &SharedDevice) -> Volume {
 }
 
 /// Changes a new volume, closes it, and looks at it as a reader does.
-fn check(options: &[(char, &str)], change: impl Fn(&Volume), look: impl Fn(&Volume)) {
-    let device = device(options);
+fn check(options: &str, change: impl Fn(&Volume), look: impl Fn(&Volume)) {
+    let device = make_with(options);
     let volume = open(&device);
     change(&volume);
     look(&volume);
@@ -93,7 +77,7 @@ fn files_of_every_kind() {
         assert_eq!(volume.read_link("/link").unwrap(), "../somewhere");
         assert_eq!(names(&root), ["directory", "fifo", "file", "link", "socket"]);
     };
-    check(&[], change, look);
+    check("", change, look);
 }
 
 #[test]
@@ -116,13 +100,12 @@ fn contents_are_read_back() {
         volume.open_file("/text").unwrap().read_to_end(&mut found).unwrap();
         assert!(found == expected, "other contents");
     };
-    check(&[], change, look);
+    check("", change, look);
 }
 
 #[test]
 fn many_names_come_and_go() {
-    for options in [&[][..], &[('n', "parent=1")], &[('b', "size=1k"), ('m', "rmapbt=0,reflink=0")]]
-    {
+    for options in ["", "-n parent=1", "-b size=1k -m rmapbt=0,reflink=0"] {
         let name = |number: u32| format!("a name that takes its room {number}");
         let change = |volume: &Volume| {
             volume.create_dir("/many").unwrap();
@@ -173,13 +156,13 @@ fn names_are_moved() {
         assert_eq!(volume.metadata("/").unwrap().nlink, 4);
         assert_eq!(volume.metadata("/a/b").unwrap().nlink, 2);
     };
-    check(&[('n', "parent=1")], change, look);
-    check(&[], change, look);
+    check("-n parent=1", change, look);
+    check("", change, look);
 }
 
 #[test]
 fn what_is_open_stays_when_its_name_goes() {
-    let device = device(&[]);
+    let device = make_with("");
     let volume = open(&device);
     let before = volume.space().unwrap();
     volume.write("/file", vec![7; 1 << 20]).unwrap();
@@ -225,8 +208,8 @@ fn attributes_of_every_size() {
             assert!(file.attribute(name.as_ref()).unwrap() == *value, "{name}");
         }
     };
-    check(&[], change, look);
-    check(&[('n', "parent=1")], change, look);
+    check("", change, look);
+    check("-n parent=1", change, look);
 }
 
 #[test]
@@ -250,12 +233,12 @@ fn inodes_are_changed() {
         assert_eq!((metadata.uid, metadata.gid, metadata.project_id), (1, 2, 3));
         assert_eq!(volume.metadata("/directory/file").unwrap().gid, 2);
     };
-    check(&[], change, look);
+    check("", change, look);
 }
 
 #[test]
 fn a_volume_that_is_read_refuses_to_be_changed() {
-    let device = device(&[]);
+    let device = make_with("");
     let volume = reopen(&device);
     let refused = volume.root().unwrap().create("file", &NewKind::Regular, &PLAIN);
     assert_eq!(posix(refused), PosixError::ReadOnly);
@@ -263,7 +246,7 @@ fn a_volume_that_is_read_refuses_to_be_changed() {
 
 #[test]
 fn numbers_are_looked_up_while_they_are_used_again() {
-    let device = device(&[]);
+    let device = make_with("");
     let volume = open(&device);
     let root = volume.root().unwrap();
     let first = root.create("first", &NewKind::Regular, &PLAIN).unwrap().number().0;
@@ -296,7 +279,7 @@ fn numbers_are_looked_up_while_they_are_used_again() {
 
 #[test]
 fn what_was_synced_survives_a_crash() {
-    let device = device(&[('n', "parent=1")]);
+    let device = make_with("-n parent=1");
     let volume = open(&device);
     volume.create_dir("/kept").unwrap();
     for number in 0..200 {
