@@ -105,7 +105,11 @@ impl AttributeWork {
     ) -> Result<Finish> {
         let file = Arc::clone(&self.file);
         let mut store = LiveFork::new(tx, &file, ForkKind::Attr);
-        match (store.contents()?, &self.new) {
+        let contents = store.contents()?;
+        if self.new.is_some() && matches!(contents, Contents::Absent | Contents::NoBlocks) {
+            store.note_attributes()?;
+        }
+        match (contents, &self.new) {
             (Contents::Absent | Contents::NoBlocks, None) => Ok(Finish::Done),
             (Contents::Absent, Some(new)) => {
                 store.make_fork(SHORT_HEADER + SHORT_ENTRY + new.name.len() + new.value.len())?;

@@ -42,6 +42,11 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
         Ok(first)
     }
 
+    /// Says that the inode will have attributes.
+    pub(crate) fn note_attributes(&mut self) -> Result<()> {
+        note_attributes(self.tx)
+    }
+
     fn is_short_directory(&self) -> bool {
         let inode = self.inode.inode();
         let is_local = matches!(inode.fork(ForkKind::Data), Fork::Local(_));
@@ -124,7 +129,6 @@ impl ForkStore for LiveFork<'_, '_> {
 
     /// A directory in short form may leave too little room: then it takes the block form.
     fn make_fork(&mut self, bytes: usize) -> Result<()> {
-        note_attributes(self.tx)?;
         match self.inode.add_attr_fork(self.tx, bytes) {
             Err(Error::Posix(PosixError::NoSpace)) if self.is_short_directory() => {
                 let mut data = LiveFork::new(self.tx, self.inode, ForkKind::Data);
