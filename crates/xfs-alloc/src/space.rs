@@ -7,7 +7,7 @@
 //! # What is shared
 //!
 //! Nothing of the whole volume. Each group has a state of its own, in scope
-//! [`Group`](xfs_sync::Group), which is changed only by who holds the latch of its AGF.
+//! [`Group`], which is changed only by who holds the latch of its AGF.
 //!
 //! # Lock order
 //!
