@@ -21,6 +21,7 @@
 //! everything out of the CIL and the AIL and wakes all who wait; checkpoints that are being written
 //! are aborted by who writes them.
 
+mod config;
 mod threads;
 
 use std::sync::Arc;
@@ -33,81 +34,23 @@ use xfs_sync::{AtomicBool, AtomicU64, Ordering, Volume};
 
 use crate::ail::{Ail, PushReport};
 use crate::cil::{Cil, CilParts, Committed, Pressure};
-use crate::device::{LogDevice, LogGeometry};
+use crate::device::LogDevice;
 use crate::health::Health;
 use crate::item::LogItem;
 use crate::plant::Plants;
 use crate::space::{Space, SpaceUse};
 use crate::state::LogState;
 use crate::ticket::Ticket;
-use crate::unit::RecordLayout;
 use crate::writer::{Writer, WriterParts};
 use threads::{Kick, Threads};
 
-/// The smallest in-core log buffer; the default of a small log.
-pub const MIN_BUFFER_BYTES: u32 = 32 << 10;
-
-/// The default of other logs. A record is what the volume shares when it is full, and small forces
-/// take a header for all of it.
-const USUAL_BUFFER_BYTES: u32 = 128 << 10;
-
-/// The smallest that another writer of the log may have had.
-const LEAST_BUFFER_BYTES: u32 = 16 << 10;
-
-/// Bytes of a small log.
-const SMALL_LOG_BYTES: u64 = 32 << 20;
-
-/// The largest.
-pub const MAX_BUFFER_BYTES: u32 = xfs_format::log_record::MAX_RECORD_BYTES;
+pub use config::{LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
 
 /// Bytes that the unmount record logs.
 const UNMOUNT_BYTES: u64 = 64;
 
 /// How long to wait before items are asked again that were locked or pinned.
 const BACKOFF: Duration = Duration::from_millis(10);
-
-/// A checkpoint never grows beyond what this much log allows, however large the log is.
-const MOST_CHECKPOINT_BYTES: u64 = 32 << 20;
-
-/// How a log is run.
-#[derive(Clone, Debug)]
-pub struct LogConfig {
-    /// Bytes of an in-core log buffer, from [`MIN_BUFFER_BYTES`] to [`MAX_BUFFER_BYTES`]. A log that is
-    /// dirty when it is opened keeps to the buffers that it was written with.
-    pub buffer_bytes: u32,
-    /// How many there are, at least 2 and at most 8: recovery looks for holes no further back.
-    pub buffers: usize,
-    /// Slots of the committed item list; 1 is a single list that all threads share.
-    pub slots: usize,
-    /// The largest number of bytes that a transaction reserves at once, all steps together. On a log
-    /// that is small beside it slots keep no grant.
-    pub largest_bytes: u64,
-    /// Bytes at which a checkpoint is written without being forced. It is so at an eighth of the log
-    /// and at 32 MiB in any case.
-    pub checkpoint_bytes: u64,
-    /// Threads that write checkpoints. Without any, commits and waiters do it themselves, and no
-    /// thread writes items in place.
-    pub threads: usize,
-}
-
-impl LogConfig {
-    /// What suits a log that lies like this.
-    #[must_use]
-    pub fn new(geometry: &LogGeometry) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let log_bytes = u64::from(geometry.length_blocks) * u64::from(BASIC_BLOCK_BYTES);
-        let small = log_bytes < SMALL_LOG_BYTES;
-        let usual = if small { MIN_BUFFER_BYTES } else { USUAL_BUFFER_BYTES };
-        Self {
-            buffer_bytes: geometry.stripe_unit_bytes.clamp(usual, MAX_BUFFER_BYTES),
-            buffers: 8,
-            slots: processors.saturating_mul(2),
-            largest_bytes: 512 << 10,
-            checkpoint_bytes: u64::MAX,
-            threads: 1,
-        }
-    }
-}
 
 /// How the log is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,16 +106,7 @@ impl Log {
         config: &LogConfig,
         plants: Plants,
     ) -> Self {
-        let buffer_range = MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES;
-        assert!(buffer_range.contains(&config.buffer_bytes), "a log buffer's size");
-        assert!((2..=8).contains(&config.buffers), "the number of log buffers");
-        let geometry = log.geometry();
-        let roundoff_bytes = geometry
-            .stripe_unit_bytes
-            .max(geometry.sector_bytes)
-            .next_multiple_of(BASIC_BLOCK_BYTES);
-        let buffer_bytes = buffer_bytes(state, config, roundoff_bytes);
-        let layout = RecordLayout { buffer_bytes, roundoff_bytes };
+        let layout = config.layout(log.geometry(), state);
         let log_blocks = log.length_blocks();
         let log_bytes = u64::from(log_blocks) * u64::from(BASIC_BLOCK_BYTES);
         let health = Arc::<Health>::default();
@@ -193,7 +127,7 @@ impl Log {
             writer: Arc::clone(&writer),
             ail: Arc::clone(&ail),
             health: Arc::clone(&health),
-            soft_bytes: config.checkpoint_bytes.min(log_bytes / 8).min(MOST_CHECKPOINT_BYTES),
+            soft_bytes: config.soft_bytes(log_bytes),
             slots: config.slots,
             plants,
         });
@@ -447,15 +381,6 @@ impl Log {
         self.inner.kick.kick();
         self.threads.join();
     }
-}
-
-/// Bytes of the log's buffers. A dirty log goes on with those it has: who replays it takes the length
-/// of all record headers from the first one.
-fn buffer_bytes(state: &LogState, config: &LogConfig, roundoff_bytes: u32) -> u32 {
-    if state.clean {
-        return config.buffer_bytes;
-    }
-    state.buffer_bytes.clamp(LEAST_BUFFER_BYTES, MAX_BUFFER_BYTES).max(roundoff_bytes)
 }
 
 /// A log that is dropped without [`Log::unmount`] is left as a crash would leave it.
