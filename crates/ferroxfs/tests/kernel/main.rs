@@ -1,0 +1,136 @@
+//! Volumes that the library fills to the last block from four threads, and empties again: nothing is
+//! broken at any time, and the kernel sees as much free space as we do.
+
+use std::io;
+use std::process::{Command, ExitCode};
+
+use ferroxfs::{Creation, Error, NewKind, PosixError, Volume};
+use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::{Geometry, Image, guarded, ready};
+
+const THREADS: usize = 4;
+/// Blocks that may be left when nothing fits any more: what one change of names reserves, and a
+/// batch that each thread keeps.
+const LEFT_BLOCKS: u64 = 12_000;
+const CREATION: Creation = Creation { mode: 0o600, uid: 1, gid: 1 };
+
+fn main() -> ExitCode {
+    let names = ["default", "block-1k", "no-reflink", "parent-exchange"];
+    let geometries = Geometry::ALL.into_iter().filter(|geometry| names.contains(&geometry.name));
+    let trial = |geometry: Geometry| {
+        let name = format!("filled_and_emptied::{}", geometry.name);
+        Trial::new(name, move || check(&geometry))
+    };
+    run(geometries.map(trial).collect())
+}
+
+fn failed(error: impl std::fmt::Display) -> TrialError {
+    TrialError::Failed(error.to_string())
+}
+
+fn check(geometry: &Geometry) -> Result<(), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
+    let image = geometry.make(folder.path())?;
+    let rounds = if std::env::var_os("FERROXFS_LONG").is_some() { 4 } else { 1 };
+    for _ in 0..rounds {
+        let before = judge(&image)?;
+        let volume = Volume::open_writable(&image.data).map_err(failed)?;
+        on_threads(&volume, fill)?;
+        volume.close().map_err(failed)?;
+        let left = judge(&image)?;
+        if left > LEFT_BLOCKS.min(before / 4) {
+            return Err(failed(format!("{left} blocks of {before} are left")));
+        }
+        let volume = Volume::open_writable(&image.data).map_err(failed)?;
+        on_threads(&volume, empty)?;
+        volume.close().map_err(failed)?;
+        judge(&image)?;
+    }
+    Ok(())
+}
+
+/// Asks `xfs_repair` and the kernel, and returns how many blocks both see as free.
+fn judge(image: &Image) -> Result<u64, TrialError> {
+    if let Some(findings) = image.findings()? {
+        return Err(failed(findings));
+    }
+    let mount = image.mount(&[])?;
+    let output = Command::new("stat").args(["-f", "-c", "%f"]).arg(mount.path()).output();
+    let output = output.map_err(failed)?;
+    mount.unmount()?;
+    let kernel: u64 = String::from_utf8_lossy(&output.stdout).trim().parse().map_err(failed)?;
+    let volume = Volume::open(&image.data).map_err(failed)?;
+    let ours = volume.space().map_err(failed)?.available_blocks;
+    if ours != kernel {
+        return Err(failed(format!("{ours} blocks are free, but the kernel has {kernel}")));
+    }
+    Ok(kernel)
+}
+
+type Work = fn(&Volume, &str) -> Result<(), Error>;
+
+fn on_threads(volume: &Volume, work: Work) -> Result<(), TrialError> {
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|number| {
+                let directory = format!("/directory {number}");
+                scope.spawn(move || guarded(|| work(volume, &directory)))
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join()).collect()
+    });
+    for result in results {
+        result.map_err(|_| failed("a thread panicked"))?.map_err(failed)?.map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Whether there was room.
+fn had_room<T>(result: Result<T, Error>) -> Result<bool, Error> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(Error::Posix(PosixError::NoSpace)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Fills a directory: large files, then smaller ones, in the end names alone.
+fn fill(volume: &Volume, directory: &str) -> Result<(), Error> {
+    match volume.create_dir(directory) {
+        Ok(_) | Err(Error::Posix(PosixError::Exists)) => {}
+        Err(error) => return Err(error),
+    }
+    let folder = volume.lookup(directory)?;
+    let mut made = 0_u32;
+    let mut bytes = 4 << 20;
+    while bytes > 512 {
+        let name = format!("file {made}");
+        made += 1;
+        if !had_room(folder.create(&name, &NewKind::Regular, &CREATION))? {
+            break;
+        }
+        match volume.write(format!("{directory}/{name}"), vec![made as u8; bytes]) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => bytes /= 2,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    loop {
+        made += 1;
+        let name = format!("a name without contents {made}");
+        if !had_room(folder.create(name, &NewKind::Regular, &CREATION))? {
+            return Ok(());
+        }
+    }
+}
+
+/// Removes whatever a directory has.
+fn empty(volume: &Volume, directory: &str) -> Result<(), Error> {
+    let folder = volume.lookup(directory)?;
+    let names = folder.entries()?.map(|entry| entry.map(|entry| entry.name().to_owned()));
+    for name in names.collect::<Result<Vec<_>, _>>()? {
+        folder.remove_file(name)?;
+    }
+    Ok(())
+}
