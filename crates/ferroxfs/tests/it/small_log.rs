@@ -32,7 +32,7 @@ fn step(volume: &Volume, thread: u64, number: u64, prng: &mut Prng) {
     let shared = volume.lookup("/shared").unwrap();
     let name = format!("{}", number % 40);
     let mine = format!("{thread}-{name}");
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         // What is changed over and over goes to the log only once otherwise.
         own.sync().unwrap();
     }

@@ -68,7 +68,8 @@ fn judge(image: &Image) -> Result<u64, TrialError> {
     Ok(kernel)
 }
 
-type Work = fn(&Volume, &str) -> Result<(), Error>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Work = fn(&Volume, &str) -> Result<(), Failure>;
 
 fn on_threads(volume: &Volume, work: Work) -> Result<(), TrialError> {
     let results: Vec<_> = std::thread::scope(|scope| {
@@ -96,10 +97,10 @@ fn had_room<T>(result: Result<T, Error>) -> Result<bool, Error> {
 }
 
 /// Fills a directory: large files, then smaller ones, in the end names alone.
-fn fill(volume: &Volume, directory: &str) -> Result<(), Error> {
+fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
     match volume.create_dir(directory) {
         Ok(_) | Err(Error::Posix(PosixError::Exists)) => {}
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     }
     let folder = volume.lookup(directory)?;
     let mut made = 0_u32;
@@ -113,7 +114,7 @@ fn fill(volume: &Volume, directory: &str) -> Result<(), Error> {
         match volume.write(format!("{directory}/{name}"), vec![made as u8; bytes]) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::StorageFull => bytes /= 2,
-            Err(error) => panic!("{error}"),
+            Err(error) => return Err(error.into()),
         }
     }
     loop {
@@ -126,7 +127,7 @@ fn fill(volume: &Volume, directory: &str) -> Result<(), Error> {
 }
 
 /// Removes whatever a directory has.
-fn empty(volume: &Volume, directory: &str) -> Result<(), Error> {
+fn empty(volume: &Volume, directory: &str) -> Result<(), Failure> {
     let folder = volume.lookup(directory)?;
     let names = folder.entries()?.map(|entry| entry.map(|entry| entry.name().to_owned()));
     for name in names.collect::<Result<Vec<_>, _>>()? {
