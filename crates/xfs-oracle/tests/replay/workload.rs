@@ -70,7 +70,7 @@ fn spot(volume: &Volume, prng: &mut Prng) -> Result<Spot, Error> {
     };
     // Some names are long, so that directories leave the inode early.
     let number = prng.within(0..NAMES);
-    let length = if number % 3 == 0 { 200 } else { 2 };
+    let length = if number.is_multiple_of(3) { 200 } else { 2 };
     Ok(Spot { directory, name: format!("{number:0length$}") })
 }
 
