@@ -23,7 +23,7 @@ use xfs_trans::Journal;
 use xfs_trans::testing::{Parts, parts, superblock};
 
 const STEPS: usize = 120;
-const CUTS: u64 = 6;
+const CUTS: u64 = 4;
 const CHUNK_BYTES: u64 = 1 << 20;
 
 fn main() -> ExitCode {
