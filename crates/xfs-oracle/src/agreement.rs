@@ -41,13 +41,22 @@ pub struct Run {
 impl Run {
     /// The history of a seed on an empty volume, or an empty folder of one.
     pub fn new(seed: u64, features: Features) -> Self {
-        let generator = Generator::new(seed, features);
+        Self::with(Generator::new(seed, features), features)
+    }
+
+    /// The history that a generator makes.
+    pub fn with(generator: Generator, features: Features) -> Self {
         Self { model: Model::new(features), generator, history: Vec::new() }
     }
 
     /// What should be there by now.
     pub fn model(&self) -> &Model {
         &self.model
+    }
+
+    /// The same, when the history is over.
+    pub fn into_model(self) -> Model {
+        self.model
     }
 
     /// What was done so far.

@@ -128,6 +128,10 @@ impl File {
         check_contents_mutable(&here.core(), 0)?;
         let range = SharedRange { from, to, length_bytes };
         Live::check_share(&parts.journal, there.live(), here.live(), range)?;
+        // Unlike a clone it changes nothing, so both ranges must be there.
+        if to.checked_add(length_bytes).is_none_or(|end| end > here.core().size) {
+            return Err(PosixError::InvalidArgument.into());
+        }
         if !self.is_same(parts, (here, to), (there, from), length_bytes)? {
             return Ok(false);
         }

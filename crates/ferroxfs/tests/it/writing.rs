@@ -301,3 +301,27 @@ fn what_was_synced_survives_a_crash() {
     volume.close().unwrap();
     reopen(&device).lookup("/kept/150").unwrap();
 }
+
+/// The first attribute of a file moves the root of its extents, which nobody has followed yet.
+#[test]
+fn a_first_attribute_on_a_file_with_many_extents() {
+    let device = device(&[]);
+    let volume = open(&device);
+    let file = volume.root().unwrap().create("file", &NewKind::Regular, &PLAIN).unwrap();
+    for block in 0..40 {
+        file.open().unwrap().write_at(block * 8192, b"a block of its own").unwrap();
+    }
+    drop(file);
+    volume.close().unwrap();
+    let volume = open(&device);
+    let file = volume.lookup("file").unwrap();
+    file.set_attribute("user.first", &[7; 120], SetMode::Create).unwrap();
+    drop(file);
+    volume.close().unwrap();
+    let volume = reopen(&device);
+    let file = volume.lookup("file").unwrap();
+    assert_eq!(file.attribute("user.first".as_ref()).unwrap(), [7; 120]);
+    let mut bytes = [0; 18];
+    file.open().unwrap().read_at(39 * 8192, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"a block of its own");
+}

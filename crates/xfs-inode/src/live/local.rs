@@ -184,6 +184,8 @@ impl Live {
         let bytes = usize::from(offset) * FORK_OFFSET_BYTES;
         let form = ForkForm::of(&self.inode(), ForkKind::Data, tx.geometry())?;
         let Some(mut root) = form.root else { return Ok(None) };
+        // The map goes along with the root, and nobody may have asked for it yet.
+        self.load_map(tx.cache(), ForkKind::Data)?;
         let capacity = fork_room::root_capacity(bytes);
         if root.children.len() > capacity {
             self.push_root_down(tx, &mut root, capacity)?;

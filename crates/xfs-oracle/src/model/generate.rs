@@ -79,6 +79,30 @@ impl Generator {
         Self { random, weights, names, number: seed << 20 }
     }
 
+    /// A history of contents alone: a few files that are written, read, cut, moved and shared.
+    pub fn of_contents(seed: u64, features: Features) -> Self {
+        let mut generator = Self::new(seed, features);
+        generator.names = 4;
+        let kept: [Maker; 10] = [
+            Self::create,
+            Self::open,
+            Self::close,
+            Self::write,
+            Self::read,
+            Self::truncate,
+            Self::allocate,
+            Self::clone_range,
+            Self::deduplicate,
+            Self::exchange,
+        ];
+        for (weight, (_, make)) in generator.weights.iter_mut().zip(MAKERS) {
+            if !kept.iter().any(|kept| std::ptr::fn_addr_eq(*kept, make)) {
+                *weight = 0;
+            }
+        }
+        generator
+    }
+
     /// The next operation.
     pub fn next(&mut self, model: &Model) -> Operation {
         loop {

@@ -19,6 +19,8 @@ type Result<T> = std::result::Result<T, Errno>;
 /// A volume that the library has open for writing.
 pub(crate) struct Library {
     volume: Volume,
+    /// The folder that stands for the root, with a slash behind it; empty for the root.
+    folder: String,
     slots: [Option<File>; SLOTS],
 }
 
@@ -31,25 +33,31 @@ enum Access {
 
 impl Library {
     pub(crate) fn new(volume: Volume) -> Self {
-        Self { volume, slots: Default::default() }
+        Self { volume, folder: String::new(), slots: Default::default() }
+    }
+
+    /// A new folder of a volume that others use as well.
+    pub(crate) fn below(volume: Volume, folder: &str) -> ferroxfs::Result<Self> {
+        volume.root()?.create(folder, &NewKind::Directory, &creation(0o755))?;
+        Ok(Self { volume, folder: format!("{folder}/"), slots: Default::default() })
     }
 
     /// Closes the volume, which nothing holds any more.
     pub(crate) fn close(self) -> ferroxfs::Result<()> {
-        let Self { volume, slots } = self;
+        let Self { volume, slots, .. } = self;
         drop(slots);
         volume.close()
     }
 
     /// The inode that a path leads to; no link is followed.
     fn node(&self, path: &str) -> Result<Node> {
-        self.volume.lookup_no_follow(path).map_err(number)
+        self.volume.lookup_no_follow(format!("{}{path}", self.folder)).map_err(number)
     }
 
     /// The directory that a path lies in, and the name there.
     fn place<'a>(&self, path: &'a str) -> Result<(Node, &'a str)> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let folder = self.volume.lookup(folder).map_err(number)?;
+        let folder = self.volume.lookup(format!("{}{folder}", self.folder)).map_err(number)?;
         let is_directory = folder.file_type() == FileType::Directory;
         if is_directory { Ok((folder, name)) } else { Err(Errno::NOTDIR) }
     }

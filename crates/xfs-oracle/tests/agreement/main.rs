@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xfs_oracle::harness::{Trial, TrialError, run};
-use xfs_oracle::model::{Abilities, Features, Model, Operation, SLOTS};
+use xfs_oracle::model::{Abilities, Features, Generator, Model, Operation, SLOTS};
 use xfs_oracle::{
     Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, guarded, ready, replay,
 };
@@ -45,29 +45,51 @@ fn main() -> ExitCode {
     };
     let trials = seeds.flat_map(|seed| {
         VOLUMES.into_iter().flat_map(move |(name, features)| {
-            let kernel = format!("the_kernel_agrees_with_the_model::{name}::{seed}");
-            let library = format!("the_library_agrees_with_the_model::{name}::{seed}");
+            let volume = Volume { name, features, seed };
+            let trial = move |what: &str, check: fn(&Volume, usize) -> Result<(), TrialError>| {
+                Trial::new(format!("{what}::{name}::{seed}"), move || check(&volume, stretches))
+            };
             [
-                Trial::new(kernel, move || check_kernel(name, features, (seed, stretches))),
-                Trial::new(library, move || check_library(name, features, (seed, stretches))),
+                trial("the_kernel_agrees_with_the_model", check_kernel),
+                trial("the_library_agrees_with_the_model", check_library),
+                trial("the_library_keeps_contents", check_contents),
+                trial("the_library_and_the_kernel_take_turns", check_turns),
+                trial("threads_of_the_library_agree_with_their_models", check_threads),
             ]
         })
     });
     run(trials.collect())
 }
 
+/// A volume on which a history is performed.
+#[derive(Clone, Copy)]
+struct Volume {
+    name: &'static str,
+    features: Features,
+    seed: u64,
+}
+
+impl Volume {
+    fn make(&self, folder: &Path) -> Result<Image, TrialError> {
+        let known = Geometry::ALL.into_iter().find(|geometry| geometry.name == self.name);
+        let geometry = known.ok_or_else(|| text(format!("no geometry is called {}", self.name)))?;
+        Ok(geometry.make(folder)?)
+    }
+
+    fn failed(&self, what: impl std::fmt::Display) -> TrialError {
+        TrialError::Failed(format!("seed {}: {what}", self.seed))
+    }
+}
+
 fn is_long() -> bool {
     std::env::var_os("FERROXFS_LONG").is_some()
 }
 
-fn check_kernel(
-    name: &str,
-    features: Features,
-    (seed, stretches): (u64, usize),
-) -> Result<(), TrialError> {
+fn check_kernel(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     ready()?;
+    let Volume { features, seed, .. } = *volume;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let image = make(name, folder.path())?;
+    let image = volume.make(folder.path())?;
     let mount = image.mount(&["noatime"])?;
     let since = now();
     let place = |name: &str| {
@@ -110,14 +132,11 @@ fn check_kernel(
     }
 }
 
-fn check_library(
-    name: &str,
-    features: Features,
-    (seed, stretches): (u64, usize),
-) -> Result<(), TrialError> {
+fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     ready()?;
+    let Volume { features, seed, .. } = *volume;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let image = make(name, folder.path())?;
+    let image = volume.make(folder.path())?;
     let fresh = folder.path().join("fresh");
     std::fs::create_dir(&fresh).map_err(text)?;
     let empty = image.copy(&fresh)?;
@@ -155,6 +174,91 @@ fn check_library(
     Ok(())
 }
 
+/// Operations on the contents of a few files, many times over, each read compared with the model.
+fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
+    const OPERATIONS_PER_STRETCH: usize = 6_000;
+    ready()?;
+    let Volume { features, seed, .. } = *volume;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let image = volume.make(folder.path())?;
+    let (since, mut library) = (now(), open(&image)?);
+    let mut run = Run::with(Generator::of_contents(seed, features), features);
+    let outcome = run.perform(stretches * OPERATIONS_PER_STRETCH, &mut library);
+    outcome.and_then(|()| run.close(&mut library)).map_err(|disagreement| {
+        volume.failed(format!("{} (operation {})", disagreement.what(), run.history().len()))
+    })?;
+    inspect_library(library, &image, run.model(), since).map_err(|what| volume.failed(what))
+}
+
+/// The library and the kernel change one volume by turns.
+fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
+    const ROUNDS_PER_STRETCH: usize = 2;
+    const OPERATIONS: usize = 150;
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let mut image = volume.make(folder.path())?;
+    let mut run = Run::new(volume.seed, volume.features);
+    let since = now();
+    for round in 0..stretches * ROUNDS_PER_STRETCH {
+        let about = |what: String| volume.failed(format!("round {round}: {what}"));
+        let mut library = open(&image)?;
+        run.perform(OPERATIONS, &mut library).map_err(|other| about(other.what().to_owned()))?;
+        run.close(&mut library).map_err(|other| about(other.what().to_owned()))?;
+        inspect_library(library, &image, run.model(), since).map_err(about)?;
+        // A copy each time: the kernel may take a while to let go of what it had mounted.
+        let next = folder.path().join(format!("round-{round}"));
+        std::fs::create_dir(&next).map_err(text)?;
+        let copy = image.copy(&next)?;
+        std::fs::remove_file(&image.data).map_err(text)?;
+        let mount = copy.mount(&["noatime"])?;
+        let mut kernel = Kernel::new(mount.path());
+        run.perform(OPERATIONS, &mut kernel).map_err(|other| about(other.what().to_owned()))?;
+        run.close(&mut kernel).map_err(|other| about(other.what().to_owned()))?;
+        drop(kernel);
+        mount.unmount()?;
+        let last = next.join("back");
+        std::fs::create_dir(&last).map_err(text)?;
+        image = copy.copy(&last)?;
+        std::fs::remove_file(&copy.data).map_err(text)?;
+    }
+    Ok(())
+}
+
+/// Four threads, each in a directory of its own, on one volume.
+fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
+    const THREADS: u64 = 4;
+    const OPERATIONS_PER_STRETCH: usize = 100;
+    ready()?;
+    let Volume { features, seed, .. } = *volume;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let image = volume.make(folder.path())?;
+    let since = now();
+    let opened = ferroxfs::Volume::open_writable(&image.data).map_err(text)?;
+    let work = |thread: u64| -> Result<Model, String> {
+        let name = format!("thread-{thread}");
+        let mut library = Library::below(opened.clone(), &name).map_err(|e| e.to_string())?;
+        let mut run = Run::new(seed << 8 | thread, features);
+        run.perform(stretches * OPERATIONS_PER_STRETCH, &mut library)
+            .and_then(|()| run.close(&mut library))
+            .map_err(|other| format!("thread {thread}: {}", other.what()))?;
+        Ok(run.into_model())
+    };
+    let models: Result<Vec<Model>, String> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|model| model.map_err(|_| "a thread panicked".to_owned())?).collect()
+    });
+    let models = models.map_err(|what| volume.failed(what))?;
+    opened.close().map_err(text)?;
+    let tree = judged_tree(&image).map_err(|what| volume.failed(what))?;
+    for (thread, model) in models.iter().enumerate() {
+        let differences = model.differences(&tree, &format!("thread-{thread}"), since);
+        differences.into_result().map_err(|what| volume.failed(what))?;
+    }
+    Ok(())
+}
+
 /// Closes the volume; then xfs_repair must find nothing, and the kernel, and we, must show the model.
 fn inspect_library(
     library: Library,
@@ -163,6 +267,12 @@ fn inspect_library(
     since: Time,
 ) -> Result<(), String> {
     guarded(|| library.close())?.map_err(|error| format!("closing: {error}"))?;
+    model.differences(&judged_tree(image)?, "", since).into_result()
+}
+
+/// The tree that the kernel shows of a volume that is closed, if xfs_repair finds nothing and we show
+/// the same.
+fn judged_tree(image: &Image) -> Result<Tree, String> {
     let words = |error: xfs_oracle::OracleError| error.to_string();
     if let Some(findings) = image.findings().map_err(words)? {
         return Err(format!("xfs_repair -n says:\n{findings}"));
@@ -172,21 +282,15 @@ fn inspect_library(
     let mount = image.copy(folder.path()).and_then(|copy| copy.mount(&["ro"])).map_err(words)?;
     let tree = Tree::walk(mount.path()).map_err(words)?;
     mount.unmount().map_err(words)?;
-    model.differences(&tree, "", since).into_result()?;
     let volume = ferroxfs::Volume::open(&image.data).map_err(|error| error.to_string())?;
     let shown = ours::walk(&volume).map_err(|error| error.to_string())?;
-    Differences::between(&tree, &shown).into_result()
+    Differences::between(&tree, &shown).into_result()?;
+    Ok(tree)
 }
 
 fn open(image: &Image) -> Result<Library, TrialError> {
     let volume = ferroxfs::Volume::open_writable(&image.data).map_err(text)?;
     Ok(Library::new(volume))
-}
-
-fn make(name: &str, folder: &Path) -> Result<Image, TrialError> {
-    let known = Geometry::ALL.into_iter().find(|geometry| geometry.name == name);
-    let geometry = known.ok_or_else(|| text(format!("no geometry is called {name}")))?;
-    Ok(geometry.make(folder)?)
 }
 
 fn now() -> Time {
