@@ -305,7 +305,7 @@ fn what_was_synced_survives_a_crash() {
 /// The first attribute of a file moves the root of its extents, which nobody has followed yet.
 #[test]
 fn a_first_attribute_on_a_file_with_many_extents() {
-    let device = device(&[]);
+    let device = make_with("");
     let volume = open(&device);
     let file = volume.root().unwrap().create("file", &NewKind::Regular, &PLAIN).unwrap();
     for block in 0..40 {

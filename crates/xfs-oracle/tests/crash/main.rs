@@ -10,6 +10,7 @@
 //! `cargo xtask test --long`, or `FERROXFS_LONG=1`, makes 2,000 cuts.
 
 #[path = "../agreement/library.rs"]
+#[allow(dead_code, reason = "a volume that loses power is not closed")]
 mod library;
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
