@@ -1,7 +1,8 @@
 //! `cargo xtask demo`: the main job, on a volume made here and now.
 //!
 //! mkfs.xfs makes the volume and fills it with this project's own documents, which needs no root:
-//! it copies what a list (a *prototype*) names. Everything after that is the command `ferroxfs`.
+//! it copies what a list (a *prototype*) names. Everything after that is the command `ferroxfs`, which
+//! then makes and fills volumes by itself.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,7 +13,7 @@ use crate::command;
 use crate::error::Error;
 use crate::{oracles, packages};
 
-/// Makes a volume, lists it, takes a file out and compares it, and takes the inventory.
+/// Makes a volume, lists it, takes a file out and compares it, takes the inventory, and fills volumes.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     std::env::set_current_dir(root).map_err(Error::file(root))?;
     command::run(command::cargo().args(["build", "--quiet", "--package", "xfs-cli"]))?;
@@ -29,7 +30,35 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     println!("the copy is the same as the original");
     let columns = "ino,type,uid,size,blocks,paths";
     show(&["scan", "--format", "table", "--fields", columns, text(&image)])?;
-    show(&["scan", "--summary", text(&image)])
+    show(&["scan", "--summary", text(&image)])?;
+    fill(folder)
+}
+
+/// Makes a volume and puts the documents into it, twice, and takes them out again.
+fn fill(folder: &Path) -> Result<(), Error> {
+    let images = [folder.join("first.xfs"), folder.join("second.xfs")];
+    for image in &images {
+        write(&["mkfs", "-q", "-f", "-d", "size=300m", text(image)])?;
+        write(&["import", "--all-root", "docs", text(image)])?;
+        write(&["mkdir", &format!("{}:/made", image.display())])?;
+    }
+    let [first, second] = &images;
+    command::run(Command::new("cmp").arg(first).arg(second))?;
+    println!("\nthe two volumes that were made and filled are the same, byte for byte");
+    let back = folder.join("back");
+    if back.exists() {
+        fs::remove_dir_all(&back).map_err(Error::file(&back))?;
+    }
+    show(&["cp", "-r", text(first), text(&back)])?;
+    command::run(Command::new("diff").args(["-r", "--exclude=made", "docs"]).arg(&back))?;
+    println!("what was put in comes out the same");
+    Ok(())
+}
+
+/// Runs the command line on a volume that is to be the same each time.
+fn write(arguments: &[&str]) -> Result<(), Error> {
+    let mut ferroxfs = Command::new("target/debug/ferroxfs");
+    command::run(ferroxfs.args(arguments).env("SOURCE_DATE_EPOCH", "1700000000"))
 }
 
 /// Runs the command line that was just built.

@@ -37,11 +37,19 @@ impl Run for Recover {
                 json::write_document(out, object)?;
             }
             (false, None) => writeln!(out, "the log is clean, there is nothing to recover")?,
-            (false, Some(Summary { transactions, items, skipped, .. })) => writeln!(
-                out,
-                "recovered: {transactions} transactions with {items} items, of which {skipped} \
-                 were in place already"
-            )?,
+            (false, Some(Summary { transactions, items, skipped, intents, unlinked })) => {
+                writeln!(
+                    out,
+                    "recovered: {transactions} transactions with {items} items, of which {skipped} \
+                     were in place already"
+                )?;
+                if intents > 0 {
+                    writeln!(out, "finished: {intents} promises of work that was under way")?;
+                }
+                if unlinked > 0 {
+                    writeln!(out, "freed: {unlinked} inodes that had no name any more")?;
+                }
+            }
         }
         Ok(())
     }
@@ -52,5 +60,7 @@ fn fields(summary: Summary) -> Fields {
         ("transactions", Value::number(summary.transactions)),
         ("items", Value::number(summary.items)),
         ("skipped", Value::number(summary.skipped)),
+        ("intents", Value::number(summary.intents)),
+        ("unlinked", Value::number(summary.unlinked)),
     ]
 }

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use rustix::fs::{Mode, XattrFlags};
 use tempfile::TempDir;
 
 /// A directory with a new volume in it, under the name `image`.
@@ -213,6 +214,17 @@ fn tree(at: &Path) {
         fs::write(at.join(format!("sub/file-with-number-{index}")), index.to_string()).unwrap();
     }
     fs::set_permissions(at.join("text"), fs::Permissions::from_mode(0o640)).unwrap();
+    // What a host that has no attributes refuses is left out on both sides.
+    let _ = rustix::fs::setxattr(at.join("text"), "user.note", b"kept", XattrFlags::CREATE);
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, at.join("pipe"), fifo, Mode::RUSR, 0).unwrap();
+    if rustix::process::geteuid().is_root() {
+        let device = rustix::fs::FileType::CharacterDevice;
+        let number = rustix::fs::makedev(1, 3);
+        rustix::fs::mknodat(rustix::fs::CWD, at.join("null"), device, Mode::RUSR, number).unwrap();
+        chown(at.join("sub/long"), Some(1234), Some(56)).unwrap();
+        lchown(at.join("sub/soft"), Some(78), Some(9)).unwrap();
+    }
     fs::set_permissions(at.join("sub/empty"), fs::Permissions::from_mode(0o711)).unwrap();
 }
 
@@ -225,6 +237,11 @@ fn digest(at: &Path, lines: &mut Vec<String>, below: &str) {
         let (path, shown) = (at.join(&name), format!("{below}/{}", name.display()));
         let metadata = fs::symlink_metadata(&path).unwrap();
         let mut line = format!("{shown} {:o} {}", metadata.mode(), metadata.nlink());
+        line += &format!(" {}:{} {:x}", metadata.uid(), metadata.gid(), metadata.rdev());
+        let mut value = [0; 64];
+        if let Ok(length) = rustix::fs::lgetxattr(&path, "user.note", &mut value) {
+            line += &format!(" {:?}", &value[..length]);
+        }
         if metadata.is_symlink() {
             line += &format!(" -> {}", fs::read_link(&path).unwrap().display());
         } else if metadata.is_file() {
