@@ -1,11 +1,10 @@
-//! Checking a whole volume against itself, for the tests of this crate and of those above.
+//! Checking a whole volume against itself, for the tests of this crate.
 //!
 //! Owns: the comparison of every inode's maps with free space, reverse map and reference counts,
 //! block by block. Does **not** own: names, link counts, or what attributes hold.
 //!
 //! Everything is read through a cache of its own, so what is checked is what lies on the device.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
-#![allow(clippy::missing_panics_doc, reason = "what fails here fails the test")]
 #![allow(clippy::indexing_slicing, reason = "what fails here fails the test")]
 #![allow(clippy::panic, reason = "what fails here fails the test")]
 
@@ -45,7 +44,7 @@ impl Found {
 }
 
 /// Checks that the volume in `cache` holds together.
-pub fn check_volume(cache: &BufferCache) {
+pub(crate) fn check_volume(cache: &BufferCache) {
     let mut found = Found::default();
     for group in cache.geometry().groups() {
         for chunk in inode_chunks(cache, group).unwrap() {

@@ -17,8 +17,8 @@
 //! - **I3** The work to load a map is bounded by the btree blocks that exist: the keys of a level
 //!   rise strictly, so no block is visited twice, and no more records are kept than the inode says.
 
-#[cfg(any(test, feature = "testing"))]
-pub mod check;
+#[cfg(test)]
+mod check;
 mod contents;
 mod edit;
 mod extent_map;

@@ -3,6 +3,9 @@
 //!
 //! `FERROXFS_LONG=1` cuts thirty times as often.
 
+#[path = "../../src/check.rs"]
+mod check;
+
 use std::fs::OpenOptions as HostOptions;
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
@@ -15,7 +18,7 @@ use xfs_device::{BlockDevice, FileDevice, OpenOptions, SharedDevice};
 use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_inode::{ExchangedRange, Inode, KeepSize, Live, NewInode, SharedRange};
+use xfs_inode::{ExchangedRange, Fork, Inode, KeepSize, Live, NewInode, SharedRange};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, ready};
 use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
@@ -100,7 +103,7 @@ fn judge(image: &Image) -> Result<(), TrialError> {
         Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?);
     let sound = superblock(&device);
     let cache = BufferCache::new(device, Arc::new(sound.geometry), 8 << 20);
-    xfs_inode::check::check_volume(&cache);
+    check::check_volume(&cache);
     Inode::read(&cache, sound.root_inode).map(|_| ()).map_err(failed)
 }
 
