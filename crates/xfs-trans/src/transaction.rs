@@ -180,6 +180,7 @@ impl<'journal> Transaction<'journal> {
     /// What stopped the log: then the transaction can only be cancelled.
     pub fn roll(&mut self) -> Result<()> {
         self.log_intents();
+        self.relog_intents();
         self.roll_step()
     }
 

@@ -219,7 +219,7 @@ impl Transaction<'_> {
 
     /// Logs intents again that hold the tail where it has to pass: this chain may wait for log space
     /// that only they keep.
-    fn relog_intents(&mut self) {
+    pub(super) fn relog_intents(&mut self) {
         let Some(before) = self.journal.log.relog_before() else { return };
         let mut pending = std::mem::take(&mut self.deferred.pending);
         for batch in &mut pending {
