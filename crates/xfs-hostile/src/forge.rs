@@ -49,7 +49,8 @@ impl Forge {
     /// Where block `block` of a fork lies.
     pub(crate) fn fork_block(&self, path: &str, fork: ForkKind, block: u64) -> DiskAddr {
         let node = self.node(path);
-        let map = node.inode().extent_map(self.sound.cache(), fork).expect("its map is sound");
+        let inode = node.inode();
+        let map = inode.extent_map(self.sound.cache(), fork).expect("its map is sound");
         let at = match map.find(FileBlock(block)) {
             Mapping::Extent(extent) => extent
                 .start
