@@ -135,8 +135,7 @@ impl File {
         if !self.is_same(parts, (here, to), (there, from), length_bytes)? {
             return Ok(false);
         }
-        let now = here.core().modify_time;
-        Live::reflink(&parts.journal, there.live(), here.live(), range, now)?;
+        Live::share_equal(&parts.journal, there.live(), here.live(), range)?;
         Ok(true)
     }
 

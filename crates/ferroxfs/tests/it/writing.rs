@@ -325,3 +325,22 @@ fn a_first_attribute_on_a_file_with_many_extents() {
     file.open().unwrap().read_at(39 * 8192, &mut bytes).unwrap();
     assert_eq!(&bytes, b"a block of its own");
 }
+
+/// What holds the same bytes is shared without a trace in the times.
+#[test]
+fn a_deduplication_leaves_the_times() {
+    let device = make_with("");
+    let volume = open(&device);
+    let root = volume.root().unwrap();
+    let [one, two] = ["one", "two"].map(|name| {
+        let file = root.create(name, &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
+        file.write_at(0, &[3; 8192]).unwrap();
+        file
+    });
+    let past = Timestamp::new(1_000_000_000, 0);
+    two.node().change(&Changes { modified: past, ..Changes::default() }).unwrap();
+    let before = two.metadata();
+    assert!(two.deduplicate(0, &one, 0, 8192).unwrap());
+    let after = two.metadata();
+    assert_eq!((after.modified, after.changed), (before.modified, before.changed));
+}

@@ -56,6 +56,32 @@ impl Live {
         shared: SharedRange,
         now: Timestamp,
     ) -> Result<()> {
+        Self::share_range(journal, source, destination, shared, Some(now))
+    }
+
+    /// The same for ranges that hold the same bytes: nothing changes that anybody could see, and no
+    /// time does.
+    ///
+    /// # Errors
+    ///
+    /// As [`reflink`](Self::reflink).
+    #[doc(alias = "FIDEDUPERANGE")]
+    pub fn share_equal(
+        journal: &Arc<Journal>,
+        source: &Arc<Self>,
+        destination: &Arc<Self>,
+        shared: SharedRange,
+    ) -> Result<()> {
+        Self::share_range(journal, source, destination, shared, None)
+    }
+
+    fn share_range(
+        journal: &Arc<Journal>,
+        source: &Arc<Self>,
+        destination: &Arc<Self>,
+        shared: SharedRange,
+        now: Option<Timestamp>,
+    ) -> Result<()> {
         source.check_regular()?;
         destination.check_regular()?;
         Self::check_share(journal, source, destination, shared)?;
@@ -63,7 +89,7 @@ impl Live {
             return Ok(());
         }
         let size = destination.inode().core().size;
-        if shared.to > size {
+        if let Some(now) = now.filter(|_| shared.to > size) {
             destination.zero_written(journal, size, shared.to, now)?;
         }
         set_sharing(journal, source, destination)?;
@@ -92,7 +118,9 @@ impl Live {
         step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
             let end = shared.to + shared.length_bytes;
             destination.change(tx, |core| core.size = core.size.max(end));
-            destination.touch(tx, now);
+            if let Some(now) = now {
+                destination.touch(tx, now);
+            }
             Ok(())
         })
     }

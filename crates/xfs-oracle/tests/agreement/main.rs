@@ -21,7 +21,7 @@ use xfs_oracle::{
     Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, guarded, ready, replay,
 };
 
-use library::Library;
+use library::{Library, patiently};
 
 /// Volumes on which the model is compared with the kernel: name, and what the volume can do.
 const VOLUMES: [(&str, Features); 3] = [
@@ -233,7 +233,7 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let image = volume.make(folder.path())?;
     let since = now();
-    let opened = ferroxfs::Volume::open_writable(&image.data).map_err(text)?;
+    let opened = patiently(|| ferroxfs::Volume::open_writable(&image.data)).map_err(text)?;
     let work = |thread: u64| -> Result<Model, String> {
         let name = format!("thread-{thread}");
         let mut library = Library::below(opened.clone(), &name).map_err(|e| e.to_string())?;
@@ -282,14 +282,15 @@ fn judged_tree(image: &Image) -> Result<Tree, String> {
     let mount = image.copy(folder.path()).and_then(|copy| copy.mount(&["ro"])).map_err(words)?;
     let tree = Tree::walk(mount.path()).map_err(words)?;
     mount.unmount().map_err(words)?;
-    let volume = ferroxfs::Volume::open(&image.data).map_err(|error| error.to_string())?;
+    let volume = patiently(|| ferroxfs::Volume::open(&image.data));
+    let volume = volume.map_err(|error| error.to_string())?;
     let shown = ours::walk(&volume).map_err(|error| error.to_string())?;
     Differences::between(&tree, &shown).into_result()?;
     Ok(tree)
 }
 
 fn open(image: &Image) -> Result<Library, TrialError> {
-    let volume = ferroxfs::Volume::open_writable(&image.data).map_err(text)?;
+    let volume = patiently(|| ferroxfs::Volume::open_writable(&image.data)).map_err(text)?;
     Ok(Library::new(volume))
 }
 

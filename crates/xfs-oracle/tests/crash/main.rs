@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use ferroxfs::{BlockDevice, Volume};
-use library::Library;
+use library::{Library, patiently};
 use xfs_device::FileDevice;
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::model::{Abilities, Bytes, Durable, Features, Generator, Model, Operation};
@@ -95,7 +95,7 @@ fn check_judge(history: &History, image: &Image, folder: &Path) -> Result<(), Tr
     std::fs::create_dir_all(&place).map_err(text)?;
     let lost = history.materialise(image, &history.recording.replay(halfway), &place)?;
     recover(&lost)?;
-    let volume = Volume::open(&lost.data).map_err(text)?;
+    let volume = patiently(|| Volume::open(&lost.data)).map_err(text)?;
     let tree = ours::walk(&volume).map_err(text)?;
     let read = |path: &str| contents(&volume, path);
     match history.chronicle.judge(&tree, usize::MAX, read) {
@@ -180,7 +180,7 @@ fn check_cut(history: &History, crashed: &Image, cut: Cut, folder: &Path) -> Res
     if let Some(findings) = crashed.findings().map_err(words)? {
         return Err(format!("after our recovery xfs_repair -n says:\n{findings}"));
     }
-    let volume = Volume::open(&crashed.data).map_err(|error| error.to_string())?;
+    let volume = patiently(|| Volume::open(&crashed.data)).map_err(|error| error.to_string())?;
     let ours = ours::walk(&volume).map_err(|error| format!("our tree: {error}"))?;
     let state = history
         .chronicle
@@ -204,7 +204,8 @@ impl History {
 
 fn recover(image: &Image) -> Result<(), String> {
     let options = ferroxfs::OpenOptions::new().writable(true);
-    let devices = options.open_devices(&image.data).map_err(|error| error.to_string())?;
+    let devices = patiently(|| options.open_devices(&image.data));
+    let devices = devices.map_err(|error| error.to_string())?;
     let recovered = guarded(|| devices.recover()).map_err(|what| format!("recovery: {what}"))?;
     recovered.map(drop).map_err(|error| format!("our recovery fails: {}", chain(&error)))
 }
