@@ -88,6 +88,21 @@ pub fn run(trials: Vec<Trial>) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Tries to open something again and again: a test beside this one that starts a program has all
+/// open files twice for a moment, and the locks on them.
+///
+/// # Errors
+///
+/// What the last attempt said.
+pub fn patiently<T, E>(open: impl Fn() -> Result<T, E>) -> Result<T, E> {
+    const ATTEMPTS: usize = 200;
+    let tried = (1..ATTEMPTS).find_map(|_| {
+        std::thread::yield_now();
+        open().ok()
+    });
+    tried.map_or_else(open, Ok)
+}
+
 fn next(waiting: &Mutex<Vec<Trial>>) -> Option<Trial> {
     waiting.lock().ok()?.pop()
 }

@@ -354,16 +354,3 @@ fn number(error: Error) -> Errno {
     }
     Errno::from_raw_os_error(errno(&error))
 }
-
-/// Tries to open something again and again: a test beside this one that starts a program has all
-/// open files twice for a moment, and the locks on them.
-pub(crate) fn patiently<T, E>(
-    open: impl Fn() -> std::result::Result<T, E>,
-) -> std::result::Result<T, E> {
-    const ATTEMPTS: usize = 200;
-    let tried = (1..ATTEMPTS).find_map(|_| {
-        std::thread::yield_now();
-        open().ok()
-    });
-    tried.map_or_else(open, Ok)
-}

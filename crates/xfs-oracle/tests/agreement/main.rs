@@ -15,13 +15,13 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::harness::{Trial, TrialError, patiently, run};
 use xfs_oracle::model::{Abilities, Features, Generator, Model, Operation, SLOTS};
 use xfs_oracle::{
     Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, guarded, ready, replay,
 };
 
-use library::{Library, patiently};
+use library::Library;
 
 /// Volumes on which the model is compared with the kernel: name, and what the volume can do.
 const VOLUMES: [(&str, Features); 3] = [

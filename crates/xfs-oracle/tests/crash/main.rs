@@ -23,9 +23,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use ferroxfs::{BlockDevice, Volume};
-use library::{Library, patiently};
+use library::Library;
 use xfs_device::FileDevice;
-use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::harness::{Trial, TrialError, patiently, run};
 use xfs_oracle::model::{Abilities, Bytes, Durable, Features, Generator, Model, Operation};
 use xfs_oracle::{Chronicle, Differences, Geometry, Image, Subject, Tree, guarded, ready};
 use xfs_testkit::{Atomicity, CowDevice, Cut, PowerCuts, Recording, RecordingDevice, Request};

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use ferroxfs::log::{LogReader, find_head_and_tail};
 use ferroxfs::{Devices, OpenError, OpenOptions};
 use xfs_device::{FileDevice, SharedDevice};
-use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::harness::{Trial, TrialError, patiently, run};
 use xfs_oracle::model::{Abilities, Features};
 use xfs_oracle::{Crash, Differences, Image, Load, Tree, ready};
 use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, RequestKind};
@@ -242,11 +242,11 @@ fn options(image: &Image) -> OpenOptions {
 }
 
 fn open(image: &Image) -> Result<ferroxfs::Volume, OpenError> {
-    options(image).open(&image.data)
+    patiently(|| options(image).open(&image.data))
 }
 
 fn writable(image: &Image) -> Result<Devices, TrialError> {
-    options(image).writable(true).open_devices(&image.data).map_err(text)
+    patiently(|| options(image).writable(true).open_devices(&image.data)).map_err(text)
 }
 
 fn text(error: impl std::fmt::Display) -> TrialError {
