@@ -129,7 +129,7 @@ impl Table {
     }
 
     /// Gives up one use. The last one of an inode without a name leaves it to be freed by
-    /// [`free`](Self::free), the last one of another leaves it idle.
+    /// [`free_one`](Self::free_one), the last one of another leaves it idle.
     pub(crate) fn release(&self, geometry: &Geometry, entry: Arc<Entry>) {
         match entry.release() {
             Release::InUse => {}

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
 use crate::error::OracleError;
 
@@ -88,17 +89,22 @@ pub fn run(trials: Vec<Trial>) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Tries to open something again and again: a test beside this one that starts a program has all
-/// open files twice for a moment, and the locks on them.
+/// Tries something again and again, for some seconds: a test beside this one that starts a program
+/// has all open files twice for a moment, and the locks on them; and the kernel lets go of devices
+/// when it likes.
 ///
 /// # Errors
 ///
 /// What the last attempt said.
 pub fn patiently<T, E>(open: impl Fn() -> Result<T, E>) -> Result<T, E> {
-    const ATTEMPTS: usize = 200;
+    const ATTEMPTS: usize = 1000;
+    const PAUSE: Duration = Duration::from_millis(5);
     let tried = (1..ATTEMPTS).find_map(|_| {
-        std::thread::yield_now();
-        open().ok()
+        let outcome = open().ok();
+        if outcome.is_none() {
+            std::thread::sleep(PAUSE);
+        }
+        outcome
     });
     tried.map_or_else(open, Ok)
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::error::{Context, OracleError};
+use crate::harness::patiently;
 use crate::run::run;
 
 /// A loop device over an image; detached on drop.
@@ -29,8 +30,13 @@ impl LoopDevice {
 }
 
 impl Drop for LoopDevice {
+    /// The kernel lets go of the image only when nobody has the device open any more; who opens the
+    /// image next would find it in use.
     fn drop(&mut self) {
         report(run(Command::new("losetup").arg("--detach").arg(&self.path)));
+        let name = self.path.file_name().unwrap_or_default();
+        let backing = Path::new("/sys/block").join(name).join("loop/backing_file");
+        let _ = patiently(|| if backing.exists() { Err(()) } else { Ok(()) });
     }
 }
 
@@ -81,10 +87,7 @@ impl Mount {
     /// A test beside this one that starts a program has all open files twice for a moment, and with
     /// them the mount is busy.
     fn umount(&self) -> Result<String, OracleError> {
-        const ATTEMPTS: usize = 100;
-        let mut umount = Command::new("umount");
-        umount.arg(self.path());
-        (1..ATTEMPTS).find_map(|_| run(&mut umount).ok()).map_or_else(|| run(&mut umount), Ok)
+        patiently(|| run(Command::new("umount").arg(self.path())))
     }
 }
 

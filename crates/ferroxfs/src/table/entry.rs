@@ -155,7 +155,7 @@ impl Entry {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`], [`PosixError::NotDirectory`]; what the volume holds may be corrupt.
+    /// ENOENT, ENOTDIR; what the volume holds may be corrupt.
     pub(crate) fn find(&self, journal: &Journal, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
         let _shared = self.live.record().latch().shared();
         let inode = self.live.inode();
