@@ -3,7 +3,7 @@
 //! Owns: which chunks of a buffer are not in place, how they are logged, what becomes of a buffer
 //! whose blocks are freed, and writing one in place. Does **not** own: who may change the buffer (its
 //! latch), which transaction holds it ([`buffers`](crate::transaction)), or inodes in a cluster
-//! ([`cluster`](crate::cluster)).
+//! ([`cluster`]).
 //!
 //! ```text
 //!              log, order               commit               checkpoint durable
