@@ -5,7 +5,7 @@
 //! A read that does not find it loads it; others who want that buffer wait for it, and nobody else
 //! does.
 //!
-//! The other half, claiming new blocks and writing in place, stands in [`write`].
+//! The other half, claiming new blocks and writing in place, stands in [`write`](mod@write).
 //!
 //! ```text
 //!            enter                    finish_load, keep
