@@ -209,10 +209,46 @@ impl Image {
         Ok((transactions.count(), items.count()))
     }
 
+    /// What the newer xfs_logprint says of the log in one of its ways, which `options` choose.
+    ///
+    /// # Errors
+    ///
+    /// Also if it complains of anything.
+    pub fn printed_log(&self, options: &[&str]) -> Result<String, OracleError> {
+        let mut logprint = Xfsprogs::newer()?.command("xfs_logprint");
+        logprint.args(options);
+        if let Some(log) = &self.log {
+            logprint.arg("-l").arg(log);
+        }
+        let output = logprint.arg(&self.data).output();
+        let output = output.context(|| "xfs_logprint".to_owned())?;
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let last = said.lines().last().filter(|_| !output.status.success());
+        match said.lines().find(|line| is_complaint(line)).or(last) {
+            None => Ok(said),
+            Some(line) => Err(OracleError::Command {
+                line: format!("{logprint:?}"),
+                status: output.status,
+                stderr: line.to_owned(),
+            }),
+        }
+    }
+
     /// Has the kernel mount it.
     pub fn mount(&self, options: &[&str]) -> Result<Mount, OracleError> {
         Mount::new(&self.data, self.log.as_deref(), options)
     }
+}
+
+/// Whether a line that xfs_logprint prints says that something is wrong.
+fn is_complaint(line: &str) -> bool {
+    let line = line.to_lowercase();
+    // The digits of a UUID may spell a word.
+    let line = line.split("uuid:").next().unwrap_or_default();
+    ["error", "bad ", "unknown", "illegal", "invalid", "warning", "corrupt", "mismatch"]
+        .iter()
+        .any(|word| line.contains(word))
 }
 
 pub(crate) fn sparse(path: PathBuf, size_bytes: u64) -> Result<PathBuf, OracleError> {

@@ -4,6 +4,7 @@
 //! inodes, inode creation, ordered and cancelled buffers, intents with their completions. The kernel
 //! mounts what a power cut leaves; then `xfs_repair -n` finds nothing, and the names, owners,
 //! attributes and targets are those after some operation, not before the last one that was synced.
+//! Before the kernel sees it, the newest `xfs_logprint` reads the log without a complaint.
 //! Our own recovery of another copy gives the same volume, inode by inode.
 //!
 //! A trial prints the seed of its operations and its cut. The log's threads write when they come to
@@ -33,6 +34,9 @@ const VOLUME_BYTES: u64 = 300 << 20;
 const OPERATIONS: u32 = 120;
 /// Cuts of one history.
 const CUTS: u64 = 4;
+
+/// What `xfs_logprint` calls the items that every history leaves in the log.
+const ITEMS: [&str; 3] = ["BUF:", "INODE:", "ICR:"];
 
 /// Options of mkfs.
 const LAYOUTS: [(&str, &str); 5] = [
@@ -65,6 +69,7 @@ fn check_history(options: &str, seed: u64) -> Result<(), TrialError> {
     let history = work(&recorded, seed)?;
     let recording = recorded.recording();
     let device: SharedDevice = recorded;
+    check_records(&device)?;
     let cuts = PowerCuts::new(&recording, Atomicity::of(&superblock(&device)));
     for number in 0..CUTS {
         let cut = cuts.sample(seed * CUTS + number);
@@ -75,6 +80,19 @@ fn check_history(options: &str, seed: u64) -> Result<(), TrialError> {
         })?;
     }
     Ok(())
+}
+
+/// `xfs_logprint` reads every record that was written, in the order of their blocks, and knows the
+/// items. Not after a power cut: the holes that it leaves would count as faults.
+fn check_records(device: &SharedDevice) -> Result<(), TrialError> {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let image = save(&**device, &folder.path().join("whole"))?;
+    image.printed_log(&["-d"])?;
+    let printed = image.printed_log(&["-c"])?;
+    match ITEMS.iter().find(|item| !printed.contains(**item)) {
+        None => Ok(()),
+        Some(item) => Err(text(format!("xfs_logprint finds no {item:?}"))),
+    }
 }
 
 fn open(device: SharedDevice) -> Result<Volume, TrialError> {
@@ -112,6 +130,7 @@ fn show(volume: &Volume) -> Result<Names, TrialError> {
 fn check_cut(history: &History, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let image = save(&cuts.after(cut), &folder.path().join("kernel"))?;
+    image.printed_log(&["-t", "-i", "-b"])?;
     let kernel = recover_by_kernel(&image)?;
     let forced = history.durable.iter().filter(|(position, _)| *position <= cut.point());
     let least = forced.map(|(_, state)| *state).max().unwrap_or(0);
