@@ -93,6 +93,19 @@ impl RecordingDevice {
         requests.push(request);
         Ok(())
     }
+
+    /// The whole sectors that a write changes, as they are after it.
+    fn whole_sectors(&self, offset: u64, bytes: &[u8]) -> io::Result<(u64, Vec<u8>)> {
+        let sector = u64::from(self.live.sector_size());
+        let start = offset / sector * sector;
+        let end = (offset + bytes.len() as u64).next_multiple_of(sector).min(self.length_bytes());
+        let mut whole = vec![0; end.saturating_sub(start) as usize];
+        self.live.read_at(start, &mut whole)?;
+        let within = (offset - start) as usize;
+        let place = whole.get_mut(within..within + bytes.len());
+        place.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(bytes);
+        Ok((start, whole))
+    }
 }
 
 impl Recording {
@@ -134,8 +147,15 @@ impl BlockDevice for RecordingDevice {
         self.live.read_at(offset, buffer)
     }
 
+    /// A medium writes whole sectors: who writes a part of one writes the rest of it again as it is,
+    /// with what earlier writes have put there. So it is recorded as that.
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
-        self.record(Request::Write { offset, bytes: bytes.into(), durability })
+        let mut requests = self.lock();
+        let (offset, whole) = self.whole_sectors(offset, bytes)?;
+        let request = Request::Write { offset, bytes: whole.into(), durability };
+        request.apply(&self.live)?;
+        requests.push(request);
+        Ok(())
     }
 
     fn flush(&self) -> io::Result<()> {

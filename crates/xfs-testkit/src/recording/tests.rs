@@ -95,3 +95,16 @@ fn threads_are_recorded_in_the_order_in_which_the_device_changed() {
     assert_eq!(recording.requests().len(), 200);
     assert_eq!(contents(&recording.replay(200)), contents(&device));
 }
+
+#[test]
+fn a_part_of_a_sector_is_recorded_with_the_rest_of_it() {
+    let device = device();
+    device.write_at(100, &[1; 300], Durability::Cached).unwrap();
+    device.write_at(400, &[2; 200], Durability::Cached).unwrap();
+    let recording = device.recording();
+    let [_, Request::Write { offset, bytes, .. }] = recording.requests() else {
+        panic!("two writes");
+    };
+    let expected = [vec![0; 100], vec![1; 300], vec![2; 200], vec![0; 424]].concat();
+    assert_eq!((*offset, bytes.to_vec()), (0, expected));
+}
