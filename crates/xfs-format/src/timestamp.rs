@@ -82,6 +82,27 @@ impl Timestamp {
             .checked_add(self.nanoseconds.into())
     }
 
+    /// The nearest moment that the older form holds.
+    #[must_use]
+    pub fn clamp_legacy(self) -> Self {
+        self.clamp_by(Self::encode_legacy, (i32::MIN.into(), i32::MAX.into()))
+    }
+
+    /// The nearest moment that the newer form holds.
+    #[must_use]
+    pub fn clamp_bigtime(self) -> Self {
+        let first = -BIGTIME_EPOCH_SECONDS;
+        self.clamp_by(Self::encode_bigtime, (first, first + BIGTIME_LAST_SECOND))
+    }
+
+    /// Stays what can be encoded; what cannot becomes the start of the first or of the last second.
+    fn clamp_by(self, encode: fn(Self) -> Option<u64>, (first, last): (i64, i64)) -> Self {
+        match encode(self) {
+            Some(_) => self,
+            None => Self { seconds: self.seconds.clamp(first, last), nanoseconds: 0 },
+        }
+    }
+
     /// Whole seconds since 1970, rounded down.
     #[must_use]
     pub const fn seconds(self) -> i64 {

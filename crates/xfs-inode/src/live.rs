@@ -14,7 +14,8 @@
 //!
 //! - **I1** A change is made under the record's exclusive latch, which its transaction holds, and by
 //!   [`Live::update`], which changes both sides. So both say the same whenever the latch is free.
-//! - **I2** The view's lock is held for writing only while the change is made: not over I/O, an
+//! - **I2** What is logged can be encoded: [`Live::update`] moves times into the range of their form.
+//! - **I3** The view's lock is held for writing only while the change is made: not over I/O, an
 //!   allocation, or another lock than the record's own. Readers hold it at most while they read.
 //!
 //! Lock order: the record's latch, then buffers of groups and blocks, then the view.
@@ -259,6 +260,7 @@ impl Live {
         // The list of unlinked inodes is changed in the record alone.
         view.core_mut().next_unlinked = self.record.image().core.next_unlinked;
         let answer = f(&mut view);
+        fit_times(view.core_mut(), tx.geometry());
         let inode = &*view;
         tx.change_inode(&self.record, logged_fields(inode, touched), |image| {
             image.core.clone_from(inode.core());
@@ -276,6 +278,14 @@ impl Live {
     pub(crate) fn load_map(&self, cache: &BufferCache, kind: ForkKind) -> Result<()> {
         self.inode().extent_map(cache, kind).map(|_| ())
     }
+}
+
+/// Gives the inode times that its form can hold, the newer form where the volume has it.
+fn fit_times(core: &mut InodeCore, geometry: &Geometry) {
+    if geometry.has_incompat(IncompatFeatures::BIGTIME) {
+        core.flags2 |= InodeFlags2::BIGTIME;
+    }
+    core.clamp_times();
 }
 
 /// What is logged of an inode of which these forks change.

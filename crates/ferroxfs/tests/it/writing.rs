@@ -344,3 +344,35 @@ fn a_deduplication_leaves_the_times() {
     let after = two.metadata();
     assert_eq!((after.modified, after.changed), (before.modified, before.changed));
 }
+
+/// Times beyond what an inode can hold become the nearest ones, whoever gives them.
+#[test]
+fn times_that_no_inode_can_hold() {
+    let ranges = [
+        ("-m bigtime=0", i64::from(i32::MIN), i64::from(i32::MAX)),
+        ("", i64::from(i32::MIN), 16_299_260_425),
+    ];
+    for (options, first, last) in ranges {
+        let device = make_with(options);
+        let late = Timestamp::new(i64::MAX, 999_999_999).unwrap();
+        let options = OpenOptions::new().fixed_time(late).writable(true);
+        let volume = options.with_devices(Arc::clone(&device), None).writable_volume().unwrap();
+        volume.write("/file", b"contents").unwrap();
+        let changes = Changes {
+            accessed: Timestamp::new(i64::MIN, 5),
+            modified: Timestamp::new(last, 999_999_999),
+            created: Timestamp::new(first, 0),
+            ..Changes::default()
+        };
+        volume.lookup("/file").unwrap().change(&changes).unwrap();
+        volume.create_dir("/directory").unwrap();
+        volume.close().unwrap();
+        let metadata = reopen(&device).metadata("/file").unwrap();
+        assert_eq!(metadata.accessed, Timestamp::new(first, 0).unwrap());
+        assert_eq!(metadata.created, Timestamp::new(first, 0).unwrap());
+        assert_eq!(metadata.changed, Timestamp::new(last, 0).unwrap());
+        assert_eq!(metadata.modified.seconds(), last);
+        let metadata = reopen(&device).metadata("/directory").unwrap();
+        assert_eq!(metadata.created, Timestamp::new(last, 0).unwrap());
+    }
+}

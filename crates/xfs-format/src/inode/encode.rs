@@ -55,6 +55,20 @@ impl InodeCore {
         }
         Some(disk)
     }
+
+    /// Moves times that the form which the inode's flags name cannot hold to the nearest ones that
+    /// it can.
+    #[doc(alias = "timestamp_truncate")]
+    pub fn clamp_times(&mut self) {
+        let clamp = match self.flags2.contains(InodeFlags2::BIGTIME) {
+            true => Timestamp::clamp_bigtime,
+            false => Timestamp::clamp_legacy,
+        };
+        let Self { access_time, modify_time, change_time, birth_time, .. } = self;
+        for time in [access_time, modify_time, change_time, birth_time] {
+            *time = clamp(*time);
+        }
+    }
 }
 
 /// Makes free inodes of `bytes`, which are as long as some number of inodes, the first of which is

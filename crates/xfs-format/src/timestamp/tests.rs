@@ -55,3 +55,17 @@ fn nanoseconds_since_1970_pass_64_bits() {
     let last = Timestamp::decode_bigtime(u64::MAX);
     assert_eq!(last.nanoseconds_since_1970(), 16_299_260_425_709_551_615);
 }
+
+#[test]
+fn moments_outside_a_form_become_the_nearest_inside() {
+    let moment = |seconds, nanoseconds| Timestamp::new(seconds, nanoseconds).unwrap();
+    assert_eq!(moment(i64::MIN, 7).clamp_legacy(), moment(i32::MIN.into(), 0));
+    assert_eq!(moment(i64::MAX, 7).clamp_legacy(), moment(i32::MAX.into(), 0));
+    assert_eq!(moment(i32::MAX.into(), 7).clamp_legacy(), moment(i32::MAX.into(), 7));
+    assert_eq!(moment(i64::MIN, 7).clamp_bigtime(), moment(-(1 << 31), 0));
+    assert_eq!(moment(i64::MAX, 7).clamp_bigtime(), moment(16_299_260_425, 0));
+    let last = Timestamp::decode_bigtime(u64::MAX);
+    assert_eq!(last.clamp_bigtime(), last);
+    let beyond = moment(last.seconds(), last.nanoseconds() + 1);
+    assert_eq!(beyond.clamp_bigtime(), moment(last.seconds(), 0));
+}
