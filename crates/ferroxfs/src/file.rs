@@ -87,7 +87,8 @@ impl File {
         let (parts, entry) = self.node.writable()?;
         let _contents = entry.contents().write();
         check_contents_mutable(&entry.core(), offset)?;
-        entry.live().write_at(&parts.journal, offset, bytes, parts.clock.now())
+        let (live, now) = (entry.live(), parts.clock.now());
+        parts.with_room(|| live.write_at(&parts.journal, offset, bytes, now))
     }
 
     /// Sets the length: what is cut off is freed, what is added reads as zeros.

@@ -29,7 +29,7 @@ mod idle;
 
 use std::sync::Arc;
 
-use xfs_buffer::{PosixError, Result};
+use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::{AgNumber, Geometry, InodeNumber};
 use xfs_inode::Live;
 use xfs_sync::{CachePadded, Condvar, Mutex, Volume};
@@ -55,6 +55,8 @@ struct Doomed {
     /// Entries that somebody is freeing just now.
     underway: usize,
     closed: bool,
+    /// Why an inode could not be freed: the first time that this happened.
+    failure: Option<Error>,
 }
 
 /// The inodes in memory.
@@ -146,29 +148,40 @@ impl Table {
         }
     }
 
-    /// Frees one inode that waits for it; `false` if none does.
-    pub(crate) fn free_one(&self, journal: &Arc<Journal>) -> Result<bool> {
+    /// Frees one inode that waits for it; `false` if none does. What cannot be freed stays on its
+    /// unlinked list, and is no failure of who happens to meet it: [`failure`](Self::take_failure)
+    /// keeps why.
+    pub(crate) fn free_one(&self, journal: &Arc<Journal>) -> bool {
         let mut doomed = self.doomed.lock();
-        let Some(entry) = doomed.waiting.pop() else { return Ok(false) };
+        let Some(entry) = doomed.waiting.pop() else { return false };
         doomed.underway += 1;
         drop(doomed);
         let freed = entry.live().inactivate(journal);
         if let Ok(group) = self.group(journal.geometry(), entry.number()) {
             self.remove(group, &entry);
         }
-        self.doomed.lock().underway -= 1;
+        let mut doomed = self.doomed.lock();
+        doomed.underway -= 1;
+        if let Err(error) = freed {
+            doomed.failure.get_or_insert(error);
+        }
+        drop(doomed);
         self.changed.notify_all();
-        freed.map(|()| true)
+        true
+    }
+
+    /// Why an inode could not be freed, if there was one.
+    pub(crate) fn take_failure(&self) -> Option<Error> {
+        self.doomed.lock().failure.take()
     }
 
     /// Frees everything that waits for it, and waits for what others are freeing.
-    pub(crate) fn drain(&self, journal: &Arc<Journal>) -> Result<()> {
-        while self.free_one(journal)? {}
+    pub(crate) fn drain(&self, journal: &Arc<Journal>) {
+        while self.free_one(journal) {}
         let mut doomed = self.doomed.lock();
         while doomed.underway > 0 {
             self.changed.wait(&mut doomed);
         }
-        Ok(())
     }
 
     /// Waits until something is to be freed; `false` once the table is closed.

@@ -97,18 +97,24 @@ impl Parts {
 
     /// Begins a transaction. Where there is no room, what waits to be freed is freed first.
     fn begin(&self, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
-        match self.journal.begin(kind, blocks) {
-            Err(Error::Posix(PosixError::NoSpace)) => {
-                self.table.drain(&self.journal)?;
-                self.journal.begin(kind, blocks)
+        self.with_room(|| self.journal.begin(kind, blocks))
+    }
+
+    /// Does what can be done again after it has failed for want of space: then what waits to be freed
+    /// is freed first.
+    pub(crate) fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
+        match act() {
+            Err(Error::Posix(PosixError::NoSpace)) if !self.journal.is_shut_down() => {
+                self.table.drain(&self.journal);
+                act()
             }
-            begun => begun,
+            done => done,
         }
     }
 
     /// Frees what has been doomed by the operation that ends here, in place of the thread.
-    fn tidy_up(&self) -> Result<()> {
-        self.table.free_one(&self.journal).map(drop)
+    fn tidy_up(&self) {
+        self.table.free_one(&self.journal);
     }
 }
 
@@ -126,8 +132,7 @@ impl Writing {
         let mine = Arc::clone(&parts);
         let worker = std::thread::spawn(move || {
             while mine.table.await_doomed() {
-                // What could not be freed stays on its unlinked list for the next recovery.
-                let _ = mine.table.free_one(&mine.journal);
+                mine.table.free_one(&mine.journal);
             }
         });
         Self { parts, worker: Some(worker) }
@@ -145,13 +150,16 @@ impl Writing {
     }
 
     /// Frees what waits for it, writes everything in place and marks the log clean. Nobody uses the
-    /// volume any more.
+    /// volume any more. What could not be freed since the volume was opened is left on its unlinked
+    /// list, where xfs_repair finds it, and fails this.
     pub(crate) fn close(mut self) -> Result<()> {
         self.stop();
-        let drained = self.parts.table.drain(&self.parts.journal);
+        self.parts.table.drain(&self.parts.journal);
+        let failure = self.parts.table.take_failure();
         let journal = Arc::clone(&self.parts.journal);
         drop(self);
-        journal.unmount().and(drained)
+        journal.unmount()?;
+        failure.map_or(Ok(()), Err)
     }
 }
 

@@ -73,8 +73,10 @@ impl File {
             AllocateMode::Extend => KeepSize::No,
             AllocateMode::KeepSize => KeepSize::Yes,
         };
+        let allocate =
+            |mode| parts.with_room(|| live.allocate(journal, range.clone(), size(mode), now));
         match mode {
-            RangeMode::Allocate(mode) => live.allocate(journal, range, size(mode), now),
+            RangeMode::Allocate(mode) => allocate(mode),
             RangeMode::Punch => live.punch(journal, range, now),
             RangeMode::Zero(mode) => live.zero(journal, range, size(mode), now),
             RangeMode::Collapse => live.collapse(journal, range, now),
@@ -82,9 +84,9 @@ impl File {
             RangeMode::Unshare(mode) => {
                 let shared = range.start..range.end.min(entry.core().size);
                 if !shared.is_empty() {
-                    live.unshare(journal, shared, now)?;
+                    parts.with_room(|| live.unshare(journal, shared.clone(), now))?;
                 }
-                live.allocate(journal, range, size(mode), now)
+                allocate(mode)
             }
         }
     }

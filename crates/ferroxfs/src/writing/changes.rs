@@ -112,7 +112,7 @@ impl Parts {
         let (name, value) = (attribute.name.len(), attribute.value.len());
         let blocks = xfs_dir::attribute_blocks(geometry, name, value);
         let value_blocks = value.div_ceil(geometry.block_size as usize) as u32;
-        let mut tx = self.journal.begin_set_attr(blocks, value_blocks)?;
+        let mut tx = self.with_room(|| self.journal.begin_set_attr(blocks, value_blocks))?;
         tx.join(file.live().record());
         let set = check_attribute_mutable(&file.core(), attribute.namespace)
             .and_then(|()| xfs_dir::set_attribute(&mut tx, file.live(), attribute, mode));

@@ -38,7 +38,8 @@ impl Parts {
             let removed = self.remove_child(directory, name, &child, removal);
             self.release(child);
             if removed? {
-                return self.tidy_up();
+                self.tidy_up();
+                return Ok(());
             }
         }
     }

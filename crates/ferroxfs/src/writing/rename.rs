@@ -90,7 +90,8 @@ impl Parts {
             self.release(child);
             target.into_iter().for_each(|target| self.release(target));
             if renamed? {
-                return self.tidy_up();
+                self.tidy_up();
+                return Ok(());
             }
         }
     }

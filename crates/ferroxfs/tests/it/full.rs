@@ -3,7 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use ferroxfs::{Creation, Error, NewKind, OpenOptions, PosixError, Volume};
+use ferroxfs::{
+    AllocateMode, Creation, Error, NewKind, OpenOptions, PosixError, RangeMode, Volume,
+};
 use xfs_trans::testing::make_sized;
 
 const VOLUME_BYTES: u64 = 48 << 20;
@@ -98,4 +100,36 @@ fn full_volumes_refuse_and_can_be_emptied() {
     check("-b size=4k -d agcount=2");
     check("-b size=1k -d agcount=2 -n parent=1");
     check("-b size=4k -d agcount=1 -m rmapbt=0,reflink=0");
+}
+
+/// What has been removed makes room at once, not only when its thread has come to it.
+#[test]
+fn the_space_of_a_removed_file_is_found() {
+    let device = make_sized(VOLUME_BYTES, "");
+    let options = OpenOptions::new().writable(true).with_devices(device, None);
+    let volume = options.writable_volume().unwrap();
+    for round in 0..20 {
+        volume.write("/small", b"").unwrap();
+        let small = volume.open_file("/small").unwrap();
+        volume.write("/large", b"").unwrap();
+        let large = volume.open_file("/large").unwrap();
+        let mut length_bytes = VOLUME_BYTES;
+        while length_bytes >= 4096 {
+            let range = large.metadata().size..large.metadata().size + length_bytes;
+            let allocated = large.change_range(range, RangeMode::Allocate(AllocateMode::Extend));
+            if !had_room(allocated) {
+                length_bytes /= 2;
+            }
+        }
+        volume.remove_file("/large").unwrap();
+        drop(large);
+        if round % 2 == 0 {
+            let written = small.write_at(0, &[3; 1 << 20]).unwrap();
+            assert!(written > 0, "round {round}");
+        } else {
+            let all = RangeMode::Allocate(AllocateMode::Extend);
+            small.change_range(0..VOLUME_BYTES / 2, all).unwrap();
+        }
+        volume.remove_file("/small").unwrap();
+    }
 }
