@@ -11,6 +11,7 @@ mod changes;
 mod clock;
 mod create;
 mod link;
+mod links;
 mod remove;
 mod rename;
 
@@ -189,3 +190,6 @@ fn check_name(name: &[u8]) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ use xfs_inode::{Live, NewInode};
 use xfs_trans::Transaction;
 
 use super::access::check_not_immutable;
+use super::links::check_gains_link;
 use super::{Parts, check_name};
 use crate::table::Entry;
 
@@ -106,6 +107,9 @@ impl Parts {
         let made = self.transact(kind.transaction(), blocks, |tx| {
             tx.join(directory.live().record());
             check_can_add(tx, directory, name)?;
+            if *kind == NewKind::Directory {
+                check_gains_link(&directory.core())?;
+            }
             check_target(kind)?;
             let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
             let live = self.fill_inode(tx, inode, &directory.core(), kind, creation, 1)?;

@@ -8,12 +8,9 @@ use xfs_format::reservation::TransactionKind;
 
 use super::access::check_mutable;
 use super::create::check_can_add;
+use super::links::check_gains_link;
 use super::{Parts, check_name, join_all};
 use crate::table::Entry;
-
-/// The most names that a file can have.
-#[doc(alias = "XFS_MAXLINK")]
-const MAX_LINKS: u32 = i32::MAX as u32;
 
 impl Parts {
     /// Gives a file another name; a first one, if it was made without.
@@ -48,9 +45,7 @@ fn check_linkable(core: &InodeCore) -> Result<()> {
     if core.file_type() == Some(FileType::Directory) {
         return Err(PosixError::NotPermitted.into());
     }
-    if core.nlink >= MAX_LINKS {
-        return Err(PosixError::TooManyLinks.into());
-    }
+    check_gains_link(core)?;
     check_mutable(core)
 }
 

@@ -9,6 +9,7 @@ use xfs_trans::Transaction;
 
 use super::access::check_mutable;
 use super::create::{check_is_directory, parent_link};
+use super::links::{check_loses_child, check_loses_name};
 use super::{Parts, join_all};
 use crate::table::Entry;
 
@@ -77,6 +78,10 @@ impl Parts {
             check_mutable(&directory.core())?;
             check_removable(tx, child, removal)?;
             let is_directory = removal == Removal::Directory;
+            check_loses_name(&child.core(), PosixError::NotEmpty)?;
+            if is_directory {
+                check_loses_child(&directory.core())?;
+            }
             self.drop_name(tx, child, if is_directory { 2 } else { 1 })?;
             xfs_dir::remove_entry(tx, directory.live(), name)?;
             let now = self.clock.now();

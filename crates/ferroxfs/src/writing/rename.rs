@@ -9,13 +9,14 @@ use xfs_buffer::{PosixError, Result};
 use xfs_dir::NewEntry;
 use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
-use xfs_format::inode::DeviceNumber;
+use xfs_format::inode::{DeviceNumber, InodeCore};
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Transaction;
 
 use super::access::{check_mutable, check_not_immutable};
 use super::create::{Creation, NewKind, check_is_directory, parent_link};
 use super::link::check_project;
+use super::links::{check_gains_link, check_loses_child, check_loses_name};
 use super::{Parts, check_name};
 use crate::table::Entry;
 
@@ -130,6 +131,7 @@ impl Parts {
                 return Ok(false);
             }
             check_rename(tx, rename)?;
+            check_links(rename)?;
             match (mode, target) {
                 (RenameMode::Exchange, Some(target)) => self.exchange(tx, rename, target)?,
                 _ => self.replace(tx, rename)?,
@@ -292,7 +294,7 @@ impl Parts {
     fn touch(&self, tx: &mut Transaction<'_>, directories: &[&Entry], files: &[&Entry]) {
         let now = self.clock.now();
         for directory in directories {
-            let change = |core: &mut xfs_format::inode::InodeCore| {
+            let change = |core: &mut InodeCore| {
                 (core.modify_time, core.change_time) = (now, now);
             };
             directory.live().change(tx, change);
@@ -341,6 +343,35 @@ fn still_named(tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<bool> {
         None => Err(PosixError::NotFound.into()),
         Some(number) => Ok(number == child.number() && destination == target.map(Entry::number)),
     }
+}
+
+/// Whether everything has the links that it loses, and room for those that it gains.
+fn check_links(rename: &Move<'_>) -> Result<()> {
+    let Move { from, to, child, target, mode, .. } = *rename;
+    let moves = child.is_directory();
+    let replaces = target.is_some_and(Entry::is_directory);
+    let apart = from.directory.number() != to.directory.number();
+    let (source, destination) = (from.directory.core(), to.directory.core());
+    if mode == RenameMode::Exchange {
+        return match (apart, moves, replaces) {
+            (true, true, false) => check_crosses(&source, &destination),
+            (true, false, true) => check_crosses(&destination, &source),
+            _ => Ok(()),
+        };
+    }
+    if let Some(target) = target {
+        check_loses_name(&target.core(), PosixError::Exists)?;
+    }
+    if replaces {
+        check_loses_child(&destination)?;
+    }
+    if moves && apart { check_crosses(&source, &destination) } else { Ok(()) }
+}
+
+/// Whether a directory can go from one to another.
+fn check_crosses(loses: &InodeCore, gains: &InodeCore) -> Result<()> {
+    check_loses_child(loses)?;
+    check_gains_link(gains)
 }
 
 /// Whether what the names mean lets itself be moved and replaced.

@@ -42,6 +42,8 @@ pub enum InodeCheck {
     Size { size: u64 },
     #[error("a {file_type:?} of size 0 has {nlink} links")]
     Empty { file_type: FileType, nlink: u32 },
+    #[error("{nlink} links are fewer than its names")]
+    TooFewLinks { nlink: u32 },
     #[error("the 16-bit link count holds {found}")]
     OldLinkCount { found: u16 },
     #[error("padding of the extent counters is not zero")]

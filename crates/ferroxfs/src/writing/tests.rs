@@ -1,0 +1,162 @@
+use std::sync::Arc;
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_dir::{NewAttribute, SetMode};
+use xfs_format::attr::Namespace;
+use xfs_format::inode::InodeCore;
+use xfs_format::reservation::TransactionKind;
+use xfs_inode::KeepSize;
+use xfs_sync::Mutex;
+use xfs_trans::testing::make_with;
+
+use super::{Creation, Entry, NewKind, Parts, Place, Removal, RenameMode, Table};
+use crate::OpenOptions;
+
+const PLAIN: Creation = Creation { mode: 0o700, uid: 0, gid: 0 };
+
+/// Works on the root of a new volume, with nobody beside who frees inodes.
+fn check(act: impl Fn(&Parts, &Arc<Entry>)) {
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let root = volume.root().unwrap();
+    let (theirs, _) = root.writable().unwrap();
+    let parts = Parts {
+        journal: Arc::clone(&theirs.journal),
+        table: Table::new(theirs.geometry()),
+        clock: theirs.clock,
+        parents: theirs.parents,
+        moving: Mutex::new(()),
+    };
+    let entry = parts.take(root.number()).unwrap();
+    act(&parts, &entry);
+    assert!(!parts.journal.is_shut_down());
+}
+
+fn make(parts: &Parts, directory: &Entry, name: &str, kind: &NewKind<'_>) -> Arc<Entry> {
+    parts.create(directory, name.as_bytes(), kind, &PLAIN).unwrap()
+}
+
+fn change(parts: &Parts, entry: &Entry, change: impl FnOnce(&mut InodeCore)) {
+    let body = |tx: &mut xfs_trans::Transaction<'_>| {
+        entry.live().change(tx, change);
+        Ok(())
+    };
+    parts.transact(TransactionKind::ChangeInode, 0, body).unwrap();
+}
+
+fn set_links(parts: &Parts, entry: &Entry, nlink: u32) {
+    change(parts, entry, |core| core.nlink = nlink);
+}
+
+fn posix<T>(result: Result<T>) -> PosixError {
+    match result.map(drop).unwrap_err() {
+        Error::Posix(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+fn place<'a>(directory: &'a Entry, name: &'a str) -> Place<'a> {
+    Place { directory, name: name.as_bytes() }
+}
+
+#[test]
+fn a_directory_has_no_more_links_than_there_can_be() {
+    check(|parts, root| {
+        let full = make(parts, root, "full", &NewKind::Directory);
+        let moved = make(parts, root, "moved", &NewKind::Directory);
+        for nlink in [i32::MAX as u32, u32::MAX] {
+            set_links(parts, &full, nlink);
+            let refused = parts.create(&full, b"one", &NewKind::Directory, &PLAIN);
+            assert_eq!(posix(refused), PosixError::TooManyLinks);
+            let refused =
+                parts.rename(place(root, "moved"), place(&full, "one"), RenameMode::Replace);
+            assert_eq!(posix(refused), PosixError::TooManyLinks);
+            parts.create(&full, nlink.to_string().as_bytes(), &NewKind::Regular, &PLAIN).unwrap();
+        }
+        let to = [place(root, "moved"), place(&full, "4294967295")];
+        let refused = parts.rename(to[0], to[1], RenameMode::Exchange);
+        assert_eq!(posix(refused), PosixError::TooManyLinks);
+        assert_eq!(moved.core().nlink, 2);
+    });
+}
+
+#[test]
+fn links_that_a_volume_does_not_have_are_damage() {
+    check(|parts, root| {
+        let above = make(parts, root, "above", &NewKind::Directory);
+        let below = make(parts, &above, "below", &NewKind::Directory);
+        let file = make(parts, root, "file", &NewKind::Regular);
+        let is_damage = |result: Result<()>| assert!(matches!(result, Err(Error::Corrupt(_))));
+        let remove = |directory: &Entry, name: &str, removal| {
+            parts.remove(directory, name.as_bytes(), removal)
+        };
+        for nlink in [1, 2] {
+            set_links(parts, &above, nlink);
+            is_damage(remove(&above, "below", Removal::Directory));
+            let (from, to) = (place(&above, "below"), place(root, "elsewhere"));
+            is_damage(parts.rename(from, to, RenameMode::Replace));
+        }
+        set_links(parts, &above, 3);
+        set_links(parts, &below, 1);
+        is_damage(remove(&above, "below", Removal::Directory));
+        set_links(parts, &below, 3);
+        let refused = remove(&above, "below", Removal::Directory);
+        assert_eq!(posix(refused), PosixError::NotEmpty);
+        set_links(parts, &file, 0);
+        is_damage(remove(root, "file", Removal::File));
+        set_links(parts, &file, 1);
+        set_links(parts, &below, 2);
+        remove(&above, "below", Removal::Directory).unwrap();
+        remove(root, "file", Removal::File).unwrap();
+    });
+}
+
+#[test]
+fn an_operation_does_not_answer_for_another_file() {
+    check(|parts, root| {
+        let doom = |name: &str| {
+            let entry = make(parts, root, name, &NewKind::Regular);
+            parts.remove(root, name.as_bytes(), Removal::File).unwrap();
+            parts.release(Arc::clone(&entry));
+            // What has links cannot be freed.
+            set_links(parts, &entry, 1);
+        };
+        let used = make(parts, root, "used", &NewKind::Regular);
+        doom("first");
+        parts.remove(root, b"used", Removal::File).unwrap();
+        assert!(parts.table.take_failure().is_some());
+        let again = make(parts, root, "again", &NewKind::Regular);
+        doom("second");
+        parts.rename(place(root, "again"), place(root, "new"), RenameMode::Replace).unwrap();
+        assert!(parts.table.take_failure().is_some());
+        assert_eq!((used.core().nlink, again.core().nlink), (0, 1));
+    });
+}
+
+#[test]
+fn what_waits_to_be_freed_makes_room() {
+    check(|parts, root| {
+        let file = make(parts, root, "file", &NewKind::Regular);
+        let full = make(parts, root, "full", &NewKind::Regular);
+        let mut length_bytes = parts.free_blocks() * u64::from(parts.geometry().block_size);
+        let mut at = 0;
+        let (journal, now) = (&parts.journal, parts.clock.now());
+        while length_bytes >= 4096 {
+            let range = at..at + length_bytes;
+            match full.live().allocate(journal, range, KeepSize::No, now) {
+                Ok(()) => at += length_bytes,
+                Err(error) => {
+                    assert_eq!(posix::<()>(Err(error)), PosixError::NoSpace);
+                    length_bytes /= 2;
+                }
+            }
+        }
+        let value = [7; 60_000];
+        let attribute = NewAttribute { namespace: Namespace::User, name: b"long", value: &value };
+        let refused = parts.set_attribute(&file, &attribute, SetMode::Either);
+        assert_eq!(posix(refused), PosixError::NoSpace);
+        parts.remove(root, b"full", Removal::File).unwrap();
+        parts.release(full);
+        parts.set_attribute(&file, &attribute, SetMode::Either).unwrap();
+    });
+}
