@@ -244,11 +244,11 @@ impl Live {
         self.change(tx, |core| {
             core.modify_time = now;
             core.change_time = now;
-            core.change_count = core.change_count.wrapping_add(1);
         });
     }
 
-    /// Changes the view, and the record with it (I1). The record is joined if it is not yet.
+    /// Changes the view, and the record with it (I1). The record is joined if it is not yet. The
+    /// inode's count of changes rises with the first one of a transaction.
     pub(crate) fn update<R>(
         &self,
         tx: &mut Transaction<'_>,
@@ -256,11 +256,14 @@ impl Live {
         f: impl FnOnce(&mut Inode) -> R,
     ) -> R {
         tx.join(&self.record);
+        let is_first = !tx.has_changed(&self.record);
         let mut view = self.view.write();
         // The list of unlinked inodes is changed in the record alone.
         view.core_mut().next_unlinked = self.record.image().core.next_unlinked;
         let answer = f(&mut view);
-        fit_times(view.core_mut(), tx.geometry());
+        let core = view.core_mut();
+        fit_times(core, tx.geometry());
+        core.change_count = core.change_count.wrapping_add(is_first.into());
         let inode = &*view;
         tx.change_inode(&self.record, logged_fields(inode, touched), |image| {
             image.core.clone_from(inode.core());

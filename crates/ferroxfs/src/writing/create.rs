@@ -100,6 +100,9 @@ impl Parts {
         if *kind == NewKind::Symlink(b"") {
             return Err(PosixError::NotFound.into());
         }
+        if kind.device().is_some_and(|device| device.encode().is_none()) {
+            return Err(PosixError::InvalidArgument.into());
+        }
         let blocks = inode_blocks(self.geometry())
             + xfs_dir::blocks_to_add(self.geometry())
             + self.parent_blocks(name)
@@ -298,8 +301,11 @@ struct Heritage {
 impl Heritage {
     #[doc(alias = "xfs_inode_inherit_flags")]
     fn of(parent: &InodeCore, file_type: FileType) -> Self {
-        let always =
-            InodeFlags::NOATIME | InodeFlags::NODUMP | InodeFlags::SYNC | InodeFlags::NODEFRAG;
+        let always = InodeFlags::NOATIME
+            | InodeFlags::NODUMP
+            | InodeFlags::SYNC
+            | InodeFlags::NODEFRAG
+            | InodeFlags::FILESTREAM;
         let mut heritage = Self {
             project_id: 0,
             flags: InodeFlags::empty(),

@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags, InodeFlags};
 use ferroxfs::{
     Changes, Creation, Error, FileType, InodeNumber, NewKind, Node, OpenOptions, PosixError,
     RenameMode, SetMode, SharedDevice, Timestamp, Volume,
@@ -375,4 +376,76 @@ fn times_that_no_inode_can_hold() {
         let metadata = reopen(&device).metadata("/directory").unwrap();
         assert_eq!(metadata.created, Timestamp::new(last, 0).unwrap());
     }
+}
+
+#[test]
+fn device_numbers_that_do_not_fit() {
+    let change = |volume: &Volume| {
+        let root = volume.root().unwrap();
+        for (major, minor) in [(1 << 14, 0), (0, 1 << 18), (8, u32::MAX)] {
+            let device = DeviceNumber { major, minor };
+            for kind in [NewKind::CharacterDevice(device), NewKind::BlockDevice(device)] {
+                let refused = root.create("device", &kind, &PLAIN);
+                assert_eq!(posix(refused), PosixError::InvalidArgument);
+            }
+        }
+        let device = DeviceNumber { major: (1 << 14) - 1, minor: (1 << 18) - 1 };
+        root.create("last", &NewKind::BlockDevice(device), &PLAIN).unwrap();
+    };
+    let look = |volume: &Volume| {
+        assert_eq!(names(&volume.root().unwrap()), ["last"]);
+        let device = volume.lookup("/last").unwrap().inode().core().rdev.unwrap();
+        assert_eq!((device.major, device.minor), ((1 << 14) - 1, (1 << 18) - 1));
+    };
+    check("", change, look);
+}
+
+#[test]
+fn what_a_file_inherits() {
+    let change = |volume: &Volume| {
+        volume.create_dir("/directory").unwrap();
+        let xflags = Some(ExtendedFlags::FILESTREAM | ExtendedFlags::NODUMP);
+        let changes = Changes { xflags, ..Changes::default() };
+        volume.lookup("/directory").unwrap().change(&changes).unwrap();
+        volume.write("/directory/file", b"").unwrap();
+        volume.create_dir("/directory/below").unwrap();
+    };
+    let look = |volume: &Volume| {
+        for path in ["/directory", "/directory/file", "/directory/below"] {
+            let flags = volume.lookup(path).unwrap().inode().core().flags;
+            assert_eq!(flags, InodeFlags::FILESTREAM | InodeFlags::NODUMP, "{path}");
+        }
+    };
+    check("", change, look);
+}
+
+/// Who watches the count sees everything that was done to a file.
+#[test]
+fn every_change_is_counted() {
+    let device = make_with("-n parent=1");
+    let volume = open(&device);
+    let root = volume.root().unwrap();
+    let file = root.create("file", &NewKind::Regular, &PLAIN).unwrap();
+    let count = |node: &Node| node.inode().core().change_count;
+    let rises = |node: &Node, what: &str, change: &dyn Fn()| {
+        let before = count(node);
+        change();
+        assert!(count(node) > before, "{what}: still {before}");
+    };
+    let mode = Changes { mode: Some(0o600), ..Changes::default() };
+    rises(&file, "chmod", &|| file.change(&mode).unwrap());
+    rises(&file, "setxattr", &|| {
+        file.set_attribute("user.name", b"value", SetMode::Either).unwrap();
+    });
+    rises(&file, "write", &|| {
+        assert_eq!(file.open().unwrap().write_at(0, b"bytes").unwrap(), 5);
+    });
+    rises(&file, "link", &|| root.link(&file, "other").unwrap());
+    rises(&root, "create", &|| volume.write("/another", b"").unwrap());
+    rises(&root, "rename", &|| volume.rename("/another", "/renamed").unwrap());
+    rises(&root, "unlink", &|| root.remove_file("renamed").unwrap());
+    rises(&file, "its unlink", &|| root.remove_file("other").unwrap());
+    let before = count(&file);
+    file.change(&mode).unwrap();
+    assert_eq!(count(&file), before + 1, "once in each transaction");
 }

@@ -121,6 +121,13 @@ impl Transaction<'_> {
         record.change(fields, change)
     }
 
+    /// Whether an inode has been changed in this step.
+    #[must_use]
+    pub fn has_changed(&self, record: &InodeRecord) -> bool {
+        let is_it = |joined: &&Joined| std::ptr::eq(Arc::as_ptr(&joined.record), record);
+        self.inodes.0.iter().find(is_it).is_some_and(|joined| joined.dirty)
+    }
+
     /// Gives an inode back after this step, because it was freed in it. It must not be logged again:
     /// another transaction may free its cluster by then, and recovery would write the inode into
     /// blocks of another life.
