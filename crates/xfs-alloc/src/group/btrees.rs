@@ -165,7 +165,8 @@ impl GroupBtree for Refcounts {
                 group.agf.refcount_blocks += 1;
                 Ok(range.start)
             }
-            Found::Nothing | Found::Busy => Err(xfs_buffer::PosixError::NoSpace.into()),
+            // The btree stays half changed: no ordinary lack of space.
+            Found::Nothing | Found::Busy => Err(xfs_buffer::Error::Shutdown),
         }
     }
 

@@ -55,7 +55,9 @@ enum Answer {
 ///
 /// # Errors
 ///
-/// `NoSpace` if no group has a free inode or room for more; what reading meets.
+/// `NoSpace` if no group has a free inode or room for more: then the free lists of groups may have
+/// been filled, but nothing else has changed. What reading meets; `Shutdown` where a btree of inodes
+/// has to grow and cannot.
 #[doc(alias = "xfs_dialloc")]
 pub fn allocate_inode(
     tx: &mut Transaction<'_>,

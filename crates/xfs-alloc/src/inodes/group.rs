@@ -252,9 +252,9 @@ impl Anchor for AgiAnchor<'_> {
         let request = SpaceRequest::new(target, 1, 1)
             .with_owner(ExtentOwner::INODE_BTREE)
             .with_purpose(self.purpose());
-        let Some(extent) = allocate_extent(tx, &request)? else {
-            return Err(xfs_buffer::PosixError::NoSpace.into());
-        };
+        // Without it the btree stays half changed, which must not be taken for an ordinary lack of
+        // space: that is committed.
+        let extent = allocate_extent(tx, &request)?.ok_or(xfs_buffer::Error::Shutdown)?;
         if let Some(blocks) = self.blocks() {
             *blocks += 1;
         }

@@ -15,6 +15,7 @@ use xfs_format::{AgInode, AgNumber, BlockKind, InodeNumber};
 use xfs_testkit::Prng;
 use xfs_trans::{InodeRecord, Journal, testing};
 
+use super::group::GroupInodes;
 use super::{
     Freed, InodePurpose, add_unlinked, allocate_inode, free_inode, inode_blocks, remove_unlinked,
     unlinked_lists,
@@ -48,8 +49,12 @@ fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> R
     let mut tx = journal.begin(kind, blocks).or_else(|_| journal.begin(kind, 0))?;
     let made = match allocate_inode(&mut tx, parent, purpose) {
         Ok(made) => made,
-        Err(error) => {
+        Err(error @ Error::Posix(PosixError::NoSpace)) => {
             tx.commit()?;
+            return Err(error);
+        }
+        Err(error) => {
+            tx.cancel();
             return Err(error);
         }
     };
@@ -464,6 +469,45 @@ fn free_parts(journal: &Arc<Journal>, extents: &[BlockExtent]) {
         tx.commit().unwrap();
     }
     journal.force_all().unwrap();
+}
+
+#[test]
+fn a_btree_that_cannot_grow_is_no_lack_of_space() {
+    let device = testing::make_sized(40 << 20, "-d agcount=1 -l size=10m");
+    let journal = open(&device);
+    fill(&journal);
+    let mut tx = journal.begin(TransactionKind::CreateUnnamed, 0).unwrap();
+    let mut group = GroupInodes::open(&mut tx, AgNumber(0)).unwrap().unwrap();
+    let starts = (1000..1300).map(|chunk| AgInode(64 * chunk));
+    let mut inserted = starts.map(|start| {
+        let mut chunks = group.chunks(&mut tx)?;
+        chunks.insert(InodeChunk::of_free(start, 0, 64))
+    });
+    // The caller commits what ends in a lack of space, which this must not be.
+    let error = inserted.find_map(Result::err).expect("there are more chunks than a block holds");
+    assert!(matches!(error, Error::Shutdown), "{error}");
+    drop(inserted);
+    tx.cancel();
+    assert!(journal.is_shut_down());
+}
+
+/// Takes all space, what the group keeps back for itself too.
+fn fill(journal: &Arc<Journal>) {
+    for (purpose, reserved, most) in
+        [(Purpose::File, 64, 64), (Purpose::File, 1, 1), (Purpose::Metadata, 0, 1)]
+    {
+        loop {
+            let Ok(mut tx) = journal.begin(TransactionKind::Write, reserved) else { break };
+            let request = SpaceRequest::new(Target::Group(AgNumber(0)), 1, most)
+                .with_purpose(purpose)
+                .with_owner(ExtentOwner::STAGING);
+            let extent = allocate_extent(&mut tx, &request).unwrap();
+            tx.commit().unwrap();
+            if extent.is_none() {
+                break;
+            }
+        }
+    }
 }
 
 #[test]

@@ -47,7 +47,8 @@ impl Live {
     /// # Errors
     ///
     /// [`PosixError::NoSpace`], [`PosixError::FileTooLarge`] with no change made;
-    /// [`Unsupported::RealtimeData`]; the device's error; the check that failed.
+    /// [`Unsupported::RealtimeData`]; the device's error; the check that failed;
+    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown) where the map's btree cannot grow.
     #[doc(alias = "xfs_bmapi_write")]
     pub fn map(&self, tx: &mut Transaction<'_>, request: &MapRequest) -> Result<Extent> {
         let MapRequest { fork, range, unwritten } = *request;
