@@ -27,7 +27,7 @@ mod threads;
 use std::sync::Arc;
 use std::time::Duration;
 
-use xfs_buffer::Result;
+use xfs_buffer::{PosixError, Result};
 use xfs_device::SharedDevice;
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 use xfs_sync::{AtomicBool, AtomicU64, Ordering, Volume};
@@ -175,6 +175,34 @@ impl Log {
         let total = unit_bytes * u64::from(steps);
         assert!(total <= space.size_bytes() / 2, "{total} bytes reserved at once");
         Ticket::take(space, unit_bytes, steps, health, &|| self.inner.relieve())
+    }
+
+    /// As [`reserve`](Self::reserve) for one transaction of a recovery, of which everything else
+    /// waits: it may have the eighth of the log that new transactions leave to others. A log can be
+    /// used as far as that behind an intent that only recovery finishes.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log, and [`PosixError::NoSpace`] if there is too little space with all in
+    /// place that can be: waiting would not help.
+    pub fn reserve_for_recovery(&self, bytes: u64) -> Result<Ticket> {
+        let Inner { space, writer, ail, .. } = &*self.inner;
+        let unit_bytes = writer.layout().unit_bytes(bytes);
+        loop {
+            self.inner.health.check()?;
+            if let Some(ticket) = Ticket::try_take(space, unit_bytes) {
+                return Ok(ticket);
+            }
+            self.force_all()?;
+            let report = self.inner.push_items(ail.head());
+            if let Some(ticket) = Ticket::try_take(space, unit_bytes) {
+                return Ok(ticket);
+            }
+            if report.started + report.busy == 0 {
+                return Err(PosixError::NoSpace.into());
+            }
+            ail.await_empty(BACKOFF);
+        }
     }
 
     /// Adds a transaction's changes to the current checkpoint. The caller holds the locks of

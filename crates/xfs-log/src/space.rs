@@ -155,6 +155,15 @@ impl Space {
         self.wait(bytes, urgency, health, on_wait)
     }
 
+    /// Takes `bytes` if they are free, or lie in caches, and nobody waits.
+    pub(crate) fn try_take(&self, bytes: u64, urgency: Urgency) -> bool {
+        if self.is_contended() {
+            return false;
+        }
+        self.drain();
+        self.take_free(bytes, urgency)
+    }
+
     /// Gives back bytes that a ticket has not used.
     pub(crate) fn give_back(&self, bytes: u64) {
         if bytes == 0 {

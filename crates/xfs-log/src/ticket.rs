@@ -35,6 +35,12 @@ impl Ticket {
         Ok(Self { unit_bytes, left_bytes: unit_bytes, later: steps - 1, floor: 0 })
     }
 
+    /// Takes one unit if there is room, also what new transactions leave to others.
+    pub(crate) fn try_take(space: &Space, unit_bytes: u64) -> Option<Self> {
+        let ticket = Self { unit_bytes, left_bytes: unit_bytes, later: 0, floor: 0 };
+        space.try_take(unit_bytes, Urgency::Roll).then_some(ticket)
+    }
+
     /// Begins the next transaction of the chain with a whole unit: one that was promised or, once
     /// all are used up, a new one. What is left of the last goes back first, so that chains which
     /// wait for each other's rests get them.

@@ -26,6 +26,8 @@ pub(crate) struct TestItem {
     aborted: AtomicBool<Object>,
     intent: Option<Arc<TestItem>>,
     ordered: bool,
+    /// It never gets in place.
+    open: bool,
 }
 
 impl TestItem {
@@ -49,6 +51,11 @@ impl TestItem {
         Arc::new(Self { intent: Some(Arc::clone(intent)), ..Self::plain(at, 512) })
     }
 
+    /// An item that stays where it is, as an intent does.
+    pub(crate) fn open(at: u64) -> Arc<Self> {
+        Arc::new(Self { open: true, ..Self::plain(at, 512) })
+    }
+
     pub(crate) fn ordered(at: u64) -> Arc<Self> {
         Arc::new(Self { ordered: true, ..Self::plain(at, 512) })
     }
@@ -66,6 +73,7 @@ impl TestItem {
             aborted: AtomicBool::default(),
             intent: None,
             ordered: false,
+            open: false,
         }
     }
 
@@ -145,7 +153,7 @@ impl LogItem for TestItem {
 
     fn push(&self, _ail: &Ail) -> Pushed {
         let Some(_lock) = self.lock.try_lock() else { return Pushed::Locked };
-        if self.pins() > 0 {
+        if self.open || self.pins() > 0 {
             return Pushed::Pinned;
         }
         if let Some(device) = &self.device {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use xfs_buffer::{Error, PosixError};
+use xfs_device::MemoryDevice;
 use xfs_format::log_record::MAX_RECORD_BYTES;
 
 use super::rig::{Rig, check_settled, commit, commit_number};
@@ -189,6 +191,41 @@ fn a_chain_goes_on_while_others_hold_all_that_they_can_get() {
     log.release(chain);
     others.into_iter().for_each(|ticket| log.release(ticket));
     check_settled(&log);
+}
+
+/// A log that is used to its end behind an intent that only recovery finishes.
+#[test]
+fn recovery_may_have_what_new_transactions_leave() {
+    let rig = Rig::new(2048);
+    let size_bytes = 2048 * 512;
+    let log = rig.open(&LogConfig { slots: 1, largest_bytes: 1 << 20, ..rig.config() });
+    commit_number(&log, &TestItem::open(8), 1).unwrap();
+    log.force_all().unwrap();
+    let item = TestItem::large_in_place(9, 16 << 10, Arc::new(MemoryDevice::new(1 << 16)));
+    let mut chain = log.reserve(24 << 10, 1).unwrap();
+    let mut number = 0;
+    while log.space().used + log.space().granted <= size_bytes / 8 * 7 {
+        number += 1;
+        item.set(0, number);
+        let committed = log.commit(&mut chain, &[Arc::clone(&item) as _]).unwrap();
+        log.settle(committed).unwrap();
+        log.force_all().unwrap();
+        log.roll(&mut chain).unwrap();
+    }
+    log.release(chain);
+    assert!(log.space().used > size_bytes / 8 * 6, "{:?}", log.space());
+
+    let mut tickets = Vec::new();
+    let refused = loop {
+        assert!(tickets.len() < 100, "{:?}", log.space());
+        match log.reserve_for_recovery(8 << 10) {
+            Ok(ticket) => tickets.push(ticket),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::Posix(PosixError::NoSpace)), "{refused}");
+    assert!(log.space().used + log.space().granted > size_bytes / 16 * 15, "{:?}", log.space());
+    tickets.into_iter().for_each(|ticket| log.release(ticket));
 }
 
 #[test]
