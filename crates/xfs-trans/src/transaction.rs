@@ -102,6 +102,20 @@ impl<'journal> Transaction<'journal> {
         Self::start(journal, reservation, blocks)
     }
 
+    /// Begins a chain of recovery, which may have the last blocks and the last of the log.
+    pub(crate) fn begin_for_recovery(
+        journal: &'journal Arc<Journal>,
+        reservation: Reservation,
+        blocks: u64,
+    ) -> Result<Self> {
+        journal.counters.take_from_pool(blocks)?;
+        let ticket = journal
+            .log
+            .reserve_for_recovery(reservation.bytes)
+            .inspect_err(|_| journal.counters.give(blocks))?;
+        Ok(Self::new(journal, ticket, blocks))
+    }
+
     /// Begins with blocks that were taken.
     fn start(
         journal: &'journal Arc<Journal>,
@@ -112,7 +126,11 @@ impl<'journal> Transaction<'journal> {
             .log
             .reserve(reservation.bytes, reservation.steps)
             .inspect_err(|_| journal.counters.give(blocks))?;
-        Ok(Self {
+        Ok(Self::new(journal, ticket, blocks))
+    }
+
+    fn new(journal: &'journal Arc<Journal>, ticket: Ticket, blocks: u64) -> Self {
+        Self {
             journal,
             ticket: Some(ticket),
             buffers: JoinedBuffers::default(),
@@ -123,7 +141,7 @@ impl<'journal> Transaction<'journal> {
             on_commit: Vec::new(),
             group_mark: None,
             committed: Committed { sequence: 0 },
-        })
+        }
     }
 
     /// The journal that the transaction belongs to.

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use xfs_buffer::Result as BufferResult;
-use xfs_format::AgNumber;
+use xfs_format::log_item::AttrOperation;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::superblock::{Access, Superblock};
+use xfs_format::{AgNumber, Geometry};
 use xfs_inode::Live;
 use xfs_log::{
     Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary, finish_intents,
 };
-use xfs_trans::{Captured, Deferred, Journal, OpenIntent, Promise};
+use xfs_trans::{AttrPromise, Captured, Deferred, Journal, OpenIntent, Promise};
 
 use super::{Devices, OpenError, read_superblock};
 use crate::share::Core;
@@ -179,13 +180,26 @@ fn budget(journal: &Journal, promises: &[Promise]) -> (TransactionKind, u64) {
     let geometry = journal.geometry();
     match promises.first() {
         Some(Promise::Attr(attribute)) => {
-            let (name, value) = (attribute.name.len(), attribute.value.len());
-            (TransactionKind::SetAttr, xfs_dir::attribute_blocks(geometry, name, value))
+            (TransactionKind::SetAttr, attribute_blocks(geometry, attribute))
         }
         Some(Promise::Map(_) | Promise::Exchange(_)) => {
             let blocks = Live::grow_blocks(geometry, xfs_format::inode::ForkKind::Data, 1);
             (TransactionKind::Truncate, blocks)
         }
         _ => (TransactionKind::Truncate, 0),
+    }
+}
+
+/// Blocks to reserve for an attribute. What takes one away asks for few: a crash may have left many
+/// of these open on a volume that is full.
+fn attribute_blocks(geometry: &Geometry, attribute: &AttrPromise) -> u64 {
+    match attribute.operation {
+        AttrOperation::Remove | AttrOperation::ParentRemove => {
+            xfs_dir::attribute_removal_blocks(geometry)
+        }
+        _ => {
+            let (name, value) = (attribute.name.len(), attribute.value.len());
+            xfs_dir::attribute_blocks(geometry, name, value)
+        }
     }
 }

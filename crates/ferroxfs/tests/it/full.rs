@@ -4,9 +4,15 @@ use std::io;
 use std::sync::Arc;
 
 use ferroxfs::{
-    AllocateMode, Creation, Error, NewKind, OpenOptions, PosixError, RangeMode, Volume,
+    AllocateMode, Creation, Error, NewKind, OpenOptions, PosixError, RangeMode, SetMode, Volume,
 };
-use xfs_trans::testing::make_sized;
+use xfs_device::SharedDevice;
+use xfs_dir::{ParentLink, ParentPath, remove_entry, remove_parent};
+use xfs_format::InodeNumber;
+use xfs_format::reservation::TransactionKind;
+use xfs_inode::Live;
+use xfs_testkit::CowDevice;
+use xfs_trans::testing::{Parts, make_sized, parts};
 
 const VOLUME_BYTES: u64 = 48 << 20;
 const THREADS: usize = 4;
@@ -132,4 +138,80 @@ fn the_space_of_a_removed_file_is_found() {
         }
         volume.remove_file("/small").unwrap();
     }
+}
+
+const LINKS: usize = 2;
+
+/// Files with links beside them that will go, and attributes that have left the inode.
+fn populate(volume: &Volume) -> (InodeNumber, Vec<InodeNumber>) {
+    volume.create_dir("/folder").unwrap();
+    let folder = volume.lookup("/folder").unwrap();
+    let files = (0..LINKS).map(|number| {
+        let file = folder.create(format!("file {number}"), &NewKind::Regular, &CREATION).unwrap();
+        file.set_attribute("user.large", &[7; 1000], SetMode::Create).unwrap();
+        folder.link(&file, format!("link {number}")).unwrap();
+        file.number()
+    });
+    let files = files.collect();
+    (folder.number(), files)
+}
+
+/// Leaves no block to files.
+fn fill_to_the_last_block(volume: &Volume) {
+    assert!(fill(volume, "/") > 0);
+    let file = volume.open_file("/file 0").unwrap();
+    let end = file.metadata().size;
+    let blocks = (0..).map(|block| file.write_at(end + (block << 12), &[9; 4096]));
+    let refused = blocks.take(100_000).find_map(Result::err);
+    assert!(matches!(refused, Some(Error::Posix(PosixError::NoSpace))), "{refused:?}");
+}
+
+/// Removes the links, and cuts the power when each has promised that its parent pointer goes too.
+fn cut_with_promises(device: &Arc<CowDevice>, folder: InodeNumber, files: &[InodeNumber]) {
+    let shared: SharedDevice = Arc::clone(device) as _;
+    let Parts { cache, log, superblock } = parts(&shared, 0);
+    let journal = xfs_alloc::open_journal(cache, log, &superblock).unwrap();
+    let folder = Arc::new(Live::load(&journal, folder).unwrap());
+    let generation = folder.inode().core().generation;
+    let mut chains = Vec::new();
+    for (number, file) in files.iter().enumerate() {
+        let file = Arc::new(Live::load(&journal, *file).unwrap());
+        let name = format!("link {number}").into_bytes();
+        let mut tx = journal.begin(TransactionKind::Remove, 20).unwrap();
+        tx.join(folder.record());
+        tx.join(file.record());
+        remove_entry(&mut tx, &folder, &name).unwrap();
+        file.change(&mut tx, |core| core.nlink -= 1);
+        let link = ParentLink { inode: folder.number(), generation, name: name.into() };
+        remove_parent(&mut tx, &file, &link, ParentPath::Intents).unwrap();
+        tx.leave(folder.record());
+        tx.roll().unwrap();
+        chains.push(tx);
+    }
+    journal.force_all().unwrap();
+    journal.shut_down(xfs_log::Shutdown::Now).unwrap();
+    chains.into_iter().for_each(xfs_trans::Transaction::cancel);
+}
+
+#[test]
+fn full_volumes_are_recovered() {
+    let base = make_sized(VOLUME_BYTES, "-b size=4k -d agcount=1 -n parent=1 -l size=16m");
+    let device = Arc::new(CowDevice::new(base));
+    let shared: SharedDevice = Arc::clone(&device) as _;
+    let options = OpenOptions::new().writable(true);
+    let devices = options.with_devices(Arc::clone(&shared), None);
+    let volume = devices.writable_volume().unwrap();
+    let (folder, files) = populate(&volume);
+    fill_to_the_last_block(&volume);
+    volume.close().unwrap();
+
+    cut_with_promises(&device, folder, &files);
+    let read_only = OpenOptions::new().with_devices(Arc::clone(&shared), None).volume().unwrap();
+    assert_eq!(read_only.node(files[0]).unwrap().parents().unwrap().len(), 1);
+    drop(read_only);
+    let volume = devices.writable_volume().unwrap();
+    for file in &files {
+        assert_eq!(volume.node(*file).unwrap().parents().unwrap().len(), 1);
+    }
+    volume.close().unwrap();
 }

@@ -69,7 +69,8 @@ impl Journal {
     }
 
     /// Does the first step of an intent that was left open, by a transaction of this kind that may
-    /// use so many blocks. `works` keep its promises.
+    /// use so many blocks: from the pool if there are no others, since a full volume has to be
+    /// recovered too. `works` keep its promises.
     ///
     /// # Errors
     ///
@@ -81,7 +82,7 @@ impl Journal {
         (kind, blocks): (TransactionKind, u64),
     ) -> Result<Captured> {
         let reservation = self.reservation(kind);
-        let tx = Transaction::begin(self, reservation, blocks)?;
+        let tx = Transaction::begin_for_recovery(self, reservation, blocks)?;
         tx.resume(Arc::clone(&intent.0), works, reservation)
     }
 }

@@ -131,7 +131,7 @@ impl Captured {
     ///
     /// What the work meets, or what stopped the log.
     pub fn finish(self, journal: &Arc<Journal>) -> Result<Committed> {
-        let mut tx = Transaction::begin(journal, self.reservation, 0)?;
+        let mut tx = Transaction::begin_for_recovery(journal, self.reservation, 0)?;
         tx.space.add_reserved(self.blocks);
         tx.deferred.pending = self.pending;
         tx.commit()
