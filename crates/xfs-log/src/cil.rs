@@ -95,6 +95,8 @@ pub(crate) struct CilParts {
     pub(crate) health: Arc<Health>,
     /// The size at which a checkpoint is written unasked.
     pub(crate) soft_bytes: u64,
+    /// The number in the log of checkpoint 0; the others go on from there.
+    pub(crate) first_number: u32,
     /// Slots; one is a single list that all share.
     pub(crate) slots: usize,
     pub(crate) plants: Plants,

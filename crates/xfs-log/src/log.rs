@@ -128,6 +128,7 @@ impl Log {
             ail: Arc::clone(&ail),
             health: Arc::clone(&health),
             soft_bytes: config.soft_bytes(log_bytes),
+            first_number: first_number(state.head, log_blocks),
             slots: config.slots,
             plants,
         });
@@ -409,6 +410,16 @@ impl Log {
         self.inner.kick.kick();
         self.threads.join();
     }
+}
+
+/// More than the operations that begin a checkpoint in a block of the log.
+const NUMBERS_PER_BLOCK: u32 = 64;
+
+/// The number from which a session that begins at this head counts its checkpoints. What an earlier
+/// one has left in the log has other numbers: that one began as many blocks earlier as it has
+/// written, and has not used up the numbers of these. The whole log has fewer than there are.
+pub(crate) const fn first_number(head: Lsn, log_blocks: u32) -> u32 {
+    head.cycle().wrapping_mul(log_blocks).wrapping_add(head.block()).wrapping_mul(NUMBERS_PER_BLOCK)
 }
 
 /// A log that is dropped without [`Log::unmount`] is left as a crash would leave it.

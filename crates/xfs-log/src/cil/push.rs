@@ -89,7 +89,7 @@ impl Cil {
     fn write(&self, gathered: &Gathered) -> Result<(Lsn, CommitRecord)> {
         let (writer, sequence) = (&self.parts.writer, gathered.sequence);
         let (regions, vectors) = gathered.vectors(self.parts.plants);
-        let transaction = sequence as u32;
+        let transaction = self.parts.first_number.wrapping_add(sequence as u32);
         let header = TransactionHeader { kind: CHECKPOINT, transaction, regions };
         let mut first = Vec::new();
         RegionWriter::new(&mut first).region(&header.encode(HostOrder::NATIVE));

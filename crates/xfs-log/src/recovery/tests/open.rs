@@ -9,7 +9,9 @@ use xfs_format::log_item::LogItem as LoggedItem;
 use xfs_format::log_record::block_cycle;
 
 use super::{Bench, ORDER, intent, intent_done};
+use crate::log::first_number;
 use crate::recovery::{Intent, IntentRecovery, Replayed, finish_intents, replay_all};
+use crate::testing::LogImage;
 use crate::{
     Ail, CheckpointEnd, ItemState, Log, LogConfig, LogDevice, LogGeometry, LogItem, Pushed,
     RegionWriter, find_head_and_tail,
@@ -83,6 +85,17 @@ impl Disk {
     fn open(&self, device: &SharedDevice, replayed: &Replayed) -> Log {
         let config = LogConfig { threads: 0, slots: 1, ..LogConfig::new(&self.geometry) };
         Log::open(self.log_device(device), None, replayed.log_state(), &config)
+    }
+
+    /// Goes on with a transaction that is never committed.
+    fn append_unfinished(&mut self, transaction: u32) {
+        let state = find_head_and_tail(&self.log_device(&self.device)).unwrap();
+        let mut bytes = vec![0; self.device.length_bytes() as usize];
+        self.device.read_at(0, &mut bytes).unwrap();
+        let size = self.bench.log.size;
+        let mut image = LogImage { bytes, head: state.head, tail: state.tail, size };
+        image.append_unfinished(transaction);
+        self.device = Arc::new(MemoryDevice::from_bytes(&image.bytes).unwrap());
     }
 
     fn open_ids(&self) -> Vec<u64> {
@@ -311,4 +324,29 @@ fn a_clean_log_with_a_torn_record_ahead_is_made_fit_to_be_written_on() {
         assert_eq!(after != before, expected, "what is in order is not written");
         assert!(disk.replay().log_state().clean);
     }
+}
+
+/// What a crash has cut short keeps its number as long as an intent before it is open.
+#[test]
+fn two_sessions_never_use_one_number() {
+    let mut bench = Bench::new();
+    bench.log.append_transaction(77, &[intent(9)]);
+    let mut disk = Disk::new(bench);
+    let mut id = 10;
+    for commits in [3, 5] {
+        let replayed = disk.replay();
+        replayed.write_in_place(&disk.log_device(&disk.device)).unwrap();
+        let log = disk.open(&disk.device, &replayed);
+        let completer = Completer::new(&log, &replayed, 0);
+        for _ in 0..commits {
+            completer.commit(Promise::new(&intent(id), None)).unwrap();
+            id += 1;
+        }
+        drop(log);
+        // The power goes while the next checkpoint is written: its START stays.
+        let head = replayed.log_state().head;
+        let next = first_number(head, disk.geometry.length_blocks) + commits + 1;
+        disk.append_unfinished(next);
+    }
+    assert_eq!(disk.open_ids(), (9..18).collect::<Vec<_>>());
 }
