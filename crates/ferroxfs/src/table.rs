@@ -20,6 +20,9 @@
 //! - **I2** The last user of an inode without a name dooms it, once.
 //! - **I3** Who puts an inode in has its latch: shared to read it, alone to make it. So there is one in
 //!   memory whenever the latch is free.
+//! - **I4** A number may be older than the end of its chunk, and where that was may lie the inode as it
+//!   was. So nothing is put in that was read while a chunk of its group was given back, and once one
+//!   has been, the inode btree is asked first.
 //!
 //! An entry is found without a lock; taking it writes that entry alone. What is shared by a group
 //! is the queue of its idle entries.
@@ -29,8 +32,10 @@ mod idle;
 
 use std::sync::Arc;
 
+use xfs_alloc::{InodeState, chunks_freed, latched_inode_state};
 use xfs_buffer::{Error, PosixError, Result};
-use xfs_format::{AgNumber, Geometry, InodeNumber};
+use xfs_format::agi::AgiCheck;
+use xfs_format::{AgNumber, Corruption, Geometry, InodeNumber, Place, Structure};
 use xfs_inode::Live;
 use xfs_sync::{CachePadded, Condvar, Mutex, Volume};
 use xfs_trans::Journal;
@@ -46,6 +51,33 @@ const IDLE_PER_GROUP: usize = 4096;
 struct Group {
     entries: papaya::HashMap<u64, Arc<Entry>>,
     idle: Idle,
+}
+
+impl Group {
+    /// Reads an inode into the table. `None`: somebody else has, or a chunk was given back since there
+    /// were `freed`, and it has to be looked for again.
+    fn load(
+        &self,
+        journal: &Journal,
+        number: InodeNumber,
+        freed: u64,
+    ) -> Result<Option<Arc<Entry>>> {
+        // Shared until the entry is in the table: a transaction that makes a file of this number, or
+        // frees it, comes before or after, and never meets a second inode in memory (I3).
+        let record = journal.inode(number)?;
+        let _latch = record.latch().shared();
+        if !record.is_live() || chunks_freed(journal, number) != freed {
+            return Ok(None);
+        }
+        let live = Live::of_record(Arc::clone(&record), journal.geometry())?;
+        // Those without a name are in the table, or wait on their list for the next recovery.
+        if live.inode().core().nlink == 0 {
+            return Err(PosixError::NotFound.into());
+        }
+        let entry = Arc::new(Entry::new(Arc::new(live)));
+        let inserted = self.entries.pin().try_insert(number.0, Arc::clone(&entry)).is_ok();
+        Ok(inserted.then_some(entry))
+    }
 }
 
 /// What waits to be freed.
@@ -107,25 +139,33 @@ impl Table {
                 }
                 continue;
             }
-            // Shared until the entry is in the table: a transaction that makes a file of this number,
-            // or frees it, comes before or after, and never meets a second inode in memory (I3).
-            let record = journal.inode(number)?;
-            let _latch = record.latch().shared();
-            let entry = Arc::new(Entry::new(Arc::new(Live::load(journal, number)?)));
-            if group.entries.pin().try_insert(number.0, Arc::clone(&entry)).is_ok() {
-                return Ok(entry);
+            let freed = chunks_freed(journal, number);
+            if freed > 0 && latched_inode_state(journal, number)? != InodeState::Allocated {
+                return Err(PosixError::NotFound.into());
+            }
+            match group.load(journal, number, freed) {
+                Ok(Some(entry)) => return Ok(entry),
+                Ok(None) => {}
+                // What was read may have been no inode any more (I4).
+                Err(_) if chunks_freed(journal, number) != freed => {}
+                Err(error) => return Err(error),
             }
         }
     }
 
     /// Puts in an inode that has just been made, with one user. What stands there of an earlier file
     /// of that number has been freed, and is replaced.
+    ///
+    /// # Errors
+    ///
+    /// An earlier one that is still there: the inode btree has called free what a name led to.
     pub(crate) fn insert(&self, geometry: &Geometry, live: Arc<Live>) -> Result<Arc<Entry>> {
         let number = live.number();
         let group = self.group(geometry, number)?;
         let entry = Arc::new(Entry::new(live));
-        if let Some(before) = group.entries.pin().insert(number.0, Arc::clone(&entry)) {
-            assert!(before.is_gone(), "two files with the number {number}");
+        let pinned = group.entries.pin();
+        if pinned.insert(number.0, Arc::clone(&entry)).is_some_and(|before| !before.is_gone()) {
+            return Err(in_use(geometry, number).into());
         }
         Ok(entry)
     }
@@ -204,6 +244,13 @@ impl Table {
         let is_it = |_: &u64, found: &Arc<Entry>| Arc::ptr_eq(found, entry);
         let _ = group.entries.pin().remove_if(&entry.number().0, is_it);
     }
+}
+
+/// The finding that an inode was given away which a file has.
+#[cold]
+fn in_use(geometry: &Geometry, number: InodeNumber) -> Corruption {
+    let inode = geometry.split_inode(number).map_or(0, |(_, inode)| inode.0);
+    Corruption::new(Structure::Inode, Place::Inode(number), AgiCheck::InUse { inode })
 }
 
 #[cfg(test)]

@@ -29,11 +29,13 @@ mod allocate;
 mod chunk;
 mod free;
 mod group;
+mod lookup;
 mod state;
 mod unlinked;
 
 pub use allocate::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 pub use free::{Freed, free_inode};
+pub use lookup::{chunks_freed, latched_inode_state};
 pub use unlinked::{
     UnlinkedList, add_unlinked, clear_unlinked_list, remove_unlinked, unlinked_lists,
 };

@@ -178,13 +178,21 @@ impl Live {
     /// [`PosixError::NotFound`] for a free inode; the device's error; the check that failed.
     #[doc(alias = "xfs_iget")]
     pub fn load(journal: &Journal, number: InodeNumber) -> Result<Self> {
-        let record = journal.inode(number)?;
+        Self::of_record(journal.inode(number)?, journal.geometry())
+    }
+
+    /// As [`load`](Self::load), from a record that the caller has.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotFound`] for a free inode; the check that failed.
+    pub fn of_record(record: Arc<InodeRecord>, geometry: &Geometry) -> Result<Self> {
         let view = {
             let image = record.image();
             if image.core.is_free() {
                 return Err(PosixError::NotFound.into());
             }
-            Inode::from_parts(image.core.clone(), &image.data, &image.attr, journal.geometry())?
+            Inode::from_parts(image.core.clone(), &image.data, &image.attr, geometry)?
         };
         Ok(Self { record, view: RwLock::new(view) })
     }

@@ -49,9 +49,11 @@ impl Records {
         self.0.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// The blocks of the cluster are freed: none of its inodes is written any more.
+    /// The blocks of the cluster are freed, or become one anew: none of the inodes that it has had is
+    /// written any more, or found.
     pub(crate) fn set_freed(&self) {
-        self.live().iter().for_each(|record| record.set_freed());
+        let live = self.live();
+        live.iter().filter(|record| record.is_live()).for_each(|record| record.set_freed());
     }
 
     /// That they are freed is durable: their inodes leave the AIL.

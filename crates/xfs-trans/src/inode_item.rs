@@ -232,8 +232,9 @@ impl InodeRecord {
         ail.remove(&self.state);
     }
 
-    /// Whether the record stands for an inode on disk.
-    pub(crate) fn is_live(&self) -> bool {
+    /// Whether the record stands for an inode on disk: its cluster has not been freed.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
         self.fate.load(Ordering::Acquire) == Fate::Stays as u32
     }
 

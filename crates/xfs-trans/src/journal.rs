@@ -180,15 +180,21 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NotFound`] for a number outside the volume, what reading the cluster meets, and
-    /// [`Error::Corrupt`] for bytes that are no inode.
+    /// [`PosixError::NotFound`] for a number outside the volume or in a cluster that is freed, what
+    /// reading the cluster meets, and [`Error::Corrupt`] for bytes that are no inode.
     pub fn inode(&self, number: InodeNumber) -> Result<Arc<InodeRecord>> {
         let place = self.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
         let buffer =
             self.cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
         let item = BufferItem::of(&self.context, &buffer);
         let make = || InodeRecord::read(number, place, &self.context, &buffer, &item);
-        Ok(item.records().find_or_add(number, make)?)
+        let record = item.records().find_or_add(number, make)?;
+        // After that: a cluster is freed before its records are, so one that was made too late for
+        // them is met here. Its bytes are still those of the inodes that were.
+        if item.is_stale() {
+            return Err(PosixError::NotFound.into());
+        }
+        Ok(record)
     }
 
     /// Makes everything up to this checkpoint durable.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags, InodeFlags};
 use ferroxfs::{
-    Changes, Creation, Error, FileType, InodeNumber, NewKind, Node, OpenOptions, PosixError,
-    RenameMode, SetMode, SharedDevice, Timestamp, Volume,
+    Changes, Creation, Durability, Error, FileType, InodeNumber, NewKind, Node, OpenOptions,
+    PosixError, RenameMode, SetMode, SharedDevice, Timestamp, Volume,
 };
 use xfs_trans::testing::make_with;
 
@@ -448,4 +448,140 @@ fn every_change_is_counted() {
     let before = count(&file);
     file.change(&mode).unwrap();
     assert_eq!(count(&file), before + 1, "once in each transaction");
+}
+
+/// Makes files until whole chunks of inodes are theirs alone, and has them in place.
+fn crowded(options: &str) -> SharedDevice {
+    let device = make_with(options);
+    let volume = open(&device);
+    volume.create_dir("/crowd").unwrap();
+    let crowd = volume.lookup("/crowd").unwrap();
+    for number in 0..200 {
+        crowd.create(format!("{number}"), &NewKind::Regular, &PLAIN).unwrap();
+    }
+    drop(crowd);
+    volume.close().unwrap();
+    device
+}
+
+#[test]
+fn a_number_that_was_listed_outlives_its_chunk() {
+    for options in ["", "-n parent=1", "-b size=1k", "-m finobt=0,rmapbt=0,reflink=0"] {
+        let device = crowded(options);
+        let volume = open(&device);
+        let crowd = volume.lookup("/crowd").unwrap();
+        let listed: Vec<_> = crowd.entries().unwrap().map(Result::unwrap).collect();
+        let inodes = volume.space().unwrap().inodes;
+        for entry in &listed {
+            crowd.remove_file(entry.name()).unwrap();
+        }
+        let all_are_gone = || {
+            for entry in &listed {
+                assert_eq!(posix(entry.node().map(|node| node.number())), PosixError::NotFound);
+            }
+        };
+        all_are_gone();
+        assert!(volume.space().unwrap().inodes < inodes, "no chunk was given back");
+        // Now the buffers are forgotten, and the device still has what was there.
+        volume.sync().unwrap();
+        all_are_gone();
+        for entry in &listed {
+            crowd.create(entry.name(), &NewKind::Fifo, &PLAIN).unwrap();
+        }
+        for entry in crowd.entries().unwrap().map(Result::unwrap) {
+            assert_eq!(entry.node().unwrap().file_type(), FileType::Fifo);
+        }
+        drop((listed, crowd));
+        volume.close().unwrap();
+        assert_eq!(names(&reopen(&device).lookup("/crowd").unwrap()).len(), 200);
+    }
+}
+
+/// Tells other threads that this one is done, however it ends.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_directory_is_walked_while_it_is_emptied_and_filled() {
+    let device = crowded("");
+    let volume = open(&device);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let crowd = volume.lookup("/crowd").unwrap();
+                    let listed: Vec<_> = crowd.entries().unwrap().map(Result::unwrap).collect();
+                    for entry in listed {
+                        match entry.node().map(|node| node.metadata().nlink) {
+                            Ok(_) | Err(Error::Posix(PosixError::NotFound)) => {}
+                            Err(other) => panic!("{other}"),
+                        }
+                    }
+                }
+            });
+        }
+        let _done = Done(&done);
+        let crowd = volume.lookup("/crowd").unwrap();
+        for round in 0..8 {
+            for number in 0..200 {
+                crowd.remove_file(format!("{number}")).unwrap();
+            }
+            if round % 2 == 0 {
+                volume.sync().unwrap();
+            }
+            for number in 0..200 {
+                crowd.create(format!("{number}"), &NewKind::Regular, &PLAIN).unwrap();
+            }
+        }
+    });
+    volume.close().unwrap();
+    assert_eq!(names(&reopen(&device).lookup("/crowd").unwrap()).len(), 200);
+}
+
+/// Lets a file have fewer links than names.
+fn forge_links(device: &SharedDevice, number: InodeNumber, nlink: u32) {
+    let volume = reopen(device);
+    let (geometry, place) = (volume.geometry(), volume.geometry().inode_place(number).unwrap());
+    let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
+    let mut inode = vec![0; geometry.inode_size as usize];
+    device.read_at(offset, &mut inode).unwrap();
+    inode[16..20].copy_from_slice(&nlink.to_be_bytes());
+    let lsn = ferroxfs::format::Lsn(u64::from_be_bytes(inode[112..120].try_into().unwrap()));
+    ferroxfs::format::inode::seal(&mut inode, lsn);
+    device.write_at(offset, &inode, Durability::Cached).unwrap();
+}
+
+#[test]
+fn a_name_too_many_does_no_harm() {
+    let device = make_with("");
+    let volume = open(&device);
+    let root = volume.root().unwrap();
+    let file = root.create("one", &NewKind::Regular, &PLAIN).unwrap();
+    root.link(&file, "two").unwrap();
+    root.link(&file, "three").unwrap();
+    let number = file.number();
+    root.create("other", &NewKind::Regular, &PLAIN).unwrap();
+    drop((file, root));
+    volume.close().unwrap();
+    forge_links(&device, number, 1);
+
+    let volume = open(&device);
+    let root = volume.root().unwrap();
+    let file = root.lookup("one".as_ref()).unwrap();
+    root.remove_file("one").unwrap();
+    let corrupt = |result: ferroxfs::Result<()>| matches!(result, Err(Error::Corrupt(_)));
+    assert!(corrupt(root.remove_file("two")), "an unlinked file lost a name");
+    assert!(corrupt(root.rename("other", &root, "two", RenameMode::Replace)), "replaced");
+    // Nothing was changed, so the volume goes on.
+    root.create("more", &NewKind::Regular, &PLAIN).unwrap();
+    drop(file);
+    drop(root);
+    volume.close().unwrap();
+    assert_eq!(names(&reopen(&device).root().unwrap()), ["more", "other", "three", "two"]);
 }

@@ -94,6 +94,7 @@ impl<'journal> GroupInodes<'journal> {
             self.agi.newest_inode = None;
         }
         tx.count_inodes(-i64::from(count), -i64::from(free));
+        self.state.count_freed_chunk();
         self.stale_clusters(tx, chunk)?;
         let geometry = tx.geometry();
         for (start, length_blocks) in present_blocks(chunk, geometry.inodes_per_block_log) {

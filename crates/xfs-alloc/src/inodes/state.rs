@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use xfs_format::agi::Agi;
 use xfs_format::{AgInode, AgNumber, Geometry};
-use xfs_sync::{AtomicU32, CachePadded, Group, Mutex, Ordering, Slot, Slots};
+use xfs_sync::{AtomicU32, AtomicU64, CachePadded, Group, Mutex, Ordering, Slot, Slots};
 use xfs_trans::Journal;
 
 /// Nobody has looked at the group yet.
@@ -24,6 +24,8 @@ pub(super) struct GroupState {
     free_count: AtomicU32<Group>,
     /// Chunks made since the volume was opened.
     chunks_made: AtomicU32<Group>,
+    /// Chunks given back since then.
+    chunks_freed: AtomicU64<Group>,
     /// Chunks that may be made before the volume's number of inodes has to be looked at. Changed by
     /// who holds the latch of the AGI.
     allowance: AtomicU32<Group>,
@@ -42,6 +44,7 @@ impl InodeGroups {
             CachePadded::new(GroupState {
                 free_count: AtomicU32::new(UNKNOWN),
                 chunks_made: AtomicU32::new(0),
+                chunks_freed: AtomicU64::new(0),
                 allowance: AtomicU32::new(0),
                 before: Mutex::new(HashMap::new()),
             })
@@ -85,6 +88,16 @@ impl GroupState {
     /// A number that no chunk of the group has had since the volume was opened.
     pub(super) fn count_chunk(&self) -> u32 {
         self.chunks_made.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes that a chunk is given back: before its clusters are, and by who holds the AGI.
+    pub(super) fn count_freed_chunk(&self) {
+        self.chunks_freed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many chunks have been given back since the volume was opened.
+    pub(super) fn chunks_freed(&self) -> u64 {
+        self.chunks_freed.load(Ordering::Acquire)
     }
 
     /// Takes one chunk of what the group may make without asking. `false` if it has to ask.

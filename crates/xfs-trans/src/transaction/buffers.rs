@@ -224,6 +224,8 @@ impl Transaction<'_> {
             let buffer = cache.claim(map, kind)?;
             let item = BufferItem::of(self.journal.context(), &buffer);
             if item.join() {
+                // Whoever came with an old number has read what was here before.
+                item.records().set_freed();
                 self.buffers.add(&buffer, item, true);
                 return Ok(buffer);
             }
