@@ -30,6 +30,9 @@ use crate::fork_block::BlockShape;
 /// Blocks that one step gives up, where each may have a buffer.
 const STEP_BLOCKS: u32 = 16;
 
+/// A link becomes a regular file when its target goes.
+const EMPTY_MODE: u16 = 0o100_000;
+
 /// Blocks of a fork that have buffers, by the file block where each starts.
 type Buffered = BTreeSet<FileBlock>;
 
@@ -68,7 +71,13 @@ impl Live {
             return Ok(());
         }
         step::run(journal, TransactionKind::Truncate, 0, |tx| {
-            self.change(tx, |core| core.size = 0);
+            self.change(tx, |core| {
+                core.size = 0;
+                // There is no link without a target: recovery would not read it.
+                if file_type == FileType::Symlink {
+                    core.mode = EMPTY_MODE;
+                }
+            });
             match file_type {
                 FileType::Symlink => {
                     // Each extent of a link is one buffer.

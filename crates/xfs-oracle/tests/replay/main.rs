@@ -8,7 +8,8 @@
 //! Our own recovery of another copy gives the same volume, inode by inode.
 //!
 //! A trial prints the seed of its operations and its cut. The log's threads write when they come to
-//! it, so a seed gives the same operations, and nearly the same requests. `FERROXFS_LONG=1` runs
+//! it, and another thread forces it all the time, so a seed gives the same operations, and about the
+//! same requests. `FERROXFS_LONG=1` runs
 //! 2,000 cuts instead of 40.
 
 #[path = "../kernel/ours.rs"]
@@ -21,6 +22,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::{self, TryRecvError};
 
 use ferroxfs::{OpenOptions, SharedDevice, Volume};
 use xfs_oracle::harness::{Trial, TrialError, run};
@@ -105,7 +107,7 @@ fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<History, TrialError>
     let mut volume = open(device.clone())?;
     let mut history = History { states: vec![show(&volume)?], durable: Vec::new() };
     for number in 1..=OPERATIONS {
-        step(&volume, &mut prng, number).map_err(text)?;
+        step_while_syncing(&volume, &mut prng, number)?;
         history.states.push(show(&volume)?);
         let chance = prng.within(0..40);
         if chance == 0 {
@@ -121,6 +123,26 @@ fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<History, TrialError>
     volume.sync().map_err(text)?;
     history.durable.push((device.position(), history.states.len() - 1));
     Ok(history)
+}
+
+/// One operation while another thread forces the log, so that checkpoints end in the middle of
+/// chains: an intent that is done within its checkpoint is not written.
+fn step_while_syncing(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), TrialError> {
+    let (running, stopped) = mpsc::sync_channel(0);
+    std::thread::scope(|scope| {
+        let syncing = scope.spawn(move || {
+            let _ = stopped.recv();
+            while stopped.try_recv() != Err(TryRecvError::Disconnected) {
+                volume.sync()?;
+            }
+            Ok::<_, ferroxfs::Error>(())
+        });
+        let _ = running.send(());
+        let stepped = step(volume, prng, number);
+        drop(running);
+        let synced = syncing.join().map_err(|_| text("the syncing thread panicked"))?;
+        stepped.and(synced).map_err(text)
+    })
 }
 
 fn show(volume: &Volume) -> Result<Names, TrialError> {
