@@ -1,8 +1,9 @@
 //! The superblock's numbers, an idle log, and the end.
 //!
 //! The numbers are not logged with each change: they are written when the log is covered or ended.
-//! Covering lets an idle log say that nothing in it has to be replayed; a thread looks now and then
-//! whether that is due.
+//! Covering lets an idle log say that nothing in it has to be replayed; a thread can be started that
+//! looks now and then whether that is due. The library starts none: a log is covered when its volume
+//! is closed.
 
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
