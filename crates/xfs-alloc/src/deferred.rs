@@ -248,10 +248,11 @@ pub fn defer_unmap(tx: &mut Transaction<'_>, mapping: &FileMapping) {
 }
 
 /// Turns blocks of a file from written to unwritten in the reverse map, or back. `mapping` is as it
-/// was before.
+/// was before; the intent says what it will be.
 #[doc(alias = "xfs_rmap_convert_extent")]
 pub fn defer_convert(tx: &mut Transaction<'_>, mapping: &FileMapping) {
-    defer_mapping(tx, mapping, [RmapAction::Convert, RmapAction::ConvertShared]);
+    let new = FileMapping { is_unwritten: !mapping.is_unwritten, ..*mapping };
+    defer_mapping(tx, &new, [RmapAction::Convert, RmapAction::ConvertShared]);
 }
 
 fn defer_mapping(tx: &mut Transaction<'_>, mapping: &FileMapping, actions: [RmapAction; 2]) {

@@ -241,14 +241,15 @@ impl Image {
     }
 }
 
-/// Whether a line that xfs_logprint prints says that something is wrong.
+/// Whether a line that xfs_logprint prints says that something is wrong. A number may spell a word,
+/// such as 0x6bad, so only whole words count.
 fn is_complaint(line: &str) -> bool {
     let line = line.to_lowercase();
-    // The digits of a UUID may spell a word.
+    // The digits of a UUID may spell one too.
     let line = line.split("uuid:").next().unwrap_or_default();
-    ["error", "bad ", "unknown", "illegal", "invalid", "warning", "corrupt", "mismatch"]
-        .iter()
-        .any(|word| line.contains(word))
+    let words = ["error", "bad", "unknown", "illegal", "invalid", "warning", "corrupt", "mismatch"];
+    line.split(|character: char| !character.is_ascii_alphanumeric())
+        .any(|found| words.contains(&found) || found.starts_with("corrupt"))
 }
 
 pub(crate) fn sparse(path: PathBuf, size_bytes: u64) -> Result<PathBuf, OracleError> {

@@ -146,19 +146,19 @@ impl GroupSpace {
         }
     }
 
-    /// Turns a mapping from written to unwritten, or back. `old` is in the state before.
+    /// Turns a mapping from written to unwritten, or back. `new` is in the state afterwards.
     #[doc(alias = "xfs_rmap_convert")]
     pub(crate) fn convert_mapping(
         &mut self,
         tx: &mut Transaction<'_>,
-        old: &Mapping,
+        new: &Mapping,
     ) -> Result<()> {
-        let new = Mapping(Rmap {
-            flags: old.0.flags.symmetric_difference(RmapFlags::UNWRITTEN),
-            ..old.0
+        let old = Mapping(Rmap {
+            flags: new.0.flags.symmetric_difference(RmapFlags::UNWRITTEN),
+            ..new.0
         });
-        self.remove_mapping(tx, old)?;
-        self.add_mapping(tx, &new)
+        self.remove_mapping(tx, &old)?;
+        self.add_mapping(tx, new)
     }
 
     /// Takes `range` out of a record that covers it.

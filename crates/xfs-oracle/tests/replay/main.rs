@@ -30,7 +30,7 @@ use xfs_oracle::{Differences, Image, Tree, ready};
 use xfs_testkit::{Atomicity, Cut, PowerCuts, Prng, RecordingDevice};
 use xfs_trans::testing::{make_sized, superblock};
 
-use workload::{Names, names, step};
+use workload::{Names, names, prepare, step};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const OPERATIONS: u32 = 120;
@@ -67,7 +67,11 @@ struct History {
 
 fn check_history(options: &str, seed: u64) -> Result<(), TrialError> {
     ready()?;
-    let recorded = Arc::new(RecordingDevice::new(make_sized(VOLUME_BYTES, options)));
+    let made: SharedDevice = make_sized(VOLUME_BYTES, options);
+    let volume = open(Arc::clone(&made))?;
+    prepare(&volume).map_err(text)?;
+    volume.close().map_err(text)?;
+    let recorded = Arc::new(RecordingDevice::new(made));
     let history = work(&recorded, seed)?;
     let recording = recorded.recording();
     let device: SharedDevice = recorded;

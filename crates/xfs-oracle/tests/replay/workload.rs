@@ -55,18 +55,21 @@ struct Spot {
     name: String,
 }
 
+/// Makes the directories in which everything happens: a step is one operation, so that a cut in its
+/// middle leaves the state before or after it.
+pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
+    let creation = Creation { mode: 0o755, uid: 0, gid: 0 };
+    for number in 1..=DIRECTORIES {
+        volume.root()?.create(format!("d{number}"), &NewKind::Directory, &creation)?;
+    }
+    Ok(())
+}
+
 fn spot(volume: &Volume, prng: &mut Prng) -> Result<Spot, Error> {
     let number = prng.within(0..DIRECTORIES + 1);
     let directory = match number {
         0 => volume.root()?,
-        _ => match volume.lookup(format!("/d{number}")) {
-            Ok(node) => node,
-            Err(_) => volume.root()?.create(
-                format!("d{number}"),
-                &NewKind::Directory,
-                &Creation { mode: 0o755, uid: 0, gid: 0 },
-            )?,
-        },
+        _ => volume.lookup(format!("/d{number}"))?,
     };
     // Some names are long, so that directories leave the inode early.
     let number = prng.within(0..NAMES);
