@@ -42,22 +42,26 @@ impl<'a> RegionWriter<'a> {
 
     /// Adds a region with these bytes.
     pub fn region(&mut self, bytes: &[u8]) {
-        self.region_of(&[bytes]);
+        let length = bytes.len().next_multiple_of(4);
+        self.bytes.reserve(HEADER + length);
+        self.bytes.extend_from_slice(&operation(length).encode());
+        self.bytes.extend_from_slice(bytes);
+        if length != bytes.len() {
+            self.bytes.resize(self.bytes.len() + length - bytes.len(), 0);
+        }
+        self.regions += 1;
     }
 
-    /// Adds a region made of these pieces.
-    pub fn region_of(&mut self, pieces: &[&[u8]]) {
-        let length: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let length = length.next_multiple_of(4);
-        let (flags, client) = (OperationFlags::empty(), CLIENT_TRANSACTION);
-        let operation = LogOperation { transaction: 0, length: length as u32, client, flags };
-        self.bytes.extend_from_slice(&operation.encode());
-        let end = self.bytes.len() + length;
-        for piece in pieces {
-            self.bytes.extend_from_slice(piece);
-        }
-        if self.bytes.len() != end {
-            self.bytes.resize(end, 0);
+    /// Adds a region with what `encode` puts behind the bytes that it is given.
+    pub fn encoded(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let header_at = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; HEADER]);
+        encode(self.bytes);
+        let length = self.bytes.len().saturating_sub(header_at + HEADER).next_multiple_of(4);
+        self.bytes.resize(header_at + HEADER + length, 0);
+        let header = self.bytes.get_mut(header_at..).and_then(<[u8]>::first_chunk_mut);
+        if let Some(header) = header {
+            *header = operation(length).encode();
         }
         self.regions += 1;
     }
@@ -65,6 +69,12 @@ impl<'a> RegionWriter<'a> {
     pub(crate) const fn regions(&self) -> u32 {
         self.regions
     }
+}
+
+/// The header of a region of so many bytes.
+const fn operation(length: usize) -> LogOperation {
+    let (flags, client) = (OperationFlags::empty(), CLIENT_TRANSACTION);
+    LogOperation { transaction: 0, length: length as u32, client, flags }
 }
 
 /// The regions of an item as a commit would log them now.

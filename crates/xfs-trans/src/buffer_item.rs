@@ -88,8 +88,6 @@ struct Changes {
     pins: u32,
     /// A checkpoint that held it was lost: it must never be written.
     lost: bool,
-    /// Where the first region is put together.
-    header: Vec<u8>,
 }
 
 impl BufferItem {
@@ -109,7 +107,6 @@ impl BufferItem {
             joined: false,
             pins: 0,
             lost: false,
-            header: Vec::new(),
         };
         Self {
             context: Arc::clone(context),
@@ -316,7 +313,7 @@ impl LogItem for BufferItem {
 
     fn format(&self, regions: &mut RegionWriter<'_>) {
         let mut changes = self.changes.lock();
-        let Changes { buffer: Some(buffer), pieces, life, header, .. } = &mut *changes else {
+        let Changes { buffer: Some(buffer), pieces, life, .. } = &mut *changes else {
             return;
         };
         let bytes = buffer.bytes();
@@ -327,8 +324,7 @@ impl LogItem for BufferItem {
             let runs = piece.runs().count();
             if runs > 0 || *life != Life::Used {
                 (piece.flags, piece.regions) = (flags, 1 + runs as u16);
-                piece.encode_into(HostOrder::NATIVE, header);
-                regions.region(header);
+                regions.encoded(|bytes| piece.encode_into(HostOrder::NATIVE, bytes));
             }
             for (first, count) in piece.runs() {
                 let from = start + first * CHUNK_BYTES;

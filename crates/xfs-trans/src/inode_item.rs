@@ -70,8 +70,6 @@ struct Logged {
     /// Being written.
     #[doc(alias = "ili_last_fields")]
     flushing: LoggedFields,
-    /// Where the first region is put together.
-    header: Vec<u8>,
 }
 
 /// What becomes of the cluster that an inode lies in.
@@ -148,7 +146,7 @@ impl InodeRecord {
                 image: InodeImage { core, data, attr },
                 core: disk,
             }),
-            logged: Mutex::new(Logged { dirty: nothing, flushing: nothing, header: Vec::new() }),
+            logged: Mutex::new(Logged { dirty: nothing, flushing: nothing }),
             pins: AtomicU32::new(0),
             fate: AtomicU32::new(Fate::Stays as u32),
             lost: AtomicBool::new(false),
@@ -305,11 +303,10 @@ impl LogItem for InodeRecord {
 
     fn format(&self, regions: &mut RegionWriter<'_>) {
         let contents = self.contents.read();
-        let mut logged = self.logged.lock();
+        let logged = self.logged.lock();
         let forks = fork::logged(&contents.image, logged.dirty);
         let format = self.log_format(&contents.image.core, &forks);
-        format.encode_into(HostOrder::NATIVE, &mut logged.header);
-        regions.region(&logged.header);
+        regions.encoded(|bytes| format.encode_into(HostOrder::NATIVE, bytes));
         regions.region(&core_to_log(&contents.core, HostOrder::NATIVE));
         for fork in [forks.data, forks.attr].into_iter().flatten() {
             regions.region(&fork);

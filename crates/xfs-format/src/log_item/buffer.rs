@@ -237,10 +237,10 @@ impl BufferFormat {
         bytes
     }
 
-    /// As [`encode`](Self::encode), in the place of what `bytes` holds: a commit formats many items
-    /// and need not allocate for each.
+    /// As [`encode`](Self::encode), behind what `bytes` holds: a commit formats many items and need
+    /// not allocate for each.
     pub fn encode_into(&self, order: HostOrder, bytes: &mut Vec<u8>) {
-        let mut fields = FieldsMut::reusing(core::mem::take(bytes), order);
+        let mut fields = FieldsMut::appending(core::mem::take(bytes), self.encoded_bytes(), order);
         ItemHeader { kind: ItemKind::Buffer, regions: self.regions }.write(&mut fields);
         fields.u16(self.flags.bits());
         fields.u16(self.blocks);
@@ -254,16 +254,26 @@ impl BufferFormat {
 
     /// The runs of dirty chunks: first, and how many.
     pub fn runs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let is_set = |bit: usize| {
-            self.bitmap.get(bit / 32).is_some_and(|word| word & (1 << (bit % 32)) != 0)
-        };
-        let (mut at, end) = (0, self.bitmap.len() * 32);
+        let mut at = 0;
         core::iter::from_fn(move || {
-            let first = (at..end).find(|bit| is_set(*bit))?;
-            let after = (first..end).find(|bit| !is_set(*bit)).unwrap_or(end);
-            at = after;
-            Some((first, after - first))
+            let first = self.find_bit(at, 0)?;
+            at = self.find_bit(first, u32::MAX).unwrap_or(self.bitmap.len() * 32);
+            Some((first, at - first))
         })
+    }
+
+    /// The first bit from there on that is set once the bitmap's words have been inverted where
+    /// `inverted` says so.
+    fn find_bit(&self, from: usize, inverted: u32) -> Option<usize> {
+        let mut mask = u32::MAX << (from % 32);
+        for (index, word) in self.bitmap.iter().enumerate().skip(from / 32) {
+            let found = (word ^ inverted) & mask;
+            if found != 0 {
+                return Some(index * 32 + found.trailing_zeros() as usize);
+            }
+            mask = u32::MAX;
+        }
+        None
     }
 
     /// What the buffer holds; `None` for a type that nobody knows.

@@ -85,9 +85,9 @@ impl FieldsMut {
         Self { bytes: Vec::new(), order }
     }
 
-    /// Writes into the memory of `bytes`, which it empties.
-    pub(super) fn reusing(mut bytes: Vec<u8>, order: HostOrder) -> Self {
-        bytes.clear();
+    /// Writes behind what `bytes` holds, so much at least.
+    pub(super) fn appending(mut bytes: Vec<u8>, length: usize, order: HostOrder) -> Self {
+        bytes.reserve(length);
         Self { bytes, order }
     }
 

@@ -92,10 +92,10 @@ impl InodeFormat {
         fields::encode(self, order)
     }
 
-    /// As [`encode`](Self::encode), in the place of what `bytes` holds: a commit formats many items
-    /// and need not allocate for each.
+    /// As [`encode`](Self::encode), behind what `bytes` holds: a commit formats many items and need
+    /// not allocate for each.
     pub fn encode_into(&self, order: HostOrder, bytes: &mut Vec<u8>) {
-        let mut fields = FieldsMut::reusing(core::mem::take(bytes), order);
+        let mut fields = FieldsMut::appending(core::mem::take(bytes), Self::BYTES, order);
         self.write(&mut fields);
         *bytes = fields.into_bytes();
     }
@@ -210,34 +210,10 @@ const TIME_OFFSETS: [usize; 4] = [32, 40, 48, 144];
 /// Where the flags are that tell which.
 const FLAGS2_OFFSET: usize = 120;
 
-/// Other fields of more than one byte: offset and width. The UUID is bytes in any order.
-const FIELDS: [(usize, usize); 25] = [
-    (0, 2),
-    (2, 2),
-    (6, 2),
-    (8, 4),
-    (12, 4),
-    (16, 4),
-    (20, 2),
-    (22, 2),
-    (24, 8),
-    (56, 8),
-    (64, 8),
-    (72, 4),
-    (76, 4),
-    (80, 2),
-    (84, 4),
-    (88, 2),
-    (90, 2),
-    (92, 4),
-    (96, 4),
-    (100, 4),
-    (104, 8),
-    (112, 8),
-    (FLAGS2_OFFSET, 8),
-    (128, 4),
-    (152, 8),
-];
+/// Where the other fields of two, four and eight bytes are. The UUID is bytes in any order.
+const SHORT_OFFSETS: [usize; 8] = [0, 2, 6, 20, 22, 80, 88, 90];
+const WORD_OFFSETS: [usize; 10] = [8, 12, 16, 72, 76, 84, 92, 96, 100, 128];
+const LONG_OFFSETS: [usize; 7] = [24, 56, 64, 104, 112, FLAGS2_OFFSET, 152];
 
 /// The core of an inode as it lies on disk, from the logged one.
 #[doc(alias = "xfs_log_dinode_to_disk")]
@@ -260,19 +236,25 @@ fn exchange(core: &[u8; LOG_CORE_BYTES], order: HostOrder, flags2: u64) -> [u8; 
     if order == HostOrder::Big {
         return other;
     }
-    let mut reverse = |offset: usize, width: usize| {
-        other.get_mut(offset..offset + width).unwrap_or_default().reverse();
-    };
-    for (offset, width) in FIELDS {
-        reverse(offset, width);
-    }
-    for offset in TIME_OFFSETS {
-        if flags2 & InodeFlags2::BIGTIME.bits() != 0 {
-            reverse(offset, 8);
-        } else {
-            reverse(offset, 4);
-            reverse(offset + 4, 4);
+    reverse::<2>(&mut other, &SHORT_OFFSETS);
+    reverse::<4>(&mut other, &WORD_OFFSETS);
+    reverse::<8>(&mut other, &LONG_OFFSETS);
+    reverse::<8>(&mut other, &TIME_OFFSETS);
+    if flags2 & InodeFlags2::BIGTIME.bits() == 0 {
+        // Seconds and nanoseconds have changed places with their bytes.
+        for offset in TIME_OFFSETS {
+            other.get_mut(offset..offset + 8).unwrap_or_default().rotate_left(4);
         }
     }
     other
+}
+
+/// Reverses the bytes of the fields of one width.
+fn reverse<const WIDTH: usize>(core: &mut [u8; LOG_CORE_BYTES], offsets: &[usize]) {
+    for offset in offsets {
+        let field = core.get_mut(*offset..).and_then(<[u8]>::first_chunk_mut::<WIDTH>);
+        if let Some(field) = field {
+            field.reverse();
+        }
+    }
 }

@@ -312,3 +312,25 @@ fn a_cancelled_buffer_is_encoded_as_many_regions_as_it_says() {
     let encoded: std::vec::Vec<&[u8]> = encoded.iter().map(std::vec::Vec::as_slice).collect();
     assert_eq!(LogItem::decode(&encoded, HostOrder::Little, Place::Log(1)), Ok(item));
 }
+
+#[test]
+fn runs_are_those_of_single_bits() {
+    for bitmap in [
+        vec![],
+        vec![0, 0],
+        vec![u32::MAX],
+        vec![u32::MAX, u32::MAX],
+        vec![1, 1 << 31],
+        vec![1 << 31, 1],
+        vec![0x8000_0001, 0, 0xf00f_0ff0],
+        vec![0, 0xffff_0000, 0x0000_ffff],
+    ] {
+        let format = BufferFormat { bitmap, ..BufferFormat::clean(DiskAddr(8), 4096) };
+        let is_set = |bit: usize| format.bitmap[bit / 32] & (1 << (bit % 32)) != 0;
+        let set = (0..format.bitmap.len() * 32).filter(|bit| is_set(*bit));
+        let found: Vec<_> = format.runs().flat_map(|(first, count)| first..first + count).collect();
+        assert_eq!(found, set.collect::<Vec<_>>(), "{:x?}", format.bitmap);
+        let mut ends = format.runs().zip(format.runs().skip(1));
+        assert!(ends.all(|(run, next)| run.0 + run.1 < next.0), "{:x?}", format.bitmap);
+    }
+}

@@ -7,11 +7,12 @@ fn regions_come_out_as_they_went_in() {
     let mut writer = RegionWriter::new(&mut bytes);
     writer.region(b"abcde");
     writer.region(b"");
-    writer.region_of(&[b"12", b"34"]);
-    assert_eq!(writer.regions(), 3);
-    assert_eq!(bytes.len(), 8 + 4 + 3 * 12);
+    writer.encoded(|bytes| bytes.extend_from_slice(b"1234"));
+    writer.encoded(|bytes| bytes.extend_from_slice(b"12345"));
+    assert_eq!(writer.regions(), 4);
+    assert_eq!(bytes.len(), 8 + 4 + 8 + 4 * 12);
     let mut rest = bytes.as_slice();
-    for expected in [b"abcde\0\0\0".as_slice(), b"", b"1234"] {
+    for expected in [b"abcde\0\0\0".as_slice(), b"", b"1234", b"12345\0\0\0"] {
         let (region, next) = first_region(rest).unwrap();
         assert_eq!(region, expected);
         rest = &rest[next..];

@@ -132,7 +132,8 @@ fn log_root(root: &[u8]) -> Vec<u8> {
     let count = usize::from(count.map_or(0, |count| u16::from_be_bytes(*count)));
     assert!(count <= fits, "more records than the root of a btree holds");
     let entries = |from: usize| root.get(from..from + count * ENTRY_BYTES).unwrap_or_default();
-    let mut logged = vec![0; LOGGED_ROOT_BYTES];
+    let mut logged = Vec::with_capacity(LOGGED_ROOT_BYTES + 2 * count * ENTRY_BYTES);
+    logged.resize(LOGGED_ROOT_BYTES, 0);
     let head = logged.iter_mut().zip(b"BMA3".iter().chain(root.iter().take(DISK_ROOT_BYTES)));
     head.for_each(|(target, byte)| *target = *byte);
     logged.extend_from_slice(entries(DISK_ROOT_BYTES));
