@@ -20,6 +20,7 @@ use xfs_log::{LogDevice, LogState, RecoveryError, Refusal, Replayed};
 
 use crate::Error;
 use crate::share::Core;
+use crate::table::{DEFAULT_INODES, InodeIndex};
 use crate::volume::{Staleness, Volume};
 use crate::writing::Clock;
 
@@ -39,6 +40,8 @@ pub struct OpenOptions {
     writes: bool,
     clock: Clock,
     parents: ParentPath,
+    cached_inodes: u64,
+    inode_index: InodeIndex,
 }
 
 impl Default for OpenOptions {
@@ -60,6 +63,8 @@ impl OpenOptions {
             writes: false,
             clock: Clock::Host,
             parents: ParentPath::Direct,
+            cached_inodes: DEFAULT_INODES,
+            inode_index: InodeIndex::default(),
         }
     }
 
@@ -125,6 +130,21 @@ impl OpenOptions {
     #[must_use]
     pub fn parent_path(mut self, path: ParentPath) -> Self {
         self.parents = path;
+        self
+    }
+
+    /// How many inodes stay in memory that nobody uses, of a volume that is open for writing: about
+    /// 2 KiB each.
+    #[must_use]
+    pub fn cached_inodes(mut self, most: u64) -> Self {
+        self.cached_inodes = most;
+        self
+    }
+
+    /// Whether there is a list of all inodes in memory. Only of use to measure what one costs.
+    #[must_use]
+    pub fn inode_index(mut self, index: InodeIndex) -> Self {
+        self.inode_index = index;
         self
     }
 

@@ -1,123 +1,101 @@
 //! Inodes of a volume that is written to, as they are in memory.
 //!
-//! Owns: that there is one [`Live`] of an inode at a time, who holds it, how long it stays when
-//! nobody does, and what waits to be freed because it has neither a name nor a user. Does **not**
-//! own what an inode is, or how it is freed ([`Live::inactivate`]).
-//!
-//! ```text
-//!           load, insert                 release: last user
-//!  absent ───────────────► in use ◄────────────────────────► idle ──► absent   (sweep)
-//!                            │              get
-//!                            │ release: last user, no name
-//!                            ▼
-//!                         doomed ──► freed on disk ──► absent          (Table::free)
-//! ```
+//! Owns: that there is one of an inode at a time, who uses it, how long it stays when nobody does, and
+//! what waits to be freed because it has neither a name nor a user. Does **not** own what an inode is,
+//! how it is read and freed ([`Store`]), or walks over all of them ([`superblock`](crate::superblock)).
+//! The design stands in docs/internals/cache.md; the life of an inode in [`entry`].
 //!
 //! # Invariants
 //!
-//! - **I1** An entry that is doomed or evicted gets no users again: who meets one looks again, or is
-//!   told that there is no such inode.
-//! - **I2** The last user of an inode without a name dooms it, once.
-//! - **I3** Who puts an inode in has its latch: shared to read it, alone to make it. So there is one in
+//! - **I1** Who puts an inode in has its latch: shared to read it, alone to make it. So there is one in
 //!   memory whenever the latch is free.
-//! - **I4** A number may be older than the end of its chunk, and where that was may lie the inode as it
+//! - **I2** A number may be older than the end of its chunk, and where that was may lie the inode as it
 //!   was. So nothing is put in that was read while a chunk of its group was given back, and once one
 //!   has been, the inode btree is asked first.
+//! - **I3** Reclaiming waits for nothing: not for I/O, since the log keeps what is dirty, and not for a
+//!   lock. It is done by who has given up a use, or begins to change something, never inside a
+//!   transaction.
 //!
-//! An entry is found without a lock; taking it writes that entry alone. What is shared by a group
-//! is the queue of its idle entries.
+//! An entry is found without a lock; taking it writes that entry alone. What is shared by a group is
+//! its index, by those who put in or take out, and nothing is shared by the volume.
 
+mod chunk;
+mod counts;
+mod doomed;
 mod entry;
-mod idle;
+mod group;
+mod size;
+mod store;
 
 use std::sync::Arc;
 
-use xfs_alloc::{InodeState, chunks_freed, latched_inode_state};
 use xfs_buffer::{Error, PosixError, Result};
-use xfs_format::agi::AgiCheck;
-use xfs_format::{AgNumber, Corruption, Geometry, InodeNumber, Place, Structure};
-use xfs_inode::Live;
-use xfs_sync::{CachePadded, Condvar, Mutex, Volume};
+use xfs_format::InodeNumber;
+use xfs_sync::{AtomicBool, CachePadded, Ordering, Volume, yield_now};
 use xfs_trans::Journal;
 
-pub(crate) use entry::Entry;
+pub(crate) use chunk::Tag;
+pub(crate) use counts::{Count, InodeCounts};
+use doomed::Doomed;
+pub(crate) use entry::{Entry, Inode, Keep, Phase, Sweep};
 use entry::{Release, Taken};
-use idle::Idle;
+use group::{Before, Group};
+use size::Size;
+pub(crate) use store::Store;
 
-/// Inodes that nobody uses and that stay in memory, in each group.
-const IDLE_PER_GROUP: usize = 4096;
+use crate::superblock::{Filesystem, InodeList, Step, Visit, evict_step};
 
-/// The inodes of one group.
-struct Group {
-    entries: papaya::HashMap<u64, Arc<Entry>>,
-    idle: Idle,
-}
+/// Inodes that stay in memory, unless said otherwise.
+pub(crate) const DEFAULT_INODES: u64 = 1 << 16;
 
-impl Group {
-    /// Reads an inode into the table. `None`: somebody else has, or a chunk was given back since there
-    /// were `freed`, and it has to be looked for again.
-    fn load(
-        &self,
-        journal: &Journal,
-        number: InodeNumber,
-        freed: u64,
-    ) -> Result<Option<Arc<Entry>>> {
-        // Shared until the entry is in the table: a transaction that makes a file of this number, or
-        // frees it, comes before or after, and never meets a second inode in memory (I3).
-        let record = journal.inode(number)?;
-        let _latch = record.latch().shared();
-        if !record.is_live() || chunks_freed(journal, number) != freed {
-            return Ok(None);
-        }
-        let live = Live::of_record(Arc::clone(&record), journal.geometry())?;
-        // Those without a name are in the table, or wait on their list for the next recovery.
-        if live.inode().core().nlink == 0 {
-            return Err(PosixError::NotFound.into());
-        }
-        let entry = Arc::new(Entry::new(Arc::new(live)));
-        let inserted = self.entries.pin().try_insert(number.0, Arc::clone(&entry)).is_ok();
-        Ok(inserted.then_some(entry))
-    }
-}
+/// Groups that a thread looks into for inodes that can go, besides the one that it works in.
+const RECLAIM_GROUPS: usize = 8;
+/// Steps of the hand in one group.
+const RECLAIM_STEPS: usize = 64;
 
-/// What waits to be freed.
-#[derive(Default)]
-struct Doomed {
-    waiting: Vec<Arc<Entry>>,
-    /// Entries that somebody is freeing just now.
-    underway: usize,
-    closed: bool,
-    /// Why an inode could not be freed: the first time that this happened.
-    failure: Option<Error>,
+/// Whether there is a list of all inodes besides the indexes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InodeIndex {
+    /// No: each group has an index of its own.
+    #[default]
+    ByGroup,
+    /// Yes, under one lock, and walks go over it: to measure what that costs.
+    OneList,
 }
 
 /// The inodes in memory.
-pub(crate) struct Table {
-    groups: Box<[CachePadded<Group>]>,
-    doomed: Mutex<Doomed, Volume>,
-    /// `doomed` has changed.
-    changed: Condvar<Volume>,
+pub(crate) struct Table<S: Store = Arc<Journal>> {
+    store: S,
+    groups: Box<[CachePadded<Group<S::Inode>>]>,
+    /// With [`InodeIndex::OneList`].
+    list: Option<InodeList<S::Inode>>,
+    size: Size,
+    doomed: Doomed<S::Inode>,
+    counts: InodeCounts,
+    active: AtomicBool<Volume>,
 }
 
-impl Table {
-    /// An empty table.
-    pub(crate) fn new(geometry: &Geometry) -> Self {
-        Self::with_idle(geometry, IDLE_PER_GROUP)
+impl<S: Store> Table<S> {
+    /// An empty table, in which about `most` inodes stay that nobody uses.
+    pub(crate) fn new(store: S, most: u64, index: InodeIndex) -> Self {
+        let groups = (0..store.groups()).map(|_| CachePadded::new(Group::new())).collect();
+        Self {
+            groups,
+            list: (index == InodeIndex::OneList).then(InodeList::new),
+            size: Size::new(most),
+            doomed: Doomed::new(),
+            counts: InodeCounts::new(),
+            active: AtomicBool::new(true),
+            store,
+        }
     }
 
-    /// One in which so many inodes of a group stay that nobody uses.
-    fn with_idle(geometry: &Geometry, most: usize) -> Self {
-        let group = |_| {
-            let (entries, idle) = (papaya::HashMap::new(), Idle::new(most));
-            CachePadded::new(Group { entries, idle })
-        };
-        let groups = geometry.groups().map(group).collect();
-        Self { groups, doomed: Mutex::default(), changed: Condvar::new() }
-    }
-
-    fn group(&self, geometry: &Geometry, number: InodeNumber) -> Result<&Group> {
-        let (AgNumber(group), _) = geometry.split_inode(number).ok_or(PosixError::NotFound)?;
-        self.groups.get(group as usize).map(|group| &**group).ok_or(PosixError::NotFound.into())
+    fn place(&self, number: InodeNumber) -> Result<(&Group<S::Inode>, u32)> {
+        let place = self.store.place(number).and_then(|(group, inode)| {
+            let group = self.groups.get(group as usize)?;
+            Some((&**group, inode))
+        });
+        place.ok_or(PosixError::NotFound.into())
     }
 
     /// The inode of this number, for one more user: from memory, or read.
@@ -126,131 +104,250 @@ impl Table {
     ///
     /// [`PosixError::NotFound`] for one that is free or has no name any more; what the volume holds
     /// may be corrupt.
-    pub(crate) fn take(&self, journal: &Journal, number: InodeNumber) -> Result<Arc<Entry>> {
-        let group = self.group(journal.geometry(), number)?;
+    pub(crate) fn take(&self, number: InodeNumber) -> Result<Arc<Entry<S::Inode>>> {
+        self.take_as(number, Keep::Cached)
+    }
+
+    /// As [`take`](Self::take). One that is read for somebody who looks at it once goes with its last
+    /// user, unless others have asked for it meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take).
+    pub(crate) fn take_as(&self, number: InodeNumber, keep: Keep) -> Result<Arc<Entry<S::Inode>>> {
+        let (group, inode) = self.place(number)?;
+        self.counts.note(Count::Attempt);
         loop {
-            let found = group.entries.pin().get(&number.0).map(Arc::clone);
-            if let Some(entry) = found {
-                match entry.take() {
-                    Taken::Here => return Ok(entry),
+            if let Some(entry) = group.find(inode) {
+                match entry.take(keep) {
+                    Taken::Here => self.counts.note(Count::Found),
+                    Taken::Recycled => self.counts.note(Count::Recycled),
                     Taken::Doomed => return Err(PosixError::NotFound.into()),
-                    // It leaves the table next.
-                    Taken::Evicted => std::thread::yield_now(),
+                    Taken::Evicted => {
+                        yield_now();
+                        continue;
+                    }
                 }
-                continue;
+                return Ok(entry);
             }
-            let freed = chunks_freed(journal, number);
-            if freed > 0 && latched_inode_state(journal, number)? != InodeState::Allocated {
-                return Err(PosixError::NotFound.into());
-            }
-            match group.load(journal, number, freed) {
-                Ok(Some(entry)) => return Ok(entry),
-                Ok(None) => {}
-                // What was read may have been no inode any more (I4).
-                Err(_) if chunks_freed(journal, number) != freed => {}
-                Err(error) => return Err(error),
+            let put = |live| self.put(group, inode, (live, Phase::Live, keep), |_| false);
+            match self.store.load(number, put)? {
+                Some((entry, Before::Nothing | Before::Replaced)) => {
+                    self.counts.note(Count::Missed);
+                    return Ok(entry);
+                }
+                Some((_, Before::Stays)) => self.counts.note(Count::Duplicate),
+                None => {}
             }
         }
     }
 
     /// Puts in an inode that has just been made, with one user. What stands there of an earlier file
-    /// of that number has been freed, and is replaced.
+    /// of that number has been freed, and is replaced. Walks pass over it until it is
+    /// [ready](Entry::set_ready).
     ///
     /// # Errors
     ///
     /// An earlier one that is still there: the inode btree has called free what a name led to.
-    pub(crate) fn insert(&self, geometry: &Geometry, live: Arc<Live>) -> Result<Arc<Entry>> {
+    pub(crate) fn insert(&self, live: Arc<S::Inode>) -> Result<Arc<Entry<S::Inode>>> {
         let number = live.number();
-        let group = self.group(geometry, number)?;
-        let entry = Arc::new(Entry::new(live));
-        let pinned = group.entries.pin();
-        if pinned.insert(number.0, Arc::clone(&entry)).is_some_and(|before| !before.is_gone()) {
-            return Err(in_use(geometry, number).into());
+        let (group, inode) = self.place(number)?;
+        let new = (live, Phase::New, Keep::Cached);
+        match self.put(group, inode, new, Entry::is_gone) {
+            (_, Before::Stays) => Err(self.store.in_use(number)),
+            (entry, _) => {
+                self.counts.note(Count::Made);
+                Ok(entry)
+            }
         }
-        Ok(entry)
     }
 
-    /// Gives up one use. The last one of an inode without a name leaves it to be freed by
-    /// [`free_one`](Self::free_one), the last one of another leaves it idle.
-    pub(crate) fn release(&self, geometry: &Geometry, entry: Arc<Entry>) {
-        match entry.release() {
+    fn put(
+        &self,
+        group: &Group<S::Inode>,
+        inode: u32,
+        (live, phase, keep): (Arc<S::Inode>, Phase, Keep),
+        replaces: impl FnOnce(&Entry<S::Inode>) -> bool,
+    ) -> (Arc<Entry<S::Inode>>, Before) {
+        let make = |spot| Arc::new(Entry::new(live, phase, keep, Some(spot)));
+        let (entry, before) = group.insert(inode, make, replaces);
+        if let (Some(list), Before::Nothing | Before::Replaced) = (&self.list, &before) {
+            list.insert(entry.number().0, Arc::clone(&entry));
+        }
+        match before {
+            Before::Nothing => self.size.add(),
+            // Whoever frees it finds that it is out.
+            Before::Replaced => self.counts.note(Count::Freed),
+            Before::Stays => {}
+        }
+        (entry, before)
+    }
+
+    /// Gives up a use, and leaves what is doomed by it in the queue of this thread, for who calls
+    /// [`free_mine`](Self::free_mine) next.
+    fn release_to_queue(&self, entry: Arc<Entry<S::Inode>>) -> Release {
+        let release = entry.release(self.is_active());
+        self.counts.note(Count::Released);
+        match release {
             Release::InUse => {}
-            Release::Doomed => {
-                self.doomed.lock().waiting.push(entry);
-                self.changed.notify_all();
-            }
+            Release::Doomed => self.doomed.push(entry),
+            Release::Evicted => self.remove(&entry),
             Release::Idle => {
-                let Ok(group) = self.group(geometry, entry.number()) else { return };
-                for evicted in group.idle.add(entry) {
-                    self.remove(group, &evicted);
+                let due = self.size.due();
+                if due > 0 {
+                    self.reclaim(entry.number(), due);
                 }
             }
         }
+        release
     }
 
-    /// Frees one inode that waits for it; `false` if none does. What cannot be freed stays on its
-    /// unlinked list, and is no failure of who happens to meet it: [`failure`](Self::take_failure)
-    /// keeps why.
-    pub(crate) fn free_one(&self, journal: &Arc<Journal>) -> bool {
-        let mut doomed = self.doomed.lock();
-        let Some(entry) = doomed.waiting.pop() else { return false };
-        doomed.underway += 1;
-        drop(doomed);
-        let freed = entry.live().inactivate(journal);
-        if let Ok(group) = self.group(journal.geometry(), entry.number()) {
-            self.remove(group, &entry);
+    /// Gives up a use. What is doomed by it is freed by the thread that [serves](Self::serve).
+    pub(crate) fn release(&self, entry: Arc<Entry<S::Inode>>) {
+        if self.release_to_queue(entry) == Release::Doomed {
+            self.doomed.wake();
         }
-        let mut doomed = self.doomed.lock();
-        doomed.underway -= 1;
-        if let Err(error) = freed {
-            doomed.failure.get_or_insert(error);
+    }
+
+    /// Gives up a use at the end of an operation. What is doomed by it is freed at once.
+    pub(crate) fn finish_with(&self, entry: Arc<Entry<S::Inode>>) {
+        if self.release_to_queue(entry) == Release::Doomed {
+            self.free_mine();
         }
-        drop(doomed);
-        self.changed.notify_all();
-        true
+    }
+
+    /// Frees one inode that this thread has doomed; `false` if none waits. What cannot be freed stays
+    /// on its unlinked list, and is no failure of who happens to meet it:
+    /// [`take_failure`](Self::take_failure) says why.
+    fn free_mine(&self) -> bool {
+        self.doomed.free_mine(|entry| self.free(entry))
+    }
+
+    fn free(&self, entry: &Arc<Entry<S::Inode>>) -> Result<()> {
+        let freed = self.store.inactivate(entry.live());
+        self.take_out(entry, Count::Freed);
+        freed
+    }
+
+    /// Makes room before something is changed: frees and evicts, if much waits for that.
+    pub(crate) fn throttle(&self) {
+        while self.doomed.is_long() && self.free_mine() {}
+        let due = self.size.due();
+        if due > 0 {
+            self.reclaim_from(0, due);
+        }
     }
 
     /// Why an inode could not be freed, if there was one.
     pub(crate) fn take_failure(&self) -> Option<Error> {
-        self.doomed.lock().failure.take()
+        self.doomed.take_failure()
     }
 
     /// Frees everything that waits for it, and waits for what others are freeing.
-    pub(crate) fn drain(&self, journal: &Arc<Journal>) {
-        while self.free_one(journal) {}
-        let mut doomed = self.doomed.lock();
-        while doomed.underway > 0 {
-            self.changed.wait(&mut doomed);
-        }
+    pub(crate) fn drain(&self) {
+        self.doomed.drain(|entry| self.free(entry));
     }
 
-    /// Waits until something is to be freed; `false` once the table is closed.
-    pub(crate) fn await_doomed(&self) -> bool {
-        let mut doomed = self.doomed.lock();
-        while doomed.waiting.is_empty() && !doomed.closed {
-            self.changed.wait(&mut doomed);
-        }
-        !doomed.closed
+    /// Frees what users leave behind, until the table is [closed](Self::close): the work of a thread.
+    pub(crate) fn serve(&self) {
+        self.doomed.serve(|entry| self.free(entry));
     }
 
-    /// Lets [`await_doomed`](Self::await_doomed) return.
+    /// Lets [`serve`](Self::serve) return.
     pub(crate) fn close(&self) {
-        self.doomed.lock().closed = true;
-        self.changed.notify_all();
+        self.doomed.close();
     }
 
-    /// Takes an entry out, unless another has its place already.
-    fn remove(&self, group: &Group, entry: &Arc<Entry>) {
-        let is_it = |_: &u64, found: &Arc<Entry>| Arc::ptr_eq(found, entry);
-        let _ = group.entries.pin().remove_if(&entry.number().0, is_it);
+    /// From now on inodes go with their last user, and walks give no uses of those without one.
+    pub(crate) fn deactivate(&self) {
+        self.active.store(false, Ordering::SeqCst);
+    }
+
+    /// What happened to inodes.
+    pub(crate) fn counts(&self) -> &InodeCounts {
+        &self.counts
+    }
+
+    fn reclaim(&self, near: InodeNumber, wanted: u64) {
+        let group = self.store.place(near).map_or(0, |(group, _)| group as usize);
+        self.reclaim_from(group, wanted);
+    }
+
+    /// Lets go of inodes that nobody has used for long: of this group first, then of those behind it.
+    fn reclaim_from(&self, first: usize, wanted: u64) {
+        let mut left = wanted;
+        let groups = self.groups.len();
+        for group in (first..first + groups.min(1 + RECLAIM_GROUPS)).map(|group| group % groups) {
+            left = left.saturating_sub(self.sweep(group, left));
+            if left == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Moves the hand of a group until so many have gone. Returns how many have.
+    fn sweep(&self, part: usize, wanted: u64) -> u64 {
+        let Some(mut hand) = self.groups.get(part).and_then(|group| group.hand.try_lock()) else {
+            return 0;
+        };
+        let mut left = wanted;
+        for _ in 0..RECLAIM_STEPS {
+            let (step, _) = evict_step(self, (part, *hand), |entry| {
+                let sweep = if left > 0 { entry.sweep() } else { Sweep::Stays };
+                left -= u64::from(sweep == Sweep::Evicted);
+                sweep
+            });
+            *hand = if let Step::On(next) = step { next } else { 0 };
+            if left == 0 {
+                break;
+            }
+        }
+        wanted - left
+    }
+
+    fn take_out(&self, entry: &Arc<Entry<S::Inode>>, count: Count) {
+        let Ok((group, inode)) = self.place(entry.number()) else { return };
+        if group.remove(inode, entry) {
+            if let Some(list) = &self.list {
+                list.remove(entry.number().0, entry);
+            }
+            self.size.subtract();
+            self.counts.note(count);
+        }
     }
 }
 
-/// The finding that an inode was given away which a file has.
-#[cold]
-fn in_use(geometry: &Geometry, number: InodeNumber) -> Corruption {
-    let inode = geometry.split_inode(number).map_or(0, |(_, inode)| inode.0);
-    Corruption::new(Structure::Inode, Place::Inode(number), AgiCheck::InUse { inode })
+impl<S: Store> Filesystem for Table<S> {
+    type Inode = S::Inode;
+
+    fn parts(&self) -> usize {
+        if self.list.is_some() { 1 } else { self.groups.len() }
+    }
+
+    fn list(&self) -> Option<&InodeList<S::Inode>> {
+        self.list.as_ref()
+    }
+
+    fn visit(&self, part: usize, cursor: u64, tag: Tag, visit: &mut Visit<'_, S::Inode>) -> Step {
+        match &self.list {
+            Some(list) => list.visit(cursor, visit),
+            None => {
+                self.groups.get(part).map_or(Step::End, |group| group.visit(cursor, tag, visit))
+            }
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        self.active.load(Ordering::SeqCst)
+    }
+
+    fn release(&self, entry: Arc<Entry<S::Inode>>) {
+        self.release(entry);
+    }
+
+    fn remove(&self, entry: &Arc<Entry<S::Inode>>) {
+        self.take_out(entry, Count::Evicted);
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! An open volume.
 
+mod inodes;
 mod paths;
 
 use std::ffi::OsString;

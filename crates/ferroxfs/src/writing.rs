@@ -25,6 +25,7 @@ use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
 use xfs_sync::{Mutex, Volume};
 use xfs_trans::{Journal, Transaction};
 
+use crate::superblock::evict_all;
 use crate::table::{Entry, Table};
 pub(crate) use access::check_contents_mutable;
 pub use changes::Changes;
@@ -70,12 +71,12 @@ impl Parts {
 
     /// The inode of this number, with one more user.
     pub(crate) fn take(&self, number: InodeNumber) -> Result<Arc<Entry>> {
-        self.table.take(&self.journal, number)
+        self.table.take(number)
     }
 
     /// Gives up a use of an entry.
     pub(crate) fn release(&self, entry: Arc<Entry>) {
-        self.table.release(self.geometry(), entry);
+        self.table.release(entry);
     }
 
     /// Runs one transaction. What the body refuses, it refuses before it changes anything: an error
@@ -98,6 +99,7 @@ impl Parts {
 
     /// Begins a transaction. Where there is no room, what waits to be freed is freed first.
     fn begin(&self, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
+        self.table.throttle();
         self.with_room(|| self.journal.begin(kind, blocks))
     }
 
@@ -106,16 +108,16 @@ impl Parts {
     pub(crate) fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
         match act() {
             Err(Error::Posix(PosixError::NoSpace)) if !self.journal.is_shut_down() => {
-                self.table.drain(&self.journal);
+                self.table.drain();
                 act()
             }
             done => done,
         }
     }
 
-    /// Frees what has been doomed by the operation that ends here, in place of the thread.
-    fn tidy_up(&self) {
-        self.table.free_one(&self.journal);
+    /// Gives up a use of an entry at the end of an operation, which frees what it has doomed.
+    pub(crate) fn finish_with(&self, entry: Arc<Entry>) {
+        self.table.finish_with(entry);
     }
 }
 
@@ -127,15 +129,15 @@ pub(crate) struct Writing {
 
 impl Writing {
     /// Starts the thread that frees inodes.
-    pub(crate) fn start(journal: Arc<Journal>, clock: Clock, parents: ParentPath) -> Self {
-        let table = Table::new(journal.geometry());
+    pub(crate) fn start(
+        journal: Arc<Journal>,
+        table: Table,
+        clock: Clock,
+        parents: ParentPath,
+    ) -> Self {
         let parts = Arc::new(Parts { journal, table, clock, parents, moving: Mutex::new(()) });
         let mine = Arc::clone(&parts);
-        let worker = std::thread::spawn(move || {
-            while mine.table.await_doomed() {
-                mine.table.free_one(&mine.journal);
-            }
-        });
+        let worker = std::thread::spawn(move || mine.table.serve());
         Self { parts, worker: Some(worker) }
     }
 
@@ -155,7 +157,9 @@ impl Writing {
     /// list, where xfs_repair finds it, and fails this.
     pub(crate) fn close(mut self) -> Result<()> {
         self.stop();
-        self.parts.table.drain(&self.parts.journal);
+        self.parts.table.deactivate();
+        self.parts.table.drain();
+        evict_all(&self.parts.table);
         let failure = self.parts.table.take_failure();
         let journal = Arc::clone(&self.parts.journal);
         drop(self);

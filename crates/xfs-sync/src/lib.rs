@@ -59,3 +59,8 @@ pub use lock::{
 pub use recursive::{RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard};
 pub use scope::{Group, Object, Scope, Slot, Volume};
 pub use slots::Slots;
+
+/// Lets other threads go on: for who waits for a step that another one is about to take.
+pub fn yield_now() {
+    raw::yield_now();
+}

@@ -13,10 +13,10 @@ mod system;
 #[cfg(shuttle)]
 pub(crate) use model::{
     Condvar, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard, RwLock,
-    RwLockReadGuard, RwLockWriteGuard, atomic, thread_number,
+    RwLockReadGuard, RwLockWriteGuard, atomic, thread_number, yield_now,
 };
 #[cfg(not(shuttle))]
 pub(crate) use system::{
     Condvar, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard, RwLock,
-    RwLockReadGuard, RwLockWriteGuard, atomic, thread_number,
+    RwLockReadGuard, RwLockWriteGuard, atomic, thread_number, yield_now,
 };

@@ -16,6 +16,7 @@ use xfs_trans::{AttrPromise, Captured, Deferred, Journal, OpenIntent, Promise};
 
 use super::{Devices, OpenError, read_superblock};
 use crate::share::Core;
+use crate::table::Table;
 use crate::volume::Volume;
 use crate::writing::Writing;
 
@@ -30,7 +31,10 @@ impl Devices {
     pub fn writable_volume(&self) -> Result<Volume, OpenError> {
         let (superblock, journal, _) = self.open_journal(Access::Write)?;
         let cache = Arc::clone(journal.cache());
-        let writing = Writing::start(journal, self.options.clock, self.options.parents);
+        let options = &self.options;
+        let index = options.inode_index;
+        let table = Table::new(Arc::clone(&journal), options.cached_inodes, index);
+        let writing = Writing::start(journal, table, options.clock, options.parents);
         Ok(Volume::new(Core::new(superblock, cache, None, None).with_writing(writing), Vec::new()))
     }
 

@@ -1,4 +1,22 @@
 //! One inode in memory, and who uses it.
+//!
+//! ```text
+//!            ready            release: last user
+//!   new ──────────► live ◄──────────────────────► reclaimable ──► reclaiming
+//!                    │ │       take: recycled                evict    ▲
+//!                    │ └──────────────────────────────────────────────┘
+//!                    │       release: last user, not to stay
+//!                    │
+//!                    └──────► needs inactivation
+//!           release: last user, no name
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** An inode has users exactly while it is new or live.
+//! - **I2** From reclaiming and needs-inactivation no way leads back: who meets one looks again, or is
+//!   told that there is no such inode. So an inode is removed, or freed, by one.
+//! - **I3** One that is reclaimable bears the tag of those without a user.
 
 use std::sync::Arc;
 
@@ -11,79 +29,163 @@ use xfs_inode::Live;
 use xfs_sync::{Mutex, Object, RwLock};
 use xfs_trans::Journal;
 
-/// An inode in the table.
-pub(crate) struct Entry {
-    live: Arc<Live>,
+use super::chunk::Spot;
+use crate::superblock::Which;
+
+/// What has to be known of an inode to keep it in memory.
+pub(crate) trait Inode: Send + Sync {
+    /// Its number.
+    fn number(&self) -> InodeNumber;
+
+    /// Whether it has a name left. Asked when its last user goes: nobody changes it then.
+    fn has_name(&self) -> bool;
+}
+
+impl Inode for Live {
+    fn number(&self) -> InodeNumber {
+        self.number()
+    }
+
+    fn has_name(&self) -> bool {
+        self.record().image().core.nlink > 0
+    }
+}
+
+/// An inode in memory.
+pub(crate) struct Entry<I = Live> {
+    live: Arc<I>,
     /// Held shared to read contents, exclusively to change them or where they lie. Taken before any
     /// transaction begins.
     contents: RwLock<(), Object>,
     state: Mutex<State, Object>,
+    /// Its tags, where walks go by tags.
+    spot: Option<Spot>,
 }
 
+/// Where an inode is in its life: see the figure above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Present,
-    /// Without a name and without a user: it is being freed.
-    Doomed,
-    /// No longer in the table.
-    Evicted,
+pub(crate) enum Phase {
+    /// Being made: walks pass over it.
+    New,
+    /// In use.
+    Live,
+    /// Without a user, and there for who looks it up.
+    Reclaimable,
+    /// On its way out of memory.
+    Reclaiming,
+    /// Without a name and without a user: it is being freed on disk.
+    NeedsInactivation,
+}
+
+/// Whether an inode stays in memory when its last user goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// As long as there is room.
+    Cached,
+    /// No: it was brought in to be looked at once.
+    #[doc(alias = "XFS_IGET_DONTCACHE")]
+    Once,
 }
 
 struct State {
     users: u64,
     phase: Phase,
-    /// Whether it stands in the queue of idle entries.
-    queued: bool,
-    /// Whether somebody took it since it was queued.
+    keep: Keep,
+    /// Whether somebody looked it up since it was last swept.
     referenced: bool,
 }
 
 /// What came of asking for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(crate) enum Taken {
+    /// There is one more user.
     Here,
+    /// There is one user, where there was none.
+    Recycled,
+    /// It is being freed.
     Doomed,
+    /// It leaves the index next.
     Evicted,
 }
 
 /// What a release leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Release {
+pub(crate) enum Release {
     InUse,
-    /// Nobody uses it now, and it has to be queued.
+    /// Nobody uses it now.
     Idle,
+    /// Whoever released it has to take it out.
+    Evicted,
     /// Whoever released it has to have it freed.
     Doomed,
 }
 
-/// What the sweep of idle entries makes of one.
+/// What a sweep makes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sweep {
-    /// In use: it comes back when it is released.
-    Unqueued,
-    /// It was used since: it stays in the queue.
-    Again,
+pub(crate) enum Sweep {
+    /// It stays: it is in use, was used since it was last swept, or is on its way out.
+    Stays,
+    /// Whoever swept has to take it out.
     Evicted,
 }
 
-impl Entry {
+impl<I: Inode> Entry<I> {
     /// An entry with one user.
-    pub(super) fn new(live: Arc<Live>) -> Self {
-        let state = State { users: 1, phase: Phase::Present, queued: false, referenced: false };
-        Self { live, contents: RwLock::new(()), state: Mutex::new(state) }
-    }
-
-    pub(crate) fn live(&self) -> &Arc<Live> {
-        &self.live
+    pub(crate) fn new(live: Arc<I>, phase: Phase, keep: Keep, spot: Option<Spot>) -> Self {
+        assert!(matches!(phase, Phase::New | Phase::Live), "I1");
+        let state = State { users: 1, phase, keep, referenced: false };
+        Self { live, contents: RwLock::new(()), state: Mutex::new(state), spot }
     }
 
     pub(crate) fn number(&self) -> InodeNumber {
         self.live.number()
     }
 
+    pub(crate) fn release(&self, is_active: bool) -> Release {
+        let mut state = self.state.lock();
+        assert!(state.users > 0, "released without a user");
+        state.users -= 1;
+        if state.users > 0 {
+            return Release::InUse;
+        }
+        let (phase, release) = if !self.live.has_name() {
+            (Phase::NeedsInactivation, Release::Doomed)
+        } else if state.keep == Keep::Once || !is_active {
+            (Phase::Reclaiming, Release::Evicted)
+        } else {
+            self.spot.iter().for_each(Spot::set_idle);
+            (Phase::Reclaimable, Release::Idle)
+        };
+        state.phase = phase;
+        release
+    }
+}
+
+impl<I> Entry<I> {
+    pub(crate) fn live(&self) -> &Arc<I> {
+        &self.live
+    }
+
     /// The lock of the contents: see the field.
     pub(crate) fn contents(&self) -> &RwLock<(), Object> {
         &self.contents
+    }
+
+    pub(super) fn spot(&self) -> Option<&Spot> {
+        self.spot.as_ref()
+    }
+
+    /// Where the inode is in its life. It may be elsewhere by the time that the answer is there.
+    pub(crate) fn phase(&self) -> Phase {
+        self.state.lock().phase
+    }
+
+    /// Ends the time in which walks pass over it.
+    pub(crate) fn set_ready(&self) {
+        let mut state = self.state.lock();
+        if state.phase == Phase::New {
+            state.phase = Phase::Live;
+        }
     }
 
     /// One more user, who is there because another one is.
@@ -93,50 +195,66 @@ impl Entry {
         state.users += 1;
     }
 
-    pub(super) fn take(&self) -> Taken {
+    /// One more user, who has looked the inode up.
+    pub(crate) fn take(&self, keep: Keep) -> Taken {
+        let mut state = self.state.lock();
+        let taken = match state.phase {
+            Phase::New | Phase::Live => Taken::Here,
+            Phase::Reclaimable => Taken::Recycled,
+            Phase::NeedsInactivation => return Taken::Doomed,
+            Phase::Reclaiming => return Taken::Evicted,
+        };
+        if taken == Taken::Recycled {
+            state.phase = Phase::Live;
+        }
+        state.users += 1;
+        if keep == Keep::Cached {
+            state.keep = Keep::Cached;
+            state.referenced = true;
+        }
+        taken
+    }
+
+    /// One more user, for a walk over all inodes: one that leaves no trace. `false` if the walk passes
+    /// over this inode.
+    pub(crate) fn take_for_walk(&self, which: Which, is_active: bool) -> bool {
         let mut state = self.state.lock();
         match state.phase {
-            Phase::Present => {
-                state.users += 1;
-                state.referenced = true;
-                Taken::Here
-            }
-            Phase::Doomed => Taken::Doomed,
-            Phase::Evicted => Taken::Evicted,
+            Phase::Live => {}
+            Phase::Reclaimable if is_active && which == Which::Cached => state.phase = Phase::Live,
+            _ => return false,
         }
+        state.users += 1;
+        true
     }
 
-    pub(super) fn release(&self) -> Release {
-        let mut state = self.state.lock();
-        assert!(state.users > 0, "released without a user");
-        state.users -= 1;
-        if state.users > 0 {
-            return Release::InUse;
-        }
-        if self.live.record().image().core.nlink == 0 {
-            state.phase = Phase::Doomed;
-            return Release::Doomed;
-        }
-        if std::mem::replace(&mut state.queued, true) { Release::InUse } else { Release::Idle }
+    /// Sets the inode to leave memory, if nobody uses it.
+    pub(crate) fn evict(&self) -> Sweep {
+        self.leave(&mut self.state.lock())
     }
 
-    /// Looks at an entry at the end of the queue.
-    pub(super) fn sweep(&self) -> Sweep {
+    /// As [`evict`](Self::evict), but one that was looked up since the last sweep stays once more.
+    pub(crate) fn sweep(&self) -> Sweep {
         let mut state = self.state.lock();
-        if state.users > 0 || state.phase != Phase::Present {
-            state.queued = false;
-            return Sweep::Unqueued;
+        if state.phase == Phase::Reclaimable && std::mem::take(&mut state.referenced) {
+            return Sweep::Stays;
         }
-        if std::mem::take(&mut state.referenced) {
-            return Sweep::Again;
+        self.leave(&mut state)
+    }
+
+    fn leave(&self, state: &mut State) -> Sweep {
+        // Sweeps need not come again until it has been released.
+        self.spot.iter().for_each(Spot::clear_idle);
+        if state.phase != Phase::Reclaimable {
+            return Sweep::Stays;
         }
-        state.phase = Phase::Evicted;
+        state.phase = Phase::Reclaiming;
         Sweep::Evicted
     }
 
     /// Whether it gets no users any more.
-    pub(super) fn is_gone(&self) -> bool {
-        self.state.lock().phase != Phase::Present
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.phase(), Phase::Reclaiming | Phase::NeedsInactivation)
     }
 }
 

@@ -1,16 +1,18 @@
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::InodeNumber;
 use xfs_trans::testing::make_with;
 
-use super::{Entry, Table};
+use super::{Count, Entry, InodeIndex, Keep, Table};
+use crate::superblock::{CacheCounts, Filesystem, Which, count_inodes, drop_idle, evict_all};
 use crate::writing::{Creation, NewKind, Parts};
 use crate::{OpenOptions, Volume};
 
 const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0 };
 const FILES: usize = 24;
-const MOST: usize = 8;
+const MOST: u64 = 8;
 
 /// A volume with files, all of one group, and their numbers.
 fn volume() -> (Volume, Vec<InodeNumber>) {
@@ -28,34 +30,36 @@ fn check(act: impl Fn(&Table, &Parts, &[InodeNumber])) {
     let (volume, numbers) = volume();
     let root = volume.root().unwrap();
     let (parts, _) = root.writable().unwrap();
-    act(&Table::with_idle(parts.geometry(), MOST), parts, &numbers);
+    for index in [InodeIndex::ByGroup, InodeIndex::OneList] {
+        act(&Table::new(Arc::clone(&parts.journal), MOST, index), parts, &numbers);
+    }
 }
 
-fn take(table: &Table, parts: &Parts, number: InodeNumber) -> Arc<Entry> {
-    table.take(&parts.journal, number).unwrap()
+fn take(table: &Table, number: InodeNumber) -> Arc<Entry> {
+    table.take(number).unwrap()
 }
 
 /// Inodes that are in memory.
-fn present(table: &Table) -> usize {
-    table.groups.iter().map(|group| group.entries.len()).sum()
+fn present(table: &Table) -> u64 {
+    count_inodes(table).total()
 }
 
 #[test]
 fn an_idle_inode_is_found_again() {
-    check(|table, parts, numbers| {
-        let first = take(table, parts, numbers[0]);
-        table.release(parts.geometry(), Arc::clone(&first));
-        let again = take(table, parts, numbers[0]);
+    check(|table, _, numbers| {
+        let first = take(table, numbers[0]);
+        table.release(Arc::clone(&first));
+        let again = take(table, numbers[0]);
         assert!(Arc::ptr_eq(&first, &again));
     });
 }
 
 #[test]
 fn no_more_stay_than_may() {
-    check(|table, parts, numbers| {
+    check(|table, _, numbers| {
         for number in numbers {
-            let entry = take(table, parts, *number);
-            table.release(parts.geometry(), entry);
+            let entry = take(table, *number);
+            table.release(entry);
             assert!(present(table) <= MOST, "{} in memory", present(table));
         }
         assert_eq!(present(table), MOST);
@@ -64,28 +68,28 @@ fn no_more_stay_than_may() {
 
 #[test]
 fn what_is_used_stays() {
-    check(|table, parts, numbers| {
-        let used = take(table, parts, numbers[0]);
+    check(|table, _, numbers| {
+        let used = take(table, numbers[0]);
         for number in numbers {
-            let entry = take(table, parts, *number);
-            table.release(parts.geometry(), entry);
+            let entry = take(table, *number);
+            table.release(entry);
         }
-        let again = take(table, parts, numbers[0]);
+        let again = take(table, numbers[0]);
         assert!(Arc::ptr_eq(&used, &again));
     });
 }
 
 #[test]
 fn what_is_evicted_is_read_again() {
-    check(|table, parts, numbers| {
-        let first = take(table, parts, numbers[0]);
-        table.release(parts.geometry(), Arc::clone(&first));
+    check(|table, _, numbers| {
+        let first = take(table, numbers[0]);
+        table.release(Arc::clone(&first));
         for number in &numbers[1..] {
-            let entry = take(table, parts, *number);
-            table.release(parts.geometry(), entry);
+            let entry = take(table, *number);
+            table.release(entry);
         }
         assert!(first.is_gone());
-        let again = take(table, parts, numbers[0]);
+        let again = take(table, numbers[0]);
         assert!(!Arc::ptr_eq(&first, &again));
         assert_eq!(again.number(), numbers[0]);
     });
@@ -103,8 +107,106 @@ fn an_inode_without_a_name_is_freed_by_its_last_user() {
     let other = parts.take(numbers[3]).unwrap();
     parts.release(other);
     parts.release(entry);
-    parts.table.drain(&parts.journal);
+    parts.table.drain();
     assert!(parts.table.take_failure().is_none());
     let gone = parts.take(numbers[3]).map(|entry| entry.number());
     assert!(matches!(gone, Err(Error::Posix(PosixError::NotFound))), "{gone:?}");
+}
+
+#[test]
+fn what_is_looked_at_once_does_not_stay() {
+    check(|table, _, numbers| {
+        let seen = table.take_as(numbers[0], Keep::Once).unwrap();
+        table.release(seen);
+        assert_eq!(present(table), 0);
+        // Somebody else who comes meanwhile keeps it.
+        let seen = table.take_as(numbers[0], Keep::Once).unwrap();
+        table.release(take(table, numbers[0]));
+        table.release(seen);
+        assert_eq!(present(table), 1);
+        // And it is not pushed out by who looks at what is there.
+        table.release(table.take_as(numbers[0], Keep::Once).unwrap());
+        assert_eq!(present(table), 1);
+        let counts = table.counts();
+        assert_eq!([Count::Missed, Count::Evicted].map(|count| counts.sum(count)), [2, 1]);
+    });
+}
+
+#[test]
+fn dropping_caches_leaves_what_is_used() {
+    check(|table, _, numbers| {
+        let used = take(table, numbers[0]);
+        numbers[1..5].iter().for_each(|number| table.release(take(table, *number)));
+        let counts = CacheCounts { live: 1, reclaimable: 4, ..CacheCounts::default() };
+        assert_eq!(count_inodes(table), counts);
+        assert_eq!(drop_idle(table), 4);
+        assert_eq!(count_inodes(table), CacheCounts { live: 1, ..CacheCounts::default() });
+        assert!(Arc::ptr_eq(&used, &take(table, numbers[0])));
+    });
+}
+
+/// The numbers that a walk shows.
+fn walk(table: &Table, which: Which) -> Vec<InodeNumber> {
+    let mut seen = Vec::new();
+    let done = table.iter_inodes(which, |entry| {
+        seen.push(entry.number());
+        ControlFlow::Continue(())
+    });
+    assert!(done.is_continue());
+    seen
+}
+
+#[test]
+fn a_walk_shows_each_inode_once() {
+    check(|table, _, numbers| {
+        let used = take(table, numbers[2]);
+        numbers[3..6].iter().for_each(|number| table.release(take(table, *number)));
+        assert_eq!(walk(table, Which::Cached), numbers[2..6]);
+        assert_eq!(walk(table, Which::Referenced), numbers[2..3]);
+        table.release(used);
+    });
+}
+
+#[test]
+fn a_walk_is_stopped_as_a_whole() {
+    check(|table, _, numbers| {
+        numbers[..5].iter().for_each(|number| table.release(take(table, *number)));
+        let mut seen = 0;
+        let stopped = table.iter_inodes(Which::Cached, |_| {
+            seen += 1;
+            if seen == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert_eq!((stopped.is_break(), seen), (true, 2));
+        // All uses that the step had taken are given back.
+        assert_eq!(count_inodes(table).live, 0);
+    });
+}
+
+#[test]
+fn a_volume_that_is_taken_down_keeps_what_is_held() {
+    check(|table, _, numbers| {
+        let held = take(table, numbers[0]);
+        numbers[1..5].iter().for_each(|number| table.release(take(table, *number)));
+        table.deactivate();
+        assert_eq!(walk(table, Which::Cached), numbers[..1]);
+        assert_eq!(evict_all(table), 4);
+        assert_eq!(walk(table, Which::Referenced), numbers[..1]);
+        // Who lets go now leaves nothing behind.
+        table.release(held);
+        assert_eq!(present(table), 0);
+        assert!(table.groups.iter().all(|group| group.is_empty()));
+    });
+}
+
+#[test]
+fn an_inode_that_is_being_made_is_passed_over() {
+    let (volume, numbers) = volume();
+    let root = volume.root().unwrap();
+    let (parts, _) = root.writable().unwrap();
+    let live = Arc::clone(parts.take(numbers[0]).unwrap().live());
+    let table = Table::new(Arc::clone(&parts.journal), MOST, InodeIndex::ByGroup);
+    let made = table.insert(live).unwrap();
+    assert_eq!(walk(&table, Which::Cached), []);
+    made.set_ready();
+    assert_eq!(walk(&table, Which::Cached), numbers[..1]);
 }

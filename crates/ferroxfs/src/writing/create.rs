@@ -118,9 +118,9 @@ impl Parts {
             let live = self.fill_inode(tx, inode, &directory.core(), kind, creation, 1)?;
             self.name_it(tx, directory, &live, name)?;
             // Before the commit: once the directory is unlatched, others look the number up.
-            self.table.insert(self.geometry(), live).map(Some)
+            self.table.insert(live).map(Some)
         })?;
-        made.ok_or(PosixError::NoSpace.into())
+        made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace.into())
     }
 
     /// Makes a regular file that has no name. It is gone with its last user unless it is linked.
@@ -147,9 +147,9 @@ impl Parts {
             let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
             let live = self.fill_inode(tx, inode, &directory.core(), kind, creation, 0)?;
             xfs_alloc::add_unlinked(tx, live.record())?;
-            self.table.insert(self.geometry(), live).map(Some)
+            self.table.insert(live).map(Some)
         })?;
-        made.ok_or(PosixError::NoSpace.into())
+        made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace.into())
     }
 
     fn target_blocks(&self, kind: &NewKind<'_>) -> u64 {

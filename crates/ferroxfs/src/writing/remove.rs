@@ -37,9 +37,8 @@ impl Parts {
         loop {
             let child = self.look_up(directory, name)?;
             let removed = self.remove_child(directory, name, &child, removal);
-            self.release(child);
+            self.finish_with(child);
             if removed? {
-                self.tidy_up();
                 return Ok(());
             }
         }

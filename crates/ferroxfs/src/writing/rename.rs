@@ -89,9 +89,8 @@ impl Parts {
                 renamed
             });
             self.release(child);
-            target.into_iter().for_each(|target| self.release(target));
+            target.into_iter().for_each(|target| self.finish_with(target));
             if renamed? {
-                self.tidy_up();
                 return Ok(());
             }
         }

@@ -11,6 +11,7 @@ use xfs_trans::testing::make_with;
 
 use super::{Creation, Entry, NewKind, Parts, Place, Removal, RenameMode, Table};
 use crate::OpenOptions;
+use crate::table::InodeIndex;
 
 const PLAIN: Creation = Creation { mode: 0o700, uid: 0, gid: 0 };
 
@@ -22,7 +23,7 @@ fn check(act: impl Fn(&Parts, &Arc<Entry>)) {
     let (theirs, _) = root.writable().unwrap();
     let parts = Parts {
         journal: Arc::clone(&theirs.journal),
-        table: Table::new(theirs.geometry()),
+        table: Table::new(Arc::clone(&theirs.journal), 64, InodeIndex::default()),
         clock: theirs.clock,
         parents: theirs.parents,
         moving: Mutex::new(()),
@@ -124,10 +125,12 @@ fn an_operation_does_not_answer_for_another_file() {
         let used = make(parts, root, "used", &NewKind::Regular);
         doom("first");
         parts.remove(root, b"used", Removal::File).unwrap();
+        parts.table.drain();
         assert!(parts.table.take_failure().is_some());
         let again = make(parts, root, "again", &NewKind::Regular);
         doom("second");
         parts.rename(place(root, "again"), place(root, "new"), RenameMode::Replace).unwrap();
+        parts.table.drain();
         assert!(parts.table.take_failure().is_some());
         assert_eq!((used.core().nlink, again.core().nlink), (0, 1));
     });

@@ -8,6 +8,7 @@ use std::time::Duration;
 use shuttle::sync;
 pub(crate) use shuttle::sync::atomic;
 pub(crate) use shuttle::sync::{RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use shuttle::thread::yield_now;
 
 /// The explorer has no lock of which a task may hold two guards: models do not nest them.
 pub(crate) type RecursiveRwLock<T> = RwLock<T>;

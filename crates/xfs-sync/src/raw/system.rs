@@ -10,6 +10,7 @@ pub(crate) use parking_lot::{
     RecursiveRwLockReadGuard as RecursiveReadGuard,
     RecursiveRwLockWriteGuard as RecursiveWriteGuard,
 };
+pub(crate) use std::thread::yield_now;
 
 /// Hands out numbers to threads, once for each.
 static NEXT_THREAD: atomic::AtomicUsize = atomic::AtomicUsize::new(0);

@@ -1,0 +1,139 @@
+//! What a volume counts while it is open, named as the kernel's XFS names it in /proc/fs/xfs/stat.
+//!
+//! Owns: the figures, put together from the layers that count. Counters are kept by slot and read one
+//! after the other, so they need not fit each other while others are at work.
+
+use xfs_buffer::BufferCache;
+
+use crate::table::{Count, InodeCounts, Store, Table};
+
+/// What a volume that is open for writing has counted since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Looking inodes up in memory.
+    #[doc(alias = "ig")]
+    pub inode_lookups: InodeLookups,
+    /// Inodes in memory.
+    #[doc(alias = "vnodes")]
+    pub inodes: InodesInMemory,
+    /// Buffers of metadata.
+    #[doc(alias = "buf")]
+    pub buffers: Buffers,
+}
+
+/// Looking inodes up in memory: the line `ig`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InodeLookups {
+    /// Inodes asked for by number.
+    #[doc(alias = "xs_ig_attempts")]
+    pub attempts: u64,
+    /// Of those, in memory and in use.
+    #[doc(alias = "xs_ig_found")]
+    pub found: u64,
+    /// Of those, in memory and without a user.
+    #[doc(alias = "xs_ig_frecycle")]
+    pub recycled: u64,
+    /// Of those, read.
+    #[doc(alias = "xs_ig_missed")]
+    pub missed: u64,
+    /// Read, while somebody else brought the same inode in.
+    #[doc(alias = "xs_ig_dup")]
+    pub duplicates: u64,
+    /// Let go of to make room, to drop caches, or because they were looked at only once.
+    #[doc(alias = "xs_ig_reclaims")]
+    pub reclaims: u64,
+}
+
+/// Inodes in memory: the line `vnodes`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InodesInMemory {
+    /// In memory now.
+    #[doc(alias = "vn_active")]
+    pub active: u64,
+    /// That came into memory.
+    #[doc(alias = "vn_alloc")]
+    pub allocated: u64,
+    /// Uses given up.
+    #[doc(alias = "vn_rele")]
+    pub released: u64,
+    /// That left memory because they were freed on disk.
+    #[doc(alias = "vn_remove")]
+    pub removed: u64,
+    /// That left memory.
+    #[doc(alias = "vn_free")]
+    pub freed: u64,
+}
+
+/// Buffers of metadata: of the line `buf`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Buffers {
+    /// Reads of a block of metadata.
+    #[doc(alias = "xb_get")]
+    pub reads: u64,
+    /// Of those, that found it in memory.
+    pub found: u64,
+    /// Of those, that had to read the device.
+    #[doc(alias = "xb_get_read")]
+    pub missed: u64,
+    /// Let go of to make room.
+    pub evicted: u64,
+    /// In memory now.
+    pub buffers: u64,
+    /// Bytes that those take.
+    pub memory_bytes: u64,
+}
+
+impl Statistics {
+    pub(crate) fn gather(table: &Table<impl Store>, buffers: &BufferCache) -> Self {
+        let counts = table.counts();
+        Self {
+            inode_lookups: lookups(counts),
+            inodes: in_memory(counts),
+            buffers: Buffers::gather(buffers),
+        }
+    }
+}
+
+fn lookups(counts: &InodeCounts) -> InodeLookups {
+    InodeLookups {
+        attempts: counts.sum(Count::Attempt),
+        found: counts.sum(Count::Found),
+        recycled: counts.sum(Count::Recycled),
+        missed: counts.sum(Count::Missed),
+        duplicates: counts.sum(Count::Duplicate),
+        reclaims: counts.sum(Count::Evicted),
+    }
+}
+
+fn in_memory(counts: &InodeCounts) -> InodesInMemory {
+    // What went is read before what came, so that the difference is not negative.
+    let removed = counts.sum(Count::Freed);
+    let freed = removed + counts.sum(Count::Evicted);
+    let allocated = counts.sum(Count::Missed) + counts.sum(Count::Made);
+    InodesInMemory {
+        active: allocated.saturating_sub(freed),
+        allocated,
+        released: counts.sum(Count::Released),
+        removed,
+        freed,
+    }
+}
+
+impl Buffers {
+    fn gather(buffers: &BufferCache) -> Self {
+        let statistics = buffers.statistics();
+        let total = statistics.total();
+        Self {
+            reads: statistics.hits + total.misses,
+            found: statistics.hits,
+            missed: total.misses,
+            evicted: total.evictions,
+            buffers: total.buffers as u64,
+            memory_bytes: total.memory_bytes as u64,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What is done with all inodes at once, by way of the iterators.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use xfs_sync::{AtomicUsize, Ordering, Volume};
+
+use super::{Existing, Filesystem, Step};
+use crate::table::{Entry, Phase, Sweep, Tag};
+
+/// Threads that evict beside each other at most.
+const MOST_THREADS: usize = 16;
+
+/// Inodes that are in memory, by what becomes of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheCounts {
+    /// In use, those included that are just being made.
+    pub live: u64,
+    /// Without a user: they stay as long as there is room.
+    pub reclaimable: u64,
+    /// On their way out.
+    pub reclaiming: u64,
+    /// Without a name and a user: they are freed next.
+    pub needs_inactivation: u64,
+}
+
+impl CacheCounts {
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.live + self.reclaimable + self.reclaiming + self.needs_inactivation
+    }
+}
+
+/// Counts the inodes that are in memory.
+pub(crate) fn count_inodes(filesystem: &impl Filesystem) -> CacheCounts {
+    let mut counts = CacheCounts::default();
+    for part in 0..filesystem.parts() {
+        let _ = filesystem.iter_inodes_unsafe(part, Tag::Present, |Existing(entry)| {
+            *match entry.phase() {
+                Phase::New | Phase::Live => &mut counts.live,
+                Phase::Reclaimable => &mut counts.reclaimable,
+                Phase::Reclaiming => &mut counts.reclaiming,
+                Phase::NeedsInactivation => &mut counts.needs_inactivation,
+            } += 1;
+            ControlFlow::Continue(())
+        });
+    }
+    counts
+}
+
+/// Lets go of the inodes of one step that nobody uses: all of them, or those that were not used since
+/// they were looked at last. Returns where to go on, and how many went.
+pub(crate) fn evict_step<F: Filesystem>(
+    filesystem: &F,
+    (part, cursor): (usize, u64),
+    mut sweep: impl FnMut(&Entry<F::Inode>) -> Sweep,
+) -> (Step, u64) {
+    let mut dispose = Vec::new();
+    let step = filesystem.visit(part, cursor, Tag::Idle, &mut |Existing(entry)| {
+        if sweep(entry) == Sweep::Evicted {
+            dispose.push(Arc::clone(entry));
+        }
+        ControlFlow::Continue(())
+    });
+    dispose.iter().for_each(|entry| filesystem.remove(entry));
+    (step, dispose.len() as u64)
+}
+
+/// Lets go of all inodes of a part that nobody uses. Returns how many that were.
+fn evict_part<F: Filesystem>(filesystem: &F, part: usize) -> u64 {
+    let (mut cursor, mut evicted) = (0, 0);
+    loop {
+        let (step, count) = evict_step(filesystem, (part, cursor), |entry| entry.evict());
+        evicted += count;
+        match step {
+            Step::On(next) => cursor = next,
+            Step::End | Step::Stopped => return evicted,
+        }
+    }
+}
+
+/// Lets go of all inodes that nobody uses now, the parts beside each other. Returns how many.
+#[doc(alias = "drop_caches")]
+pub(crate) fn drop_idle(filesystem: &impl Filesystem) -> u64 {
+    let parts = filesystem.parts();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::<Volume>::new(0);
+    let work = || {
+        let claim = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|part| *part < parts);
+        std::iter::from_fn(claim).map(|part| evict_part(filesystem, part)).sum::<u64>()
+    };
+    let threads = processors.min(parts).min(MOST_THREADS);
+    if threads < 2 {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mine = work();
+        let theirs = workers.into_iter().map(|worker| match worker.join() {
+            Ok(count) => count,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        mine + theirs.sum::<u64>()
+    })
+}
+
+/// Evicts until no inode is without a user. The filesystem is not active any more, so that none
+/// comes to be so and stays.
+#[doc(alias = "evict_inodes")]
+pub(crate) fn evict_all(filesystem: &impl Filesystem) -> u64 {
+    assert!(!filesystem.is_active(), "eviction of a filesystem that is in use");
+    let mut evicted = 0;
+    loop {
+        match drop_idle(filesystem) {
+            0 => return evicted,
+            count => evicted += count,
+        }
+    }
+}

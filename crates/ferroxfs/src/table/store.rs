@@ -1,0 +1,95 @@
+//! Where the inodes of a table come from, and where they go.
+
+use std::sync::Arc;
+
+use xfs_alloc::{InodeState, chunks_freed, latched_inode_state};
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::agi::AgiCheck;
+use xfs_format::{Corruption, InodeNumber, Place, Structure};
+use xfs_inode::Live;
+use xfs_trans::Journal;
+
+use super::entry::Inode;
+
+/// Where inodes come from, and where they go.
+pub(crate) trait Store: Send + Sync {
+    /// What an inode is.
+    type Inode: Inode;
+
+    /// Allocation groups.
+    fn groups(&self) -> usize;
+
+    /// The group of a number, and the number in it; `None` for one that no inode has.
+    fn place(&self, number: InodeNumber) -> Option<(u32, u32)>;
+
+    /// Reads an inode and gives it to `put`, while nobody makes or frees one of that number. `None`
+    /// means that what was read may be no inode any more, and has to be looked for again.
+    fn load<R>(
+        &self,
+        number: InodeNumber,
+        put: impl FnOnce(Arc<Self::Inode>) -> R,
+    ) -> Result<Option<R>>;
+
+    /// Frees an inode that has neither a name nor a user.
+    fn inactivate(&self, inode: &Arc<Self::Inode>) -> Result<()>;
+
+    /// The finding that an inode was given away which a file has.
+    fn in_use(&self, number: InodeNumber) -> Error;
+}
+
+impl Store for Arc<Journal> {
+    type Inode = Live;
+
+    fn groups(&self) -> usize {
+        self.geometry().groups().count()
+    }
+
+    fn place(&self, number: InodeNumber) -> Option<(u32, u32)> {
+        self.geometry().split_inode(number).map(|(group, inode)| (group.0, inode.0))
+    }
+
+    fn load<R>(&self, number: InodeNumber, put: impl FnOnce(Arc<Live>) -> R) -> Result<Option<R>> {
+        let freed = chunks_freed(self, number);
+        if freed > 0 && latched_inode_state(self, number)? != InodeState::Allocated {
+            return Err(PosixError::NotFound.into());
+        }
+        match load(self, number, freed, put) {
+            // What was read may have been no inode any more.
+            Err(_) if chunks_freed(self, number) != freed => Ok(None),
+            loaded => loaded,
+        }
+    }
+
+    fn inactivate(&self, inode: &Arc<Live>) -> Result<()> {
+        inode.inactivate(self)
+    }
+
+    #[cold]
+    fn in_use(&self, number: InodeNumber) -> Error {
+        let inode = self.place(number).map_or(0, |(_, inode)| inode);
+        let check = AgiCheck::InUse { inode };
+        Corruption::new(Structure::Inode, Place::Inode(number), check).into()
+    }
+}
+
+/// Reads an inode. `None`: a chunk was given back since there were `freed`.
+fn load<R>(
+    journal: &Journal,
+    number: InodeNumber,
+    freed: u64,
+    put: impl FnOnce(Arc<Live>) -> R,
+) -> Result<Option<R>> {
+    // Shared until the inode is in the table: a transaction that makes a file of this number, or
+    // frees it, comes before or after, and never meets a second inode in memory.
+    let record = journal.inode(number)?;
+    let _latch = record.latch().shared();
+    if !record.is_live() || chunks_freed(journal, number) != freed {
+        return Ok(None);
+    }
+    let live = Live::of_record(Arc::clone(&record), journal.geometry())?;
+    // Those without a name are in the table, or wait on their list for the next recovery.
+    if live.inode().core().nlink == 0 {
+        return Err(PosixError::NotFound.into());
+    }
+    Ok(Some(put(Arc::new(live))))
+}

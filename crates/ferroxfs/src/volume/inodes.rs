@@ -1,0 +1,59 @@
+//! The inodes of a volume that are in memory, for its user. A volume that is open for reading keeps
+//! none: each [`Node`] has its own.
+
+use std::ops::ControlFlow;
+
+use super::Volume;
+use crate::Result;
+use crate::node::Node;
+use crate::statistics::Statistics;
+use crate::superblock::{CacheCounts, Filesystem, Which, count_inodes, drop_idle};
+
+impl Volume {
+    /// Hands each inode that is in memory to `f`, until that stops the walk. No lock is held meanwhile:
+    /// `f` may do whatever it likes, on this volume too.
+    ///
+    /// # Errors
+    ///
+    /// EROFS on a volume that is open for reading.
+    #[doc(alias = "super_iter_inodes")]
+    pub fn iter_inodes(
+        &self,
+        which: Which,
+        mut f: impl FnMut(&Node) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let share = self.share();
+        Ok(share.parts()?.table.iter_inodes(which, |entry| {
+            entry.share();
+            f(&share.live(entry.clone()))
+        }))
+    }
+
+    /// Lets go of all inodes that nobody uses. Returns how many that were.
+    ///
+    /// # Errors
+    ///
+    /// EROFS on a volume that is open for reading.
+    pub fn drop_caches(&self) -> Result<u64> {
+        Ok(drop_idle(&self.share().parts()?.table))
+    }
+
+    /// Counts the inodes that are in memory, by looking at each: for an overview, not for a hot path.
+    ///
+    /// # Errors
+    ///
+    /// EROFS on a volume that is open for reading.
+    pub fn cache_counts(&self) -> Result<CacheCounts> {
+        Ok(count_inodes(&self.share().parts()?.table))
+    }
+
+    /// What has been counted since the volume was opened.
+    ///
+    /// # Errors
+    ///
+    /// EROFS on a volume that is open for reading.
+    pub fn statistics(&self) -> Result<Statistics> {
+        let parts = self.share().parts()?;
+        Ok(Statistics::gather(&parts.table, self.cache()))
+    }
+}
