@@ -71,3 +71,4 @@ pub use xfs_format::inode::FileType;
 pub use xfs_format::timestamp::Timestamp;
 pub use xfs_format::{Corruption, Geometry, InodeNumber, Superblock};
 pub use xfs_log as log;
+pub use xfs_trans::Upkeep;

@@ -17,6 +17,7 @@ use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockErro
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Corruption, DiskAddr, Place, Structure};
 use xfs_log::{LogDevice, LogState, RecoveryError, Refusal, Replayed};
+use xfs_trans::Upkeep;
 
 use crate::Error;
 use crate::share::Core;
@@ -42,6 +43,7 @@ pub struct OpenOptions {
     parents: ParentPath,
     cached_inodes: u64,
     inode_index: InodeIndex,
+    upkeep: Option<Upkeep>,
 }
 
 impl Default for OpenOptions {
@@ -65,6 +67,7 @@ impl OpenOptions {
             parents: ParentPath::Direct,
             cached_inodes: DEFAULT_INODES,
             inode_index: InodeIndex::default(),
+            upkeep: None,
         }
     }
 
@@ -123,6 +126,15 @@ impl OpenOptions {
     #[must_use]
     pub fn fixed_time(mut self, time: Timestamp) -> Self {
         self.clock = Clock::Fixed(time);
+        self
+    }
+
+    /// How often the log is forced and covered while the volume is open for writing and nobody asks for
+    /// it. Without that every 5 and 30 seconds; with a [`fixed_time`](Self::fixed_time) never, since
+    /// what is written would depend on the clock.
+    #[must_use]
+    pub fn upkeep(mut self, upkeep: Upkeep) -> Self {
+        self.upkeep = Some(upkeep);
         self
     }
 
@@ -187,6 +199,12 @@ impl OpenOptions {
     #[must_use]
     pub fn with_devices(&self, data: SharedDevice, log: Option<SharedDevice>) -> Devices {
         Devices { data, start: 0, log, options: self.clone() }
+    }
+
+    /// What is done for the log of a volume that is written to.
+    fn chosen_upkeep(&self) -> Option<Upkeep> {
+        let is_timed = matches!(self.clock, Clock::Host);
+        self.upkeep.or_else(|| is_timed.then(Upkeep::default))
     }
 
     fn open_file(&self, path: &Path) -> Result<SharedDevice, OpenError> {
@@ -416,4 +434,20 @@ fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
         SuperblockError::Corrupt(corruption) => corruption.into(),
         SuperblockError::Unsupported(reason) => reason.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OpenOptions, Timestamp, Upkeep};
+
+    /// What is made twice is the same: nothing of it depends on when the log was forced.
+    #[test]
+    fn with_a_fixed_time_nothing_is_done_unasked() {
+        let (host, fixed) =
+            (OpenOptions::new(), OpenOptions::new().fixed_time(Timestamp::default()));
+        assert_eq!(host.chosen_upkeep(), Some(Upkeep::default()));
+        assert_eq!(fixed.chosen_upkeep(), None);
+        let chosen = Upkeep::new(Upkeep::SHORTEST, Upkeep::LONGEST);
+        assert_eq!(fixed.upkeep(chosen).chosen_upkeep(), Some(chosen));
+    }
 }

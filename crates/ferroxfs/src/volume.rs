@@ -29,8 +29,8 @@ use crate::{Error, File, Metadata, ReadDir, Result};
 ///
 /// Cloning is cheap and gives the same volume. One that is open for reading closes with its last
 /// clone, [`Node`] or [`File`], and starts no threads; one that is open for writing has threads that
-/// write its log and free what was deleted, and is closed by [`close`](Self::close). Every method may
-/// be called from any thread.
+/// write its log, force it now and then ([`Upkeep`](crate::Upkeep)) and free what was deleted, and is
+/// closed by [`close`](Self::close). Every method may be called from any thread.
 #[derive(Clone)]
 pub struct Volume(Arc<Holder>);
 

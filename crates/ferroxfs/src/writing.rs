@@ -146,6 +146,7 @@ impl Writing {
     }
 
     fn stop(&mut self) {
+        self.parts.journal.stop_upkeep();
         self.parts.table.close();
         if let Some(worker) = self.worker.take() {
             let _ = worker.join();

@@ -22,6 +22,7 @@
 //! are aborted by who writes them.
 
 mod config;
+mod cover;
 mod threads;
 
 use std::sync::Arc;
@@ -329,63 +330,6 @@ impl Log {
         let flushed = if how == Shutdown::Flush { self.force_all() } else { Ok(()) };
         self.inner.shut_down();
         flushed
-    }
-
-    /// Makes everything durable and writes it in place, until nothing is left to do.
-    ///
-    /// # Errors
-    ///
-    /// What stopped the log.
-    pub fn quiesce(&self) -> Result<()> {
-        loop {
-            self.force_all()?;
-            self.inner.push_items(self.inner.ail.head());
-            self.inner.health.check()?;
-            if self.inner.ail.await_empty(BACKOFF) && self.inner.cil.is_idle() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Whether the log is idle and recovery would still replay what is long in place.
-    #[doc(alias = "xfs_log_need_covered")]
-    #[must_use]
-    pub fn needs_cover(&self) -> bool {
-        let Inner { cil, ail, covered, .. } = &*self.inner;
-        let written = cil.current() - 1;
-        written > covered.load(Ordering::Acquire) && cil.is_idle() && ail.is_empty()
-    }
-
-    /// Covers an idle log: logs `item`, which is harmless to replay (the superblock), twice. The
-    /// first checkpoint records that everything before it is in place; the second one that the first
-    /// is, so that recovery replays `item` alone. `bytes` is what the item reserves; the caller has
-    /// locked it.
-    ///
-    /// # Errors
-    ///
-    /// What stopped the log.
-    pub fn cover(&self, item: &Arc<dyn LogItem>, bytes: u64) -> Result<()> {
-        self.cover_with(|| {
-            let mut ticket = self.reserve(bytes, 1)?;
-            let committed = self.commit(&mut ticket, std::slice::from_ref(item));
-            self.release(ticket);
-            self.settle(committed?)
-        })
-    }
-
-    /// As [`cover`](Self::cover), with the item logged by `log_item`, which leaves it unlocked: it
-    /// has to be written in place in between.
-    ///
-    /// # Errors
-    ///
-    /// What stopped the log.
-    pub fn cover_with(&self, mut log_item: impl FnMut() -> Result<()>) -> Result<()> {
-        for _ in 0..2 {
-            log_item()?;
-            self.quiesce()?;
-        }
-        self.inner.covered.store(self.inner.cil.current() - 1, Ordering::Release);
-        Ok(())
     }
 
     /// Writes everything in place and then the unmount record, so that there is nothing to recover.

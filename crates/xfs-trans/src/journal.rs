@@ -6,6 +6,7 @@
 
 mod cover;
 mod recovery;
+mod upkeep;
 
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -22,9 +23,10 @@ use crate::context::Context;
 use crate::counters::{Counters, Counts};
 use crate::inode_item::InodeRecord;
 use crate::transaction::Transaction;
-use cover::Coverer;
+use upkeep::Keeper;
 
 pub use recovery::OpenIntent;
+pub use upkeep::Upkeep;
 
 /// Layers above that may keep something with the volume.
 const EXTENSIONS: usize = 8;
@@ -53,7 +55,7 @@ pub struct Journal {
     disk_counts: SetOnce<DiskCounts, Volume>,
     intent_ids: Slots<Mutex<std::ops::Range<u64>, Slot>>,
     next_intent_id: Mutex<u64, Volume>,
-    coverer: Mutex<Option<Coverer>, Volume>,
+    keeper: Mutex<Option<Keeper>, Volume>,
 }
 
 impl Journal {
@@ -78,7 +80,7 @@ impl Journal {
             disk_counts: SetOnce::new(),
             intent_ids: Slots::new(|| Mutex::new(0..0)),
             next_intent_id: Mutex::new(1),
-            coverer: Mutex::new(None),
+            keeper: Mutex::new(None),
             cache,
         })
     }

@@ -22,6 +22,6 @@ mod transaction;
 
 pub use counters::Counts;
 pub use inode_item::{ImageGuard, InodeImage, InodeRecord};
-pub use journal::{Journal, OpenIntent};
+pub use journal::{Journal, OpenIntent, Upkeep};
 pub use promise::{AttrPromise, Promise};
 pub use transaction::{Captured, Committed, Deferred, Finish, Transaction};

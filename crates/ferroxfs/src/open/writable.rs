@@ -32,6 +32,9 @@ impl Devices {
         let (superblock, journal, _) = self.open_journal(Access::Write)?;
         let cache = Arc::clone(journal.cache());
         let options = &self.options;
+        if let Some(upkeep) = options.chosen_upkeep() {
+            journal.start_upkeep(upkeep);
+        }
         let index = options.inode_index;
         let table = Table::new(Arc::clone(&journal), options.cached_inodes, index);
         let writing = Writing::start(journal, table, options.clock, options.parents);

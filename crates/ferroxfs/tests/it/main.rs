@@ -16,6 +16,7 @@ mod opening;
 mod small_log;
 mod tree;
 mod untouched;
+mod upkeep;
 mod writing;
 
 use std::sync::Arc;

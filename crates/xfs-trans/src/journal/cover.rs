@@ -1,83 +1,22 @@
-//! The superblock's numbers, an idle log, and the end.
+//! The superblock's numbers, covering an idle log, and the end.
 //!
 //! The numbers are not logged with each change: they are written when the log is covered or ended.
-//! Covering lets an idle log say that nothing in it has to be replayed; a thread can be started that
-//! looks now and then whether that is due. The library starts none: a log is covered when its volume
-//! is closed.
+//! Covering lets an idle log say that nothing in it has to be replayed; [`upkeep`](super::upkeep) looks
+//! now and then whether that is due.
 
-use std::sync::{Arc, Weak};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::sync::Arc;
 
 use xfs_buffer::Result;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::superblock::SuperblockDisk;
 use xfs_format::{BlockKind, DiskAddr};
-use xfs_sync::{Condvar, Mutex, Volume};
 use zerocopy::FromBytes;
 
 use super::Journal;
 
-/// Tells the thread to end.
-#[derive(Default)]
-struct Stop {
-    asked: Mutex<bool, Volume>,
-    changed: Condvar<Volume>,
-}
-
-/// The thread that covers an idle log.
-pub(super) struct Coverer {
-    stop: Arc<Stop>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Coverer {
-    fn start(journal: Weak<Journal>, every: Duration) -> Self {
-        let stop = Arc::<Stop>::default();
-        let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
-            while !stopped.within(every) {
-                let Some(journal) = journal.upgrade() else { return };
-                // An error has shut the volume down; whoever uses it next is told.
-                let _ = journal.cover_if_idle();
-            }
-        });
-        Self { stop, thread: Some(thread) }
-    }
-}
-
-impl Stop {
-    /// Waits, and returns whether the thread has to end.
-    fn within(&self, time: Duration) -> bool {
-        let mut asked = self.asked.lock();
-        if !*asked {
-            self.changed.wait_for(&mut asked, time);
-        }
-        *asked
-    }
-}
-
-impl Drop for Coverer {
-    fn drop(&mut self) {
-        *self.stop.asked.lock() = true;
-        self.stop.changed.notify_all();
-        let Some(thread) = self.thread.take() else { return };
-        // The thread itself may have been the last to use the volume.
-        if thread.thread().id() != thread::current().id() {
-            let ended = thread.join();
-            assert!(ended.is_ok() || thread::panicking(), "covering the log has panicked");
-        }
-    }
-}
-
 impl Journal {
-    /// Has a thread cover the log whenever it is found idle, until the volume is closed.
-    pub fn cover_when_idle(self: &Arc<Self>, every: Duration) {
-        *self.coverer.lock() = Some(Coverer::start(Arc::downgrade(self), every));
-    }
-
-    /// Has an idle log say that nothing in it has to be replayed. Returns whether there was anything
-    /// to do.
+    /// Has an idle log say that nothing in it has to be replayed. Returns whether it was covered: it
+    /// is not if there was nothing to do, or if others have begun to commit meanwhile.
     ///
     /// # Errors
     ///
@@ -86,8 +25,7 @@ impl Journal {
         if self.is_shut_down() || !self.log.needs_cover() {
             return Ok(false);
         }
-        self.log.cover_with(|| self.log_superblock())?;
-        Ok(true)
+        self.log.cover_with(|| self.log_superblock())
     }
 
     /// Writes everything in place, the superblock's numbers too, and ends the log cleanly.
@@ -100,8 +38,7 @@ impl Journal {
     ///
     /// If somebody still uses the volume.
     pub fn unmount(self: Arc<Self>) -> Result<()> {
-        let coverer = self.coverer.lock().take();
-        drop(coverer);
+        self.stop_upkeep();
         self.log.quiesce()?;
         self.log_superblock()?;
         let journal = Arc::into_inner(self);

@@ -251,11 +251,43 @@ fn a_covered_log_replays_only_what_covers_it() {
     log.quiesce().unwrap();
     assert!(log.needs_cover());
     let cover = TestItem::new(0);
-    log.cover(&(Arc::clone(&cover) as _), 4096).unwrap();
+    assert!(log.cover(&(Arc::clone(&cover) as _), 4096).unwrap());
     assert!(!log.needs_cover());
     assert!(rig.transactions().iter().all(|found| found.numbers() == [(0, 0)]));
     commit_number(&log, &TestItem::new(8), 2).unwrap();
     log.quiesce().unwrap();
+    assert!(log.needs_cover());
+}
+
+/// What somebody commits meanwhile may not get in place for long: covering is given up.
+#[test]
+fn covering_a_log_that_has_become_busy_ends() {
+    let rig = Rig::new(4096);
+    let log = rig.open(&rig.config());
+    let (cover, item) = (TestItem::new(0), TestItem::new(8));
+    commit_number(&log, &item, 1).unwrap();
+    log.quiesce().unwrap();
+    let busy = log.cover_with(|| {
+        commit_number(&log, &cover, 0)?;
+        commit_number(&log, &TestItem::open(16), 2).map(drop)
+    });
+    assert!(!busy.unwrap());
+    assert!(!log.needs_cover(), "it is not idle");
+}
+
+#[test]
+fn what_is_committed_after_the_cover_is_not_covered() {
+    let rig = Rig::new(4096);
+    let log = rig.open(&rig.config());
+    let (cover, item) = (TestItem::new(0), TestItem::new(8));
+    commit_number(&log, &item, 1).unwrap();
+    log.quiesce().unwrap();
+    let covered = log.cover_with(|| {
+        commit_number(&log, &cover, 0)?;
+        log.force_all()?;
+        commit_number(&log, &item, 2).map(drop)
+    });
+    assert!(!covered.unwrap());
     assert!(log.needs_cover());
 }
 

@@ -1,0 +1,148 @@
+//! What is done for a log now and then without anybody asking: a thread forces it, and covers it when
+//! it is idle.
+//!
+//! Owns: the thread and its intervals. Does **not** own forcing (`xfs-log`) or covering
+//! ([`cover`](super::cover)).
+//!
+//! The thread holds no reference to the journal while it waits, so a journal that nobody uses any more
+//! goes away, and ends the thread.
+
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use xfs_buffer::Result;
+use xfs_sync::{Condvar, Mutex, Volume};
+
+use super::Journal;
+
+/// How often something is done for a log.
+#[doc(alias = "xfssyncd_centisecs")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upkeep {
+    force_every: Duration,
+    cover_every: Duration,
+}
+
+impl Upkeep {
+    /// The shortest interval.
+    pub const SHORTEST: Duration = Duration::from_millis(1);
+    /// The longest interval.
+    pub const LONGEST: Duration = Duration::from_secs(3600);
+
+    /// What has been committed is made durable after `force_every` at the latest. Each `cover_every`
+    /// a log that has become idle is covered, and what is left to be written in place is asked to be.
+    /// Both are held between [`SHORTEST`](Self::SHORTEST) and [`LONGEST`](Self::LONGEST).
+    #[must_use]
+    pub fn new(force_every: Duration, cover_every: Duration) -> Self {
+        let [force_every, cover_every] =
+            [force_every, cover_every].map(|every| every.clamp(Self::SHORTEST, Self::LONGEST));
+        Self { force_every, cover_every }
+    }
+}
+
+/// Five seconds until what nobody forces is durable. The log is looked at every thirty, as the kernel
+/// does.
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self::new(Duration::from_secs(5), Duration::from_secs(30))
+    }
+}
+
+/// Tells the thread to end.
+#[derive(Default)]
+struct Stop {
+    asked: Mutex<bool, Volume>,
+    changed: Condvar<Volume>,
+}
+
+impl Stop {
+    /// Waits for so long, and returns whether the thread has to end.
+    fn within(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        let mut asked = self.asked.lock();
+        while !*asked {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.changed.wait_for(&mut asked, left);
+        }
+        *asked
+    }
+}
+
+/// The thread.
+#[doc(alias = "xfs_log_worker")]
+pub(super) struct Keeper {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    fn start(journal: Weak<Journal>, upkeep: Upkeep) -> Self {
+        let stop = Arc::<Stop>::default();
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || keep_up(&journal, upkeep, &stopped));
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+fn keep_up(journal: &Weak<Journal>, upkeep: Upkeep, stop: &Stop) {
+    let Upkeep { force_every, cover_every } = upkeep;
+    let mut covering = Instant::now() + cover_every;
+    while !stop.within(force_every.min(cover_every)) {
+        let Some(journal) = journal.upgrade() else { return };
+        let kept = if Instant::now() < covering {
+            journal.force_all()
+        } else {
+            covering = Instant::now() + cover_every;
+            journal.cover_or_write_back()
+        };
+        // An error has shut the volume down; whoever uses it next is told.
+        if kept.is_err() {
+            return;
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        *self.stop.asked.lock() = true;
+        self.stop.changed.notify_all();
+        let Some(thread) = self.thread.take() else { return };
+        // The thread itself may have been the last to use the volume: it ends by itself then.
+        if thread.thread().id() != thread::current().id() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || thread::panicking(), "the upkeep of the log has panicked");
+        }
+    }
+}
+
+impl Journal {
+    /// Starts a thread that forces and covers the log now and then, until the volume is closed or
+    /// [`stop_upkeep`](Self::stop_upkeep) is called.
+    pub fn start_upkeep(self: &Arc<Self>, upkeep: Upkeep) {
+        let keeper = Keeper::start(Arc::downgrade(self), upkeep);
+        let replaced = self.keeper.lock().replace(keeper);
+        drop(replaced);
+    }
+
+    /// Ends the thread and waits for it.
+    pub fn stop_upkeep(&self) {
+        let keeper = self.keeper.lock().take();
+        drop(keeper);
+    }
+
+    /// Covers an idle log. Any other is forced, and all of it is asked once to be written in place, so
+    /// that it can become idle.
+    fn cover_or_write_back(self: &Arc<Self>) -> Result<()> {
+        if !self.cover_if_idle()? {
+            self.log.write_back()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xfs_format::log_item::LoggedFields;
+use xfs_format::reservation::TransactionKind;
+use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
+
+use super::Upkeep;
+use crate::Journal;
+use crate::testing::{crashed, log_device, make, open, recovered_parts};
+
+const NEVER: Duration = Upkeep::LONGEST;
+const SOON: Duration = Upkeep::SHORTEST;
+/// Nothing takes that long.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Waits until the thread has done it.
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(SOON);
+    }
+}
+
+/// Changes an inode, and returns the checkpoint.
+fn change(journal: &Arc<Journal>, uid: u32) -> u64 {
+    let record = journal.inode(journal.superblock().root_inode).unwrap();
+    let mut tx = journal.begin(TransactionKind::Write, 0).unwrap();
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = uid);
+    tx.commit().unwrap().sequence
+}
+
+#[test]
+fn what_nobody_forces_becomes_durable() {
+    let journal = open(&make(), 1);
+    journal.start_upkeep(Upkeep::new(SOON, NEVER));
+    for uid in 1..4 {
+        let sequence = change(&journal, uid);
+        await_that("durable", || journal.log().durable_sequence() >= sequence);
+        assert!(!journal.log().ail().is_empty(), "nobody needs the space");
+    }
+    journal.unmount().unwrap();
+}
+
+#[test]
+fn a_log_that_becomes_idle_is_covered_and_then_left_alone() {
+    let device = make();
+    let journal = open(&device, 1);
+    journal.start_upkeep(Upkeep::new(NEVER, SOON));
+    for uid in 1..4 {
+        // The change itself, and the superblock twice.
+        let sequence = change(&journal, uid);
+        await_that("covered", || journal.log().durable_sequence() >= sequence + 2);
+        await_that("idle", || journal.log().ail().is_empty() && !journal.log().needs_cover());
+        let durable = journal.log().durable_sequence();
+        thread::sleep(20 * SOON);
+        assert_eq!(journal.log().durable_sequence(), durable, "an idle log is written to");
+    }
+    let (_, replayed) = recovered_parts(&crashed(&device));
+    assert_eq!(replayed.summary().items, 2, "the superblock twice, nothing that is in place");
+    journal.unmount().unwrap();
+}
+
+#[test]
+fn an_upkeep_that_is_stopped_does_nothing_more() {
+    let device = make();
+    let journal = open(&device, 1);
+    journal.start_upkeep(Upkeep::new(SOON, SOON));
+    journal.stop_upkeep();
+    let sequence = change(&journal, 1);
+    thread::sleep(20 * SOON);
+    assert!(journal.log().durable_sequence() < sequence);
+    assert!(xfs_log::find_head_and_tail(&log_device(&device)).unwrap().clean);
+    journal.unmount().unwrap();
+}
+
+/// The thread uses the journal now and then, and may be the last to let it go.
+#[test]
+fn a_journal_that_is_dropped_ends_its_upkeep() {
+    let device = make();
+    for _ in 0..20 {
+        let journal = open(&device, 1);
+        journal.start_upkeep(Upkeep::new(SOON, SOON));
+        thread::sleep(SOON);
+        drop(journal);
+        await_that("let go", || Arc::strong_count(&device) == 1);
+    }
+}
+
+#[test]
+fn an_upkeep_that_fails_shuts_the_volume_down() {
+    let device = Arc::new(FailingDevice::new(make(), 1));
+    let journal = open(&(Arc::clone(&device) as _), 1);
+    device.set_fault(Some(Fault {
+        kind: RequestKind::Write,
+        nth: 1,
+        persistence: Persistence::Forever,
+    }));
+    journal.start_upkeep(Upkeep::new(SOON, SOON));
+    let _ = change(&journal, 1);
+    await_that("shut down", || journal.is_shut_down());
+    assert!(journal.unmount().is_err());
+}
