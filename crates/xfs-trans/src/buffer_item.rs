@@ -82,6 +82,8 @@ struct Changes {
     /// Tracked, though not logged (I5).
     ordered: bool,
     life: Life,
+    /// It was freed with inodes in it: see [`BufferItem::ends_inodes`].
+    ends_inodes: bool,
     /// A transaction holds it.
     joined: bool,
     /// Checkpoints that hold it and have not ended.
@@ -104,6 +106,7 @@ impl BufferItem {
             pieces: buffer.extents().map(clean).collect(),
             ordered: false,
             life: Life::Used,
+            ends_inodes: false,
             joined: false,
             pins: 0,
             lost: false,
@@ -201,6 +204,22 @@ impl BufferItem {
         changes.buffer = Some(buffer.clone());
     }
 
+    /// The blocks of an inode cluster are freed, with all inodes in it. The caller holds the latch.
+    pub(crate) fn invalidate_cluster(&self, buffer: &Buffer) {
+        self.invalidate(buffer);
+        self.changes.lock().ends_inodes = true;
+        self.records.set_freed();
+    }
+
+    /// The checkpoint that has to be durable before the buffer's blocks become anything else: it
+    /// cancels them, and they held inodes. These are in the log as items of their own, which nothing but
+    /// the cancellation keeps from being replayed; and an item that is logged anew takes its place (I4).
+    pub(crate) fn ends_inodes(&self) -> Option<u64> {
+        let changes = self.changes.lock();
+        let is_cancelled = changes.life == Life::FreedInLog && changes.ends_inodes;
+        is_cancelled.then(|| self.state.sequence())
+    }
+
     /// What the step has changed of the buffer is in the log.
     pub(crate) fn note_committed(&self) {
         let mut changes = self.changes.lock();
@@ -271,7 +290,7 @@ impl BufferItem {
 impl Changes {
     /// Something is about to be logged: a freed buffer that was claimed again is used.
     fn revive(&mut self, buffer: &Buffer) {
-        self.life = Life::Used;
+        (self.life, self.ends_inodes) = (Life::Used, false);
         if self.buffer.is_none() {
             self.buffer = Some(buffer.clone());
         }

@@ -50,6 +50,12 @@ impl Joined {
         self.buffer.unlatch();
     }
 
+    /// The blocks are freed.
+    fn end(&mut self, invalidate: impl FnOnce(&BufferItem, &Buffer)) {
+        invalidate(&self.item, &self.buffer);
+        (self.dirty, self.claimed, self.freed) = (true, false, true);
+    }
+
     fn covers(&self, map: &[BufferExtent]) -> bool {
         self.buffer.extents().eq(map)
     }
@@ -198,11 +204,12 @@ impl Transaction<'_> {
         }
     }
 
-    /// A buffer over space just allocated: not read, zeroed, latched.
+    /// A buffer over space just allocated: not read, zeroed, latched. Where inodes were before, and that
+    /// they are gone is not durable yet, this waits for the log.
     ///
     /// # Errors
     ///
-    /// What the cache refuses.
+    /// What the cache refuses, or what stopped the log.
     pub fn claim(&mut self, at: DiskAddr, length_bytes: u32, kind: BlockKind) -> Result<Buffer> {
         self.claim_mapped(&[BufferExtent { at, length_bytes }], kind)
     }
@@ -223,6 +230,13 @@ impl Transaction<'_> {
         loop {
             let buffer = cache.claim(map, kind)?;
             let item = BufferItem::of(self.journal.context(), &buffer);
+            if let Some(sequence) = item.ends_inodes() {
+                // The free list may have blocks that are busy. The buffer leaves the table meanwhile.
+                let forced = self.journal.force(sequence);
+                buffer.unlatch();
+                forced?;
+                continue;
+            }
             if item.join() {
                 // Whoever came with an old number has read what was here before.
                 item.records().set_freed();
@@ -304,9 +318,7 @@ impl Transaction<'_> {
     /// If the buffer is not joined.
     #[doc(alias = "xfs_trans_binval")]
     pub fn invalidate(&mut self, buffer: &Buffer) {
-        let joined = self.buffers.find(buffer);
-        joined.item.invalidate(buffer);
-        (joined.dirty, joined.claimed, joined.freed) = (true, false, true);
+        self.buffers.find(buffer).end(BufferItem::invalidate);
     }
 
     /// The blocks of an inode cluster are freed, with all inodes in it.
@@ -315,8 +327,7 @@ impl Transaction<'_> {
     ///
     /// If the buffer is not joined.
     pub fn stale_cluster(&mut self, buffer: &Buffer) {
-        self.invalidate(buffer);
-        self.buffers.find(buffer).item.records().set_freed();
+        self.buffers.find(buffer).end(BufferItem::invalidate_cluster);
     }
 
     /// Tracks a buffer without logging its bytes: something else that is logged in this transaction

@@ -212,6 +212,30 @@ fn a_block_used_again_keeps_its_buffer() {
     assert_eq!(target(&on_device(&device, 0)), [b'b'; TARGET_BYTES]);
 }
 
+/// The cancellation of an inode cluster stays in the log, whatever the block becomes: inodes are items
+/// of their own, which recovery would bring back into it.
+#[test]
+fn a_block_of_inodes_is_used_again_when_their_end_is_durable() {
+    let device = testing::make();
+    let journal = testing::open(&device, 0);
+    commit(&journal, |tx| {
+        let cluster = tx.claim(free_block(0), BLOCK, BlockKind::InodeCluster).unwrap();
+        tx.log(&cluster, 0..BLOCK as usize);
+    });
+    journal.force_all().unwrap();
+    let mut tx = begin(&journal);
+    let cluster = tx.read(free_block(0), BLOCK, BlockKind::InodeCluster).unwrap();
+    tx.stale_cluster(&cluster);
+    let freed = tx.commit().unwrap().sequence;
+    assert!(journal.log().durable_sequence() < freed);
+    let block = commit(&journal, |tx| add_block(tx, 0, b'b'));
+    assert!(journal.log().durable_sequence() >= freed);
+    assert_ne!(block, cluster);
+    journal.force_all().unwrap();
+    let (recovered, _) = testing::recover(&testing::crashed(&device));
+    assert_eq!(read_target(&recovered, 0), [b'b'; TARGET_BYTES]);
+}
+
 #[test]
 fn a_block_freed_and_used_in_one_transaction_is_logged_as_it_is() {
     let device = testing::make();
