@@ -10,9 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use xfs_buffer::PosixError;
 use xfs_dir::{NewAttribute, SetMode, split_linux_name};
-use xfs_format::acl;
 
 use crate::Result;
+use crate::acl::{Acl, AclKind};
 use crate::node::Node;
 use crate::writing::{Changes, Creation, NewKind, Place, Removal, RenameMode};
 
@@ -113,8 +113,22 @@ impl Node {
         parts.change(entry, changes)
     }
 
-    /// Sets an extended attribute by its Linux name. An access control list is given in the form that
-    /// programs use.
+    /// Sets an access control list, or removes it. The permission bits follow that for access, which is
+    /// not kept where they say it all. There need not be one to be removed.
+    ///
+    /// # Errors
+    ///
+    /// EACCES for a default list of what is no directory, EOPNOTSUPP for a symbolic link, E2BIG for more
+    /// than 5461 entries, EPERM, ENOSPC; the device's error.
+    #[doc(alias = "xfs_set_acl")]
+    pub fn set_acl(&self, kind: AclKind, list: Option<&Acl>) -> Result<()> {
+        let (parts, entry) = self.writable()?;
+        parts.set_acl(entry, kind, list)
+    }
+
+    /// Sets an extended attribute by its Linux name. An access control list, `system.posix_acl_access` or
+    /// `system.posix_acl_default`, is given in the form that programs use, and set as by
+    /// [`set_acl`](Self::set_acl), whatever `mode`.
     ///
     /// # Errors
     ///
@@ -129,15 +143,10 @@ impl Node {
     ) -> Result<()> {
         let (parts, entry) = self.writable()?;
         let full = name.as_ref().as_bytes();
+        if let Some(kind) = AclKind::of_linux_name(full) {
+            return parts.set_acl(entry, kind, Acl::of_linux_value(value)?.as_ref());
+        }
         let (namespace, name) = split_linux_name(full).ok_or(PosixError::NotSupported)?;
-        let stored;
-        let value = if full.starts_with(b"system.") {
-            let list = acl::decode_posix_xattr(value).ok_or(PosixError::InvalidArgument)?;
-            stored = acl::encode(&list);
-            stored.as_slice()
-        } else {
-            value
-        };
         parts.set_attribute(entry, &NewAttribute { namespace, name, value }, mode)
     }
 
@@ -148,7 +157,11 @@ impl Node {
     /// ENODATA; EOPNOTSUPP for a name in no namespace of XFS; EPERM; the device's error.
     pub fn remove_attribute(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, entry) = self.writable()?;
-        let split = split_linux_name(name.as_ref().as_bytes());
+        let full = name.as_ref().as_bytes();
+        if let Some(kind) = AclKind::of_linux_name(full) {
+            return parts.set_acl(entry, kind, None);
+        }
+        let split = split_linux_name(full);
         let (namespace, name) = split.ok_or(PosixError::NotSupported)?;
         parts.remove_attribute(entry, namespace, name)
     }

@@ -11,6 +11,7 @@ mod code {
     pub(super) const ENOENT: i32 = 2;
     pub(super) const EIO: i32 = 5;
     pub(super) const E2BIG: i32 = 7;
+    pub(super) const EACCES: i32 = 13;
     pub(super) const EBUSY: i32 = 16;
     pub(super) const EEXIST: i32 = 17;
     pub(super) const EXDEV: i32 = 18;
@@ -61,6 +62,7 @@ fn posix_errno(error: PosixError) -> i32 {
         PosixError::FileTooLarge => code::EFBIG,
         PosixError::TooManyLinks => code::EMLINK,
         PosixError::NotPermitted => code::EPERM,
+        PosixError::AccessDenied => code::EACCES,
         PosixError::ValueTooLong => code::E2BIG,
         PosixError::Busy => code::EBUSY,
         PosixError::CrossDevice => code::EXDEV,

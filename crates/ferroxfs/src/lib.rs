@@ -27,6 +27,7 @@
 //! - **I3** Whatever the image holds, a call returns an error that says what is wrong and where.
 //!   Iterators go on after an error with what can still be read.
 
+mod acl;
 mod attributes;
 mod change;
 mod directory;
@@ -47,6 +48,7 @@ mod walk;
 mod whereabouts;
 mod writing;
 
+pub use acl::{Acl, AclKind};
 pub use attributes::Attribute;
 pub use directory::{DirEntry, ReadDir};
 pub use errno::errno;

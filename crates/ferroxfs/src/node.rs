@@ -13,6 +13,7 @@ use xfs_format::inode::{FileType, ForkKind};
 use xfs_inode::{Inode, LiveInode};
 use xfs_sync::{Object, SharedLatch};
 
+use crate::acl::{Acl, AclKind};
 use crate::attributes::{self, Attribute};
 use crate::extents::FileExtents;
 use crate::file::File;
@@ -207,6 +208,16 @@ impl Node {
     /// ENODATA if there is none; what the volume holds may be corrupt.
     pub fn attribute(&self, name: &OsStr) -> Result<Vec<u8>> {
         attributes::value(self, name)
+    }
+
+    /// An access control list; `None` if there is none, and the permission bits say it all.
+    ///
+    /// # Errors
+    ///
+    /// What the volume holds may be corrupt.
+    #[doc(alias = "xfs_get_acl")]
+    pub fn acl(&self, kind: AclKind) -> Result<Option<Acl>> {
+        Acl::read(self.cache(), &self.inode(), kind)
     }
 
     /// Where the data, or the attributes, lie on the device. Holes are left out.

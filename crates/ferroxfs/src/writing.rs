@@ -12,6 +12,7 @@ mod clock;
 mod create;
 mod link;
 mod links;
+mod lists;
 mod remove;
 mod rename;
 

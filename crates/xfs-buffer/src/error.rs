@@ -95,6 +95,9 @@ pub enum PosixError {
     /// EPERM.
     #[error("operation not permitted")]
     NotPermitted,
+    /// EACCES.
+    #[error("permission denied")]
+    AccessDenied,
     /// E2BIG.
     #[error("value too long")]
     ValueTooLong,

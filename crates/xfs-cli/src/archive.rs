@@ -11,7 +11,6 @@
 //!   and is filled up with zeros where the image cannot be read.
 //! - **I2** No member is named so that a careless reader would leave its directory.
 
-mod acl;
 mod pax;
 
 use std::collections::{HashMap, HashSet};
@@ -21,6 +20,7 @@ use std::ops::Range;
 use pax::Records;
 use tar::{EntryType, Header};
 
+use crate::acl::value_text;
 use crate::exit::Exit;
 use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
@@ -184,7 +184,7 @@ impl<'a> Archive<'a> {
                         b"system.posix_acl_default" => Some("SCHILY.acl.default"),
                         _ => None,
                     };
-                    if let Some((keyword, text)) = keyword.zip(acl::to_text(&attribute.value)) {
+                    if let Some((keyword, text)) = keyword.zip(value_text(&attribute.value)) {
                         records.push(keyword.as_bytes(), text.as_bytes());
                     }
                     records.push_attribute(&attribute);

@@ -6,6 +6,7 @@
 
 mod mkfs;
 mod scan;
+mod structures;
 mod write;
 
 use std::ffi::OsString;
@@ -15,10 +16,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use mkfs::MkfsArguments;
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
+pub(crate) use structures::{
+    DumpArguments, DumpBtree, DumpStructure, LogArguments, RecoverArguments,
+};
 pub(crate) use write::{
     ChmodArguments, ChownArguments, FallocateArguments, GetArguments, ImportArguments, LnArguments,
-    MkdirArguments, MvArguments, PutArguments, RmArguments, SetfattrArguments, TouchArguments,
-    TruncateArguments,
+    MkdirArguments, MvArguments, PutArguments, RmArguments, SetfaclArguments, SetfattrArguments,
+    TouchArguments, TruncateArguments,
 };
 
 /// Read and write XFS v5 images without mounting them.
@@ -104,6 +108,7 @@ pub(crate) enum Command {
     Stat(StatArguments),
     Cat(CatArguments),
     Readlink(ReadlinkArguments),
+    Getfacl(GetfaclArguments),
     Getfattr(GetfattrArguments),
     Find(FindArguments),
     Du(DuArguments),
@@ -123,6 +128,7 @@ pub(crate) enum Command {
     Touch(TouchArguments),
     Truncate(TruncateArguments),
     Fallocate(FallocateArguments),
+    Setfacl(SetfaclArguments),
     Setfattr(SetfattrArguments),
     Dump(DumpArguments),
     Log(LogArguments),
@@ -221,6 +227,28 @@ pub(crate) struct ReadlinkArguments {
     pub(crate) addresses: Vec<OsString>,
     #[command(flatten)]
     pub(crate) list: ListOptions,
+}
+
+/// Show access control lists, as getfacl(1) does
+#[derive(Args, Debug)]
+pub(crate) struct GetfaclArguments {
+    /// The files: IMAGE[:/path]
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+    /// Show only the list for access
+    #[arg(short, long)]
+    pub(crate) access: bool,
+    /// Show only the list that new files of a directory get
+    #[arg(short, long)]
+    pub(crate) default: bool,
+    /// Do not show file, owner and group
+    #[arg(short = 'c', long)]
+    pub(crate) omit_header: bool,
+    /// Go into directories
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
 }
 
 /// Show extended attributes, as getfattr(1) does
@@ -360,112 +388,6 @@ pub(crate) struct TarArguments {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-}
-
-/// Show any structure of a volume, field by field, and whether it passes its checks
-#[derive(Args, Debug)]
-pub(crate) struct DumpArguments {
-    /// The image or device
-    pub(crate) image: PathBuf,
-    #[command(flatten)]
-    pub(crate) json: JsonOption,
-    #[command(subcommand)]
-    pub(crate) structure: DumpStructure,
-}
-
-/// What `dump` shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
-pub(crate) enum DumpStructure {
-    /// The superblock, or the copy of it in an allocation group
-    Sb {
-        /// The allocation group
-        #[arg(default_value_t = 0)]
-        ag: u32,
-    },
-    /// The free space header of an allocation group
-    Agf {
-        /// The allocation group
-        ag: u32,
-    },
-    /// The inode header of an allocation group
-    Agi {
-        /// The allocation group
-        ag: u32,
-    },
-    /// The free list of an allocation group
-    Agfl {
-        /// The allocation group
-        ag: u32,
-    },
-    /// An inode, with its forks
-    Inode {
-        /// The number of the inode
-        ino: u64,
-    },
-    /// A block, by its magic number
-    Block {
-        /// The number of the block, group number in the high bits (fsblock)
-        block: u64,
-    },
-    /// A btree, block by block from its root
-    Btree {
-        /// Which btree
-        #[arg(value_enum)]
-        kind: DumpBtree,
-        /// The allocation group; for bmap and attr-bmap the number of the inode
-        of: u64,
-    },
-}
-
-/// The btrees that `dump` can walk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DumpBtree {
-    /// Free space by block.
-    #[value(alias = "bnobt")]
-    Bno,
-    /// Free space by size.
-    #[value(alias = "cntbt")]
-    Cnt,
-    /// Inode chunks.
-    #[value(alias = "inobt")]
-    Ino,
-    /// Inode chunks with free inodes.
-    #[value(alias = "finobt")]
-    Fino,
-    /// Reverse map.
-    #[value(alias = "rmapbt")]
-    Rmap,
-    /// Reference counts.
-    #[value(alias = "refcountbt")]
-    Refc,
-    /// Extents of the data fork of an inode.
-    Bmap,
-    /// Extents of the attribute fork of an inode.
-    AttrBmap,
-}
-
-/// Show head, tail and state of the log, and what waits in it to be replayed
-#[derive(Args, Debug)]
-pub(crate) struct LogArguments {
-    /// The image or device
-    pub(crate) image: PathBuf,
-    /// Show every record, transaction and item between tail and head
-    #[arg(long)]
-    pub(crate) dump: bool,
-    #[command(flatten)]
-    pub(crate) json: JsonOption,
-}
-
-/// Replay a dirty log onto the volume, and mark it clean
-///
-/// A log that holds what is not replayed here is refused by name, and nothing is written. A recovery
-/// that was interrupted can be repeated.
-#[derive(Args, Debug)]
-pub(crate) struct RecoverArguments {
-    /// The image or device
-    pub(crate) image: PathBuf,
-    #[command(flatten)]
-    pub(crate) json: JsonOption,
 }
 
 /// Print the completions of a shell

@@ -15,6 +15,7 @@ mod extents;
 mod fallocate;
 mod find;
 mod get;
+mod getfacl;
 mod getfattr;
 mod import;
 mod info;
@@ -31,6 +32,7 @@ mod readlink;
 mod recover;
 mod rm;
 mod scan;
+mod setfacl;
 mod setfattr;
 mod stat;
 mod tar;
@@ -61,6 +63,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Stat(arguments) => stat::open(arguments, options),
         Command::Cat(arguments) => cat::open(&arguments, options),
         Command::Readlink(arguments) => readlink::open(&arguments, options),
+        Command::Getfacl(arguments) => getfacl::open(arguments, options),
         Command::Getfattr(arguments) => getfattr::open(arguments, options),
         Command::Find(arguments) => find::open(&arguments, options),
         Command::Du(arguments) => du::open(arguments, options),
@@ -79,6 +82,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Touch(arguments) => touch::open(&arguments, options),
         Command::Truncate(arguments) => truncate::open(&arguments, options),
         Command::Fallocate(arguments) => fallocate::open(&arguments, options),
+        Command::Setfacl(arguments) => setfacl::open(&arguments, options),
         Command::Setfattr(arguments) => setfattr::open(&arguments, options),
         Command::Completions(arguments) => Ok(completions::open(&arguments)),
         Command::Man(arguments) => man::open(&arguments),

@@ -17,8 +17,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
 use ferroxfs::{
-    Changes, Creation, Error, File, FileType, NewKind, Node, PosixError, RenameMode, SetMode,
-    Timestamp,
+    AclKind, Changes, Creation, Error, File, FileType, NewKind, Node, PosixError, RenameMode,
+    SetMode, Timestamp,
 };
 
 use crate::commands::write_all;
@@ -256,7 +256,7 @@ impl<'a> Deposit<'a> {
     fn creation(&self, facts: &Facts) -> Creation {
         let owned = self.manner.is_archive && !self.manner.is_all_root;
         let (uid, gid) = if owned { (facts.uid, facts.gid) } else { (0, 0) };
-        Creation { mode: self.mode(facts), uid, gid }
+        Creation { mode: self.mode(facts), uid, gid, umask: 0 }
     }
 
     /// Without an owner of its own a file must not make anybody act as another one.
@@ -274,6 +274,12 @@ impl<'a> Deposit<'a> {
     ) -> Result<(), Failed> {
         if !self.manner.is_archive {
             return Ok(());
+        }
+        for kind in [AclKind::Access, AclKind::Default] {
+            // What it has got from its directory is not its own.
+            if node.acl(kind)?.is_some() {
+                node.set_acl(kind, None)?;
+            }
         }
         for attribute in attributes {
             match attribute {

@@ -2,6 +2,7 @@
 //!
 //! Thin: everything that it knows of XFS it asks of the library.
 
+mod acl;
 mod address;
 mod archive;
 mod cli;
@@ -20,6 +21,7 @@ mod image;
 mod json;
 mod names;
 mod node;
+mod owners;
 mod predicate;
 mod size;
 mod source;

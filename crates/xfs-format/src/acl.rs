@@ -54,6 +54,8 @@ struct PosixEntry {
 
 /// Version of the form that Linux shows.
 const POSIX_ACL_XATTR_VERSION: u32 = 2;
+/// With what a list in that form begins.
+pub const POSIX_XATTR_HEADER: [u8; 4] = [POSIX_ACL_XATTR_VERSION as u8, 0, 0, 0];
 /// What stands for the identifier where an entry names nobody.
 const POSIX_ACL_UNDEFINED_ID: u32 = u32::MAX;
 
@@ -84,6 +86,18 @@ impl AclTag {
             0x10 => Some(Self::Mask),
             0x20 => Some(Self::Other),
             _ => None,
+        }
+    }
+
+    /// Where it stands in a list.
+    const fn rank(self) -> u8 {
+        match self {
+            Self::Owner => 0,
+            Self::User(_) => 1,
+            Self::OwningGroup => 2,
+            Self::Group(_) => 3,
+            Self::Mask => 4,
+            Self::Other => 5,
         }
     }
 
@@ -119,6 +133,46 @@ pub enum AclCheck {
     Tag { tag: u32 },
     #[error("entry with permissions {permissions:#x}")]
     Permissions { permissions: u16 },
+    #[error("no entry for the owner, the group of the file, or others")]
+    Incomplete,
+    #[error(
+        "entries that stand twice, or in another order than owner, users, group, groups, mask, others"
+    )]
+    Order,
+    #[error("users or groups by number, and no mask")]
+    NoMask,
+    #[error("a user or group of the number that stands for nobody")]
+    Nobody,
+}
+
+/// Checks what every list has that says something (acl(5), "Valid ACLs"): owner, users by number,
+/// group of the file, groups by number, mask, others, in this order; users and groups by number may be
+/// missing, and without them the mask.
+///
+/// # Errors
+///
+/// The check that failed.
+#[doc(alias = "posix_acl_valid")]
+pub fn verify(entries: &[AclEntry]) -> Result<(), AclCheck> {
+    let ranks = || entries.iter().map(|entry| entry.tag.rank());
+    let count = |rank: u8| ranks().filter(|other| *other == rank).count();
+    if [AclTag::Owner, AclTag::OwningGroup, AclTag::Other].iter().any(|tag| count(tag.rank()) == 0)
+    {
+        return Err(AclCheck::Incomplete);
+    }
+    let is_named = |tag: AclTag| matches!(tag, AclTag::User(_) | AclTag::Group(_));
+    let is_twice = |entry: &AclEntry| !is_named(entry.tag) && count(entry.tag.rank()) > 1;
+    if !ranks().is_sorted() || entries.iter().any(is_twice) {
+        return Err(AclCheck::Order);
+    }
+    if entries.iter().any(|entry| is_named(entry.tag)) && count(AclTag::Mask.rank()) == 0 {
+        return Err(AclCheck::NoMask);
+    }
+    let nobody = [AclTag::User(POSIX_ACL_UNDEFINED_ID), AclTag::Group(POSIX_ACL_UNDEFINED_ID)];
+    if entries.iter().any(|entry| nobody.contains(&entry.tag)) {
+        return Err(AclCheck::Nobody);
+    }
+    Ok(())
 }
 
 /// Decodes the value of one of the two attributes of `inode`.
@@ -155,7 +209,7 @@ fn decode_entry(disk: &EntryDisk) -> Result<AclEntry, AclCheck> {
 /// Encodes a list as the value of `system.posix_acl_access` or `system.posix_acl_default`.
 #[must_use]
 pub fn encode_posix_xattr(entries: &[AclEntry]) -> Vec<u8> {
-    let mut value = little_endian::U32::new(POSIX_ACL_XATTR_VERSION).as_bytes().to_vec();
+    let mut value = POSIX_XATTR_HEADER.to_vec();
     for entry in entries {
         let (tag, id) = entry.tag.encode();
         let posix =
@@ -169,12 +223,8 @@ pub fn encode_posix_xattr(entries: &[AclEntry]) -> Vec<u8> {
 /// what is no list.
 #[must_use]
 pub fn decode_posix_xattr(value: &[u8]) -> Option<Vec<AclEntry>> {
-    let (version, entries) = little_endian::U32::ref_from_prefix(value).ok()?;
+    let entries = value.strip_prefix(&POSIX_XATTR_HEADER)?;
     let entries = <[PosixEntry]>::ref_from_bytes(entries).ok()?;
-    let fits = u32::try_from(entries.len()).is_ok_and(|count| count <= MAX_ACL_ENTRIES);
-    if version.get() != POSIX_ACL_XATTR_VERSION || !fits {
-        return None;
-    }
     let decode = |entry: &PosixEntry| {
         let tag = AclTag::decode(entry.tag.get().into(), entry.id.get())?;
         let permissions = entry.permissions.get();

@@ -153,19 +153,24 @@ impl Journal {
         self.counters.set_pool(blocks);
     }
 
-    /// Begins the change of an attribute whose value takes `value_blocks` blocks.
+    /// As [`begin`](Self::begin), for what also sets attributes whose values take `value_blocks`
+    /// blocks.
     ///
     /// # Errors
     ///
     /// As [`begin`](Self::begin).
-    pub fn begin_set_attr(
+    pub fn begin_with_values(
         self: &Arc<Self>,
+        kind: TransactionKind,
         blocks: u64,
         value_blocks: u32,
     ) -> Result<Transaction<'_>> {
-        let mut reservation = self.reservation(TransactionKind::SetAttr);
+        let (plain, set) = (self.reservation(kind), self.reservation(TransactionKind::SetAttr));
         let each = self.reservation(TransactionKind::SetAttrBlock);
-        reservation.bytes += each.bytes * u64::from(value_blocks);
+        let reservation = Reservation {
+            bytes: plain.bytes.max(set.bytes) + each.bytes * u64::from(value_blocks),
+            steps: plain.steps.max(set.steps),
+        };
         Transaction::begin(self, reservation, blocks)
     }
 

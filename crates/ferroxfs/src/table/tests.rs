@@ -10,7 +10,7 @@ use crate::superblock::{CacheCounts, Filesystem, Which, count_inodes, drop_idle,
 use crate::writing::{Creation, NewKind, Parts};
 use crate::{OpenOptions, Volume};
 
-const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0 };
+const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 const FILES: usize = 24;
 const MOST: u64 = 8;
 

@@ -19,10 +19,10 @@ use crate::writing::{Creation, NewKind, RenameMode};
 use crate::{FileType, Result};
 
 /// Of files that are made by path.
-const FILE: Creation = Creation { mode: 0o644, uid: 0, gid: 0 };
+const FILE: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 /// Of directories.
-const DIRECTORY: Creation = Creation { mode: 0o755, uid: 0, gid: 0 };
-const LINK: Creation = Creation { mode: 0o777, uid: 0, gid: 0 };
+const DIRECTORY: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+const LINK: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 
 impl Volume {
     /// Opens a regular file, which is made if there is none, and cut to nothing if there is.

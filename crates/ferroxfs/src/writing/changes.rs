@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use xfs_buffer::{PosixError, Result};
+use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::{NewAttribute, SetMode};
 use xfs_format::attr::Namespace;
 use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
+use xfs_trans::Transaction;
 
 use super::Parts;
 use super::access::check_mutable;
+use super::lists::{Attempt, NewLists};
 use crate::table::Entry;
 
 /// Permission bits of a mode.
@@ -23,7 +25,7 @@ const MAX_ATTRIBUTE_NAME_BYTES: usize = 255;
 /// What to change of an inode; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Permission bits, up to 0o7777.
+    /// Permission bits, up to 0o7777. An access control list follows them.
     pub mode: Option<u16>,
     /// Owner.
     pub uid: Option<u32>,
@@ -48,20 +50,28 @@ pub struct Changes {
 impl Parts {
     /// Changes an inode, in one transaction.
     pub(crate) fn change(&self, file: &Entry, changes: &Changes) -> Result<()> {
-        self.transact(TransactionKind::ChangeInode, 0, |tx| {
+        self.transact_with_lists(TransactionKind::ChangeInode, 0, |tx, room| {
             tx.join(file.live().record());
             let core = file.core();
             if changes.xflags.is_none() {
                 check_mutable(&core)?;
             }
             let hints = self.hints(&core, changes)?;
+            let lists = match changes.mode {
+                Some(mode) => NewLists::changed(tx, file, mode)?,
+                None => NewLists::default(),
+            };
+            if let Some(needed) = lists.lacks_room(room) {
+                return Ok(Attempt::NeedsRoom(needed));
+            }
+            lists.set(tx, file.live())?;
             let now = self.clock.now();
             file.live().change(tx, |core| {
                 apply(core, changes);
                 hints.apply(core);
                 core.change_time = now;
             });
-            Ok(())
+            Ok(Attempt::Done(()))
         })
     }
 
@@ -102,6 +112,17 @@ impl Parts {
         attribute: &NewAttribute<'_>,
         mode: SetMode,
     ) -> Result<()> {
+        self.put_attribute(file, attribute, mode, |_| {})
+    }
+
+    /// Sets an attribute, and changes the inode with it.
+    pub(super) fn put_attribute(
+        &self,
+        file: &Entry,
+        attribute: &NewAttribute<'_>,
+        mode: SetMode,
+        change: impl FnOnce(&mut InodeCore),
+    ) -> Result<()> {
         if attribute.name.is_empty() || attribute.name.len() > MAX_ATTRIBUTE_NAME_BYTES {
             return Err(PosixError::OutOfRange.into());
         }
@@ -112,7 +133,9 @@ impl Parts {
         let (name, value) = (attribute.name.len(), attribute.value.len());
         let blocks = xfs_dir::attribute_blocks(geometry, name, value);
         let value_blocks = value.div_ceil(geometry.block_size as usize) as u32;
-        let mut tx = self.with_room(|| self.journal.begin_set_attr(blocks, value_blocks))?;
+        let mut tx = self.with_room(|| {
+            self.journal.begin_with_values(TransactionKind::SetAttr, blocks, value_blocks)
+        })?;
         tx.join(file.live().record());
         let set = check_attribute_mutable(&file.core(), attribute.namespace)
             .and_then(|()| xfs_dir::set_attribute(&mut tx, file.live(), attribute, mode));
@@ -121,7 +144,10 @@ impl Parts {
             return Err(error);
         }
         let now = self.clock.now();
-        file.live().change(&mut tx, |core| core.change_time = now);
+        file.live().change(&mut tx, |core| {
+            change(core);
+            core.change_time = now;
+        });
         tx.commit().map(drop)
     }
 
@@ -135,8 +161,9 @@ impl Parts {
         let blocks = xfs_dir::attribute_blocks(self.geometry(), name.len(), 0);
         self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
             tx.join(file.live().record());
-            check_attribute_mutable(&file.core(), namespace)?;
-            xfs_dir::remove_attribute(tx, file.live(), namespace, name)?;
+            if !take_attribute(tx, file, namespace, name)? {
+                return Err(PosixError::NoAttribute.into());
+            }
             let now = self.clock.now();
             file.live().change(tx, |core| core.change_time = now);
             Ok(())
@@ -167,6 +194,21 @@ impl Hints {
             core.cow_extent_size_hint_blocks = blocks;
             core.flags2.set(InodeFlags2::COWEXTSIZE, blocks > 0);
         }
+    }
+}
+
+/// Takes an attribute away; `false`, and nothing has changed, if there is none.
+pub(super) fn take_attribute(
+    tx: &mut Transaction<'_>,
+    file: &Entry,
+    namespace: Namespace,
+    name: &[u8],
+) -> Result<bool> {
+    check_attribute_mutable(&file.core(), namespace)?;
+    match xfs_dir::remove_attribute(tx, file.live(), namespace, name) {
+        Ok(()) => Ok(true),
+        Err(Error::Posix(PosixError::NoAttribute)) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

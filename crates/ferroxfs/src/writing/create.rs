@@ -14,6 +14,7 @@ use xfs_trans::Transaction;
 
 use super::access::check_not_immutable;
 use super::links::check_gains_link;
+use super::lists::{Attempt, NewLists};
 use super::{Parts, check_name};
 use crate::table::Entry;
 
@@ -76,7 +77,7 @@ impl NewKind<'_> {
 /// Whose a new file is, and who may do what with it.
 ///
 /// In a directory with the set-group-ID bit the file gets the directory's group, and a directory that
-/// bit as well. Nothing is masked: there is no umask here.
+/// bit as well. In a directory with a default access control list that decides, and the umask does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Creation {
     /// Permission bits, up to 0o7777.
@@ -85,6 +86,35 @@ pub struct Creation {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+    /// Permission bits that the file does not get; 0 masks nothing.
+    pub umask: u16,
+}
+
+/// What a file is made as, once its directory is known.
+pub(super) struct Birth<'a> {
+    kind: &'a NewKind<'a>,
+    /// With the mode that the file has in the end.
+    creation: Creation,
+    lists: NewLists,
+    nlink: u32,
+}
+
+impl<'a> Birth<'a> {
+    /// What takes nothing from its directory that it does not have to.
+    pub(super) fn plain(kind: &'a NewKind<'a>, creation: Creation, nlink: u32) -> Self {
+        Self { kind, creation, lists: NewLists::default(), nlink }
+    }
+
+    /// What takes the access control lists of its directory, which the caller has latched.
+    fn inheriting(
+        tx: &Transaction<'_>,
+        directory: &Entry,
+        (kind, creation): (&'a NewKind<'a>, &Creation),
+        nlink: u32,
+    ) -> Result<Self> {
+        let (lists, mode) = NewLists::inherited(tx, directory, kind.file_type(), creation)?;
+        Ok(Self { lists, ..Self::plain(kind, Creation { mode, ..*creation }, nlink) })
+    }
 }
 
 impl Parts {
@@ -107,18 +137,23 @@ impl Parts {
             + xfs_dir::blocks_to_add(self.geometry())
             + self.parent_blocks(name)
             + self.target_blocks(kind);
-        let made = self.transact(kind.transaction(), blocks, |tx| {
+        let made = self.transact_with_lists(kind.transaction(), blocks, |tx, room| {
             tx.join(directory.live().record());
             check_can_add(tx, directory, name)?;
             if *kind == NewKind::Directory {
                 check_gains_link(&directory.core())?;
             }
             check_target(kind)?;
-            let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
-            let live = self.fill_inode(tx, inode, &directory.core(), kind, creation, 1)?;
+            let birth = Birth::inheriting(tx, directory, (kind, creation), 1)?;
+            if let Some(needed) = birth.lists.lacks_room(room) {
+                return Ok(Attempt::NeedsRoom(needed));
+            }
+            let Some(live) = self.make_inode(tx, directory, &birth)? else {
+                return Ok(Attempt::Done(None));
+            };
             self.name_it(tx, directory, &live, name)?;
             // Before the commit: once the directory is unlatched, others look the number up.
-            self.table.insert(live).map(Some)
+            self.table.insert(live).map(|entry| Attempt::Done(Some(entry)))
         })?;
         made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace.into())
     }
@@ -131,24 +166,31 @@ impl Parts {
         creation: &Creation,
     ) -> Result<Arc<Entry>> {
         check_not_immutable(&directory.core())?;
-        self.make_unnamed(directory, &NewKind::Regular, creation)
+        self.make_unnamed(directory, |tx| {
+            Birth::inheriting(tx, directory, (&NewKind::Regular, creation), 0)
+        })
     }
 
-    pub(super) fn make_unnamed(
+    pub(super) fn make_unnamed<'a>(
         &self,
         directory: &Entry,
-        kind: &NewKind<'_>,
-        creation: &Creation,
+        birth: impl Fn(&Transaction<'_>) -> Result<Birth<'a>>,
     ) -> Result<Arc<Entry>> {
         let blocks = inode_blocks(self.geometry());
-        let made = self.transact(TransactionKind::CreateUnnamed, blocks, |tx| {
-            tx.join(directory.live().record());
-            check_is_directory(directory)?;
-            let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
-            let live = self.fill_inode(tx, inode, &directory.core(), kind, creation, 0)?;
-            xfs_alloc::add_unlinked(tx, live.record())?;
-            self.table.insert(live).map(Some)
-        })?;
+        let made =
+            self.transact_with_lists(TransactionKind::CreateUnnamed, blocks, |tx, room| {
+                tx.join(directory.live().record());
+                check_is_directory(directory)?;
+                let birth = birth(tx)?;
+                if let Some(needed) = birth.lists.lacks_room(room) {
+                    return Ok(Attempt::NeedsRoom(needed));
+                }
+                let Some(live) = self.make_inode(tx, directory, &birth)? else {
+                    return Ok(Attempt::Done(None));
+                };
+                xfs_alloc::add_unlinked(tx, live.record())?;
+                self.table.insert(live).map(|entry| Attempt::Done(Some(entry)))
+            })?;
         made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace.into())
     }
 
@@ -159,19 +201,18 @@ impl Parts {
         }
     }
 
-    /// Fills an inode that has just been allocated.
-    #[expect(clippy::too_many_arguments, reason = "what a new inode is made of")]
-    fn fill_inode(
+    /// Allocates an inode and fills it; `None` if there is no room for one.
+    fn make_inode(
         &self,
         tx: &mut Transaction<'_>,
-        inode: AllocatedInode,
-        parent: &InodeCore,
-        kind: &NewKind<'_>,
-        creation: &Creation,
-        nlink: u32,
-    ) -> Result<Arc<Live>> {
-        let is_directory = *kind == NewKind::Directory;
-        let heritage = Heritage::of(parent, kind.file_type());
+        directory: &Entry,
+        birth: &Birth<'_>,
+    ) -> Result<Option<Arc<Live>>> {
+        let Birth { kind, creation, lists, nlink } = birth;
+        let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
+        let parent = directory.core();
+        let is_directory = **kind == NewKind::Directory;
+        let heritage = Heritage::of(&parent, kind.file_type());
         let from_group = parent.mode & SET_GROUP_ID != 0;
         let bit = if from_group && is_directory { SET_GROUP_ID } else { 0 };
         let made = NewInode {
@@ -181,14 +222,14 @@ impl Parts {
             uid: creation.uid,
             gid: if from_group { parent.gid } else { creation.gid },
             project_id: heritage.project_id,
-            nlink: if is_directory { 2 } else { nlink },
+            nlink: if is_directory { 2 } else { *nlink },
             now: self.clock.now(),
             flags: heritage.flags,
             flags2: heritage.flags2,
             extent_size_hint_blocks: heritage.extent_size_hint_blocks,
             cow_extent_size_hint_blocks: heritage.cow_extent_size_hint_blocks,
             rdev: kind.device(),
-            attr_room: self.has_parents(),
+            attr_room: self.has_parents() || !lists.is_empty(),
         };
         let live = Arc::new(Live::create(tx, &made)?);
         match kind {
@@ -196,7 +237,8 @@ impl Parts {
             NewKind::Symlink(target) => live.set_target(tx, target)?,
             _ => {}
         }
-        Ok(live)
+        lists.set(tx, &live)?;
+        Ok(Some(live))
     }
 
     /// Gives a new file its first name.

@@ -14,7 +14,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_trans::Transaction;
 
 use super::access::{check_mutable, check_not_immutable};
-use super::create::{Creation, NewKind, check_is_directory, parent_link};
+use super::create::{Birth, Creation, NewKind, check_is_directory, parent_link};
 use super::link::check_project;
 use super::links::{check_gains_link, check_loses_child, check_loses_name};
 use super::{Parts, check_name};
@@ -245,7 +245,8 @@ impl Parts {
     /// The device 0:0 that hides a name of a lower layer, without a name yet.
     fn make_whiteout(&self, directory: &Entry) -> Result<Arc<Entry>> {
         let kind = NewKind::CharacterDevice(DeviceNumber { major: 0, minor: 0 });
-        self.make_unnamed(directory, &kind, &Creation { mode: 0, uid: 0, gid: 0 })
+        let creation = Creation { mode: 0, uid: 0, gid: 0, umask: 0 };
+        self.make_unnamed(directory, |_| Ok(Birth::plain(&kind, creation, 0)))
     }
 
     /// Puts what is replaced on its unlinked list and takes the whiteout off its own: first of all,

@@ -13,7 +13,7 @@ use super::{Creation, Entry, NewKind, Parts, Place, Removal, RenameMode, Table};
 use crate::OpenOptions;
 use crate::table::InodeIndex;
 
-const PLAIN: Creation = Creation { mode: 0o700, uid: 0, gid: 0 };
+const PLAIN: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
 /// Works on the root of a new volume, with nobody beside who frees inodes.
 fn check(act: impl Fn(&Parts, &Arc<Entry>)) {

@@ -14,7 +14,7 @@ const VOLUME_BYTES: u64 = 320 << 20;
 const THREADS: u64 = 4;
 /// Steps that a thread looks at the log after.
 const STEPS: u32 = 50;
-const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0 };
+const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 
 /// The turn in which the log is written.
 fn cycle(device: &SharedDevice) -> u32 {

@@ -12,7 +12,7 @@ use ferroxfs::{
 };
 use xfs_trans::testing::make_with;
 
-const PLAIN: Creation = Creation { mode: 0o640, uid: 7, gid: 8 };
+const PLAIN: Creation = Creation { mode: 0o640, uid: 7, gid: 8, umask: 0 };
 
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().fixed_time(Timestamp::new(1_700_000_000, 5).unwrap());

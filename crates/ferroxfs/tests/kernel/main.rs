@@ -1,5 +1,8 @@
 //! Volumes that the library fills to the last block from four threads, and empties again: nothing is
-//! broken at any time, and the kernel sees as much free space as we do.
+//! broken at any time, and the kernel sees as much free space as we do. And access control lists, as the
+//! kernel keeps them.
+
+mod lists;
 
 use std::io;
 use std::process::{Command, ExitCode};
@@ -12,17 +15,23 @@ const THREADS: usize = 4;
 /// Blocks that may be left when nothing fits any more: what one change of names reserves, and a
 /// batch that each thread keeps.
 const LEFT_BLOCKS: u64 = 12_000;
-const CREATION: Creation = Creation { mode: 0o600, uid: 1, gid: 1 };
+const CREATION: Creation = Creation { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 
 fn main() -> ExitCode {
-    let names = ["default", "block-1k", "no-reflink", "parent-exchange"];
-    let geometries = Geometry::ALL.into_iter().filter(|geometry| names.contains(&geometry.name));
-    let trial = |geometry: Geometry| {
-        let name = format!("filled_and_emptied::{}", geometry.name);
-        Trial::new(name, move || check(&geometry))
+    let trials = |name, geometries: &'static [&str], body: Body| {
+        let chosen = |geometry: &Geometry| geometries.contains(&geometry.name);
+        Geometry::ALL.into_iter().filter(chosen).map(move |geometry| {
+            Trial::new(format!("{name}::{}", geometry.name), move || body(&geometry))
+        })
     };
-    run(geometries.map(trial).collect())
+    let filled = ["default", "block-1k", "no-reflink", "parent-exchange"].as_slice();
+    let lists = ["default", "block-1k", "parent-exchange"].as_slice();
+    run(trials("filled_and_emptied", filled, check)
+        .chain(trials("access_lists", lists, lists::check))
+        .collect())
 }
+
+type Body = fn(&Geometry) -> Result<(), TrialError>;
 
 fn failed(error: impl std::fmt::Display) -> TrialError {
     TrialError::Failed(error.to_string())

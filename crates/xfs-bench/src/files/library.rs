@@ -8,7 +8,7 @@ use ferroxfs::{Changes, Creation, NewKind, Node, Volume};
 use super::{Contender, Step, folder, name};
 use crate::error::BenchError;
 
-const CREATION: Creation = Creation { mode: 0o644, uid: 0, gid: 0 };
+const CREATION: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 
 #[derive(Default)]
 pub(super) struct Library(Option<Volume>);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 
-use super::{Archive, acl};
+use super::Archive;
 use crate::facts::{Facts, Time};
 use crate::failure::Failure;
 use crate::source::NamedValue;
@@ -130,23 +130,4 @@ fn hostile_names_and_cycles_are_left_out() {
         .map(|entry| entry.expect("an entry").path().expect("a path").into_owned())
         .collect();
     assert_eq!(names, [Path::new("d/")]);
-}
-
-#[test]
-fn lists_become_text() {
-    let entry = |tag: u8, permissions: u8, id: u8| [tag, 0, permissions, 0, id, 0, 0, 0];
-    let list = [
-        &[2, 0, 0, 0][..],
-        &entry(0x01, 6, 255),
-        &entry(0x02, 4, 7),
-        &entry(0x04, 4, 255),
-        &entry(0x10, 4, 255),
-        &entry(0x20, 0, 255),
-    ]
-    .concat();
-    let text = "user::rw-,user:7:r--,group::r--,mask::r--,other::---";
-    assert_eq!(acl::to_text(&list).as_deref(), Some(text));
-    assert_eq!(acl::to_text(&list[..5]), None);
-    assert_eq!(acl::to_text(b"\x01\0\0\0"), None);
-    assert_eq!(acl::to_text(b""), None);
 }

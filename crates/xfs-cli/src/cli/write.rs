@@ -200,6 +200,45 @@ pub(crate) struct FallocateArguments {
     pub(crate) unshare_range: bool,
 }
 
+/// Set access control lists, as setfacl(1) does
+///
+/// An entry is [d:]u:[USER]:PERMISSIONS, g:[GROUP]:PERMISSIONS, m::PERMISSIONS or o::PERMISSIONS; several
+/// stand between commas. PERMISSIONS are letters of rwxX, or a digit; d: means the list that new files of
+/// a directory get. The mask becomes what its entries have together, unless it is given.
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(
+    ["modify", "remove", "set", "remove_all", "remove_default"]
+))]
+pub(crate) struct SetfaclArguments {
+    /// Add these entries, or change them
+    #[arg(short, long, value_name = "ENTRIES")]
+    pub(crate) modify: Vec<String>,
+    /// Remove these entries, which are given without permissions
+    #[arg(short = 'x', long, value_name = "ENTRIES")]
+    pub(crate) remove: Vec<String>,
+    /// Make the list these entries alone
+    #[arg(short, long, value_name = "ENTRIES")]
+    pub(crate) set: Vec<String>,
+    /// Remove all that permission bits cannot say
+    #[arg(short = 'b', long)]
+    pub(crate) remove_all: bool,
+    /// Remove the list that new files get
+    #[arg(short = 'k', long)]
+    pub(crate) remove_default: bool,
+    /// All entries are of the list that new files get
+    #[arg(short, long)]
+    pub(crate) default: bool,
+    /// Leave the mask as it is
+    #[arg(short, long)]
+    pub(crate) no_mask: bool,
+    /// Go into directories
+    #[arg(short = 'R', long)]
+    pub(crate) recursive: bool,
+    /// The files: IMAGE[:/path]
+    #[arg(required = true, value_name = "ADDRESS")]
+    pub(crate) addresses: Vec<OsString>,
+}
+
 /// Set or remove an extended attribute, as setfattr(1) does
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["name", "remove"]))]

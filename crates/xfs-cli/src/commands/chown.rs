@@ -1,7 +1,6 @@
 //! `chown`: owner and group.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::Changes;
@@ -13,7 +12,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::{Targets, change_each};
 use crate::names;
-use crate::predicate::find_id;
+use crate::owners;
 
 struct Chown {
     targets: Targets,
@@ -41,17 +40,13 @@ fn parse_owner(owner: &OsStr) -> Result<Changes, Failure> {
         return Err(Failure::usage("chown: which owner?"));
     }
     Ok(Changes {
-        uid: uid.map(|name| find("user", name, "/etc/passwd")).transpose()?,
-        gid: gid.map(|name| find("group", name, "/etc/group")).transpose()?,
+        uid: uid.map(|name| known("user", name, owners::user(name))).transpose()?,
+        gid: gid.map(|name| known("group", name, owners::group(name))).transpose()?,
         ..Changes::default()
     })
 }
 
-/// A name from the host's table, or a number.
-fn find(what: &str, name: &[u8], table: &str) -> Result<u32, Failure> {
-    let named = fs::read(table).ok().and_then(|table| find_id(&table, name));
-    let number = || std::str::from_utf8(name).ok()?.parse().ok();
-    let found = named.or_else(number).and_then(|id: u64| u32::try_from(id).ok());
+fn known(what: &str, name: &[u8], found: Option<u32>) -> Result<u32, Failure> {
     found.ok_or_else(|| {
         let shown = names::in_message(name);
         Failure::usage(format!("chown: {shown} is no {what} of this host, and no number"))

@@ -108,11 +108,8 @@ fn print(
     let with_values = arguments.dump || arguments.name.is_some();
     let style = console.name_style(false);
     let out = console.out();
-    // Without the slash in front, so that what is printed can be restored anywhere.
-    let shown = target.shown();
-    let path = shown.strip_prefix(b"/").filter(|path| !path.is_empty()).unwrap_or(b".");
     out.write_all(b"# file: ")?;
-    out.write_all(&escape(path, b"\n\r\\"))?;
+    out.write_all(&relative(&target.shown()))?;
     out.write_all(b"\n")?;
     for NamedValue { name, value } in attributes {
         match style {
@@ -126,6 +123,12 @@ fn print(
         out.write_all(b"\n")?;
     }
     out.write_all(b"\n")
+}
+
+/// A path without the slash in front, so that what is printed can be restored anywhere.
+pub(super) fn relative(path: &[u8]) -> Vec<u8> {
+    let path = path.strip_prefix(b"/").filter(|path| !path.is_empty()).unwrap_or(b".");
+    escape(path, b"\n\r\\")
 }
 
 fn encode(value: &[u8], encoding: Option<ValueEncoding>) -> Vec<u8> {

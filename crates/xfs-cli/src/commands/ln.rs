@@ -41,7 +41,7 @@ impl Run for Ln {
         change_all(targets, console, |targets, _| match (targets, &says) {
             ([new], Some(says)) => {
                 let (directory, name) = new_place(new, says)?;
-                let creation = Creation { mode: 0o777, uid: 0, gid: 0 };
+                let creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
                 let kind = NewKind::Symlink(says.as_bytes());
                 let made = directory.create(name, &kind, &creation);
                 made.map(drop).map_err(|error| new.failure(error))

@@ -49,6 +49,6 @@ fn make(target: &Target, has_parents: bool, mode: u16) -> Result<(), Failure> {
         return Err(target.failure(PosixError::Exists));
     }
     let (directory, name) = target.place()?;
-    let creation = Creation { mode, uid: 0, gid: 0 };
+    let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
     directory.create(name, &NewKind::Directory, &creation).map(drop).map_err(failed)
 }

@@ -45,7 +45,7 @@ fn make(target: &Target, mode: u16) -> Result<File, Failure> {
         Ok(node) => node.open().and_then(|file| file.set_len(0).map(|()| file)),
         Err(Error::Posix(PosixError::NotFound)) => {
             let (directory, name) = target.place()?;
-            let creation = Creation { mode, uid: 0, gid: 0 };
+            let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
             directory.create(name, &NewKind::Regular, &creation).and_then(|node| node.open())
         }
         Err(error) => Err(error),

@@ -63,7 +63,7 @@ pub(super) fn find_or_make(target: &Target, makes: bool) -> Result<Option<Node>,
         Err(Error::Posix(PosixError::NotFound)) if !makes => Ok(None),
         Err(Error::Posix(PosixError::NotFound)) => {
             let (directory, name) = target.place()?;
-            let creation = Creation { mode: 0o644, uid: 0, gid: 0 };
+            let creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
             let made = directory.create(name, &NewKind::Regular, &creation);
             made.map(Some).map_err(|error| target.failure(error))
         }

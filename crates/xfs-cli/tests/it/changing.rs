@@ -200,6 +200,47 @@ fn attributes_are_set_and_removed() {
     place.check_failure(&["setfattr", "-n", "odd.name", "image:/f"], 1, "");
 }
 
+#[test]
+fn access_lists_are_set_inherited_and_removed() {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d"]);
+    place.put("image:/f", b"x");
+    place.check(&["setfacl", "-m", "u:1000:rw,g:7:r", "image:/f"]);
+    assert_eq!(
+        place.check(&["getfacl", "image:/f"]),
+        "# file: f\n# owner: 0\n# group: 0\nuser::rw-\nuser:1000:rw-\ngroup::r--\n\
+         group:7:r--\nmask::rw-\nother::r--\n\n"
+    );
+    place.check(&["chmod", "600", "image:/f"]);
+    let shown = place.check(&["getfacl", "-c", "image:/f"]);
+    assert!(shown.contains("user:1000:rw-\t#effective:---\n"), "{shown}");
+    place.check(&["setfacl", "-x", "u:1000", "-n", "image:/f"]);
+    place.check(&["setfacl", "-b", "image:/f"]);
+    assert_eq!(place.check(&["getfattr", "-m", "-", "image:/f"]), "");
+    // A default list comes down to what is made, also by a copy that brings none.
+    place.check(&["setfacl", "-d", "-m", "u:1000:rwx", "image:/d"]);
+    place.check(&["mkdir", "image:/d/sub"]);
+    place.put("image:/d/sub/f", b"x");
+    let shown = place.check(&["getfacl", "-cR", "image:/d/sub"]);
+    let sub = "user::rwx\nuser:1000:rwx\t#effective:r-x\ngroup::r-x\nmask::r-x\nother::r-x\n";
+    let default = "default:user::rwx\ndefault:user:1000:rwx\ndefault:group::r-x\n\
+                   default:mask::rwx\ndefault:other::r-x\n\n";
+    let file = "user::rw-\nuser:1000:rwx\t#effective:r--\ngroup::r-x\t#effective:r--\n\
+                mask::r--\nother::r--\n\n";
+    assert_eq!(shown, [sub, default, file].concat());
+    fs::write(place.path("plain"), "x").unwrap();
+    place.check(&["cp", "-a", "plain", "image:/d"]);
+    assert_eq!(place.check(&["getfattr", "-m", "-", "image:/d/plain"]), "");
+    place.check(&["setfacl", "-R", "-k", "image:/d"]);
+    assert_eq!(place.check(&["getfacl", "-dcR", "image:/d"]).trim(), "");
+    let refused = ["setfacl", "-d", "-m", "u:1:r", "image:/f"];
+    place.check_failure(&refused, 1, "permission denied");
+    place.check_failure(&["setfacl", "-m", "u:1", "image:/f"], 2, "no entry");
+    place.check_failure(&["setfacl", "-m", "u:1:z", "image:/f"], 2, "no entry");
+    place.check_failure(&["setfacl", "-s", "u::rwx", "image:/f"], 1, "no entry for the owner");
+    place.check_failure(&["setfacl", "image:/f"], 2, "required");
+}
+
 /// A tree with a file of each kind that an ordinary user can make.
 fn tree(at: &Path) {
     fs::create_dir_all(at.join("sub/empty")).unwrap();

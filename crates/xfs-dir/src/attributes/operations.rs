@@ -46,7 +46,7 @@ const TREE_BLOCKS: u64 = 5;
 /// Sets an attribute. What does not go into the inode, or a leaf that has room, is done in further
 /// steps of this transaction's chain, at the latest by its commit.
 ///
-/// The transaction is one of [`Journal::begin_set_attr`](xfs_trans::Journal::begin_set_attr), with
+/// The transaction is one of [`Journal::begin_with_values`](xfs_trans::Journal::begin_with_values), with
 /// [`attribute_blocks`].
 ///
 /// # Errors

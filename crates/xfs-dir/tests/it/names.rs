@@ -360,7 +360,8 @@ impl Names {
     ) -> Result<()> {
         let journal = Arc::clone(&self.journal);
         let geometry = journal.geometry();
-        let mut tx = journal.begin_set_attr(
+        let mut tx = journal.begin_with_values(
+            TransactionKind::SetAttr,
             attribute_blocks(geometry, name.len(), value.len()),
             attribute_value_blocks(geometry, name.len(), value.len()),
         )?;

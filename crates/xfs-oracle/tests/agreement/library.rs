@@ -331,7 +331,7 @@ impl Subject for Library {
 }
 
 fn creation(mode: u32) -> Creation {
-    Creation { mode: (mode & 0o7777) as u16, uid: 0, gid: 0 }
+    Creation { mode: (mode & 0o7777) as u16, uid: 0, gid: 0, umask: 0 }
 }
 
 fn range_mode(mode: AllocationMode) -> RangeMode {

@@ -58,7 +58,7 @@ struct Spot {
 /// Makes the directories in which everything happens: a step is one operation, so that a cut in its
 /// middle leaves the state before or after it.
 pub(crate) fn prepare(volume: &Volume) -> Result<(), Error> {
-    let creation = Creation { mode: 0o755, uid: 0, gid: 0 };
+    let creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
     for number in 1..=DIRECTORIES {
         volume.root()?.create(format!("d{number}"), &NewKind::Directory, &creation)?;
     }
@@ -104,7 +104,7 @@ fn create(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), Error> {
         2 => NewKind::Directory,
         _ => NewKind::Regular,
     };
-    let creation = Creation { mode: 0o640, uid: number, gid: 7 };
+    let creation = Creation { mode: 0o640, uid: number, gid: 7, umask: 0 };
     spot.directory.create(spot.name, &kind, &creation).map(drop)
 }
 

@@ -1,0 +1,181 @@
+//! Access control lists in operations: setting one, chmod of a file that has one, files that inherit
+//! one.
+//!
+//! Owns: that the list and the permission bits of a file change together, and what of the log and of
+//! free space an operation reserves for lists, which it knows only once the inode is latched. Does
+//! **not** own what a list says ([`Acl`]).
+
+use std::sync::Arc;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_dir::{NewAttribute, SetMode};
+use xfs_format::attr::Namespace;
+use xfs_format::inode::{FileType, InodeCore};
+use xfs_format::reservation::TransactionKind;
+use xfs_inode::Live;
+use xfs_trans::Transaction;
+
+use super::Parts;
+use super::changes::take_attribute;
+use super::create::Creation;
+use crate::acl::{Acl, AclKind};
+use crate::table::Entry;
+
+/// Bytes of the lists that a transaction may write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ListRoom {
+    access: usize,
+    default: usize,
+}
+
+/// How an operation went.
+pub(super) enum Attempt<T> {
+    Done(T),
+    /// Nothing has changed: it has to write lists, and was given less room.
+    NeedsRoom(ListRoom),
+}
+
+/// The lists that a file gets, as attributes hold them.
+#[derive(Debug, Default)]
+pub(super) struct NewLists {
+    access: Option<Vec<u8>>,
+    default: Option<Vec<u8>>,
+}
+
+impl NewLists {
+    /// The access list that says as much as `list`, where it says more than the permission bits.
+    fn access(list: &Acl) -> Result<Self> {
+        let access = (!list.is_minimal()).then(|| list.encode()).transpose()?;
+        Ok(Self { access, default: None })
+    }
+
+    /// What a new file gets in a directory, and its mode. The caller has latched the directory.
+    pub(super) fn inherited(
+        tx: &Transaction<'_>,
+        directory: &Entry,
+        file_type: FileType,
+        creation: &Creation,
+    ) -> Result<(Self, u16)> {
+        let Creation { mode, umask, .. } = *creation;
+        if file_type == FileType::Symlink {
+            return Ok((Self::default(), mode));
+        }
+        let list = Acl::read(tx.cache(), &directory.live().inode(), AclKind::Default)?;
+        let Some(list) = list else { return Ok((Self::default(), mode & !umask)) };
+        let (access, mode) = list.inherited(mode);
+        let default = (file_type == FileType::Directory).then(|| list.encode()).transpose()?;
+        Ok((Self { default, ..Self::access(&access)? }, mode))
+    }
+
+    /// What a file has when its permission bits become those of `mode`. The caller has latched it.
+    pub(super) fn changed(tx: &Transaction<'_>, file: &Entry, mode: u16) -> Result<Self> {
+        match Acl::read(tx.cache(), &file.live().inode(), AclKind::Access)? {
+            Some(list) => Self::access(&list.with_mode(mode)),
+            None => Ok(Self::default()),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.access.is_none() && self.default.is_none()
+    }
+
+    /// The room that they need, if that is more than there is.
+    pub(super) fn lacks_room(&self, room: ListRoom) -> Option<ListRoom> {
+        let length = |list: &Option<Vec<u8>>| list.as_ref().map_or(0, Vec::len);
+        let needed = ListRoom { access: length(&self.access), default: length(&self.default) };
+        let fits = needed.access <= room.access && needed.default <= room.default;
+        (!fits).then_some(needed)
+    }
+
+    /// Sets them.
+    pub(super) fn set(&self, tx: &mut Transaction<'_>, file: &Arc<Live>) -> Result<()> {
+        let lists = [(AclKind::Access, &self.access), (AclKind::Default, &self.default)];
+        for (kind, value) in lists {
+            let Some(value) = value else { continue };
+            xfs_dir::set_attribute(tx, file, &attribute(kind, value), SetMode::Either)?;
+        }
+        Ok(())
+    }
+}
+
+impl Parts {
+    /// Runs an operation that may have to write access control lists: first with no room for them,
+    /// and again with as much as it has found to be needed.
+    pub(super) fn transact_with_lists<T>(
+        &self,
+        kind: TransactionKind,
+        blocks: u64,
+        operate: impl Fn(&mut Transaction<'_>, ListRoom) -> Result<Attempt<T>>,
+    ) -> Result<T> {
+        let mut room = ListRoom::default();
+        loop {
+            let mut tx = self.begin_with_lists(kind, blocks, room)?;
+            match operate(&mut tx, room) {
+                Ok(Attempt::Done(value)) => return tx.commit().map(|_| value),
+                Ok(Attempt::NeedsRoom(needed)) => {
+                    tx.cancel();
+                    room = needed;
+                }
+                Err(error) => {
+                    tx.cancel();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn begin_with_lists(
+        &self,
+        kind: TransactionKind,
+        mut blocks: u64,
+        room: ListRoom,
+    ) -> Result<Transaction<'_>> {
+        let lists = [(AclKind::Access, room.access), (AclKind::Default, room.default)];
+        let mut value_blocks = 0;
+        for (list, bytes) in lists.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            let geometry = self.geometry();
+            blocks += xfs_dir::attribute_blocks(geometry, list.name().len(), bytes);
+            value_blocks += bytes.div_ceil(geometry.block_size as usize) as u32;
+        }
+        if value_blocks == 0 {
+            return self.begin(kind, blocks);
+        }
+        self.with_room(|| self.journal.begin_with_values(kind, blocks, value_blocks))
+    }
+
+    /// Sets or removes an access control list. That for access takes the permission bits with it.
+    pub(crate) fn set_acl(&self, file: &Entry, kind: AclKind, list: Option<&Acl>) -> Result<()> {
+        match (file.live().inode().file_type(), kind, list) {
+            (FileType::Symlink, ..) => return Err(PosixError::NotSupported.into()),
+            (FileType::Directory, ..) | (_, AclKind::Access, _) => {}
+            (_, AclKind::Default, Some(_)) => return Err(PosixError::AccessDenied.into()),
+            (_, AclKind::Default, None) => return Ok(()),
+        }
+        let bits = list.filter(|_| kind == AclKind::Access).map(Acl::mode_bits);
+        let set_bits = |core: &mut InodeCore| {
+            core.mode = bits.map_or(core.mode, |bits| core.mode & !0o777 | bits);
+        };
+        let kept = list.filter(|list| kind == AclKind::Default || !list.is_minimal());
+        if let Some(list) = kept {
+            let value = list.encode()?;
+            return self.put_attribute(file, &attribute(kind, &value), SetMode::Either, set_bits);
+        }
+        let blocks = xfs_dir::attribute_blocks(self.geometry(), kind.name().len(), 0);
+        self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
+            tx.join(file.live().record());
+            let was_there = take_attribute(tx, file, Namespace::Trusted, kind.name())?;
+            if was_there || bits.is_some() {
+                let now = self.clock.now();
+                file.live().change(tx, |core| {
+                    set_bits(core);
+                    core.change_time = now;
+                });
+            }
+            Ok(())
+        })
+    }
+}
+
+fn attribute(kind: AclKind, value: &[u8]) -> NewAttribute<'_> {
+    NewAttribute { namespace: Namespace::Trusted, name: kind.name(), value }
+}

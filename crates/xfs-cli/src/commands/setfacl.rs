@@ -1,0 +1,128 @@
+//! `setfacl`: access control lists.
+
+use ferroxfs::{Acl, AclKind, FileType, Node};
+
+use super::Run;
+use super::chmod::change_tree;
+use crate::acl::{Draft, Given};
+use crate::cli::{GlobalOptions, SetfaclArguments};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::{Targets, change_each};
+
+/// What becomes of the lists of a file.
+struct Plan {
+    removes_all: bool,
+    removes_default: bool,
+    set: Vec<Given>,
+    remove: Vec<Given>,
+    modify: Vec<Given>,
+    keeps_mask: bool,
+    is_recursive: bool,
+}
+
+struct Setfacl {
+    targets: Targets,
+    plan: Plan,
+}
+
+/// Reads the entries, and opens the images.
+pub(super) fn open(
+    arguments: &SetfaclArguments,
+    options: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    let read = |texts: &[String], has_permissions: bool| -> Result<Vec<Given>, Failure> {
+        let mut all = Vec::new();
+        for text in texts {
+            let mut given = Given::parse_all(text).map_err(|entry| wrong(&entry))?;
+            if given.iter().any(|given| given.has_permissions() != has_permissions) {
+                return Err(wrong(text));
+            }
+            given.iter_mut().for_each(|given| given.is_default |= arguments.default);
+            all.append(&mut given);
+        }
+        Ok(all)
+    };
+    let plan = Plan {
+        removes_all: arguments.remove_all,
+        removes_default: arguments.remove_default,
+        set: read(&arguments.set, true)?,
+        remove: read(&arguments.remove, false)?,
+        modify: read(&arguments.modify, true)?,
+        keeps_mask: arguments.no_mask,
+        is_recursive: arguments.recursive,
+    };
+    let targets = Targets::open_for_writing(&arguments.addresses, options)?;
+    Ok(Box::new(Setfacl { targets, plan }))
+}
+
+fn wrong(entry: &str) -> Failure {
+    Failure::usage(format!("setfacl: \"{entry}\" is no entry")).hint(
+        "an entry is [d:]u:USER:rwx, g:GROUP:rwx, m::rwx or o::rwx; -x takes them without rwx",
+    )
+}
+
+impl Run for Setfacl {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { targets, plan } = *self;
+        change_each(targets, console, |target| {
+            let top = target.node(true)?;
+            change_tree(target, top, plan.is_recursive, |node| plan.apply(node))
+        })
+    }
+}
+
+impl Plan {
+    fn apply(&self, node: &Node) -> Result<(), Failure> {
+        let file_type = node.file_type();
+        if file_type == FileType::Symlink && self.is_recursive {
+            return Ok(());
+        }
+        let is_directory = file_type == FileType::Directory;
+        let access = node.acl(AclKind::Access)?;
+        let access = access.unwrap_or_else(|| Acl::of_mode(node.metadata().mode));
+        let default = node.acl(AclKind::Default)?;
+        let mut lists = [
+            (AclKind::Access, Draft::of(Some(&access))),
+            (AclKind::Default, Draft::of(default.as_ref())),
+        ];
+        let can_execute = is_directory || Draft::of(Some(&access)).can_execute();
+        for (kind, draft) in &mut lists {
+            self.change(*kind, draft, can_execute);
+        }
+        let [(_, access_draft), (_, default_draft)] = &mut lists;
+        if !default_draft.is_empty() {
+            default_draft.complete_from(access_draft);
+        }
+        for (kind, mut draft) in lists {
+            draft.set_mask(self.keeps_mask);
+            let list = draft.finish().map_err(|check| {
+                Failure::new(Exit::Failed, format!("the list would have {check}"))
+            })?;
+            let old = if kind == AclKind::Access { Some(&access) } else { default.as_ref() };
+            // What only directories have is passed over in a tree, as setfacl(1) does.
+            let is_passed_over = kind == AclKind::Default && !is_directory && self.is_recursive;
+            if list.as_ref() != old && !is_passed_over {
+                node.set_acl(kind, list.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&self, kind: AclKind, draft: &mut Draft, can_execute: bool) {
+        let is_default = kind == AclKind::Default;
+        let of_kind = |given: &[Given]| -> Vec<Given> {
+            given.iter().filter(|given| given.is_default == is_default).copied().collect()
+        };
+        if self.removes_all || (is_default && self.removes_default) {
+            if is_default { *draft = Draft::default() } else { draft.remove_extended() }
+        }
+        let set = of_kind(&self.set);
+        if !set.is_empty() {
+            *draft = Draft::given(&set, can_execute);
+        }
+        draft.remove(&of_kind(&self.remove));
+        draft.modify(&of_kind(&self.modify), can_execute);
+    }
+}
