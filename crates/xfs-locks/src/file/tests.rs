@@ -1,0 +1,6 @@
+#[cfg(not(shuttle))]
+mod linear;
+#[cfg(shuttle)]
+mod model;
+#[cfg(not(shuttle))]
+mod threads;

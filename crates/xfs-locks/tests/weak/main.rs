@@ -1,0 +1,94 @@
+//! The counting of opens on a machine whose writes are seen late.
+//!
+//! The real source is compiled here against the atomics of loom, which explores what the memory model
+//! allows and not only what this processor does. With the full fences an open and a lease never miss
+//! each other; without them the model finds the execution in which they do.
+
+#[path = "../../src/opens.rs"]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "this is the library's source, and not all of it runs"
+)]
+mod opens;
+
+/// Loom's atomics in the shape of those of `xfs-sync`.
+mod sync {
+    use core::marker::PhantomData;
+
+    pub(crate) use loom::sync::atomic::{Ordering, fence};
+
+    #[derive(Debug)]
+    pub(crate) enum Object {}
+
+    macro_rules! atomic {
+        ($name:ident, $value:ty) => {
+            #[derive(Debug)]
+            pub(crate) struct $name<S>(loom::sync::atomic::$name, PhantomData<S>);
+
+            #[allow(dead_code, reason = "not every atomic is used in every way")]
+            impl<S> $name<S> {
+                pub(crate) fn load(&self, order: Ordering) -> $value {
+                    self.0.load(order)
+                }
+
+                pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                    self.0.fetch_add(value, order)
+                }
+
+                pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                    self.0.fetch_sub(value, order)
+                }
+
+                pub(crate) fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                    self.0.fetch_or(value, order)
+                }
+
+                pub(crate) fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                    self.0.fetch_and(value, order)
+                }
+            }
+
+            impl<S> Default for $name<S> {
+                fn default() -> Self {
+                    Self(loom::sync::atomic::$name::new(0), PhantomData)
+                }
+            }
+        };
+    }
+
+    atomic!(AtomicU32, u32);
+    atomic!(AtomicU64, u64);
+}
+
+use std::sync::Arc;
+
+use loom::thread;
+use opens::{LockWord, OpenMode, OpenTally, Opens, announce_then_sum, count_then_look, full_fence};
+
+/// Two slots, of which one is opened while a lease is set.
+fn open_against_lease(barrier: fn()) {
+    loom::model(move || {
+        let parts = Arc::new((OpenTally::new(), OpenTally::new(), LockWord::new()));
+        let opening = {
+            let parts = Arc::clone(&parts);
+            thread::spawn(move || count_then_look(&parts.1, &parts.2, OpenMode::Read, barrier))
+        };
+        let sum = || [parts.0.opens(), parts.1.opens()];
+        let counted = announce_then_sum(&parts.2, barrier, sum);
+        let sees_no_open = counted == [Opens::default(); 2];
+        let sees_lease = opening.join().expect("the open returns");
+        assert!(sees_lease || !sees_no_open, "neither saw the other");
+    });
+}
+
+#[test]
+fn with_fences_one_of_the_two_sees_the_other() {
+    open_against_lease(full_fence);
+}
+
+#[test]
+#[should_panic(expected = "neither saw the other")]
+fn without_fences_they_can_miss_each_other() {
+    open_against_lease(|| ());
+}
