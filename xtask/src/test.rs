@@ -34,8 +34,8 @@ const COUNTING: [&str; 15] = [
 ];
 
 /// What is tested under a schedule explorer.
-const MODELS: [&str; 8] =
-    ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "model::"];
+const MODELS: [&str; 10] =
+    ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "ferroxfs", "model::"];
 
 /// How many cases are tried where each takes long.
 #[derive(Clone, Copy, PartialEq, Eq)]

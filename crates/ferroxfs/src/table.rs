@@ -351,4 +351,6 @@ impl<S: Store> Filesystem for Table<S> {
 }
 
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;

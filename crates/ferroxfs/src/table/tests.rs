@@ -1,3 +1,8 @@
+#[cfg(shuttle)]
+mod model;
+#[cfg(not(shuttle))]
+mod stress;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

@@ -1,0 +1,143 @@
+//! Inodes without a volume: what the table is tested over where schedules are explored, and what
+//! tests of walks use.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::InodeNumber;
+use xfs_sync::{Latch, Mutex, Object, Volume};
+
+use super::{Inode, Store};
+
+/// An inode as it lies on disk, with its latch.
+pub(crate) struct Record {
+    latch: Latch<Object>,
+    state: Mutex<State, Object>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct State {
+    allocated: bool,
+    generation: u64,
+    nlink: u32,
+}
+
+/// An inode in memory.
+pub(crate) struct Book {
+    number: InodeNumber,
+    generation: u64,
+    record: Arc<Record>,
+}
+
+impl Book {
+    /// Takes its name away.
+    pub(crate) fn unlink(&self) {
+        let _latch = self.record.latch.exclusive();
+        self.record.state.lock().nlink = 0;
+    }
+
+    /// Checks that it is the file that it was when it came into memory.
+    pub(crate) fn check(&self) {
+        let state = *self.record.state.lock();
+        assert!(state.allocated, "{}: in use, and freed", self.number.0);
+        assert_eq!(state.generation, self.generation, "{}: another file", self.number.0);
+    }
+}
+
+impl Inode for Book {
+    fn number(&self) -> InodeNumber {
+        self.number
+    }
+
+    fn has_name(&self) -> bool {
+        self.record.state.lock().nlink > 0
+    }
+}
+
+/// A bug that a model has to find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Plant {
+    #[default]
+    None,
+    /// An inode is read without its latch.
+    Unlatched,
+}
+
+/// Inodes by number, of groups of 1024.
+pub(crate) struct Shelf {
+    groups: u32,
+    plant: Plant,
+    records: Mutex<BTreeMap<u64, Arc<Record>>, Volume>,
+}
+
+const GROUP_INODES: u64 = 1024;
+
+impl Shelf {
+    pub(crate) fn new(groups: u32, plant: Plant) -> Self {
+        Self { groups, plant, records: Mutex::default() }
+    }
+
+    fn record(&self, number: InodeNumber) -> Arc<Record> {
+        let make = || Arc::new(Record { latch: Latch::new(), state: Mutex::default() });
+        Arc::clone(self.records.lock().entry(number.0).or_insert_with(make))
+    }
+
+    /// Makes a file of a free inode, and gives it to `put` before anybody else can have it.
+    pub(crate) fn create<R>(
+        &self,
+        number: InodeNumber,
+        put: impl FnOnce(Arc<Book>) -> R,
+    ) -> Option<R> {
+        let record = self.record(number);
+        let _latch = record.latch.exclusive();
+        let generation = {
+            let mut state = record.state.lock();
+            if state.allocated {
+                return None;
+            }
+            *state = State { allocated: true, generation: state.generation + 1, nlink: 1 };
+            state.generation
+        };
+        Some(put(Arc::new(Book { number, generation, record: Arc::clone(&record) })))
+    }
+}
+
+impl Store for Arc<Shelf> {
+    type Inode = Book;
+
+    fn groups(&self) -> usize {
+        self.groups as usize
+    }
+
+    fn place(&self, number: InodeNumber) -> Option<(u32, u32)> {
+        let (group, inode) = (number.0 / GROUP_INODES, number.0 % GROUP_INODES);
+        (group < u64::from(self.groups)).then_some((group as u32, inode as u32))
+    }
+
+    fn load<R>(&self, number: InodeNumber, put: impl FnOnce(Arc<Book>) -> R) -> Result<Option<R>> {
+        let record = self.record(number);
+        let latch = (self.plant != Plant::Unlatched).then(|| record.latch.shared());
+        let state = *record.state.lock();
+        if !state.allocated || state.nlink == 0 {
+            return Err(PosixError::NotFound.into());
+        }
+        let book = Book { number, generation: state.generation, record: Arc::clone(&record) };
+        let put = put(Arc::new(book));
+        drop(latch);
+        Ok(Some(put))
+    }
+
+    fn inactivate(&self, inode: &Arc<Book>) -> Result<()> {
+        let _latch = inode.record.latch.exclusive();
+        inode.check();
+        let mut state = inode.record.state.lock();
+        assert_eq!(state.nlink, 0, "freed with a name");
+        state.allocated = false;
+        Ok(())
+    }
+
+    fn in_use(&self, _: InodeNumber) -> Error {
+        PosixError::Exists.into()
+    }
+}
