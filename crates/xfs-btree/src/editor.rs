@@ -157,17 +157,22 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     ///
     /// If the editor stands on no record: the caller has looked at it.
     pub fn update(&mut self, record: F::Record) -> Result<()> {
-        let old = self.record()?.expect("an editor stands on the record that it changes");
         let leaf = self.path.levels - 1;
-        let index = self.step(leaf).index;
+        let (index, count) = (self.step(leaf).index, self.step(leaf).count);
+        assert!(index < count, "an editor stands on the record that it changes");
         self.verify_neighbours(&record, index.checked_sub(1), index + 1)?;
+        // Only a high key tells more of a record than where it lies.
+        let old = match F::KIND.layout().has_high_keys {
+            true => self.record()?,
+            false => None,
+        };
         let entry = Entry::of_record::<F>(&record, self.store.geometry());
         let buffer = self.step(leaf).buffer.clone();
         self.shape(0).put_entry(&mut self.store, &buffer, index, &entry)?;
-        let lowers = F::KIND.layout().has_high_keys
-            && F::high_key(&record) < F::high_key(&old)
-            && self.is_highest(leaf, F::high_key(&old))?;
-        if lowers {
+        let old_high = old.map(|old| F::high_key(&old));
+        let lowered = old_high.filter(|old| F::high_key(&record) < *old);
+        let lowers = lowered.map(|old| self.is_highest(leaf, old)).transpose()?;
+        if lowers == Some(true) {
             self.refresh_keys(leaf)?;
         } else {
             self.raise_keys(leaf, index, &entry)?;

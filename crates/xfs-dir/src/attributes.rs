@@ -21,7 +21,7 @@ use xfs_inode::{Fork, Inode};
 
 use crate::dabtree::{Chain, Leaf, Leaves, Tree};
 
-pub(crate) use change::AttributeChange;
+pub(crate) use change::{AttributeChange, Key};
 pub use linux::{linux_names, split_linux_name};
 pub use operations::{
     NewAttribute, SetMode, attribute_blocks, attribute_removal_blocks, attribute_value_blocks,

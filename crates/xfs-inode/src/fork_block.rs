@@ -1,5 +1,7 @@
 //! Metadata blocks that lie in a fork: directories and attributes.
 
+use std::ops::Deref;
+
 use xfs_buffer::{Buffer, BufferCache, BufferExtent, Result};
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
@@ -33,11 +35,24 @@ impl Inode {
         first: FileBlock,
         shape: BlockShape,
     ) -> Result<Buffer> {
-        let pieces = fork_pieces(self, cache, (fork, first), shape)?;
-        let kind = shape.kind;
-        match pieces.as_slice() {
-            [piece] => cache.read(piece.at, piece.length_bytes, kind),
-            pieces => cache.read_mapped(pieces, kind),
+        cache.read_mapped(&fork_pieces(self, cache, (fork, first), shape)?, shape.kind)
+    }
+}
+
+/// Where a block lies. Nearly all of them are in one piece, which takes no memory to say.
+#[derive(Debug)]
+pub(crate) enum Pieces {
+    One([BufferExtent; 1]),
+    Several(Vec<BufferExtent>),
+}
+
+impl Deref for Pieces {
+    type Target = [BufferExtent];
+
+    fn deref(&self) -> &[BufferExtent] {
+        match self {
+            Self::One(piece) => piece,
+            Self::Several(pieces) => pieces,
         }
     }
 }
@@ -48,7 +63,7 @@ pub(crate) fn fork_pieces(
     cache: &BufferCache,
     (fork, first): (ForkKind, FileBlock),
     shape: BlockShape,
-) -> Result<Vec<BufferExtent>> {
+) -> Result<Pieces> {
     let map = inode.extent_map(cache, fork)?;
     map_blocks(map, first, shape.length_blocks, cache.geometry()).map_err(|check| {
         let place = match fork {
@@ -65,11 +80,10 @@ fn map_blocks(
     first: FileBlock,
     length_blocks: u32,
     geometry: &Geometry,
-) -> core::result::Result<Vec<BufferExtent>, ExtentCheck> {
-    let mut pieces: Vec<BufferExtent> = Vec::new();
+) -> core::result::Result<Pieces, ExtentCheck> {
     let mut left = u64::from(length_blocks);
     let mut file_block = first;
-    while left != 0 {
+    let mut next = || {
         let not_mapped = ExtentCheck::NotMapped { file_block };
         let Mapping::Extent(extent) = map.find(file_block) else { return Err(not_mapped) };
         let skipped = file_block.0 - extent.file_block.0;
@@ -77,11 +91,22 @@ fn map_blocks(
         let start = extent.start.checked_add(skipped).ok_or(not_mapped)?;
         let at = geometry.block_disk_addr(start).ok_or(not_mapped)?;
         let bytes = geometry.blocks_to_bytes(blocks).and_then(|bytes| u32::try_from(bytes).ok());
-        pieces.push(BufferExtent { at, length_bytes: bytes.ok_or(not_mapped)? });
+        let length_bytes = bytes.ok_or(not_mapped)?;
         left -= blocks;
         file_block = file_block.checked_add(blocks).ok_or(not_mapped)?;
+        Ok((BufferExtent { at, length_bytes }, left == 0))
+    };
+    let (first, mut is_last) = next()?;
+    if is_last {
+        return Ok(Pieces::One([first]));
     }
-    Ok(pieces)
+    let mut pieces = vec![first];
+    while !is_last {
+        let piece;
+        (piece, is_last) = next()?;
+        pieces.push(piece);
+    }
+    Ok(Pieces::Several(pieces))
 }
 
 #[cfg(test)]

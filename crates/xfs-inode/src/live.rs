@@ -45,6 +45,7 @@ pub use share::SharedRange;
 use core::ops::Deref;
 use std::sync::Arc;
 
+use xfs_alloc::AllocatedInode;
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::inode::{
     DeviceNumber, FileType, ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2,
@@ -98,10 +99,8 @@ impl Touched {
 /// What a new inode starts with.
 #[derive(Clone, Debug)]
 pub struct NewInode {
-    /// Its number, just allocated.
-    pub number: InodeNumber,
-    /// Its generation.
-    pub generation: u32,
+    /// What was allocated for it.
+    pub inode: AllocatedInode,
     /// Type and permissions.
     pub mode: u16,
     /// Owner.
@@ -139,7 +138,7 @@ impl NewInode {
         flags2.set(InodeFlags2::BIGTIME, geometry.has_incompat(IncompatFeatures::BIGTIME));
         flags2.set(InodeFlags2::NREXT64, geometry.has_incompat(IncompatFeatures::NREXT64));
         InodeCore {
-            number: self.number,
+            number: self.inode.number(),
             mode: self.mode,
             data_format,
             attr_format: ForkFormat::Extents,
@@ -161,7 +160,7 @@ impl NewInode {
             attr_extents: 0,
             flags: self.flags,
             flags2,
-            generation: self.generation,
+            generation: self.inode.generation,
             next_unlinked: old.next_unlinked,
             change_count: 1,
             lsn: old.lsn,
@@ -205,7 +204,7 @@ impl Live {
     #[doc(alias = "xfs_inode_init")]
     pub fn create(tx: &mut Transaction<'_>, made: &NewInode) -> Result<Self> {
         let file_type = FileType::from_mode(made.mode).ok_or(PosixError::InvalidArgument)?;
-        let record = tx.journal().inode(made.number)?;
+        let record = Arc::clone(&made.inode.record);
         tx.join(&record);
         let core = made.core(&record.image().core, file_type, tx.geometry());
         let view = Inode::from_parts(core, &[], &[], tx.geometry())?;

@@ -25,7 +25,7 @@ use crate::inode_item::{InodeRecord, Taken};
 
 /// The records of a cluster that are in memory. They hold the buffer, and it does not hold them.
 #[derive(Default)]
-pub(crate) struct Records(Mutex<Vec<Weak<InodeRecord>>, Object>);
+pub(crate) struct Records(Mutex<Vec<(InodeNumber, Weak<InodeRecord>)>, Object>);
 
 impl Records {
     /// The record of this inode: the one in memory, or a new one.
@@ -35,18 +35,22 @@ impl Records {
         make: impl FnOnce() -> Result<InodeRecord, Corruption>,
     ) -> Result<Arc<InodeRecord>, Corruption> {
         let mut records = self.0.lock();
-        records.retain(|record| record.strong_count() > 0);
-        let mut live = records.iter().filter_map(Weak::upgrade);
-        if let Some(record) = live.find(|record| record.number() == number && record.is_live()) {
+        let those = records.iter().filter(|(listed, _)| *listed == number);
+        let mut live = those.filter_map(|(_, record)| record.upgrade());
+        if let Some(record) = live.find(|record| record.is_live()) {
             return Ok(record);
         }
         let record = Arc::new(make()?);
-        records.push(Arc::downgrade(&record));
+        // Those that are gone make room before the list grows, and not each time.
+        if records.len() == records.capacity() {
+            records.retain(|(_, record)| record.strong_count() > 0);
+        }
+        records.push((number, Arc::downgrade(&record)));
         Ok(record)
     }
 
     fn live(&self) -> Vec<Arc<InodeRecord>> {
-        self.0.lock().iter().filter_map(Weak::upgrade).collect()
+        self.0.lock().iter().filter_map(|(_, record)| record.upgrade()).collect()
     }
 
     /// The blocks of the cluster are freed, or become one anew: none of the inodes that it has had is

@@ -248,6 +248,7 @@ impl<'journal> Transaction<'journal> {
         }
         self.space.check()?;
         let mut items = std::mem::take(&mut self.items);
+        items.reserve(self.buffers.len() + self.inodes.len());
         self.buffers.collect(&mut items);
         self.inodes.collect(&mut items);
         let Some(ticket) = &mut self.ticket else { return Err(Error::Shutdown) };

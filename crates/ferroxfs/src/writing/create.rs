@@ -216,8 +216,7 @@ impl Parts {
         let from_group = parent.mode & SET_GROUP_ID != 0;
         let bit = if from_group && is_directory { SET_GROUP_ID } else { 0 };
         let made = NewInode {
-            number: inode.number,
-            generation: inode.generation,
+            inode,
             mode: kind.file_type().mode_bits() | creation.mode & PERMISSION_BITS | bit,
             uid: creation.uid,
             gid: if from_group { parent.gid } else { creation.gid },

@@ -1,12 +1,14 @@
 //! Taking an inode.
 
+use std::sync::Arc;
+
 use xfs_btree::Seek;
 use xfs_buffer::{PosixError, Result};
 use xfs_format::agi::AgiCheck;
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk};
 use xfs_format::{AgInode, AgNumber, Geometry, InodeNumber, RoCompatFeatures};
-use xfs_trans::Transaction;
+use xfs_trans::{InodeRecord, Transaction};
 
 use super::group::{ChunkEditor, GroupInodes};
 use super::state::InodeGroups;
@@ -22,12 +24,20 @@ pub enum InodePurpose {
 }
 
 /// An inode that has been taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct AllocatedInode {
-    /// Its number.
-    pub number: InodeNumber,
+    /// Its record, which is not joined.
+    pub record: Arc<InodeRecord>,
     /// The generation that it had as a free inode, which no file of this number has had.
     pub generation: u32,
+}
+
+impl AllocatedInode {
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> InodeNumber {
+        self.record.number()
+    }
 }
 
 /// The blocks that taking an inode may use: to be reserved with the transaction.
@@ -114,13 +124,16 @@ fn looks_promising(tx: &Transaction<'_>, number: AgNumber) -> bool {
 fn taken(tx: &Transaction<'_>, group: AgNumber, inode: AgInode) -> Result<AllocatedInode> {
     let number = tx.geometry().join_inode(group, inode);
     let record = tx.journal().inode(number)?;
-    let image = record.image();
-    if !image.core.is_free() {
+    let (is_free, generation) = {
+        let core = &record.image().core;
+        (core.is_free(), core.generation)
+    };
+    if !is_free {
         let check = AgiCheck::InUse { inode: inode.0 };
         let (structure, place) = (xfs_format::Structure::Inode, xfs_format::Place::Inode(number));
         return Err(xfs_format::Corruption::new(structure, place, check).into());
     }
-    Ok(AllocatedInode { number, generation: image.core.generation })
+    Ok(AllocatedInode { record, generation })
 }
 
 /// Takes an inode of one group, if it has one or has room to make some.
@@ -219,7 +232,8 @@ fn nearest(
     chunks: &mut ChunkEditor<'_, '_, FreeInodeChunks>,
     near: AgInode,
 ) -> Result<Option<InodeChunk>> {
-    let Some(before) = chunks.seek(Seek::AtOrBefore(near))? else { return chunks.first() };
+    // Where there is none before, the editor stands on the first one.
+    let Some(before) = chunks.seek(Seek::AtOrBefore(near))? else { return chunks.record() };
     if before.position(near).is_some() {
         return Ok(Some(before));
     }

@@ -32,8 +32,6 @@ pub(super) struct GroupInodes<'journal> {
     pub(super) number: AgNumber,
     pub(super) header: Buffer,
     pub(super) agi: Agi,
-    /// As the buffer has it.
-    stored: Agi,
     pub(super) state: &'journal GroupState,
 }
 
@@ -65,7 +63,7 @@ impl<'journal> GroupInodes<'journal> {
         let state = InodeGroups::of(tx.journal()).group(number);
         let state = state.ok_or_else(|| corrupt(number, BtreeCheck::Outside))?;
         state.publish(&agi);
-        Ok(Self { number, header, stored: agi.clone(), agi, state })
+        Ok(Self { number, header, agi, state })
     }
 
     /// Latches the header of the group that an inode lies in.
@@ -92,15 +90,16 @@ impl<'journal> GroupInodes<'journal> {
 
     /// Writes the fields back that have changed. The latch stays with the transaction.
     pub(super) fn close(&mut self, tx: &mut Transaction<'_>) {
-        if self.agi == self.stored {
-            return;
+        let mut new = [0; size_of::<AgiDisk>()];
+        self.agi.encode(tx.geometry(), &mut new);
+        let mut old = new;
+        if let Some(stored) = self.header.bytes().first_chunk() {
+            old = *stored;
         }
-        let geometry = tx.geometry();
-        let mut bytes = [[0; size_of::<AgiDisk>()]; 2];
-        let [old, new] = &mut bytes;
-        self.stored.encode(geometry, old);
-        self.agi.encode(geometry, new);
         for range in CHANGING_BYTES {
+            if old.get(range.clone()) == new.get(range.clone()) {
+                continue;
+            }
             for start in range.step_by(FIELD_BYTES) {
                 let field = start..start + FIELD_BYTES;
                 let (old, new) = (old.get(field.clone()), new.get(field.clone()));
@@ -109,7 +108,6 @@ impl<'journal> GroupInodes<'journal> {
                 }
             }
         }
-        self.stored = self.agi.clone();
         self.state.publish(&self.agi);
     }
 

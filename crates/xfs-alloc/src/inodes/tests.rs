@@ -58,7 +58,7 @@ fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> R
             return Err(error);
         }
     };
-    let record = journal.inode(made.number)?;
+    let record = Arc::clone(&made.record);
     tx.join(&record);
     tx.change_inode(&record, LoggedFields::CORE, |image| {
         image.core.mode = REGULAR;
@@ -68,7 +68,7 @@ fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> R
     });
     add_unlinked(&mut tx, &record)?;
     tx.commit()?;
-    Ok(made.number)
+    Ok(made.number())
 }
 
 fn free(journal: &Arc<Journal>, record: &Arc<InodeRecord>) -> Result<Freed> {

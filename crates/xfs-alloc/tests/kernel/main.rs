@@ -173,7 +173,7 @@ fn take(
         Err(Error::Posix(PosixError::NoSpace)) => return tx.commit().map(|_| None),
         made => made?,
     };
-    let record = journal.inode(made.number)?;
+    let record = journal.inode(made.number())?;
     tx.join(&record);
     tx.change_inode(&record, LoggedFields::CORE, |image| {
         image.core.mode = REGULAR;
@@ -181,7 +181,7 @@ fn take(
         image.core.attr_format = ForkFormat::Extents;
     });
     add_unlinked(&mut tx, &record)?;
-    tx.commit().map(|_| Some(made.number))
+    tx.commit().map(|_| Some(made.number()))
 }
 
 fn free(journal: &Arc<Journal>, inode: InodeNumber) -> Result<()> {

@@ -221,8 +221,8 @@ pub(super) struct Pair<'a, B> {
 }
 
 fn copy_front(bytes: &mut [u8], part: &[u8], width: usize) {
-    for (byte, new) in bytes.iter_mut().zip(part.iter().take(width)) {
-        *byte = *new;
+    if let (Some(bytes), Some(part)) = (bytes.get_mut(..width), part.get(..width)) {
+        bytes.copy_from_slice(part);
     }
 }
 

@@ -121,8 +121,9 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         old: Option<&Key<'_>>,
         new: Option<&AttrEntry<'_>>,
     ) -> Result<bool> {
-        let mut short = match self.store.contents()? {
-            Contents::Inline(bytes) => ShortAttributes::decode(&bytes, self.store.inode_place())?,
+        let contents = self.store.contents()?;
+        let mut short = match &contents {
+            Contents::Inline(bytes) => ShortAttributes::decode(bytes, self.store.inode_place())?,
             Contents::NoBlocks if new.is_some() => ShortAttributes::default(),
             _ => return Ok(false),
         };
@@ -150,7 +151,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
             Contents::Inline(bytes) => {
                 let short = ShortAttributes::decode(&bytes, self.store.inode_place())?;
                 self.store.set_empty()?;
-                short.entries().map(|entry| raw(&entry)).collect()
+                short.entries().iter().map(raw).collect()
             }
             _ => Vec::new(),
         };
@@ -203,7 +204,7 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
         }
         let (root, place) =
             (self.store.read_owned(SHAPE.root, SHAPE.kind)?, self.store.place(SHAPE.root));
-        let short = self.store.view(&root, |bytes| -> Result<Option<ShortAttributes>> {
+        let short = self.store.view(&root, |bytes| -> Result<_> {
             let mut short = ShortAttributes::default();
             let leaf = AttrLeaf::decode(bytes, place)?;
             for entry in leaf.entries() {
@@ -212,15 +213,16 @@ impl<'s, S: ForkStore> AttributeChange<'s, S> {
                 }
             }
             // What is being made or removed has no place in the short form.
-            Ok((short.len() == leaf.table().len()).then_some(short))
+            let is_whole = short.len() == leaf.table().len();
+            let bytes = short.encode().filter(|_| is_whole);
+            Ok(bytes.map(|bytes| (bytes, short.is_empty())))
         })?;
-        let Some(short) = short else { return Ok(()) };
-        let Some(bytes) = short.encode() else { return Ok(()) };
-        if !short.is_empty() && bytes.len() > self.store.local_room() {
+        let Some((bytes, is_empty)) = short else { return Ok(()) };
+        if !is_empty && bytes.len() > self.store.local_room() {
             return Ok(());
         }
         self.store.shrink(SHAPE.root, &root)?;
-        if short.is_empty() { self.store.remove_fork() } else { self.store.set_local(&bytes) }
+        if is_empty { self.store.remove_fork() } else { self.store.set_local(&bytes) }
     }
 
     /// The attribute of this key, in leaves.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use xfs_buffer::Result;
 use xfs_format::Geometry;
-use xfs_format::attr::Namespace;
+use xfs_format::attr::{AttrEntry, AttrValue, Namespace};
 use xfs_format::inode::ForkKind;
 use xfs_format::parent::ParentDisk;
 use xfs_inode::Live;
@@ -17,7 +17,7 @@ use xfs_trans::Transaction;
 use zerocopy::IntoBytes;
 
 use super::ParentLink;
-use crate::attributes::{AttributeChange, AttributeWork, OwnedAttribute, attribute_blocks};
+use crate::attributes::{AttributeChange, AttributeWork, Key, OwnedAttribute, attribute_blocks};
 use crate::store::live::LiveFork;
 
 /// Which way a parent pointer changes.
@@ -88,26 +88,38 @@ fn change(
     (old, new): (Option<&ParentLink>, Option<&ParentLink>),
     path: ParentPath,
 ) -> Result<()> {
-    let (old, new) = (old.map(attribute), new.map(attribute));
     if path == ParentPath::Direct {
         let mut store = LiveFork::new(tx, child, ForkKind::Attr);
-        let key = old.as_ref().map(OwnedAttribute::key);
-        let entry = new.as_ref().map(OwnedAttribute::entry);
+        let values = (old.map(value), new.map(value));
+        let key = old.zip(values.0.as_ref()).map(|(link, value)| Key {
+            namespace: Namespace::Parent,
+            name: &link.name,
+            value: value.as_bytes(),
+        });
+        let entry = new.zip(values.1.as_ref()).map(|(link, value)| AttrEntry {
+            namespace: Namespace::Parent,
+            name: &link.name,
+            value: AttrValue::Local(value.as_bytes()),
+        });
         if AttributeChange::new(&mut store).change_short(key.as_ref(), entry.as_ref())? {
             return Ok(());
         }
     }
     tx.join(child.record());
-    tx.defer(AttributeWork::new(child, old, new));
+    tx.defer(AttributeWork::new(child, old.map(attribute), new.map(attribute)));
     Ok(())
+}
+
+/// The value of the attribute that a parent pointer is.
+fn value(link: &ParentLink) -> ParentDisk {
+    ParentDisk { inode: link.inode.0.into(), generation: link.generation.into() }
 }
 
 /// The attribute that a parent pointer is.
 fn attribute(link: &ParentLink) -> OwnedAttribute {
-    let record = ParentDisk { inode: link.inode.0.into(), generation: link.generation.into() };
     OwnedAttribute {
         namespace: Namespace::Parent,
         name: link.name.clone(),
-        value: record.as_bytes().into(),
+        value: value(link).as_bytes().into(),
     }
 }

@@ -178,12 +178,12 @@ impl Names {
             init_directory(&mut tx, &child, live.number())?;
             live.change(&mut tx, |core| core.nlink += 1);
         }
-        add_entry(&mut tx, &live, &NewEntry { name: &name, inode: made.number, entry_type })?;
+        add_entry(&mut tx, &live, &NewEntry { name: &name, inode: made.number(), entry_type })?;
         if self.has_parents() {
             add_parent(&mut tx, &child, &self.link(parent, &name), self.path)?;
         }
         self.commit(tx)?;
-        self.model.nodes.get_mut(&parent).unwrap().entries.insert(name.clone(), made.number.0);
+        self.model.nodes.get_mut(&parent).unwrap().entries.insert(name.clone(), made.number().0);
         let node = Node {
             live: child,
             is_directory: directory,
@@ -191,7 +191,7 @@ impl Names {
             attributes: Attrs::new(),
             links: vec![(parent, name)],
         };
-        self.model.nodes.insert(made.number.0, node);
+        self.model.nodes.insert(made.number().0, node);
         Ok(())
     }
 
@@ -536,8 +536,7 @@ fn entry_type(directory: bool) -> EntryType {
 
 fn new_inode(made: &xfs_alloc::AllocatedInode, directory: bool, attr_room: bool) -> NewInode {
     NewInode {
-        number: made.number,
-        generation: made.generation,
+        inode: made.clone(),
         mode: if directory { 0o040_755 } else { 0o100_644 },
         uid: 0,
         gid: 0,

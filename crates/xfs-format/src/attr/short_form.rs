@@ -7,7 +7,6 @@
 //! then each: 0 name length  1 value length  2 flags  3 name ..  value ..
 //! ```
 
-use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
@@ -113,7 +112,14 @@ impl<'a> AttrShortForm<'a> {
 /// one whose value lies elsewhere.
 #[must_use]
 pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; size_of::<AttrShortFormHeaderDisk>()];
+    let length = |entry: &AttrEntry<'_>| match entry.value {
+        AttrValue::Local(value) => entry.name.len() + value.len(),
+        AttrValue::Remote { .. } => 0,
+    };
+    let heads = entries.len() * size_of::<AttrShortFormEntryDisk>();
+    let room = size_of::<AttrShortFormHeaderDisk>() + heads;
+    let mut bytes = Vec::with_capacity(room + entries.iter().map(length).sum::<usize>());
+    bytes.resize(size_of::<AttrShortFormHeaderDisk>(), 0);
     for entry in entries {
         let AttrValue::Local(value) = entry.value else { return None };
         let head = AttrShortFormEntryDisk {
@@ -121,9 +127,9 @@ pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
             value_length: u8::try_from(value.len()).ok()?,
             flags: entry.namespace.flags().bits(),
         };
-        bytes.extend(head.as_bytes());
-        bytes.extend(entry.name);
-        bytes.extend(value);
+        bytes.extend_from_slice(head.as_bytes());
+        bytes.extend_from_slice(entry.name);
+        bytes.extend_from_slice(value);
     }
     let size = u16::try_from(bytes.len()).ok()?.into();
     let header = AttrShortFormHeaderDisk { size, count: u8::try_from(entries.len()).ok()?, pad: 0 };

@@ -48,17 +48,25 @@ impl BtreeHeights {
         };
         let refcount = if has_reflink { ceiling(BtreeKind::Refcount, group_blocks) } else { 0 };
         let chunks = (1_u64 << geometry.ag_inode_log()) / u64::from(INODES_PER_CHUNK);
-        let (data_records, attr_records) = most_extents(geometry);
-        let fill = Fill::new(BtreeKind::Extent, geometry);
+        let (data_extents, attr_extents) = Self::of_extents(geometry);
         Self {
             // Two free extents never touch: there is one for every second block at most.
             free_space: ceiling(BtreeKind::FreeSpaceByBlock, group_blocks.div_ceil(2)),
             reverse_map,
             refcount,
             inode: ceiling(BtreeKind::Inode, chunks),
-            data_extents: in_inode(fill, data_records, DATA_ROOT_RECORDS),
-            attr_extents: in_inode(fill, attr_records, ATTR_ROOT_RECORDS),
+            data_extents,
+            attr_extents,
         }
+    }
+
+    /// `data_extents` and `attr_extents` alone, for who needs them often.
+    #[must_use]
+    pub fn of_extents(geometry: &Geometry) -> (u32, u32) {
+        let (data_records, attr_records) = most_extents(geometry);
+        let fill = Fill::new(BtreeKind::Extent, geometry);
+        let data = in_inode(fill, data_records, DATA_ROOT_RECORDS);
+        (data, in_inode(fill, attr_records, ATTR_ROOT_RECORDS))
     }
 }
 

@@ -29,10 +29,7 @@ impl Live {
     ) -> Result<Buffer> {
         tx.join(self.record());
         let pieces = fork_pieces(&self.inode(), tx.cache(), (fork, at), shape)?;
-        match pieces.as_slice() {
-            [piece] => tx.read(piece.at, piece.length_bytes, shape.kind),
-            pieces => tx.read_mapped(pieces, shape.kind),
-        }
+        tx.read_mapped(&pieces, shape.kind)
     }
 
     /// A new metadata block at `at`: zeros, joined. Its blocks are in one piece if they can be.
@@ -61,10 +58,7 @@ impl Live {
         shape: BlockShape,
     ) -> Result<Buffer> {
         let pieces = fork_pieces(&self.inode(), tx.cache(), (fork, at), shape)?;
-        match pieces.as_slice() {
-            [piece] => tx.claim(piece.at, piece.length_bytes, shape.kind),
-            pieces => tx.claim_mapped(pieces, shape.kind),
-        }
+        tx.claim_mapped(&pieces, shape.kind)
     }
 
     /// Gives back the block at `at`, whose buffer is joined: nobody reads it again.

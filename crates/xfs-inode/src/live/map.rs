@@ -291,10 +291,10 @@ fn most_extents(core: &InodeCore, fork: ForkKind) -> u64 {
 #[doc(alias = "XFS_EXTENTADD_SPACE_RES")]
 #[must_use]
 pub fn map_blocks(geometry: &Geometry, fork: ForkKind) -> u64 {
-    let heights = BtreeHeights::new(geometry);
+    let (data, attr) = BtreeHeights::of_extents(geometry);
     let levels = match fork {
-        ForkKind::Data => heights.data_extents,
-        ForkKind::Attr => heights.attr_extents,
+        ForkKind::Data => data,
+        ForkKind::Attr => attr,
     };
     u64::from(levels.saturating_sub(1))
 }

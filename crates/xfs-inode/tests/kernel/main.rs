@@ -171,8 +171,7 @@ fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<L
     let mut tx = journal.begin(TransactionKind::CreateUnnamed, blocks)?;
     let allocated = allocate_inode(&mut tx, root, InodePurpose::File)?;
     let made = NewInode {
-        number: allocated.number,
-        generation: allocated.generation,
+        inode: allocated,
         mode: FileType::Regular.mode_bits() | 0o600,
         uid: 0,
         gid: 0,

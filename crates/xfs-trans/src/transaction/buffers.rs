@@ -61,6 +61,9 @@ impl Joined {
     }
 }
 
+/// What few operations join more of.
+const USUAL: usize = 8;
+
 /// The buffers that a transaction holds latched, in the order in which they were joined.
 #[derive(Default)]
 pub(super) struct JoinedBuffers(Vec<Joined>);
@@ -105,7 +108,15 @@ impl JoinedBuffers {
         }
     }
 
+    /// How many there are.
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn add(&mut self, buffer: &Buffer, item: Arc<BufferItem>, claimed: bool) {
+        if self.0.capacity() == 0 {
+            self.0.reserve(USUAL);
+        }
         let buffer = buffer.clone();
         self.0.push(Joined { buffer, item, dirty: false, held: false, claimed, freed: false });
     }

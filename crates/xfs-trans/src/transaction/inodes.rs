@@ -27,6 +27,11 @@ impl JoinedInodes {
         self.0.iter_mut().find(|joined| std::ptr::eq(Arc::as_ptr(&joined.record), record))
     }
 
+    /// How many there are.
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(super) fn is_dirty(&self) -> bool {
         self.0.iter().any(|joined| joined.dirty)
     }

@@ -75,8 +75,7 @@ impl Volume {
         step::run(&self.journal, TransactionKind::CreateUnnamed, blocks, |tx| {
             let allocated = allocate_inode(tx, parent, InodePurpose::File)?;
             let made = NewInode {
-                number: allocated.number,
-                generation: allocated.generation,
+                inode: allocated,
                 mode,
                 uid: 0,
                 gid: 0,
