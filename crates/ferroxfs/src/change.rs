@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use xfs_buffer::PosixError;
 use xfs_dir::{NewAttribute, SetMode, split_linux_name};
+use xfs_format::timestamp::Timestamp;
 
 use crate::Result;
 use crate::acl::{Acl, AclKind};
@@ -124,6 +125,18 @@ impl Node {
     pub fn set_acl(&self, kind: AclKind, list: Option<&Acl>) -> Result<()> {
         let (parts, entry) = self.writable()?;
         parts.set_acl(entry, kind, list)
+    }
+
+    /// Sets the time of the last access. Unlike [`change`](Self::change) it leaves the time of the last
+    /// change alone, and is possible for an immutable file.
+    ///
+    /// # Errors
+    ///
+    /// EROFS; the device's error.
+    #[doc(alias = "touch_atime")]
+    pub fn note_access(&self, time: Timestamp) -> Result<()> {
+        let (parts, entry) = self.writable()?;
+        parts.note_access(entry, time)
     }
 
     /// Sets an extended attribute by its Linux name. An access control list, `system.posix_acl_access` or

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::vec;
 
-use xfs_dir::{Directory, Position};
+use xfs_dir::{Cookie, Directory, Position};
 use xfs_format::directory::DirectoryCheck;
 use xfs_format::inode::FileType;
 use xfs_format::{Corruption, InodeNumber, Place, Structure};
@@ -26,8 +26,9 @@ pub struct ReadDir {
 }
 
 impl ReadDir {
-    pub(crate) fn new(node: Node) -> Self {
-        Self { node, position: Some(Position::START), batch: Vec::new().into_iter() }
+    pub(crate) fn new(node: Node, from: Cookie) -> Self {
+        let position = Some(Position::from_cookie(from));
+        Self { node, position, batch: Vec::new().into_iter() }
     }
 
     /// Reads the entries of the next block; `None` at the end.
@@ -69,6 +70,7 @@ pub struct DirEntry {
     name: OsString,
     number: InodeNumber,
     file_type: Option<FileType>,
+    cookie: Cookie,
 }
 
 impl DirEntry {
@@ -78,6 +80,7 @@ impl DirEntry {
             name: OsString::from_vec(entry.name.into()),
             number: entry.inode,
             file_type: entry.entry_type.file_type(),
+            cookie: entry.cookie,
         }
     }
 
@@ -97,6 +100,12 @@ impl DirEntry {
     #[must_use]
     pub fn file_type(&self) -> Option<FileType> {
         self.file_type
+    }
+
+    /// Where it lies in its directory: [`Node::entries_from`] goes on behind it.
+    #[must_use]
+    pub fn cookie(&self) -> Cookie {
+        self.cookie
     }
 
     /// Whether the entry claims to be a directory.

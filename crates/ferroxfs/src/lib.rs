@@ -67,7 +67,7 @@ pub use whereabouts::{Parent, Whereabouts};
 pub use writing::{Changes, Creation, NewKind, RenameMode};
 pub use xfs_buffer::{BufferCache, Error, IoError, PosixError, Result};
 pub use xfs_device::{BlockDevice, DeviceError, Durability, FindError, SharedDevice};
-pub use xfs_dir::{ParentPath, SetMode};
+pub use xfs_dir::{Cookie, ParentPath, SetMode};
 pub use xfs_format as format;
 pub use xfs_format::inode::FileType;
 pub use xfs_format::timestamp::Timestamp;

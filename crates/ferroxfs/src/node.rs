@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 
 use xfs_buffer::{BufferCache, PosixError};
-use xfs_dir::Directory;
+use xfs_dir::{Cookie, Directory};
 use xfs_format::InodeNumber;
 use xfs_format::inode::{FileType, ForkKind};
 use xfs_inode::{Inode, LiveInode};
@@ -169,7 +169,18 @@ impl Node {
     ///
     /// ENOTDIR; damage that shows later is an item of the iterator.
     pub fn entries(&self) -> Result<ReadDir> {
-        self.in_directory(|_| Ok(())).map(|()| ReadDir::new(self.clone()))
+        self.entries_from(Cookie::START)
+    }
+
+    /// The entries of this directory that lie at `from` or behind it. What is listed in pieces, each
+    /// from [`Cookie::after`] the last entry of the one before, misses nothing that was there all the
+    /// time, whatever comes and goes meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`entries`](Self::entries).
+    pub fn entries_from(&self, from: Cookie) -> Result<ReadDir> {
+        self.in_directory(|_| Ok(())).map(|()| ReadDir::new(self.clone(), from))
     }
 
     /// Opens a regular file.

@@ -158,6 +158,16 @@ impl Volume {
         }
     }
 
+    /// The inode of this number, which a name was seen to lead to, or which somebody holds that has
+    /// lost its last name: as [`node`](Self::node), without asking the inode btree.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT if it has been freed since; what the volume holds may be corrupt.
+    pub fn named_node(&self, number: InodeNumber) -> Result<Node> {
+        self.share().node(number)
+    }
+
     fn share(&self) -> &Arc<Share> {
         self.0.here()
     }

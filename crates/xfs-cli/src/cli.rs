@@ -5,6 +5,7 @@
 //! single-dash words and is parsed by [`crate::predicate`].
 
 mod mkfs;
+mod mount;
 mod scan;
 mod structures;
 mod write;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use mkfs::MkfsArguments;
+pub(crate) use mount::{MountArguments, StatsArguments, UmountArguments};
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
 pub(crate) use structures::{
     DumpArguments, DumpBtree, DumpStructure, LogArguments, RecoverArguments,
@@ -134,6 +136,9 @@ pub(crate) enum Command {
     Log(LogArguments),
     Recover(RecoverArguments),
     Mkfs(Box<MkfsArguments>),
+    Mount(MountArguments),
+    Umount(UmountArguments),
+    Stats(StatsArguments),
     Scan(Box<ScanArguments>),
     Completions(CompletionsArguments),
     Man(ManArguments),

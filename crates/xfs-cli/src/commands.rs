@@ -25,6 +25,7 @@ mod ls;
 mod man;
 mod mkdir;
 mod mkfs;
+mod mount;
 mod mv;
 mod parents;
 mod put;
@@ -35,10 +36,12 @@ mod scan;
 mod setfacl;
 mod setfattr;
 mod stat;
+mod stats;
 mod tar;
 mod touch;
 mod tree;
 mod truncate;
+mod umount;
 
 use crate::cli::{Cli, Command};
 use crate::console::Console;
@@ -91,5 +94,8 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Log(arguments) => log::open(&arguments, options),
         Command::Recover(arguments) => recover::open(&arguments, options),
         Command::Mkfs(arguments) => mkfs::open(*arguments, options),
+        Command::Mount(arguments) => mount::open(arguments, options),
+        Command::Umount(arguments) => Ok(umount::open(arguments)),
+        Command::Stats(arguments) => Ok(stats::open(arguments)),
     }
 }

@@ -20,6 +20,15 @@ pub(crate) enum Exit {
     Corrupt = 5,
 }
 
+impl Exit {
+    /// The exit of another process of ours.
+    pub(crate) fn of_code(code: i32) -> Option<Self> {
+        let all =
+            [Self::Fine, Self::Failed, Self::Usage, Self::Refused, Self::LogDirty, Self::Corrupt];
+        all.into_iter().find(|exit| *exit as i32 == code)
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

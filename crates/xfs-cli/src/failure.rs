@@ -32,6 +32,11 @@ impl Failure {
         Self::new(Exit::Failed, format!("{}: {error}", names::in_message(file.as_bytes())))
     }
 
+    /// A failure of which another process has told already.
+    pub(crate) fn silent(exit: Exit) -> Self {
+        Self { exit, message: None, hint: None }
+    }
+
     /// Says what the failure is about, in front of it.
     pub(crate) fn about(mut self, subject: &str) -> Self {
         self.message = self.message.map(|message| format!("{subject}: {message}"));
@@ -49,7 +54,8 @@ impl Failure {
         self.exit
     }
 
-    /// Whether there is nothing to say: the reader of our output went away.
+    /// Whether there is nothing to say: the reader of our output went away, or another
+    /// process has said it.
     pub(crate) fn is_silent(&self) -> bool {
         self.message.is_none()
     }
@@ -69,7 +75,7 @@ impl fmt::Display for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self { exit: Exit::Failed, message: None, hint: None };
+            return Self::silent(Exit::Failed);
         }
         Self::new(Exit::Failed, format!("standard output: {error}"))
     }

@@ -340,7 +340,7 @@ pub(crate) fn change_all(
     changed
 }
 
-fn about_image(failure: Failure, path: &Path) -> Failure {
+pub(crate) fn about_image(failure: Failure, path: &Path) -> Failure {
     failure.about(&names::in_message(path.as_os_str().as_bytes()))
 }
 
@@ -374,7 +374,7 @@ pub(crate) fn exit_of_read(error: io::ErrorKind) -> Exit {
     }
 }
 
-fn open_failure(path: &Path, error: &OpenError) -> Failure {
+pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
     let (exit, message) = match error {
         OpenError::Device(error) => (exit_of_device(error.failure()), error.failure().to_string()),
         OpenError::Find(find) => (exit_of_find(find), find.to_string()),

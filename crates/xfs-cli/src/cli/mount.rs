@@ -1,0 +1,69 @@
+//! The arguments of `mount`, `umount` and `stats`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Mount a volume, as an ordinary user too, and serve it in the background
+///
+/// It returns when the mount can be used, or fails with nothing mounted. An ordinary user needs
+/// fusermount3. What is written is durable once fsync has returned, or after five seconds; after a
+/// crash the next mount recovers.
+#[derive(Args, Debug)]
+#[command(after_help = MOUNT_OPTIONS)]
+pub(crate) struct MountArguments {
+    /// The image or device
+    #[arg(value_name = "IMAGE")]
+    pub(crate) device: PathBuf,
+    /// The folder, or /dev/fd/N for a connection that is mounted already
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Options, separated by commas
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    pub(crate) options: Vec<String>,
+    /// Stay in the foreground, and log there
+    #[arg(short, long)]
+    pub(crate) foreground: bool,
+    /// Serve, and say on standard output when that has begun
+    #[arg(long, hide = true, conflicts_with = "foreground")]
+    pub(crate) background: bool,
+}
+
+const MOUNT_OPTIONS: &str = "\
+Mount options:
+  ro, rw                     read-only, or (the default) for writing as well
+  norecovery                 read-only, with the log as it stands
+  partition=N, offset=BYTES  where in the image the volume is
+  logdev=FILE                the external log
+  allow_other                other users may use it; permissions are always checked
+  uid=N, gid=N               whose everything appears to be
+  sync, wsync                all changes, or those of names and inodes, are durable at once
+  noatime, relatime          when the time of access is set (relatime)
+  suid, dev, noexec          as in mount(8); nosuid and nodev unless asked otherwise
+  threads=N                  how many requests are served at a time (2 per processor)
+  cache=SIZE                 bytes of metadata that are kept (64M)";
+
+/// Unmount a volume that `mount` has mounted, and wait until its image is closed
+#[derive(Args, Debug)]
+pub(crate) struct UmountArguments {
+    /// The folder
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Take it out of the tree though it is in use; it closes when it is not any more
+    #[arg(short, long)]
+    pub(crate) lazy: bool,
+}
+
+/// Show how many requests a mount has served, and how long they took
+#[derive(Args, Debug)]
+pub(crate) struct StatsArguments {
+    /// The folder
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Print the text format of Prometheus, with all classes of durations
+    #[arg(long, conflicts_with = "watch")]
+    pub(crate) prometheus: bool,
+    /// Print again every second what came since
+    #[arg(short, long)]
+    pub(crate) watch: bool,
+}

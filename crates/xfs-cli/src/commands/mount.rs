@@ -1,0 +1,194 @@
+//! `mount`: serving a volume through FUSE.
+//!
+//! Without `-f` this process starts another one of itself that serves, and waits until that says that
+//! the mount can be used, or has failed with its own words and exit code. Two processes started afresh
+//! instead of one that forks: threads may be running by then, which a fork would lose.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Mode, OFlags};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use xfs_fuse::{Mount, MountError, MountOptions, OptionError, Server, Waited};
+
+use super::Run;
+use crate::cli::{GlobalOptions, MountArguments};
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::{about_image, open_failure};
+use crate::names;
+
+/// How long those who use the mount have to leave it once it is to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Said to the process that waits.
+const READY: &[u8] = b"ready\n";
+
+/// A process that starts the one that serves.
+struct Start {
+    arguments: Vec<OsString>,
+}
+
+/// The process that serves.
+struct Serve {
+    devices: ferroxfs::Devices,
+    device: PathBuf,
+    folder: PathBuf,
+    options: MountOptions,
+    background: bool,
+}
+
+/// Reads the options; opens the devices where this is the process that serves.
+pub(super) fn open(
+    arguments: MountArguments,
+    global: &GlobalOptions,
+) -> Result<Box<dyn Run>, Failure> {
+    if global.live || global.image.is_some() {
+        return Err(Failure::usage("--live and --image are not for mounts"));
+    }
+    let lists = option_lists(&arguments, global)?;
+    let mut options = MountOptions::default();
+    for list in &lists {
+        options.add(list).map_err(|error| option_failure(&error))?;
+    }
+    let open = options.open_options().map_err(|error| option_failure(&error))?;
+    if !arguments.foreground && !arguments.background {
+        let mut words = vec!["mount".into(), "--background".into()];
+        words.extend(lists.iter().map(|list| OsString::from(format!("-o{list}"))));
+        words.extend(["--".into(), arguments.device.into(), arguments.folder.into()]);
+        return Ok(Box::new(Start { arguments: words }));
+    }
+    let open = open.writable(!options.is_read_only());
+    let devices = open.open_devices(&arguments.device);
+    let devices = devices.map_err(|error| open_failure(&arguments.device, &error))?;
+    let (device, folder) = (arguments.device, arguments.folder);
+    Ok(Box::new(Serve { devices, device, folder, options, background: arguments.background }))
+}
+
+/// The lists behind `-o`, and what stands for the same before the command.
+fn option_lists(
+    arguments: &MountArguments,
+    global: &GlobalOptions,
+) -> Result<Vec<String>, Failure> {
+    let mut lists = arguments.options.clone();
+    lists.extend(global.partition.map(|number| format!("partition={number}")));
+    lists.extend(global.offset.map(|bytes| format!("offset={bytes}")));
+    lists.extend(global.no_recovery.then(|| "norecovery".to_owned()));
+    if let Some(path) = &global.log_device {
+        let path = path.to_str().filter(|path| !path.contains(','));
+        let path = path.ok_or_else(|| Failure::usage("--log-device: no commas in its name"))?;
+        lists.push(format!("logdev={path}"));
+    }
+    Ok(lists)
+}
+
+impl Run for Start {
+    fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| Failure::new(Exit::Failed, format!("mount: {error}"));
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let mut said = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            stdout.take(READY.len() as u64).read_to_end(&mut said).map_err(failed)?;
+        }
+        if said == READY {
+            return Ok(());
+        }
+        // It has said on standard error why.
+        let code = child.wait().map_err(failed)?.code();
+        Err(Failure::silent(code.and_then(Exit::of_code).unwrap_or(Exit::Failed)))
+    }
+}
+
+impl Run for Serve {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { devices, device, folder, options, background } = *self;
+        // Before any thread, so that no thread gets a signal that is meant for this one.
+        let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
+            .map_err(|error| Failure::new(Exit::Failed, format!("signals: {error}")))?;
+        let volume = match options.is_read_only() {
+            true => devices.volume(),
+            false => devices.writable_volume(),
+        };
+        let volume = volume.map_err(|error| open_failure(&device, &error))?;
+        drop(devices);
+        let source = device.canonicalize().unwrap_or_else(|_| device.clone());
+        let server = Server::new(volume, options.settings());
+        let mount = Mount::new(server, &folder, &options.facts(source), options.threads())
+            .map_err(|error| mount_failure(&folder, &error))?;
+        announce(background, console)?;
+        let halter = mount.halter();
+        let handle = signals.handle();
+        let watcher = std::thread::spawn(move || await_signal(signals, || halter.halt()));
+        serve(&mount);
+        handle.close();
+        let _ = watcher.join();
+        match mount.finish() {
+            Some(server) => server.close().map_err(|error| about_image(error.into(), &device)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Calls for every signal until the handle is closed.
+fn await_signal(mut signals: Signals, call: impl Fn()) {
+    for _ in &mut signals {
+        call();
+    }
+}
+
+/// Tells who waits that the mount can be used, and leaves their terminal.
+fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        console.note(format!("sd_notify: {error}"));
+    }
+    if !background {
+        return Ok(());
+    }
+    let detached = || -> rustix::io::Result<()> {
+        let nowhere = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty())?;
+        rustix::process::chdir("/")?;
+        // A process that leads no group yet can always begin a session.
+        rustix::process::setsid()?;
+        rustix::stdio::dup2_stderr(&nowhere)?;
+        // That nobody waits any more is no reason to end.
+        let _ = std::io::stdout().write_all(READY);
+        let _ = std::io::stdout().flush();
+        rustix::stdio::dup2_stdout(&nowhere)
+    };
+    detached().map_err(|errno| Failure::new(Exit::Failed, format!("the background: {errno}")))
+}
+
+/// Serves until the volume is unmounted, or somebody wants it to be.
+fn serve(mount: &Mount) {
+    if mount.wait(Duration::MAX) == Waited::Ended {
+        return;
+    }
+    if let Err(error) = mount.unmount() {
+        tracing::warn!(%error, "unmounting");
+    }
+    // Whoever still uses it is served for a while, and the kernel writes back what it holds.
+    let end = Instant::now() + PATIENCE;
+    while mount.wait(end.saturating_duration_since(Instant::now())) == Waited::Halted {}
+}
+
+fn option_failure(error: &OptionError) -> Failure {
+    let exit = if error.is_refusal() { Exit::Refused } else { Exit::Usage };
+    Failure::new(exit, error.to_string())
+}
+
+fn mount_failure(folder: &Path, error: &MountError) -> Failure {
+    let failure = Failure::new(Exit::Failed, error.to_string());
+    let failure = failure.about(&names::in_message(folder.as_os_str().as_bytes()));
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

@@ -1,0 +1,52 @@
+//! `umount`: ends a mount and waits until its image is closed.
+
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use xfs_fuse::{PROCESS_ATTRIBUTE, Unmount, unmount};
+
+use super::Run;
+use super::stats::read_attribute;
+use crate::cli::UmountArguments;
+use crate::console::Console;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// How long the process that serves may take to close the volume.
+const PATIENCE_SECONDS: i64 = 120;
+
+struct Umount {
+    folder: PathBuf,
+    when: Unmount,
+}
+
+/// Nothing is opened: an open folder would be in use.
+pub(super) fn open(arguments: UmountArguments) -> Box<dyn Run> {
+    let when = if arguments.lazy { Unmount::WhenUnused } else { Unmount::Now };
+    Box::new(Umount { folder: arguments.folder, when })
+}
+
+impl Run for Umount {
+    fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {
+        let failed = |error| Failure::host(self.folder.as_os_str(), &error);
+        // Held open, so that the number cannot come to mean another process.
+        let server = find_server(&self.folder)?;
+        unmount(&self.folder, self.when).map_err(failed)?;
+        let (Some(server), Unmount::Now) = (server, self.when) else { return Ok(()) };
+        let patience = Timespec { tv_sec: PATIENCE_SECONDS, tv_nsec: 0 };
+        let mut ended = [PollFd::new(&server, PollFlags::IN)];
+        match poll(&mut ended, Some(&patience)).map_err(|errno| failed(errno.into()))? {
+            0 => Err(Failure::new(Exit::Failed, "unmounted, but its image is still being closed")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The process that serves a mount; `None` if it is not to be seen from here.
+fn find_server(folder: &Path) -> Result<Option<OwnedFd>, Failure> {
+    let number = read_attribute(folder, PROCESS_ATTRIBUTE)?;
+    let pid = std::str::from_utf8(&number).ok().and_then(|number| number.parse().ok());
+    Ok(pid.and_then(Pid::from_raw).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()))
+}

@@ -1,0 +1,90 @@
+//! Mounts that end before their time.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::{await_end, mounted, run};
+
+/// Threads that work on the mount when it is killed.
+const THREADS: usize = 4;
+/// How long they work.
+const WORK: Duration = Duration::from_secs(1);
+
+pub(crate) fn a_killed_mount_is_recovered() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    let stop = AtomicBool::new(false);
+    let synced = thread::scope(|scope| {
+        let storm = |thread| {
+            let (volume, stop) = (&volume, &stop);
+            scope.spawn(move || storm(&volume.at(&format!("thread{thread}")), stop))
+        };
+        let storms: Vec<_> = (0..THREADS).map(storm).collect();
+        let end = Instant::now() + WORK;
+        while Instant::now() < end {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let pid = volume.server();
+        run(Command::new("kill").args(["-KILL", &pid]));
+        stop.store(true, Ordering::Relaxed);
+        await_end(&pid);
+        storms.into_iter().map(|storm| storm.join().unwrap()).collect::<Vec<_>>()
+    });
+    run(Command::new("umount").arg("--lazy").arg(volume.path()));
+    volume.mount("rw");
+    for (thread, names) in synced.iter().enumerate() {
+        assert!(!names.is_empty(), "nothing was synced");
+        for name in names {
+            let path = volume.at(&format!("thread{thread}/{name}"));
+            assert_eq!(fs::read_to_string(&path).unwrap(), *name, "{}", path.display());
+        }
+    }
+    volume.check()
+}
+
+/// Makes, syncs, renames and removes files until the mount is gone; returns those that were synced,
+/// with the directory.
+fn storm(folder: &std::path::Path, stop: &AtomicBool) -> Vec<String> {
+    let mut synced = Vec::new();
+    let mut work = |index: usize| -> std::io::Result<()> {
+        let name = format!("file{index}");
+        let path = folder.join(&name);
+        let mut file = File::create_new(&path)?;
+        file.write_all(name.as_bytes())?;
+        if index.is_multiple_of(5) {
+            file.sync_all()?;
+            synced.push(name);
+            return Ok(());
+        }
+        fs::rename(&path, folder.join(format!("moved{}", index % 7)))
+    };
+    if fs::create_dir(folder).is_ok() {
+        let _ = (0..).take_while(|_| !stop.load(Ordering::Relaxed)).try_for_each(&mut work);
+    }
+    synced
+}
+
+pub(crate) fn signals_unmount_cleanly() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    for (signal, is_busy) in [("-TERM", false), ("-INT", true)] {
+        let path = volume.at(signal);
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"contents").unwrap();
+        let busy = is_busy.then_some(file);
+        let pid = volume.server();
+        run(Command::new("kill").args([signal, &pid]));
+        await_end(&pid);
+        drop(busy);
+        // The log is clean: without recovery everything is there.
+        volume.mount("norecovery");
+        assert_eq!(fs::read(&path).unwrap(), b"contents");
+        volume.unmount();
+        volume.mount("rw");
+    }
+    volume.check()
+}

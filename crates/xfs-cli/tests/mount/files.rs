@@ -1,0 +1,172 @@
+//! What is asked of single files.
+
+use std::ffi::CStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::process::Command;
+
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, OFlags, RenameFlags, StatxFlags, XattrFlags, fallocate, linkat,
+    renameat_with, statx,
+};
+use rustix::io::Errno;
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::{mounted, run};
+
+pub(crate) fn files_without_names_are_kept() -> Result<(), TrialError> {
+    let volume = mounted("rw")?;
+    let path = volume.at("file");
+    fs::write(&path, "before").unwrap();
+    let mut open = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    let held = OpenOptions::new().read(true).custom_flags(libc_path()).open(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert_eq!(open.metadata().unwrap().nlink(), 0);
+    assert_eq!(held.metadata().unwrap().nlink(), 0);
+    // Others take its place, and do not get its number.
+    for index in 0..200 {
+        fs::write(volume.at(&format!("other{index}")), "other").unwrap();
+    }
+    open.write_all(b"after!").unwrap();
+    open.seek(SeekFrom::Start(0)).unwrap();
+    let mut contents = String::new();
+    open.read_to_string(&mut contents).unwrap();
+    assert_eq!(contents, "after!");
+    // One that is replaced is kept as well.
+    fs::write(&path, "second").unwrap();
+    let replaced = File::open(&path).unwrap();
+    fs::rename(volume.at("other0"), &path).unwrap();
+    assert_eq!(replaced.metadata().unwrap().nlink(), 0);
+    assert_eq!(std::io::read_to_string(&replaced).unwrap(), "second");
+    // One that never had a name gets one.
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlags::TMPFILE.bits() as i32);
+    let mut unnamed = options.open(volume.path()).unwrap();
+    unnamed.write_all(b"unnamed").unwrap();
+    linkat(&unnamed, c"", CWD, volume.at("named"), AtFlags::EMPTY_PATH).unwrap();
+    assert_eq!(fs::read(volume.at("named")).unwrap(), b"unnamed");
+    drop(options.open(volume.path()).unwrap());
+    // A directory that is gone has nothing in it, and takes nothing.
+    let folder = volume.at("folder");
+    fs::create_dir(&folder).unwrap();
+    let inside = File::open(&folder).unwrap();
+    fs::remove_dir(&folder).unwrap();
+    let made = rustix::fs::openat(&inside, "x", OFlags::CREATE | OFlags::WRONLY, 0o600.into());
+    assert_eq!(made.err(), Some(Errno::NOENT));
+    drop((open, held, replaced, unnamed, inside));
+    volume.check()
+}
+
+/// O_PATH: a file that is known, not open.
+fn libc_path() -> i32 {
+    OFlags::PATH.bits() as i32
+}
+
+pub(crate) fn ranges_and_copies() -> Result<(), TrialError> {
+    let volume = mounted("rw")?;
+    let path = volume.at("file");
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    file.write_all_at(&[7; 64 << 10], 0).unwrap();
+    fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 4096, 8192).unwrap();
+    fallocate(&file, FallocateFlags::ZERO_RANGE, 32 << 10, 4096).unwrap();
+    fallocate(&file, FallocateFlags::KEEP_SIZE, 64 << 10, 1 << 20).unwrap();
+    let metadata = file.metadata().unwrap();
+    assert_eq!(metadata.len(), 64 << 10);
+    assert!(metadata.blocks() * 512 >= (1 << 20), "{} blocks", metadata.blocks());
+    file.sync_all().unwrap();
+    let hole = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(0)).unwrap();
+    let data = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(4096)).unwrap();
+    assert_eq!((hole, data), (4096, 12288));
+    let copy = File::create(volume.at("copy")).unwrap();
+    let (mut from, mut to) = (0, 0);
+    while rustix::fs::copy_file_range(&file, Some(&mut from), &copy, Some(&mut to), 1 << 20)
+        .unwrap()
+        > 0
+    {}
+    assert_eq!(fs::read(&path).unwrap(), fs::read(volume.at("copy")).unwrap());
+    let contents = fs::read(&path).unwrap();
+    assert!(contents[4096..12288].iter().chain(&contents[32768..36864]).all(|byte| *byte == 0));
+    assert_eq!(contents.iter().filter(|byte| **byte == 7).count(), (64 << 10) - 12288);
+    // Names change places, and are not replaced where that is not wanted.
+    let flags = RenameFlags::EXCHANGE;
+    fs::write(volume.at("other"), "other").unwrap();
+    renameat_with(CWD, &path, CWD, volume.at("other"), flags).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"other");
+    let refused = renameat_with(CWD, &path, CWD, volume.at("other"), RenameFlags::NOREPLACE);
+    assert_eq!(refused.err(), Some(Errno::EXIST));
+    renameat_with(CWD, &path, CWD, volume.at("moved"), RenameFlags::WHITEOUT).unwrap();
+    assert_eq!(fs::symlink_metadata(&path).unwrap().rdev(), 0);
+    drop((file, copy));
+    volume.check()
+}
+
+pub(crate) fn flags_and_attributes() -> Result<(), TrialError> {
+    let volume = mounted("rw")?;
+    let path = volume.at("file");
+    fs::write(&path, "contents").unwrap();
+    let born = statx(CWD, &path, AtFlags::empty(), StatxFlags::BTIME).unwrap();
+    assert!(StatxFlags::from_bits_retain(born.stx_mask).contains(StatxFlags::BTIME));
+    assert!(born.stx_btime.tv_sec > 1_700_000_000, "{:?}", born.stx_btime);
+    let value = vec![b'v'; 40_000];
+    rustix::fs::setxattr(&path, "user.long", &value, XattrFlags::CREATE).unwrap();
+    let again = rustix::fs::setxattr(&path, "user.long", &value, XattrFlags::CREATE);
+    assert_eq!(again, Err(Errno::EXIST));
+    let mut room = vec![0; 64 << 10];
+    assert_eq!(rustix::fs::getxattr(&path, "user.long", room.as_mut_slice()), Ok(value.len()));
+    let length = rustix::fs::listxattr(&path, room.as_mut_slice()).unwrap();
+    assert_eq!(CStr::from_bytes_with_nul(&room[..length]).unwrap(), c"user.long");
+    rustix::fs::removexattr(&path, "user.long").unwrap();
+    assert_eq!(rustix::fs::getxattr(&path, "user.long", room.as_mut_slice()), Err(Errno::NODATA));
+    // Whoever writes to a program takes its rights off it.
+    run(Command::new("chown").arg("1000:1000").arg(&path));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+    let mut write = Command::new("setpriv");
+    let script = "echo x >> \"$1\"";
+    write.args(["--reuid=1000", "--regid=1000", "--clear-groups", "sh", "-c", script, "sh"]);
+    // Only root may come here: another user may not even look.
+    assert!(!write.arg(&path).output().unwrap().status.success());
+    run(Command::new("chattr").arg("+i").arg(&path));
+    for refused in [fs::write(&path, "x"), fs::remove_file(&path), symlink("x", path.join("y"))] {
+        let kind = refused.unwrap_err().kind();
+        assert!(matches!(kind, ErrorKind::PermissionDenied | ErrorKind::NotADirectory), "{kind}");
+    }
+    assert!(run(Command::new("lsattr").arg(&path)).starts_with("----i"));
+    run(Command::new("chattr").arg("-i").arg(&path));
+    volume.check()
+}
+
+pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
+    let volume = mounted("allow_other")?;
+    let path = volume.at("file");
+    fs::write(&path, "contents").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    run(Command::new("chmod").arg("755").arg(volume.path()));
+    let read = || {
+        let mut read = Command::new("setpriv");
+        read.args(["--reuid=1000", "--regid=1000", "--clear-groups", "cat"]).arg(&path);
+        read.output().unwrap().status.success()
+    };
+    // Folders above may be closed to this user; then there is nothing to see here.
+    let reachable = volume
+        .path()
+        .ancestors()
+        .all(|folder| fs::metadata(folder).is_ok_and(|metadata| metadata.mode() & 0o001 != 0));
+    assert!(!read());
+    // Version 2; u::rw-, u:1000:r--, g::---, m::r--, o::---.
+    let list = b"\x02\0\0\0\
+        \x01\0\x06\0\xff\xff\xff\xff\
+        \x02\0\x04\0\xe8\x03\0\0\
+        \x04\0\0\0\xff\xff\xff\xff\
+        \x10\0\x04\0\xff\xff\xff\xff\
+        \x20\0\0\0\xff\xff\xff\xff";
+    let name = "system.posix_acl_access";
+    rustix::fs::setxattr(&path, name, list, XattrFlags::empty()).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+    assert!(!reachable || read());
+    let mut room = [0; 256];
+    let length = rustix::fs::getxattr(&path, name, &mut room).unwrap();
+    assert_eq!(room[..length], *list);
+    volume.check()
+}

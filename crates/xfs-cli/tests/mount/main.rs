@@ -1,0 +1,38 @@
+//! The program as a filesystem: real work on a mount, and what is left of it on the volume, in the
+//! words of the newest xfs_repair.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod crash;
+mod files;
+mod mounted;
+mod refusals;
+mod user;
+mod work;
+
+use std::process::ExitCode;
+
+use xfs_oracle::harness::{Trial, run};
+
+fn main() -> ExitCode {
+    run(vec![
+        Trial::new("a_tree_is_copied_there_and_back", work::a_tree_is_copied_there_and_back),
+        Trial::new("what_the_kernel_made_is_shown", work::what_the_kernel_made_is_shown),
+        Trial::new("an_overlay_lies_over_it", work::an_overlay_lies_over_it),
+        Trial::new("figures_are_shown", work::figures_are_shown),
+        Trial::new("files_without_names_are_kept", files::files_without_names_are_kept),
+        Trial::new("ranges_and_copies", files::ranges_and_copies),
+        Trial::new("flags_and_attributes", files::flags_and_attributes),
+        Trial::new("lists_of_access_are_kept", files::lists_of_access_are_kept),
+        Trial::new("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
+        Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
+        Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
+        Trial::new("nothing_is_written_read_only", refusals::nothing_is_written_read_only),
+        Trial::new("an_ordinary_user_mounts", user::an_ordinary_user_mounts),
+    ])
+}

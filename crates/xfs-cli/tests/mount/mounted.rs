@@ -1,0 +1,141 @@
+//! A mount of the program, gone when its guard is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::{Geometry, Image, OracleError, ready};
+
+/// Nothing here takes longer, on any machine.
+const PATIENCE_SECONDS: &str = "120";
+
+/// A volume in a folder of its own, and where it is mounted.
+pub(crate) struct Mounted {
+    pub(crate) image: Image,
+    folder: TempDir,
+    is_mounted: bool,
+}
+
+/// An empty volume that is not mounted.
+pub(crate) fn volume(name: &str) -> Result<Mounted, TrialError> {
+    ready()?;
+    if !Path::new("/dev/fuse").exists() {
+        return Err(OracleError::Unavailable("the machine has no /dev/fuse".to_owned()).into());
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let geometry = Geometry::ALL.into_iter().find(|geometry| geometry.name == name).unwrap();
+    let image = geometry.make(folder.path())?;
+    fs::create_dir(folder.path().join("mnt")).unwrap();
+    Ok(Mounted { image, folder, is_mounted: false })
+}
+
+/// An empty volume with parent pointers, mounted with these options.
+pub(crate) fn mounted(options: &str) -> Result<Mounted, TrialError> {
+    let mut mounted = volume("parent-exchange")?;
+    mounted.mount(options);
+    Ok(mounted)
+}
+
+/// The program, which is killed if it hangs.
+pub(crate) fn ferroxfs(arguments: &[&str]) -> Command {
+    let mut command = Command::new("timeout");
+    command.args([PATIENCE_SECONDS, env!("CARGO_BIN_EXE_ferroxfs")]).args(arguments);
+    command
+}
+
+/// Runs a command that has to succeed, and returns what it printed.
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", said(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub(crate) fn said(output: &Output) -> String {
+    format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr))
+}
+
+impl Mounted {
+    /// The mount point.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    /// A path on the mount.
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    /// The folder around it, which is not on the volume.
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn mount_command(&self, options: &str) -> Command {
+        let mut command = ferroxfs(&["mount", "-o", options]);
+        command.arg(&self.image.data).arg(self.path());
+        command
+    }
+
+    pub(crate) fn mount(&mut self, options: &str) {
+        run(&mut self.mount_command(options));
+        self.is_mounted = true;
+    }
+
+    pub(crate) fn unmount(&mut self) {
+        run(ferroxfs(&["umount"]).arg(self.path()));
+        self.is_mounted = false;
+    }
+
+    /// Kills whoever serves, as a crash would, and clears the mount point.
+    pub(crate) fn kill(&mut self) {
+        let pid = self.server();
+        run(Command::new("kill").args(["-KILL", &pid]));
+        run(Command::new("umount").arg("--lazy").arg(self.path()));
+        self.is_mounted = false;
+        await_end(&pid);
+    }
+
+    /// The process that serves.
+    pub(crate) fn server(&self) -> String {
+        let mut value = [0; 16];
+        let length = rustix::fs::getxattr(self.path(), "ferroxfs.pid", &mut value).unwrap();
+        String::from_utf8_lossy(&value[..length]).into_owned()
+    }
+
+    /// Unmounts and has xfs_repair look for what is wrong.
+    pub(crate) fn check(mut self) -> Result<(), TrialError> {
+        if self.is_mounted {
+            self.unmount();
+        }
+        match self.image.findings()? {
+            Some(findings) => Err(TrialError::Failed(format!("xfs_repair: {findings}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Waits until a process is gone.
+pub(crate) fn await_end(pid: &str) {
+    let folder = Path::new("/proc").join(pid);
+    for _ in 0..1000 {
+        let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
+        // Its parent may take a while to notice.
+        if !folder.exists() || stat.contains(") Z ") {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("process {pid} does not end");
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if self.is_mounted {
+            let mut umount = Command::new("umount");
+            // A test that failed may have left files open.
+            _ = umount.arg("--lazy").arg(self.path()).stderr(Stdio::null()).status();
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What is refused.
+
+use std::fs;
+
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::{mounted, said, volume};
+
+pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
+    let volume = volume("default")?;
+    let check = |options: &str, code, words: &str| {
+        let output = volume.mount_command(options).output().unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(words), "{text}");
+    };
+    check("nonsense", 2, "nonsense: no such mount option");
+    check("usrquota", 3, "usrquota: this mount option is not supported");
+    check("offset=512", 5, "magic number");
+    fs::remove_dir(volume.path()).unwrap();
+    check("rw", 1, "No such file or directory");
+    fs::write(volume.path(), "a file").unwrap();
+    check("rw", 1, "Not a directory");
+    fs::remove_file(volume.path()).unwrap();
+    fs::create_dir(volume.path()).unwrap();
+    fs::write(&volume.image.data, "no volume").unwrap();
+    check("ro", 3, "");
+    Ok(())
+}
+
+pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    fs::write(volume.at("file"), "contents").unwrap();
+    volume.kill();
+    let before = fs::read(&volume.image.data).unwrap();
+    volume.mount("ro");
+    assert!(fs::read_dir(volume.path()).unwrap().count() <= 1);
+    assert!(fs::write(volume.at("other"), "x").is_err());
+    volume.unmount();
+    assert!(fs::read(&volume.image.data).unwrap() == before, "the image has changed");
+    volume.mount("rw");
+    // A second mount of what is in use is refused.
+    let again = volume.mount_command("rw").output().unwrap();
+    assert_ne!(again.status.code(), Some(0), "{}", said(&again));
+    volume.check()
+}

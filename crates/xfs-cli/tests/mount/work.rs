@@ -1,0 +1,94 @@
+//! Trees, the kernel's beside ours.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::populate;
+
+use crate::mounted::{ferroxfs, mounted, run, volume};
+
+/// The tree that is copied: some thousand small files, directories and links.
+const TREE: &str = "/usr/share/perl";
+
+pub(crate) fn a_tree_is_copied_there_and_back() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    let (there, back) = (volume.at("tree"), volume.outside("back"));
+    run(Command::new("cp").arg("-a").arg(TREE).arg(&there));
+    run(Command::new("diff").args(["-r", "--no-dereference", TREE]).arg(&there));
+    volume.unmount();
+    volume.mount("ro");
+    run(Command::new("diff").args(["-r", "--no-dereference", TREE]).arg(&there));
+    run(Command::new("cp").arg("-a").arg(&there).arg(&back));
+    assert_eq!(listing(Path::new(TREE)), listing(&back));
+    volume.check()
+}
+
+/// Names, types, modes, owners, sizes of files and times of all below a folder.
+fn listing(folder: &Path) -> String {
+    let format = "%P %y %m %U:%G %T@ %l\n";
+    let list = run(Command::new("find").arg(folder).args(["-printf", format]));
+    let mut lines: Vec<_> = list.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+/// What stat shows of everything, without what two mounts may differ in.
+fn shown(folder: &Path) -> String {
+    // Lists of names only: the values of some attributes are longer than a line should be.
+    let format = "%n %f %h %u %g %s %b %t:%T %x %y %z %w\n";
+    let mut stat = Command::new("find");
+    stat.arg(".").args(["-exec", "stat", "--printf", format, "{}", "+"]);
+    let mut lines: Vec<_> = run(stat.current_dir(folder)).lines().map(str::to_owned).collect();
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+pub(crate) fn what_the_kernel_made_is_shown() -> Result<(), TrialError> {
+    let mut volume = volume("parent-exchange")?;
+    let kernel = volume.image.mount(&["noatime"])?;
+    populate(kernel.path(), 7)?;
+    kernel.unmount()?;
+    let kernel = volume.image.mount(&["ro"])?;
+    let expected = shown(kernel.path());
+    kernel.unmount()?;
+    volume.mount("ro");
+    let ours = shown(&volume.path());
+    let differences: Vec<_> =
+        expected.lines().zip(ours.lines()).filter(|(kernel, ours)| kernel != ours).collect();
+    assert!(differences.is_empty(), "{:#?}", &differences[..differences.len().min(10)]);
+    assert_eq!(expected.lines().count(), ours.lines().count());
+    volume.check()
+}
+
+pub(crate) fn an_overlay_lies_over_it() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    fs::create_dir(volume.at("folder")).unwrap();
+    fs::write(volume.at("folder/file"), "lower").unwrap();
+    volume.unmount();
+    volume.mount("ro");
+    // A tmpfs holds what is above, and the mount is gone with the program that makes it.
+    let top = volume.outside("top");
+    fs::create_dir(&top).unwrap();
+    let script = "set -e; cd \"$1\"; mount -t tmpfs none .; mkdir upper work merged
+        mount -t overlay -o lowerdir=\"$2\",upperdir=upper,workdir=work none merged
+        test \"$(cat merged/folder/file)\" = lower
+        echo upper > merged/folder/file; rm -r merged/folder; test ! -e merged/folder";
+    let mut unshare = Command::new("unshare");
+    run(unshare.args(["--mount", "sh", "-c", script, "sh"]).arg(&top).arg(volume.path()));
+    assert_eq!(fs::read(volume.at("folder/file")).unwrap(), b"lower");
+    volume.check()
+}
+
+pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
+    let volume = mounted("rw")?;
+    fs::write(volume.at("file"), "contents").unwrap();
+    let table = run(ferroxfs(&["stats"]).arg(volume.path()));
+    assert!(table.lines().any(|line| line.starts_with("create ")), "{table}");
+    let text = run(ferroxfs(&["stats", "--prometheus"]).arg(volume.path()));
+    assert!(text.contains("ferroxfs_request_seconds_count{request=\"write\"} 1\n"), "{text}");
+    let elsewhere = ferroxfs(&["stats", "/"]).output().unwrap();
+    assert_eq!(elsewhere.status.code(), Some(1), "/ is no mount of ours");
+    volume.check()
+}

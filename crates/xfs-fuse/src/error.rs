@@ -1,0 +1,72 @@
+//! Why a volume could not be mounted.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Why a volume could not be mounted.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum MountError {
+    /// The machine has no FUSE, or does not let us use it.
+    #[error("/dev/fuse: {source}")]
+    NoDevice {
+        /// What opening it gave.
+        source: io::Error,
+    },
+    /// fusermount3 could not be started.
+    #[error("fusermount3: {source}")]
+    NoHelper {
+        /// What starting it gave.
+        source: io::Error,
+    },
+    /// fusermount3 did not mount.
+    #[error("{said}")]
+    Helper {
+        /// What it printed.
+        said: String,
+    },
+    /// Nothing can be mounted there.
+    #[error("{}: {source}", path.display())]
+    Place {
+        /// The mount point.
+        path: PathBuf,
+        /// What the system call gave.
+        source: io::Error,
+    },
+    /// The kernel's FUSE is too old.
+    #[error("this kernel speaks version {major}.{minor} of FUSE; 7.36 (Linux 5.17) is needed")]
+    OldKernel {
+        /// Its major version.
+        major: u32,
+        /// Its minor version.
+        minor: u32,
+    },
+    /// Something else that a connection needs.
+    #[error("the connection to the kernel: {what}: {source}")]
+    Failed {
+        /// What it was about.
+        what: String,
+        /// What the system gave.
+        source: io::Error,
+    },
+}
+
+impl MountError {
+    /// What the user can do about it, where there is something.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoDevice { source } if source.kind() == io::ErrorKind::NotFound => {
+                Some("load the kernel's FUSE (modprobe fuse), or give the container its device")
+            }
+            Self::NoDevice { .. } => Some("ask for the right to read and write /dev/fuse"),
+            Self::NoHelper { .. } => Some("install fuse3, through which an ordinary user mounts"),
+            Self::Helper { said } if said.contains("user_allow_other") => {
+                Some("root has to allow that in /etc/fuse.conf; without allow_other it is allowed")
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Volumes of [`ferroxfs`] behind FUSE.
+//!
+//! [`Mount::new`] mounts a volume and serves it on threads of its own; [`Mount::wait`] returns when it
+//! has been unmounted, and [`Mount::finish`] closes the volume.
+//!
+//! Owns: the transport (the bytes that `/dev/fuse` carries), mounting as root or through fusermount3,
+//! what each request means in terms of the library, mount options. Does **not** own: any decision
+//! about files, signals, processes, terminals.
+//!
+//! # Promises
+//!
+//! - **I1** Nothing is kept for a node that has a name: memory does not grow with what the kernel knows.
+//! - **I2** No lock is held while a request is answered but that of its own worker.
+//! - **I3** After [`Mount::finish`] no request is being handled, and none will be.
+
+mod error;
+mod options;
+mod server;
+mod statistics;
+mod transport;
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+pub use error::MountError;
+pub use options::{MountOptions, OptionError};
+pub use server::{AccessTimes, Durability, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE, Server, Settings};
+pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};
+pub use transport::{
+    Halter, Handler, MAX_WRITE_BYTES, MountFacts, Reply, Request, Session, Unmount, Waited, unmount,
+};
+
+use transport::MountPoint;
+
+/// Something that is mounted and served.
+pub struct Mount<H: Handler = Server> {
+    session: Session<H>,
+    point: MountPoint,
+}
+
+impl<H: Handler> Mount<H> {
+    /// Mounts and begins to serve. When it returns the mount can be used.
+    ///
+    /// # Errors
+    ///
+    /// See [`MountError`]; nothing is mounted then.
+    pub fn new(
+        handler: H,
+        folder: &Path,
+        facts: &MountFacts,
+        threads: usize,
+    ) -> Result<Self, MountError> {
+        let (device, point) = MountPoint::mount(folder, facts)?;
+        match Session::start(device, handler, threads) {
+            Ok(session) => Ok(Self { session, point }),
+            Err(error) => {
+                // Nobody answers there.
+                let _ = point.unmount();
+                Err(error)
+            }
+        }
+    }
+
+    /// Who answers.
+    #[must_use]
+    pub fn handler(&self) -> &H {
+        self.session.handler()
+    }
+
+    /// What has [`wait`](Self::wait) return from elsewhere.
+    #[must_use]
+    pub fn halter(&self) -> Halter {
+        self.session.halter()
+    }
+
+    /// Waits until it is unmounted or halted, at most this long.
+    pub fn wait(&self, timeout: Duration) -> Waited {
+        self.session.wait(timeout)
+    }
+
+    /// Unmounts. What is in use leaves the tree and stays for those who use it, until
+    /// [`finish`](Self::finish).
+    ///
+    /// # Errors
+    ///
+    /// What the system gives.
+    pub fn unmount(&self) -> io::Result<()> {
+        self.point.unmount()
+    }
+
+    /// Ends it, and returns the handler.
+    pub fn finish(self) -> Option<H> {
+        self.session.finish()
+    }
+}

@@ -1,0 +1,302 @@
+//! What stands behind `-o`.
+//!
+//! Owns: the names of options, their values, and which are refused by name: everything that XFS
+//! mounts know and we do not do. Does **not** own: what they do.
+
+use std::path::PathBuf;
+
+use ferroxfs::OpenOptions;
+use thiserror::Error;
+
+use crate::server::{AccessTimes, Durability, Settings};
+use crate::transport::MountFacts;
+
+/// Threads, unless the options say: enough that some wait for the device while others work.
+const THREADS_PER_PROCESSOR: usize = 2;
+const MOST_THREADS: usize = 64;
+/// The smallest cache: less would be read again at every step.
+const LEAST_CACHE_BYTES: u64 = 1 << 20;
+
+/// Options for the volume, the mount and the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MountOptions {
+    read_only: bool,
+    no_recovery: bool,
+    offset: Option<u64>,
+    partition: Option<u32>,
+    log_device: Option<PathBuf>,
+    cache_bytes: Option<usize>,
+    allow_other: bool,
+    suid: bool,
+    dev: bool,
+    no_exec: bool,
+    threads: Option<usize>,
+    settings: Settings,
+}
+
+/// An option that is not understood.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// Nothing is called so.
+    #[error("{name}: no such mount option")]
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+    /// The kernel's XFS has it, and we do not.
+    #[error("{name}: this mount option is not supported: {reason}")]
+    Refused {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// It has no such value.
+    #[error("{name}: not a value of this mount option: {value:?}")]
+    Value {
+        /// Its name.
+        name: String,
+        /// What was given.
+        value: String,
+    },
+    /// Two options exclude each other.
+    #[error("{first} and {second} exclude each other")]
+    Conflict {
+        /// One.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+}
+
+impl OptionError {
+    /// Whether it is refused by name, not misunderstood.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+}
+
+/// Options of the kernel's XFS, or of FUSE, that are refused, and why.
+const REFUSED: [(&str, &str); 32] = [
+    ("lazytime", LAZY),
+    ("strictatime", LAZY),
+    ("swalloc", ALIGNMENT),
+    ("sunit", ALIGNMENT),
+    ("swidth", ALIGNMENT),
+    ("noalign", ALIGNMENT),
+    ("largeio", ALIGNMENT),
+    ("allocsize", ALIGNMENT),
+    ("filestreams", ALIGNMENT),
+    ("inode32", "inodes are put anywhere"),
+    ("logbufs", LOG),
+    ("logbsize", LOG),
+    ("discard", "free space is not discarded by a mount"),
+    ("dax", "images are not mapped into memory"),
+    ("rtdev", "realtime devices are refused"),
+    ("quota", QUOTA),
+    ("usrquota", QUOTA),
+    ("uquota", QUOTA),
+    ("uqnoenforce", QUOTA),
+    ("grpquota", QUOTA),
+    ("gquota", QUOTA),
+    ("gqnoenforce", QUOTA),
+    ("prjquota", QUOTA),
+    ("pquota", QUOTA),
+    ("pqnoenforce", QUOTA),
+    ("grpid", "use the set-group-ID bit of directories"),
+    ("bsdgroups", "use the set-group-ID bit of directories"),
+    ("writeback_cache", WRITEBACK),
+    ("writeback", WRITEBACK),
+    ("io_uring", "requests come through read and write"),
+    ("auto_unmount", "use an entry in fstab, or ferroxfs umount"),
+    ("allow_root", "use allow_other"),
+];
+const LAZY: &str = "times of access are relatime or noatime";
+const ALIGNMENT: &str = "the layout follows the superblock";
+const LOG: &str = "the log's buffers are not to be set";
+const QUOTA: &str = "quota is not enforced";
+const WRITEBACK: &str = "writes would be acknowledged before they have space";
+
+/// Options of mount(8) that are for itself or say what is so anyway.
+const IGNORED: [&str; 24] = [
+    "rw",
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "nofail",
+    "_netdev",
+    "default_permissions",
+    "nouuid",
+    "attr2",
+    "inode64",
+    "ikeep",
+    "noquota",
+    "nodiscard",
+    "nosuid",
+    "nodev",
+    "exec",
+    "relatime",
+    "nolazytime",
+    "async",
+];
+
+impl MountOptions {
+    /// Reads a list of options that are separated by commas, on top of those that are there.
+    ///
+    /// # Errors
+    ///
+    /// See [`OptionError`].
+    pub fn add(&mut self, list: &str) -> Result<(), OptionError> {
+        list.split(',').filter(|option| !option.is_empty()).try_for_each(|option| {
+            match option.split_once('=') {
+                Some((name, value)) => self.add_value(name, value),
+                None => self.add_word(option),
+            }
+        })
+    }
+
+    fn add_word(&mut self, name: &str) -> Result<(), OptionError> {
+        match name {
+            "ro" => self.read_only = true,
+            "norecovery" => self.no_recovery = true,
+            "allow_other" => self.allow_other = true,
+            "suid" => self.suid = true,
+            "dev" => self.dev = true,
+            "noexec" => self.no_exec = true,
+            "sync" => self.settings.durability = Durability::All,
+            "wsync" | "dirsync" => {
+                self.settings.durability = self.settings.durability.max(Durability::Names);
+            }
+            "noatime" | "nodiratime" => self.settings.access_times = AccessTimes::Never,
+            _ if IGNORED.contains(&name) || is_comment(name) => {}
+            _ => return Err(unknown(name)),
+        }
+        // What mount(8) hands on comes in the order of the command line: the later one counts.
+        match name {
+            "rw" => self.read_only = false,
+            "nosuid" => self.suid = false,
+            "nodev" => self.dev = false,
+            "exec" => self.no_exec = false,
+            "relatime" => self.settings.access_times = AccessTimes::Relative,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_value(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+        let bad = || OptionError::Value { name: name.to_owned(), value: value.to_owned() };
+        let id = || value.parse::<u32>().ok().filter(|id| *id != u32::MAX).ok_or_else(bad);
+        match name {
+            "offset" => self.offset = Some(bytes(value).ok_or_else(bad)?),
+            "partition" => self.partition = Some(value.parse().map_err(|_| bad())?),
+            "logdev" => self.log_device = Some(PathBuf::from(value)),
+            "cache" => {
+                let size = bytes(value).filter(|size| *size >= LEAST_CACHE_BYTES);
+                let size = size.and_then(|size| usize::try_from(size).ok());
+                self.cache_bytes = Some(size.ok_or_else(bad)?);
+            }
+            "threads" => {
+                let threads = value.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n));
+                self.threads = Some(threads.ok_or_else(bad)?);
+            }
+            "uid" => self.settings.uid = Some(id()?),
+            "gid" => self.settings.gid = Some(id()?),
+            // What mount(8) and libfuse's helpers add.
+            "fsname" | "subtype" | "uhelper" | "helper" | "comment" => {}
+            _ if is_comment(name) => {}
+            _ => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+
+    /// Whether nothing may be written.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only || self.no_recovery
+    }
+
+    /// How to open the volume.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionError::Conflict`].
+    pub fn open_options(&self) -> Result<OpenOptions, OptionError> {
+        let mut open = OpenOptions::new().no_recovery(self.no_recovery);
+        match (self.partition, self.offset) {
+            (Some(_), Some(_)) => {
+                return Err(OptionError::Conflict { first: "partition", second: "offset" });
+            }
+            (Some(number), None) => open = open.partition(number),
+            (None, Some(bytes)) => open = open.offset(bytes),
+            (None, None) => {}
+        }
+        if let Some(path) = &self.log_device {
+            open = open.log_device(path);
+        }
+        if let Some(bytes) = self.cache_bytes {
+            open = open.cache_bytes(bytes);
+        }
+        Ok(open)
+    }
+
+    /// What the kernel is told.
+    #[must_use]
+    pub fn facts(&self, source: PathBuf) -> MountFacts {
+        MountFacts {
+            source,
+            read_only: self.is_read_only(),
+            allow_other: self.allow_other,
+            suid: self.suid,
+            dev: self.dev,
+            exec: !self.no_exec,
+        }
+    }
+
+    /// How the volume is served.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings { read_only: self.is_read_only(), ..self.settings }
+    }
+
+    /// How many threads serve it.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or((processors * THREADS_PER_PROCESSOR).min(MOST_THREADS))
+    }
+}
+
+/// What others read in fstab.
+fn is_comment(name: &str) -> bool {
+    name.starts_with("x-") || name.starts_with("X-")
+}
+
+fn unknown(name: &str) -> OptionError {
+    let name = name.to_owned();
+    match REFUSED.iter().find(|(refused, _)| *refused == name) {
+        Some((_, reason)) => OptionError::Refused { name, reason },
+        None => OptionError::Unknown { name },
+    }
+}
+
+/// A number of bytes, with the suffixes of mkfs: k, m, g, t.
+fn bytes(value: &str) -> Option<u64> {
+    let suffixes = [("k", 10), ("m", 20), ("g", 30), ("t", 40)];
+    let value = value.to_ascii_lowercase();
+    for (suffix, shift) in suffixes {
+        if let Some(number) = value.strip_suffix(suffix) {
+            return number.parse::<u64>().ok()?.checked_mul(1 << shift);
+        }
+    }
+    value.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

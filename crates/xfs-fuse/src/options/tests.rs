@@ -1,0 +1,60 @@
+use std::path::PathBuf;
+
+use super::{MountOptions, OptionError};
+use crate::server::{AccessTimes, Durability};
+
+fn parse(list: &str) -> Result<MountOptions, OptionError> {
+    let mut options = MountOptions::default();
+    options.add(list).map(|()| options)
+}
+
+#[test]
+fn a_mount_is_nosuid_and_nodev_unless_asked() {
+    let facts = parse("rw,noatime").expect("options").facts(PathBuf::from("image"));
+    assert_eq!((facts.suid, facts.dev, facts.exec, facts.read_only), (false, false, true, false));
+    let facts = parse("suid,dev,noexec,ro").expect("options").facts(PathBuf::from("image"));
+    assert_eq!((facts.suid, facts.dev, facts.exec, facts.read_only), (true, true, false, true));
+}
+
+#[test]
+fn the_later_option_counts() {
+    assert!(!parse("ro,rw").expect("options").is_read_only());
+    assert!(parse("rw,ro").expect("options").is_read_only());
+    assert!(parse("norecovery,rw").expect("options").is_read_only());
+}
+
+#[test]
+fn settings_follow() {
+    let settings = parse("wsync,sync,noatime,uid=7,gid=8,threads=3").expect("options").settings();
+    assert_eq!((settings.uid, settings.gid), (Some(7), Some(8)));
+    assert_eq!(settings.durability, Durability::All);
+    assert_eq!(settings.access_times, AccessTimes::Never);
+    assert_eq!(parse("sync,wsync").expect("options").settings().durability, Durability::All);
+}
+
+#[test]
+fn sizes_have_suffixes() {
+    assert_eq!(parse("cache=256M").expect("options").cache_bytes, Some(256 << 20));
+    assert_eq!(parse("offset=1048576").expect("options").offset, Some(1 << 20));
+    for bad in ["cache=1", "cache=", "cache=99999999T", "offset=x", "threads=0", "uid=-1"] {
+        assert!(matches!(parse(bad), Err(OptionError::Value { .. })), "{bad}");
+    }
+}
+
+#[test]
+fn what_is_refused_is_refused_by_name() {
+    for name in ["lazytime", "uquota", "swalloc", "writeback_cache"] {
+        let refused = parse(name).expect_err(name);
+        assert!(refused.is_refusal() && refused.to_string().starts_with(name), "{refused}");
+    }
+    let refused = parse("sunit=8").expect_err("sunit");
+    assert!(refused.is_refusal(), "{refused}");
+    assert_eq!(parse("nonsense"), Err(OptionError::Unknown { name: "nonsense".to_owned() }));
+    let both = parse("partition=1,offset=512").expect("options").open_options();
+    assert!(matches!(both, Err(OptionError::Conflict { .. })));
+}
+
+#[test]
+fn what_is_for_others_is_passed_over() {
+    parse("defaults,x-systemd.automount,nofail,comment=a,_netdev,,fsname=b").expect("options");
+}

@@ -1,0 +1,267 @@
+//! A volume behind FUSE.
+//!
+//! Owns: what each request means in terms of [`ferroxfs`]. Does **not** own: permissions, which the
+//! kernel checks by what we say of owners, modes and access control lists (`default_permissions`:
+//! requests carry no supplementary groups); file locks, which the kernel keeps by itself, since nobody
+//! else writes to the volume.
+//!
+//! A node is an inode by its number, but for the root, which is node 1. There is no table of the nodes
+//! that the kernel knows: an inode that has a name is found by its number, and one that has lost its
+//! last is kept in [`Unnamed`] until the kernel forgets it. So nothing is kept for each node, and no
+//! number is used anew while the kernel still means the file before by it.
+
+mod attributes;
+mod contents;
+mod directories;
+mod handles;
+mod ioctl;
+mod names;
+mod shards;
+mod unnamed;
+mod xattrs;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ferroxfs::{Error, InodeNumber, Node, Timestamp, Volume};
+use rustix::io::Errno;
+
+use crate::statistics::Statistics;
+use crate::transport::wire::{BatchForgetIn, ForgetOne, InitFlags, Opcode, ROOT_NODE, StatFsOut};
+use crate::transport::{Handler, Reply, Request};
+use handles::Handles;
+use unnamed::Unnamed;
+pub use xattrs::{FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE};
+
+/// Nobody but this server changes the volume, so what the kernel has been told stays true until the
+/// kernel itself asks for a change.
+const VALID: Duration = Duration::from_secs(365 * 24 * 3600);
+/// The longest name.
+const NAME_BYTES: u32 = 255;
+
+/// How a volume is shown, and when what is written becomes durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Nothing is written.
+    pub read_only: bool,
+    /// Whose everything appears to be. What is made then belongs to the owner of its directory.
+    pub uid: Option<u32>,
+    /// The same for the group.
+    pub gid: Option<u32>,
+    /// Which changes are durable before they are answered.
+    pub durability: Durability,
+    /// What becomes of the times of access.
+    pub access_times: AccessTimes,
+}
+
+/// Which changes are durable before they are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// Those that fsync, O_SYNC or the like ask for; the others within seconds.
+    #[default]
+    Asked,
+    /// Changes of names and inodes as well.
+    #[doc(alias = "wsync")]
+    Names,
+    /// All.
+    #[doc(alias = "sync")]
+    All,
+}
+
+/// What becomes of the times of access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// They are set where they are older than the last change, or than a day.
+    #[default]
+    Relative,
+    /// They stay.
+    Never,
+}
+
+/// A volume, as it answers the kernel.
+pub struct Server {
+    volume: Volume,
+    settings: Settings,
+    unnamed: Unnamed,
+    handles: Handles,
+    statistics: Statistics,
+}
+
+impl Server {
+    /// Serves a volume, which is open for writing unless the settings say otherwise.
+    #[must_use]
+    pub fn new(volume: Volume, settings: Settings) -> Self {
+        let (unnamed, handles) = (Unnamed::default(), Handles::default());
+        Self { volume, settings, unnamed, handles, statistics: Statistics::new() }
+    }
+
+    /// Lets go of all files and closes the volume.
+    ///
+    /// # Errors
+    ///
+    /// As [`Volume::close`].
+    pub fn close(self) -> Result<(), Error> {
+        let Self { volume, unnamed, handles, .. } = self;
+        drop((unnamed, handles));
+        volume.close()
+    }
+
+    /// Figures of the mount, in the text format of Prometheus.
+    #[must_use]
+    pub fn figures(&self) -> String {
+        self.statistics.to_prometheus()
+    }
+
+    /// The inode of a node.
+    fn node(&self, node: u64) -> Result<Node, Errno> {
+        self.volume.named_node(self.number(node)).map_err(errno)
+    }
+
+    /// The inode number of a node.
+    fn number(&self, node: u64) -> InodeNumber {
+        if node == ROOT_NODE { self.root() } else { InodeNumber(node) }
+    }
+
+    /// The node of an inode number.
+    fn node_of(&self, number: InodeNumber) -> u64 {
+        if number == self.root() { ROOT_NODE } else { number.0 }
+    }
+
+    fn root(&self) -> InodeNumber {
+        self.volume.superblock().root_inode
+    }
+
+    /// Makes a change durable, where that is wanted of all.
+    fn settle(&self, node: &Node) -> Result<(), Errno> {
+        if self.settings.durability >= Durability::Names {
+            node.sync().map_err(errno)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn answer(
+        &self,
+        opcode: Opcode,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        match opcode {
+            Opcode::Lookup => self.lookup(request, reply),
+            Opcode::Forget => self.forget(request.node()),
+            Opcode::BatchForget => self.forget_many(request),
+            Opcode::GetAttr => self.get_attributes(request, reply),
+            Opcode::StatX => self.get_more_attributes(request, reply),
+            Opcode::SetAttr => self.set_attributes(request, reply),
+            Opcode::ReadLink => self.read_link(request, reply),
+            Opcode::Symlink => self.symlink(request, reply),
+            Opcode::MakeNode => self.make_node(request, reply),
+            Opcode::MakeDirectory => self.make_directory(request, reply),
+            Opcode::Create => self.create(request, reply),
+            Opcode::TemporaryFile => self.create_unnamed(request, reply),
+            Opcode::Unlink => self.unlink(request),
+            Opcode::RemoveDirectory => self.remove_directory(request),
+            Opcode::Rename => self.rename_plainly(request),
+            Opcode::Rename2 => self.rename(request),
+            Opcode::Link => self.link(request, reply),
+            Opcode::Open => self.open(request, reply),
+            Opcode::Release => self.release(request),
+            Opcode::Read => self.read(request, reply),
+            Opcode::Write => self.write(request, reply),
+            Opcode::Fsync | Opcode::FsyncDirectory => self.fsync(request),
+            Opcode::Allocate => self.allocate(request),
+            Opcode::Seek => self.seek(request, reply),
+            Opcode::CopyFileRange => self.copy_range(request, reply),
+            Opcode::ReadDirectory => self.list(request, reply),
+            Opcode::ReadDirectoryPlus => self.list_with_attributes(request, reply),
+            Opcode::GetXattr => self.get_xattr(request, reply),
+            Opcode::SetXattr => self.set_xattr(request),
+            Opcode::ListXattr => self.list_xattrs(request, reply),
+            Opcode::RemoveXattr => self.remove_xattr(request),
+            Opcode::StatFs => self.stat_fs(reply),
+            Opcode::SyncFs => self.sync(),
+            Opcode::Ioctl => self.ioctl(request, reply),
+            // Nothing is kept for an open directory, and nothing happens when a descriptor is closed.
+            Opcode::OpenDirectory | Opcode::Flush => Err(Errno::NOSYS),
+            Opcode::ReleaseDirectory | Opcode::Interrupt | Opcode::Init | Opcode::Destroy => Ok(()),
+        }
+    }
+
+    fn forget(&self, node: u64) -> Result<(), Errno> {
+        self.unnamed.forget(node);
+        Ok(())
+    }
+
+    fn forget_many(&self, request: &Request<'_>) -> Result<(), Errno> {
+        let (batch, mut rest) = request.argument::<BatchForgetIn>()?;
+        for _ in 0..batch.count {
+            let (one, after) = crate::transport::split_argument::<ForgetOne>(rest)?;
+            self.unnamed.forget(one.node);
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// The kernel asks for this only where the transport is not /dev/fuse.
+    fn sync(&self) -> Result<(), Errno> {
+        if self.settings.read_only { Ok(()) } else { self.volume.sync().map_err(errno) }
+    }
+
+    fn stat_fs(&self, reply: &mut Reply) -> Result<(), Errno> {
+        let space = self.volume.space().map_err(errno)?;
+        // Every free block could hold inodes.
+        let per_block = u64::from(space.block_size / self.volume.geometry().inode_size);
+        let free_files = space.free_inodes + space.available_blocks * per_block;
+        reply.add(&StatFsOut {
+            blocks: space.total_blocks,
+            free_blocks: space.available_blocks,
+            available_blocks: space.available_blocks,
+            files: space.inodes - space.free_inodes + free_files,
+            free_files,
+            block_size: space.block_size,
+            fragment_size: space.block_size,
+            name_length: NAME_BYTES,
+            ..StatFsOut::default()
+        });
+        Ok(())
+    }
+}
+
+impl Handler for Server {
+    fn wishes(&self) -> InitFlags {
+        let always = InitFlags::ASYNC_READ
+            | InitFlags::ASYNC_DIO
+            | InitFlags::BIG_WRITES
+            | InitFlags::MAX_PAGES
+            | InitFlags::DO_READDIRPLUS
+            | InitFlags::READDIRPLUS_AUTO
+            | InitFlags::PARALLEL_DIROPS
+            | InitFlags::CACHE_SYMLINKS
+            | InitFlags::NO_OPENDIR_SUPPORT
+            | InitFlags::IOCTL_DIR
+            | InitFlags::EXPORT_SUPPORT
+            | InitFlags::POSIX_ACL
+            | InitFlags::DONT_MASK
+            | InitFlags::HANDLE_KILLPRIV_V2
+            | InitFlags::SETXATTR_EXT;
+        // Opening for writing is refused for some files; for reading only the kernel knows enough.
+        if self.settings.read_only { always | InitFlags::NO_OPEN_SUPPORT } else { always }
+    }
+
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let opcode = request.opcode().ok_or(Errno::NOSYS)?;
+        self.statistics.measure(opcode, || self.answer(opcode, request, reply))
+    }
+}
+
+/// What the caller gets for an error of the library.
+fn errno(error: Error) -> Errno {
+    if !matches!(error, Error::Posix(_)) {
+        tracing::error!(%error, "a request failed");
+    }
+    Errno::from_raw_os_error(ferroxfs::errno(&error))
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos()).unwrap_or_default()
+}

@@ -1,0 +1,211 @@
+//! What `stat` shows, and changing it.
+
+use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
+use ferroxfs::{Changes, Metadata, Node, Timestamp};
+use rustix::io::Errno;
+
+use super::{AccessTimes, Server, VALID, errno, now};
+use crate::transport::wire::{
+    AttrOut, Attributes, EntryOut, SetAttrIn, StatX, StatXOut, StatXTime, set,
+};
+use crate::transport::{Reply, Request};
+
+/// Set-user-ID and set-group-ID, and the right of the group to execute.
+const SET_USER_ID: u16 = 0o4000;
+const SET_GROUP_ID: u16 = 0o2000;
+const GROUP_EXECUTE: u16 = 0o010;
+/// How old a time of access may be.
+const STALE_SECONDS: i64 = 24 * 3600;
+
+/// Of statx: the basic fields and the time of birth.
+const STATX_BASIC_AND_BIRTH: u32 = 0xfff;
+/// Attributes that statx shows, and the flags behind them.
+const STATX_ATTRIBUTES: [(u64, ExtendedFlags); 3] = [
+    (0x10, ExtendedFlags::IMMUTABLE),
+    (0x20, ExtendedFlags::APPEND),
+    (0x40, ExtendedFlags::NODUMP),
+];
+
+impl Server {
+    pub(super) fn get_attributes(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let node = self.node(request.node())?;
+        reply.add(&self.attr_out(&node));
+        Ok(())
+    }
+
+    /// As above, with what only statx shows.
+    pub(super) fn get_more_attributes(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let metadata = self.node(request.node())?.metadata();
+        let basic = self.attributes(&metadata);
+        let time = |time: Timestamp| StatXTime {
+            seconds: time.seconds(),
+            nanoseconds: time.nanoseconds(),
+            reserved: 0,
+        };
+        let device = metadata.device.unwrap_or(DeviceNumber { major: 0, minor: 0 });
+        let mut stat = StatX {
+            mask: STATX_BASIC_AND_BIRTH,
+            block_size: basic.block_size,
+            nlink: basic.nlink,
+            uid: basic.uid,
+            gid: basic.gid,
+            mode: metadata.mode,
+            inode: basic.inode,
+            size: basic.size,
+            blocks: basic.blocks,
+            atime: time(metadata.accessed),
+            btime: time(metadata.created),
+            ctime: time(metadata.changed),
+            mtime: time(metadata.modified),
+            rdev_major: device.major,
+            rdev_minor: device.minor,
+            ..StatX::default()
+        };
+        for (bit, flag) in STATX_ATTRIBUTES {
+            stat.attributes_mask |= bit;
+            stat.attributes |= if metadata.xflags.contains(flag) { bit } else { 0 };
+        }
+        reply.add(&StatXOut { valid: VALID.as_secs(), stat, ..StatXOut::default() });
+        Ok(())
+    }
+
+    pub(super) fn set_attributes(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let (wanted, _) = request.argument::<SetAttrIn>()?;
+        let has = |bit| wanted.valid & bit != 0;
+        let node = self.node(request.node())?;
+        if (has(set::UID) && self.settings.uid.is_some())
+            || (has(set::GID) && self.settings.gid.is_some())
+        {
+            return Err(Errno::PERM);
+        }
+        if has(set::SIZE) {
+            let file = node.open().map_err(errno)?;
+            file.set_len(wanted.size).map_err(errno)?;
+        }
+        let killed = (has(set::SIZE) || has(set::UID) || has(set::GID))
+            && self.drop_privileges(&node, has(set::KILL_SET_IDS))?;
+        let time = |bit, now_bit, seconds, nanoseconds| {
+            let given = || Timestamp::new(seconds, nanoseconds).ok_or(Errno::INVAL);
+            match (has(bit), has(now_bit)) {
+                (false, _) => Ok(None),
+                (true, true) => Ok(Some(now())),
+                (true, false) => given().map(Some),
+            }
+        };
+        let changes = Changes {
+            mode: has(set::MODE).then_some(wanted.mode as u16 & 0o7777),
+            uid: has(set::UID).then_some(wanted.uid),
+            gid: has(set::GID).then_some(wanted.gid),
+            accessed: time(set::ATIME, set::ATIME_NOW, wanted.atime, wanted.atime_ns)?,
+            modified: time(set::MTIME, set::MTIME_NOW, wanted.mtime, wanted.mtime_ns)?,
+            ..Changes::default()
+        };
+        if changes != Changes::default() {
+            node.change(&changes).map_err(errno)?;
+        }
+        if killed || changes != Changes::default() || has(set::SIZE) {
+            self.settle(&node)?;
+        }
+        reply.add(&self.attr_out(&node));
+        Ok(())
+    }
+
+    /// Takes off what lets a program act in the name of the owner, before somebody else's contents or
+    /// owner get the use of it: capabilities always, set-ID bits if the kernel says so. Returns
+    /// whether there was anything.
+    #[doc(alias = "FUSE_HANDLE_KILLPRIV_V2")]
+    pub(super) fn drop_privileges(&self, node: &Node, set_ids: bool) -> Result<bool, Errno> {
+        let mode = node.metadata().mode;
+        let mut kept = mode;
+        if set_ids {
+            kept &= !SET_USER_ID;
+            // Without the right to execute it means mandatory locks.
+            kept &= if mode & GROUP_EXECUTE != 0 { !SET_GROUP_ID } else { !0 };
+        }
+        if kept != mode {
+            let changes = Changes { mode: Some(kept & 0o7777), ..Changes::default() };
+            node.change(&changes).map_err(errno)?;
+        }
+        Ok(self.drop_capabilities(node)? || kept != mode)
+    }
+
+    /// Sets the time of access where that is due.
+    pub(super) fn note_access(&self, node: &Node) {
+        if self.settings.read_only || self.settings.access_times == AccessTimes::Never {
+            return;
+        }
+        let metadata = node.metadata();
+        let (accessed, now) = (metadata.accessed, now());
+        let is_due = accessed <= metadata.modified
+            || accessed <= metadata.changed
+            || now.seconds() - accessed.seconds() >= STALE_SECONDS;
+        if is_due && !metadata.xflags.contains(ExtendedFlags::NOATIME) {
+            // What is read is read all the same.
+            let _ = node.note_access(now);
+        }
+    }
+
+    fn attr_out(&self, node: &Node) -> AttrOut {
+        let attributes = self.attributes(&node.metadata());
+        AttrOut { valid: VALID.as_secs(), attributes, ..AttrOut::default() }
+    }
+
+    /// A node and its attributes, as an answer that makes the kernel know it.
+    pub(super) fn entry_out(&self, node: &Node) -> EntryOut {
+        let metadata = node.metadata();
+        EntryOut {
+            node: self.node_of(metadata.number),
+            generation: metadata.generation.into(),
+            entry_valid: VALID.as_secs(),
+            attr_valid: VALID.as_secs(),
+            attributes: self.attributes(&metadata),
+            ..EntryOut::default()
+        }
+    }
+
+    fn attributes(&self, metadata: &Metadata) -> Attributes {
+        Attributes {
+            inode: metadata.number.0,
+            size: metadata.size,
+            blocks: metadata.blocks,
+            atime: metadata.accessed.seconds(),
+            mtime: metadata.modified.seconds(),
+            ctime: metadata.changed.seconds(),
+            atime_ns: metadata.accessed.nanoseconds(),
+            mtime_ns: metadata.modified.nanoseconds(),
+            ctime_ns: metadata.changed.nanoseconds(),
+            mode: metadata.mode.into(),
+            nlink: metadata.nlink,
+            uid: self.settings.uid.unwrap_or(metadata.uid),
+            gid: self.settings.gid.unwrap_or(metadata.gid),
+            rdev: metadata.device.map_or(0, encode_device),
+            block_size: self.volume.geometry().block_size,
+            flags: 0,
+        }
+    }
+}
+
+/// A device number as the kernel packs it for user space.
+#[doc(alias = "new_encode_dev")]
+const fn encode_device(device: DeviceNumber) -> u32 {
+    (device.minor & 0xff) | (device.major << 8) | ((device.minor & !0xff) << 12)
+}
+
+/// The reverse.
+#[doc(alias = "new_decode_dev")]
+pub(super) const fn decode_device(packed: u32) -> DeviceNumber {
+    let minor = (packed & 0xff) | ((packed >> 12) & 0xf_ff00);
+    DeviceNumber { major: (packed >> 8) & 0xfff, minor }
+}

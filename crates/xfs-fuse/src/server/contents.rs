@@ -1,0 +1,173 @@
+//! Contents of files.
+
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{AllocateMode, File, RangeMode};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::handles::NO_HANDLE;
+use super::{Durability, Server, errno};
+use crate::transport::wire::{
+    AllocateIn, CopyFileRangeIn, OPEN_KEEP_CACHE, OpenIn, OpenOut, ReadIn, SeekIn, SeekOut,
+    WRITE_KILL_SET_IDS, WriteIn, WriteOut,
+};
+use crate::transport::{MAX_WRITE_BYTES, Reply, Request};
+
+/// Of lseek.
+const SEEK_DATA: u32 = 3;
+const SEEK_HOLE: u32 = 4;
+/// Of fallocate.
+const KEEP_SIZE: u32 = 0x01;
+const PUNCH_HOLE: u32 = 0x02;
+const COLLAPSE_RANGE: u32 = 0x08;
+const ZERO_RANGE: u32 = 0x10;
+const INSERT_RANGE: u32 = 0x20;
+const UNSHARE_RANGE: u32 = 0x40;
+/// What is copied at a time where blocks cannot be shared.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// Whether a file that is opened with these flags is written to.
+pub(super) fn writes(flags: u32) -> bool {
+    matches!(OFlags::from_bits_retain(flags) & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR)
+}
+
+impl Server {
+    pub(super) fn open(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        if self.settings.read_only {
+            return Err(Errno::NOSYS);
+        }
+        let (wanted, _) = request.argument::<OpenIn>()?;
+        let mut handle = NO_HANDLE;
+        if writes(wanted.flags) {
+            let node = self.node(request.node())?;
+            let flags = OFlags::from_bits_retain(wanted.flags);
+            let kept = node.metadata().xflags;
+            let only_adds = flags.contains(OFlags::APPEND) && !flags.contains(OFlags::TRUNC);
+            if kept.contains(ExtendedFlags::IMMUTABLE)
+                || kept.contains(ExtendedFlags::APPEND) && !only_adds
+            {
+                return Err(Errno::PERM);
+            }
+            handle = self.handles.open(node.open().map_err(errno)?);
+        }
+        reply.add(&OpenOut { handle, flags: OPEN_KEEP_CACHE, padding: 0 });
+        Ok(())
+    }
+
+    pub(super) fn release(&self, request: &Request<'_>) -> Result<(), Errno> {
+        let (handle, _) = request.argument::<u64>()?;
+        if handle != NO_HANDLE {
+            drop(self.handles.close(handle));
+        }
+        Ok(())
+    }
+
+    /// The file of a handle, or of the node where it has none.
+    fn file(&self, request: &Request<'_>, handle: u64) -> Result<File, Errno> {
+        match self.handles.file(handle) {
+            Some(file) => Ok(file),
+            None => self.node(request.node())?.open().map_err(errno),
+        }
+    }
+
+    pub(super) fn read(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let (wanted, _) = request.argument::<ReadIn>()?;
+        let file = self.file(request, wanted.handle)?;
+        let most = wanted.size.min(MAX_WRITE_BYTES) as usize;
+        reply.fill_with(most, |room| file.read_at(wanted.offset, room).map_err(errno))?;
+        self.note_access(file.node());
+        Ok(())
+    }
+
+    pub(super) fn write(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let (wanted, rest) = request.argument::<WriteIn>()?;
+        let bytes = rest.get(..wanted.size as usize).ok_or(Errno::IO)?;
+        let file = self.file(request, wanted.handle)?;
+        self.drop_privileges(file.node(), wanted.write_flags & WRITE_KILL_SET_IDS != 0)?;
+        let written = file.write_at(wanted.offset, bytes).map_err(errno)?;
+        // O_SYNC holds the bit of O_DSYNC.
+        let flags = OFlags::from_bits_retain(wanted.flags);
+        if flags.contains(OFlags::DSYNC) || self.settings.durability == Durability::All {
+            file.sync_data().map_err(errno)?;
+        }
+        reply.add(&WriteOut { size: written as u32, padding: 0 });
+        Ok(())
+    }
+
+    pub(super) fn fsync(&self, request: &Request<'_>) -> Result<(), Errno> {
+        if self.settings.read_only {
+            return Ok(());
+        }
+        self.node(request.node())?.sync().map_err(errno)
+    }
+
+    pub(super) fn allocate(&self, request: &Request<'_>) -> Result<(), Errno> {
+        let (wanted, _) = request.argument::<AllocateIn>()?;
+        let size = if wanted.mode & KEEP_SIZE != 0 {
+            AllocateMode::KeepSize
+        } else {
+            AllocateMode::Extend
+        };
+        let mode = match wanted.mode & !KEEP_SIZE {
+            0 => RangeMode::Allocate(size),
+            PUNCH_HOLE if size == AllocateMode::KeepSize => RangeMode::Punch,
+            ZERO_RANGE => RangeMode::Zero(size),
+            COLLAPSE_RANGE if size == AllocateMode::Extend => RangeMode::Collapse,
+            INSERT_RANGE if size == AllocateMode::Extend => RangeMode::Insert,
+            UNSHARE_RANGE => RangeMode::Unshare(size),
+            _ => return Err(Errno::OPNOTSUPP),
+        };
+        let end = wanted.offset.checked_add(wanted.length).ok_or(Errno::FBIG)?;
+        let file = self.file(request, wanted.handle)?;
+        self.drop_privileges(file.node(), true)?;
+        file.change_range(wanted.offset..end, mode).map_err(errno)?;
+        self.settle(file.node())
+    }
+
+    pub(super) fn seek(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let (wanted, _) = request.argument::<SeekIn>()?;
+        let file = self.file(request, wanted.handle)?;
+        let found = match wanted.whence {
+            SEEK_DATA => file.seek_data(wanted.offset),
+            SEEK_HOLE => file.seek_hole(wanted.offset),
+            _ => return Err(Errno::INVAL),
+        };
+        let offset = found.map_err(errno)?.ok_or(Errno::NXIO)?;
+        reply.add(&SeekOut { offset });
+        Ok(())
+    }
+
+    /// Blocks are shared where whole ones are copied and the volume can, else bytes are copied.
+    pub(super) fn copy_range(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let (wanted, _) = request.argument::<CopyFileRangeIn>()?;
+        let source = self.file(request, wanted.handle)?;
+        let target = match self.handles.file(wanted.handle_out) {
+            Some(file) => file,
+            None => self.node(wanted.node_out)?.open().map_err(errno)?,
+        };
+        self.drop_privileges(target.node(), true)?;
+        // Less than was asked for is no error: the caller goes on.
+        let there = source.metadata().size.saturating_sub(wanted.offset);
+        let length = wanted.length.min(there).min(u64::from(u32::MAX) & !(COPY_BYTES - 1));
+        let copied = if length == 0 {
+            0
+        } else if target.clone_range(wanted.offset_out, &source, wanted.offset, length).is_ok() {
+            length
+        } else {
+            copy_bytes(&source, wanted.offset, &target, wanted.offset_out, length.min(COPY_BYTES))?
+        };
+        if self.settings.durability == Durability::All {
+            target.sync_data().map_err(errno)?;
+        }
+        reply.add(&WriteOut { size: copied as u32, padding: 0 });
+        Ok(())
+    }
+}
+
+/// Copies bytes, at most as many as fit in memory; returns how many.
+fn copy_bytes(source: &File, from: u64, target: &File, to: u64, length: u64) -> Result<u64, Errno> {
+    let mut bytes = vec![0; length as usize];
+    let read = source.read_at(from, &mut bytes).map_err(errno)?;
+    let bytes = bytes.get(..read).unwrap_or_default();
+    target.write_at(to, bytes).map(|written| written as u64).map_err(errno)
+}

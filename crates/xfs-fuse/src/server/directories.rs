@@ -1,0 +1,125 @@
+//! Listing directories.
+//!
+//! A cookie of the kernel is the place behind an entry: 1 behind `.`, 2 behind `..`, and then what the
+//! directory itself calls the place of each entry, moved up by 2.
+
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::format::inode::FileType;
+use ferroxfs::{Cookie, Node};
+use rustix::io::Errno;
+
+use super::{Server, errno};
+use crate::transport::wire::{DirEntry, EntryOut, ReadIn};
+use crate::transport::{MAX_WRITE_BYTES, Reply, Request};
+
+/// Cookies of `.` and `..`.
+const DOTS: u64 = 2;
+/// Entries are aligned to this many bytes.
+const ALIGNMENT: usize = 8;
+/// Where the type is in a mode: an entry has it shifted down.
+const TYPE_SHIFT: u16 = 12;
+
+/// What is listed of each entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listing {
+    Names,
+    NamesAndAttributes,
+}
+
+/// An entry to be added.
+struct Listed<'a> {
+    name: &'a [u8],
+    inode: u64,
+    file_type: Option<FileType>,
+    next: u64,
+    /// Makes the kernel know the node; none for `.` and `..`.
+    node: Option<&'a Node>,
+}
+
+impl Server {
+    pub(super) fn list(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        self.list_as(Listing::Names, request, reply)
+    }
+
+    pub(super) fn list_with_attributes(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        self.list_as(Listing::NamesAndAttributes, request, reply)
+    }
+
+    fn list_as(
+        &self,
+        listing: Listing,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let (wanted, _) = request.argument::<ReadIn>()?;
+        let most = wanted.size.min(MAX_WRITE_BYTES) as usize;
+        let directory = self.node(request.node())?;
+        if wanted.offset == 0 {
+            self.note_access(&directory);
+        }
+        for (cookie, name) in [(0, b".".as_slice()), (1, b"..")] {
+            if wanted.offset <= cookie {
+                let inode = match cookie {
+                    0 => directory.number(),
+                    _ => directory.parent().map_err(errno)?.number(),
+                };
+                let file_type = Some(FileType::Directory);
+                let entry =
+                    Listed { name, inode: inode.0, file_type, next: cookie + 1, node: None };
+                if !self.add(listing, &entry, most, reply) {
+                    return Ok(());
+                }
+            }
+        }
+        let from = u32::try_from(wanted.offset.saturating_sub(DOTS)).map_err(|_| Errno::INVAL)?;
+        for entry in directory.entries_from(Cookie(from)).map_err(errno)? {
+            let entry = entry.map_err(errno)?;
+            let node = match listing {
+                Listing::Names => None,
+                // What cannot be read is found out by whoever looks it up.
+                Listing::NamesAndAttributes => entry.node().ok(),
+            };
+            let entry = Listed {
+                name: entry.name().as_bytes(),
+                inode: entry.number().0,
+                file_type: entry.file_type(),
+                next: u64::from(entry.cookie().after().0) + DOTS,
+                node: node.as_ref(),
+            };
+            if !self.add(listing, &entry, most, reply) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an entry; `false` if it does not fit any more.
+    fn add(&self, listing: Listing, entry: &Listed<'_>, most: usize, reply: &mut Reply) -> bool {
+        let head = match listing {
+            Listing::Names => size_of::<DirEntry>(),
+            Listing::NamesAndAttributes => size_of::<EntryOut>() + size_of::<DirEntry>(),
+        };
+        let length = (head + entry.name.len()).next_multiple_of(ALIGNMENT);
+        if reply.body_length() + length > most {
+            return false;
+        }
+        if listing == Listing::NamesAndAttributes {
+            reply.add(&entry.node.map(|node| self.entry_out(node)).unwrap_or_default());
+        }
+        reply.add(&DirEntry {
+            inode: entry.inode,
+            next: entry.next,
+            name_length: entry.name.len() as u32,
+            file_type: entry.file_type.map_or(0, |kind| u32::from(kind.mode_bits() >> TYPE_SHIFT)),
+        });
+        reply.add_bytes(entry.name);
+        let padding = length - head - entry.name.len();
+        reply.add_bytes([0; ALIGNMENT].get(..padding).unwrap_or_default());
+        true
+    }
+}

@@ -1,0 +1,47 @@
+//! Files that are open for writing.
+//!
+//! What is read needs no handle: the node says which file. What is written is gathered by the library
+//! until the last [`File`] is dropped, so one lives here from OPEN to RELEASE.
+
+use std::collections::HashMap;
+
+use ferroxfs::File;
+
+use super::shards::{SHARDS, Shards};
+
+/// The handle of a file that is open for reading only.
+pub(super) const NO_HANDLE: u64 = 0;
+
+/// The open files.
+#[derive(Default)]
+pub(super) struct Handles(Shards<Shard>);
+
+#[derive(Default)]
+struct Shard {
+    files: HashMap<u64, File>,
+    /// How many there were.
+    count: u64,
+}
+
+impl Handles {
+    /// Keeps a file under a new handle.
+    pub(super) fn open(&self, file: File) -> u64 {
+        let number = file.node().number().0;
+        let mut shard = self.0.of(number).lock();
+        shard.count += 1;
+        // None of them is 0, and each leads back to its shard.
+        let handle = shard.count * SHARDS + number % SHARDS;
+        shard.files.insert(handle, file);
+        handle
+    }
+
+    /// The file of a handle.
+    pub(super) fn file(&self, handle: u64) -> Option<File> {
+        self.0.of(handle).lock().files.get(&handle).cloned()
+    }
+
+    /// Gives up a handle.
+    pub(super) fn close(&self, handle: u64) -> Option<File> {
+        self.0.of(handle).lock().files.remove(&handle)
+    }
+}

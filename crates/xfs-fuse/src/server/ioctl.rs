@@ -1,0 +1,132 @@
+//! The calls of ioctl that the kernel passes on: flags of files.
+
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{Changes, Metadata, Node};
+use rustix::io::Errno;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{Server, errno};
+use crate::transport::wire::{IoctlIn, IoctlOut};
+use crate::transport::{Reply, Request, split_argument};
+
+/// Numbers of `linux/fs.h`.
+const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
+const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
+const FS_IOC_GETVERSION: u32 = 0x8008_7601;
+const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
+const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+
+/// The flags of `chattr`, and ours.
+const FLAGS: [(u32, ExtendedFlags); 7] = [
+    (0x0000_0008, ExtendedFlags::SYNC),
+    (0x0000_0010, ExtendedFlags::IMMUTABLE),
+    (0x0000_0020, ExtendedFlags::APPEND),
+    (0x0000_0040, ExtendedFlags::NODUMP),
+    (0x0000_0080, ExtendedFlags::NOATIME),
+    (0x0200_0000, ExtendedFlags::DAX),
+    (0x2000_0000, ExtendedFlags::PROJINHERIT),
+];
+
+/// Flags, hints and project (`fsxattr`).
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct FileFlags {
+    xflags: u32,
+    extent_size_bytes: u32,
+    extents: u32,
+    project_id: u32,
+    copy_extent_size_bytes: u32,
+    padding: [u8; 8],
+}
+
+const _: () = assert!(size_of::<FileFlags>() == 28);
+
+impl Server {
+    pub(super) fn ioctl(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let (wanted, argument) = request.argument::<IoctlIn>()?;
+        let node = self.node(request.node())?;
+        let metadata = node.metadata();
+        match wanted.command {
+            FS_IOC_GETFLAGS => {
+                answer(flags(&metadata).as_bytes(), wanted.out_size, reply);
+                Ok(())
+            }
+            FS_IOC_SETFLAGS => {
+                let (wanted, _) = split_argument::<u32>(argument)?;
+                let changes =
+                    Changes { xflags: Some(to_xflags(&metadata, wanted)?), ..Changes::default() };
+                self.change_flags(&node, &changes, reply)
+            }
+            FS_IOC_GETVERSION => {
+                answer(metadata.generation.as_bytes(), wanted.out_size, reply);
+                Ok(())
+            }
+            FS_IOC_FSGETXATTR => {
+                answer(file_flags(&metadata).as_bytes(), wanted.out_size, reply);
+                Ok(())
+            }
+            FS_IOC_FSSETXATTR => {
+                let (wanted, _) = split_argument::<FileFlags>(argument)?;
+                self.change_flags(&node, &to_changes(&metadata, &wanted), reply)
+            }
+            _ => Err(Errno::NOTTY),
+        }
+    }
+
+    fn change_flags(&self, node: &Node, changes: &Changes, reply: &mut Reply) -> Result<(), Errno> {
+        node.change(changes).map_err(errno)?;
+        self.settle(node)?;
+        answer(&[], 0, reply);
+        Ok(())
+    }
+}
+
+fn answer(bytes: &[u8], room: u32, reply: &mut Reply) {
+    reply.add(&IoctlOut::default());
+    reply.add_bytes(bytes.get(..room as usize).unwrap_or(bytes));
+}
+
+fn flags(metadata: &Metadata) -> u32 {
+    let set = FLAGS.iter().filter(|(_, flag)| metadata.xflags.contains(*flag));
+    set.fold(0, |flags, (bit, _)| flags | bit)
+}
+
+/// The flags of a file with those of `chattr` as wanted; others stay.
+fn to_xflags(metadata: &Metadata, wanted: u32) -> Result<ExtendedFlags, Errno> {
+    let known = FLAGS.iter().fold(0, |known, (bit, _)| known | bit);
+    if wanted & !known != 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let mut xflags = metadata.xflags;
+    for (bit, flag) in FLAGS {
+        xflags.set(flag, wanted & bit != 0);
+    }
+    Ok(xflags)
+}
+
+fn file_flags(metadata: &Metadata) -> FileFlags {
+    FileFlags {
+        xflags: metadata.xflags.bits(),
+        extent_size_bytes: metadata.extent_size_hint_bytes as u32,
+        extents: metadata.extents.try_into().unwrap_or(u32::MAX),
+        project_id: metadata.project_id,
+        copy_extent_size_bytes: metadata.cow_extent_size_hint_bytes as u32,
+        padding: [0; 8],
+    }
+}
+
+/// What differs, so that nothing is refused that stays as it is.
+fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Changes {
+    let xflags = ExtendedFlags::from_bits_retain(wanted.xflags);
+    let hint = |flags, bytes: u32| if xflags.intersects(flags) { u64::from(bytes) } else { 0 };
+    let extent =
+        hint(ExtendedFlags::EXTSIZE | ExtendedFlags::EXTSZINHERIT, wanted.extent_size_bytes);
+    let copy = hint(ExtendedFlags::COWEXTSIZE, wanted.copy_extent_size_bytes);
+    Changes {
+        xflags: Some(xflags),
+        project_id: (wanted.project_id != metadata.project_id).then_some(wanted.project_id),
+        extent_size_hint_bytes: (extent != metadata.extent_size_hint_bytes).then_some(extent),
+        cow_extent_size_hint_bytes: (copy != metadata.cow_extent_size_hint_bytes).then_some(copy),
+        ..Changes::default()
+    }
+}

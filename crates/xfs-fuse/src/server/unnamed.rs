@@ -1,0 +1,30 @@
+//! Files that have no name any more, or never had one, and that the kernel still knows.
+//!
+//! Programs may have them open, or be in them. The kernel forgets a node once nobody has, which ends
+//! the use that is kept here, and the library frees the file.
+
+use std::collections::HashMap;
+
+use ferroxfs::Node;
+
+use super::shards::Shards;
+
+/// The nodes without a name.
+#[derive(Default)]
+pub(super) struct Unnamed(Shards<HashMap<u64, Node>>);
+
+impl Unnamed {
+    /// Keeps a file until its node is forgotten.
+    pub(super) fn keep(&self, id: u64, node: Node) {
+        self.0.of(id).lock().insert(id, node);
+    }
+
+    /// The kernel knows the node no more, or the file has a name again. It forgets a node as a whole,
+    /// however often it was looked up. What it looks up and drops at once it forgets on its own; that
+    /// can only meet a file without a name that somebody has looked up while it lost its last one.
+    pub(super) fn forget(&self, id: u64) {
+        let node = self.0.of(id).lock().remove(&id);
+        // Freeing the file may take a transaction, so not under the lock.
+        drop(node);
+    }
+}

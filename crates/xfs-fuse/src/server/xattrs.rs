@@ -1,0 +1,114 @@
+//! Extended attributes, and the figures that are read as one.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::{Changes, Error, Node, PosixError, SetMode};
+use rustix::io::Errno;
+
+use super::{Server, errno};
+use crate::transport::wire::{ROOT_NODE, SetXattrIn, XATTR_KILL_SET_GROUP_ID, XattrSize};
+use crate::transport::{Reply, Request};
+
+/// The attribute of the root directory whose value are the figures of the mount. It is in no namespace
+/// of XFS, is never listed and cannot be set, so nobody copies it.
+pub const FIGURES_ATTRIBUTE: &str = "ferroxfs.stats";
+/// The same for the number of the serving process.
+pub const PROCESS_ATTRIBUTE: &str = "ferroxfs.pid";
+
+/// What programs gain by executing the file.
+const CAPABILITIES: &str = "security.capability";
+/// What only root sees.
+const HIDDEN_PREFIX: &[u8] = b"trusted.";
+/// The most bytes of a value, or of a list of names.
+const MOST_BYTES: usize = 64 << 10;
+/// Of setxattr.
+const CREATE: u32 = 1;
+const REPLACE: u32 = 2;
+const SET_GROUP_ID: u16 = 0o2000;
+
+impl Server {
+    pub(super) fn get_xattr(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let (wanted, name) = request.argument_and_name::<XattrSize>()?;
+        let value = if request.node() == ROOT_NODE && name == FIGURES_ATTRIBUTE {
+            self.figures().into_bytes()
+        } else if request.node() == ROOT_NODE && name == PROCESS_ATTRIBUTE {
+            std::process::id().to_string().into_bytes()
+        } else {
+            self.node(request.node())?.attribute(name).map_err(errno)?
+        };
+        answer_sized(&value, wanted.size, reply)
+    }
+
+    pub(super) fn list_xattrs(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply,
+    ) -> Result<(), Errno> {
+        let (wanted, _) = request.argument::<XattrSize>()?;
+        let mut names = Vec::new();
+        for attribute in self.node(request.node())?.attributes() {
+            let attribute = attribute.map_err(errno)?;
+            let name = attribute.name.as_bytes();
+            if request.uid() != 0 && name.starts_with(HIDDEN_PREFIX) {
+                continue;
+            }
+            names.extend_from_slice(name);
+            names.push(0);
+        }
+        if names.len() > MOST_BYTES {
+            return Err(Errno::TOOBIG);
+        }
+        answer_sized(&names, wanted.size, reply)
+    }
+
+    pub(super) fn set_xattr(&self, request: &Request<'_>) -> Result<(), Errno> {
+        let (wanted, rest) = request.argument::<SetXattrIn>()?;
+        let (name, rest) = crate::transport::split_name(rest)?;
+        let value = rest.get(..wanted.size as usize).ok_or(Errno::IO)?;
+        let mode = match wanted.flags {
+            0 => SetMode::Either,
+            CREATE => SetMode::Create,
+            REPLACE => SetMode::Replace,
+            _ => return Err(Errno::INVAL),
+        };
+        let node = self.node(request.node())?;
+        node.set_attribute(name, value, mode).map_err(errno)?;
+        if wanted.more_flags & XATTR_KILL_SET_GROUP_ID != 0 {
+            let mode = node.metadata().mode & 0o7777;
+            if mode & SET_GROUP_ID != 0 {
+                let changes = Changes { mode: Some(mode & !SET_GROUP_ID), ..Changes::default() };
+                node.change(&changes).map_err(errno)?;
+            }
+        }
+        self.settle(&node)
+    }
+
+    pub(super) fn remove_xattr(&self, request: &Request<'_>) -> Result<(), Errno> {
+        let node = self.node(request.node())?;
+        node.remove_attribute(request.name()?).map_err(errno)?;
+        self.settle(&node)
+    }
+
+    /// Takes capabilities off; returns whether there were any.
+    pub(super) fn drop_capabilities(&self, node: &Node) -> Result<bool, Errno> {
+        match node.remove_attribute(OsStr::new(CAPABILITIES)) {
+            Ok(()) => Ok(true),
+            Err(Error::Posix(PosixError::NoAttribute)) => Ok(false),
+            Err(error) => Err(errno(error)),
+        }
+    }
+}
+
+/// Answers with a value, or with its length where the caller has no room yet.
+fn answer_sized(value: &[u8], room: u32, reply: &mut Reply) -> Result<(), Errno> {
+    if room == 0 {
+        reply.add(&XattrSize { size: value.len() as u32, padding: 0 });
+        return Ok(());
+    }
+    if value.len() > room as usize {
+        return Err(Errno::RANGE);
+    }
+    reply.add_bytes(value);
+    Ok(())
+}

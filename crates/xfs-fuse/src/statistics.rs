@@ -1,0 +1,135 @@
+//! What a mount has done: requests, failures, and how long they took.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use rustix::io::Errno;
+use xfs_sync::{AtomicU64, Ordering, Slot, Slots};
+
+use crate::transport::wire::Opcode;
+
+/// Upper ends of the classes of durations, in nanoseconds: powers of four from a microsecond on.
+const CLASSES_NS: [u64; 12] = [
+    1_000,
+    4_000,
+    16_000,
+    64_000,
+    256_000,
+    1_024_000,
+    4_096_000,
+    16_384_000,
+    65_536_000,
+    262_144_000,
+    1_048_576_000,
+    u64::MAX,
+];
+const NANOSECONDS_PER_SECOND: f64 = 1e9;
+
+/// Counters of one kind of request on one slot.
+struct Counters {
+    failures: AtomicU64<Slot>,
+    nanoseconds: AtomicU64<Slot>,
+    classes: [AtomicU64<Slot>; CLASSES_NS.len()],
+}
+
+impl Counters {
+    fn new() -> Self {
+        let classes = std::array::from_fn(|_| AtomicU64::new(0));
+        Self { failures: AtomicU64::new(0), nanoseconds: AtomicU64::new(0), classes }
+    }
+}
+
+/// Counters of all requests, split by thread.
+pub(crate) struct Statistics(Slots<Box<[Counters]>>);
+
+/// Sums over all slots.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    failures: u64,
+    nanoseconds: u64,
+    classes: [u64; CLASSES_NS.len()],
+}
+
+impl Statistics {
+    pub(crate) fn new() -> Self {
+        Self(Slots::new(|| Opcode::ALL.iter().map(|_| Counters::new()).collect()))
+    }
+
+    /// Counts a request around its work.
+    pub(crate) fn measure(
+        &self,
+        opcode: Opcode,
+        work: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let start = Instant::now();
+        let outcome = work();
+        let nanoseconds = start.elapsed().as_nanos() as u64;
+        if let Some(counters) = self.0.mine().get(opcode as usize) {
+            let class = CLASSES_NS.iter().position(|end| nanoseconds <= *end);
+            if let Some(count) = class.and_then(|class| counters.classes.get(class)) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            counters.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+            counters.failures.fetch_add(u64::from(outcome.is_err()), Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    fn sums(&self, opcode: Opcode) -> Sums {
+        let mut sums = Sums::default();
+        for slot in self.0.iter() {
+            let Some(counters) = slot.get(opcode as usize) else { continue };
+            sums.failures += counters.failures.load(Ordering::Relaxed);
+            sums.nanoseconds += counters.nanoseconds.load(Ordering::Relaxed);
+            for (sum, class) in sums.classes.iter_mut().zip(&counters.classes) {
+                *sum += class.load(Ordering::Relaxed);
+            }
+        }
+        sums
+    }
+
+    /// The text format of Prometheus. What was never asked for is left out.
+    pub(crate) fn to_prometheus(&self) -> String {
+        let mut text = String::new();
+        for line in [
+            "# HELP ferroxfs_request_seconds Time from taking a request to its answer.",
+            "# TYPE ferroxfs_request_seconds histogram",
+            "# HELP ferroxfs_request_failures_total Requests that were answered by an error.",
+            "# TYPE ferroxfs_request_failures_total counter",
+        ] {
+            text.push_str(line);
+            text.push('\n');
+        }
+        for opcode in Opcode::ALL {
+            // Writing to a string does not fail.
+            let _ = add_to(&mut text, opcode.name(), &self.sums(*opcode));
+        }
+        text
+    }
+}
+
+fn add_to(text: &mut String, name: &str, sums: &Sums) -> std::fmt::Result {
+    let count: u64 = sums.classes.iter().sum();
+    if count == 0 {
+        return Ok(());
+    }
+    let mut below = 0;
+    for (class, end) in sums.classes.iter().zip(CLASSES_NS) {
+        below += class;
+        let end = match end {
+            u64::MAX => "+Inf".to_owned(),
+            end => (end as f64 / NANOSECONDS_PER_SECOND).to_string(),
+        };
+        writeln!(
+            text,
+            "ferroxfs_request_seconds_bucket{{request=\"{name}\",le=\"{end}\"}} {below}"
+        )?;
+    }
+    let seconds = sums.nanoseconds as f64 / NANOSECONDS_PER_SECOND;
+    writeln!(text, "ferroxfs_request_seconds_sum{{request=\"{name}\"}} {seconds}")?;
+    writeln!(text, "ferroxfs_request_seconds_count{{request=\"{name}\"}} {count}")?;
+    writeln!(text, "ferroxfs_request_failures_total{{request=\"{name}\"}} {}", sums.failures)
+}
+
+#[cfg(test)]
+mod tests;

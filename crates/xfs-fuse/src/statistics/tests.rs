@@ -1,0 +1,17 @@
+use rustix::io::Errno;
+
+use super::Statistics;
+use crate::transport::wire::Opcode;
+
+#[test]
+fn requests_and_failures_are_counted() {
+    let statistics = Statistics::new();
+    for outcome in [Ok(()), Ok(()), Err(Errno::NOENT)] {
+        assert_eq!(statistics.measure(Opcode::Lookup, || outcome), outcome);
+    }
+    let text = statistics.to_prometheus();
+    assert!(text.contains("ferroxfs_request_seconds_count{request=\"lookup\"} 3\n"), "{text}");
+    assert!(text.contains("ferroxfs_request_failures_total{request=\"lookup\"} 1\n"), "{text}");
+    assert!(text.contains("{request=\"lookup\",le=\"+Inf\"} 3\n"), "{text}");
+    assert!(!text.contains("getattr"), "{text}");
+}

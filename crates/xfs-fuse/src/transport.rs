@@ -1,0 +1,20 @@
+//! The bytes between the kernel and a server, and how the two get to know each other.
+//!
+//! Owns: the form of requests and answers, the descriptors, the threads that serve them, mounting.
+//! Does **not** own: what a request means; it knows nothing of XFS. docs/adr/0004-fuse-transport.md
+//! says why it is here, and that a crate may take its place: the server sees [`Request`], [`Reply`],
+//! [`Handler`] and the structures of [`wire`].
+
+mod device;
+mod mounting;
+mod reply;
+mod request;
+mod session;
+pub(crate) mod wire;
+
+pub(crate) use mounting::MountPoint;
+pub use mounting::{MountFacts, Unmount, unmount};
+pub use reply::Reply;
+pub use request::Request;
+pub(crate) use request::{split_argument, split_name};
+pub use session::{Halter, Handler, MAX_WRITE_BYTES, Session, Waited};

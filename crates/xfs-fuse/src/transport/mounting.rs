@@ -1,0 +1,225 @@
+//! Mounting and unmounting: by the system call where we may, else through fusermount3.
+//!
+//! Owns: getting a connection that is mounted somewhere, and getting rid of the mount. Does **not**
+//! own: serving it.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::io::{Errno, FdFlags};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    recvmsg, socketpair,
+};
+
+use super::device::Device;
+use crate::MountError;
+
+/// The type that `mount` and /proc/mounts show, and its second part.
+const TYPE: &str = "fuse.ferroxfs";
+const SUBTYPE: &str = "ferroxfs";
+/// The program with the right to mount that an ordinary user lacks.
+const FUSERMOUNT: &str = "fusermount3";
+/// Tells it the socket over which it is to send the connection.
+const FUSERMOUNT_SOCKET: &str = "_FUSE_COMMFD";
+/// A mount point of this form names a connection that is open and mounted already.
+const DESCRIPTOR_PREFIX: &str = "/dev/fd/";
+
+/// What the kernel is told of a mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountFacts {
+    /// What `df` shows as the device.
+    pub source: PathBuf,
+    /// Nothing is written.
+    pub read_only: bool,
+    /// Other users than the one who mounts may use it.
+    pub allow_other: bool,
+    /// Set-ID bits count.
+    pub suid: bool,
+    /// Device files are devices.
+    pub dev: bool,
+    /// Programs may be executed.
+    pub exec: bool,
+}
+
+/// Where a volume is mounted.
+#[derive(Debug)]
+pub(crate) struct MountPoint {
+    /// Empty where somebody else has mounted it.
+    folder: Option<PathBuf>,
+}
+
+impl MountPoint {
+    /// Mounts a new connection.
+    pub(crate) fn mount(folder: &Path, facts: &MountFacts) -> Result<(Device, Self), MountError> {
+        if let Some(number) = inherited_number(folder) {
+            let failed = |source| MountError::Place { path: folder.to_owned(), source };
+            let device = Device::inherited(number).map_err(failed)?;
+            return Ok((device, Self { folder: None }));
+        }
+        let folder = check_folder(folder)?;
+        let device = if rustix::process::geteuid().is_root() {
+            mount_directly(&folder, facts)?
+        } else {
+            mount_through_helper(&folder, facts)?
+        };
+        Ok((device, Self { folder: Some(folder) }))
+    }
+
+    /// Unmounts. What is in use is taken out of the tree all the same, and goes when nobody uses it
+    /// any more.
+    pub(crate) fn unmount(&self) -> io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        unmount(folder, Unmount::Now).or_else(|_| unmount(folder, Unmount::WhenUnused))
+    }
+}
+
+/// How to unmount what is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmount {
+    /// Not at all.
+    Now,
+    /// It leaves the tree at once, and goes when nobody uses it any more.
+    WhenUnused,
+}
+
+/// Unmounts what is mounted on a folder.
+///
+/// # Errors
+///
+/// EBUSY for what is in use, EINVAL for a folder on which nothing is mounted; what fusermount3 says.
+pub fn unmount(folder: &Path, when: Unmount) -> io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        let flags = match when {
+            Unmount::Now => UnmountFlags::NOFOLLOW,
+            Unmount::WhenUnused => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+        };
+        return Ok(rustix::mount::unmount(folder, flags)?);
+    }
+    let mut command = Command::new(FUSERMOUNT);
+    command.arg("-u").args((when == Unmount::WhenUnused).then_some("-z")).arg("--").arg(folder);
+    let output = command.stdin(Stdio::null()).output()?;
+    if output.status.success() { Ok(()) } else { Err(io::Error::other(said(&output.stderr))) }
+}
+
+fn inherited_number(folder: &Path) -> Option<i32> {
+    folder.to_str()?.strip_prefix(DESCRIPTOR_PREFIX)?.parse().ok()
+}
+
+/// The folder by its full path: we leave the current directory later.
+fn check_folder(folder: &Path) -> Result<PathBuf, MountError> {
+    let failed = |source| MountError::Place { path: folder.to_owned(), source };
+    let full = folder.canonicalize().map_err(failed)?;
+    let metadata = std::fs::metadata(&full).map_err(failed)?;
+    if !metadata.is_dir() {
+        return Err(failed(Errno::NOTDIR.into()));
+    }
+    let above = full.parent().map(std::fs::metadata).transpose().map_err(failed)?;
+    if above.is_some_and(|above| above.dev() != metadata.dev()) {
+        tracing::debug!(folder = %full.display(), "something is mounted there already");
+    }
+    Ok(full)
+}
+
+fn mount_directly(folder: &Path, facts: &MountFacts) -> Result<Device, MountError> {
+    let device = Device::open()?;
+    let mut options = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        device.as_fd().as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw(),
+    );
+    if facts.allow_other {
+        options.push_str(",allow_other");
+    }
+    let mut flags = MountFlags::empty();
+    for (flag, is_set) in [
+        (MountFlags::RDONLY, facts.read_only),
+        (MountFlags::NOSUID, !facts.suid),
+        (MountFlags::NODEV, !facts.dev),
+        (MountFlags::NOEXEC, !facts.exec),
+    ] {
+        flags.set(flag, is_set);
+    }
+    let failed = |source| MountError::Place { path: folder.to_owned(), source };
+    let options = CString::new(options).map_err(|_| failed(Errno::INVAL.into()))?;
+    rustix::mount::mount(&facts.source, folder, TYPE, flags, options.as_c_str())
+        .map_err(|errno| failed(errno.into()))?;
+    Ok(device)
+}
+
+fn mount_through_helper(folder: &Path, facts: &MountFacts) -> Result<Device, MountError> {
+    let failed = |source: io::Error| MountError::Helper { said: source.to_string() };
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .map_err(|errno| failed(errno.into()))?;
+    // The program inherits it. There is no other thread yet that could start one as well.
+    rustix::io::fcntl_setfd(&theirs, FdFlags::empty()).map_err(|errno| failed(errno.into()))?;
+    let mut command = Command::new(FUSERMOUNT);
+    command
+        .arg("-o")
+        .arg(helper_options(facts))
+        .arg("--")
+        .arg(folder)
+        .env(FUSERMOUNT_SOCKET, theirs.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let child = command.spawn().map_err(|source| MountError::NoHelper { source })?;
+    drop(theirs);
+    let received = receive(&ours);
+    let output = child.wait_with_output().map_err(failed)?;
+    if !output.status.success() {
+        return Err(MountError::Helper { said: said(&output.stderr) });
+    }
+    received.map(Device::received).map_err(failed)
+}
+
+fn helper_options(facts: &MountFacts) -> OsString {
+    let mut options = OsString::from(if facts.read_only { "ro" } else { "rw" });
+    options.push(",nosuid,nodev,default_permissions,subtype=");
+    options.push(SUBTYPE);
+    for (option, is_set) in [(",noexec", !facts.exec), (",allow_other", facts.allow_other)] {
+        options.push(if is_set { option } else { "" });
+    }
+    options.push(",fsname=");
+    // What separates options has to be told from what is part of one.
+    for byte in facts.source.as_os_str().as_bytes() {
+        if matches!(byte, b',' | b'\\') {
+            options.push("\\");
+        }
+        options.push(OsStr::from_bytes(&[*byte]));
+    }
+    options
+}
+
+/// The descriptor that comes over a socket.
+fn receive(socket: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    rustix::io::retry_on_intr(|| {
+        recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, flags)
+    })?;
+    let descriptor = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    descriptor.ok_or_else(|| Errno::NOTCONN.into())
+}
+
+/// What a program has printed, on one line.
+fn said(output: &[u8]) -> String {
+    String::from_utf8_lossy(output).trim().replace('\n', "; ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+use std::path::{Path, PathBuf};
+
+use super::{MountFacts, MountPoint, helper_options, inherited_number};
+
+fn facts() -> MountFacts {
+    let source = PathBuf::from("/a,b\\c");
+    MountFacts { source, read_only: true, allow_other: true, suid: false, dev: false, exec: false }
+}
+
+#[test]
+fn a_name_cannot_add_options() {
+    assert_eq!(
+        helper_options(&facts()),
+        "ro,nosuid,nodev,default_permissions,subtype=ferroxfs,noexec,allow_other,\
+         fsname=/a\\,b\\\\c"
+    );
+}
+
+#[test]
+fn a_descriptor_is_known_by_its_path() {
+    assert_eq!(inherited_number(Path::new("/dev/fd/7")), Some(7));
+    assert_eq!(inherited_number(Path::new("/dev/fd/7/a")), None);
+    assert_eq!(inherited_number(Path::new("/mnt")), None);
+}
+
+#[test]
+fn what_is_no_connection_is_refused() {
+    // Standard input, and a number under which nothing is open.
+    for path in ["/dev/fd/0", "/dev/fd/9999"] {
+        assert!(MountPoint::mount(Path::new(path), &facts()).is_err(), "{path}");
+    }
+}
+
+#[test]
+fn a_mount_point_is_a_folder() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let refused = MountPoint::mount(file.path(), &facts()).expect_err("a file");
+    assert!(refused.to_string().contains("Not a directory"), "{refused}");
+}

@@ -1,0 +1,78 @@
+//! An answer to the kernel, in a buffer that each worker keeps.
+
+use rustix::io::Errno;
+use zerocopy::{Immutable, IntoBytes};
+
+use super::wire::OutHeader;
+
+/// An answer that is being written. It has no bytes until a handler adds some.
+///
+/// The buffer only grows, and what lies behind the answer is left as it is: clearing a megabyte for
+/// each read would cost as much as the read.
+#[derive(Debug, Default)]
+pub struct Reply {
+    buffer: Vec<u8>,
+    /// Bytes of the answer: the header, whose place is kept free, and the body.
+    length: usize,
+}
+
+impl Reply {
+    /// Forgets the answer before.
+    pub(crate) fn clear(&mut self) {
+        self.length = 0;
+        self.add(&OutHeader::default());
+    }
+
+    /// Adds a structure.
+    pub(crate) fn add<T: IntoBytes + Immutable>(&mut self, part: &T) {
+        self.add_bytes(part.as_bytes());
+    }
+
+    /// Adds bytes.
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    /// How many bytes the body has.
+    pub(crate) fn body_length(&self) -> usize {
+        self.length.saturating_sub(size_of::<OutHeader>())
+    }
+
+    /// Adds up to `most` bytes: `fill` gets the room for them and returns how many it has written.
+    pub(crate) fn fill_with(
+        &mut self,
+        most: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<usize, Errno>,
+    ) -> Result<(), Errno> {
+        self.length += fill(self.room(most))?.min(most);
+        Ok(())
+    }
+
+    /// So many bytes behind the answer.
+    fn room(&mut self, length: usize) -> &mut [u8] {
+        let end = self.length + length;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        self.buffer.get_mut(self.length..end).unwrap_or_default()
+    }
+
+    /// The bytes to send.
+    pub(crate) fn finish(&mut self, unique: u64, outcome: Result<(), Errno>) -> &[u8] {
+        let error = match outcome {
+            Ok(()) => 0,
+            Err(errno) => {
+                self.clear();
+                -errno.raw_os_error()
+            }
+        };
+        let header = OutHeader { length: self.length as u32, error, unique };
+        // The place for it is there since `clear`.
+        let _ = header.write_to_prefix(&mut self.buffer);
+        self.buffer.get(..self.length).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+use rustix::io::Errno;
+use zerocopy::FromBytes;
+
+use super::Reply;
+use crate::transport::wire::{OutHeader, WriteOut};
+
+fn header(bytes: &[u8]) -> OutHeader {
+    OutHeader::read_from_prefix(bytes).expect("a header").0
+}
+
+#[test]
+fn an_answer_says_its_length() {
+    let mut reply = Reply::default();
+    reply.clear();
+    reply.add(&WriteOut { size: 5, padding: 0 });
+    let bytes = reply.finish(42, Ok(())).to_vec();
+    assert_eq!(bytes.len(), 24);
+    let header = header(&bytes);
+    assert_eq!((header.length, header.error, header.unique), (24, 0, 42));
+}
+
+#[test]
+fn an_error_has_no_body() {
+    let mut reply = Reply::default();
+    reply.clear();
+    reply.add_bytes(b"half an answer");
+    let bytes = reply.finish(1, Err(Errno::NOENT)).to_vec();
+    assert_eq!(bytes.len(), 16);
+    assert_eq!(header(&bytes).error, -2);
+}
+
+#[test]
+fn what_is_not_filled_is_not_sent() {
+    let mut reply = Reply::default();
+    reply.clear();
+    let filled = reply.fill_with(100, |room| {
+        room[..3].copy_from_slice(b"abc");
+        Ok(3)
+    });
+    filled.expect("filled");
+    assert_eq!(&reply.finish(1, Ok(()))[16..], b"abc");
+}

@@ -1,0 +1,244 @@
+//! The bytes that the kernel's FUSE and a server exchange, as `linux/fuse.h` gives them (protocol
+//! 7.45; the header may be used under BSD-2-Clause). Everything is in the order of the machine.
+//!
+//! Owns: the structures, the opcodes, the flags. Does **not** own: what they mean.
+
+use bitflags::bitflags;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The protocol's major version.
+pub(crate) const MAJOR: u32 = 7;
+/// The minor version that the structures here are of.
+pub(crate) const MINOR: u32 = 45;
+/// The oldest minor version that is served: it has `FUSE_INIT_EXT` (Linux 5.17).
+pub(crate) const OLDEST_MINOR: u32 = 36;
+/// The node of the root, whatever its inode number.
+pub const ROOT_NODE: u64 = 1;
+
+/// Declares the opcodes with the names under which statistics show them.
+macro_rules! opcodes {
+    ($($variant:ident = $code:literal $name:literal,)*) => {
+        /// What a request asks for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "each is a request of the protocol by its own name")]
+        pub enum Opcode { $($variant,)* }
+
+        impl Opcode {
+            /// All of them, in the order of their declaration.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The opcode of this number, if it is served.
+            #[must_use]
+            pub const fn of(code: u32) -> Option<Self> {
+                match code { $($code => Some(Self::$variant),)* _ => None }
+            }
+
+            /// The name in lower case.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+opcodes! {
+    Lookup = 1 "lookup",
+    Forget = 2 "forget",
+    GetAttr = 3 "getattr",
+    SetAttr = 4 "setattr",
+    ReadLink = 5 "readlink",
+    Symlink = 6 "symlink",
+    MakeNode = 8 "mknod",
+    MakeDirectory = 9 "mkdir",
+    Unlink = 10 "unlink",
+    RemoveDirectory = 11 "rmdir",
+    Rename = 12 "rename",
+    Link = 13 "link",
+    Open = 14 "open",
+    Read = 15 "read",
+    Write = 16 "write",
+    StatFs = 17 "statfs",
+    Release = 18 "release",
+    Fsync = 20 "fsync",
+    SetXattr = 21 "setxattr",
+    GetXattr = 22 "getxattr",
+    ListXattr = 23 "listxattr",
+    RemoveXattr = 24 "removexattr",
+    Flush = 25 "flush",
+    Init = 26 "init",
+    OpenDirectory = 27 "opendir",
+    ReadDirectory = 28 "readdir",
+    ReleaseDirectory = 29 "releasedir",
+    FsyncDirectory = 30 "fsyncdir",
+    Create = 35 "create",
+    Interrupt = 36 "interrupt",
+    Destroy = 38 "destroy",
+    Ioctl = 39 "ioctl",
+    BatchForget = 42 "batch_forget",
+    Allocate = 43 "fallocate",
+    ReadDirectoryPlus = 44 "readdirplus",
+    Rename2 = 45 "rename2",
+    Seek = 46 "lseek",
+    CopyFileRange = 47 "copy_file_range",
+    SyncFs = 50 "syncfs",
+    TemporaryFile = 51 "tmpfile",
+    StatX = 52 "statx",
+}
+
+bitflags! {
+    /// What kernel and server agree on when they meet.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct InitFlags: u64 {
+        /// Reads of one file may overtake each other.
+        const ASYNC_READ = 1 << 0;
+        /// The server knows "." and ".." of every node.
+        const EXPORT_SUPPORT = 1 << 4;
+        /// Writes of more than a page.
+        const BIG_WRITES = 1 << 5;
+        /// The server applies the umask.
+        const DONT_MASK = 1 << 6;
+        /// ioctl on directories.
+        const IOCTL_DIR = 1 << 11;
+        /// READDIRPLUS is served.
+        const DO_READDIRPLUS = 1 << 13;
+        /// The kernel chooses between it and READDIR.
+        const READDIRPLUS_AUTO = 1 << 14;
+        /// Direct reads and writes may run side by side.
+        const ASYNC_DIO = 1 << 15;
+        /// OPEN may be answered by ENOSYS, once for all.
+        const NO_OPEN_SUPPORT = 1 << 17;
+        /// Lookups and listings of one directory side by side.
+        const PARALLEL_DIROPS = 1 << 18;
+        /// Access control lists are the kernel's to enforce.
+        const POSIX_ACL = 1 << 20;
+        /// `max_pages` of the answer counts.
+        const MAX_PAGES = 1 << 22;
+        /// Targets of symbolic links stay in the page cache.
+        const CACHE_SYMLINKS = 1 << 23;
+        /// OPENDIR may be answered by ENOSYS, once for all.
+        const NO_OPENDIR_SUPPORT = 1 << 24;
+        /// The server takes set-ID bits and capabilities off.
+        const HANDLE_KILLPRIV_V2 = 1 << 28;
+        /// SETXATTR has the longer form.
+        const SETXATTR_EXT = 1 << 29;
+        /// `flags2` counts.
+        const INIT_EXT = 1 << 30;
+    }
+}
+
+/// Of a SETATTR: which fields count.
+pub(crate) mod set {
+    pub(crate) const MODE: u32 = 1 << 0;
+    pub(crate) const UID: u32 = 1 << 1;
+    pub(crate) const GID: u32 = 1 << 2;
+    pub(crate) const SIZE: u32 = 1 << 3;
+    pub(crate) const ATIME: u32 = 1 << 4;
+    pub(crate) const MTIME: u32 = 1 << 5;
+    pub(crate) const ATIME_NOW: u32 = 1 << 7;
+    pub(crate) const MTIME_NOW: u32 = 1 << 8;
+    pub(crate) const KILL_SET_IDS: u32 = 1 << 11;
+}
+
+/// Of an answer to OPEN: what was read before stays in the page cache.
+pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
+/// Of a WRITE: set-ID bits go.
+pub(crate) const WRITE_KILL_SET_IDS: u32 = 1 << 2;
+/// Of a SETXATTR of an access control list: the set-group-ID bit goes.
+pub(crate) const XATTR_KILL_SET_GROUP_ID: u32 = 1 << 0;
+
+/// Declares structures that are nothing but their bytes, and how many these are.
+macro_rules! wire {
+    ($($(#[$meta:meta])* $name:ident: $size:literal { $($field:ident: $type:ty,)* })*) => {
+        $(
+            $(#[$meta])*
+            #[derive(
+                Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+            )]
+            #[repr(C)]
+            pub(crate) struct $name { $(pub(crate) $field: $type,)* }
+
+            const _: () = assert!(size_of::<$name>() == $size);
+        )*
+    };
+}
+
+wire! {
+    /// In front of every request.
+    InHeader: 40 {
+        length: u32, opcode: u32, unique: u64, node: u64, uid: u32, gid: u32, pid: u32,
+        extensions: u16, padding: u16,
+    }
+    /// In front of every answer.
+    OutHeader: 16 { length: u32, error: i32, unique: u64, }
+    Attributes: 88 {
+        inode: u64, size: u64, blocks: u64, atime: i64, mtime: i64, ctime: i64, atime_ns: u32,
+        mtime_ns: u32, ctime_ns: u32, mode: u32, nlink: u32, uid: u32, gid: u32, rdev: u32,
+        block_size: u32, flags: u32,
+    }
+    EntryOut: 128 {
+        node: u64, generation: u64, entry_valid: u64, attr_valid: u64, entry_valid_ns: u32,
+        attr_valid_ns: u32, attributes: Attributes,
+    }
+    AttrOut: 104 { valid: u64, valid_ns: u32, padding: u32, attributes: Attributes, }
+    StatXTime: 16 { seconds: i64, nanoseconds: u32, reserved: i32, }
+    StatXIn: 24 { getattr_flags: u32, reserved: u32, handle: u64, flags: u32, mask: u32, }
+    StatX: 256 {
+        mask: u32, block_size: u32, attributes: u64, nlink: u32, uid: u32, gid: u32, mode: u16,
+        spare: u16, inode: u64, size: u64, blocks: u64, attributes_mask: u64, atime: StatXTime,
+        btime: StatXTime, ctime: StatXTime, mtime: StatXTime, rdev_major: u32, rdev_minor: u32,
+        dev_major: u32, dev_minor: u32, spare_end: [u64; 14],
+    }
+    StatXOut: 288 {
+        valid: u64, valid_ns: u32, flags: u32, spare: [u64; 2], stat: StatX,
+    }
+    ForgetOne: 16 { node: u64, lookups: u64, }
+    BatchForgetIn: 8 { count: u32, padding: u32, }
+    MakeNodeIn: 16 { mode: u32, rdev: u32, umask: u32, padding: u32, }
+    MakeDirectoryIn: 8 { mode: u32, umask: u32, }
+    RenameIn: 8 { directory: u64, }
+    Rename2In: 16 { directory: u64, flags: u32, padding: u32, }
+    LinkIn: 8 { node: u64, }
+    SetAttrIn: 88 {
+        valid: u32, padding: u32, handle: u64, size: u64, lock_owner: u64, atime: i64, mtime: i64,
+        ctime: i64, atime_ns: u32, mtime_ns: u32, ctime_ns: u32, mode: u32, unused: u32, uid: u32,
+        gid: u32, unused_end: u32,
+    }
+    OpenIn: 8 { flags: u32, open_flags: u32, }
+    CreateIn: 16 { flags: u32, mode: u32, umask: u32, open_flags: u32, }
+    OpenOut: 16 { handle: u64, flags: u32, padding: u32, }
+    ReadIn: 40 {
+        handle: u64, offset: u64, size: u32, read_flags: u32, lock_owner: u64, flags: u32,
+        padding: u32,
+    }
+    WriteIn: 40 {
+        handle: u64, offset: u64, size: u32, write_flags: u32, lock_owner: u64, flags: u32,
+        padding: u32,
+    }
+    WriteOut: 8 { size: u32, padding: u32, }
+    StatFsOut: 80 {
+        blocks: u64, free_blocks: u64, available_blocks: u64, files: u64, free_files: u64,
+        block_size: u32, name_length: u32, fragment_size: u32, padding: u32, spare: [u32; 6],
+    }
+    SetXattrIn: 16 { size: u32, flags: u32, more_flags: u32, padding: u32, }
+    XattrSize: 8 { size: u32, padding: u32, }
+    InitIn: 64 {
+        major: u32, minor: u32, max_readahead: u32, flags: u32, flags2: u32, unused: [u32; 11],
+    }
+    InitOut: 64 {
+        major: u32, minor: u32, max_readahead: u32, flags: u32, max_background: u16,
+        congestion_threshold: u16, max_write: u32, time_granularity_ns: u32, max_pages: u16,
+        map_alignment: u16, flags2: u32, max_stack_depth: u32, request_timeout: u16,
+        unused: [u16; 11],
+    }
+    IoctlIn: 32 { handle: u64, flags: u32, command: u32, argument: u64, in_size: u32, out_size: u32, }
+    IoctlOut: 16 { result: i32, flags: u32, in_count: u32, out_count: u32, }
+    AllocateIn: 32 { handle: u64, offset: u64, length: u64, mode: u32, padding: u32, }
+    DirEntry: 24 { inode: u64, next: u64, name_length: u32, file_type: u32, }
+    SeekIn: 24 { handle: u64, offset: u64, whence: u32, padding: u32, }
+    SeekOut: 8 { offset: u64, }
+    CopyFileRangeIn: 56 {
+        handle: u64, offset: u64, node_out: u64, handle_out: u64, offset_out: u64, length: u64,
+        flags: u64,
+    }
+}
