@@ -16,6 +16,7 @@ mod extract;
 mod facts;
 mod failure;
 mod glob;
+mod helper;
 mod host;
 mod image;
 mod json;
@@ -37,7 +38,7 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     // Prints help and mistakes by itself, and exits with 2 for the latter.
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(helper::arguments(std::env::args_os()));
     let mut console = Console::open(cli.global.color);
     if let Err(failure) = run(cli, &mut console) {
         console.report(&failure);

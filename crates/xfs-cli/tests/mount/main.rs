@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Trial::new("a_tree_is_copied_there_and_back", work::a_tree_is_copied_there_and_back),
         Trial::new("what_the_kernel_made_is_shown", work::what_the_kernel_made_is_shown),
         Trial::new("an_overlay_lies_over_it", work::an_overlay_lies_over_it),
+        Trial::new("mount_calls_the_helper", work::mount_calls_the_helper),
         Trial::new("figures_are_shown", work::figures_are_shown),
         Trial::new("files_without_names_are_kept", files::files_without_names_are_kept),
         Trial::new("ranges_and_copies", files::ranges_and_copies),

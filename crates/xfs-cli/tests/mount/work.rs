@@ -81,6 +81,20 @@ pub(crate) fn an_overlay_lies_over_it() -> Result<(), TrialError> {
     volume.check()
 }
 
+/// As an entry of fstab has it done.
+pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
+    let volume = volume("default")?;
+    let helper = volume.outside("mount.fuse.ferroxfs");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ferroxfs"), &helper).unwrap();
+    let mut mount = Command::new(&helper);
+    run(mount.arg(&volume.image.data).arg(volume.path()).args(["-n", "-o", "rw,noatime,dev"]));
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let line = mounts.lines().find(|line| line.contains(volume.path().to_str().unwrap()));
+    assert!(line.unwrap().contains(" fuse.ferroxfs rw,nosuid,"), "{line:?}");
+    run(ferroxfs(&["umount"]).arg(volume.path()));
+    volume.check()
+}
+
 pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
     let volume = mounted("rw")?;
     fs::write(volume.at("file"), "contents").unwrap();
