@@ -65,6 +65,10 @@ impl<'a> FileExtents<'a> {
         let extents = match node.still_inode() {
             Some(inode) => Source::Still(inode.extents(node.cache(), fork)),
             None => {
+                if let Ok((parts, entry)) = node.writable() {
+                    // Who asks for the file to be synced is told of a failure.
+                    let _ = parts.contents(entry).write_back();
+                }
                 let extents: Vec<_> = node.inode().extents(node.cache(), fork).collect();
                 Source::Taken(extents.into_iter())
             }

@@ -1,34 +1,99 @@
 //! Reading and writing a regular file.
 
+mod contents;
 mod ranges;
+mod unsettled;
 
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 
 use xfs_buffer::PosixError;
+use xfs_format::inode::InodeFlags2;
+use xfs_sync::{AtomicBool, Object, Ordering};
 
 use crate::Result;
 use crate::errno::to_io_error;
 use crate::metadata::Metadata;
 use crate::node::Node;
 use crate::writing::check_contents_mutable;
+use contents::{Reading, Way};
 
+pub(crate) use contents::{Contents, OpenContents};
 pub use ranges::{AllocateMode, RangeMode};
+pub(crate) use unsettled::Unsettled;
 
 /// A regular file that is open: for reading, and for writing where its volume is.
 ///
 /// Every method that takes an offset may be called from any thread; [`Read`], [`Write`] and
-/// [`Seek`] go through a position of this handle's own. What is written is durable once
-/// [`sync_all`](Self::sync_all), [`sync_data`](Self::sync_data) or
-/// [`Volume::sync`](crate::Volume::sync) has returned.
-#[derive(Clone, Debug)]
+/// [`Seek`] go through a position of this handle's own.
+///
+/// Small writes that go on from each other are kept in memory, up to 1 MiB of each file, and reach the
+/// device as one. Everybody who asks this volume sees them at once. They reach the device when the
+/// buffer is full, before anything else that needs them there, after some seconds, and when the
+/// handle is closed or dropped; space for them is set aside when they are written, so a volume that is
+/// full says so then. What is written is durable once [`sync_all`](Self::sync_all),
+/// [`sync_data`](Self::sync_data) or [`Volume::sync`](crate::Volume::sync) has returned. An error of the
+/// device that comes later than the write is told by the next sync or [`close`](Self::close) of the
+/// file, once; after a handle that was dropped, by those of the volume.
+#[derive(Debug)]
 pub struct File {
     node: Node,
     position: u64,
+    is_direct: bool,
+    /// It may have bytes in memory.
+    has_written: AtomicBool<Object>,
+}
+
+/// What reads and writes that pass the memory of the host by must be multiples of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "STATX_DIOALIGN")]
+pub struct DirectAlignment {
+    /// Of the address in memory: anything will do.
+    pub memory_bytes: u32,
+    /// Of offset and length.
+    pub offset_bytes: u32,
+}
+
+impl Clone for File {
+    fn clone(&self) -> Self {
+        let has_written = AtomicBool::new(false);
+        Self { node: self.node.clone(), has_written, ..*self }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let Ok((parts, entry)) = self.node.writable() else { return };
+        if !self.has_written.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Err(error) = parts.contents(entry).close() {
+            parts.unsettled.fail(error);
+        }
+    }
 }
 
 impl File {
     pub(crate) fn new(node: Node) -> Self {
-        Self { node, position: 0 }
+        Self { node, position: 0, is_direct: false, has_written: AtomicBool::new(false) }
+    }
+
+    /// Lets every read and write of this handle go to the device at once, in units of
+    /// [`direct_alignment`](Self::direct_alignment). What other handles have in memory goes first.
+    #[must_use]
+    #[doc(alias = "O_DIRECT")]
+    pub fn direct(mut self, is_direct: bool) -> Self {
+        self.is_direct = is_direct;
+        self
+    }
+
+    /// What offsets and lengths of direct reads and writes must be multiples of: the device's sector,
+    /// and blocks for a file that shares some.
+    #[must_use]
+    pub fn direct_alignment(&self) -> DirectAlignment {
+        let geometry = self.node.cache().geometry();
+        let shares = self.node.inode().core().flags2.contains(InodeFlags2::REFLINK);
+        let offset_bytes = if shares { geometry.block_size } else { geometry.sector_size };
+        DirectAlignment { memory_bytes: 1, offset_bytes }
     }
 
     /// Metadata.
@@ -48,11 +113,35 @@ impl File {
     ///
     /// # Errors
     ///
-    /// The device's error; what the volume holds may be corrupt.
+    /// EINVAL for a direct read that is not aligned; the device's error; what the volume holds may be
+    /// corrupt.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let entry = self.node.writable().ok().map(|(_, entry)| entry);
-        let _contents = entry.map(|entry| entry.contents().read());
-        self.node.inode().read_at(self.node.cache(), offset, buffer)
+        self.check_alignment(offset, buffer.len())?;
+        match self.node.writable() {
+            Ok((parts, entry)) => parts.contents(entry).read_at(offset, buffer),
+            Err(_) => self.node.inode().read_at(self.node.cache(), offset, buffer),
+        }
+    }
+
+    /// Reads from byte `offset` on into one buffer after the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at), if nothing was read before it.
+    #[doc(alias = "preadv")]
+    pub fn read_vectored_at(&self, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        let mut done = 0;
+        for buffer in buffers {
+            let read = match self.read_at(offset + done as u64, buffer) {
+                Err(_) if done > 0 => break,
+                read => read?,
+            };
+            done += read;
+            if read < buffer.len() {
+                break;
+            }
+        }
+        Ok(done)
     }
 
     /// The first byte at or after `offset` that holds data, or `None` if none follows. Unwritten
@@ -62,6 +151,7 @@ impl File {
     ///
     /// What the volume holds may be corrupt.
     pub fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
+        let _reading = self.reading()?;
         self.node.inode().seek_data(self.node.cache(), offset)
     }
 
@@ -72,23 +162,62 @@ impl File {
     ///
     /// What the volume holds may be corrupt.
     pub fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
+        let _reading = self.reading()?;
         self.node.inode().seek_hole(self.node.cache(), offset)
+    }
+
+    /// The lock of the contents of a file that may change, with everything on the device.
+    fn reading(&self) -> Result<Option<Reading<'_>>> {
+        let Ok((parts, entry)) = self.node.writable() else { return Ok(None) };
+        parts.contents(entry).read_all().map(Some)
     }
 
     /// Writes at byte `offset` and returns how many bytes were written: all of them, unless the
     /// volume became full on the way. What lies between the end of the file and `offset` reads as
-    /// zeros. The data is on the device before the file shows it, so that a crash exposes nothing
-    /// that was there before.
+    /// zeros. The data is on the device before the file shows it on disk, so that a crash exposes
+    /// nothing that was there before.
     ///
     /// # Errors
     ///
-    /// EROFS, ENOSPC, EFBIG, EPERM for an immutable file; the device's error.
+    /// EROFS, ENOSPC, EFBIG, EPERM for an immutable file; EINVAL for a direct write that is not
+    /// aligned; the device's error.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
+        self.write_slices(offset, bytes.len(), std::iter::once(bytes))
+    }
+
+    /// Writes one slice after the other from byte `offset` on; nobody writes between them.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at), if nothing was written before it.
+    #[doc(alias = "pwritev")]
+    pub fn write_vectored_at(&self, offset: u64, slices: &[IoSlice<'_>]) -> Result<usize> {
+        let length = slices.iter().map(|slice| slice.len()).sum();
+        self.write_slices(offset, length, slices.iter().map(|slice| &**slice))
+    }
+
+    fn write_slices<'b>(
+        &self,
+        offset: u64,
+        length: usize,
+        slices: impl Iterator<Item = &'b [u8]>,
+    ) -> Result<usize> {
         let (parts, entry) = self.node.writable()?;
-        let _contents = entry.contents().write();
-        check_contents_mutable(&entry.core(), offset)?;
-        let (live, now) = (entry.live(), parts.clock.now());
-        parts.with_room(|| live.write_at(&parts.journal, offset, bytes, now))
+        self.check_alignment(offset, length)?;
+        if !self.has_written.load(Ordering::Relaxed) {
+            self.has_written.store(true, Ordering::Relaxed);
+        }
+        let way = if self.is_direct { Way::Direct } else { Way::Joined };
+        parts.contents(entry).write(offset, slices, way)
+    }
+
+    fn check_alignment(&self, offset: u64, length: usize) -> Result<()> {
+        if !self.is_direct {
+            return Ok(());
+        }
+        let unit = u64::from(self.direct_alignment().offset_bytes);
+        let is_aligned = offset.is_multiple_of(unit) && (length as u64).is_multiple_of(unit);
+        if is_aligned { Ok(()) } else { Err(PosixError::InvalidArgument.into()) }
     }
 
     /// Sets the length: what is cut off is freed, what is added reads as zeros.
@@ -98,7 +227,7 @@ impl File {
     /// EROFS, EFBIG, ENOSPC, EPERM; the device's error.
     pub fn set_len(&self, length_bytes: u64) -> Result<()> {
         let (parts, entry) = self.node.writable()?;
-        let _contents = entry.contents().write();
+        let _contents = parts.contents(entry).settle()?;
         check_contents_mutable(&entry.core(), 0)?;
         entry.live().truncate(&parts.journal, length_bytes, parts.clock.now())
     }
@@ -108,7 +237,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// EROFS; what stopped the log. The volume is shut down then.
+    /// EROFS; that of a write which was not made when it was asked for; what stopped the log. The
+    /// volume is shut down then.
     pub fn sync_all(&self) -> Result<()> {
         let (parts, entry) = self.node.writable()?;
         parts.sync(entry)
@@ -122,11 +252,31 @@ impl File {
     pub fn sync_data(&self) -> Result<()> {
         self.sync_all()
     }
+
+    /// Writes what is in memory to the device, and gives the handle up. Dropping it does the same, and
+    /// leaves an error to [`Volume::sync`](crate::Volume::sync) or
+    /// [`Volume::close`](crate::Volume::close).
+    ///
+    /// # Errors
+    ///
+    /// That of a write which was not made when it was asked for.
+    pub fn close(self) -> Result<()> {
+        match self.node.writable() {
+            Ok((parts, entry)) => parts.contents(entry).close(),
+            Err(_) => Ok(()),
+        }
+    }
 }
 
 impl Read for File {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.read_at(self.position, buffer).map_err(to_io_error)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let read = self.read_vectored_at(self.position, buffers).map_err(to_io_error)?;
         self.position += read as u64;
         Ok(read)
     }
@@ -139,9 +289,18 @@ impl Write for File {
         Ok(written)
     }
 
-    /// Nothing is kept back: use [`File::sync_all`] to have it durable.
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let written = self.write_vectored_at(self.position, slices).map_err(to_io_error)?;
+        self.position += written as u64;
+        Ok(written)
+    }
+
+    /// Writes what is in memory to the device: use [`File::sync_all`] to have it durable.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self.node.writable() {
+            Ok((parts, entry)) => parts.contents(entry).write_back().map_err(to_io_error),
+            Err(_) => Ok(()),
+        }
     }
 }
 

@@ -53,7 +53,7 @@ pub use attributes::Attribute;
 pub use directory::{DirEntry, ReadDir};
 pub use errno::errno;
 pub use extents::{FileExtent, FileExtents};
-pub use file::{AllocateMode, File, RangeMode};
+pub use file::{AllocateMode, DirectAlignment, File, RangeMode};
 pub use metadata::Metadata;
 pub use node::{InodeView, Node};
 pub use open::{Description, Devices, OpenError, OpenOptions};

@@ -127,7 +127,13 @@ impl Node {
     /// Metadata.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
-        Metadata::new(&self.inode(), self.cache().geometry())
+        let geometry = self.cache().geometry();
+        let buffered = self.writable().ok().and_then(|(_, entry)| entry.contents().shown());
+        let mut metadata = Metadata::new(&self.inode(), geometry);
+        if let Some(buffered) = buffered {
+            buffered.add_to(&mut metadata, geometry);
+        }
+        metadata
     }
 
     /// Type of the file.

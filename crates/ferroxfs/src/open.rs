@@ -23,7 +23,7 @@ use crate::Error;
 use crate::share::Core;
 use crate::table::{DEFAULT_INODES, InodeIndex};
 use crate::volume::{Staleness, Volume};
-use crate::writing::Clock;
+use crate::writing::{Clock, Terms};
 
 /// Unused buffers are kept up to this many bytes unless the options say otherwise.
 const DEFAULT_CACHE_BYTES: usize = 64 << 20;
@@ -39,8 +39,7 @@ pub struct OpenOptions {
     log_device: Option<PathBuf>,
     cache_bytes: usize,
     writes: bool,
-    clock: Clock,
-    parents: ParentPath,
+    terms: Terms,
     cached_inodes: u64,
     inode_index: InodeIndex,
     upkeep: Option<Upkeep>,
@@ -63,8 +62,7 @@ impl OpenOptions {
             log_device: None,
             cache_bytes: DEFAULT_CACHE_BYTES,
             writes: false,
-            clock: Clock::Host,
-            parents: ParentPath::Direct,
+            terms: Terms { clock: Clock::Host, parents: ParentPath::Direct, joins_writes: true },
             cached_inodes: DEFAULT_INODES,
             inode_index: InodeIndex::default(),
             upkeep: None,
@@ -125,7 +123,16 @@ impl OpenOptions {
     /// Gives everything that is written this one time, so that what is made twice is the same.
     #[must_use]
     pub fn fixed_time(mut self, time: Timestamp) -> Self {
-        self.clock = Clock::Fixed(time);
+        self.terms.clock = Clock::Fixed(time);
+        self
+    }
+
+    /// Whether small writes to a file that go on from each other are kept in memory, up to 1 MiB of
+    /// each file, and written as one (which is how it is unless this says otherwise). With `false`
+    /// every write is on the device before it returns. Either way it is durable only after a sync.
+    #[must_use]
+    pub fn join_writes(mut self, joins: bool) -> Self {
+        self.terms.joins_writes = joins;
         self
     }
 
@@ -141,7 +148,7 @@ impl OpenOptions {
     /// How parent pointers are kept. Only of use to measure what the direct way saves.
     #[must_use]
     pub fn parent_path(mut self, path: ParentPath) -> Self {
-        self.parents = path;
+        self.terms.parents = path;
         self
     }
 
@@ -203,7 +210,7 @@ impl OpenOptions {
 
     /// What is done for the log of a volume that is written to.
     fn chosen_upkeep(&self) -> Option<Upkeep> {
-        let is_timed = matches!(self.clock, Clock::Host);
+        let is_timed = matches!(self.terms.clock, Clock::Host);
         self.upkeep.or_else(|| is_timed.then(Upkeep::default))
     }
 

@@ -1,7 +1,7 @@
 //! What a volume has that is open for writing.
 //!
-//! Owns: the journal, the inodes in memory, the clock, the thread that frees what has neither a name
-//! nor a user, and the order in which all of that is taken down. Does **not** own any operation.
+//! Owns: the journal, the inodes in memory, the clock, the threads that free what has neither a name
+//! nor a user and write what is buffered, and the order in which all of that is taken down. Does **not** own any operation.
 //!
 //! Lock order: the rename lock, the contents lock of a file (two files: the lower number first), the
 //! beginning of a transaction, latches of inodes in the order of their numbers, group headers.
@@ -26,6 +26,7 @@ use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
 use xfs_sync::{Mutex, Volume};
 use xfs_trans::{Journal, Transaction};
 
+use crate::file::{OpenContents, Unsettled};
 use crate::superblock::evict_all;
 use crate::table::{Entry, Table};
 pub(crate) use access::check_contents_mutable;
@@ -45,6 +46,10 @@ pub(crate) struct Parts {
     pub(crate) table: Table,
     pub(crate) clock: Clock,
     pub(crate) parents: ParentPath,
+    /// Files that have something to write.
+    pub(crate) unsettled: Unsettled,
+    /// Small writes are joined to large ones.
+    pub(crate) joins_writes: bool,
     /// Held while a directory moves to another one: nobody else may move one meanwhile, so that none
     /// comes to lie below itself.
     pub(crate) moving: Mutex<(), Volume>,
@@ -104,12 +109,37 @@ impl Parts {
         self.with_room(|| self.journal.begin(kind, blocks))
     }
 
+    /// The contents of a file.
+    pub(crate) fn contents<'a>(&'a self, entry: &'a Arc<Entry>) -> OpenContents<'a> {
+        OpenContents::new(self, entry)
+    }
+
+    /// Writes what is buffered of every file to the device.
+    ///
+    /// # Errors
+    ///
+    /// The first error of one of them; the others have been written.
+    pub(crate) fn write_back_all(&self) -> Result<()> {
+        let all = self.unsettled.all();
+        let written = all.iter().map(|entry| self.contents(entry).write_back());
+        written.fold(self.unsettled.take_failure(), Result::and)
+    }
+
+    /// Writes what has been buffered for a while.
+    fn write_back_old(&self) {
+        let tick = self.unsettled.next_tick();
+        for entry in self.unsettled.all() {
+            self.contents(&entry).write_back_old(tick);
+        }
+    }
+
     /// Does what can be done again after it has failed for want of space: then what waits to be freed
-    /// is freed first.
+    /// is freed first, and what was set aside for files is given back.
     pub(crate) fn with_room<T>(&self, act: impl Fn() -> Result<T>) -> Result<T> {
         match act() {
             Err(Error::Posix(PosixError::NoSpace)) if !self.journal.is_shut_down() => {
                 self.table.drain();
+                self.unsettled.all().iter().for_each(|entry| self.contents(entry).give_back());
                 act()
             }
             done => done,
@@ -122,24 +152,40 @@ impl Parts {
     }
 }
 
+/// How a volume is written to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) clock: Clock,
+    pub(crate) parents: ParentPath,
+    pub(crate) joins_writes: bool,
+}
+
 /// A volume that is written to.
 pub(crate) struct Writing {
     parts: Arc<Parts>,
-    worker: Option<JoinHandle<()>>,
+    workers: Vec<JoinHandle<()>>,
 }
 
 impl Writing {
-    /// Starts the thread that frees inodes.
-    pub(crate) fn start(
-        journal: Arc<Journal>,
-        table: Table,
-        clock: Clock,
-        parents: ParentPath,
-    ) -> Self {
-        let parts = Arc::new(Parts { journal, table, clock, parents, moving: Mutex::new(()) });
+    /// Starts the threads that free inodes and write what is buffered.
+    pub(crate) fn start(journal: Arc<Journal>, table: Table, terms: Terms) -> Self {
+        let Terms { clock, parents, joins_writes } = terms;
+        let unsettled = Unsettled::new(journal.geometry());
+        let moving = Mutex::new(());
+        let parts = Parts { journal, table, clock, parents, unsettled, joins_writes, moving };
+        let parts = Arc::new(parts);
         let mine = Arc::clone(&parts);
-        let worker = std::thread::spawn(move || mine.table.serve());
-        Self { parts, worker: Some(worker) }
+        let mut workers = vec![std::thread::spawn(move || mine.table.serve())];
+        // What is made twice shall be the same, also if the one took longer.
+        if matches!(clock, Clock::Host) {
+            let mine = Arc::clone(&parts);
+            workers.push(std::thread::spawn(move || {
+                while mine.unsettled.wait() {
+                    mine.write_back_old();
+                }
+            }));
+        }
+        Self { parts, workers }
     }
 
     pub(crate) fn parts(&self) -> &Parts {
@@ -149,7 +195,8 @@ impl Writing {
     fn stop(&mut self) {
         self.parts.journal.stop_upkeep();
         self.parts.table.close();
-        if let Some(worker) = self.worker.take() {
+        self.parts.unsettled.close();
+        for worker in self.workers.drain(..) {
             let _ = worker.join();
         }
     }
@@ -163,6 +210,7 @@ impl Writing {
         self.parts.table.drain();
         evict_all(&self.parts.table);
         let failure = self.parts.table.take_failure();
+        let failure = failure.or(self.parts.unsettled.take_failure().err());
         let journal = Arc::clone(&self.parts.journal);
         drop(self);
         journal.unmount()?;

@@ -54,6 +54,17 @@ impl BlockRange {
         self.length_blocks == 0
     }
 
+    /// The smallest range around it that starts and ends at multiples of `unit_blocks`; itself for 0.
+    #[must_use]
+    pub fn aligned(&self, unit_blocks: u64) -> Self {
+        if unit_blocks <= 1 {
+            return *self;
+        }
+        let start = self.start.0 - self.start.0 % unit_blocks;
+        let end = self.end().0.checked_next_multiple_of(unit_blocks).unwrap_or(self.end().0);
+        Self { start: FileBlock(start), length_blocks: end - start }
+    }
+
     /// The part of an extent that is in the range.
     #[must_use]
     pub fn cut(&self, extent: &Extent) -> Option<Extent> {

@@ -39,6 +39,6 @@ pub use fork::{BtreeFork, Fork};
 pub use fork_block::BlockShape;
 pub use inode::Inode;
 pub use live::{
-    ExchangedRange, KeepSize, Live, LiveInode, MapRequest, NewInode, SharedRange, map_blocks,
-    resume,
+    ExchangedRange, KeepSize, Live, LiveInode, MapRequest, NewInode, SharedRange, WriteTerms,
+    map_blocks, map_blocks_at_worst, resume,
 };

@@ -21,12 +21,14 @@
 //! Lock order: the record's latch, then buffers of groups and blocks, then the view.
 
 mod blocks;
+mod copy;
 mod data;
 mod exchange;
 mod inactive;
 mod local;
 mod map;
 mod mapping;
+mod place;
 mod range;
 mod remap;
 mod resume;
@@ -37,10 +39,11 @@ mod target;
 mod write;
 
 pub use exchange::ExchangedRange;
-pub use map::{MapRequest, map_blocks};
+pub use map::{MapRequest, map_blocks, map_blocks_at_worst};
 pub use range::KeepSize;
 pub use resume::resume;
 pub use share::SharedRange;
+pub use write::WriteTerms;
 
 use core::ops::Deref;
 use std::sync::Arc;

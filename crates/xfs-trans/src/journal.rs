@@ -21,6 +21,7 @@ use xfs_sync::{Mutex, SetOnce, Slot, Slots, Volume};
 use crate::buffer_item::BufferItem;
 use crate::context::Context;
 use crate::counters::{Counters, Counts};
+use crate::earmark::{Earmark, RestOfBlocks};
 use crate::inode_item::InodeRecord;
 use crate::transaction::Transaction;
 use upkeep::Keeper;
@@ -145,6 +146,49 @@ impl Journal {
         blocks: u64,
     ) -> Result<Transaction<'_>> {
         Transaction::begin_from_pool(self, self.reservation(kind), blocks)
+    }
+
+    /// Takes blocks for work that is accepted now and done later.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NoSpace`].
+    #[doc(alias = "xfs_mod_delalloc")]
+    pub fn earmark(&self, blocks: u64) -> Result<Earmark> {
+        self.counters.take(blocks).map(|()| Earmark::of(blocks))
+    }
+
+    /// Frees what is left of an earmark.
+    pub fn give_up(&self, mut earmark: Earmark) {
+        self.counters.give(earmark.draw(u64::MAX));
+    }
+
+    /// Begins a transaction that does what blocks were earmarked for: it takes them first, and what it
+    /// is short of as `rest` says. [`Transaction::return_to`] puts back what it has not used.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub fn begin_earmarked(
+        self: &Arc<Self>,
+        kind: TransactionKind,
+        blocks: u64,
+        (earmark, rest): (&mut Earmark, RestOfBlocks),
+    ) -> Result<Transaction<'_>> {
+        let drawn = earmark.draw(blocks);
+        let short = blocks - drawn;
+        let taken = match rest {
+            RestOfBlocks::Free => self.counters.take(short),
+            RestOfBlocks::Pool => self.counters.take_from_pool(short),
+        };
+        let begun = taken.and_then(|()| Transaction::start(self, self.reservation(kind), short));
+        match begun {
+            Ok(transaction) => Ok(transaction.with_earmarked(drawn)),
+            Err(error) => {
+                earmark.add(Earmark::of(drawn));
+                Err(error)
+            }
+        }
     }
 
     /// Sets up the pool of [`begin_from_pool`](Self::begin_from_pool) with blocks that the counts of

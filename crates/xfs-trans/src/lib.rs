@@ -12,6 +12,7 @@ mod cluster;
 mod context;
 mod counters;
 mod create_item;
+mod earmark;
 mod inode_item;
 mod intent_item;
 mod journal;
@@ -21,6 +22,7 @@ pub mod testing;
 mod transaction;
 
 pub use counters::Counts;
+pub use earmark::{Earmark, RestOfBlocks};
 pub use inode_item::{ImageGuard, InodeImage, InodeRecord};
 pub use journal::{Journal, OpenIntent, Upkeep};
 pub use promise::{AttrPromise, Promise};

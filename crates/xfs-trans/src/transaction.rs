@@ -117,7 +117,7 @@ impl<'journal> Transaction<'journal> {
     }
 
     /// Begins with blocks that were taken.
-    fn start(
+    pub(crate) fn start(
         journal: &'journal Arc<Journal>,
         reservation: Reservation,
         blocks: u64,

@@ -1,12 +1,14 @@
 //! Ranges of files: allocating, punching, moving, sharing.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use xfs_buffer::PosixError;
 use xfs_inode::{ExchangedRange, KeepSize, Live, SharedRange};
 use xfs_sync::RwLockWriteGuard;
 
 use super::File;
+use super::contents::State;
 use crate::Result;
 use crate::table::Entry;
 use crate::writing::{Parts, check_contents_mutable};
@@ -61,7 +63,7 @@ impl File {
             return Err(PosixError::InvalidArgument.into());
         }
         let (parts, entry) = self.node.writable()?;
-        let _contents = entry.contents().write();
+        let _contents = parts.contents(entry).settle()?;
         // Setting space aside overwrites nothing, so an append-only file allows it.
         let from = match mode {
             RangeMode::Allocate(_) => u64::MAX,
@@ -102,7 +104,7 @@ impl File {
     #[doc(alias = "FICLONERANGE")]
     pub fn clone_range(&self, to: u64, source: &Self, from: u64, length_bytes: u64) -> Result<()> {
         let (parts, here, there) = self.with(source)?;
-        let _contents = lock_both(here, there);
+        let _contents = settle_both(parts, here, there)?;
         check_contents_mutable(&here.core(), 0)?;
         let length_bytes = match length_bytes {
             0 => there.core().size.saturating_sub(from),
@@ -126,7 +128,7 @@ impl File {
         length_bytes: u64,
     ) -> Result<bool> {
         let (parts, here, there) = self.with(source)?;
-        let _contents = lock_both(here, there);
+        let _contents = settle_both(parts, here, there)?;
         check_contents_mutable(&here.core(), 0)?;
         let range = SharedRange { from, to, length_bytes };
         Live::check_share(&parts.journal, there.live(), here.live(), range)?;
@@ -157,7 +159,7 @@ impl File {
         length_bytes: u64,
     ) -> Result<()> {
         let (parts, here, there) = self.with(other)?;
-        let _contents = lock_both(here, there);
+        let _contents = settle_both(parts, here, there)?;
         check_contents_mutable(&here.core(), 0)?;
         check_contents_mutable(&there.core(), 0)?;
         let length_bytes = (length_bytes > 0).then_some(length_bytes);
@@ -167,7 +169,7 @@ impl File {
     }
 
     /// This file and another of the same volume.
-    fn with<'a>(&'a self, other: &'a Self) -> Result<(&'a Parts, &'a Entry, &'a Entry)> {
+    fn with<'a>(&'a self, other: &'a Self) -> Result<(&'a Parts, &'a Arc<Entry>, &'a Arc<Entry>)> {
         let (parts, here) = self.node.writable()?;
         let (others, there) = other.node.writable()?;
         if !std::ptr::eq(parts, others) {
@@ -204,14 +206,17 @@ impl File {
     }
 }
 
-/// Locks the contents of two files, the lower number first; of one file, once.
-fn lock_both<'a>(
-    left: &'a Entry,
-    right: &'a Entry,
-) -> (RwLockWriteGuard<'a, ()>, Option<RwLockWriteGuard<'a, ()>>) {
+/// Locks the contents of two files, the lower number first; of one file, once. What was written is on
+/// the device then.
+fn settle_both<'a>(
+    parts: &'a Parts,
+    left: &'a Arc<Entry>,
+    right: &'a Arc<Entry>,
+) -> Result<(RwLockWriteGuard<'a, State>, Option<RwLockWriteGuard<'a, State>>)> {
     let (first, second) =
         if left.number() <= right.number() { (left, right) } else { (right, left) };
-    let first_guard = first.contents().write();
-    let apart = first.number() != second.number();
-    (first_guard, apart.then(|| second.contents().write()))
+    let first_guard = parts.contents(first).settle()?;
+    let is_same = first.number() == second.number();
+    let second_guard = if is_same { None } else { Some(parts.contents(second).settle()?) };
+    Ok((first_guard, second_guard))
 }

@@ -37,7 +37,7 @@ impl Devices {
         }
         let index = options.inode_index;
         let table = Table::new(Arc::clone(&journal), options.cached_inodes, index);
-        let writing = Writing::start(journal, table, options.clock, options.parents);
+        let writing = Writing::start(journal, table, options.terms);
         Ok(Volume::new(Core::new(superblock, cache, None, None).with_writing(writing), Vec::new()))
     }
 

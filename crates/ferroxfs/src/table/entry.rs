@@ -26,10 +26,11 @@ use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeCore};
 use xfs_inode::Live;
-use xfs_sync::{Mutex, Object, RwLock};
+use xfs_sync::{Mutex, Object};
 use xfs_trans::Journal;
 
 use super::chunk::Spot;
+use crate::file::Contents;
 use crate::superblock::Which;
 
 /// What has to be known of an inode to keep it in memory.
@@ -54,9 +55,7 @@ impl Inode for Live {
 /// An inode in memory.
 pub(crate) struct Entry<I = Live> {
     live: Arc<I>,
-    /// Held shared to read contents, exclusively to change them or where they lie. Taken before any
-    /// transaction begins.
-    contents: RwLock<(), Object>,
+    contents: Contents,
     state: Mutex<State, Object>,
     /// Its tags, where walks go by tags.
     spot: Option<Spot>,
@@ -134,7 +133,7 @@ impl<I: Inode> Entry<I> {
     pub(crate) fn new(live: Arc<I>, phase: Phase, keep: Keep, spot: Option<Spot>) -> Self {
         assert!(matches!(phase, Phase::New | Phase::Live), "I1");
         let state = State { users: 1, phase, keep, referenced: false };
-        Self { live, contents: RwLock::new(()), state: Mutex::new(state), spot }
+        Self { live, contents: Contents::default(), state: Mutex::new(state), spot }
     }
 
     pub(crate) fn number(&self) -> InodeNumber {
@@ -166,8 +165,8 @@ impl<I> Entry<I> {
         &self.live
     }
 
-    /// The lock of the contents: see the field.
-    pub(crate) fn contents(&self) -> &RwLock<(), Object> {
+    /// The contents of a regular file, as far as they are in memory.
+    pub(crate) fn contents(&self) -> &Contents {
         &self.contents
     }
 

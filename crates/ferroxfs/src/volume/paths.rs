@@ -51,7 +51,8 @@ impl Volume {
     /// As [`create_file`](Self::create_file) and [`File::write_at`], as an [`std::io::Error`].
     pub fn write(&self, path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> std::io::Result<()> {
         let mut file = self.create_file(path).map_err(to_io_error)?;
-        file.write_all(contents.as_ref())
+        file.write_all(contents.as_ref())?;
+        file.close().map_err(to_io_error)
     }
 
     /// Makes a directory.
@@ -197,9 +198,12 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS; what stopped the log.
+    /// EROFS; what stopped the log; the first error of a file that could not be written.
     pub fn sync(&self) -> Result<()> {
-        self.share().parts()?.journal.force_all()
+        let parts = self.share().parts()?;
+        let written = parts.write_back_all();
+        parts.journal.force_all()?;
+        written
     }
 
     /// The directory that a path lies in, and the name there.

@@ -49,7 +49,9 @@ pub struct Changes {
 
 impl Parts {
     /// Changes an inode, in one transaction.
-    pub(crate) fn change(&self, file: &Entry, changes: &Changes) -> Result<()> {
+    pub(crate) fn change(&self, file: &Arc<Entry>, changes: &Changes) -> Result<()> {
+        // What is written later would give the file its own time.
+        self.contents(file).write_back()?;
         self.transact_with_lists(TransactionKind::ChangeInode, 0, |tx, room| {
             tx.join(file.live().record());
             let core = file.core();
@@ -181,6 +183,7 @@ impl Parts {
 
     /// Makes what has been changed in this inode durable.
     pub(crate) fn sync(&self, file: &Arc<Entry>) -> Result<()> {
+        self.contents(file).flush_for_sync()?;
         self.journal.force(file.live().record().sequence())
     }
 }

@@ -22,6 +22,8 @@ fn check(act: impl Fn(&Parts, &Arc<Entry>)) {
     let root = volume.root().unwrap();
     let (theirs, _) = root.writable().unwrap();
     let parts = Parts {
+        unsettled: crate::file::Unsettled::new(theirs.geometry()),
+        joins_writes: true,
         journal: Arc::clone(&theirs.journal),
         table: Table::new(Arc::clone(&theirs.journal), 64, InodeIndex::default()),
         clock: theirs.clock,

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod buffered;
 mod damage;
 mod everything;
 mod failing_reads;

@@ -6,7 +6,10 @@
 use xfs_buffer::{BufferCache, IoError, PosixError, Result};
 use xfs_device::Durability;
 use xfs_format::extent::Extent;
-use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, Geometry};
+use xfs_format::{BASIC_BLOCK_BYTES, DiskAddr, FileBlock, Geometry};
+
+use super::write::CHUNK_BYTES;
+use crate::edit::BlockRange;
 
 /// A piece of a file's bytes on its way to the device.
 #[derive(Clone, Copy)]
@@ -67,6 +70,26 @@ pub(super) fn read(cache: &BufferCache, extent: &Extent, at: u64, into: &mut [u8
         .device()
         .read_at(offset, into)
         .map_err(|source| failed("read", offset, length, source).into())
+}
+
+/// Copies a range of whole blocks, which lies in both extents, from one to the other.
+pub(super) fn copy(
+    cache: &BufferCache,
+    from: &Extent,
+    to: &Extent,
+    range: BlockRange,
+) -> Result<()> {
+    let geometry = cache.geometry();
+    let bytes_of = |block: FileBlock| geometry.blocks_to_bytes(block.0).unwrap_or(u64::MAX);
+    let (mut at, end) = (bytes_of(range.start), bytes_of(range.end()));
+    let mut bytes = Vec::new();
+    while at < end {
+        bytes.resize(usize::try_from(end - at).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES)), 0);
+        read(cache, from, at, &mut bytes)?;
+        write(cache, to, Piece { offset: at, bytes: &bytes })?;
+        at += bytes.len() as u64;
+    }
+    Ok(())
 }
 
 /// Writes a piece into blocks that hold nothing of the file yet: the rest of the first and of the

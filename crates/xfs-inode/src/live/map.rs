@@ -6,10 +6,11 @@
 //! Each step checks what can be refused before it changes anything.
 
 use xfs_alloc::{
-    BlockExtent, FileMapping, Purpose, SpaceRequest, Target as Place, allocate_extent,
-    defer_convert, defer_free, defer_map, defer_unmap, defer_unshare,
+    BlockExtent, FileMapping, Purpose, allocate_extent, defer_convert, defer_free, defer_map,
+    defer_unmap, defer_unshare,
 };
 use xfs_buffer::{PosixError, Result};
+use xfs_format::btree::BtreeKind;
 use xfs_format::extent::{
     Extent, FILE_BLOCK_LIMIT, MAX_ATTR_EXTENTS, MAX_BIG_ATTR_EXTENTS, MAX_BIG_EXTENTS,
     MAX_EXTENT_BLOCKS, MAX_EXTENTS,
@@ -17,7 +18,7 @@ use xfs_format::extent::{
 use xfs_format::inode::{FileType, ForkKind, InodeCore, InodeFlags2};
 use xfs_format::reservation::BtreeHeights;
 use xfs_format::superblock::Unsupported;
-use xfs_format::{FileBlock, FsBlock, Geometry};
+use xfs_format::{FileBlock, Geometry};
 use xfs_trans::Transaction;
 
 use super::Live;
@@ -77,15 +78,14 @@ impl Live {
         let overhead = map_blocks(tx.geometry(), fork);
         let left = tx.blocks_left().saturating_sub(overhead).max(1);
         let wanted = hole.length_blocks.min(left).min(MAX_EXTENT_BLOCKS.into()) as u32;
-        let place = self.place_for(tx.geometry(), fork, range.start);
-        let request = SpaceRequest::new(place, 1, wanted).with_minimum_left(overhead as u32);
-        let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
-        Ok(Extent {
-            file_block: range.start,
-            start: space.start,
-            length_blocks: space.length_blocks,
-            unwritten: false,
-        })
+        for request in self.requests(tx.journal(), fork, range.start, wanted) {
+            let request = request.with_minimum_left(overhead as u32);
+            if let Some(BlockExtent { start, length_blocks }) = allocate_extent(tx, &request)? {
+                let file_block = range.start;
+                return Ok(Extent { file_block, start, length_blocks, unwritten: false });
+            }
+        }
+        Err(PosixError::NoSpace.into())
     }
 
     /// Maps an extent into a hole: its blocks are the caller's, who has allocated them.
@@ -247,22 +247,6 @@ impl Live {
         }
     }
 
-    /// Where blocks for `at` are best: behind those before it, else near the inode.
-    #[doc(alias = "xfs_bmap_btalloc")]
-    pub(crate) fn place_for(&self, geometry: &Geometry, fork: ForkKind, at: FileBlock) -> Place {
-        let inode = self.inode();
-        let before = inode.fork(fork).loaded_map().and_then(|map| map.last_before(at));
-        let behind = before.and_then(|extent| {
-            let next = FsBlock(extent.start.0.checked_add(extent.length_blocks.into())?);
-            geometry.split_block(next).map(|_| next)
-        });
-        let beside = || {
-            let (group, inode) = geometry.split_inode(self.number())?;
-            Some(geometry.join_block(group, geometry.ag_inode_block(inode)))
-        };
-        Place::Near(behind.or_else(beside).unwrap_or(FsBlock(0)))
-    }
-
     /// Refuses what is no regular file on the data device.
     pub(crate) fn check_regular(&self) -> Result<()> {
         let inode = self.inode();
@@ -297,4 +281,31 @@ pub fn map_blocks(geometry: &Geometry, fork: ForkKind) -> u64 {
         ForkKind::Attr => attr,
     };
     u64::from(levels.saturating_sub(1))
+}
+
+/// Blocks that the map of a file may take for so many blocks more of its contents, were each of them an
+/// extent of its own.
+#[doc(alias = "xfs_bmap_worst_indlen")]
+#[must_use]
+pub fn map_blocks_at_worst(geometry: &Geometry, blocks: u64) -> u64 {
+    if blocks == 0 {
+        return 0;
+    }
+    let layout = BtreeKind::Extent.layout();
+    // A block of the tree is at least half full.
+    let per_block = |level: u64| {
+        let most = match level {
+            0 => layout.max_records(geometry.block_size),
+            _ => layout.max_pointers(geometry.block_size),
+        };
+        (most as u64 / 2).max(1)
+    };
+    let levels = map_blocks(geometry, ForkKind::Data) + 1;
+    let mut left = blocks;
+    (0..levels)
+        .map(|level| {
+            left = left.div_ceil(per_block(level));
+            left
+        })
+        .sum()
 }

@@ -21,7 +21,7 @@ use xfs_format::{FileBlock, Geometry};
 use xfs_trans::{Journal, Transaction};
 
 use super::map::map_blocks;
-use super::write::{blocks_of, check_end};
+use super::write::{WriteTerms, blocks_of, check_end};
 use super::{Live, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
@@ -73,6 +73,45 @@ impl Live {
         })
     }
 
+    /// Whether something is mapped from a block of the file on. So it is said of a map that was not
+    /// loaded yet.
+    #[must_use]
+    pub fn reaches(&self, block: u64) -> bool {
+        let inode = self.inode();
+        let Some(map) = inode.fork(ForkKind::Data).loaded_map() else { return true };
+        map.last_before(LIMIT).is_some_and(|last| last.end().0 > block)
+    }
+
+    /// Whether blocks are mapped past the end that [`trim`](Self::trim) would free.
+    #[must_use]
+    pub fn ends_past_size(&self, geometry: &Geometry) -> bool {
+        let (size, flags) = {
+            let inode = self.inode();
+            (inode.core().size, inode.core().flags)
+        };
+        // Space that was asked for stays, and what is only added to will need it.
+        let keeps = flags.intersects(InodeFlags::PREALLOC | InodeFlags::APPEND);
+        !keeps && self.reaches(size.div_ceil(geometry.block_size.into()))
+    }
+
+    /// Frees the blocks past the end of the file, unless they were asked for.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log; what the volume holds may be corrupt.
+    #[doc(alias = "xfs_free_eofblocks")]
+    pub fn trim(&self, journal: &Arc<Journal>) -> Result<()> {
+        self.load_map(journal.cache(), ForkKind::Data)?;
+        if !self.ends_past_size(journal.geometry()) {
+            return Ok(());
+        }
+        step::run(journal, TransactionKind::Truncate, 0, |tx| {
+            let size = self.inode().core().size;
+            let first = FileBlock(size.div_ceil(journal.geometry().block_size.into()));
+            self.unmap_all(tx, ForkKind::Data, BlockRange::between(first, LIMIT))
+        })
+    }
+
     /// Unmaps a range in one chain of steps. Only for ranges to whose end nothing else is mapped, or
     /// whose extents end in them: an extent that is cut in two may need blocks for the map.
     #[doc(alias = "xfs_itruncate_extents")]
@@ -109,7 +148,8 @@ impl Live {
         if keep_size == KeepSize::No && range.end > size {
             self.zero_written(journal, size, range.end, now)?;
         }
-        self.fill_holes(journal, blocks_of(journal.geometry(), range.start, range.end))?;
+        let blocks = blocks_of(journal.geometry(), range.start, range.end);
+        self.writer(journal, WriteTerms::at(now)).fill_holes(blocks)?;
         step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
             self.change(tx, |core| {
                 core.flags |= InodeFlags::PREALLOC;
@@ -120,21 +160,6 @@ impl Live {
             self.touch(tx, now);
             Ok(())
         })
-    }
-
-    fn fill_holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<()> {
-        let mut next = range.start;
-        while next < range.end() {
-            let mapping = self.inode().find(journal.cache(), ForkKind::Data, next)?;
-            next = match mapping {
-                Mapping::Extent(extent) => extent.end(),
-                Mapping::Hole { end, .. } => {
-                    let hole = BlockRange::between(next, end.min(range.end()));
-                    self.allocate_step(journal, hole)?.end()
-                }
-            };
-        }
-        Ok(())
     }
 
     /// Makes a hole of a range: whole blocks are freed, the rest of it is zeros. The size stays.
@@ -193,6 +218,7 @@ impl Live {
         self.check_regular()?;
         check_end(journal.geometry(), range.end, 0)?;
         let blocks = blocks_of(journal.geometry(), range.start, range.end);
+        let mut writer = self.writer(journal, WriteTerms::at(now));
         let mut next = blocks.start;
         while next < blocks.end() && self.shares(ForkKind::Data) {
             let mapping = self.inode().find(journal.cache(), ForkKind::Data, next)?;
@@ -205,8 +231,8 @@ impl Live {
                 next = mapping.end();
                 continue;
             };
-            let (shared, head) = self.sharing(journal, extent)?;
-            next = if shared { self.copy_shared(journal, &head, now)? } else { head.end() };
+            let (is_shared, head) = self.sharing(journal, extent)?;
+            next = if is_shared { writer.copy_shared(&head)? } else { head.end() };
         }
         Ok(())
     }

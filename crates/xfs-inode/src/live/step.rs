@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::reservation::TransactionKind;
-use xfs_trans::{Journal, Transaction};
+use xfs_trans::{Earmark, Journal, RestOfBlocks, Transaction};
 
 /// Runs `work` in a transaction of its own, which is committed if it succeeds. If it fails, the
 /// transaction is cancelled: with something changed already that shuts the volume down.
@@ -21,10 +21,17 @@ pub(crate) fn run<R>(
 /// for such ends.
 pub(crate) fn run_from_pool<R>(
     journal: &Arc<Journal>,
-    blocks: u64,
+    (blocks, earmark): (u64, &mut Earmark),
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
 ) -> Result<R> {
-    end(journal.begin_from_pool(TransactionKind::Write, blocks)?, work)
+    let from = (&mut *earmark, RestOfBlocks::Pool);
+    let tx = journal.begin_earmarked(TransactionKind::Write, blocks, from)?;
+    end(tx, |tx| {
+        let answer = work(tx)?;
+        tx.finish_deferred()?;
+        tx.return_to(earmark);
+        Ok(answer)
+    })
 }
 
 fn end<'journal, R>(
@@ -47,22 +54,19 @@ fn end<'journal, R>(
 /// the free lists of groups: that is committed, since nothing is wrong with it.
 pub(crate) fn run_allocation<R>(
     journal: &Arc<Journal>,
-    blocks: u64,
+    (blocks, earmark): (u64, &mut Earmark),
     work: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
 ) -> Result<R> {
-    let mut tx = journal.begin(TransactionKind::Write, blocks)?;
-    match work(&mut tx) {
-        Err(Error::Posix(PosixError::NoSpace)) => {
-            tx.commit()?;
-            Err(PosixError::NoSpace.into())
-        }
-        Err(error) => {
-            tx.cancel();
-            Err(error)
-        }
-        Ok(answer) => {
-            tx.commit()?;
-            Ok(answer)
-        }
-    }
+    let from = (&mut *earmark, RestOfBlocks::Free);
+    let tx = journal.begin_earmarked(TransactionKind::Write, blocks, from)?;
+    end(tx, |tx| {
+        let answer = match work(tx) {
+            Err(Error::Posix(PosixError::NoSpace)) => None,
+            answer => Some(answer?),
+        };
+        tx.finish_deferred()?;
+        tx.return_to(earmark);
+        Ok(answer)
+    })?
+    .ok_or_else(|| PosixError::NoSpace.into())
 }

@@ -1,8 +1,8 @@
 //! Writing the bytes of a file.
 //!
 //! Owns: the order of space, data and size. Does **not** own: joining small writes to large ones,
-//! which is for who keeps files open, and the lock that keeps reads and writes of a file apart,
-//! which the caller holds exclusively.
+//! which is for who keeps files open, the lock that keeps reads and writes of a file apart, which the
+//! caller holds exclusively, or copies of shared blocks ([`copy`](super::copy)).
 //!
 //! # What a crash leaves
 //!
@@ -19,30 +19,74 @@
 
 use std::sync::Arc;
 
-use xfs_alloc::{
-    BlockExtent, Purpose, SpaceRequest, allocate_extent, defer_free, defer_stage, defer_unshare,
-    defer_unstage,
-};
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT, MAX_EXTENT_BLOCKS};
-use xfs_format::inode::ForkKind;
+use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{BlockKind, FileBlock, Geometry};
-use xfs_trans::{Journal, Transaction};
+use xfs_format::{FileBlock, Geometry};
+use xfs_trans::{Earmark, Journal, Transaction};
 
 use super::data::{self, Piece, clip};
 use super::map::{MapRequest, map_blocks};
-use super::remap::{MapWork, defer_map_work};
 use super::{Live, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
-/// Zeros that are written at once.
-const ZERO_BYTES: usize = 1 << 16;
+/// Zeros, or bytes of a copy, that are handled at once.
+pub(super) const CHUNK_BYTES: usize = 1 << 16;
 /// Data that is written while its transaction waits, with the header of a group latched: more of it
 /// is worth two transactions.
 const SMALL_BYTES: u64 = 1 << 16;
+
+/// How a write is made.
+#[derive(Debug)]
+pub struct WriteTerms {
+    /// The time that the file gets.
+    pub now: Timestamp,
+    /// Blocks that were set aside for it; what is left of them is free again afterwards.
+    pub earmark: Earmark,
+    /// Blocks to allocate past what is written, at the end of the file and where there is room:
+    /// more will be written there soon.
+    pub ahead_blocks: u64,
+}
+
+impl WriteTerms {
+    /// For a write that nothing was prepared for.
+    #[must_use]
+    pub fn at(now: Timestamp) -> Self {
+        Self { now, earmark: Earmark::default(), ahead_blocks: 0 }
+    }
+}
+
+/// Whether what is written may move the end of the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SizeRule {
+    Grows,
+    Stays,
+}
+
+impl SizeRule {
+    /// The least size of the file once a piece is in it.
+    pub(super) fn end(self, piece: Piece<'_>) -> Option<u64> {
+        (self == Self::Grows).then_some(piece.end())
+    }
+}
+
+/// A write on its way.
+pub(super) struct Writer<'a> {
+    pub(super) live: &'a Arc<Live>,
+    pub(super) journal: &'a Arc<Journal>,
+    pub(super) now: Timestamp,
+    pub(super) earmark: Earmark,
+    ahead_blocks: u64,
+}
+
+impl Drop for Writer<'_> {
+    fn drop(&mut self) {
+        self.journal.give_up(core::mem::take(&mut self.earmark));
+    }
+}
 
 impl Live {
     /// Writes `bytes` at byte `offset`, and returns how many were written: fewer only if space ran
@@ -59,15 +103,29 @@ impl Live {
         bytes: &[u8],
         now: Timestamp,
     ) -> Result<usize> {
-        self.check_regular()?;
-        check_end(journal.geometry(), offset, bytes.len() as u64)?;
+        self.write_on(journal, (offset, bytes), WriteTerms::at(now))
+    }
+
+    /// The same, on terms.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    pub fn write_on(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        (offset, bytes): (u64, &[u8]),
+        terms: WriteTerms,
+    ) -> Result<usize> {
+        let mut writer = self.writer(journal, terms);
+        self.check_write(journal, offset, bytes.len() as u64)?;
         let size = self.inode().core().size;
         if offset > size && !bytes.is_empty() {
-            self.zero_written(journal, size, offset, now)?;
+            writer.zero(size, offset)?;
         }
         let mut rest = Piece { offset, bytes };
         while !rest.bytes.is_empty() {
-            let written = match self.write_piece(journal, rest, now) {
+            let written = match writer.write(rest, SizeRule::Grows) {
                 Err(Error::Posix(PosixError::NoSpace)) if rest.offset != offset => break,
                 written => written?,
             };
@@ -79,216 +137,6 @@ impl Live {
         Ok((rest.offset - offset) as usize)
     }
 
-    /// Writes the head of a piece, as far as one extent goes.
-    pub(super) fn write_piece(
-        self: &Arc<Self>,
-        journal: &Arc<Journal>,
-        piece: Piece<'_>,
-        now: Timestamp,
-    ) -> Result<usize> {
-        let (cache, geometry) = (journal.cache(), journal.geometry());
-        let range = blocks_of(geometry, piece.offset, piece.end());
-        let mapping = self.inode().find(cache, ForkKind::Data, range.start)?;
-        let extent = match mapping {
-            Mapping::Extent(extent) => range.cut(&extent),
-            Mapping::Hole { end, .. } => {
-                let hole = BlockRange::between(range.start, end.min(range.end()));
-                if hole.length_blocks <= small_blocks(geometry) {
-                    match self.write_small(journal, hole, (piece, now)) {
-                        // For a part of it there may be room.
-                        Err(Error::Posix(PosixError::NoSpace)) if hole.length_blocks > 1 => {}
-                        written => return written,
-                    }
-                }
-                range.cut(&self.allocate_step(journal, hole)?)
-            }
-        };
-        let extent = extent.ok_or(PosixError::InvalidArgument)?;
-        if extent.unwritten {
-            let piece = clip(piece, &extent, geometry);
-            data::write_whole_blocks(cache, &extent, piece, None)?;
-            self.show(journal, &extent, (piece.end(), now))?;
-            return Ok(piece.bytes.len());
-        }
-        let (shared, extent) = self.sharing(journal, extent)?;
-        if shared {
-            return self.write_copy(journal, extent, piece, now);
-        }
-        let piece = clip(piece, &extent, geometry);
-        data::write(cache, &extent, piece)?;
-        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
-            self.grow_size(tx, piece.end(), now);
-            Ok(())
-        })?;
-        Ok(piece.bytes.len())
-    }
-
-    /// Allocates the head of a small hole and writes its data in one transaction, which is ended
-    /// only then: no log record can show the blocks before a flush that follows the data.
-    fn write_small(
-        &self,
-        journal: &Arc<Journal>,
-        hole: BlockRange,
-        (piece, now): (Piece<'_>, Timestamp),
-    ) -> Result<usize> {
-        let blocks = hole.length_blocks + map_blocks(journal.geometry(), ForkKind::Data);
-        let (written, length) = step::run_allocation(journal, blocks, |tx| {
-            let extent = self.take_space(tx, ForkKind::Data, hole)?;
-            let piece = clip(piece, &extent, tx.geometry());
-            let written = data::write_whole_blocks(tx.cache(), &extent, piece, None);
-            // What cannot be written reads as zeros.
-            let unwritten = written.is_err();
-            self.put_extent(tx, ForkKind::Data, &Extent { unwritten, ..extent })?;
-            if !unwritten {
-                self.grow_size(tx, piece.end(), now);
-            }
-            Ok((written, piece.bytes.len()))
-        })?;
-        written.map(|()| length)
-    }
-
-    /// Allocates the head of a hole, unwritten.
-    pub(super) fn allocate_step(&self, journal: &Arc<Journal>, hole: BlockRange) -> Result<Extent> {
-        let overhead = map_blocks(journal.geometry(), ForkKind::Data);
-        let mut wanted = hole.length_blocks.min(MAX_EXTENT_BLOCKS.into());
-        loop {
-            let blocks = wanted + overhead;
-            let range = BlockRange { length_blocks: wanted, ..hole };
-            let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
-            match step::run_allocation(journal, blocks, |tx| self.map(tx, &request)) {
-                // A volume that is nearly full has room for a part of it.
-                Err(Error::Posix(PosixError::NoSpace)) if wanted > 1 && !journal.is_shut_down() => {
-                    wanted /= 2;
-                }
-                mapped => return mapped,
-            }
-        }
-    }
-
-    /// Lets the data of an unwritten extent be read: it has been written up to byte `end`.
-    fn show(
-        &self,
-        journal: &Arc<Journal>,
-        extent: &Extent,
-        (end, now): (u64, Timestamp),
-    ) -> Result<()> {
-        let blocks = map_blocks(journal.geometry(), ForkKind::Data);
-        let range = BlockRange::of(extent);
-        step::run_from_pool(journal, blocks, |tx| {
-            self.convert(tx, range, false)?;
-            self.grow_size(tx, end, now);
-            Ok(())
-        })
-    }
-
-    /// The size is at least `end`; the contents have changed.
-    fn grow_size(&self, tx: &mut Transaction<'_>, end: u64, now: Timestamp) {
-        self.change(tx, |core| core.size = core.size.max(end));
-        self.touch(tx, now);
-    }
-
-    /// Whether the head of an extent is shared, and how much of it.
-    pub(super) fn sharing(&self, journal: &Arc<Journal>, extent: Extent) -> Result<(bool, Extent)> {
-        if !self.shares(ForkKind::Data) {
-            return Ok((false, extent));
-        }
-        let (cache, geometry) = (journal.cache(), journal.geometry());
-        let Some((group, _)) = geometry.split_block(extent.start) else {
-            return Err(PosixError::InvalidArgument.into());
-        };
-        let at = geometry.header_disk_addr(group, 1);
-        let header = cache.read(at, geometry.sector_size, BlockKind::Agf)?;
-        // Nobody changes the counts of the group while its header is latched.
-        header.latch();
-        let run = xfs_alloc::sharing_run(cache, extent.start, extent.length_blocks);
-        header.unlatch();
-        let run = run?;
-        Ok((run.shared, Extent { length_blocks: run.length_blocks, ..extent }))
-    }
-
-    /// Writes the head of a piece to a copy of shared blocks.
-    fn write_copy(
-        self: &Arc<Self>,
-        journal: &Arc<Journal>,
-        old: Extent,
-        piece: Piece<'_>,
-        now: Timestamp,
-    ) -> Result<usize> {
-        let copy = self.stage(journal, &old)?;
-        let old = Extent { length_blocks: copy.length_blocks, ..old };
-        let piece = clip(piece, &old, journal.geometry());
-        if let Err(error) = data::write_whole_blocks(journal.cache(), &copy, piece, Some(&old)) {
-            // What cannot be given back now is found at the next recovery.
-            self.unstage(journal, &copy)?;
-            return Err(error);
-        }
-        self.take_over(journal, &copy, (piece.end(), now))?;
-        Ok(piece.bytes.len())
-    }
-
-    /// Allocates blocks for a copy of the head of a shared extent. Until the file takes them over
-    /// they are in the staging domain of the reference counts, where recovery finds them.
-    #[doc(alias = "xfs_reflink_allocate_cow")]
-    pub(super) fn stage(&self, journal: &Arc<Journal>, old: &Extent) -> Result<Extent> {
-        let overhead = map_blocks(journal.geometry(), ForkKind::Data);
-        let mut wanted = old.length_blocks;
-        loop {
-            let blocks = u64::from(wanted) + overhead;
-            let staged = step::run_allocation(journal, blocks, |tx| {
-                let place = self.place_for(tx.geometry(), ForkKind::Data, old.file_block);
-                let request = SpaceRequest::new(place, 1, wanted);
-                let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
-                let (start, length_blocks) = (space.start, space.length_blocks);
-                defer_stage(tx, space);
-                Ok(Extent { start, length_blocks, ..*old })
-            });
-            match staged {
-                Err(Error::Posix(PosixError::NoSpace)) if wanted > 1 && !journal.is_shut_down() => {
-                    wanted /= 2;
-                }
-                staged => return staged,
-            }
-        }
-    }
-
-    /// Gives staged blocks back.
-    fn unstage(&self, journal: &Arc<Journal>, copy: &Extent) -> Result<()> {
-        step::run(journal, TransactionKind::Write, 0, |tx| {
-            let (start, length_blocks) = (copy.start, copy.length_blocks);
-            defer_unstage(tx, BlockExtent { start, length_blocks });
-            defer_free(tx, BlockExtent { start, length_blocks }, None, Purpose::File);
-            Ok(())
-        })
-    }
-
-    /// Puts staged blocks, which have been written, into the place of shared ones.
-    #[doc(alias = "xfs_reflink_end_cow")]
-    pub(super) fn take_over(
-        self: &Arc<Self>,
-        journal: &Arc<Journal>,
-        copy: &Extent,
-        (end, now): (u64, Timestamp),
-    ) -> Result<()> {
-        let blocks = 2 * map_blocks(journal.geometry(), ForkKind::Data);
-        step::run_from_pool(journal, blocks, |tx| {
-            let mapping = self.find_joined(tx, ForkKind::Data, copy.file_block)?;
-            let Mapping::Extent(old) = mapping else {
-                return Err(PosixError::InvalidArgument.into());
-            };
-            let old = BlockRange::of(copy).cut(&old).ok_or(PosixError::InvalidArgument)?;
-            assert!(old.length_blocks == copy.length_blocks, "the writer holds the file's lock");
-            self.check_growth(ForkKind::Data, 2)?;
-            let copied = BlockExtent { start: copy.start, length_blocks: copy.length_blocks };
-            let replaced = BlockExtent { start: old.start, length_blocks: old.length_blocks };
-            defer_map_work(tx, MapWork::unmap(self, ForkKind::Data, &old));
-            defer_unshare(tx, replaced);
-            defer_unstage(tx, copied);
-            defer_map_work(tx, MapWork::map(self, ForkKind::Data, copy));
-            self.grow_size(tx, end, now);
-            Ok(())
-        })
-    }
-
     /// Writes zeros over what is written from byte `from` to byte `to`. The size stays.
     pub(super) fn zero_written(
         self: &Arc<Self>,
@@ -297,83 +145,218 @@ impl Live {
         to: u64,
         now: Timestamp,
     ) -> Result<()> {
-        let zeros = vec![0; ZERO_BYTES];
-        let geometry = journal.geometry();
+        self.writer(journal, WriteTerms::at(now)).zero(from, to)
+    }
+
+    pub(super) fn writer<'a>(
+        self: &'a Arc<Self>,
+        journal: &'a Arc<Journal>,
+        WriteTerms { now, earmark, ahead_blocks }: WriteTerms,
+    ) -> Writer<'a> {
+        Writer { live: self, journal, now, earmark, ahead_blocks }
+    }
+
+    /// Whether a write of so many bytes at `offset` can be made at all.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::FileTooLarge`], [`PosixError::IsDirectory`], [`PosixError::InvalidArgument`].
+    pub fn check_write(&self, journal: &Journal, offset: u64, length: u64) -> Result<()> {
+        self.check_regular()?;
+        check_end(journal.geometry(), offset, length)
+    }
+
+    /// How many blocks of a range a write may have to allocate: holes, and what may be shared.
+    ///
+    /// # Errors
+    ///
+    /// What the map fails to load with.
+    pub fn blocks_to_write(&self, journal: &Journal, range: BlockRange) -> Result<u64> {
+        let inode = self.inode();
+        let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
+        let shares = inode.core().flags2.contains(InodeFlags2::REFLINK);
+        let (mut next, mut blocks) = (range.start, 0);
+        while next < range.end() {
+            let mapping = map.find(next);
+            let end = mapping.end().min(range.end());
+            let is_taken =
+                matches!(mapping, Mapping::Extent(extent) if extent.unwritten || !shares);
+            if !is_taken {
+                blocks += end.0 - next.0;
+            }
+            next = end;
+        }
+        Ok(blocks)
+    }
+
+    /// The contents have changed; the size is at least `end`.
+    pub(super) fn wrote(&self, tx: &mut Transaction<'_>, end: Option<u64>, now: Timestamp) {
+        self.change(tx, |core| {
+            core.size = core.size.max(end.unwrap_or(0));
+            core.modify_time = now;
+            // Bytes that were kept back come after a change that was made later.
+            core.change_time = core.change_time.max(now);
+        });
+    }
+}
+
+impl Writer<'_> {
+    /// Writes the head of a piece, as far as one extent goes.
+    pub(super) fn write(&mut self, piece: Piece<'_>, size: SizeRule) -> Result<usize> {
+        let geometry = self.journal.geometry();
+        let range = blocks_of(geometry, piece.offset, piece.end());
+        if let Mapping::Hole { end, .. } = self.find(range.start)? {
+            let hole = BlockRange::between(range.start, end.min(range.end()));
+            if self.is_small(hole) {
+                match self.write_small(hole, piece) {
+                    // For a part of it there may be room.
+                    Err(Error::Posix(PosixError::NoSpace)) if hole.length_blocks > 1 => {}
+                    written => return written,
+                }
+            }
+        }
+        let extent = self.mapped(range)?;
+        if extent.unwritten {
+            let piece = clip(piece, &extent, geometry);
+            data::write_whole_blocks(self.journal.cache(), &extent, piece, None)?;
+            self.show(&extent, size.end(piece))?;
+            return Ok(piece.bytes.len());
+        }
+        let (is_shared, extent) = self.live.sharing(self.journal, extent)?;
+        if is_shared {
+            return self.write_copy(extent, piece, size);
+        }
+        let piece = clip(piece, &extent, geometry);
+        data::write(self.journal.cache(), &extent, piece)?;
+        if size == SizeRule::Grows {
+            step::run(self.journal, TransactionKind::ChangeInode, 0, |tx| {
+                self.live.wrote(tx, Some(piece.end()), self.now);
+                Ok(())
+            })?;
+        }
+        Ok(piece.bytes.len())
+    }
+
+    fn find(&self, block: FileBlock) -> Result<Mapping> {
+        self.live.inode().find(self.journal.cache(), ForkKind::Data, block)
+    }
+
+    /// What the start of a range is mapped to, as far as that goes in the range. A hole is allocated.
+    fn mapped(&mut self, range: BlockRange) -> Result<Extent> {
+        loop {
+            match self.find(range.start)? {
+                Mapping::Extent(extent) => {
+                    return range.cut(&extent).ok_or_else(|| PosixError::InvalidArgument.into());
+                }
+                Mapping::Hole { start, end } => {
+                    let hole = BlockRange::between(start, end);
+                    let wanted = BlockRange::between(range.start, end.min(range.end()));
+                    self.allocate(wanted, hole)?;
+                }
+            }
+        }
+    }
+
+    /// Whether a hole is so small that allocating it and mapping its data is one transaction.
+    fn is_small(&self, hole: BlockRange) -> bool {
+        let most = (SMALL_BYTES >> self.journal.geometry().block_log).max(1);
+        hole.length_blocks <= most && self.ahead_blocks == 0 && self.live.extent_size_hint() == 0
+    }
+
+    /// Allocates the head of a small hole and writes its data in one transaction, which is ended
+    /// only then: no log record can show the blocks before a flush that follows the data.
+    fn write_small(&mut self, hole: BlockRange, piece: Piece<'_>) -> Result<usize> {
+        let (live, now) = (self.live, self.now);
+        let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
+        let reserved = (blocks, &mut self.earmark);
+        let (written, length) = step::run_allocation(self.journal, reserved, |tx| {
+            let extent = live.take_space(tx, ForkKind::Data, hole)?;
+            let piece = clip(piece, &extent, tx.geometry());
+            let written = data::write_whole_blocks(tx.cache(), &extent, piece, None);
+            // What cannot be written reads as zeros.
+            let unwritten = written.is_err();
+            live.put_extent(tx, ForkKind::Data, &Extent { unwritten, ..extent })?;
+            if !unwritten {
+                live.wrote(tx, Some(piece.end()), now);
+            }
+            Ok((written, piece.bytes.len()))
+        })?;
+        written.map(|()| length)
+    }
+
+    /// Allocates blocks of a hole, unwritten: those from the start of `wanted` on, or some before
+    /// them if the file's extents are to be large.
+    fn allocate(&mut self, wanted: BlockRange, hole: BlockRange) -> Result<()> {
+        let mut range = self.stretched(wanted, hole);
+        let overhead = map_blocks(self.journal.geometry(), ForkKind::Data);
+        loop {
+            let request = MapRequest { fork: ForkKind::Data, range, unwritten: true };
+            let reserved = (range.length_blocks + overhead, &mut self.earmark);
+            let mapped =
+                step::run_allocation(self.journal, reserved, |tx| self.live.map(tx, &request));
+            range = match mapped {
+                // A volume that is nearly full has room for what is needed, or for a part of it.
+                Err(Error::Posix(PosixError::NoSpace))
+                    if range.length_blocks > 1 && !self.journal.is_shut_down() =>
+                {
+                    let half = BlockRange { length_blocks: range.length_blocks / 2, ..wanted };
+                    if range.length_blocks > wanted.length_blocks { wanted } else { half }
+                }
+                mapped => return mapped.map(drop),
+            };
+        }
+    }
+
+    /// A range that is to be allocated, larger by what the file's hint asks for and by what is wanted
+    /// ahead. It stays in the hole.
+    fn stretched(&self, wanted: BlockRange, hole: BlockRange) -> BlockRange {
+        let mut range = wanted.aligned(self.live.extent_size_hint().into());
+        if hole.end().0 >= FILE_BLOCK_LIMIT {
+            range.length_blocks = range.length_blocks.saturating_add(self.ahead_blocks);
+        }
+        let (start, end) = (range.start.max(hole.start), range.end().min(hole.end()));
+        let range = BlockRange::between(start, end);
+        BlockRange { length_blocks: range.length_blocks.min(MAX_EXTENT_BLOCKS.into()), ..range }
+    }
+
+    /// Lets the data of an unwritten extent be read. The size is at least `end` afterwards.
+    fn show(&mut self, extent: &Extent, end: Option<u64>) -> Result<()> {
+        let (live, now) = (self.live, self.now);
+        let blocks = map_blocks(self.journal.geometry(), ForkKind::Data);
+        step::run_from_pool(self.journal, (blocks, &mut self.earmark), |tx| {
+            live.convert(tx, BlockRange::of(extent), false)?;
+            live.wrote(tx, end, now);
+            Ok(())
+        })
+    }
+
+    /// Allocates what is a hole in a range, unwritten.
+    pub(super) fn fill_holes(&mut self, range: BlockRange) -> Result<()> {
+        let mut next = range.start;
+        while next < range.end() {
+            next = self.mapped(BlockRange::between(next, range.end()))?.end();
+        }
+        Ok(())
+    }
+
+    /// Writes zeros over what is written from byte `from` to byte `to`. The size stays.
+    pub(super) fn zero(&mut self, from: u64, to: u64) -> Result<()> {
+        let zeros = [0; CHUNK_BYTES];
+        let geometry = self.journal.geometry();
         let mut at = from;
         while at < to {
-            let mapping =
-                self.inode().find(journal.cache(), ForkKind::Data, geometry.file_block(at))?;
+            let mapping = self.find(geometry.file_block(at))?;
             let end = geometry.blocks_to_bytes(mapping.end().0).unwrap_or(u64::MAX).min(to);
             if !mapping.is_written() {
                 at = end;
                 continue;
             }
-            let length = usize::try_from(end - at).map_or(ZERO_BYTES, |all| all.min(ZERO_BYTES));
+            let length = usize::try_from(end - at).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES));
             let bytes = zeros.get(..length).unwrap_or(&zeros);
-            at += self.overwrite(journal, Piece { offset: at, bytes }, now)? as u64;
+            at += self.write(Piece { offset: at, bytes }, SizeRule::Stays)? as u64;
         }
         Ok(())
     }
-
-    /// Writes over written blocks, without a change of the size. Returns how far it got.
-    fn overwrite(
-        self: &Arc<Self>,
-        journal: &Arc<Journal>,
-        piece: Piece<'_>,
-        now: Timestamp,
-    ) -> Result<usize> {
-        let (cache, geometry) = (journal.cache(), journal.geometry());
-        let range = blocks_of(geometry, piece.offset, piece.end());
-        let mapping = self.inode().find(cache, ForkKind::Data, range.start)?;
-        let Mapping::Extent(extent) = mapping else {
-            return Err(PosixError::InvalidArgument.into());
-        };
-        let extent = range.cut(&extent).ok_or(PosixError::InvalidArgument)?;
-        let (shared, extent) = self.sharing(journal, extent)?;
-        if !shared {
-            let piece = clip(piece, &extent, geometry);
-            data::write(cache, &extent, piece)?;
-            return Ok(piece.bytes.len());
-        }
-        let copy = self.stage(journal, &extent)?;
-        let old = Extent { length_blocks: copy.length_blocks, ..extent };
-        let piece = clip(piece, &old, geometry);
-        if let Err(error) = data::write_whole_blocks(cache, &copy, piece, Some(&old)) {
-            self.unstage(journal, &copy)?;
-            return Err(error);
-        }
-        self.take_over(journal, &copy, (0, now))?;
-        Ok(piece.bytes.len())
-    }
-
-    /// Copies shared blocks to blocks of their own: what `extent` holds stays.
-    pub(super) fn copy_shared(
-        self: &Arc<Self>,
-        journal: &Arc<Journal>,
-        extent: &Extent,
-        now: Timestamp,
-    ) -> Result<FileBlock> {
-        let (cache, geometry) = (journal.cache(), journal.geometry());
-        let longest = (ZERO_BYTES >> geometry.block_log).max(1) as u32;
-        let wanted = Extent { length_blocks: extent.length_blocks.min(longest), ..*extent };
-        let copy = self.stage(journal, &wanted)?;
-        let old = Extent { length_blocks: copy.length_blocks, ..wanted };
-        let mut bytes = vec![0; (copy.length_blocks as usize) << geometry.block_log];
-        let offset = geometry.blocks_to_bytes(copy.file_block.0).unwrap_or(u64::MAX);
-        let copied = data::read(cache, &old, offset, &mut bytes)
-            .and_then(|()| data::write(cache, &copy, Piece { offset, bytes: &bytes }));
-        if let Err(error) = copied {
-            self.unstage(journal, &copy)?;
-            return Err(error);
-        }
-        self.take_over(journal, &copy, (0, now))?;
-        Ok(copy.end())
-    }
-}
-
-/// Blocks of a small write; at least one.
-fn small_blocks(geometry: &Geometry) -> u64 {
-    (SMALL_BYTES >> geometry.block_log).max(1)
 }
 
 /// Blocks that hold the bytes from `start` to before `end`.

@@ -1,0 +1,488 @@
+//! The contents of one file that is written to.
+//!
+//! Owns: the lock of the contents, small writes that are joined to large ones before they go to the
+//! device, how far ahead of the end of a file space is allocated, and the errors of writes that were
+//! made later than they were asked for. Does **not** own: the order of space, data and size
+//! (`xfs-inode`), or which files have something to write ([`Unsettled`](super::unsettled)).
+//!
+//! ```text
+//!            put: its blocks are earmarked         flush: space, data, size
+//!   write ─────────────────────────────► buffered ─────────────────────────► on the device
+//!     └──────────────────────────────────────────────────────────────────────────▲
+//!       a long one; one that goes on from no other; no blocks to earmark; direct
+//! ```
+//!
+//! A flush comes when the buffer is full or a write goes elsewhere, before a read that meets it and
+//! before everything else that is done to the contents, with a sync, when a [`File`](crate::File) is
+//! dropped, and from a thread after some seconds.
+//!
+//! # Invariants
+//!
+//! - **I1** Bytes are buffered only while a `File` of theirs is open: each flushes when it is dropped. So
+//!   an inode that nobody uses has none.
+//! - **I2** For what is buffered blocks are earmarked, those of the map in the worst case included: a
+//!   volume that is full says so when a write is asked for.
+//! - **I3** What is buffered counts for nobody but readers of this file: on disk neither size nor
+//!   blocks change before the data is there.
+//! - **I4** Who wants to know the size looks for buffered bytes first and at the inode after that: a flush
+//!   between the two is seen there.
+
+use std::sync::Arc;
+
+use xfs_buffer::{Error, IoError, PosixError, Result};
+use xfs_format::extent::MAX_EXTENT_BLOCKS;
+use xfs_format::timestamp::Timestamp;
+use xfs_format::{FileBlock, Geometry};
+use xfs_inode::{BlockRange, WriteTerms, map_blocks_at_worst};
+use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use xfs_trans::Earmark;
+
+use crate::metadata::Metadata;
+use crate::table::Entry;
+use crate::writing::{Parts, check_contents_mutable};
+
+/// The most that is buffered of a file; also the unit in whose multiples a buffer ends.
+const BUFFER_BYTES: u64 = 1 << 20;
+/// Of a file that is shorter nothing is allocated ahead.
+#[doc(alias = "m_allocsize_log")]
+const LEAST_AHEAD_BYTES: u64 = 64 << 10;
+/// Ticks of the volume that bytes stay buffered at the least, before a thread flushes them.
+const FLUSH_TICKS: u64 = 2;
+
+/// Bytes are buffered.
+const BUFFERED: u32 = 1;
+/// Blocks may be mapped past the end of the file that nobody asked for.
+const AHEAD: u32 = 2;
+/// A flush has failed, and nobody was told who asks for that.
+const FAILED: u32 = 4;
+
+/// What there is of the contents in memory.
+#[derive(Default)]
+pub(crate) struct Contents {
+    /// Held shared to read contents, exclusively to change them or where they lie. Taken before any
+    /// transaction begins.
+    state: RwLock<State, Object>,
+    marks: AtomicU32<Object>,
+    notes: Mutex<Notes, Object>,
+}
+
+/// What the lock of the contents protects.
+#[derive(Default)]
+pub(crate) struct State {
+    buffered: Option<Box<Buffered>>,
+    /// Where the last write ended: the next one is expected there.
+    next: Option<u64>,
+    /// Memory of the buffer before.
+    spare: Vec<u8>,
+}
+
+/// What is asked without waiting for a write.
+#[derive(Default)]
+struct Notes {
+    shown: Shown,
+    failure: Option<Box<Error>>,
+}
+
+/// What is buffered, as metadata shows it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Shown {
+    end: u64,
+    blocks: u64,
+    now: Timestamp,
+}
+
+/// Bytes that have been written, and are not on the device.
+struct Buffered {
+    offset: u64,
+    bytes: Vec<u8>,
+    now: Timestamp,
+    /// Blocks before this one are counted in `needed_blocks`.
+    counted: FileBlock,
+    needed_blocks: u64,
+    earmark: Earmark,
+    /// When it began.
+    tick: u64,
+}
+
+impl Buffered {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+
+    /// Where it is full.
+    fn limit(&self) -> u64 {
+        (self.offset / BUFFER_BYTES + 1) * BUFFER_BYTES
+    }
+
+    /// Whether bytes at an offset go into it.
+    fn takes(&self, at: u64) -> bool {
+        (self.offset..=self.end()).contains(&at) && at < self.limit()
+    }
+
+    fn put(&mut self, at: u64, bytes: &[u8]) {
+        let within = (at - self.offset) as usize;
+        let (over, behind) = bytes.split_at((self.bytes.len() - within).min(bytes.len()));
+        if let Some(place) = self.bytes.get_mut(within..within + over.len()) {
+            place.copy_from_slice(over);
+        }
+        self.bytes.extend_from_slice(behind);
+    }
+}
+
+/// Whether a write may wait for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Joined,
+    Direct,
+}
+
+/// The lock of the contents, held to read them.
+pub(crate) enum Reading<'a> {
+    Shared { _guard: RwLockReadGuard<'a, State> },
+    Alone { _guard: RwLockWriteGuard<'a, State> },
+}
+
+/// The contents of an inode, with what is needed to work on them.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenContents<'a> {
+    parts: &'a Parts,
+    entry: &'a Arc<Entry>,
+}
+
+impl Contents {
+    fn has(&self, marks: u32) -> bool {
+        self.marks.load(Ordering::Acquire) & marks != 0
+    }
+
+    fn mark(&self, mark: u32, is_set: bool) {
+        if is_set {
+            self.marks.fetch_or(mark, Ordering::Release);
+        } else {
+            self.marks.fetch_and(!mark, Ordering::Release);
+        }
+    }
+
+    /// What is buffered, if anything. Asked before the inode is looked at (I4).
+    pub(crate) fn shown(&self) -> Option<Shown> {
+        self.has(BUFFERED).then(|| self.notes.lock().shown)
+    }
+}
+
+impl Shown {
+    /// Adds what is buffered to what the inode says.
+    pub(crate) fn add_to(self, metadata: &mut Metadata, geometry: &Geometry) {
+        metadata.size = metadata.size.max(self.end);
+        metadata.blocks += self.blocks * u64::from(geometry.block_basic_blocks());
+        metadata.modified = self.now;
+        metadata.changed = metadata.changed.max(self.now);
+    }
+}
+
+impl<'a> OpenContents<'a> {
+    pub(crate) fn new(parts: &'a Parts, entry: &'a Arc<Entry>) -> Self {
+        Self { parts, entry }
+    }
+
+    fn contents(&self) -> &'a Contents {
+        self.entry.contents()
+    }
+
+    /// The contents, alone, with everything that was written on the device.
+    pub(crate) fn settle(&self) -> Result<RwLockWriteGuard<'a, State>> {
+        let mut state = self.contents().state.write();
+        self.flush(&mut state, 0)?;
+        Ok(state)
+    }
+
+    /// Writes what is buffered to the device, if anything is. Nothing is waited for if nothing is.
+    pub(crate) fn write_back(&self) -> Result<()> {
+        if self.contents().has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
+    }
+
+    /// The same if it has been there for a while, and nobody works on the file just now.
+    pub(crate) fn write_back_old(&self, tick: u64) {
+        let Some(mut state) = self.contents().state.try_write() else { return };
+        let is_old = |buffered: &Buffered| tick.saturating_sub(buffered.tick) >= FLUSH_TICKS;
+        if state.buffered.as_deref().is_some_and(is_old) {
+            // Who asks for it next is told of a failure.
+            let _ = self.flush(&mut state, 0);
+        }
+    }
+
+    /// Gives back what is set aside for the file and not needed at once, if nobody works on it.
+    pub(crate) fn give_back(&self) {
+        let Some(mut state) = self.contents().state.try_write() else { return };
+        let _ = self.flush(&mut state, 0).and_then(|()| self.trim());
+    }
+
+    /// The end of a handle: nothing stays buffered or allocated ahead.
+    pub(crate) fn close(&self) -> Result<()> {
+        if !self.contents().has(BUFFERED | AHEAD | FAILED) {
+            return Ok(());
+        }
+        let mut state = self.contents().state.write();
+        let ended = self.flush(&mut state, 0).and_then(|()| self.trim());
+        state.spare = Vec::new();
+        drop(state);
+        self.take_failure().and(ended)
+    }
+
+    /// Everything on the device, or the error of a flush that nobody was told of yet.
+    pub(crate) fn flush_for_sync(&self) -> Result<()> {
+        let flushed = self.write_back();
+        self.take_failure().and(flushed)
+    }
+
+    /// The lock to read contents, with nothing buffered.
+    pub(crate) fn read_all(&self) -> Result<Reading<'a>> {
+        self.read(|_| true)
+    }
+
+    /// Reads bytes.
+    pub(crate) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        let end = offset.saturating_add(bytes.len() as u64);
+        // Past the inode's size the file is as long as what is buffered says.
+        let meets = |buffered: &Buffered| {
+            end > buffered.offset || end > self.entry.live().inode().core().size
+        };
+        let _reading = self.read(meets)?;
+        let _latch = self.entry.live().record().latch().shared();
+        self.entry.live().inode().read_at(self.parts.journal.cache(), offset, bytes)
+    }
+
+    fn read(&self, meets: impl Fn(&Buffered) -> bool) -> Result<Reading<'a>> {
+        let guard = self.contents().state.read();
+        if !guard.buffered.as_deref().is_some_and(meets) {
+            return Ok(Reading::Shared { _guard: guard });
+        }
+        drop(guard);
+        Ok(Reading::Alone { _guard: self.settle()? })
+    }
+
+    /// Writes slices one behind the other.
+    pub(crate) fn write<'b>(
+        &self,
+        offset: u64,
+        slices: impl Iterator<Item = &'b [u8]>,
+        way: Way,
+    ) -> Result<usize> {
+        let mut state = self.contents().state.write();
+        let mut written = 0;
+        for bytes in slices.filter(|bytes| !bytes.is_empty()) {
+            match self.write_slice(&mut state, offset + written as u64, bytes, way) {
+                Ok(count) => {
+                    written += count;
+                    if count < bytes.len() {
+                        break;
+                    }
+                }
+                Err(_) if written > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(written)
+    }
+
+    fn write_slice(&self, state: &mut State, offset: u64, bytes: &[u8], way: Way) -> Result<usize> {
+        let mut core = self.entry.core();
+        core.size = core.size.max(state.buffered.as_ref().map_or(0, |buffered| buffered.end()));
+        check_contents_mutable(&core, offset)?;
+        self.entry.live().check_write(&self.parts.journal, offset, bytes.len() as u64)?;
+        let goes_on = state.next == Some(offset);
+        let is_expected = goes_on
+            || offset == core.size
+            || state.buffered.as_ref().is_some_and(|buffered| buffered.takes(offset));
+        let joins = is_expected && way == Way::Joined && self.parts.joins_writes;
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            let at = offset + done as u64;
+            let buffered = if joins { self.buffer(state, at, rest) } else { Ok(None) };
+            let written = match buffered {
+                Ok(Some(count)) => Ok(count),
+                Ok(None) => self.write_through(state, (at, rest), goes_on && joins),
+                Err(error) => Err(error),
+            };
+            match written {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+            state.next = Some(offset + done as u64);
+        }
+        Ok(done)
+    }
+
+    /// Puts the head of `bytes` into the buffer, and says how much. `None`: they do not belong there, or
+    /// there are no blocks to earmark for them.
+    fn buffer(&self, state: &mut State, at: u64, bytes: &[u8]) -> Result<Option<usize>> {
+        if let Some(buffered) = state.buffered.as_deref().filter(|buffered| !buffered.takes(at)) {
+            let ahead = if buffered.end() == at { self.ahead(at) } else { 0 };
+            self.flush(state, ahead)?;
+        }
+        if state.buffered.is_none() && bytes.len() as u64 >= BUFFER_BYTES {
+            return Ok(None);
+        }
+        let State { buffered, spare, .. } = state;
+        let now = self.parts.clock.now();
+        let buffered = buffered.get_or_insert_with(|| {
+            let (counted, bytes) = (self.geometry().file_block(at), std::mem::take(spare));
+            let (needed_blocks, tick) = (0, self.parts.unsettled.tick());
+            let earmark = Earmark::default();
+            Box::new(Buffered { offset: at, bytes, now, counted, needed_blocks, earmark, tick })
+        });
+        let room = usize::try_from(buffered.limit() - at).unwrap_or(usize::MAX);
+        let (head, _) = bytes.split_at(room.min(bytes.len()));
+        match self.earmark(buffered, at + head.len() as u64) {
+            Ok(()) => {}
+            Err(Error::Posix(PosixError::NoSpace)) => {
+                self.flush(state, 0)?;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+        buffered.put(at, head);
+        buffered.now = now;
+        let shown = Shown { end: buffered.end(), blocks: buffered.needed_blocks, now };
+        self.contents().notes.lock().shown = shown;
+        if !self.contents().has(BUFFERED) {
+            self.contents().mark(BUFFERED, true);
+            self.parts.unsettled.add(self.geometry(), self.entry);
+        }
+        Ok(Some(head.len()))
+    }
+
+    /// Sets blocks aside for what will be buffered up to byte `end` (I2).
+    fn earmark(&self, buffered: &mut Buffered, end: u64) -> Result<()> {
+        let until = FileBlock(end.div_ceil(self.geometry().block_size.into()));
+        if until <= buffered.counted {
+            return Ok(());
+        }
+        let journal = &self.parts.journal;
+        let new = BlockRange::between(buffered.counted, until);
+        let needed = buffered.needed_blocks + self.entry.live().blocks_to_write(journal, new)?;
+        let all = needed + map_blocks_at_worst(self.geometry(), needed);
+        let missing = all.saturating_sub(buffered.earmark.blocks());
+        buffered.earmark.add(self.parts.with_room(|| journal.earmark(missing))?);
+        (buffered.counted, buffered.needed_blocks) = (until, needed);
+        Ok(())
+    }
+
+    /// Writes to the device at once. What is buffered goes first.
+    fn write_through(
+        &self,
+        state: &mut State,
+        (offset, bytes): (u64, &[u8]),
+        goes_on: bool,
+    ) -> Result<usize> {
+        self.flush(state, 0)?;
+        let (live, journal) = (self.entry.live(), &self.parts.journal);
+        let end = offset + bytes.len() as u64;
+        let ahead_blocks = if goes_on { self.ahead(end) } else { 0 };
+        let now = self.parts.clock.now();
+        let written = self.parts.with_room(|| {
+            let terms = WriteTerms { ahead_blocks, ..WriteTerms::at(now) };
+            live.write_on(journal, (offset, bytes), terms)
+        });
+        self.note_ahead(false);
+        written
+    }
+
+    /// Writes what is buffered, and allocates so much more behind it.
+    fn flush(&self, state: &mut State, ahead_blocks: u64) -> Result<()> {
+        let Some(buffered) = state.buffered.take() else { return Ok(()) };
+        let Buffered { offset, mut bytes, now, earmark, .. } = *buffered;
+        let terms = WriteTerms { now, earmark, ahead_blocks };
+        let written = self.entry.live().write_on(&self.parts.journal, (offset, &bytes), terms);
+        let flushed = match written {
+            Ok(count) if count == bytes.len() => Ok(()),
+            Ok(_) => Err(PosixError::NoSpace.into()),
+            Err(error) => Err(error),
+        };
+        bytes.clear();
+        state.spare = bytes;
+        let was_listed = self.contents().has(BUFFERED);
+        self.contents().mark(BUFFERED, false);
+        self.note_ahead(was_listed);
+        if let Err(error) = &flushed {
+            self.contents().notes.lock().failure.get_or_insert_with(|| Box::new(repeat(error)));
+            self.contents().mark(FAILED, true);
+        }
+        flushed
+    }
+
+    /// Notes whether the file has blocks past its end. Nothing of it is buffered.
+    fn note_ahead(&self, was_buffered: bool) {
+        let is_ahead = self.entry.live().ends_past_size(self.geometry());
+        let was_ahead = self.contents().has(AHEAD);
+        if is_ahead != was_ahead {
+            self.contents().mark(AHEAD, is_ahead);
+        }
+        match (was_buffered || was_ahead, is_ahead) {
+            (false, true) => self.parts.unsettled.add(self.geometry(), self.entry),
+            (true, false) => self.parts.unsettled.remove(self.geometry(), self.entry),
+            _ => {}
+        }
+    }
+
+    /// Frees blocks past the end that nobody asked for.
+    fn trim(&self) -> Result<()> {
+        if !self.contents().has(AHEAD) {
+            return Ok(());
+        }
+        self.contents().mark(AHEAD, false);
+        self.parts.unsettled.remove(self.geometry(), self.entry);
+        // What has no name any more loses them with everything else.
+        if self.entry.core().nlink == 0 {
+            return Ok(());
+        }
+        self.entry.live().trim(&self.parts.journal)
+    }
+
+    /// How many blocks to allocate past `end`: as many as the file has, as a power of two; fewer where
+    /// the volume has little room. None where something is mapped there.
+    #[doc(alias = "xfs_iomap_prealloc_size")]
+    fn ahead(&self, end: u64) -> u64 {
+        let live = self.entry.live();
+        let blocks = self.geometry().file_block(end).0;
+        if end < LEAST_AHEAD_BYTES || end < live.inode().core().size || live.reaches(blocks) {
+            return 0;
+        }
+        let power = 1 << blocks.max(1).ilog2();
+        let free = self.parts.free_blocks();
+        let percent = free.saturating_mul(100) / self.geometry().data_blocks.max(1);
+        let shift = if percent < 5 { 2 * (6 - percent as u32) } else { 0 };
+        (power.min(MAX_EXTENT_BLOCKS.into()) >> shift).min(free / 16)
+    }
+
+    fn take_failure(&self) -> Result<()> {
+        if !self.contents().has(FAILED) {
+            return Ok(());
+        }
+        self.contents().mark(FAILED, false);
+        let failure = self.contents().notes.lock().failure.take();
+        failure.map_or(Ok(()), |error| Err(*error))
+    }
+
+    fn geometry(&self) -> &'a Geometry {
+        self.parts.geometry()
+    }
+}
+
+/// The same error once more, for somebody else.
+fn repeat(error: &Error) -> Error {
+    match error {
+        Error::Io(IoError { operation, at, length_bytes, source }) => {
+            let source = match source.raw_os_error() {
+                Some(number) => std::io::Error::from_raw_os_error(number),
+                None => std::io::Error::new(source.kind(), source.to_string()),
+            };
+            let (at, length_bytes) = (*at, *length_bytes);
+            IoError { operation, at, length_bytes, source }.into()
+        }
+        Error::Corrupt(corruption) => corruption.clone().into(),
+        Error::Unsupported(reason) => (*reason).into(),
+        Error::Posix(case) => (*case).into(),
+        Error::Shutdown => Error::Shutdown,
+    }
+}

@@ -1,0 +1,314 @@
+//! Writes that stay in memory for a while.
+
+use std::io::{IoSlice, IoSliceMut, Write};
+use std::sync::Arc;
+
+use ferroxfs::format::inode::{ExtendedFlags, ForkKind};
+use ferroxfs::{Changes, Error, File, OpenOptions, PosixError, SharedDevice, Timestamp, Volume};
+use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
+use xfs_trans::testing::{make_sized, make_with};
+
+const BLOCK: u64 = 4096;
+const MIB: u64 = 1 << 20;
+
+fn options() -> OpenOptions {
+    OpenOptions::new().writable(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap())
+}
+
+fn open(device: &SharedDevice) -> Volume {
+    options().with_devices(Arc::clone(device), None).writable_volume().unwrap()
+}
+
+/// Bytes from which an offset can be told.
+fn pattern(from: u64, length: usize) -> Vec<u8> {
+    (from..from + length as u64).map(|at| (at / 7 + at % 251) as u8).collect()
+}
+
+/// The file's extents: offset, length, whether unwritten.
+fn extents(file: &File) -> Vec<(u64, u64, bool)> {
+    let extents = file.node().extents(ForkKind::Data);
+    let extent = |extent: ferroxfs::Result<ferroxfs::FileExtent>| {
+        let extent = extent.unwrap();
+        (extent.offset_bytes, extent.length_bytes, extent.unwritten)
+    };
+    extents.map(extent).collect()
+}
+
+fn check_pattern(file: &File, length: u64) {
+    let mut found = vec![0; length as usize + 1];
+    assert_eq!(file.read_at(0, &mut found).unwrap() as u64, length);
+    found.pop();
+    assert!(found == pattern(0, found.len()), "what was written is read");
+}
+
+#[test]
+fn small_writes_are_seen_at_once_and_become_one_extent() {
+    let device = make_with("");
+    let volume = open(&device);
+    let file = volume.create_file("log").unwrap();
+    let other = volume.open_file("log").unwrap();
+    let free = volume.space().unwrap().available_blocks;
+    let mut size = 0;
+    for length in (1..400).cycle().take(1000) {
+        assert_eq!(file.write_at(size, &pattern(size, length)).unwrap(), length);
+        size += length as u64;
+        assert_eq!(other.metadata().size, size);
+    }
+    let taken = free - volume.space().unwrap().available_blocks;
+    assert!(taken >= size.div_ceil(BLOCK), "space is set aside: {taken} blocks");
+    assert_eq!(other.metadata().blocks, size.div_ceil(BLOCK) * 8);
+    assert_eq!(other.node().inode().core().size, 0, "nothing is on disk yet");
+    assert_eq!(other.seek_hole(0).unwrap(), Some(size));
+    check_pattern(&other, size);
+    drop(file);
+    assert_eq!(extents(&other), [(0, size.div_ceil(BLOCK) * BLOCK, false)]);
+    drop(other);
+    assert_eq!(volume.space().unwrap().available_blocks, free - size.div_ceil(BLOCK));
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_buffered_write_meets_every_other_operation() {
+    let device = make_with("");
+    let volume = open(&device);
+    let file = volume.create_file("file").unwrap();
+    file.write_at(0, &pattern(0, 10_000)).unwrap();
+    // Over what is buffered, past its end, and far away.
+    file.write_at(5000, &pattern(5000, 7000)).unwrap();
+    assert_eq!(file.metadata().size, 12_000);
+    file.set_len(11_000).unwrap();
+    check_pattern(&file, 11_000);
+    file.write_at(11_000, &pattern(11_000, 1000)).unwrap();
+    file.write_at(100_000, b"far away").unwrap();
+    file.write_at(12_000, &pattern(12_000, 88_000)).unwrap();
+    file.write_at(100_000, &pattern(100_000, 8)).unwrap();
+    check_pattern(&file, 100_008);
+    let past = Timestamp::new(1_000_000_000, 0);
+    file.write_at(100_008, &pattern(100_008, 5)).unwrap();
+    file.node().change(&Changes { modified: past, ..Changes::default() }).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(Some(file.metadata().modified), past, "a late write keeps the time that was set");
+    check_pattern(&file, 100_013);
+    drop(file);
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_sync_of_the_volume_writes_what_is_buffered() {
+    let device = make_with("");
+    let volume = open(&device);
+    let files: Vec<_> = (0..20)
+        .map(|number| {
+            let file = volume.create_file(format!("file {number}")).unwrap();
+            file.write_at(0, &pattern(0, 100 * number)).unwrap();
+            file
+        })
+        .collect();
+    volume.sync().unwrap();
+    let crashed = xfs_trans::testing::crashed(&device);
+    let again = OpenOptions::new().with_devices(crashed, None).volume().unwrap();
+    for number in 0..files.len() {
+        check_pattern(&again.open_file(format!("file {number}")).unwrap(), 100 * number as u64);
+    }
+    drop(files);
+    volume.close().unwrap();
+}
+
+#[test]
+fn slices_are_written_and_read_as_one() {
+    let device = make_with("");
+    let volume = open(&device);
+    let mut file = volume.create_file("file").unwrap();
+    let bytes = pattern(0, 3 << 20);
+    let (head, rest) = bytes.split_at(100);
+    let (middle, tail) = rest.split_at(2 << 20);
+    let slices = [head, middle, tail].map(IoSlice::new);
+    assert_eq!(file.write_vectored(&slices).unwrap(), bytes.len());
+    check_pattern(&file, 3 * MIB);
+    let (mut one, mut two) = (vec![0; 77], vec![0; 4000]);
+    let mut buffers = [IoSliceMut::new(&mut one), IoSliceMut::new(&mut two)];
+    assert_eq!(file.read_vectored_at(3 * MIB - 177, &mut buffers).unwrap(), 177);
+    assert_eq!(one, pattern(3 * MIB - 177, 77));
+    assert_eq!(two[..100], pattern(3 * MIB - 100, 100));
+    drop(file);
+    volume.close().unwrap();
+}
+
+#[test]
+fn direct_writes_are_aligned_and_pass_the_buffer_by() {
+    let device = make_with("");
+    let volume = open(&device);
+    let file = volume.create_file("file").unwrap();
+    file.write_at(0, &pattern(0, 512)).unwrap();
+    let direct = file.clone().direct(true);
+    assert_eq!(direct.direct_alignment().offset_bytes, 512);
+    for (offset, length) in [(1, 512), (512, 511)] {
+        let refused = direct.write_at(offset, &pattern(offset, length)).unwrap_err();
+        assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)));
+    }
+    direct.write_at(512, &pattern(512, 1024)).unwrap();
+    assert_eq!(direct.node().inode().core().size, 1536, "nothing stays in memory");
+    check_pattern(&file, 1536);
+    assert!(direct.read_at(0, &mut [0; 100]).is_err());
+    drop((file, direct));
+    volume.close().unwrap();
+}
+
+/// What was accepted is there, and what is not is refused when it is written.
+#[test]
+fn a_full_volume_refuses_a_write_when_it_is_made() {
+    let device = make_sized(32 << 20, "-b size=4k -d agcount=2");
+    let volume = open(&device);
+    let files = ["one", "two", "three"].map(|name| volume.create_file(name).unwrap());
+    let mut sizes = [0_u64; 3];
+    let mut refused = 0;
+    while refused < files.len() {
+        refused = 0;
+        for (file, size) in files.iter().zip(&mut sizes) {
+            match file.write_at(*size, &pattern(*size, 3000)) {
+                Ok(written) => *size += written as u64,
+                Err(Error::Posix(PosixError::NoSpace)) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    // But for those that the map of one more extent could take.
+    assert!(volume.space().unwrap().available_blocks < 8);
+    for (file, size) in files.into_iter().zip(sizes) {
+        assert_eq!(file.metadata().size, size);
+        check_pattern(&file, size);
+        file.close().unwrap();
+    }
+    volume.close().unwrap();
+    let again = OpenOptions::new().with_devices(device, None).volume().unwrap();
+    for (name, size) in ["one", "two", "three"].iter().zip(sizes) {
+        check_pattern(&again.open_file(name).unwrap(), size);
+    }
+}
+
+#[test]
+fn an_error_of_a_late_write_is_told_once() {
+    let failing = Arc::new(FailingDevice::new(make_with(""), 1));
+    let shared: SharedDevice = Arc::clone(&failing) as _;
+    let volume = open(&shared);
+    let file = volume.create_file("file").unwrap();
+    volume.sync().unwrap();
+    let fault = |nth| Fault { kind: RequestKind::Write, nth, persistence: Persistence::Once };
+    let is_told = |result: ferroxfs::Result<()>| matches!(result, Err(Error::Io(_)));
+
+    file.write_at(0, &[1; 5000]).unwrap();
+    failing.set_fault(Some(fault(1)));
+    let other = volume.open_file("file").unwrap();
+    assert!(other.read_at(0, &mut [0; 10]).is_err(), "who makes it happen is told");
+    assert!(is_told(file.sync_all()), "and who asks for it to be durable");
+    file.sync_all().unwrap();
+    assert_eq!(file.metadata().size, 0);
+
+    file.write_at(0, &[1; 5000]).unwrap();
+    failing.set_fault(Some(fault(1)));
+    assert!(is_told(file.close()));
+
+    let file = volume.open_file("file").unwrap();
+    file.write_at(0, &[1; 5000]).unwrap();
+    failing.set_fault(Some(fault(1)));
+    drop(file);
+    assert!(is_told(volume.sync()), "the volume tells what a dropped handle could not");
+    volume.sync().unwrap();
+    drop(other);
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_growing_file_has_space_ahead_until_it_is_closed() {
+    let device = make_sized(512 << 20, "");
+    let volume = open(&device);
+    let free = volume.space().unwrap().available_blocks;
+    let mut file = volume.create_file("stream").unwrap();
+    for start in (0..20 * MIB).step_by(100_000) {
+        file.write_all(&pattern(start, 100_000)).unwrap();
+    }
+    let size = file.metadata().size;
+    let extents_open = extents(&file);
+    let (last, length, _) = extents_open.last().copied().unwrap();
+    assert!(last + length > size + 4 * MIB, "{extents_open:?}");
+    assert!(extents_open.len() < 8, "{extents_open:?}");
+    check_pattern(&file, size);
+    drop(file);
+    let file = volume.open_file("stream").unwrap();
+    let (last, length, unwritten) = extents(&file).last().copied().unwrap();
+    assert_eq!((last + length, unwritten), (size.div_ceil(BLOCK) * BLOCK, false));
+    assert_eq!(volume.space().unwrap().available_blocks, free - size.div_ceil(BLOCK));
+    drop(file);
+    volume.close().unwrap();
+}
+
+#[test]
+fn space_ahead_is_given_back_when_another_needs_it() {
+    let device = make_sized(64 << 20, "");
+    let volume = open(&device);
+    let mut stream = volume.create_file("stream").unwrap();
+    for start in (0..8 * MIB).step_by(1 << 20) {
+        stream.write_all(&pattern(start, 1 << 20)).unwrap();
+    }
+    let other = volume.create_file("other").unwrap();
+    let mut size = 0;
+    while let Ok(written @ 1..) = other.write_at(size, &pattern(size, 1 << 20)) {
+        size += written as u64;
+    }
+    assert!(volume.space().unwrap().available_blocks < 8);
+    let ends = [&stream, &other].map(|file| extents(file).last().map(|last| last.0 + last.1));
+    assert_eq!(ends, [Some(8 * MIB), Some(size.next_multiple_of(BLOCK))], "nothing lies idle");
+    check_pattern(&other, size);
+    drop((stream, other));
+    volume.close().unwrap();
+}
+
+#[test]
+fn extents_are_as_large_as_their_hint_says() {
+    let device = make_with("");
+    let volume = open(&device);
+    volume.create_dir("folder").unwrap();
+    let hint = Changes {
+        xflags: Some(ExtendedFlags::EXTSZINHERIT),
+        extent_size_hint_bytes: Some(64 << 10),
+        ..Changes::default()
+    };
+    volume.lookup("folder").unwrap().change(&hint).unwrap();
+    let file = volume.create_file("folder/file").unwrap();
+    assert_eq!(file.metadata().extent_size_hint_bytes, 64 << 10, "it is inherited");
+    file.write_at(300_000, b"some bytes").unwrap();
+    file.sync_all().unwrap();
+    let unit = 64 << 10;
+    let first = 300_000 / unit * unit;
+    let (start, length) = extents(&file)
+        .into_iter()
+        .fold((u64::MAX, 0), |(start, sum), (at, length, _)| (start.min(at), sum + length));
+    assert_eq!((start, length), (first, unit), "{:?}", extents(&file));
+    file.write_at(10, b"more").unwrap();
+    file.sync_all().unwrap();
+    let total: u64 = extents(&file).iter().map(|(_, length, _)| length).sum();
+    assert_eq!(total, 2 * unit);
+    let mut bytes = [9; 20];
+    file.read_at(299_995, &mut bytes).unwrap();
+    assert_eq!(&bytes[..15], b"\0\0\0\0\0some bytes");
+    drop(file);
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_large_file_starts_at_a_stripe() {
+    let device = make_sized(512 << 20, "-d su=64k,sw=4");
+    let volume = open(&device);
+    for (number, length) in [1000, 200_000, 5 << 20, 700, 300_000].into_iter().enumerate() {
+        let file = volume.create_file(format!("file {number}")).unwrap();
+        file.write_at(0, &pattern(0, length)).unwrap();
+        file.sync_all().unwrap();
+        let extents = file.node().extents(ForkKind::Data);
+        let starts: Vec<_> = extents.map(|extent| extent.unwrap().device_offset_bytes).collect();
+        assert_eq!(starts.len(), 1, "{length}: {starts:?}");
+        if length >= 64 << 10 {
+            assert!(starts[0].is_multiple_of(64 << 10), "{length} bytes lie at {starts:?}");
+        }
+    }
+    volume.close().unwrap();
+}

@@ -1,0 +1,195 @@
+//! Writing to blocks that have other owners too.
+//!
+//! Owns: the copy that takes their place. Does **not** own: the order of data and size elsewhere
+//! ([`write`](super::write)).
+//!
+//! The copy is staged: until the file takes its blocks over they are in the staging domain of the
+//! reference counts, where recovery finds them and frees them. A file that wants large copies
+//! (its hint for them) gets the whole stretch around a small write copied at once.
+
+use xfs_alloc::{
+    BlockExtent, Purpose, SpaceRequest, allocate_extent, defer_free, defer_stage, defer_unshare,
+    defer_unstage,
+};
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::extent::Extent;
+use xfs_format::inode::{ForkKind, InodeFlags2};
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{BlockKind, FileBlock};
+use xfs_trans::Journal;
+
+use super::data::{self, Piece, clip};
+use super::map::map_blocks;
+use super::remap::{MapWork, defer_map_work};
+use super::write::{CHUNK_BYTES, SizeRule, Writer, blocks_of};
+use super::{Live, step};
+use crate::edit::BlockRange;
+use crate::extent_map::Mapping;
+
+impl Live {
+    /// Whether the head of an extent is shared, and how much of it.
+    pub(super) fn sharing(&self, journal: &Journal, extent: Extent) -> Result<(bool, Extent)> {
+        if !self.shares(ForkKind::Data) {
+            return Ok((false, extent));
+        }
+        let (cache, geometry) = (journal.cache(), journal.geometry());
+        let Some((group, _)) = geometry.split_block(extent.start) else {
+            return Err(PosixError::InvalidArgument.into());
+        };
+        let at = geometry.header_disk_addr(group, 1);
+        let header = cache.read(at, geometry.sector_size, BlockKind::Agf)?;
+        // Nobody changes the counts of the group while its header is latched.
+        header.latch();
+        let run = xfs_alloc::sharing_run(cache, extent.start, extent.length_blocks);
+        header.unlatch();
+        let run = run?;
+        Ok((run.shared, Extent { length_blocks: run.length_blocks, ..extent }))
+    }
+}
+
+impl Writer<'_> {
+    /// Writes the head of a piece to a copy of shared blocks, which begin where the piece does or
+    /// before. Returns how much of the piece was written.
+    pub(super) fn write_copy(
+        &mut self,
+        shared: Extent,
+        piece: Piece<'_>,
+        size: SizeRule,
+    ) -> Result<usize> {
+        let shared = self.around(shared, piece)?;
+        let copy = self.stage(&shared)?;
+        let old = Extent { length_blocks: copy.length_blocks, ..shared };
+        let piece = clip(piece, &old, self.journal.geometry());
+        if piece.bytes.is_empty() {
+            // There was room for less than what lies before the piece.
+            self.unstage(&copy)?;
+            return Err(PosixError::NoSpace.into());
+        }
+        if let Err(error) = self.fill_copy(&old, &copy, piece) {
+            // What cannot be given back now is found at the next recovery.
+            self.unstage(&copy)?;
+            return Err(error);
+        }
+        self.take_over(&copy, size.end(piece))?;
+        Ok(piece.bytes.len())
+    }
+
+    /// Copies shared blocks to blocks of their own, up to a chunk of them. Returns where that ends.
+    pub(super) fn copy_shared(&mut self, shared: &Extent) -> Result<FileBlock> {
+        let geometry = self.journal.geometry();
+        let most = (CHUNK_BYTES >> geometry.block_log).max(1) as u32;
+        let shared = Extent { length_blocks: shared.length_blocks.min(most), ..*shared };
+        let copy = self.stage(&shared)?;
+        let old = Extent { length_blocks: copy.length_blocks, ..shared };
+        if let Err(error) = self.fill_copy(&old, &copy, Piece { offset: 0, bytes: &[] }) {
+            self.unstage(&copy)?;
+            return Err(error);
+        }
+        self.take_over(&copy, None)?;
+        Ok(copy.end())
+    }
+
+    /// Widens a stretch of shared blocks from those that a piece is written to, to what the file
+    /// wants to be copied at once.
+    fn around(&self, shared: Extent, piece: Piece<'_>) -> Result<Extent> {
+        let geometry = self.journal.geometry();
+        let written = blocks_of(geometry, piece.offset, piece.end());
+        let (hint, mapping) = {
+            let inode = self.live.inode();
+            let core = inode.core();
+            let is_set = core.flags2.contains(InodeFlags2::COWEXTSIZE);
+            let hint = if is_set { core.cow_extent_size_hint_blocks } else { 0 };
+            (hint, inode.find(self.journal.cache(), ForkKind::Data, written.start)?)
+        };
+        let wanted = written.aligned(hint.into());
+        let exactly = || written.cut(&shared).ok_or_else(|| PosixError::InvalidArgument.into());
+        let Mapping::Extent(extent) = mapping else { return exactly() };
+        let Some(wide) = wanted.cut(&extent).filter(|_| hint > 1) else { return exactly() };
+        match self.live.sharing(self.journal, wide)? {
+            (true, wide) if wide.end() > written.start => Ok(wide),
+            // Sharing begins between the two.
+            _ => BlockRange::between(written.start, wanted.end())
+                .cut(&shared)
+                .ok_or_else(|| PosixError::InvalidArgument.into()),
+        }
+    }
+
+    /// Writes a copy: what `old` holds, and a piece of it anew.
+    fn fill_copy(&self, old: &Extent, copy: &Extent, piece: Piece<'_>) -> Result<()> {
+        let (cache, geometry) = (self.journal.cache(), self.journal.geometry());
+        let written = match piece.bytes.is_empty() {
+            true => BlockRange { start: old.end(), length_blocks: 0 },
+            false => blocks_of(geometry, piece.offset, piece.end()),
+        };
+        let all = BlockRange::of(old);
+        for kept in [
+            BlockRange::between(all.start, written.start),
+            BlockRange::between(written.end(), all.end()),
+        ] {
+            data::copy(cache, old, copy, kept)?;
+        }
+        data::write_whole_blocks(cache, copy, piece, Some(old))
+    }
+
+    /// Allocates blocks for a copy of the head of a shared extent.
+    #[doc(alias = "xfs_reflink_allocate_cow")]
+    fn stage(&mut self, old: &Extent) -> Result<Extent> {
+        let (live, journal) = (self.live, self.journal);
+        let overhead = map_blocks(journal.geometry(), ForkKind::Data);
+        let mut wanted = old.length_blocks;
+        loop {
+            let blocks = u64::from(wanted) + overhead;
+            let staged = step::run_allocation(journal, (blocks, &mut self.earmark), |tx| {
+                let place = live.place_for(tx.geometry(), ForkKind::Data, old.file_block);
+                let request = SpaceRequest::new(place, 1, wanted);
+                let space = allocate_extent(tx, &request)?.ok_or(PosixError::NoSpace)?;
+                let (start, length_blocks) = (space.start, space.length_blocks);
+                defer_stage(tx, space);
+                Ok(Extent { start, length_blocks, ..*old })
+            });
+            match staged {
+                Err(Error::Posix(PosixError::NoSpace)) if wanted > 1 && !journal.is_shut_down() => {
+                    wanted /= 2;
+                }
+                staged => return staged,
+            }
+        }
+    }
+
+    /// Gives staged blocks back.
+    fn unstage(&self, copy: &Extent) -> Result<()> {
+        step::run(self.journal, TransactionKind::Write, 0, |tx| {
+            defer_unstage(tx, blocks(copy));
+            defer_free(tx, blocks(copy), None, Purpose::File);
+            Ok(())
+        })
+    }
+
+    /// Puts staged blocks, which have been written, into the place of shared ones. The size is at
+    /// least `end` afterwards.
+    #[doc(alias = "xfs_reflink_end_cow")]
+    fn take_over(&mut self, copy: &Extent, end: Option<u64>) -> Result<()> {
+        let (live, now) = (self.live, self.now);
+        let reserved = 2 * map_blocks(self.journal.geometry(), ForkKind::Data);
+        step::run_from_pool(self.journal, (reserved, &mut self.earmark), |tx| {
+            let mapping = live.find_joined(tx, ForkKind::Data, copy.file_block)?;
+            let Mapping::Extent(old) = mapping else {
+                return Err(PosixError::InvalidArgument.into());
+            };
+            let old = BlockRange::of(copy).cut(&old).ok_or(PosixError::InvalidArgument)?;
+            assert!(old.length_blocks == copy.length_blocks, "the writer holds the file's lock");
+            live.check_growth(ForkKind::Data, 2)?;
+            defer_map_work(tx, MapWork::unmap(live, ForkKind::Data, &old));
+            defer_unshare(tx, blocks(&old));
+            defer_unstage(tx, blocks(copy));
+            defer_map_work(tx, MapWork::map(live, ForkKind::Data, copy));
+            live.wrote(tx, end, now);
+            Ok(())
+        })
+    }
+}
+
+/// The blocks of an extent, without what they are to the file.
+pub(super) const fn blocks(extent: &Extent) -> BlockExtent {
+    BlockExtent { start: extent.start, length_blocks: extent.length_blocks }
+}

@@ -1,0 +1,87 @@
+//! Where the blocks of a fork are best.
+//!
+//! Owns: what is asked of the allocator, and in which order. Does **not** own the search for free
+//! space (`xfs-alloc`).
+//!
+//! Blocks go behind those before them in the file; the first ones near the inode, which is near
+//! its directory. The end of a file on a volume of stripes grows where it ends, or else from the
+//! start of a stripe unit on. A file whose extents are to be large gets whole units, if there are any.
+
+use xfs_alloc::{SpaceRequest, Target};
+use xfs_format::inode::{FileType, ForkKind, InodeFlags};
+use xfs_format::{FileBlock, FsBlock, Geometry};
+use xfs_trans::Journal;
+
+use super::Live;
+
+impl Live {
+    /// In which the file's blocks are allocated, if it says so: a number of blocks, else 0.
+    #[doc(alias = "xfs_get_extsz_hint")]
+    pub(super) fn extent_size_hint(&self) -> u32 {
+        let inode = self.inode();
+        let core = inode.core();
+        let is_set = core.flags.contains(InodeFlags::EXTSIZE);
+        if is_set { core.extent_size_hint_blocks } else { 0 }
+    }
+
+    /// Where blocks for `at` are best: behind those before it, else near the inode.
+    #[doc(alias = "xfs_bmap_btalloc")]
+    pub(crate) fn place_for(&self, geometry: &Geometry, fork: ForkKind, at: FileBlock) -> Target {
+        Target::Near(self.block_behind(geometry, fork, at).map_or_else(
+            || {
+                let inode = geometry.split_inode(self.number());
+                inode.map_or(FsBlock(0), |(group, inode)| {
+                    geometry.join_block(group, geometry.ag_inode_block(inode))
+                })
+            },
+            |(block, _)| block,
+        ))
+    }
+
+    /// The block behind the extent before `at`, and whether it is the one that `at` would have.
+    fn block_behind(
+        &self,
+        geometry: &Geometry,
+        fork: ForkKind,
+        at: FileBlock,
+    ) -> Option<(FsBlock, bool)> {
+        let inode = self.inode();
+        let before = inode.fork(fork).loaded_map()?.last_before(at)?;
+        let next = before.start.checked_add(before.length_blocks.into())?;
+        geometry.split_block(next).map(|_| (next, before.end() == at))
+    }
+
+    /// What is asked for, one after the other, to get up to `wanted` blocks for a hole that starts
+    /// at `at`. The map has been loaded.
+    #[doc(alias = "xfs_bmap_btalloc_at_eof")]
+    pub(super) fn requests(
+        &self,
+        journal: &Journal,
+        fork: ForkKind,
+        at: FileBlock,
+        wanted: u32,
+    ) -> impl Iterator<Item = SpaceRequest> {
+        let geometry = journal.geometry();
+        let place = self.place_for(geometry, fork, at);
+        let is_contents = fork == ForkKind::Data && self.inode().file_type() == FileType::Regular;
+        let unit = journal.superblock().stripe_unit_blocks;
+        let at_end = is_contents && unit > 1 && wanted >= unit && self.is_end(at);
+        let onwards = self.block_behind(geometry, fork, at).filter(|(_, goes_on)| *goes_on);
+        let exactly = onwards
+            .filter(|_| at_end)
+            .map(|(block, _)| SpaceRequest::new(Target::Exact(block), unit, wanted));
+        let striped = at_end.then(|| SpaceRequest::new(place, unit, wanted).with_alignment(unit));
+        let hint = if is_contents { self.extent_size_hint() } else { 0 };
+        let whole = (1 < hint && hint <= wanted)
+            .then(|| SpaceRequest::new(place, hint, wanted - wanted % hint));
+        let any = SpaceRequest::new(place, 1, wanted);
+        exactly.into_iter().chain(striped).chain(whole).chain([any])
+    }
+
+    /// Whether nothing is mapped from a block on.
+    fn is_end(&self, at: FileBlock) -> bool {
+        let inode = self.inode();
+        let map = inode.fork(ForkKind::Data).loaded_map();
+        map.is_none_or(|map| map.iter_from(at).next().is_none())
+    }
+}
