@@ -23,6 +23,7 @@ use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::ParentPath;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
+use xfs_log::Shutdown;
 use xfs_sync::{Mutex, Volume};
 use xfs_trans::{Journal, Transaction};
 
@@ -202,8 +203,8 @@ impl Writing {
     }
 
     /// Frees what waits for it, writes everything in place and marks the log clean. Nobody uses the
-    /// volume any more. What could not be freed since the volume was opened is left on its unlinked
-    /// list, where xfs_repair finds it, and fails this.
+    /// volume any more. Where an inode could not be freed since the volume was opened, this fails, and
+    /// the log stays dirty: only a recovery looks for inodes without a name.
     pub(crate) fn close(mut self) -> Result<()> {
         self.stop();
         self.parts.table.deactivate();
@@ -213,8 +214,10 @@ impl Writing {
         let failure = failure.or(self.parts.unsettled.take_failure().err());
         let journal = Arc::clone(&self.parts.journal);
         drop(self);
-        journal.unmount()?;
-        failure.map_or(Ok(()), Err)
+        match failure {
+            None => journal.unmount(),
+            Some(error) => journal.shut_down(Shutdown::Flush).and(Err(error)),
+        }
     }
 }
 

@@ -27,9 +27,11 @@ use crate::view::Tree;
 /// A history with all its states.
 #[derive(Debug)]
 pub struct Chronicle {
-    /// The state after each operation; the first is the empty volume.
+    /// The state after each operation; the first is that before them all.
     states: Vec<State>,
     promises: Vec<Promise>,
+    /// Operations that had led to the first state.
+    earlier: u64,
 }
 
 #[derive(Debug)]
@@ -55,7 +57,9 @@ struct Promise {
 impl Chronicle {
     /// A history that begins with this state.
     pub fn new(model: Model) -> Self {
-        Self { states: vec![State { model, began: 0, moved: Vec::new() }], promises: Vec::new() }
+        let earlier = model.performed();
+        let states = vec![State { model, began: 0, moved: Vec::new() }];
+        Self { states, promises: Vec::new(), earlier }
     }
 
     /// How many operations it has.
@@ -76,16 +80,29 @@ impl Chronicle {
         model: &Model,
         (began, returned): (usize, usize),
     ) {
-        let moved = if answer.is_ok() { moved(operation, model) } else { Vec::new() };
-        self.states.push(State { model: model.clone(), began, moved });
+        if answer.is_ok() {
+            self.note_attempt(operation, model, began);
+        } else {
+            self.states.push(State { model: model.clone(), began, moved: Vec::new() });
+        }
         if let (Operation::Sync(durable), Ok(_)) = (operation, answer) {
             self.promise(durable, model, returned);
         }
     }
 
+    /// Adds an operation that broke off, with the state that it would have led to: it may have done that
+    /// or nothing, and it promised nothing.
+    pub fn note_attempt(&mut self, operation: &Operation, model: &Model, began: usize) {
+        let moved = moved(operation, model);
+        self.states.push(State { model: model.clone(), began, moved });
+    }
+
     fn promise(&mut self, durable: &Durable, model: &Model, position: usize) {
         let contents = self.len();
-        let last_change = |id| model.node(id).map_or(0, |node| node.changed_by as usize);
+        let last_change = |id| {
+            let changed_by = model.node(id).map_or(0, |node| node.changed_by);
+            changed_by.saturating_sub(self.earlier) as usize
+        };
         let promise = match durable {
             Durable::Volume => Promise { position, names: contents, contents, file: None },
             Durable::File(target) | Durable::Contents(target) => {
@@ -126,7 +143,10 @@ impl Chronicle {
                 let since = kept().filter(covers).map(|promise| promise.contents).max();
                 let found = contents(&path)?;
                 self.check_contents(id, &found, (since.unwrap_or(0), begun))
-                    .map_err(|what| format!("/{path}, in state {names}: {what}"))?;
+                    .map_err(|what| {
+                        let since = since.unwrap_or(0);
+                        format!("/{path}, names of {names}, contents of {since} to {begun}: {what}")
+                    })?;
             }
         }
         Ok(names)

@@ -4,6 +4,7 @@
 //! line `skipped: NAME: REASON` for each test that the machine cannot run; these are counted as
 //! ignored. Arguments are parts of the names of the tests to run; options are not looked at.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -87,6 +88,20 @@ pub fn run(trials: Vec<Trial>) -> ExitCode {
          {filtered} filtered out\n"
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The seeds of a run: `FERROXFS_SEED=N` or `FERROXFS_SEED=N..M`, or else so many from 0 on.
+#[must_use]
+pub fn seeds(count: u64) -> Range<u64> {
+    let given = std::env::var("FERROXFS_SEED").ok().and_then(|words| parse_seeds(&words));
+    given.unwrap_or(0..count)
+}
+
+fn parse_seeds(words: &str) -> Option<Range<u64>> {
+    match words.split_once("..") {
+        Some((first, end)) => Some(first.parse().ok()?..end.parse().ok()?),
+        None => words.parse().ok().map(|seed| seed..seed + 1),
+    }
 }
 
 /// Tries something again and again, for some seconds: a test beside this one that starts a program

@@ -40,6 +40,18 @@ impl CowDevice {
         Self { base: Arc::clone(&self.base), chunks: RwLock::new(chunks.clone()) }
     }
 
+    /// What is not the base's: pieces of the device, each with the byte where it starts, in order.
+    #[must_use]
+    pub fn pieces(&self) -> Vec<(u64, Vec<u8>)> {
+        let chunks = self.chunks.read().unwrap_or_else(PoisonError::into_inner);
+        let piece = |(index, chunk): (&u64, &Arc<Chunk>)| {
+            let start = index * CHUNK_BYTES as u64;
+            let rest = self.base.length_bytes().saturating_sub(start).min(CHUNK_BYTES as u64);
+            (start, chunk.iter().copied().take(rest as usize).collect())
+        };
+        chunks.iter().map(piece).collect()
+    }
+
     /// Changes the bytes from `offset` on, piece by piece: `change` gets the place inside the range
     /// at which a piece begins, and the piece.
     fn change(

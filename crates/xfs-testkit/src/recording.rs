@@ -66,7 +66,12 @@ impl RecordingDevice {
     /// A device that holds what `base` holds; `base` itself is only read.
     #[must_use]
     pub fn new(base: SharedDevice) -> Self {
-        let start = CowDevice::new(base);
+        Self::of(CowDevice::new(base))
+    }
+
+    /// A device that goes on with what this one holds.
+    #[must_use]
+    pub fn of(start: CowDevice) -> Self {
         Self { live: start.fork(), start, requests: Mutex::default() }
     }
 

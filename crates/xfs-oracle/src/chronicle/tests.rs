@@ -90,6 +90,33 @@ fn what_a_sync_promised_is_asked_for() {
 }
 
 #[test]
+fn a_history_may_begin_with_a_tree() {
+    let mut model = Model::new(FEATURES);
+    for operation in [create("a"), create("b")] {
+        model.perform(&operation).unwrap();
+    }
+    let (before, mut chronicle) = (model.clone(), Chronicle::new(model.clone()));
+    for operation in [fsync("a"), create("c")] {
+        let answer = model.perform(&operation);
+        chronicle.note((&operation, &answer), &model, (0, 0));
+    }
+    assert_eq!(chronicle.judge(&tree(&before), 0, |_| Ok(Bytes::new(4096))), Ok(1));
+}
+
+#[test]
+fn an_operation_that_broke_off_may_be_there() {
+    let mut model = Model::new(FEATURES);
+    let (before, mut chronicle) = (model.clone(), Chronicle::new(model.clone()));
+    let (broken, sync) = (create("a"), Operation::Sync(Durable::Volume));
+    model.perform(&broken).unwrap();
+    chronicle.note_attempt(&broken, &model, 0);
+    chronicle.note_attempt(&sync, &model, 0);
+    for (state, tree) in [(0, tree(&before)), (2, tree(&model))] {
+        assert_eq!(chronicle.judge(&tree, 0, |_| Ok(Bytes::new(4096))), Ok(state));
+    }
+}
+
+#[test]
 fn synced_contents_are_asked_for() {
     let history = [create("a"), write("a", 7), fsync("a"), write("a", 8)];
     check(&history, 1, (2, 1), Ok(2));

@@ -349,7 +349,7 @@ fn range_mode(mode: AllocationMode) -> RangeMode {
 
 /// The errno of an error. Corruption is told as well: no history may meet it.
 fn number(error: Error) -> Errno {
-    if !matches!(error, Error::Posix(_)) {
+    if !matches!(error, Error::Posix(_) | Error::Io(_) | Error::Shutdown) {
         eprintln!("the library says: {error}");
     }
     Errno::from_raw_os_error(errno(&error))

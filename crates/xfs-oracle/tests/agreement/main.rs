@@ -2,8 +2,8 @@
 //!
 //! The model is judged first: the kernel's XFS must give what it gives.
 //!
-//! One number repeats a trial: `FERROXFS_SEED=N`. `cargo xtask test --long`, or `FERROXFS_LONG=1`, runs
-//! longer histories of more seeds.
+//! One number repeats a trial: `FERROXFS_SEED=N`, or several: `FERROXFS_SEED=N..M`. `cargo xtask test
+//! --long`, or `FERROXFS_LONG=1`, runs longer histories of more seeds.
 
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use xfs_oracle::harness::{Trial, TrialError, patiently, run};
+use xfs_oracle::harness::{Trial, TrialError, patiently, run, seeds};
 use xfs_oracle::model::{Abilities, Features, Generator, Model, Operation, SLOTS};
 use xfs_oracle::{
     Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, guarded, ready, replay,
@@ -38,12 +38,8 @@ const fn features(block_bytes: u64, abilities: Abilities) -> Features {
 const STRETCH: usize = 500;
 
 fn main() -> ExitCode {
-    let (seeds, stretches) = if is_long() { (20, 40) } else { (1, 6) };
-    let seeds = match std::env::var("FERROXFS_SEED").ok().and_then(|seed| seed.parse().ok()) {
-        Some(seed) => seed..seed + 1,
-        None => 0..seeds,
-    };
-    let trials = seeds.flat_map(|seed| {
+    let (count, stretches) = if is_long() { (20, 40) } else { (1, 6) };
+    let trials = seeds(count).flat_map(|seed| {
         VOLUMES.into_iter().flat_map(move |(name, features)| {
             let volume = Volume { name, features, seed };
             let trial = move |what: &str, check: fn(&Volume, usize) -> Result<(), TrialError>| {

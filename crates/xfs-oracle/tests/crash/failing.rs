@@ -1,0 +1,145 @@
+//! A device whose n-th request fails, for n = 1, 2, 3 and so on, in a script of every operation.
+//!
+//! The operation that meets the failure fails, and nothing of it is there; or the volume shuts down,
+//! and what recovery gives is a state of the history that keeps every promise of the syncs that had
+//! returned. Whatever fails behind an operation's back is told by a later one.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::model::{Durable, Model, Operation};
+use xfs_oracle::{Chronicle, Subject, guarded, ready};
+use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, Prng, RequestKind};
+
+use crate::history::{Kind, prepare, recover, writable};
+use crate::judge::Crashed;
+use crate::library::Library;
+use crate::{is_long, script, text};
+
+/// One request of so many fails in a short run.
+const SHORT_SHARE: u64 = 16;
+/// Of the failures that are tried one of so many is shown to xfs_repair.
+const REPAIRED_SHARE: u64 = 4;
+/// Operations in a script between two syncs.
+const SYNC_EVERY: usize = 12;
+
+pub(crate) fn check(volume: Kind, seed: u64) -> Result<(), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let image = volume.make(folder.path())?;
+    let (start, model) = prepare(&image, volume.features, &script::preparation(volume.features))?;
+    let operations = shuffled(volume, seed);
+    let share = if is_long() { 1 } else { SHORT_SHARE };
+    let faults = [RequestKind::Write, RequestKind::Flush, RequestKind::Read].into_iter();
+    let faults =
+        faults.flat_map(|kind| [Persistence::Once, Persistence::Forever].map(|p| (kind, p)));
+    for (kind, persistence) in faults {
+        let mut failures = 0;
+        for nth in (seed % share + 1..).step_by(share as usize) {
+            let fault = Fault { kind, nth, persistence };
+            let is_repaired = is_long() || nth / share % REPAIRED_SHARE == 0;
+            let check = || -> Result<bool, String> {
+                let attempt = Attempt::run(&start, &model, &operations, (fault, seed))?;
+                let recovery = recover(attempt.device)?;
+                let recovered = recovery.replay(usize::MAX);
+                let judge = Crashed {
+                    chronicle: &attempt.chronicle,
+                    point: usize::MAX,
+                    image: &image,
+                    folder: folder.path(),
+                };
+                judge.state(recovered.fork())?;
+                if is_repaired {
+                    judge.repair(&recovered)?;
+                }
+                Ok(attempt.has_failed)
+            };
+            let has_failed =
+                check().map_err(|what| text(format!("seed {seed}, {fault:?}: {what}")))?;
+            if !has_failed {
+                break;
+            }
+            failures += 1;
+        }
+        if is_long() {
+            println!("{}, seed {seed}: {failures} times a {kind:?} failed", volume.name);
+        }
+        if failures == 0 {
+            return Err(text(format!("seed {seed}: no {kind:?} has ever failed")));
+        }
+    }
+    Ok(())
+}
+
+/// Every operation in an order that chance gives, with syncs between.
+fn shuffled(kind: Kind, seed: u64) -> Vec<Operation> {
+    let mut prng = Prng::new(seed);
+    let mut rest = script::operations(kind.features);
+    let mut operations = Vec::with_capacity(rest.len());
+    while !rest.is_empty() {
+        operations.push(rest.swap_remove(prng.within(0..rest.len())));
+    }
+    let sync = Operation::Sync(Durable::Volume);
+    let chunks = operations.chunks(SYNC_EVERY);
+    chunks.flat_map(|chunk| chunk.iter().cloned().chain([sync.clone()])).collect()
+}
+
+/// A script that has been performed as far as it went.
+struct Attempt {
+    chronicle: Chronicle,
+    /// What the device held in the end.
+    device: CowDevice,
+    /// Whether any request has failed.
+    has_failed: bool,
+}
+
+impl Attempt {
+    fn run(
+        start: &CowDevice,
+        model: &Model,
+        operations: &[Operation],
+        (fault, seed): (Fault, u64),
+    ) -> Result<Self, String> {
+        let held = Arc::new(start.fork());
+        let device = Arc::new(FailingDevice::new(held.clone(), seed << 32 | fault.nth));
+        device.set_fault(Some(fault));
+        let mut chronicle = Chronicle::new(model.clone());
+        let performed = guarded(|| match writable(device.clone()) {
+            Ok(volume) => {
+                let mut library = Library::new(volume);
+                perform(&mut library, model.clone(), operations, &mut chronicle)?;
+                // What waited for the end may fail now; the volume is not clean then.
+                let _ = library.close();
+                Ok(())
+            }
+            Err(_) if device.failures() > 0 => Ok(()),
+            Err(error) => Err(format!("opening: {error}")),
+        });
+        let has_failed = device.failures() > 0;
+        performed.map_err(|what| format!("panicked: {what}"))??;
+        Ok(Self { chronicle, device: held.fork(), has_failed })
+    }
+}
+
+/// Performs operations until one meets the failure.
+fn perform(
+    library: &mut Library,
+    mut model: Model,
+    operations: &[Operation],
+    chronicle: &mut Chronicle,
+) -> Result<(), String> {
+    for (number, operation) in operations.iter().enumerate() {
+        let (expected, found) = (model.perform(operation), library.perform(operation));
+        let is_failure = matches!(found, Err(Errno::IO)) && expected != found;
+        if expected != found && !is_failure {
+            return Err(format!("{operation:?} gave {found:?}, not {expected:?}"));
+        }
+        if is_failure {
+            chronicle.note_attempt(operation, &model, number);
+            return Ok(());
+        }
+        chronicle.note((operation, &found), &model, (number, number + 1));
+    }
+    Ok(())
+}

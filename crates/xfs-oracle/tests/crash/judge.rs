@@ -1,0 +1,104 @@
+//! Whether what recovery gives is a state of the history, to us, to xfs_repair and to the kernel.
+
+use std::path::Path;
+
+use ferroxfs::Volume;
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::model::Bytes;
+use xfs_oracle::{Chronicle, Differences, Image, OracleError, Tree};
+use xfs_testkit::CowDevice;
+
+use crate::history::{materialise, open, recover};
+use crate::ours;
+
+/// A device after a cut, and what it has to be compared with.
+pub(crate) struct Crashed<'a> {
+    pub(crate) chronicle: &'a Chronicle,
+    /// The position of the history's device where the power failed.
+    pub(crate) point: usize,
+    /// The image that the history began with.
+    pub(crate) image: &'a Image,
+    /// Where images may be put.
+    pub(crate) folder: &'a Path,
+}
+
+impl Crashed<'_> {
+    /// Judges what a recovered device shows. Returns the state that it is in, and the tree.
+    pub(crate) fn state(&self, recovered: CowDevice) -> Result<(usize, Tree), String> {
+        let volume = open(recovered)?;
+        let tree = ours::walk(&volume).map_err(|error| format!("our tree: {error}"))?;
+        let read = |path: &str| contents(&volume, path);
+        let state = self.chronicle.judge(&tree, self.point, read)?;
+        Ok((state, tree))
+    }
+
+    /// The same with xfs_repair, which must find nothing in what our recovery gave, and the kernel,
+    /// which recovers what the cut left to the same tree.
+    pub(crate) fn with_witnesses(
+        &self,
+        crashed: &CowDevice,
+        recovered: &CowDevice,
+    ) -> Result<usize, String> {
+        let (state, ours) = self.state(recovered.fork())?;
+        self.repair(recovered)?;
+        let other = self.place(crashed, "kernel")?;
+        let theirs = recovered_by_kernel(&other)
+            .map_err(|what| format!("state {state}; the kernel's recovery: {what}"))?;
+        Differences::between(&theirs, &ours)
+            .into_result()
+            .map_err(|what| format!("state {state}: {what}"))?;
+        Ok(state)
+    }
+
+    /// xfs_repair alone.
+    pub(crate) fn repair(&self, recovered: &CowDevice) -> Result<(), String> {
+        match self.place(recovered, "ours")?.findings().map_err(words)? {
+            Some(findings) => Err(format!("after our recovery xfs_repair -n says:\n{findings}")),
+            None => Ok(()),
+        }
+    }
+
+    /// Recovers, and judges with all witnesses.
+    pub(crate) fn recovers(&self, crashed: &CowDevice) -> Result<usize, String> {
+        let recovery = recover(crashed.fork())?;
+        self.with_witnesses(crashed, &recovery.replay(usize::MAX))
+    }
+
+    fn place(&self, device: &CowDevice, name: &str) -> Result<Image, String> {
+        let image = materialise(self.image, device, &self.folder.join(name));
+        image.map_err(|error: TrialError| error.to_string())
+    }
+}
+
+fn words(error: OracleError) -> String {
+    error.to_string()
+}
+
+fn recovered_by_kernel(image: &Image) -> Result<Tree, String> {
+    image.mount(&[]).map_err(words)?.unmount().map_err(words)?;
+    if let Some(findings) = image.findings().map_err(words)? {
+        return Err(format!("xfs_repair -n says:\n{findings}"));
+    }
+    let mount = image.mount(&["ro"]).map_err(words)?;
+    let tree = Tree::walk(mount.path()).map_err(words)?;
+    mount.unmount().map_err(words)?;
+    Ok(tree)
+}
+
+/// A whole file, its holes left out.
+fn contents(volume: &Volume, path: &str) -> Result<Bytes, String> {
+    let words = |error: ferroxfs::Error| format!("{path}: {error}");
+    let file = volume.lookup_no_follow(path).and_then(|node| node.open()).map_err(words)?;
+    let mut bytes = Bytes::new(volume.geometry().block_size.into());
+    let size = file.metadata().size;
+    let mut at = 0;
+    while let Some(start) = file.seek_data(at).map_err(words)?.filter(|start| *start < size) {
+        let end = file.seek_hole(start).map_err(words)?.unwrap_or(size).min(size);
+        let mut part = vec![0; (end - start) as usize];
+        let read = file.read_at(start, &mut part).map_err(words)?;
+        bytes.write(start, part.get(..read).unwrap_or_default());
+        at = end;
+    }
+    bytes.resize(size);
+    Ok(bytes)
+}

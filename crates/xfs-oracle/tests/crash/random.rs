@@ -1,0 +1,94 @@
+//! Long histories of every operation, cut at any point; and their recovery, cut as well.
+
+use std::path::Path;
+
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::{Image, ready};
+use xfs_testkit::{Atomicity, CowDevice, PowerCuts};
+
+use crate::history::{History, Kind, materialise, recover};
+use crate::judge::Crashed;
+use crate::text;
+
+/// Operations of a history.
+const OPERATIONS: usize = 240;
+/// After so many of them everything is made durable.
+const SYNC_EVERY: usize = 40;
+/// Cuts of one history.
+const CUTS: u64 = 10;
+/// Of so many cuts the recovery of one is cut as well.
+const RECOVERIES_EVERY: u64 = 5;
+/// Cuts of one recovery, each behind the one before.
+const RECOVERY_CUTS: u64 = 2;
+
+pub(crate) fn check(kind: Kind, seed: u64) -> Result<(), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let image = kind.make(folder.path())?;
+    let history = History::random(&image, (kind.features, seed), (OPERATIONS, SYNC_EVERY))?;
+    let cuts = PowerCuts::new(&history.recording, Atomicity::of(&history.superblock));
+    check_judge(&history, &image, folder.path())?;
+    for number in 0..CUTS {
+        let cut = cuts.sample(seed << 16 | number);
+        let crashed = cuts.after(cut);
+        let judge = Crashed {
+            chronicle: &history.chronicle,
+            point: cut.point(),
+            image: &image,
+            folder: folder.path(),
+        };
+        let keep = |what: String, device: &CowDevice| {
+            let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("crash-{seed}-{cut}"));
+            let saved = materialise(&image, device, &kept)
+                .and_then(|_| std::fs::write(kept.join("history"), history.told()).map_err(text));
+            let unsaved = saved.err().map(|error| format!(" (only a part: {error})"));
+            text(format!(
+                "seed {seed}, cut {cut}, kept as {}{}: {what}",
+                kept.display(),
+                unsaved.unwrap_or_default()
+            ))
+        };
+        judge.recovers(&crashed).map_err(|what| keep(what, &crashed))?;
+        if number % RECOVERIES_EVERY == 0 {
+            check_recovery(&history, &judge, (&crashed, seed << 16 | number))
+                .map_err(|(what, device)| keep(what, &device))?;
+        }
+    }
+    Ok(())
+}
+
+/// Cuts a recovery, and the recovery of what that leaves.
+fn check_recovery(
+    history: &History,
+    judge: &Crashed<'_>,
+    (crashed, seed): (&CowDevice, u64),
+) -> Result<(), (String, CowDevice)> {
+    let atomicity = Atomicity::of(&history.superblock);
+    let mut crashed = crashed.fork();
+    for number in 0..RECOVERY_CUTS {
+        let recovery = recover(crashed.fork()).map_err(|what| (what, crashed.fork()))?;
+        let cuts = PowerCuts::new(&recovery, atomicity.clone());
+        let cut = cuts.sample(seed << 8 | number);
+        let again = cuts.after(cut);
+        judge
+            .recovers(&again)
+            .map_err(|what| (format!("recovery {number}, cut {cut}: {what}"), again.fork()))?;
+        crashed = again;
+    }
+    Ok(())
+}
+
+/// A judge that finds nothing would not find this either: the device is as it was halfway, and every
+/// sync is said to have returned.
+fn check_judge(history: &History, image: &Image, folder: &Path) -> Result<(), TrialError> {
+    let halfway = history.recording.requests().len() / 2;
+    let recovery = recover(history.recording.replay(halfway))?;
+    let point = usize::MAX;
+    let judge = Crashed { chronicle: &history.chronicle, point, image, folder };
+    match judge.state(recovery.replay(usize::MAX)) {
+        Err(_) => Ok(()),
+        Ok((state, _)) => {
+            Err(text(format!("half a history passes for state {state}, all of it synced")))
+        }
+    }
+}

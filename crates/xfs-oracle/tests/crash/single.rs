@@ -1,0 +1,93 @@
+//! One operation on a prepared tree, one sync or none, and a cut: every pair of them.
+//!
+//! These are the one-operation workloads of ACE. What is cut off is everything after the sync, or
+//! nothing, or chance decides; so every promise is asked for by itself, with nothing around it that
+//! might have kept it. Each recovery is cut once as well.
+
+use std::path::Path;
+
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::model::{Model, Operation};
+use xfs_oracle::{Image, ready};
+use xfs_testkit::{Atomicity, CowDevice, Cut, PowerCuts, Recording};
+
+use crate::history::{History, Kind, prepare, recover};
+use crate::judge::Crashed;
+use crate::{is_long, script, text};
+
+/// One pair of so many is tried in a short run.
+const SHORT_SHARE: usize = 40;
+/// Of the pairs that are tried one of so many is shown to xfs_repair and the kernel too.
+const WITNESSED_SHARE: usize = 8;
+/// Cuts of one pair at chance points.
+const CUTS: u64 = 4;
+
+pub(crate) fn check(kind: Kind, seed: u64) -> Result<(), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let image = kind.make(folder.path())?;
+    let (start, model) = prepare(&image, kind.features, &script::preparation(kind.features))?;
+    let share = if is_long() { 1 } else { SHORT_SHARE };
+    let pairs = script::operations(kind.features).into_iter().flat_map(|operation| {
+        let mut after = model.clone();
+        let _ = after.perform(&operation);
+        let pair = move |sync| [operation.clone()].into_iter().chain(sync).collect();
+        script::syncs(&after).into_iter().map(pair).collect::<Vec<Vec<_>>>()
+    });
+    let pairs = pairs.enumerate().filter(|(number, _)| number % share == seed as usize % share);
+    for (number, pair) in pairs {
+        let is_witnessed = number / share % WITNESSED_SHARE == 0;
+        let trial = Pair { image: &image, folder: folder.path(), start: &start, model: &model };
+        trial
+            .check(&pair, seed << 16 | number as u64, is_witnessed)
+            .map_err(|what| text(format!("seed {seed}, pair {number}, {pair:?}: {what}")))?;
+    }
+    Ok(())
+}
+
+/// What a pair is performed on.
+struct Pair<'a> {
+    image: &'a Image,
+    folder: &'a Path,
+    start: &'a CowDevice,
+    model: &'a Model,
+}
+
+impl Pair<'_> {
+    fn check(&self, pair: &[Operation], seed: u64, is_witnessed: bool) -> Result<(), String> {
+        let mut rest = pair.iter();
+        let next = |_: &Model| rest.next().cloned();
+        let history = History::record(self.start.fork(), self.model.clone(), next)?;
+        let atomicity = Atomicity::of(&history.superblock);
+        let cuts = PowerCuts::new(&history.recording, atomicity.clone());
+        for cut in chosen(&cuts, &history.recording, seed) {
+            let crashed = cuts.after(cut);
+            let judge = Crashed {
+                chronicle: &history.chronicle,
+                point: cut.point(),
+                image: self.image,
+                folder: self.folder,
+            };
+            let about = |what: String| format!("cut {cut}: {what}");
+            let recovery = recover(crashed.fork()).map_err(about)?;
+            judge.state(recovery.replay(usize::MAX)).map_err(about)?;
+            let cuts = PowerCuts::new(&recovery, atomicity.clone());
+            let second = cuts.sample(seed);
+            let about = |what: String| format!("cut {cut}, of its recovery {second}: {what}");
+            let recovery = recover(cuts.after(second)).map_err(about)?;
+            let recovered = recovery.replay(usize::MAX);
+            judge.state(recovered.fork()).map_err(about)?;
+            if is_witnessed {
+                judge.with_witnesses(&crashed, &recovered).map_err(about)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// After the last request: nothing that was not flushed is there, or all of it. And anywhere.
+fn chosen(cuts: &PowerCuts<'_>, recording: &Recording, seed: u64) -> Vec<Cut> {
+    let end = recording.requests().len();
+    let at_the_end = cuts.at(end, 2).take(2);
+    at_the_end.chain((0..CUTS).map(|number| cuts.sample(seed << 8 | number))).collect()
+}
