@@ -207,7 +207,11 @@ impl Deferred for CountWork {
             return Ok(Finish::Again(self));
         };
         group.fill_free_list(tx)?;
-        let counted = group.count_references(tx, self.change, range)?;
+        let counted = group.count_references(tx, self.change, range.clone())?;
+        if self.change == CountChange::Decrease {
+            let end = counted.rest.as_ref().map_or(range.end, |rest| rest.start);
+            group.mark_busy(tx, range.start..end);
+        }
         for range in counted.unreferenced {
             let extent = group.extent(tx, range);
             defer_free(tx, extent, None, Purpose::File);

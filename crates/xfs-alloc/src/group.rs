@@ -177,8 +177,8 @@ impl GroupSpace {
         }
     }
 
-    /// Marks blocks that this step has freed.
-    fn mark_busy(&mut self, tx: &mut Transaction<'_>, range: Range<u32>) {
+    /// Marks blocks that this step has freed, or that it has taken from one of several files.
+    pub(crate) fn mark_busy(&mut self, tx: &mut Transaction<'_>, range: Range<u32>) {
         let ticket = *self.ticket.get_or_insert_with(|| {
             let ticket = self.state.lock().busy.issue_ticket();
             let state = Arc::clone(&self.state);

@@ -47,7 +47,7 @@ pub use inodes::{
 pub use leftovers::recover_leftovers;
 pub use open::{available_blocks, open_journal};
 pub use owner::{ExtentOwner, Purpose};
-pub use sharing::{SharingRun, sharing_run};
+pub use sharing::{SharingRun, overwritable_run, sharing_run};
 pub use space::{GroupSummary, Space};
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! Which blocks several files share.
 
 use xfs_btree::{Cursor, Seek};
-use xfs_buffer::{BufferCache, Result};
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::agf::AGF_SECTOR;
 use xfs_format::refcount::{Refcount, RefcountDomain, Refcounts};
-use xfs_format::{AgBlock, FsBlock};
+use xfs_format::{AgBlock, BlockKind, FsBlock};
+use xfs_trans::Journal;
 
 use crate::headers::read_agf;
+use crate::space::Space;
 
 /// Blocks that are alike in whether they are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +46,38 @@ pub fn sharing_run(cache: &BufferCache, start: FsBlock, length_blocks: u32) -> R
             Ok(SharingRun { shared: false, length_blocks: (next_start.0 - block.0).max(1) })
         }
     }
+}
+
+/// As [`sharing_run`], for who is going to write to blocks in place that are not shared. Where a crash
+/// could still give them back to a file that shared them, this waits until it cannot: what is written
+/// to them before that would show in that file.
+///
+/// # Errors
+///
+/// As [`sharing_run`]; what stopped the log.
+pub fn overwritable_run(
+    journal: &Journal,
+    start: FsBlock,
+    length_blocks: u32,
+) -> Result<SharingRun> {
+    let (cache, geometry) = (journal.cache(), journal.geometry());
+    let Some((group, block)) = geometry.split_block(start) else {
+        return Err(PosixError::InvalidArgument.into());
+    };
+    let at = geometry.header_disk_addr(group, AGF_SECTOR);
+    let header = cache.read(at, geometry.sector_size, BlockKind::Agf)?;
+    // Nobody changes the counts of the group while its header is latched.
+    header.latch();
+    let run = sharing_run(cache, start, length_blocks);
+    let run = run.map(|run| {
+        let end = block.0.saturating_add(run.length_blocks);
+        let state = Space::of(journal).group(group).filter(|_| !run.shared);
+        (run, state.and_then(|state| state.lock().busy.sequence_of(block.0..end)))
+    });
+    header.unlatch();
+    let (run, sequence) = run?;
+    sequence.map_or(Ok(()), |sequence| journal.force(sequence))?;
+    Ok(run)
 }
 
 /// Follows records without a gap between them, whatever their counts, until `limit`.

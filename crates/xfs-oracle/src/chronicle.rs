@@ -142,11 +142,10 @@ impl Chronicle {
                 let covers = |promise: &&Promise| promise.file.is_none_or(|file| file == id);
                 let since = kept().filter(covers).map(|promise| promise.contents).max();
                 let found = contents(&path)?;
-                self.check_contents(id, &found, (since.unwrap_or(0), begun))
-                    .map_err(|what| {
-                        let since = since.unwrap_or(0);
-                        format!("/{path}, names of {names}, contents of {since} to {begun}: {what}")
-                    })?;
+                self.check_contents(id, &found, (since.unwrap_or(0), begun)).map_err(|what| {
+                    let since = since.unwrap_or(0);
+                    format!("/{path}, names of {names}, contents of {since} to {begun}: {what}")
+                })?;
             }
         }
         Ok(names)

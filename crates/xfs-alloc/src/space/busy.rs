@@ -1,10 +1,12 @@
-//! Extents that are free and may not be used yet.
+//! Extents that a file has given up and that may not be written to yet.
 //!
-//! Owns: the extents of one group that were freed by transactions which are not durable yet. Does
-//! **not** own when a checkpoint is durable: the log says.
+//! Owns: the extents of one group that a file had until a transaction that is not durable yet. They
+//! are free, or another file that shared them has them alone. Does **not** own when a checkpoint is
+//! durable: the log says.
 //!
 //! If the space of a file were given to another before the checkpoint that frees it is on disk, a
-//! crash could bring the first file back, with the data of the second in it. So each freed extent
+//! crash could bring the first file back, with the data of the second in it. The same goes for a block
+//! that two files shared and one has left, when the other writes to it in place. So each such extent
 //! stays here until the log has written the checkpoint of its transaction.
 //!
 //! # Invariants
@@ -32,7 +34,7 @@ struct Busy {
 #[derive(Debug, Default)]
 pub(crate) struct BusyExtents {
     by_start: BTreeMap<u32, Busy>,
-    /// What was freed, in the order in which it was: to forget it without looking at the rest.
+    /// What was given up, in the order in which it was: to forget it without looking at the rest.
     in_order: VecDeque<(Range<u32>, Ticket)>,
     /// The checkpoints of tickets whose transactions have committed, in order (I2).
     settled: VecDeque<(Ticket, u64)>,
@@ -46,7 +48,7 @@ impl BusyExtents {
         self.last_ticket
     }
 
-    /// Marks blocks that a transaction has freed.
+    /// Marks blocks that a transaction has freed, or taken from one of the files that shared them.
     pub(crate) fn insert(&mut self, range: Range<u32>, ticket: Ticket) {
         self.remove(range.clone());
         self.by_start.insert(range.start, Busy { end: range.end, ticket });
@@ -90,6 +92,12 @@ impl BusyExtents {
     /// The checkpoint to wait for; `None` if only a transaction under way holds blocks back.
     pub(crate) fn last_sequence(&self) -> Option<u64> {
         self.settled.back().map(|(_, sequence)| *sequence)
+    }
+
+    /// The checkpoint to wait for before anything is written to these blocks, if there is one.
+    pub(crate) fn sequence_of(&self, range: Range<u32>) -> Option<u64> {
+        let is_usable = self.usable(range.clone()).eq([range]);
+        self.last_sequence().filter(|_| !is_usable)
     }
 
     /// The parts of a free extent that may be used, in order.

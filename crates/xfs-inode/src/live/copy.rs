@@ -12,10 +12,10 @@ use xfs_alloc::{
     defer_unstage,
 };
 use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::FileBlock;
 use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkKind, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
-use xfs_format::{BlockKind, FileBlock};
 use xfs_trans::Journal;
 
 use super::data::{self, Piece, clip};
@@ -27,22 +27,12 @@ use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 
 impl Live {
-    /// Whether the head of an extent is shared, and how much of it.
+    /// Whether the head of an extent is shared, and how much of it. If it is not, it can be written to.
     pub(super) fn sharing(&self, journal: &Journal, extent: Extent) -> Result<(bool, Extent)> {
         if !self.shares(ForkKind::Data) {
             return Ok((false, extent));
         }
-        let (cache, geometry) = (journal.cache(), journal.geometry());
-        let Some((group, _)) = geometry.split_block(extent.start) else {
-            return Err(PosixError::InvalidArgument.into());
-        };
-        let at = geometry.header_disk_addr(group, 1);
-        let header = cache.read(at, geometry.sector_size, BlockKind::Agf)?;
-        // Nobody changes the counts of the group while its header is latched.
-        header.latch();
-        let run = xfs_alloc::sharing_run(cache, extent.start, extent.length_blocks);
-        header.unlatch();
-        let run = run?;
+        let run = xfs_alloc::overwritable_run(journal, extent.start, extent.length_blocks)?;
         Ok((run.shared, Extent { length_blocks: run.length_blocks, ..extent }))
     }
 }

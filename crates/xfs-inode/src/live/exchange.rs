@@ -38,7 +38,7 @@ pub struct ExchangedRange {
 }
 
 impl Live {
-    /// Exchanges a range of two files, all of it or nothing.
+    /// Exchanges a range of two files, all of it or nothing. It is durable when this returns.
     ///
     /// # Errors
     ///
@@ -73,7 +73,9 @@ impl Live {
             work.generations = files.map(|live| live.inode().core().generation);
             tx.defer(Box::new(work));
             Ok(())
-        })
+        })?;
+        // A crash that took this back would show in each file what is written to the other from now on.
+        journal.force_all()
     }
 }
 

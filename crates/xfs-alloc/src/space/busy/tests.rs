@@ -29,6 +29,20 @@ fn what_is_freed_waits_for_its_checkpoint() {
 }
 
 #[test]
+fn a_checkpoint_is_waited_for_where_a_block_is_busy() {
+    let mut busy = BusyExtents::default();
+    let ticket = busy.issue_ticket();
+    busy.insert(10..15, ticket);
+    busy.settle(ticket, 7);
+    assert_eq!(busy.sequence_of(0..10), None);
+    assert_eq!(busy.sequence_of(15..20), None);
+    assert_eq!(busy.sequence_of(0..11), Some(7));
+    assert_eq!(busy.sequence_of(12..13), Some(7));
+    busy.expire(7);
+    assert_eq!(busy.sequence_of(0..30), None);
+}
+
+#[test]
 fn agrees_with_a_table_of_blocks() {
     for seed in 0..200 {
         let mut random = Prng::new(seed);

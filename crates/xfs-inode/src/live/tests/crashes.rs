@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use xfs_device::{Durability, SharedDevice};
 use xfs_format::InodeNumber;
-use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
-use xfs_trans::testing;
+use xfs_testkit::{Atomicity, CowDevice, PowerCuts, RecordingDevice};
+use xfs_trans::{Journal, testing};
 
 use super::files::Work;
-use super::volume::{Volume, fresh_cache, seeds};
+use super::volume::{Volume, fresh_cache, now, seeds};
 use crate::Inode;
+use crate::live::{ExchangedRange, Live, SharedRange};
 
 /// What free blocks hold.
 const POISON: u8 = 0xee;
@@ -116,6 +117,43 @@ fn check_cuts(options: &str, seed: u64, (steps, cuts): (usize, u64)) {
         let volume = Volume::recover(Arc::new(power.after(cut)));
         assert!(contents(volume, &numbers) == *models, "{options}, seed {seed}, cut {cut}");
     }
+}
+
+/// What is written to one file after `act`, and a crash that keeps the data and loses the log: the other
+/// file shows none of it.
+fn check_stranger(act: impl FnOnce(&Arc<Journal>, [&Arc<Live>; 2])) {
+    const BYTES: usize = 4 * 4096;
+    let device = Arc::new(CowDevice::new(testing::make_with("-i exchange=1")));
+    let volume = Volume::of_threads(device.clone(), 0);
+    let journal = &volume.journal;
+    let (left, right) = (volume.file(), volume.file());
+    left.write_at(journal, 0, &[1; BYTES], now()).unwrap();
+    right.write_at(journal, 0, &[2; BYTES], now()).unwrap();
+    act(journal, [&left, &right]);
+    right.write_at(journal, 0, &[3; BYTES], now()).unwrap();
+    let crashed = Volume::recover(Arc::new(device.fork()));
+    let found = contents(crashed, &[left.number()]);
+    assert!(!found[0].contains(&3), "what was written to the other file");
+}
+
+#[test]
+fn what_two_files_shared_is_not_overwritten_too_early() {
+    check_stranger(|journal, [left, right]| {
+        let all = SharedRange { from: 0, to: 0, length_bytes: 4 * 4096 };
+        Live::reflink(journal, left, right, all, now()).unwrap();
+        journal.force_all().unwrap();
+        // The other has the blocks alone now.
+        left.write_at(journal, 0, &[4; 4 * 4096], now()).unwrap();
+    });
+}
+
+#[test]
+fn what_two_files_exchanged_is_not_overwritten_too_early() {
+    check_stranger(|journal, files| {
+        journal.force_all().unwrap();
+        let all = ExchangedRange { starts: [0; 2], length_bytes: None };
+        Live::exchange(journal, files, all, now()).unwrap();
+    });
 }
 
 #[test]
