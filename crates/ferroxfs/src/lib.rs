@@ -56,7 +56,7 @@ pub use extents::{FileExtent, FileExtents};
 pub use file::{AllocateMode, DirectAlignment, File, RangeMode};
 pub use metadata::Metadata;
 pub use node::{InodeView, Node};
-pub use open::{Description, Devices, OpenError, OpenOptions};
+pub use open::{Description, Devices, OpenError, OpenOptions, UuidChange};
 pub use space::Space;
 pub use statistics::{Buffers, InodeLookups, InodesInMemory, Statistics};
 pub use superblock::{CacheCounts, Which};
@@ -70,7 +70,8 @@ pub use xfs_device::{BlockDevice, DeviceError, Durability, FindError, SharedDevi
 pub use xfs_dir::{Cookie, ParentPath, SetMode};
 pub use xfs_format as format;
 pub use xfs_format::inode::FileType;
+pub use xfs_format::superblock::Label;
 pub use xfs_format::timestamp::Timestamp;
-pub use xfs_format::{Corruption, Geometry, InodeNumber, Superblock};
+pub use xfs_format::{Corruption, Geometry, InodeNumber, Superblock, Uuid};
 pub use xfs_log as log;
 pub use xfs_trans::Upkeep;

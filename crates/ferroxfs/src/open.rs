@@ -3,6 +3,7 @@
 //! Everything that is opened is opened here, before anything of the volume is read: a caller may
 //! drop its privileges between [`OpenOptions::open_devices`] and [`Devices::volume`].
 
+mod identity;
 mod writable;
 
 use std::io;
@@ -24,6 +25,8 @@ use crate::share::Core;
 use crate::table::{DEFAULT_INODES, InodeIndex};
 use crate::volume::{Staleness, Volume};
 use crate::writing::{Clock, Terms};
+
+pub use identity::UuidChange;
 
 /// Unused buffers are kept up to this many bytes unless the options say otherwise.
 const DEFAULT_CACHE_BYTES: usize = 64 << 20;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use xfs_alloc::InodeState;
 use xfs_buffer::{BufferCache, PosixError};
 use xfs_device::BlockDevice;
+use xfs_format::superblock::Label;
 use xfs_format::{Geometry, InodeNumber, Superblock};
 use xfs_log::LogState;
 
@@ -112,6 +113,30 @@ impl Volume {
     #[must_use]
     pub fn log_state(&self) -> Option<&LogState> {
         self.share().log.as_ref()
+    }
+
+    /// The label as it is now.
+    ///
+    /// # Errors
+    ///
+    /// The device's error.
+    pub fn label(&self) -> Result<Label> {
+        match &self.share().writing {
+            Some(writing) => writing.parts().label(),
+            None => Ok(self.superblock().label),
+        }
+    }
+
+    /// Sets the label, on a volume that may be in use. Durable on return; programs that look at the device
+    /// itself see it when the volume is closed at the latest.
+    ///
+    /// # Errors
+    ///
+    /// EROFS; the device's error. A copy of the superblock that is damaged does not keep the others from
+    /// getting it.
+    #[doc(alias = "FS_IOC_SETFSLABEL")]
+    pub fn set_label(&self, label: &Label) -> Result<()> {
+        self.share().parts()?.set_label(label)
     }
 
     /// What was wrong when the volume was opened and did not keep it from being shown: the end of

@@ -10,6 +10,7 @@ mod access;
 mod changes;
 mod clock;
 mod create;
+mod label;
 mod link;
 mod links;
 mod lists;

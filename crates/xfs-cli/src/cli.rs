@@ -22,9 +22,9 @@ pub(crate) use structures::{
     DumpArguments, DumpBtree, DumpStructure, LogArguments, RecoverArguments,
 };
 pub(crate) use write::{
-    ChmodArguments, ChownArguments, FallocateArguments, GetArguments, ImportArguments, LnArguments,
-    MkdirArguments, MvArguments, PutArguments, RmArguments, SetfaclArguments, SetfattrArguments,
-    TouchArguments, TruncateArguments,
+    ChmodArguments, ChownArguments, FallocateArguments, GetArguments, ImportArguments,
+    LabelArguments, LnArguments, MkdirArguments, MvArguments, PutArguments, RmArguments,
+    SetfaclArguments, SetfattrArguments, TouchArguments, TruncateArguments, UuidArguments,
 };
 
 /// Read and write XFS v5 images without mounting them.
@@ -132,6 +132,8 @@ pub(crate) enum Command {
     Fallocate(FallocateArguments),
     Setfacl(SetfaclArguments),
     Setfattr(SetfattrArguments),
+    Label(LabelArguments),
+    Uuid(UuidArguments),
     Dump(DumpArguments),
     Log(LogArguments),
     Recover(RecoverArguments),

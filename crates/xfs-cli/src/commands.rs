@@ -19,6 +19,7 @@ mod getfacl;
 mod getfattr;
 mod import;
 mod info;
+mod label;
 mod ln;
 mod log;
 mod ls;
@@ -42,6 +43,7 @@ mod touch;
 mod tree;
 mod truncate;
 mod umount;
+mod uuid;
 
 use crate::cli::{Cli, Command};
 use crate::console::Console;
@@ -87,6 +89,8 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Fallocate(arguments) => fallocate::open(&arguments, options),
         Command::Setfacl(arguments) => setfacl::open(&arguments, options),
         Command::Setfattr(arguments) => setfattr::open(&arguments, options),
+        Command::Label(arguments) => label::open(&arguments, options),
+        Command::Uuid(arguments) => uuid::open(&arguments, options),
         Command::Completions(arguments) => Ok(completions::open(&arguments)),
         Command::Man(arguments) => man::open(&arguments),
         Command::Dump(arguments) => dump::open(&arguments, options),

@@ -10,7 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ferroxfs::log::{LogDevice, Summary};
-use ferroxfs::{Devices, FileType, Node, OpenError, OpenOptions, PosixError, Staleness};
+use ferroxfs::{
+    Devices, FileType, Node, OpenError, OpenOptions, PosixError, Staleness, Uuid, UuidChange,
+};
 use xfs_device::{DeviceFailure, FindError};
 
 use crate::address::Address;
@@ -126,6 +128,11 @@ impl Image {
     /// Replays a dirty log onto the volume; says what was done, or nothing for a clean log.
     pub(crate) fn recover(&self) -> Result<Option<Summary>, Failure> {
         self.devices.recover().map_err(|error| open_failure(&self.path, &error))
+    }
+
+    /// Changes the UUID, and returns the new one.
+    pub(crate) fn set_uuid(&self, change: UuidChange) -> Result<Uuid, Failure> {
+        self.devices.set_uuid(change).map_err(|error| open_failure(&self.path, &error))
     }
 
     /// An error about the image as a whole.

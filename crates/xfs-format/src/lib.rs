@@ -63,3 +63,4 @@ pub use geometry::Geometry;
 pub use group::Group;
 pub use kind::{BlockKind, VerifyContext};
 pub use superblock::{Superblock, SuperblockDisk};
+pub use uuid::Uuid;

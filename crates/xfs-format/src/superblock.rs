@@ -222,6 +222,18 @@ impl Label {
         Some(Self(label))
     }
 
+    /// The label of a superblock.
+    #[must_use]
+    pub const fn from_padded(label: [u8; 12]) -> Self {
+        Self(label)
+    }
+
+    /// The label with zeros behind, as it lies in the superblock.
+    #[must_use]
+    pub const fn padded(&self) -> [u8; 12] {
+        self.0
+    }
+
     /// The bytes before the first zero.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

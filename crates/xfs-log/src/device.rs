@@ -3,7 +3,7 @@
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::{Durability, SharedDevice};
 use xfs_format::log_record::{LogRecordCheck, LogRecordHeader, block_cycle};
-use xfs_format::{BASIC_BLOCK_BYTES, Corruption, DiskAddr, Place, Structure, Superblock};
+use xfs_format::{BASIC_BLOCK_BYTES, Corruption, DiskAddr, Place, Structure, Superblock, Uuid};
 
 /// Where the log lies on its device. Units are basic blocks of 512 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct LogGeometry {
     /// Bytes to whose multiples the writer pads records; 1 for none.
     pub stripe_unit_bytes: u32,
     /// The UUID that records carry: the volume's present one.
-    pub uuid: uuid::Uuid,
+    pub uuid: Uuid,
 }
 
 impl LogGeometry {
@@ -73,6 +73,12 @@ impl LogDevice {
             return Err(Corruption::new(Structure::LogRecord, Place::Log(0), check).into());
         }
         Ok(Self { device, geometry })
+    }
+
+    /// The same log, in which records carry another UUID from now on.
+    pub(crate) fn with_uuid(mut self, uuid: Uuid) -> Self {
+        self.geometry.uuid = uuid;
+        self
     }
 
     /// Where the log lies.

@@ -45,7 +45,7 @@ pub use log::{Log, LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, Shutdown};
 pub use reader::{Items, LogEntry, LogReader, Transaction};
 pub use recovery::{
     Intent, IntentRecovery, MAX_REPLAY_BYTES, RecoveryError, Refusal, Replayed, Summary,
-    finish_intents, replay, replay_all,
+    end_clean_log, finish_intents, replay, replay_all,
 };
 pub use space::SpaceUse;
 pub use state::{LogState, find_head_and_tail};

@@ -65,6 +65,7 @@ mod intent;
 mod refusal;
 mod store;
 
+pub use clean::end_clean_log;
 pub use intent::{Intent, IntentRecovery, finish_intents};
 pub use refusal::{RecoveryError, Refusal};
 

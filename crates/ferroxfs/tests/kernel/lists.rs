@@ -10,7 +10,7 @@ use ferroxfs::format::acl::{AclEntry, AclTag, encode_posix_xattr};
 use ferroxfs::{Changes, Creation, NewKind, SetMode, Volume, errno};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, mknodat};
 use rustix::io::Errno;
-use xfs_oracle::harness::TrialError;
+use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::{Geometry, ready};
 
 use crate::failed;
@@ -211,7 +211,7 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
     let expected: Vec<i32> = steps.iter().map(|step| on_kernel(mount.path(), step)).collect();
     let expected_facts = facts_of(mount.path())?;
     mount.unmount()?;
-    let volume = Volume::open_writable(&ours.data).map_err(failed)?;
+    let volume = patiently(|| Volume::open_writable(&ours.data)).map_err(failed)?;
     for (index, (step, expected)) in steps.iter().zip(expected).enumerate() {
         let found = on_ours(&volume, umask, step);
         if found != expected {

@@ -1,7 +1,8 @@
 //! Volumes that the library fills to the last block from four threads, and empties again: nothing is
 //! broken at any time, and the kernel sees as much free space as we do. And access control lists, as the
-//! kernel keeps them.
+//! kernel keeps them; labels and UUIDs.
 
+mod identity;
 mod lists;
 
 use std::io;
@@ -26,8 +27,11 @@ fn main() -> ExitCode {
     };
     let filled = ["default", "block-1k", "no-reflink", "parent-exchange"].as_slice();
     let lists = ["default", "block-1k", "parent-exchange"].as_slice();
+    let identities = ["default", "external-log", "renamed"].as_slice();
     run(trials("filled_and_emptied", filled, check)
         .chain(trials("access_lists", lists, lists::check))
+        .chain(trials("uuid", identities, identity::check_uuid))
+        .chain(trials("label", identities, identity::check_label))
         .collect())
 }
 

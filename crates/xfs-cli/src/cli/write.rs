@@ -259,3 +259,23 @@ pub(crate) struct SetfattrArguments {
     #[arg(required = true, value_name = "ADDRESS")]
     pub(crate) addresses: Vec<OsString>,
 }
+
+/// Show or set the label of a volume
+#[derive(Args, Debug)]
+pub(crate) struct LabelArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// The new label, at most 12 bytes; an empty one removes it
+    pub(crate) label: Option<OsString>,
+}
+
+/// Show or change the UUID of a volume
+///
+/// A volume with the UUID nil is mounted by the kernel with -o nouuid only.
+#[derive(Args, Debug)]
+pub(crate) struct UuidArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// The new UUID; "generate" for a random one, "restore" for the first one, or "nil"
+    pub(crate) uuid: Option<String>,
+}

@@ -241,6 +241,28 @@ fn access_lists_are_set_inherited_and_removed() {
     place.check_failure(&["setfacl", "image:/f"], 2, "required");
 }
 
+#[test]
+fn labels_and_uuids_are_shown_and_set() {
+    let place = Place::new();
+    let first = place.check(&["uuid", "image"]);
+    assert_eq!(first, "0123abcd-0123-4567-89ab-0123456789ab\n");
+    let second = "76543210-0000-4000-8000-000000000001";
+    assert_eq!(place.check(&["uuid", "image", second]), format!("{second}\n"));
+    assert!(place.check(&["info", "image"]).contains(second));
+    place.put("image:/file", b"written with another UUID");
+    assert_ne!(place.check(&["uuid", "image", "generate"]), format!("{second}\n"));
+    assert_eq!(place.check(&["uuid", "image", "restore"]), first);
+    assert_eq!(place.check(&["cat", "image:/file"]), "written with another UUID");
+    place.check_failure(&["uuid", "image", "0123"], 2, "is no UUID");
+    assert_eq!(place.check(&["label", "image"]), "\n");
+    place.check(&["label", "image", "twelve bytes"]);
+    assert_eq!(place.check(&["label", "image"]), "twelve bytes\n");
+    assert_eq!(place.check(&["dump", "image", "sb", "1"]).matches("twelve bytes").count(), 1);
+    place.check(&["label", "image", ""]);
+    assert_eq!(place.check(&["label", "image"]), "\n");
+    place.check_failure(&["label", "image", "thirteen byte"], 2, "12 bytes");
+}
+
 /// A tree with a file of each kind that an ordinary user can make.
 fn tree(at: &Path) {
     fs::create_dir_all(at.join("sub/empty")).unwrap();

@@ -14,10 +14,10 @@ use xfs_format::log_record::{
     BYTES_PER_HEADER, ByteOrder, LogRecordHeader, MAX_RECORD_BYTES, MAX_RECORDS_IN_FLIGHT,
     block_cycle, unmount_operation,
 };
-use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
+use xfs_format::{BASIC_BLOCK_BYTES, Lsn, Uuid};
 
 use crate::device::{LogDevice, LogGeometry};
-use crate::state::LogState;
+use crate::state::{LogState, find_head_and_tail};
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 
@@ -27,6 +27,21 @@ pub(super) fn mark_clean(log: &LogDevice, state: &LogState) -> Result<()> {
     let record = unmount_record(log.geometry(), state.head);
     log.write_blocks(state.head.block(), &record, Durability::Cached)?;
     flush(log)
+}
+
+/// Has a clean log end in one more record of an unmount, with this UUID.
+///
+/// # Errors
+///
+/// What reading and writing the log meets. It is clean all the same.
+///
+/// # Panics
+///
+/// If the log is not clean.
+pub fn end_clean_log(log: LogDevice, uuid: Uuid) -> Result<()> {
+    let state = find_head_and_tail(&log)?;
+    assert!(state.clean, "what waits to be replayed would be lost");
+    mark_clean(&log.with_uuid(uuid), &state)
 }
 
 /// Makes a log fit to be written on from its head.

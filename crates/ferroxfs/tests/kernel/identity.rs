@@ -1,0 +1,141 @@
+//! Labels and UUIDs: the kernel and xfs_repair agree with every change, also with one that was cut off.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use ferroxfs::{Label, OpenError, OpenOptions, SharedDevice, Uuid, UuidChange, Volume};
+use xfs_device::{OpenOptions as DeviceOptions, open_device};
+use xfs_oracle::harness::{TrialError, patiently};
+use xfs_oracle::{Geometry, Image, Xfsprogs, ready};
+use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
+
+use crate::failed;
+
+const NEW: Uuid = Uuid::from_bytes([0x5a; 16]);
+
+fn options(image: &Image) -> OpenOptions {
+    let options = OpenOptions::new().writable(true);
+    match &image.log {
+        Some(log) => options.log_device(log),
+        None => options,
+    }
+}
+
+fn make(geometry: &Geometry, folder: &Path) -> Result<Image, TrialError> {
+    let image = geometry.make(folder)?;
+    let volume = patiently(|| options(&image).open_writable(&image.data)).map_err(failed)?;
+    volume.write("/file", b"contents").map_err(failed)?;
+    volume.close().map_err(failed)?;
+    Ok(image)
+}
+
+/// Asks the kernel and xfs_repair; returns what xfs_db says of UUID or label.
+fn judge(image: &Image, mount_options: &[&str], command: &str) -> Result<String, TrialError> {
+    if let Some(findings) = image.findings()? {
+        return Err(failed(findings));
+    }
+    let mount = image.mount(mount_options)?;
+    let contents = fs::read(mount.path().join("file")).map_err(failed)?;
+    fs::write(mount.path().join("of the kernel"), "x").map_err(failed)?;
+    mount.unmount()?;
+    if contents != b"contents" {
+        return Err(failed("other contents"));
+    }
+    if let Some(findings) = image.findings()? {
+        return Err(failed(findings));
+    }
+    let output = Xfsprogs::newer()?
+        .command("xfs_db")
+        .args(["-r", "-p", "xfs_admin", "-c", command])
+        .arg(&image.data)
+        .output()
+        .map_err(failed)?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn check(said: &str, expected: &str) -> Result<(), TrialError> {
+    if said.contains(expected) { Ok(()) } else { Err(failed(format!("{said}, not {expected}"))) }
+}
+
+pub(crate) fn check_uuid(geometry: &Geometry) -> Result<(), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
+    let image = make(geometry, folder.path())?;
+    let set = |change| {
+        let devices = patiently(|| options(&image).open_devices(&image.data)).map_err(failed)?;
+        devices.set_uuid(change).map_err(failed)
+    };
+    set(UuidChange::To(NEW))?;
+    check(&judge(&image, &[], "uuid")?, &NEW.to_string())?;
+    set(UuidChange::To(Uuid::nil()))?;
+    check(&judge(&image, &["nouuid"], "uuid")?, &Uuid::nil().to_string())?;
+    let first = set(UuidChange::Restore)?;
+    check(&judge(&image, &[], "uuid")?, &first.to_string())?;
+    cut(&image)
+}
+
+/// Has each write to the device with the log fail in turn, and all after it: the volume has one of the two
+/// UUIDs, and the kernel mounts it.
+fn cut(image: &Image) -> Result<(), TrialError> {
+    let uuid = || -> Result<Uuid, TrialError> {
+        let options = options(image).writable(false);
+        let volume = patiently(|| options.open(&image.data)).map_err(failed)?;
+        Ok(volume.superblock().uuid)
+    };
+    let first = uuid()?;
+    for nth in 1.. {
+        let done = set_failing(image, nth)?.is_ok();
+        let found = uuid()?;
+        if found != NEW && (found != first || done) {
+            return Err(failed(format!("write {nth} fails and leaves {found}")));
+        }
+        image.mount(&[])?.unmount()?;
+        let devices = patiently(|| options(image).open_devices(&image.data)).map_err(failed)?;
+        devices.set_uuid(UuidChange::To(first)).map_err(failed)?;
+        if done {
+            break;
+        }
+    }
+    judge(image, &[], "uuid").map(drop)
+}
+
+/// Sets the UUID; all writes from this one on fail.
+fn set_failing(image: &Image, nth: u64) -> Result<Result<Uuid, OpenError>, TrialError> {
+    let open = |path: &Path| -> Result<Arc<FailingDevice>, TrialError> {
+        let opened =
+            patiently(|| open_device(path, DeviceOptions::read_write())).map_err(failed)?;
+        Ok(Arc::new(FailingDevice::new(opened.device, 1)))
+    };
+    let data = open(&image.data)?;
+    let log = image.log.as_deref().map(open).transpose()?;
+    let fault = Fault { kind: RequestKind::Write, nth, persistence: Persistence::Forever };
+    log.as_ref().unwrap_or(&data).set_fault(Some(fault));
+    let log = log.map(|log| log as SharedDevice);
+    Ok(OpenOptions::new().with_devices(data, log).set_uuid(UuidChange::To(NEW)))
+}
+
+pub(crate) fn check_label(geometry: &Geometry) -> Result<(), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
+    let image = make(geometry, folder.path())?;
+    for label in ["twelve bytes", "", "short"] {
+        let volume: Volume =
+            patiently(|| options(&image).open_writable(&image.data)).map_err(failed)?;
+        let label_bytes = Label::new(label.as_bytes()).ok_or_else(|| failed("no label"))?;
+        volume.set_label(&label_bytes).map_err(failed)?;
+        if volume.label().map_err(failed)? != label_bytes {
+            return Err(failed("another label at once"));
+        }
+        volume.close().map_err(failed)?;
+        check(&judge(&image, &[], "label")?, &format!("label = \"{label}\""))?;
+        let said = Xfsprogs::newer()?
+            .command("xfs_db")
+            .args(["-r", "-c", "sb 1", "-c", "p fname"])
+            .arg(&image.data)
+            .output()
+            .map_err(failed)?;
+        check(&String::from_utf8_lossy(&said.stdout), label)?;
+    }
+    Ok(())
+}
