@@ -61,7 +61,7 @@ pub use space::Space;
 pub use statistics::{Buffers, InodeLookups, InodesInMemory, Statistics};
 pub use superblock::{CacheCounts, Which};
 pub use table::InodeIndex;
-pub use volume::{Staleness, Volume};
+pub use volume::{BulkPath, InodeChunkUse, Staleness, Volume};
 pub use walk::{Walk, WalkEntry, WalkError};
 pub use whereabouts::{Parent, Whereabouts};
 pub use writing::{Changes, Creation, NewKind, RenameMode};

@@ -1,6 +1,6 @@
 //! What `stat` shows of an inode, and what only XFS knows of it.
 
-use xfs_format::inode::{DeviceNumber, ExtendedFlags, FileType};
+use xfs_format::inode::{DeviceNumber, ExtendedFlags, FileType, InodeCore};
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, InodeNumber};
 use xfs_inode::Inode;
@@ -52,12 +52,15 @@ pub struct Metadata {
 
 impl Metadata {
     pub(crate) fn new(inode: &Inode, geometry: &Geometry) -> Self {
-        let core = inode.core();
+        Self::of_core(inode.core(), inode.file_type(), geometry)
+    }
+
+    pub(crate) fn of_core(core: &InodeCore, file_type: FileType, geometry: &Geometry) -> Self {
         let to_bytes = |blocks: u32| u64::from(blocks) << geometry.block_log;
         Self {
             number: core.number,
             generation: core.generation,
-            file_type: inode.file_type(),
+            file_type,
             mode: core.mode,
             nlink: core.nlink,
             uid: core.uid,

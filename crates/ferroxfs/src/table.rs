@@ -142,6 +142,11 @@ impl<S: Store> Table<S> {
         }
     }
 
+    /// Which of 64 inodes are in memory: a bit for each, from this number on, which 64 divides.
+    pub(crate) fn present(&self, first: InodeNumber) -> u64 {
+        self.place(first).map_or(0, |(group, inode)| group.present(inode))
+    }
+
     /// Puts in an inode that has just been made, with one user. What stands there of an earlier file
     /// of that number has been freed, and is replaced. Walks pass over it until it is
     /// [ready](Entry::set_ready).

@@ -1,5 +1,6 @@
 //! An open volume.
 
+mod bulk;
 mod inodes;
 mod paths;
 
@@ -24,6 +25,8 @@ use crate::share::{Core, Holder, Share};
 use crate::space::{self, Space};
 use crate::walk::Walk;
 use crate::whereabouts::{self, Whereabouts};
+pub use bulk::{BulkPath, InodeChunkUse};
+
 use crate::{Error, File, Metadata, ReadDir, Result};
 
 /// An XFS volume, open for reading or for writing.

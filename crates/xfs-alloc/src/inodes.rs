@@ -26,6 +26,7 @@
 //! group below the highest that the step has latched is only tried.
 
 mod allocate;
+mod bulk;
 mod chunk;
 mod free;
 mod group;
@@ -34,6 +35,7 @@ mod state;
 mod unlinked;
 
 pub use allocate::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
+pub use bulk::latched_inode_chunks;
 pub use free::{Freed, free_inode};
 pub use lookup::{chunks_freed, latched_inode_state};
 pub use unlinked::{

@@ -49,7 +49,8 @@ impl Records {
         Ok(record)
     }
 
-    fn live(&self) -> Vec<Arc<InodeRecord>> {
+    /// The records that are in memory.
+    pub(crate) fn live(&self) -> Vec<Arc<InodeRecord>> {
         self.0.lock().iter().filter_map(|(_, record)| record.upgrade()).collect()
     }
 

@@ -32,7 +32,7 @@ use xfs_buffer::Buffer;
 use xfs_format::geometry::InodePlace;
 use xfs_format::inode::{CORE_BYTES, InodeCore};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
-use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn};
+use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
 use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{
     AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering, RecursiveReadGuard, RecursiveRwLock,
@@ -119,19 +119,20 @@ pub(crate) struct Taken {
 }
 
 impl InodeRecord {
-    /// Decodes the inode in its cluster.
+    /// Decodes and verifies the inode in its cluster.
     pub(crate) fn read(
-        number: InodeNumber,
-        place: InodePlace,
+        (number, place): (InodeNumber, InodePlace),
         context: &Arc<Context>,
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
+        verify: &VerifyContext<'_>,
     ) -> Result<Self, Corruption> {
         let bytes = cluster.bytes();
         let from = place.offset_bytes as usize;
         let bytes = bytes.get(from..).unwrap_or_default();
         let bytes = bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes);
         let core = InodeCore::decode(bytes, number, context.geometry())?;
+        core.verify(bytes, verify)?;
         let disk = bytes.first_chunk::<CORE_BYTES>().copied().unwrap_or([0; CORE_BYTES]);
         let (data, attr) = fork::read(bytes, &core);
         let nothing = LoggedFields::empty();

@@ -60,6 +60,12 @@ impl<I> Group<I> {
         self.entries.pin().get(&inode).map(Arc::clone)
     }
 
+    /// Which inodes of a chunk are here.
+    pub(super) fn present(&self, inode: u32) -> u64 {
+        let chunks = self.chunks.pin();
+        chunks.get(&(inode / CHUNK_INODES)).map_or(0, |chunk| chunk.tagged(Tag::Present))
+    }
+
     /// Puts an inode in, in the place of one that `replaces` lets go.
     pub(super) fn insert(
         &self,

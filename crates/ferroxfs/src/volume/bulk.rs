@@ -1,0 +1,276 @@
+//! All inodes of a volume that is written to, group by group, in the order of their numbers.
+//!
+//! Owns: the order, and that what is shown is what an operation would find: the inode btree says which
+//! inodes there are, memory what they are if it has them, and else their cluster. Does **not** own a
+//! walk over what is in memory ([`superblock`](crate::superblock)).
+//!
+//! # Invariants
+//!
+//! - **I1** An inode that is in use all the time is shown once; one that is made or freed meanwhile once
+//!   or not at all.
+//! - **I2** What was read of a chunk is shown only if no chunk of its group was given back meanwhile: its
+//!   blocks might have been something else. Else it is read again.
+
+use std::ops::ControlFlow;
+
+use xfs_alloc::{chunks_freed, latched_inode_chunks};
+use xfs_buffer::{Error, PosixError};
+use xfs_format::inode::{InodeCheck, InodeCore};
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::{AgInode, AgNumber, Corruption, Geometry, InodeNumber, Place, Structure};
+
+use super::Volume;
+use crate::table::{Entry, Keep};
+use crate::writing::Parts;
+use crate::{Metadata, Result};
+
+/// Chunks that are looked up at once.
+const BATCH_CHUNKS: usize = 32;
+
+/// How bulkstat looks at inodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BulkPath {
+    /// Those that are in memory there, and all others in their clusters: nothing comes into memory.
+    #[default]
+    PastCache,
+    /// Each as an operation would: it comes into memory, and goes again if it was not there before.
+    ThroughCache,
+}
+
+/// Which inodes of a chunk are in use.
+#[doc(alias = "xfs_inumbers")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InodeChunkUse {
+    /// The first of 64 numbers.
+    pub start: InodeNumber,
+    /// A bit for each that is on disk.
+    pub present: u64,
+    /// A bit for each that is in use.
+    pub allocated: u64,
+}
+
+/// What is done with what was found: inodes of which one is damaged come as an error.
+type Show<'a> = dyn FnMut(InodeNumber, Result<Metadata>) -> ControlFlow<()> + 'a;
+
+impl Volume {
+    /// Shows all inodes in use from this number on, in order. `f` may stop it. Inodes that are damaged are
+    /// shown as errors.
+    ///
+    /// What is in memory is shown as it is there, so that everything that was done before is seen.
+    ///
+    /// # Errors
+    ///
+    /// EROFS on a volume that is open for reading; damage of the inode btrees; the device's error.
+    #[doc(alias = "XFS_IOC_BULKSTAT")]
+    pub fn bulkstat(
+        &self,
+        from: InodeNumber,
+        path: BulkPath,
+        mut f: impl FnMut(InodeNumber, Result<Metadata>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let geometry = self.geometry();
+        for (group, from) in groups_from(geometry, from) {
+            if self.bulkstat_group(group, from, path, &mut f)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// As [`bulkstat`](Self::bulkstat), within one group, from an inode of it on: for those who do several
+    /// groups at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`bulkstat`](Self::bulkstat).
+    #[doc(alias = "XFS_BULK_IREQ_AGNO")]
+    pub fn bulkstat_group(
+        &self,
+        group: AgNumber,
+        from: AgInode,
+        path: BulkPath,
+        mut f: impl FnMut(InodeNumber, Result<Metadata>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let walk = Walk { parts: self.share().parts()?, group, path };
+        walk.run(from, &mut f)
+    }
+
+    /// Shows which inodes there are from this number on, chunk by chunk.
+    ///
+    /// # Errors
+    ///
+    /// As [`bulkstat`](Self::bulkstat).
+    #[doc(alias = "XFS_IOC_INUMBERS")]
+    pub fn inumbers(
+        &self,
+        from: InodeNumber,
+        mut f: impl FnMut(InodeChunkUse) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let journal = &self.share().parts()?.journal;
+        let mut chunks = Vec::with_capacity(BATCH_CHUNKS);
+        for (group, mut from) in groups_from(self.geometry(), from) {
+            loop {
+                chunks.clear();
+                latched_inode_chunks(journal, group, from, BATCH_CHUNKS, &mut chunks)?;
+                for chunk in &chunks {
+                    let start = self.geometry().join_inode(group, chunk.start);
+                    let (present, allocated) = (chunk.present(), chunk.allocated());
+                    if f(InodeChunkUse { start, present, allocated }).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                match chunks.last().and_then(behind) {
+                    Some(next) => from = next,
+                    None => break,
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// The groups from that of an inode on, and where to begin in each.
+fn groups_from(
+    geometry: &Geometry,
+    from: InodeNumber,
+) -> impl Iterator<Item = (AgNumber, AgInode)> {
+    let bits = geometry.ag_inode_log();
+    let first = from.0.checked_shr(bits).unwrap_or(0);
+    let inside = AgInode(from.0.wrapping_sub(first.checked_shl(bits).unwrap_or(0)) as u32);
+    let groups = geometry.groups().filter(move |group| u64::from(group.0) >= first);
+    groups.map(move |group| (group, if u64::from(group.0) == first { inside } else { AgInode(0) }))
+}
+
+/// The first number behind a chunk.
+fn behind(chunk: &InodeChunk) -> Option<AgInode> {
+    chunk.start.0.checked_add(u64::BITS).map(AgInode)
+}
+
+/// A bulkstat of one group.
+struct Walk<'a> {
+    parts: &'a Parts,
+    group: AgNumber,
+    path: BulkPath,
+}
+
+impl Walk<'_> {
+    fn run(&self, mut from: AgInode, f: &mut Show<'_>) -> Result<ControlFlow<()>> {
+        let journal = &self.parts.journal;
+        let any = journal.geometry().join_inode(self.group, AgInode(0));
+        let mut chunks = Vec::with_capacity(BATCH_CHUNKS);
+        let mut found = Vec::with_capacity(u64::BITS as usize);
+        loop {
+            let freed = chunks_freed(journal, any);
+            chunks.clear();
+            latched_inode_chunks(journal, self.group, from, BATCH_CHUNKS, &mut chunks)?;
+            if chunks.is_empty() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            for chunk in &chunks {
+                found.clear();
+                let looked = self.look(chunk, from, &mut found);
+                if chunks_freed(journal, any) != freed {
+                    // I2: from here on once more.
+                    break;
+                }
+                looked?;
+                for (number, metadata) in found.drain(..) {
+                    if f(number, metadata).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                match behind(chunk) {
+                    Some(next) => from = next,
+                    None => return Ok(ControlFlow::Continue(())),
+                }
+            }
+        }
+    }
+
+    /// Looks at the inodes of a chunk from `from` on.
+    fn look(
+        &self,
+        chunk: &InodeChunk,
+        from: AgInode,
+        found: &mut Vec<(InodeNumber, Result<Metadata>)>,
+    ) -> Result<()> {
+        let first = self.parts.geometry().join_inode(self.group, chunk.start);
+        let mut wanted = chunk.allocated();
+        if let Some(position) = chunk.position(from) {
+            wanted &= u64::MAX << position;
+        }
+        let in_memory = match self.path {
+            BulkPath::ThroughCache => wanted,
+            BulkPath::PastCache => wanted & self.parts.table.present(first),
+        };
+        for index in bits(in_memory) {
+            let number = InodeNumber(first.0 + u64::from(index));
+            match self.through(number) {
+                Err(Error::Posix(PosixError::NotFound)) => {}
+                metadata => found.push((number, metadata)),
+            }
+        }
+        self.past(first, wanted & !in_memory, found)?;
+        if in_memory != 0 && in_memory != wanted {
+            found.sort_by_key(|(number, _)| *number);
+        }
+        Ok(())
+    }
+
+    /// What an operation finds.
+    fn through(&self, number: InodeNumber) -> Result<Metadata> {
+        let entry = self.parts.table.take_as(number, Keep::Once)?;
+        let metadata = metadata(self.parts, &entry);
+        self.parts.release(entry);
+        Ok(metadata)
+    }
+
+    /// What lies in the clusters of a chunk.
+    fn past(
+        &self,
+        mut first: InodeNumber,
+        mut wanted: u64,
+        found: &mut Vec<(InodeNumber, Result<Metadata>)>,
+    ) -> Result<()> {
+        let geometry = self.parts.geometry();
+        while wanted != 0 {
+            let show = |number, core: Result<InodeCore>| match core {
+                // It is being freed, or waits for that.
+                Ok(core) if core.nlink == 0 => {}
+                core => found.push((number, core.and_then(|core| of_core(&core, geometry)))),
+            };
+            let count = self.parts.journal.peek_cluster(first, wanted, show)?;
+            wanted = wanted.checked_shr(count).unwrap_or(0);
+            first = InodeNumber(first.0 + u64::from(count));
+        }
+        Ok(())
+    }
+}
+
+/// Metadata of an inode in memory.
+fn metadata(parts: &Parts, entry: &Entry) -> Metadata {
+    let live = entry.live();
+    let _latch = live.record().latch().shared();
+    Metadata::new(&live.inode(), parts.geometry())
+}
+
+fn of_core(core: &InodeCore, geometry: &Geometry) -> Result<Metadata> {
+    let check = || {
+        let check = InodeCheck::Mode { mode: core.mode };
+        Corruption::new(Structure::Inode, Place::Inode(core.number), check)
+    };
+    let file_type = core.file_type().ok_or_else(check)?;
+    Ok(Metadata::of_core(core, file_type, geometry))
+}
+
+/// The places of the bits that are set.
+fn bits(mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let index = (word != 0).then(|| word.trailing_zeros())?;
+        word &= word - 1;
+        Some(index)
+    })
+}
+
+#[cfg(test)]
+mod tests;

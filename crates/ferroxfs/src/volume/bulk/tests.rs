@@ -1,0 +1,168 @@
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread;
+
+use xfs_format::InodeNumber;
+use xfs_trans::testing::make_with;
+
+use super::BulkPath;
+use crate::writing::{Changes, Creation, NewKind};
+use crate::{Durability, Error, Metadata, OpenOptions, Volume};
+
+const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+const FILES: usize = 300;
+
+fn volume() -> Volume {
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let root = volume.root().unwrap();
+    for number in 0..FILES {
+        root.create(format!("file{number}"), &NewKind::Regular, &PLAIN).unwrap();
+    }
+    volume
+}
+
+fn all(volume: &Volume, path: BulkPath) -> BTreeMap<InodeNumber, Metadata> {
+    let (mut seen, mut last) = (BTreeMap::new(), InodeNumber(0));
+    let done = volume.bulkstat(InodeNumber(0), path, |number, metadata| {
+        assert!(number > last, "{number:?} after {last:?}");
+        last = number;
+        seen.insert(number, metadata.unwrap());
+        ControlFlow::Continue(())
+    });
+    assert!(done.unwrap().is_continue());
+    seen
+}
+
+/// What stat shows of each.
+fn by_stat(volume: &Volume) -> BTreeMap<InodeNumber, Metadata> {
+    let walk = volume.walk("/").unwrap();
+    walk.map(|entry| entry.unwrap().node.metadata()).map(|one| (one.number, one)).collect()
+}
+
+#[test]
+fn it_shows_what_stat_shows_dirty_or_not() {
+    let volume = volume();
+    let changes = Changes { mode: Some(0o640), ..Changes::default() };
+    for round in 0..3 {
+        volume.lookup(format!("/file{round}")).unwrap().change(&changes).unwrap();
+        if round == 1 {
+            volume.sync().unwrap();
+            volume.drop_caches().unwrap();
+        }
+        for path in [BulkPath::PastCache, BulkPath::ThroughCache] {
+            let mut shown = all(&volume, path);
+            // Besides what has names there are the inodes of the volume's own.
+            let named = by_stat(&volume);
+            shown.retain(|number, _| named.contains_key(number));
+            assert_eq!(shown, named, "{path:?}");
+            volume.drop_caches().unwrap();
+        }
+    }
+}
+
+#[test]
+fn nothing_stays_in_memory_that_was_not_there() {
+    let volume = volume();
+    volume.drop_caches().unwrap();
+    let before = volume.statistics().unwrap().inode_lookups;
+    let count = all(&volume, BulkPath::PastCache).len() as u64;
+    assert_eq!(volume.statistics().unwrap().inode_lookups, before);
+    assert_eq!(all(&volume, BulkPath::ThroughCache).len() as u64, count);
+    let after = volume.statistics().unwrap().inode_lookups;
+    assert_eq!((after.missed - before.missed, after.reclaims - before.reclaims), (count, count));
+    assert_eq!(volume.cache_counts().unwrap().total(), 0);
+}
+
+#[test]
+fn it_goes_on_where_it_is_told() {
+    let volume = volume();
+    let whole: Vec<_> = all(&volume, BulkPath::PastCache).into_keys().collect();
+    for path in [BulkPath::PastCache, BulkPath::ThroughCache] {
+        for (index, from) in whole.iter().enumerate().step_by(37) {
+            let mut seen = Vec::new();
+            let stopped = volume.bulkstat(*from, path, |number, _| {
+                seen.push(number);
+                if seen.len() == 20 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            assert_eq!(stopped.unwrap().is_break(), seen.len() == 20);
+            assert_eq!(seen, whole[index..][..seen.len()], "{path:?}");
+        }
+    }
+    let none = volume.bulkstat(InodeNumber(u64::MAX), BulkPath::PastCache, |_, _| unreachable!());
+    assert!(none.unwrap().is_continue());
+}
+
+#[test]
+fn inumbers_agree() {
+    let volume = volume();
+    let mut numbers = Vec::new();
+    let done = volume.inumbers(InodeNumber(0), |chunk| {
+        assert_eq!(chunk.allocated & !chunk.present, 0);
+        let used = (0..64).filter(|bit| chunk.allocated >> bit & 1 == 1);
+        numbers.extend(used.map(|bit| InodeNumber(chunk.start.0 + bit)));
+        ControlFlow::Continue(())
+    });
+    assert!(done.unwrap().is_continue());
+    assert!(all(&volume, BulkPath::PastCache).into_keys().eq(numbers));
+}
+
+#[test]
+fn beside_files_that_come_and_go() {
+    let volume = volume();
+    let kept: Vec<_> = by_stat(&volume).into_keys().collect();
+    thread::scope(|scope| {
+        let churn = scope.spawn(|| {
+            let root = volume.root().unwrap();
+            for round in 0..4 {
+                let name = |number: usize| format!("more{round}-{number}");
+                for number in 0..FILES {
+                    root.create(name(number), &NewKind::Regular, &PLAIN).unwrap();
+                }
+                (0..FILES).for_each(|number| root.remove_file(name(number)).unwrap());
+            }
+        });
+        while !churn.is_finished() {
+            for path in [BulkPath::PastCache, BulkPath::ThroughCache] {
+                let seen = all(&volume, path);
+                assert!(kept.iter().all(|number| seen.contains_key(number)), "{path:?}");
+            }
+        }
+        churn.join().unwrap();
+    });
+}
+
+#[test]
+fn a_damaged_inode_is_an_error_and_the_only_one() {
+    let device = make_with("");
+    let open = || {
+        let options = OpenOptions::new().writable(true);
+        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+    };
+    let (number, at) = {
+        let volume = open();
+        let root = volume.root().unwrap();
+        let number = root.create("file", &NewKind::Regular, &PLAIN).unwrap().number();
+        let place = volume.geometry().inode_place(number).unwrap();
+        let at = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
+        drop(root);
+        volume.close().unwrap();
+        (number, at)
+    };
+    // The owner: no check but the checksum sees that.
+    let mut byte = [0];
+    device.read_at(at + 11, &mut byte).unwrap();
+    device.write_at(at + 11, &[byte[0] ^ 4], Durability::Durable).unwrap();
+    let volume = open();
+    assert!(matches!(volume.lookup("/file"), Err(Error::Corrupt(_))));
+    for path in [BulkPath::PastCache, BulkPath::ThroughCache] {
+        let mut damaged = Vec::new();
+        let done = volume.bulkstat(InodeNumber(0), path, |number, metadata| {
+            damaged.extend(metadata.is_err().then_some(number));
+            ControlFlow::Continue(())
+        });
+        assert!(done.unwrap().is_continue());
+        assert_eq!(damaged, [number], "{path:?}");
+    }
+}

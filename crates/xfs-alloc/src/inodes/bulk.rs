@@ -1,0 +1,54 @@
+//! The chunks of a group from a place on, of a volume that others change meanwhile.
+
+use xfs_btree::{Cursor, Seek};
+use xfs_buffer::Result;
+use xfs_format::agi::AGI_SECTOR;
+use xfs_format::inode_chunk::{InodeChunk, InodeChunks};
+use xfs_format::{AgInode, AgNumber, BlockKind};
+use xfs_trans::Journal;
+
+use crate::headers::read_agi;
+
+/// Adds to `chunks` up to `most` chunks of a group that start at `from` or behind it, or of which
+/// `from` is an inode. They are as they were together at one moment. Waits for the latch of the AGI: the
+/// caller holds none.
+///
+/// # Errors
+///
+/// The device's error, or a block on the way that cannot be believed.
+pub fn latched_inode_chunks(
+    journal: &Journal,
+    group: AgNumber,
+    from: AgInode,
+    most: usize,
+    chunks: &mut Vec<InodeChunk>,
+) -> Result<()> {
+    let geometry = journal.geometry();
+    let at = geometry.header_disk_addr(group, AGI_SECTOR);
+    let header = journal.cache().read(at, geometry.sector_size, BlockKind::Agi)?;
+    header.latch();
+    let read = read_chunks(journal, group, from, most, chunks);
+    header.unlatch();
+    read
+}
+
+fn read_chunks(
+    journal: &Journal,
+    group: AgNumber,
+    from: AgInode,
+    most: usize,
+    chunks: &mut Vec<InodeChunk>,
+) -> Result<()> {
+    let agi = read_agi(journal.cache(), group)?;
+    let mut cursor = Cursor::<InodeChunks>::new(journal.cache(), group, agi.inode_btree)?;
+    let around = cursor.seek(Seek::AtOrBefore(from))?;
+    let mut next = match around.filter(|chunk| chunk.position(from).is_some()) {
+        Some(chunk) => Some(chunk),
+        None => cursor.seek(Seek::AtOrAfter(from))?,
+    };
+    while let Some(chunk) = next.filter(|_| chunks.len() < most) {
+        chunks.push(chunk);
+        next = cursor.advance()?;
+    }
+    Ok(())
+}
