@@ -38,8 +38,8 @@ use crate::cil::{Cil, CilParts, Committed, Pressure};
 use crate::device::LogDevice;
 use crate::health::Health;
 use crate::item::LogItem;
-use crate::plant::Plants;
-use crate::space::{Space, SpaceUse};
+use crate::plant::{Plant, Plants};
+use crate::space::{Space, SpaceUse, Urgency};
 use crate::state::LogState;
 use crate::ticket::Ticket;
 use crate::writer::{Writer, WriterParts};
@@ -52,6 +52,10 @@ const UNMOUNT_BYTES: u64 = 64;
 
 /// How long to wait before items are asked again that were locked or pinned.
 const BACKOFF: Duration = Duration::from_millis(10);
+
+/// How often a recovery has items written in place for log space, [`BACKOFF`] apart: it is alone, and
+/// what is still held after so long is held by itself.
+const RECOVERY_ROUNDS: usize = 100;
 
 /// How the log is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +84,7 @@ struct Inner {
     /// The checkpoint up to which the log is covered.
     covered: AtomicU64<Volume>,
     has_threads: bool,
+    plants: Plants,
 }
 
 impl Log {
@@ -143,6 +148,7 @@ impl Log {
             closing: AtomicBool::new(false),
             covered: AtomicU64::new(0),
             has_threads: config.threads > 0,
+            plants,
         });
         let threads = Threads::start(&inner, config.threads);
         Self { inner, threads }
@@ -186,25 +192,32 @@ impl Log {
     /// # Errors
     ///
     /// What stopped the log, and [`PosixError::NoSpace`] if there is too little space with all in
-    /// place that can be: waiting would not help.
+    /// place that can be: waiting would not help. The same goes for each [`roll`](Self::roll) of it.
     pub fn reserve_for_recovery(&self, bytes: u64) -> Result<Ticket> {
-        let Inner { space, writer, ail, .. } = &*self.inner;
-        let unit_bytes = writer.layout().unit_bytes(bytes);
-        loop {
-            self.inner.health.check()?;
-            if let Some(ticket) = Ticket::try_take(space, unit_bytes) {
-                return Ok(ticket);
+        let unit_bytes = self.inner.writer.layout().unit_bytes(bytes);
+        self.take_for_recovery(unit_bytes)?;
+        Ok(Ticket::of_recovery(unit_bytes))
+    }
+
+    fn take_for_recovery(&self, bytes: u64) -> Result<()> {
+        let Inner { space, ail, health, .. } = &*self.inner;
+        for _ in 0..RECOVERY_ROUNDS {
+            health.check()?;
+            if space.try_take(bytes, Urgency::Roll) {
+                return Ok(());
             }
             self.force_all()?;
             let report = self.inner.push_items(ail.head());
-            if let Some(ticket) = Ticket::try_take(space, unit_bytes) {
-                return Ok(ticket);
+            if space.try_take(bytes, Urgency::Roll) {
+                return Ok(());
             }
             if report.started + report.busy == 0 {
-                return Err(PosixError::NoSpace.into());
+                break;
             }
             ail.await_empty(BACKOFF);
         }
+        health.check()?;
+        Err(PosixError::NoSpace.into())
     }
 
     /// Adds a transaction's changes to the current checkpoint. The caller holds the locks of
@@ -244,14 +257,38 @@ impl Log {
         self.inner.health.check()
     }
 
-    /// Begins the next transaction of a chain.
+    /// Begins the next transaction of a chain. It may wait for log space, if that was not
+    /// [secured](Self::relog_before).
     ///
     /// # Errors
     ///
     /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown).
     pub fn roll(&self, ticket: &mut Ticket) -> Result<()> {
         let Inner { space, health, .. } = &*self.inner;
-        ticket.roll(space, health, &|| self.inner.relieve())
+        let is_recovery = ticket.is_recovery();
+        ticket.roll(space, |bytes| {
+            if is_recovery {
+                return self.take_for_recovery(bytes);
+            }
+            space.take(bytes, Urgency::Roll, health, &|| self.inner.relieve())
+        })
+    }
+
+    /// What a chain logs again in the step that it is about to commit, of intents that it has open:
+    /// those that stand up to here in the log.
+    ///
+    /// If the next step can have its space now, it has it, and these are the ones where the tail will
+    /// soon have to move. Otherwise the chain will wait, for a tail that it holds itself: it is all of
+    /// them then. Which it is cannot be left open until the step is committed, because others may use
+    /// up the log in between.
+    pub fn relog_before(&self, ticket: &mut Ticket) -> Option<Lsn> {
+        let Inner { space, ail, .. } = &*self.inner;
+        let is_secure = ticket.secure(space);
+        if is_secure || self.inner.plants.has(Plant::RelogByGuess) {
+            ail.target()
+        } else {
+            Some(Lsn(u64::MAX))
+        }
     }
 
     /// Gives back what a transaction has not used.
@@ -288,13 +325,6 @@ impl Log {
     #[must_use]
     pub fn ail(&self) -> &Ail {
         &self.inner.ail
-    }
-
-    /// Up to where the tail will soon have to move: a chain with an intent that is older logs it
-    /// again, or the tail would wait for a chain that waits for it.
-    #[must_use]
-    pub fn relog_before(&self) -> Option<Lsn> {
-        self.inner.ail.target()
     }
 
     /// Used and granted bytes. What slots keep counts as granted.

@@ -21,6 +21,8 @@ pub(crate) enum Plant {
     TailPastStart,
     /// Granted bytes are given back before the head has moved over them.
     GrantBeforeHead,
+    /// A chain decides what to log again without making sure of its next step.
+    RelogByGuess,
 }
 
 /// The bug that is planted, if any.

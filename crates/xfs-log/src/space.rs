@@ -78,6 +78,8 @@ struct Queue {
     rolls: VecDeque<u64>,
     begins: VecDeque<u64>,
     next: u64,
+    /// How often something has come free, or may have.
+    changes: u64,
 }
 
 impl Queue {
@@ -139,8 +141,8 @@ impl Space {
         self.contended.load(Ordering::SeqCst)
     }
 
-    /// Takes `bytes`, waiting for them if need be. `on_wait` is called before each
-    /// wait, to have the tail moved.
+    /// Takes `bytes`, waiting for them if need be. `on_wait` is called before each wait, to have the
+    /// tail moved.
     pub(crate) fn take(
         &self,
         bytes: u64,
@@ -149,13 +151,18 @@ impl Space {
         on_wait: &dyn Fn(),
     ) -> Result<()> {
         health.check()?;
-        if !self.is_contended() && (self.take_cached(bytes) || self.refill(bytes, urgency)) {
+        if self.take_at_once(bytes, urgency) {
             return Ok(());
         }
         self.wait(bytes, urgency, health, on_wait)
     }
 
-    /// Takes `bytes` if they are free, or lie in caches, and nobody waits.
+    /// Takes `bytes` if they are free, or lie in the cache of this slot, and nobody waits.
+    pub(crate) fn take_at_once(&self, bytes: u64, urgency: Urgency) -> bool {
+        !self.is_contended() && (self.take_cached(bytes) || self.refill(bytes, urgency))
+    }
+
+    /// Takes `bytes` if they are free, or lie in any cache, and nobody waits.
     pub(crate) fn try_take(&self, bytes: u64, urgency: Urgency) -> bool {
         if self.is_contended() {
             return false;
@@ -209,7 +216,11 @@ impl Space {
 
     /// Lets all waiters look again, when the log has been shut down.
     pub(crate) fn wake_all(&self) {
-        let _queue = self.queue.lock();
+        self.notify(&mut self.queue.lock());
+    }
+
+    fn notify(&self, queue: &mut Queue) {
+        queue.changes += 1;
         self.freed.notify_all();
     }
 
@@ -272,7 +283,7 @@ impl Space {
         queue.next += 1;
         queue.line(urgency).push_back(number);
         self.contended.store(true, Ordering::SeqCst);
-        let mut asked = false;
+        let mut asked_at = None;
         let result = loop {
             self.drain();
             if let Err(error) = health.check() {
@@ -281,21 +292,23 @@ impl Space {
             if queue.first() == Some(number) && self.take_free(bytes, urgency) {
                 break Ok(());
             }
-            if asked {
+            // What others have committed and given back since the tail was asked to move makes it
+            // worth asking again: nobody else may be left to do it.
+            if asked_at == Some(queue.changes) {
                 self.freed.wait(&mut queue);
             } else {
+                asked_at = Some(queue.changes);
                 drop(queue);
                 on_wait();
                 queue = self.queue.lock();
             }
-            asked = !asked;
         };
         queue.line(urgency).retain(|waiting| *waiting != number);
         if queue.first().is_none() {
             self.contended.store(false, Ordering::SeqCst);
         }
         // The next in line may fit as well.
-        self.freed.notify_all();
+        self.notify(&mut queue);
         result
     }
 

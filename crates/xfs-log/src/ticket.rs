@@ -19,6 +19,8 @@ pub struct Ticket {
     later: u32,
     /// The largest order number of the chain's commits: the next one comes after it.
     floor: u64,
+    /// Of a recovery: see [`Log::reserve_for_recovery`](crate::Log::reserve_for_recovery).
+    is_recovery: bool,
 }
 
 impl Ticket {
@@ -32,31 +34,42 @@ impl Ticket {
     ) -> Result<Self> {
         let bytes = unit_bytes * u64::from(steps);
         space.take(bytes, Urgency::Begin, health, on_wait)?;
-        Ok(Self { unit_bytes, left_bytes: unit_bytes, later: steps - 1, floor: 0 })
+        let later = steps - 1;
+        Ok(Self { unit_bytes, left_bytes: unit_bytes, later, floor: 0, is_recovery: false })
     }
 
-    /// Takes one unit if there is room, also what new transactions leave to others.
-    pub(crate) fn try_take(space: &Space, unit_bytes: u64) -> Option<Self> {
-        let ticket = Self { unit_bytes, left_bytes: unit_bytes, later: 0, floor: 0 };
-        space.try_take(unit_bytes, Urgency::Roll).then_some(ticket)
+    /// One unit that a recovery has taken.
+    pub(crate) const fn of_recovery(unit_bytes: u64) -> Self {
+        Self { unit_bytes, left_bytes: unit_bytes, later: 0, floor: 0, is_recovery: true }
+    }
+
+    /// Makes sure of a whole unit for the next transaction of the chain, if that needs no waiting.
+    pub(crate) fn secure(&mut self, space: &Space) -> bool {
+        if self.later == 0 && space.take_at_once(self.unit_bytes, Urgency::Roll) {
+            self.later = 1;
+        }
+        self.later > 0
     }
 
     /// Begins the next transaction of the chain with a whole unit: one that was promised or, once
-    /// all are used up, a new one. What is left of the last goes back first, so that chains which
-    /// wait for each other's rests get them.
+    /// all are used up, what `take` gets. What is left of the last goes back first, so that chains
+    /// which wait for each other's rests get them.
     pub(crate) fn roll(
         &mut self,
         space: &Space,
-        health: &Health,
-        on_wait: &dyn Fn(),
+        take: impl FnOnce(u64) -> Result<()>,
     ) -> Result<()> {
         space.give_back(std::mem::take(&mut self.left_bytes));
         match self.later.checked_sub(1) {
             Some(later) => self.later = later,
-            None => space.take(self.unit_bytes, Urgency::Roll, health, on_wait)?,
+            None => take(self.unit_bytes)?,
         }
         self.left_bytes = self.unit_bytes;
         Ok(())
+    }
+
+    pub(crate) const fn is_recovery(&self) -> bool {
+        self.is_recovery
     }
 
     /// Gives everything back.

@@ -151,6 +151,12 @@ impl LogItem for TestItem {
         }
     }
 
+    fn committed(&self, start: Lsn, ail: &Ail) -> Option<Lsn> {
+        let Some(intent) = &self.intent else { return Some(start) };
+        ail.remove(&intent.state);
+        None
+    }
+
     fn push(&self, _ail: &Ail) -> Pushed {
         let Some(_lock) = self.lock.try_lock() else { return Pushed::Locked };
         if self.open || self.pins() > 0 {

@@ -217,10 +217,12 @@ impl Transaction<'_> {
         self.items.push(Arc::new(DoneItem::new(intent)));
     }
 
-    /// Logs intents again that hold the tail where it has to pass: this chain may wait for log space
-    /// that only they keep.
+    /// Before a roll: logs intents again that hold the tail where it has to pass. This chain may wait
+    /// for log space that only they keep.
     pub(super) fn relog_intents(&mut self) {
-        let Some(before) = self.journal.log.relog_before() else { return };
+        let has_intents = self.deferred.pending.iter().any(|batch| batch.intent.is_some());
+        let Some(ticket) = self.ticket.as_mut().filter(|_| has_intents) else { return };
+        let Some(before) = self.journal.log.relog_before(ticket) else { return };
         let mut pending = std::mem::take(&mut self.deferred.pending);
         for batch in &mut pending {
             let is_old =

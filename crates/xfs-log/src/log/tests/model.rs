@@ -12,10 +12,12 @@ use std::sync::Arc;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
 use xfs_buffer::Error;
+use xfs_device::{MemoryDevice, SharedDevice};
 
 use super::history::{History, check};
-use super::rig::{Rig, commit_number};
+use super::rig::{Rig, UNIT_BYTES, commit_number};
 use crate::health::Health;
+use crate::item::LogItem;
 use crate::log::{Log, Shutdown};
 use crate::plant::{Plant, Plants};
 use crate::space::{Space, Urgency};
@@ -230,4 +232,61 @@ fn grant_against_wake_up_with_caches() {
 #[test]
 fn grant_before_head() {
     check_found("SpaceUse", || grant(Plants::with(Plant::GrantBeforeHead), 2, u64::MAX));
+}
+
+/// A chain of transactions that has an intent open all the time, and logs it again when it is told to.
+fn chain(log: &Log, number: u64, device: &SharedDevice) {
+    /// A sixteenth of the log.
+    const STEP_BYTES: usize = 16 << 10;
+    let item = TestItem::large_in_place(64 * number, STEP_BYTES, Arc::clone(device));
+    let mut intents = 1000 * number..;
+    let mut ticket = log.reserve(STEP_BYTES as u64 + UNIT_BYTES, 1).unwrap();
+    let mut open = TestItem::open(intents.next().unwrap());
+    let mut items = vec![Arc::clone(&open) as Arc<dyn LogItem>];
+    for _ in 0..6 {
+        items.push(Arc::clone(&item) as _);
+        let before = log.relog_before(&mut ticket);
+        if before.zip(open.lsn()).is_some_and(|(before, lsn)| lsn <= before) {
+            let old = std::mem::replace(&mut open, TestItem::open(intents.next().unwrap()));
+            items.push(TestItem::finishing(500 + number, &old));
+            items.push(Arc::clone(&open) as _);
+        }
+        let lock = item.lock();
+        let committed = log.commit(&mut ticket, &items).unwrap();
+        drop(lock);
+        items.clear();
+        log.settle(committed).unwrap();
+        log.force(committed.sequence).unwrap();
+        log.roll(&mut ticket).unwrap();
+    }
+    let done: Arc<dyn LogItem> = TestItem::finishing(500 + number, &open);
+    let committed = log.commit(&mut ticket, &[done]).unwrap();
+    log.settle(committed).unwrap();
+    log.release(ticket);
+}
+
+/// Chains that go on for longer than was promised to them and use up the log together.
+fn roll(plants: Plants) {
+    let (_, log) = open(plants);
+    let log = Arc::new(log);
+    let device: SharedDevice = Arc::new(MemoryDevice::new(1 << 20));
+    let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+    for number in 1..=3 {
+        let (log, device) = (Arc::clone(&log), Arc::clone(&device));
+        threads.push(Box::new(move || chain(&log, number, &device)));
+    }
+    run(threads);
+    log.quiesce().unwrap();
+    log.drain_caches();
+    assert_eq!(log.space().granted, 0, "{:?}", log.space());
+}
+
+#[test]
+fn rolls_against_each_other() {
+    explore(SCHEDULES, || roll(Plants::default()));
+}
+
+#[test]
+fn relog_by_guess() {
+    check_found("deadlock", || roll(Plants::with(Plant::RelogByGuess)));
 }

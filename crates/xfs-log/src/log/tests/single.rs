@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError};
 use xfs_device::MemoryDevice;
+use xfs_format::Lsn;
 use xfs_format::log_record::MAX_RECORD_BYTES;
 
 use super::rig::{Rig, check_settled, commit, commit_number};
+use crate::item::LogItem;
 use crate::log::LogConfig;
 use crate::testing::decode;
 use crate::testing::item::TestItem;
@@ -225,7 +227,47 @@ fn recovery_may_have_what_new_transactions_leave() {
     };
     assert!(matches!(refused, Error::Posix(PosixError::NoSpace)), "{refused}");
     assert!(log.space().used + log.space().granted > size_bytes / 16 * 15, "{:?}", log.space());
+    // Nor does a chain of recovery wait when it goes on.
+    let mut chain = tickets.pop().unwrap();
+    let refused = loop {
+        assert!(number < 1000, "{:?}", log.space());
+        let open: Vec<_> = (0..8)
+            .map(|_| {
+                number += 1;
+                TestItem::open(16 * number) as Arc<dyn LogItem>
+            })
+            .collect();
+        let committed = log.commit(&mut chain, &open).unwrap();
+        log.settle(committed).unwrap();
+        if let Err(error) = log.roll(&mut chain) {
+            break error;
+        }
+    };
+    assert!(matches!(refused, Error::Posix(PosixError::NoSpace)), "{refused}");
     tickets.into_iter().for_each(|ticket| log.release(ticket));
+}
+
+/// What a chain knows when it decides what to log again still holds when it goes on.
+#[test]
+fn a_chain_that_logs_nothing_again_need_not_wait() {
+    let rig = Rig::new(2048);
+    let log = rig.open(&LogConfig { slots: 1, largest_bytes: 1 << 20, ..rig.config() });
+    let mut chain = log.reserve(8 << 10, 1).unwrap();
+    commit_number(&log, &TestItem::open(8), 1).unwrap();
+    log.force_all().unwrap();
+    assert_eq!(log.relog_before(&mut chain), None);
+    let mut others = Vec::new();
+    let mut use_up = || {
+        while let Ok(ticket) = log.reserve_for_recovery(8 << 10) {
+            others.push(ticket);
+        }
+    };
+    use_up();
+    log.roll(&mut chain).unwrap();
+    use_up();
+    assert_eq!(log.relog_before(&mut chain), Some(Lsn(u64::MAX)), "it will have to wait");
+    others.into_iter().for_each(|ticket| log.release(ticket));
+    log.release(chain);
 }
 
 #[test]
