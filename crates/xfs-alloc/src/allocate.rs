@@ -12,12 +12,14 @@
 //!    second group half way. Nobody is waited for: a group whose header somebody holds is passed
 //!    over, so that writers who come together spread out.
 //! 2. The same, and held headers are waited for.
-//! 3. A group must have what is asked for.
+//! 3. A group must have what is asked for. As long as one could not be asked, this goes on.
 //!
-//! Waiting is safe for groups at or above the highest whose header the step keeps. One below is asked
-//! for again and again, for a while: its holder may be waiting for ours.
+//! Waiting is safe for groups at or above the highest whose header the step keeps. One below is only
+//! tried: its holder may be waiting for ours. That is so where two steps each need a second group, which
+//! takes a volume without a group that has all that a step may need; nobody could go on then, and one of
+//! them is refused after [`PATIENCE`].
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use xfs_buffer::Result;
 use xfs_format::{AgNumber, FsBlock, Geometry};
@@ -99,8 +101,10 @@ impl SpaceRequest {
     }
 }
 
-/// How often, and how long apart, the header of a lower group is asked for.
-const ASKED: u32 = 200;
+/// How long groups are asked that somebody else holds. A holder in its own time has long given them back:
+/// it waits for the device and the log at the most.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long between two rounds.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What to do about a group whose header somebody else holds.
@@ -110,8 +114,14 @@ enum Patience {
     Try,
     /// Wait, if it does not lie below one that the step keeps.
     Wait,
-    /// Wait, or ask again for a while.
-    Insist,
+}
+
+/// What a group has.
+enum Answer {
+    Extent(BlockExtent),
+    Nothing,
+    /// It could not be asked.
+    Held,
 }
 
 /// Allocates blocks. `None` if there are none such; then the free list of a group may have been
@@ -146,25 +156,28 @@ pub fn allocate_extent(
     };
     let at_home = Wanted { near, ..request.wanted };
     if !is_everywhere {
-        return allocate_in(tx, first, &at_home, Patience::Insist);
+        return insist(tx, || std::iter::once((first, at_home)));
     }
     let left = u32::try_from(tx.blocks_left()).unwrap_or(u32::MAX);
-    for (patience, total) in [(Patience::Try, left), (Patience::Wait, left), (Patience::Insist, 0)]
-    {
-        for group in from_group(geometry, first) {
+    let wanted = |total: u32| {
+        from_group(geometry, first).map(move |group| {
             let near = if group == first { near } else { Near::Anywhere };
-            let wanted = Wanted { near, total, ..request.wanted };
+            (group, Wanted { near, total, ..request.wanted })
+        })
+    };
+    for patience in [Patience::Try, Patience::Wait] {
+        for (group, wanted) in wanted(left) {
             // A group that looks too full may still have it; it is asked in the end.
             let summary = Space::of(tx.journal()).summary(group);
-            if patience != Patience::Insist && summary.longest_free_blocks < wanted.minimum {
+            if summary.longest_free_blocks < wanted.minimum {
                 continue;
             }
-            if let Some(found) = allocate_in(tx, group, &wanted, patience)? {
+            if let Answer::Extent(found) = allocate_in(tx, group, &wanted, patience)? {
                 return Ok(Some(found));
             }
         }
     }
-    Ok(None)
+    insist(tx, || wanted(0))
 }
 
 /// All groups, from this one round to it.
@@ -173,15 +186,26 @@ fn from_group(geometry: &Geometry, first: AgNumber) -> impl Iterator<Item = AgNu
     (0..groups).map(move |index| AgNumber((first.0 % groups + index) % groups))
 }
 
-/// The header of a group, waited for as long as that is safe.
-fn insist(tx: &mut Transaction<'_>, number: AgNumber) -> Result<Option<GroupSpace>> {
-    for _ in 0..ASKED {
-        if let Some(group) = GroupSpace::open(tx, number)? {
-            return Ok(Some(group));
+/// Asks these groups until one has what is wanted, or all have been asked and have not.
+fn insist<I: Iterator<Item = (AgNumber, Wanted)>>(
+    tx: &mut Transaction<'_>,
+    groups: impl Fn() -> I,
+) -> Result<Option<BlockExtent>> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let mut is_held = false;
+        for (group, wanted) in groups() {
+            match allocate_in(tx, group, &wanted, Patience::Wait)? {
+                Answer::Extent(found) => return Ok(Some(found)),
+                Answer::Nothing => {}
+                Answer::Held => is_held = true,
+            }
+        }
+        if !is_held || Instant::now() >= end {
+            return Ok(None);
         }
         std::thread::sleep(PAUSE);
     }
-    Ok(None)
 }
 
 /// Allocates in one group. If only busy blocks are left, the log is forced and they are asked for
@@ -191,26 +215,23 @@ fn allocate_in(
     number: AgNumber,
     wanted: &Wanted,
     patience: Patience,
-) -> Result<Option<BlockExtent>> {
+) -> Result<Answer> {
     let opened = match patience {
         Patience::Try => GroupSpace::try_open(tx, number)?,
         Patience::Wait => GroupSpace::open(tx, number)?,
-        Patience::Insist => insist(tx, number)?,
     };
-    let Some(mut group) = opened else { return Ok(None) };
+    let Some(mut group) = opened else { return Ok(Answer::Held) };
     let mut found = group.allocate(tx, wanted)?;
     if found == Found::Busy && patience != Patience::Try && group.await_busy(tx)? {
         found = group.allocate(tx, wanted)?;
     }
-    let extent = match found {
-        Found::Extent { range, .. } => Some(group.extent(tx, range)),
-        Found::Busy | Found::Nothing => None,
-    };
-    if extent.is_none() {
+    if let Found::Extent { range, .. } = found {
+        let extent = group.extent(tx, range);
+        group.close(tx);
+        Ok(Answer::Extent(extent))
+    } else {
         // Nothing of the group is needed any more, unless its free list was filled.
         group.leave(tx);
-    } else {
-        group.close(tx);
+        Ok(Answer::Nothing)
     }
-    Ok(extent)
 }

@@ -1,12 +1,13 @@
 //! Volumes filled to the last block and emptied again, by one and by several threads.
 
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use xfs_buffer::{Error, PosixError};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{AgNumber, FileBlock, InodeNumber};
-use xfs_trans::Journal;
 use xfs_trans::testing::make_sized;
+use xfs_trans::{Journal, Transaction};
 
 use super::model::Model;
 use super::space::{Bench, GEOMETRIES, MIB};
@@ -124,4 +125,32 @@ fn threads_fill_a_volume_and_empty_it() {
             assert_eq!(journal.counts().free_blocks, free, "{options}");
         }
     }
+}
+
+/// Who holds the header of a lower group gives it back, though it may wait for a slow device first.
+#[test]
+fn a_lower_group_is_waited_for() {
+    const SLOW: Duration = Duration::from_millis(400);
+    let journal = open(&make_sized(64 * MIB, "-d agcount=2"), 1);
+    let begin = || journal.begin(TransactionKind::Write, 64).unwrap();
+    let take = |tx: &mut Transaction<'_>, group| {
+        let request = SpaceRequest::new(Target::Group(AgNumber(group)), 1, 1);
+        allocate_extent(tx, &request).unwrap().expect("the group has room")
+    };
+    let both_hold = Barrier::new(2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut tx = begin();
+            take(&mut tx, 0);
+            both_hold.wait();
+            std::thread::sleep(SLOW);
+            tx.commit().unwrap();
+        });
+        let mut tx = begin();
+        take(&mut tx, 1);
+        both_hold.wait();
+        take(&mut tx, 0);
+        tx.commit().unwrap();
+    });
+    assert!(!journal.is_shut_down());
 }
