@@ -9,9 +9,12 @@ use xfs_buffer::PosixError;
 mod code {
     pub(super) const EPERM: i32 = 1;
     pub(super) const ENOENT: i32 = 2;
+    pub(super) const EINTR: i32 = 4;
     pub(super) const EIO: i32 = 5;
     pub(super) const E2BIG: i32 = 7;
     pub(super) const EACCES: i32 = 13;
+    pub(super) const EBADF: i32 = 9;
+    pub(super) const EAGAIN: i32 = 11;
     pub(super) const EBUSY: i32 = 16;
     pub(super) const EEXIST: i32 = 17;
     pub(super) const EXDEV: i32 = 18;
@@ -23,11 +26,13 @@ mod code {
     pub(super) const EROFS: i32 = 30;
     pub(super) const EMLINK: i32 = 31;
     pub(super) const ERANGE: i32 = 34;
+    pub(super) const EDEADLK: i32 = 35;
     pub(super) const ENAMETOOLONG: i32 = 36;
     pub(super) const ENOTEMPTY: i32 = 39;
     pub(super) const ELOOP: i32 = 40;
     pub(super) const ENODATA: i32 = 61;
     pub(super) const EOPNOTSUPP: i32 = 95;
+    pub(super) const ETIMEDOUT: i32 = 110;
     pub(super) const ESTALE: i32 = 116;
     pub(super) const EUCLEAN: i32 = 117;
 }
@@ -67,6 +72,11 @@ fn posix_errno(error: PosixError) -> i32 {
         PosixError::Busy => code::EBUSY,
         PosixError::CrossDevice => code::EXDEV,
         PosixError::NotSupported => code::EOPNOTSUPP,
+        PosixError::WouldBlock => code::EAGAIN,
+        PosixError::Deadlock => code::EDEADLK,
+        PosixError::Interrupted => code::EINTR,
+        PosixError::TimedOut => code::ETIMEDOUT,
+        PosixError::BadDescriptor => code::EBADF,
     }
 }
 

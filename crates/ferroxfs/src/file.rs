@@ -1,23 +1,31 @@
 //! Reading and writing a regular file.
 
 mod contents;
+mod description;
+mod locks;
 mod ranges;
 mod unsettled;
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
 
 use xfs_buffer::PosixError;
 use xfs_format::inode::InodeFlags2;
+use xfs_locks::{OpenMode, Wait};
 use xfs_sync::{AtomicBool, Object, Ordering};
 
 use crate::Result;
 use crate::errno::to_io_error;
 use crate::metadata::Metadata;
 use crate::node::Node;
-use crate::writing::check_contents_mutable;
+use crate::share::User;
+use crate::table::Entry;
+use crate::writing::{Parts, check_contents_mutable};
 use contents::{Reading, Way};
+use description::Description;
 
 pub(crate) use contents::{Contents, OpenContents};
+pub use locks::LockOwner;
 pub use ranges::{AllocateMode, RangeMode};
 pub(crate) use unsettled::Unsettled;
 
@@ -41,6 +49,8 @@ pub struct File {
     is_direct: bool,
     /// It may have bytes in memory.
     has_written: AtomicBool<Object>,
+    /// None on a volume that is open for reading: nobody has to know of its opens.
+    description: Option<Arc<Description>>,
 }
 
 /// What reads and writes that pass the memory of the host by must be multiples of.
@@ -56,7 +66,8 @@ pub struct DirectAlignment {
 impl Clone for File {
     fn clone(&self) -> Self {
         let has_written = AtomicBool::new(false);
-        Self { node: self.node.clone(), has_written, ..*self }
+        let (node, description) = (self.node.clone(), self.description.clone());
+        Self { node, has_written, description, ..*self }
     }
 }
 
@@ -73,8 +84,11 @@ impl Drop for File {
 }
 
 impl File {
-    pub(crate) fn new(node: Node) -> Self {
-        Self { node, position: 0, is_direct: false, has_written: AtomicBool::new(false) }
+    /// The entry of the inode, and what its volume is written with, for who changes the contents.
+    fn writable(&self) -> Result<(&Parts, &Arc<Entry>)> {
+        let (parts, entry) = self.node.writable()?;
+        self.description.as_ref().map_or(Ok(()), |open| open.check_writable(parts))?;
+        Ok((parts, entry))
     }
 
     /// Lets every read and write of this handle go to the device at once, in units of
@@ -202,7 +216,7 @@ impl File {
         length: usize,
         slices: impl Iterator<Item = &'b [u8]>,
     ) -> Result<usize> {
-        let (parts, entry) = self.node.writable()?;
+        let (parts, entry) = self.writable()?;
         self.check_alignment(offset, length)?;
         if !self.has_written.load(Ordering::Relaxed) {
             self.has_written.store(true, Ordering::Relaxed);
@@ -226,7 +240,7 @@ impl File {
     ///
     /// EROFS, EFBIG, ENOSPC, EPERM; the device's error.
     pub fn set_len(&self, length_bytes: u64) -> Result<()> {
-        let (parts, entry) = self.node.writable()?;
+        let (parts, entry) = self.writable()?;
         let _contents = parts.contents(entry).settle()?;
         check_contents_mutable(&entry.core(), 0)?;
         entry.live().truncate(&parts.journal, length_bytes, parts.clock.now())
@@ -317,12 +331,48 @@ impl Seek for File {
 }
 
 impl Node {
-    /// This regular file, for reading and writing.
-    pub(crate) fn as_file(&self) -> Result<File> {
+    /// This regular file, open in this mode by `open`.
+    fn as_file(&self, open: impl FnOnce(User) -> Result<Arc<Description>>) -> Result<File> {
         match self.file_type() {
-            crate::FileType::Regular => Ok(File::new(self.clone())),
-            crate::FileType::Directory => Err(PosixError::IsDirectory.into()),
-            _ => Err(PosixError::InvalidArgument.into()),
+            crate::FileType::Regular => {}
+            crate::FileType::Directory => return Err(PosixError::IsDirectory.into()),
+            _ => return Err(PosixError::InvalidArgument.into()),
         }
+        let description = self.user().cloned().map(open).transpose()?;
+        let has_written = AtomicBool::new(false);
+        Ok(File { node: self.clone(), position: 0, is_direct: false, has_written, description })
+    }
+
+    /// Opens a regular file, for reading and writing where its volume is open for writing. Leases that
+    /// do not go with that are broken, and waited for.
+    ///
+    /// # Errors
+    ///
+    /// EISDIR for a directory, EINVAL for anything else that has no contents, and
+    /// [`Unsupported`](xfs_format::superblock::Unsupported) for data on a realtime device.
+    pub fn open(&self) -> Result<File> {
+        self.as_file(|user| Description::open(user, OpenMode::Write))
+    }
+
+    /// Opens a regular file for reading. What would write to it fails with EBADF.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    #[doc(alias = "O_RDONLY")]
+    pub fn open_read_only(&self) -> Result<File> {
+        self.as_file(|user| Description::open(user, OpenMode::Read))
+    }
+
+    /// Opens a regular file in a mode; `wait` says what to do where a lease is in the way, which is then
+    /// being broken.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); EAGAIN with [`Wait::No`], EINTR and ETIMEDOUT as the
+    /// [`Waiter`](xfs_locks::Waiter) ends.
+    #[doc(alias = "O_NONBLOCK")]
+    pub fn open_as(&self, mode: OpenMode, wait: Wait<'_>) -> Result<File> {
+        self.as_file(|user| Description::try_open(user, mode, wait))
     }
 }

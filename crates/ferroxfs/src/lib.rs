@@ -43,6 +43,7 @@ mod space;
 mod statistics;
 mod superblock;
 mod table;
+mod uses;
 mod volume;
 mod walk;
 mod whereabouts;
@@ -53,7 +54,7 @@ pub use attributes::Attribute;
 pub use directory::{DirEntry, ReadDir};
 pub use errno::errno;
 pub use extents::{FileExtent, FileExtents};
-pub use file::{AllocateMode, DirectAlignment, File, RangeMode};
+pub use file::{AllocateMode, DirectAlignment, File, LockOwner, RangeMode};
 pub use metadata::Metadata;
 pub use node::{InodeView, Node};
 pub use open::{Description, Devices, OpenError, OpenOptions, UuidChange};
@@ -73,5 +74,9 @@ pub use xfs_format::inode::FileType;
 pub use xfs_format::superblock::Label;
 pub use xfs_format::timestamp::Timestamp;
 pub use xfs_format::{Corruption, Geometry, InodeNumber, Superblock, Uuid};
+pub use xfs_locks::{
+    HeldLock, LeaseKind, LeaseMode, LockMode, LockRange, Notify, OpenMode, Opens, Owner, Wait,
+    Waiter,
+};
 pub use xfs_log as log;
 pub use xfs_trans::Upkeep;

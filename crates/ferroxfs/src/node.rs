@@ -16,7 +16,6 @@ use xfs_sync::{Object, SharedLatch};
 use crate::acl::{Acl, AclKind};
 use crate::attributes::{self, Attribute};
 use crate::extents::FileExtents;
-use crate::file::File;
 use crate::metadata::Metadata;
 use crate::share::{Share, User};
 use crate::table::Entry;
@@ -82,6 +81,14 @@ impl Node {
         match &self.inode {
             Source::Live(user) => Ok((self.share.parts()?, user.entry())),
             Source::Still(_) => Err(PosixError::ReadOnly.into()),
+        }
+    }
+
+    /// The use of the inode, if it may change.
+    pub(crate) fn user(&self) -> Option<&User> {
+        match &self.inode {
+            Source::Live(user) => Some(user),
+            Source::Still(_) => None,
         }
     }
 
@@ -187,16 +194,6 @@ impl Node {
     /// As [`entries`](Self::entries).
     pub fn entries_from(&self, from: Cookie) -> Result<ReadDir> {
         self.in_directory(|_| Ok(())).map(|()| ReadDir::new(self.clone(), from))
-    }
-
-    /// Opens a regular file.
-    ///
-    /// # Errors
-    ///
-    /// EISDIR for a directory, EINVAL for anything else that has no contents, and
-    /// [`Unsupported`](xfs_format::superblock::Unsupported) for data on a realtime device.
-    pub fn open(&self) -> Result<File> {
-        self.as_file()
     }
 
     /// Where a symbolic link points.

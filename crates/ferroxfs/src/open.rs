@@ -9,6 +9,7 @@ mod writable;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 use xfs_buffer::{BufferCache, IoError, Liveness};
@@ -32,6 +33,9 @@ pub use identity::UuidChange;
 const DEFAULT_CACHE_BYTES: usize = 64 << 20;
 /// Largest sector, so enough for any superblock.
 const MAX_SECTOR_BYTES: usize = 32 << 10;
+
+/// How long the holder of a lease has: as long as the kernel gives unless it is told otherwise.
+const LEASE_GRACE: Duration = Duration::from_secs(45);
 
 /// How to open a volume.
 #[derive(Clone, Debug)]
@@ -65,7 +69,12 @@ impl OpenOptions {
             log_device: None,
             cache_bytes: DEFAULT_CACHE_BYTES,
             writes: false,
-            terms: Terms { clock: Clock::Host, parents: ParentPath::Direct, joins_writes: true },
+            terms: Terms {
+                clock: Clock::Host,
+                parents: ParentPath::Direct,
+                joins_writes: true,
+                lease_grace: LEASE_GRACE,
+            },
             cached_inodes: DEFAULT_INODES,
             inode_index: InodeIndex::default(),
             upkeep: None,
@@ -145,6 +154,15 @@ impl OpenOptions {
     #[must_use]
     pub fn upkeep(mut self, upkeep: Upkeep) -> Self {
         self.upkeep = Some(upkeep);
+        self
+    }
+
+    /// How long the holder of a lease has to give it back when it is broken: 45 seconds unless said
+    /// otherwise.
+    #[must_use]
+    #[doc(alias = "lease-break-time")]
+    pub fn lease_grace(mut self, grace: Duration) -> Self {
+        self.terms.lease_grace = grace;
         self
     }
 

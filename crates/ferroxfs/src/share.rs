@@ -23,11 +23,13 @@ use std::sync::{Arc, Weak};
 use xfs_buffer::BufferCache;
 use xfs_format::{InodeNumber, Superblock};
 use xfs_inode::Inode;
+use xfs_locks::SlotTally;
 use xfs_log::LogState;
 use xfs_sync::{SetOnce, Slots, Volume as VolumeScope};
 
 use crate::node::Node;
 use crate::table::Entry;
+use crate::uses::{self, SlotUse};
 use crate::volume::Staleness;
 use crate::writing::{Parts, Writing};
 use crate::{Error, PosixError, Result};
@@ -91,7 +93,13 @@ impl Share {
     /// A node for the use of an entry that the caller has.
     pub(crate) fn live(self: &Arc<Self>, entry: Arc<Entry>) -> Node {
         let share = self.here();
-        Node::live(Arc::clone(&share), User { share, entry })
+        let by_slot = self.parts().ok().and_then(|parts| {
+            let held = parts.uses.hold(&entry, &parts.table)?;
+            parts.release(Arc::clone(&entry));
+            Some(Held::BySlot(held))
+        });
+        let held = by_slot.unwrap_or(Held::Alone(entry));
+        Node::live(Arc::clone(&share), User { share, held: Some(held) })
     }
 
     /// What the volume is written with.
@@ -105,29 +113,65 @@ impl Share {
     }
 }
 
-/// One use of an inode of a volume that is written to.
+/// One use of an inode of a volume that is written to, or a part of one.
 pub(crate) struct User {
     share: Arc<Share>,
-    entry: Arc<Entry>,
+    /// There until it is dropped.
+    held: Option<Held>,
+}
+
+enum Held {
+    /// A use of its own.
+    Alone(Arc<Entry>),
+    /// The use of a slot.
+    BySlot(Arc<SlotUse>),
 }
 
 impl User {
+    fn held(&self) -> &Held {
+        self.held.as_ref().expect("it is held until it is dropped")
+    }
+
     pub(crate) fn entry(&self) -> &Arc<Entry> {
-        &self.entry
+        match self.held() {
+            Held::Alone(entry) => entry,
+            Held::BySlot(held) => held.entry(),
+        }
+    }
+
+    /// Where opens of it are counted, if not in the inode.
+    pub(crate) fn tally(&self) -> Option<&SlotTally> {
+        match self.held() {
+            Held::Alone(_) => None,
+            Held::BySlot(held) => Some(held.tally()),
+        }
+    }
+
+    /// What the volume is written with.
+    pub(crate) fn parts(&self) -> Result<&Parts> {
+        self.share.parts()
     }
 }
 
 impl Clone for User {
     fn clone(&self) -> Self {
-        self.entry.share();
-        Self { share: Arc::clone(&self.share), entry: Arc::clone(&self.entry) }
+        let held = match self.held() {
+            Held::Alone(entry) => {
+                entry.share();
+                Held::Alone(Arc::clone(entry))
+            }
+            Held::BySlot(held) => Held::BySlot(Arc::clone(held)),
+        };
+        Self { share: Arc::clone(&self.share), held: Some(held) }
     }
 }
 
 impl Drop for User {
     fn drop(&mut self) {
-        if let Ok(parts) = self.share.parts() {
-            parts.release(Arc::clone(&self.entry));
+        let (Some(held), Ok(parts)) = (self.held.take(), self.share.parts()) else { return };
+        match held {
+            Held::Alone(entry) => parts.release(entry),
+            Held::BySlot(held) => uses::end(held, &parts.table),
         }
     }
 }

@@ -24,6 +24,7 @@ mod counts;
 mod doomed;
 mod entry;
 mod group;
+mod hints;
 mod size;
 mod store;
 

@@ -19,11 +19,13 @@ mod rename;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::ParentPath;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
+use xfs_locks::{Breaker, LockError, Wait, WaitGraph, Waiter};
 use xfs_log::Shutdown;
 use xfs_sync::{Mutex, Volume};
 use xfs_trans::{Journal, Transaction};
@@ -31,6 +33,7 @@ use xfs_trans::{Journal, Transaction};
 use crate::file::{OpenContents, Unsettled};
 use crate::superblock::evict_all;
 use crate::table::{Entry, Table};
+use crate::uses::Uses;
 pub(crate) use access::check_contents_mutable;
 pub use changes::Changes;
 pub(crate) use clock::Clock;
@@ -52,12 +55,33 @@ pub(crate) struct Parts {
     pub(crate) unsettled: Unsettled,
     /// Small writes are joined to large ones.
     pub(crate) joins_writes: bool,
+    pub(crate) uses: Uses,
+    /// Which process waits for which with a record lock.
+    pub(crate) waits: WaitGraph,
+    /// How long the holder of a lease has to give it back.
+    pub(crate) lease_grace: Duration,
     /// Held while a directory moves to another one: nobody else may move one meanwhile, so that none
     /// comes to lie below itself.
     pub(crate) moving: Mutex<(), Volume>,
 }
 
 impl Parts {
+    fn new(journal: Arc<Journal>, table: Table, terms: Terms) -> Self {
+        let Terms { clock, parents, joins_writes, lease_grace } = terms;
+        Self {
+            unsettled: Unsettled::new(journal.geometry()),
+            journal,
+            table,
+            clock,
+            parents,
+            joins_writes,
+            uses: Uses::new(),
+            waits: WaitGraph::new(),
+            lease_grace,
+            moving: Mutex::new(()),
+        }
+    }
+
     pub(crate) fn geometry(&self) -> &Geometry {
         self.journal.geometry()
     }
@@ -148,8 +172,27 @@ impl Parts {
         }
     }
 
+    /// Does what changes a file's names or attributes, once its delegations are given back. `act` asks for
+    /// that itself where nobody can give a new one, with [`check_undelegated`], and changes nothing if it
+    /// is refused.
+    fn undelegated<T>(&self, files: &[&Entry], act: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            match act() {
+                Err(Error::Posix(PosixError::WouldBlock)) => {
+                    for file in files {
+                        break_and_wait(file, Breaker::Change, self.lease_grace)?;
+                    }
+                }
+                done => return done,
+            }
+        }
+    }
+
     /// Gives up a use of an entry at the end of an operation, which frees what it has doomed.
     pub(crate) fn finish_with(&self, entry: Arc<Entry>) {
+        if entry.locks().was_spread() && entry.core().nlink == 0 {
+            self.uses.drain(&entry, &self.table);
+        }
         self.table.finish_with(entry);
     }
 }
@@ -160,6 +203,8 @@ pub(crate) struct Terms {
     pub(crate) clock: Clock,
     pub(crate) parents: ParentPath,
     pub(crate) joins_writes: bool,
+    /// How long the holder of a lease has to give it back.
+    pub(crate) lease_grace: Duration,
 }
 
 /// A volume that is written to.
@@ -171,15 +216,11 @@ pub(crate) struct Writing {
 impl Writing {
     /// Starts the threads that free inodes and write what is buffered.
     pub(crate) fn start(journal: Arc<Journal>, table: Table, terms: Terms) -> Self {
-        let Terms { clock, parents, joins_writes } = terms;
-        let unsettled = Unsettled::new(journal.geometry());
-        let moving = Mutex::new(());
-        let parts = Parts { journal, table, clock, parents, unsettled, joins_writes, moving };
-        let parts = Arc::new(parts);
+        let parts = Arc::new(Parts::new(journal, table, terms));
         let mine = Arc::clone(&parts);
         let mut workers = vec![std::thread::spawn(move || mine.table.serve())];
         // What is made twice shall be the same, also if the one took longer.
-        if matches!(clock, Clock::Host) {
+        if matches!(terms.clock, Clock::Host) {
             let mine = Arc::clone(&parts);
             workers.push(std::thread::spawn(move || {
                 while mine.unsettled.wait() {
@@ -209,6 +250,7 @@ impl Writing {
     pub(crate) fn close(mut self) -> Result<()> {
         self.stop();
         self.parts.table.deactivate();
+        self.parts.uses.forget(&self.parts.table);
         self.parts.table.drain();
         evict_all(&self.parts.table);
         let failure = self.parts.table.take_failure();
@@ -226,6 +268,28 @@ impl Drop for Writing {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Breaks leases, and waits until their holders have given them back or have had their time.
+pub(crate) fn break_and_wait(file: &Entry, breaker: Breaker, grace: Duration) -> Result<()> {
+    let broken = file.locks().break_leases(breaker, Wait::For(&Waiter::new()), grace);
+    broken.map_err(lock_error)
+}
+
+/// Begins to break the delegations of a file that is about to change.
+fn check_undelegated(file: &Entry, grace: Duration) -> Result<()> {
+    file.locks().break_leases(Breaker::Change, Wait::No, grace).map_err(lock_error)
+}
+
+/// The case of POSIX for a lock that was not taken.
+pub(crate) fn lock_error(error: LockError) -> Error {
+    let posix = match error {
+        LockError::WouldBlock => PosixError::WouldBlock,
+        LockError::Deadlock => PosixError::Deadlock,
+        LockError::Interrupted => PosixError::Interrupted,
+        LockError::TimedOut => PosixError::TimedOut,
+    };
+    posix.into()
 }
 
 /// Latches the inodes for a transaction, each once, the lower number first.

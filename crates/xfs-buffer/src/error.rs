@@ -110,6 +110,21 @@ pub enum PosixError {
     /// EOPNOTSUPP.
     #[error("not supported by this volume")]
     NotSupported,
+    /// EAGAIN.
+    #[error("held by somebody else")]
+    WouldBlock,
+    /// EDEADLK.
+    #[error("a deadlock would result")]
+    Deadlock,
+    /// EINTR.
+    #[error("interrupted")]
+    Interrupted,
+    /// ETIMEDOUT.
+    #[error("timed out")]
+    TimedOut,
+    /// EBADF.
+    #[error("not open for this")]
+    BadDescriptor,
 }
 
 impl From<SuperblockError> for Error {

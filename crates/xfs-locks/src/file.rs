@@ -12,7 +12,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use xfs_sync::{CachePadded, Mutex, MutexGuard, Object, SetOnce};
+use xfs_sync::{AtomicU32, CachePadded, Mutex, MutexGuard, Object, Ordering, SetOnce};
 
 use crate::LockError;
 use crate::deadlock::WaitGraph;
@@ -23,6 +23,11 @@ use crate::opens::{
 use crate::range::LockRange;
 use crate::records::{HeldLock, LockMode, Owner, RecordLocks};
 use crate::waiter::Waiter;
+
+/// As often as that a file is opened by another thread than before until it is counted by slot.
+const SPREAD_AFTER: u32 = 16;
+/// The slot in [`LockState::opener`]; the rest of it counts.
+const SLOT_BITS: u32 = 0xff;
 
 /// The opens of a file that go through one slot.
 pub type SlotTally = CachePadded<OpenTally>;
@@ -41,6 +46,8 @@ pub enum Wait<'a> {
 pub struct LockState {
     /// Opens that go through no slot.
     tally: OpenTally,
+    /// Which thread opened it last, and how often that was another one than before.
+    opener: AtomicU32<Object>,
     context: SetOnce<Box<Context>, Object>,
 }
 
@@ -394,9 +401,20 @@ impl<'a> FileLocks<'a> {
 
 /// Whether users are counted by slot.
 impl FileLocks<'_> {
-    /// From now on users of this file are to be counted by slot.
-    pub fn spread(self) {
-        self.word.set(LockWord::SPREAD);
+    /// Notes that a thread, known by the number of its slot, opens a file whose users are not counted by
+    /// slot. Once that has come often enough from another thread than the time before, they are.
+    pub fn note_opener(self, slot: usize) {
+        let slot = slot as u32 & SLOT_BITS;
+        let before = self.state.opener.load(Ordering::Relaxed);
+        if before & SLOT_BITS == slot {
+            return;
+        }
+        // Two at once may count as one: it is no more than a sign.
+        let changes = (before >> SLOT_BITS.count_ones()) + 1;
+        self.state.opener.store(changes << SLOT_BITS.count_ones() | slot, Ordering::Relaxed);
+        if changes >= SPREAD_AFTER {
+            self.word.set(LockWord::SPREAD);
+        }
     }
 
     /// Whether they are, and the file is not on its way out.

@@ -38,7 +38,14 @@ impl<T> Slots<T> {
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "masked by a length that is a power of two")]
     pub fn mine(&self) -> &T {
-        &self.slots[thread_number() & (self.slots.len() - 1)]
+        &self.slots[self.my_number()]
+    }
+
+    /// The number of the calling thread's slot, less than how many there are.
+    #[inline]
+    #[must_use]
+    pub fn my_number(&self) -> usize {
+        thread_number() & (self.slots.len() - 1)
     }
 
     /// What stands in the slots.

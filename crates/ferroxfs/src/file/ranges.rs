@@ -62,7 +62,7 @@ impl File {
         if range.is_empty() {
             return Err(PosixError::InvalidArgument.into());
         }
-        let (parts, entry) = self.node.writable()?;
+        let (parts, entry) = self.writable()?;
         let _contents = parts.contents(entry).settle()?;
         // Setting space aside overwrites nothing, so an append-only file allows it.
         let from = match mode {
@@ -170,7 +170,7 @@ impl File {
 
     /// This file and another of the same volume.
     fn with<'a>(&'a self, other: &'a Self) -> Result<(&'a Parts, &'a Arc<Entry>, &'a Arc<Entry>)> {
-        let (parts, here) = self.node.writable()?;
+        let (parts, here) = self.writable()?;
         let (others, there) = other.node.writable()?;
         if !std::ptr::eq(parts, others) {
             return Err(PosixError::CrossDevice.into());

@@ -26,10 +26,12 @@ use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeCore};
 use xfs_inode::Live;
+use xfs_locks::{FileLocks, LockState};
 use xfs_sync::{Mutex, Object};
 use xfs_trans::Journal;
 
 use super::chunk::Spot;
+use super::hints::Hints;
 use crate::file::Contents;
 use crate::superblock::Which;
 
@@ -54,6 +56,9 @@ impl Inode for Live {
 
 /// An inode in memory.
 pub(crate) struct Entry<I = Live> {
+    /// What everybody reads, on a cache line that hardly anybody writes.
+    hints: Hints,
+    locks: LockState,
     live: Arc<I>,
     contents: Contents,
     state: Mutex<State, Object>,
@@ -107,6 +112,13 @@ pub(crate) enum Taken {
     Evicted,
 }
 
+impl Taken {
+    /// Whether the inode was there to be used.
+    pub(crate) fn is_here(self) -> bool {
+        matches!(self, Self::Here | Self::Recycled)
+    }
+}
+
 /// What a release leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
@@ -133,7 +145,8 @@ impl<I: Inode> Entry<I> {
     pub(crate) fn new(live: Arc<I>, phase: Phase, keep: Keep, spot: Option<Spot>) -> Self {
         assert!(matches!(phase, Phase::New | Phase::Live), "I1");
         let state = State { users: 1, phase, keep, referenced: false };
-        Self { live, contents: Contents::default(), state: Mutex::new(state), spot }
+        let (hints, locks, contents) = (Hints::default(), LockState::new(), Contents::default());
+        Self { hints, locks, live, contents, state: Mutex::new(state), spot }
     }
 
     pub(crate) fn number(&self) -> InodeNumber {
@@ -168,6 +181,11 @@ impl<I> Entry<I> {
     /// The contents of a regular file, as far as they are in memory.
     pub(crate) fn contents(&self) -> &Contents {
         &self.contents
+    }
+
+    /// The locks that programs have on it, and its opens.
+    pub(crate) fn locks(&self) -> FileLocks<'_> {
+        FileLocks { word: self.hints.word(), state: &self.locks }
     }
 
     pub(super) fn spot(&self) -> Option<&Spot> {

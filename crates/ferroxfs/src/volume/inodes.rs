@@ -35,7 +35,9 @@ impl Volume {
     ///
     /// EROFS on a volume that is open for reading.
     pub fn drop_caches(&self) -> Result<u64> {
-        Ok(drop_idle(&self.share().parts()?.table))
+        let parts = self.share().parts()?;
+        parts.uses.forget(&parts.table);
+        Ok(drop_idle(&parts.table))
     }
 
     /// Counts the inodes that are in memory, by looking at each: for an overview, not for a hot path.

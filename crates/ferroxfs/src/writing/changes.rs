@@ -10,9 +10,9 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_trans::Transaction;
 
-use super::Parts;
 use super::access::check_mutable;
 use super::lists::{Attempt, NewLists};
+use super::{Parts, check_undelegated};
 use crate::table::Entry;
 
 /// Permission bits of a mode.
@@ -52,12 +52,17 @@ impl Parts {
     pub(crate) fn change(&self, file: &Arc<Entry>, changes: &Changes) -> Result<()> {
         // What is written later would give the file its own time.
         self.contents(file).write_back()?;
+        self.undelegated(&[file], || self.change_file(file, changes))
+    }
+
+    fn change_file(&self, file: &Entry, changes: &Changes) -> Result<()> {
         self.transact_with_lists(TransactionKind::ChangeInode, 0, |tx, room| {
             tx.join(file.live().record());
             let core = file.core();
             if changes.xflags.is_none() {
                 check_mutable(&core)?;
             }
+            check_undelegated(file, self.lease_grace)?;
             let hints = self.hints(&core, changes)?;
             let lists = match changes.mode {
                 Some(mode) => NewLists::changed(tx, file, mode)?,

@@ -9,19 +9,24 @@ use xfs_format::reservation::TransactionKind;
 use super::access::check_mutable;
 use super::create::check_can_add;
 use super::links::check_gains_link;
-use super::{Parts, check_name, join_all};
+use super::{Parts, check_name, check_undelegated, join_all};
 use crate::table::Entry;
 
 impl Parts {
     /// Gives a file another name; a first one, if it was made without.
     pub(crate) fn link(&self, file: &Entry, directory: &Entry, name: &[u8]) -> Result<()> {
         check_name(name)?;
+        self.undelegated(&[file], || self.link_file(file, directory, name))
+    }
+
+    fn link_file(&self, file: &Entry, directory: &Entry, name: &[u8]) -> Result<()> {
         let blocks = xfs_dir::blocks_to_add(self.geometry()) + self.parent_blocks(name);
         self.transact(TransactionKind::Link, blocks, |tx| {
             join_all(tx, [file, directory]);
             check_can_add(tx, directory, name)?;
             let core = file.core();
             check_linkable(&core)?;
+            check_undelegated(file, self.lease_grace)?;
             check_project(&directory.core(), &core)?;
             // Its list is in a certain group, so this comes before what can choose its group.
             if core.nlink == 0 {

@@ -10,7 +10,7 @@ use xfs_trans::Transaction;
 use super::access::check_mutable;
 use super::create::{check_is_directory, parent_link};
 use super::links::{check_loses_child, check_loses_name};
-use super::{Parts, join_all};
+use super::{Parts, check_undelegated, join_all};
 use crate::table::Entry;
 
 /// What is expected to be removed.
@@ -36,7 +36,8 @@ impl Parts {
         }
         loop {
             let child = self.look_up(directory, name)?;
-            let removed = self.remove_child(directory, name, &child, removal);
+            let removed =
+                self.undelegated(&[&child], || self.remove_child(directory, name, &child, removal));
             self.finish_with(child);
             if removed? {
                 return Ok(());
@@ -76,6 +77,7 @@ impl Parts {
             }
             check_mutable(&directory.core())?;
             check_removable(tx, child, removal)?;
+            check_undelegated(child, self.lease_grace)?;
             let is_directory = removal == Removal::Directory;
             check_loses_name(&child.core(), PosixError::NotEmpty)?;
             if is_directory {

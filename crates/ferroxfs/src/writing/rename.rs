@@ -17,7 +17,7 @@ use super::access::{check_mutable, check_not_immutable};
 use super::create::{Birth, Creation, NewKind, check_is_directory, parent_link};
 use super::link::check_project;
 use super::links::{check_gains_link, check_loses_child, check_loses_name};
-use super::{Parts, check_name};
+use super::{Parts, check_name, check_undelegated};
 use crate::table::Entry;
 
 /// What a rename does where the new name is taken, and what it leaves under the old one.
@@ -84,7 +84,9 @@ impl Parts {
             let renamed = whiteout.and_then(|whiteout| {
                 let (target, hider) = (target.as_deref(), whiteout.as_deref());
                 let rename = Move { from, to, child: &child, target, whiteout: hider, mode };
-                let renamed = self.rename_known(&rename);
+                let files = [Some(&*child), target];
+                let files: Vec<_> = files.into_iter().flatten().collect();
+                let renamed = self.undelegated(&files, || self.rename_known(&rename));
                 whiteout.into_iter().for_each(|whiteout| self.release(whiteout));
                 renamed
             });
@@ -131,6 +133,9 @@ impl Parts {
             }
             check_rename(tx, rename)?;
             check_links(rename)?;
+            for file in [Some(child), target].into_iter().flatten() {
+                check_undelegated(file, self.lease_grace)?;
+            }
             match (mode, target) {
                 (RenameMode::Exchange, Some(target)) => self.exchange(tx, rename, target)?,
                 _ => self.replace(tx, rename)?,

@@ -6,10 +6,9 @@ use xfs_format::attr::Namespace;
 use xfs_format::inode::InodeCore;
 use xfs_format::reservation::TransactionKind;
 use xfs_inode::KeepSize;
-use xfs_sync::Mutex;
 use xfs_trans::testing::make_with;
 
-use super::{Creation, Entry, NewKind, Parts, Place, Removal, RenameMode, Table};
+use super::{Creation, Entry, NewKind, Parts, Place, Removal, RenameMode, Table, Terms};
 use crate::OpenOptions;
 use crate::table::InodeIndex;
 
@@ -21,15 +20,15 @@ fn check(act: impl Fn(&Parts, &Arc<Entry>)) {
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
     let root = volume.root().unwrap();
     let (theirs, _) = root.writable().unwrap();
-    let parts = Parts {
-        unsettled: crate::file::Unsettled::new(theirs.geometry()),
-        joins_writes: true,
-        journal: Arc::clone(&theirs.journal),
-        table: Table::new(Arc::clone(&theirs.journal), 64, InodeIndex::default()),
+    let journal = Arc::clone(&theirs.journal);
+    let table = Table::new(Arc::clone(&journal), 64, InodeIndex::default());
+    let terms = Terms {
         clock: theirs.clock,
         parents: theirs.parents,
-        moving: Mutex::new(()),
+        joins_writes: true,
+        lease_grace: theirs.lease_grace,
     };
+    let parts = Parts::new(journal, table, terms);
     let entry = parts.take(root.number()).unwrap();
     act(&parts, &entry);
     assert!(!parts.journal.is_shut_down());

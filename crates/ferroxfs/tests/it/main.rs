@@ -13,6 +13,7 @@ mod everything;
 mod failing_reads;
 mod files;
 mod full;
+mod locks;
 mod opening;
 mod small_log;
 mod tree;

@@ -1,0 +1,77 @@
+//! What `open` makes: one open of a file, which its handles share.
+//!
+//! Owns: that the open is counted, and that its locks and leases end with the last handle. Does **not** own
+//! what they are (`xfs-locks`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use xfs_locks::{Breaker, OpenMode, Wait, Waiter};
+
+use crate::share::User;
+use crate::writing::{Parts, break_and_wait, lock_error};
+use crate::{PosixError, Result};
+
+/// An open file description, of a volume that is written to.
+pub(super) struct Description {
+    user: User,
+    mode: OpenMode,
+}
+
+impl Description {
+    /// Opens the file, after the leases that are in the way have been given back.
+    pub(super) fn open(user: User, mode: OpenMode) -> Result<Arc<Self>> {
+        match Self::try_open(user.clone(), mode, Wait::No) {
+            Err(crate::Error::Posix(PosixError::WouldBlock)) => {
+                Self::try_open(user, mode, Wait::For(&Waiter::new()))
+            }
+            opened => opened,
+        }
+    }
+
+    /// Opens the file; `wait` says what to do where leases are in the way.
+    pub(super) fn try_open(user: User, mode: OpenMode, wait: Wait<'_>) -> Result<Arc<Self>> {
+        let parts = user.parts()?;
+        if user.tally().is_none() {
+            parts.uses.note_open(user.entry());
+        }
+        let opened = user.entry().locks().open(user.tally(), mode, wait, parts.lease_grace);
+        opened.map_err(lock_error)?;
+        Ok(Arc::new(Self { user, mode }))
+    }
+
+    pub(super) fn user(&self) -> &User {
+        &self.user
+    }
+
+    pub(super) fn mode(&self) -> OpenMode {
+        self.mode
+    }
+
+    /// What its locks are known by: no other open that there is at the same time has it.
+    pub(super) fn id(&self) -> u64 {
+        std::ptr::from_ref(self).addr() as u64
+    }
+
+    /// Whether it may write. What was given away of where the data lies is taken back first.
+    pub(super) fn check_writable(&self, parts: &Parts) -> Result<()> {
+        if self.mode == OpenMode::Read {
+            return Err(PosixError::BadDescriptor.into());
+        }
+        break_and_wait(self.user.entry(), Breaker::Layout(OpenMode::Write), parts.lease_grace)
+    }
+}
+
+impl fmt::Debug for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Description").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Description {
+    fn drop(&mut self) {
+        let Ok(parts) = self.user.parts() else { return };
+        let locks = self.user.entry().locks();
+        locks.close(self.user.tally(), self.mode, self.id(), &parts.waits);
+    }
+}

@@ -1,0 +1,19 @@
+//! What lookups and opens read of an inode without a lock.
+//!
+//! Owns: that it lies on a cache line by itself, so that who changes the inode takes it from nobody.
+//! Does **not** own what it says.
+
+use xfs_locks::LockWord;
+
+/// Read by everybody who meets the inode, and written rarely.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Hints {
+    word: LockWord,
+}
+
+impl Hints {
+    pub(super) fn word(&self) -> &LockWord {
+        &self.word
+    }
+}

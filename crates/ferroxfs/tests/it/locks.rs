@@ -1,0 +1,271 @@
+//! Locks, leases and counted opens, through files.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ferroxfs::{
+    Changes, Error, File, LeaseKind, LeaseMode, LockMode, LockOwner, LockRange, OpenMode,
+    OpenOptions, Opens, Owner, PosixError, RenameMode, SharedDevice, Volume, Wait, Waiter, errno,
+};
+use xfs_trans::testing::make_with;
+
+const SIZE: &str = "-d size=64m --unsupported";
+
+fn open(device: &SharedDevice) -> Volume {
+    let options = OpenOptions::new().lease_grace(Duration::from_millis(200)).writable(true);
+    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+}
+
+fn with_file(act: impl FnOnce(&Volume)) {
+    let device = make_with(SIZE);
+    let volume = open(&device);
+    volume.write("/file", "contents").unwrap();
+    act(&volume);
+    volume.close().unwrap();
+}
+
+fn reading(volume: &Volume) -> File {
+    volume.lookup("/file").unwrap().open_read_only().unwrap()
+}
+
+fn code<T: std::fmt::Debug>(result: ferroxfs::Result<T>) -> i32 {
+    errno(&result.unwrap_err())
+}
+
+type Told = mpsc::Receiver<Option<LeaseMode>>;
+
+fn lease(file: &File, kind: LeaseKind, mode: LeaseMode) -> ferroxfs::Result<Told> {
+    let (tell, told) = mpsc::channel();
+    file.set_lease(kind, mode, Arc::new(move |left| tell.send(left).unwrap_or_default()))?;
+    Ok(told)
+}
+
+#[test]
+fn record_locks_of_processes_and_of_files() {
+    with_file(|volume| {
+        let (first, second) =
+            (volume.open_file("/file").unwrap(), volume.open_file("/file").unwrap());
+        let range = LockRange::new(2, 4).unwrap();
+        first.lock(range, LockMode::Exclusive, LockOwner::Process(1), Wait::No).unwrap();
+        second.lock(range, LockMode::Exclusive, LockOwner::Process(1), Wait::No).unwrap();
+        let refused = second.lock(range, LockMode::Shared, LockOwner::File, Wait::No);
+        assert_eq!(code(refused), 11, "EAGAIN");
+        let held = first.conflicting_lock(LockRange::WHOLE, LockMode::Shared, LockOwner::File);
+        assert_eq!(held.unwrap().unwrap().owner, Owner::Process(1));
+        second.release_process(1).unwrap();
+        second.lock(range, LockMode::Shared, LockOwner::File, Wait::No).unwrap();
+        let clone = second.clone();
+        drop(second);
+        let refused = first.lock(range, LockMode::Exclusive, LockOwner::File, Wait::No);
+        assert_eq!(code(refused), 11, "a clone is the same open");
+        drop(clone);
+        first.lock(range, LockMode::Exclusive, LockOwner::File, Wait::No).unwrap();
+        let waiter = Waiter::with_timeout(Duration::from_millis(1));
+        let ended = first.lock(range, LockMode::Shared, LockOwner::Process(2), Wait::For(&waiter));
+        assert_eq!(code(ended), 110, "ETIMEDOUT");
+        let waiter = Waiter::new();
+        waiter.cancel();
+        let ended = first.lock(range, LockMode::Shared, LockOwner::Process(2), Wait::For(&waiter));
+        assert_eq!(code(ended), 4, "EINTR");
+        let shared = reading(volume);
+        let refused = shared.lock(range, LockMode::Exclusive, LockOwner::Process(1), Wait::No);
+        assert_eq!(code(refused), 9, "EBADF");
+    });
+}
+
+#[test]
+fn a_deadlock_between_files_is_found() {
+    with_file(|volume| {
+        volume.write("/other", "").unwrap();
+        let (file, other) =
+            (volume.open_file("/file").unwrap(), volume.open_file("/other").unwrap());
+        let lock = |file: &File, process, wait: Wait<'_>| {
+            file.lock(LockRange::WHOLE, LockMode::Exclusive, LockOwner::Process(process), wait)
+        };
+        lock(&file, 1, Wait::No).unwrap();
+        lock(&other, 2, Wait::No).unwrap();
+        let waiters = [Waiter::new(), Waiter::new()];
+        std::thread::scope(|scope| {
+            let ends = [(&other, 1), (&file, 2)].map(|(wanted, process)| {
+                let waiter = &waiters[process as usize - 1];
+                let (mine, lock) = (if process == 1 { &file } else { &other }, &lock);
+                scope.spawn(move || {
+                    let end = lock(wanted, process, Wait::For(waiter)).map_err(|e| errno(&e));
+                    mine.release_process(process).unwrap();
+                    end
+                })
+            });
+            let mut ends = ends.map(|end| end.join().unwrap());
+            ends.sort();
+            assert_eq!(ends, [Ok(()), Err(35)], "EDEADLK for one of the two");
+        });
+    });
+}
+
+#[test]
+fn flock_ends_with_the_last_clone() {
+    with_file(|volume| {
+        let (first, second) = (reading(volume), reading(volume));
+        first.flock(LockMode::Exclusive, Wait::No).unwrap();
+        assert_eq!(code(second.flock(LockMode::Shared, Wait::No)), 11);
+        let clone = first.clone();
+        drop(first);
+        assert_eq!(code(second.flock(LockMode::Shared, Wait::No)), 11);
+        let waiter = Waiter::new();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| second.flock(LockMode::Exclusive, Wait::For(&waiter)));
+            drop(clone);
+            waiting.join().unwrap().unwrap();
+        });
+        second.unflock().unwrap();
+    });
+}
+
+#[test]
+fn a_file_that_is_open_for_reading_is_not_written() {
+    with_file(|volume| {
+        let file = reading(volume);
+        assert_eq!(file.opens().unwrap(), Opens { reads: 1, writes: 0 });
+        assert_eq!(code(file.write_at(0, b"x")), 9, "EBADF");
+        assert_eq!(code(file.set_len(0)), 9);
+        assert_eq!(volume.read("/file").unwrap(), b"contents");
+    });
+}
+
+#[test]
+fn an_open_breaks_a_lease() {
+    with_file(|volume| {
+        let file = reading(volume);
+        let told = lease(&file, LeaseKind::Lease, LeaseMode::Write).unwrap();
+        let node = volume.lookup("/file").unwrap();
+        let refused = node.open_as(OpenMode::Read, Wait::No);
+        assert_eq!(code(refused), 11);
+        assert_eq!(told.recv(), Ok(Some(LeaseMode::Read)));
+        lease(&file, LeaseKind::Lease, LeaseMode::Read).unwrap();
+        let other = node.open_as(OpenMode::Read, Wait::No).unwrap();
+        drop(node.open().unwrap());
+        assert_eq!(file.lease(LeaseKind::Lease).unwrap(), None, "taken when the time was over");
+        let refused = lease(&other, LeaseKind::Lease, LeaseMode::Write);
+        assert_eq!(code(refused), 11, "there is another open");
+        drop(file);
+        lease(&other, LeaseKind::Lease, LeaseMode::Write).unwrap();
+    });
+}
+
+/// Each change of names or attributes waits for a delegation, and for a lease none does.
+#[test]
+fn changes_break_delegations() {
+    type Change = fn(&Volume) -> ferroxfs::Result<()>;
+    let changes: [(&str, Change); 5] = [
+        ("chmod", |volume| {
+            volume.lookup("/file")?.change(&Changes { mode: Some(0o600), ..Changes::default() })
+        }),
+        ("link", |volume| volume.hard_link("/file", "/link")),
+        ("rename", |volume| volume.rename("/file", "/moved")),
+        ("replace", |volume| {
+            volume.write("/new", "").unwrap();
+            let root = volume.root()?;
+            root.rename("new", &root, "file", RenameMode::Replace)
+        }),
+        ("unlink", |volume| volume.remove_file("/file")),
+    ];
+    for (name, change) in changes {
+        for kind in [LeaseKind::Delegation, LeaseKind::Lease] {
+            with_file(|volume| {
+                let file = reading(volume);
+                let told = lease(&file, kind, LeaseMode::Read).unwrap();
+                let given_back = AtomicBool::new(false);
+                std::thread::scope(|scope| {
+                    let (file, given_back) = (&file, &given_back);
+                    let holder = scope.spawn(move || {
+                        let was_told = told.recv().is_ok();
+                        given_back.store(true, Ordering::SeqCst);
+                        file.release_lease(kind).unwrap();
+                        was_told
+                    });
+                    change(volume).unwrap();
+                    let waited = given_back.load(Ordering::SeqCst);
+                    assert_eq!(waited, kind == LeaseKind::Delegation, "{name}");
+                    if !waited {
+                        file.node().open().map(drop).unwrap();
+                    }
+                    assert!(holder.join().unwrap(), "{name} {kind:?}");
+                });
+            });
+        }
+    }
+}
+
+#[test]
+fn a_layout_is_taken_back_before_a_write() {
+    with_file(|volume| {
+        let (file, holder) = (volume.open_file("/file").unwrap(), reading(volume));
+        let told = lease(&holder, LeaseKind::Layout, LeaseMode::Read).unwrap();
+        file.write_at(0, b"C").unwrap();
+        assert_eq!(told.recv(), Ok(None));
+        assert_eq!(holder.lease(LeaseKind::Layout).unwrap(), None);
+    });
+}
+
+/// Threads open and close one file, which makes it counted by slot, until it is removed: it is freed
+/// with the last of them, and the volume closes.
+#[test]
+fn a_file_that_all_threads_open_is_freed_when_it_is_removed() {
+    for round in 0..20 {
+        with_file(|volume| {
+            let free = || volume.space().unwrap().free_inodes;
+            let before = free();
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    scope.spawn(move || {
+                        for turn in 0.. {
+                            match volume.lookup("/file").and_then(|node| node.open_read_only()) {
+                                Ok(file) => drop(file.clone()),
+                                Err(Error::Posix(PosixError::NotFound)) => return,
+                                Err(error) => panic!("{error}"),
+                            }
+                            if thread == 0 && turn == 200 + round {
+                                volume.remove_file("/file").unwrap();
+                            }
+                        }
+                    });
+                }
+            });
+            volume.sync().unwrap();
+            for _ in 0..1000 {
+                if free() == before + 1 {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            panic!("the inode is not free: {} of {}", free(), before + 1);
+        });
+    }
+}
+
+/// Leases for writing and opens by slot exclude each other under load.
+#[test]
+fn no_lease_for_writing_beside_an_open() {
+    with_file(|volume| {
+        let (node, alone) = (volume.lookup("/file").unwrap(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (node, alone) = (&node, &alone);
+                scope.spawn(move || {
+                    for _ in 0..2000 {
+                        let Ok(file) = node.open_as(OpenMode::Read, Wait::No) else { continue };
+                        if thread > 0 {
+                            assert!(!alone.load(Ordering::SeqCst), "a lease beside an open");
+                        } else if lease(&file, LeaseKind::Lease, LeaseMode::Write).is_ok() {
+                            alone.store(true, Ordering::SeqCst);
+                            std::thread::yield_now();
+                            alone.store(false, Ordering::SeqCst);
+                            file.release_lease(LeaseKind::Lease).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+    });
+}
