@@ -11,6 +11,7 @@ mod commit;
 mod contender;
 mod error;
 mod files;
+mod mount;
 mod processors;
 mod scan;
 mod volume;
@@ -38,6 +39,8 @@ enum What {
     Commit(commit::Arguments),
     /// Make, walk, change and remove empty files, beside the kernel's XFS
     Files(files::Arguments),
+    /// Work on a mount with several clients, beside a server that does nothing and the kernel's XFS
+    Mount(mount::Arguments),
     /// Count the inodes of a mounted volume by the kernel's bulkstat: one of the contenders
     Bulkstat {
         /// Where the volume is mounted.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         What::Scan(arguments) => scan::run(&arguments),
         What::Commit(arguments) => commit::run(&arguments),
         What::Files(arguments) => files::run(&arguments),
+        What::Mount(arguments) => mount::run(&arguments),
         What::Bulkstat { mount } => bulkstat(&mount),
     };
     match outcome {

@@ -14,6 +14,8 @@
 //! - **I3** After [`Mount::finish`] no request is being handled, and none will be.
 
 mod error;
+#[cfg(feature = "null")]
+mod null;
 mod options;
 mod server;
 mod statistics;
@@ -24,6 +26,8 @@ use std::path::Path;
 use std::time::Duration;
 
 pub use error::MountError;
+#[cfg(feature = "null")]
+pub use null::Null;
 pub use options::{MountOptions, OptionError};
 pub use server::{AccessTimes, Durability, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE, Server, Settings};
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};

@@ -1,0 +1,215 @@
+//! What is mounted.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use xfs_fuse::{Mount, MountFacts, Null, Waited};
+use xfs_oracle::{LoopDevice, Xfsprogs};
+
+use super::Arguments;
+use crate::error::BenchError;
+
+/// How long an unmounted server may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+const MEGABYTE: u64 = 1 << 20;
+/// Room besides what is streamed.
+const IMAGE_BYTES: u64 = 2 << 30;
+
+/// A filesystem that can be mounted again and again.
+pub(super) trait System {
+    fn name(&self) -> &'static str;
+
+    /// Makes a new volume in a folder.
+    fn make(&mut self, folder: &Path) -> Result<(), BenchError>;
+
+    fn mount(&mut self, root: &Path) -> Result<(), BenchError>;
+
+    /// Unmounts, and waits until the volume can be mounted again.
+    fn unmount(&mut self, root: &Path) -> Result<(), BenchError>;
+}
+
+/// Those that are asked for.
+pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
+    let image_bytes = IMAGE_BYTES + arguments.clients as u64 * arguments.megabytes * MEGABYTE;
+    let image = Image { path: PathBuf::new(), bytes: image_bytes };
+    let null = Null::new(arguments.clients, arguments.megabytes * MEGABYTE);
+    let all: [Box<dyn System>; 4] = [
+        Box::new(Ours {
+            image: image.clone(),
+            program: arguments.ferroxfs.clone(),
+            options: arguments.options.clone(),
+        }),
+        Box::new(Nothing { clients: arguments.clients, server: null, mount: None }),
+        Box::new(Kernel { image: image.clone(), device: None }),
+        Box::new(Fuse2fs { image }),
+    ];
+    let is_asked =
+        |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|o| o == name);
+    all.into_iter().filter(|system| is_asked(system.name())).collect()
+}
+
+#[derive(Clone)]
+struct Image {
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Image {
+    fn make(&mut self, folder: &Path, mut mkfs: Command) -> Result<(), BenchError> {
+        self.path = folder.join("image");
+        let file = File::create(&self.path).map_err(BenchError::file(&self.path))?;
+        file.set_len(self.bytes).map_err(BenchError::file(&self.path))?;
+        run(mkfs.arg(&self.path))
+    }
+
+    fn make_xfs(&mut self, folder: &Path) -> Result<(), BenchError> {
+        let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
+        mkfs.args(["-q", "-f", "-l", "size=256m", "-n", "parent=1"]);
+        self.make(folder, mkfs)
+    }
+}
+
+struct Ours {
+    image: Image,
+    program: PathBuf,
+    options: String,
+}
+
+impl System for Ours {
+    fn name(&self) -> &'static str {
+        "ours"
+    }
+
+    fn make(&mut self, folder: &Path) -> Result<(), BenchError> {
+        self.image.make_xfs(folder)
+    }
+
+    fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
+        let mut mount = Command::new(&self.program);
+        run(mount.args(["mount", "-o", &self.options]).arg(&self.image.path).arg(root))
+    }
+
+    fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
+        run(Command::new(&self.program).arg("umount").arg(root))
+    }
+}
+
+/// A server that answers at once.
+struct Nothing {
+    clients: usize,
+    server: Null,
+    mount: Option<Mount<Null>>,
+}
+
+impl System for Nothing {
+    fn name(&self) -> &'static str {
+        "null"
+    }
+
+    fn make(&mut self, _: &Path) -> Result<(), BenchError> {
+        self.server = self.server.anew();
+        Ok(())
+    }
+
+    fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
+        let facts = MountFacts {
+            source: PathBuf::from("null"),
+            read_only: false,
+            allow_other: false,
+            suid: false,
+            dev: false,
+            exec: true,
+        };
+        // As many threads as ours takes by default.
+        let threads = xfs_fuse::MountOptions::default().threads().max(self.clients);
+        let failed = |error: xfs_fuse::MountError| {
+            BenchError::file(root)(std::io::Error::other(error.to_string()))
+        };
+        self.mount = Some(Mount::new(self.server.clone(), root, &facts, threads).map_err(failed)?);
+        Ok(())
+    }
+
+    fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
+        let Some(mount) = self.mount.take() else { return Ok(()) };
+        mount.unmount().map_err(BenchError::file(root))?;
+        if mount.wait(PATIENCE) != Waited::Ended {
+            return Err(BenchError::file(root)(std::io::ErrorKind::TimedOut.into()));
+        }
+        mount.finish();
+        Ok(())
+    }
+}
+
+struct Kernel {
+    image: Image,
+    device: Option<LoopDevice>,
+}
+
+impl System for Kernel {
+    fn name(&self) -> &'static str {
+        "kernel"
+    }
+
+    fn make(&mut self, folder: &Path) -> Result<(), BenchError> {
+        self.image.make_xfs(folder)
+    }
+
+    fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
+        let device = LoopDevice::attach(&self.image.path)?;
+        run(Command::new("mount").args(["-o", "noatime"]).arg(device.path()).arg(root))?;
+        self.device = Some(device);
+        Ok(())
+    }
+
+    fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
+        run(Command::new("umount").arg(root))?;
+        self.device = None;
+        Ok(())
+    }
+}
+
+/// Debian's, on ext4.
+struct Fuse2fs {
+    image: Image,
+}
+
+impl System for Fuse2fs {
+    fn name(&self) -> &'static str {
+        "fuse2fs"
+    }
+
+    fn make(&mut self, folder: &Path) -> Result<(), BenchError> {
+        let mut mkfs = Command::new("mkfs.ext4");
+        mkfs.args(["-q", "-F"]);
+        self.image.make(folder, mkfs)
+    }
+
+    fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
+        let mut mount = Command::new("fuse2fs");
+        run(mount.args(["-o", "noatime"]).arg(&self.image.path).arg(root))?;
+        // It succeeds whether or not it has mounted.
+        let is_mounted = Command::new("mountpoint").arg("-q").arg(root).status();
+        match is_mounted.map_err(BenchError::file(root))? {
+            status if status.success() => Ok(()),
+            status => Err(BenchError::Failed { name: "fuse2fs".to_owned(), status }),
+        }
+    }
+
+    fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
+        run(Command::new("umount").arg(root))?;
+        // It closes the image after it has been unmounted, and says so by nothing but its lock.
+        std::thread::sleep(Duration::from_secs(2));
+        Ok(())
+    }
+}
+
+fn run(command: &mut Command) -> Result<(), BenchError> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.stdin(Stdio::null()).status();
+    match status.map_err(BenchError::file(Path::new(&name)))? {
+        status if status.success() => Ok(()),
+        status => Err(BenchError::Failed { name, status }),
+    }
+}
