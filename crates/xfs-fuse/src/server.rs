@@ -180,7 +180,8 @@ impl Server {
             Opcode::StatFs => self.stat_fs(reply),
             Opcode::SyncFs => self.sync(),
             Opcode::Ioctl => self.ioctl(request, reply),
-            // Nothing is kept for an open directory, and nothing happens when a descriptor is closed.
+            // Nothing is kept for an open directory. What a closed file has in memory is written when it is
+            // released; errors of that are told by fsync, as they are by the kernel.
             Opcode::OpenDirectory | Opcode::Flush => Err(Errno::NOSYS),
             Opcode::ReleaseDirectory | Opcode::Interrupt | Opcode::Init | Opcode::Destroy => Ok(()),
         }

@@ -1,5 +1,7 @@
 //! Contents of files.
 
+use std::sync::Arc;
+
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{AllocateMode, File, RangeMode};
 use rustix::fs::OFlags;
@@ -63,16 +65,16 @@ impl Server {
     }
 
     /// The file of a handle, or of the node where it has none.
-    fn file(&self, request: &Request<'_>, handle: u64) -> Result<File, Errno> {
+    fn file(&self, node: u64, handle: u64) -> Result<Arc<File>, Errno> {
         match self.handles.file(handle) {
             Some(file) => Ok(file),
-            None => self.node(request.node())?.open().map_err(errno),
+            None => self.node(node)?.open().map(Arc::new).map_err(errno),
         }
     }
 
     pub(super) fn read(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<ReadIn>()?;
-        let file = self.file(request, wanted.handle)?;
+        let file = self.file(request.node(), wanted.handle)?;
         let most = wanted.size.min(MAX_WRITE_BYTES) as usize;
         reply.fill_with(most, |room| file.read_at(wanted.offset, room).map_err(errno))?;
         self.note_access(file.node());
@@ -82,7 +84,7 @@ impl Server {
     pub(super) fn write(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let (wanted, rest) = request.argument::<WriteIn>()?;
         let bytes = rest.get(..wanted.size as usize).ok_or(Errno::IO)?;
-        let file = self.file(request, wanted.handle)?;
+        let file = self.file(request.node(), wanted.handle)?;
         self.drop_privileges(file.node(), wanted.write_flags & WRITE_KILL_SET_IDS != 0)?;
         let written = file.write_at(wanted.offset, bytes).map_err(errno)?;
         // O_SYNC holds the bit of O_DSYNC.
@@ -118,7 +120,7 @@ impl Server {
             _ => return Err(Errno::OPNOTSUPP),
         };
         let end = wanted.offset.checked_add(wanted.length).ok_or(Errno::FBIG)?;
-        let file = self.file(request, wanted.handle)?;
+        let file = self.file(request.node(), wanted.handle)?;
         self.drop_privileges(file.node(), true)?;
         file.change_range(wanted.offset..end, mode).map_err(errno)?;
         self.settle(file.node())
@@ -126,7 +128,7 @@ impl Server {
 
     pub(super) fn seek(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<SeekIn>()?;
-        let file = self.file(request, wanted.handle)?;
+        let file = self.file(request.node(), wanted.handle)?;
         let found = match wanted.whence {
             SEEK_DATA => file.seek_data(wanted.offset),
             SEEK_HOLE => file.seek_hole(wanted.offset),
@@ -140,11 +142,8 @@ impl Server {
     /// Blocks are shared where whole ones are copied and the volume can, else bytes are copied.
     pub(super) fn copy_range(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<CopyFileRangeIn>()?;
-        let source = self.file(request, wanted.handle)?;
-        let target = match self.handles.file(wanted.handle_out) {
-            Some(file) => file,
-            None => self.node(wanted.node_out)?.open().map_err(errno)?,
-        };
+        let source = self.file(request.node(), wanted.handle)?;
+        let target = self.file(wanted.node_out, wanted.handle_out)?;
         self.drop_privileges(target.node(), true)?;
         // Less than was asked for is no error: the caller goes on.
         let there = source.metadata().size.saturating_sub(wanted.offset);

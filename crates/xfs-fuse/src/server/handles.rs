@@ -1,9 +1,10 @@
 //! Files that are open for writing.
 //!
-//! What is read needs no handle: the node says which file. What is written is gathered by the library
-//! until the last [`File`] is dropped, so one lives here from OPEN to RELEASE.
+//! What is read needs no handle: the node says which file. What is written through a [`File`] is gathered
+//! by the library until that is dropped, so one lives here from OPEN to RELEASE.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use ferroxfs::File;
 
@@ -18,7 +19,7 @@ pub(super) struct Handles(Shards<Shard>);
 
 #[derive(Default)]
 struct Shard {
-    files: HashMap<u64, File>,
+    files: HashMap<u64, Arc<File>>,
     /// How many there were.
     count: u64,
 }
@@ -31,17 +32,17 @@ impl Handles {
         shard.count += 1;
         // None of them is 0, and each leads back to its shard.
         let handle = shard.count * SHARDS + number % SHARDS;
-        shard.files.insert(handle, file);
+        shard.files.insert(handle, Arc::new(file));
         handle
     }
 
     /// The file of a handle.
-    pub(super) fn file(&self, handle: u64) -> Option<File> {
+    pub(super) fn file(&self, handle: u64) -> Option<Arc<File>> {
         self.0.of(handle).lock().files.get(&handle).cloned()
     }
 
     /// Gives up a handle.
-    pub(super) fn close(&self, handle: u64) -> Option<File> {
+    pub(super) fn close(&self, handle: u64) -> Option<Arc<File>> {
         self.0.of(handle).lock().files.remove(&handle)
     }
 }
