@@ -202,8 +202,8 @@ pub(crate) struct FallocateArguments {
 
 /// Set access control lists, as setfacl(1) does
 ///
-/// An entry is [d:]u:[USER]:PERMISSIONS, g:[GROUP]:PERMISSIONS, m::PERMISSIONS or o::PERMISSIONS; several
-/// stand between commas. PERMISSIONS are letters of rwxX, or a digit; d: means the list that new files of
+/// An entry is `[d:]u:[USER]:PERMISSIONS`, `g:[GROUP]:PERMISSIONS`, `m::PERMISSIONS` or `o::PERMISSIONS`;
+/// several stand between commas. PERMISSIONS are letters of rwxX, or a digit; d: means the list that new files of
 /// a directory get. The mask becomes what its entries have together, unless it is given.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(
