@@ -4,7 +4,7 @@
 //! lists are valid ([`ferroxfs::Acl`]).
 
 use ferroxfs::Acl;
-use ferroxfs::format::acl::{AclCheck, AclEntry, AclTag, decode_posix_xattr};
+use ferroxfs::format::acl::{AclCheck, AclEntry, AclTag, decode_posix_xattr, encode_posix_xattr};
 
 use crate::owners;
 
@@ -35,6 +35,13 @@ pub(crate) fn permission_text(permissions: u16) -> String {
 pub(crate) fn value_text(value: &[u8]) -> Option<String> {
     let entries = decode_posix_xattr(value)?;
     Some(entries.iter().map(entry_text).collect::<Vec<_>>().join(","))
+}
+
+/// The form that Linux shows of a list that is given as text; `None` for what is none.
+pub(crate) fn text_value(text: &str) -> Option<Vec<u8>> {
+    let given = Given::parse_all(text).ok()?;
+    let list = Draft::given(&given, false).finish().ok()??;
+    Some(encode_posix_xattr(list.entries()))
 }
 
 /// The permissions of an entry that was given.
@@ -88,11 +95,17 @@ impl Given {
         entries.map(|entry| Self::parse(entry).ok_or_else(|| entry.to_owned())).collect()
     }
 
+    /// Reads one entry. Star puts the number of a user or group behind the permissions of its name, and
+    /// others what of them is effective.
     fn parse(text: &str) -> Option<Self> {
+        let text = text.split('#').next().unwrap_or_default().trim_end();
         let mut words: Vec<&str> = text.split(':').map(str::trim).collect();
         let is_default = matches!(words.first(), Some(&("d" | "default")));
         if is_default {
             words.remove(0);
+        }
+        if let [what, _, permissions, id] = *words.as_slice() {
+            words = vec![what, id, permissions];
         }
         let (tag, rest) = match *words.as_slice() {
             ["u" | "user", "", ref rest @ ..] => (AclTag::Owner, rest),

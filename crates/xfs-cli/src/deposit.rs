@@ -32,6 +32,9 @@ use crate::source::{NamedValue, Source, is_safe_name};
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// The name of a file that will take the place of another.
+const DRAFT: &str = ".ferroxfs-put";
+
 /// Permission bits of a mode.
 const PERMISSION_BITS: u32 = 0o7777;
 
@@ -57,13 +60,25 @@ pub(crate) struct Deposit<'a> {
 }
 
 /// A directory that is being filled.
-struct Level<S: Source> {
-    directory: Node,
+pub(crate) struct Entered {
+    pub(crate) directory: Node,
     facts: Facts,
     attributes: Vec<Result<NamedValue, Failure>>,
-    entries: S::Entries,
     /// Whether it was there before: then without `is_archive` its own attributes stay.
     is_new: bool,
+}
+
+impl Entered {
+    /// A directory that was there before.
+    pub(crate) fn present<S: Source>(directory: Node, source: &S) -> Self {
+        Self { directory, facts: source.facts(), attributes: source.attributes(), is_new: false }
+    }
+}
+
+/// A directory that is being filled, and what there is to be put into it.
+struct Level<S: Source> {
+    entered: Entered,
+    entries: S::Entries,
     path: Vec<u8>,
 }
 
@@ -98,7 +113,7 @@ impl<'a> Deposit<'a> {
         directory: Node,
         source: S,
     ) -> Result<(), Failure> {
-        let level = self.enter(directory, Vec::new(), false, &source);
+        let level = enter(Entered::present(directory, &source), Vec::new(), &source);
         let level = self.check(b"/", level)?;
         self.fill(level)
     }
@@ -110,7 +125,7 @@ impl<'a> Deposit<'a> {
             let below = match level.entries.next() {
                 Some(Ok((name, source))) => {
                     let path = [&level.path, b"/".as_slice(), &name].concat();
-                    let directory = level.directory.clone();
+                    let directory = level.entered.directory.clone();
                     self.put_one(&directory, (&name, path), source)?
                 }
                 Some(Err(failure)) => {
@@ -118,10 +133,8 @@ impl<'a> Deposit<'a> {
                     continue;
                 }
                 None => {
-                    let Some(level) = levels.pop() else { break };
-                    let path = level.path.clone();
-                    let left = self.leave(level);
-                    self.check(&path, left)?;
+                    let Some(Level { entered, path, .. }) = levels.pop() else { break };
+                    self.leave(entered, &path)?;
                     continue;
                 }
             };
@@ -137,15 +150,68 @@ impl<'a> Deposit<'a> {
         (name, path): (&[u8], Vec<u8>),
         source: S,
     ) -> Result<Option<Level<S>>, Failure> {
-        let made = self.make(directory, (name, &path), &source);
-        let Some(made) = self.check(&path, made)?.flatten() else { return Ok(None) };
-        let (node, is_new) = made;
-        let entered = self.enter(node, path.clone(), is_new, &source);
-        self.check(&path, entered)
+        let made = self.put_member(directory, (name, &path), &source);
+        let Some(entered) = self.check(&path, made)?.flatten() else { return Ok(None) };
+        let level = enter(entered, path.clone(), &source);
+        self.check(&path, level)
+    }
+
+    /// Makes one file. A directory is returned, to be [left](Self::leave) when all is in it.
+    pub(crate) fn put_member<S: Source>(
+        &mut self,
+        directory: &Node,
+        (name, path): (&[u8], &[u8]),
+        source: &S,
+    ) -> Result<Option<Entered>, Failed> {
+        let made = self.make(directory, (name, path), source)?;
+        Ok(made.map(|(node, is_new)| Entered { is_new, ..Entered::present(node, source) }))
+    }
+
+    /// Gives a file one more name.
+    pub(crate) fn put_link(
+        &mut self,
+        directory: &Node,
+        name: &[u8],
+        file: &Node,
+    ) -> Result<(), Failed> {
+        let name = OsStr::from_bytes(name);
+        match directory.link(file, name) {
+            Err(Error::Posix(PosixError::Exists)) if self.manner.existing == Existing::Replace => {
+                if directory.lookup(name)?.number() == file.number() {
+                    return Ok(());
+                }
+                let draft = OsStr::new(DRAFT);
+                directory.link(file, draft)?;
+                Ok(directory.rename(draft, directory, name, RenameMode::Replace)?)
+            }
+            linked => Ok(linked?),
+        }
+    }
+
+    /// Makes a directory that was not said to be there, or returns the one that is.
+    ///
+    /// # Errors
+    ///
+    /// What the library meets; ENOTDIR for anything else of the name.
+    pub(crate) fn make_directory(directory: &Node, name: &[u8]) -> ferroxfs::Result<Node> {
+        let creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+        let name = OsStr::from_bytes(name);
+        let made = match directory.create(name, &NewKind::Directory, &creation) {
+            Err(Error::Posix(PosixError::Exists)) => directory.lookup(name),
+            made => made,
+        }?;
+        match made.file_type() {
+            FileType::Directory => Ok(made),
+            _ => Err(PosixError::NotDirectory.into()),
+        }
     }
 
     /// Reports what failed for one file; passes on what would fail for all.
-    fn check<T>(&mut self, path: &[u8], outcome: Result<T, Failed>) -> Result<Option<T>, Failure> {
+    pub(crate) fn check<T>(
+        &mut self,
+        path: &[u8],
+        outcome: Result<T, Failed>,
+    ) -> Result<Option<T>, Failure> {
         match outcome {
             Ok(value) => Ok(Some(value)),
             Err(Failed::One(failure)) => {
@@ -196,7 +262,7 @@ impl<'a> Deposit<'a> {
                 Ok(None)
             }
             Some(_) => {
-                let draft = OsStr::new(".ferroxfs-put");
+                let draft = OsStr::new(DRAFT);
                 self.make_file(directory, draft, source, &facts)?;
                 directory.rename(draft, directory, name, RenameMode::Replace)?;
                 Ok(None)
@@ -244,6 +310,7 @@ impl<'a> Deposit<'a> {
                 _ = directory.remove_file(name);
                 return Err(failed);
             }
+            file.close()?;
         }
         self.apply(&node, facts, source.attributes())?;
         if has_links {
@@ -310,34 +377,37 @@ impl<'a> Deposit<'a> {
         self.manner.latest.map_or(time, |latest| time.min(latest))
     }
 
-    fn enter<S: Source>(
-        &mut self,
-        directory: Node,
-        path: Vec<u8>,
-        is_new: bool,
-        source: &S,
-    ) -> Result<Level<S>, Failed> {
-        let entries = source.entries().map_err(Failed::One)?;
-        let attributes = source.attributes();
-        Ok(Level { directory, facts: source.facts(), attributes, entries, is_new, path })
+    /// Gives a directory what it has besides its entries, which are all in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub(crate) fn leave(&mut self, entered: Entered, path: &[u8]) -> Result<(), Failure> {
+        let left = self.finish(entered);
+        self.check(path, left).map(drop)
     }
 
-    fn leave<S: Source>(&mut self, level: Level<S>) -> Result<(), Failed> {
-        if !level.is_new && !self.manner.is_archive {
+    fn finish(&mut self, entered: Entered) -> Result<(), Failed> {
+        if !entered.is_new && !self.manner.is_archive {
             return Ok(());
         }
-        if !level.is_new {
-            let owned = self.creation(&level.facts);
+        if !entered.is_new {
+            let owned = self.creation(&entered.facts);
             let changes =
                 Changes { uid: Some(owned.uid), gid: Some(owned.gid), ..Changes::default() };
-            level.directory.change(&changes)?;
+            entered.directory.change(&changes)?;
         }
-        self.apply(&level.directory, &level.facts, level.attributes)
+        self.apply(&entered.directory, &entered.facts, entered.attributes)
     }
 }
 
+fn enter<S: Source>(entered: Entered, path: Vec<u8>, source: &S) -> Result<Level<S>, Failed> {
+    let entries = source.entries().map_err(Failed::One)?;
+    Ok(Level { entered, entries, path })
+}
+
 /// How far a failure reaches.
-enum Failed {
+pub(crate) enum Failed {
     /// To one file.
     One(Failure),
     /// To all that come after it too.

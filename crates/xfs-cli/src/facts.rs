@@ -13,6 +13,13 @@ pub(crate) struct Time {
 }
 
 impl Time {
+    /// The time so many nanoseconds after 1970, if there are numbers for it.
+    pub(crate) fn from_total_nanoseconds(total: i128) -> Option<Self> {
+        const SECOND: i128 = 1_000_000_000;
+        let seconds = i64::try_from(total.div_euclid(SECOND)).ok()?;
+        Some(Self { seconds, nanoseconds: u32::try_from(total.rem_euclid(SECOND)).ok()? })
+    }
+
     /// Nanoseconds since 1970.
     pub(crate) fn total_nanoseconds(self) -> i128 {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanoseconds)

@@ -19,6 +19,7 @@ mod glob;
 mod helper;
 mod host;
 mod image;
+mod intake;
 mod json;
 mod names;
 mod node;
@@ -27,6 +28,7 @@ mod predicate;
 mod size;
 mod source;
 mod time;
+mod unarchive;
 
 use std::process::ExitCode;
 

@@ -30,14 +30,14 @@ pub(crate) struct GetArguments {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Put a directory of the host and all below it into an image
+/// Put a directory of the host and all below it, or a tar archive, into an image
 ///
-/// Names are taken in order, so that the same tree gives the same image; no time is later than
-/// SOURCE_DATE_EPOCH where that is set.
+/// Names are taken in order, and members of an archive in theirs, so that the same source gives the same
+/// image; no time is later than SOURCE_DATE_EPOCH where that is set.
 #[derive(Args, Debug)]
 pub(crate) struct ImportArguments {
-    /// The directory
-    pub(crate) directory: PathBuf,
+    /// The directory, or the archive; "-" for one on standard input
+    pub(crate) source: PathBuf,
     /// Where its contents go: IMAGE[:/path], a directory, which is made if there is none
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: OsString,

@@ -1,6 +1,4 @@
-//! `import`: a tree of the host into an image.
-
-use std::os::unix::ffi::OsStrExt;
+//! `import`: a tree of the host, or a tar archive, into an image.
 
 use ferroxfs::{Error, FileType, Node, PosixError};
 
@@ -8,32 +6,24 @@ use super::Run;
 use crate::cli::{GlobalOptions, ImportArguments};
 use crate::console::Console;
 use crate::deposit::{Deposit, Manner};
-use crate::exit::Exit;
 use crate::extract::Existing;
-use crate::facts::FileKind;
 use crate::failure::Failure;
-use crate::host::HostSource;
 use crate::image::{Target, Targets, change_all};
-use crate::names;
-use crate::source::Source;
+use crate::intake::Intake;
 use crate::time::source_date_epoch;
 
 struct Import {
-    source: HostSource,
+    source: Intake,
     targets: Targets,
     manner: Manner,
 }
 
-/// Opens the directory and the image.
+/// Opens what is put in, and the image.
 pub(super) fn open(
     arguments: &ImportArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let source = HostSource::open(&arguments.directory, true)?;
-    if source.facts().kind() != FileKind::Directory {
-        let shown = names::in_message(source.path().as_os_str().as_bytes());
-        return Err(Failure::new(Exit::Failed, format!("{shown}: is not a directory")));
-    }
+    let source = Intake::open(&arguments.source)?;
     let manner = Manner {
         is_archive: true,
         is_all_root: arguments.all_root,
@@ -54,7 +44,7 @@ impl Run for Import {
             let mut report =
                 |failure: Failure| console.report(&target.volume.whole_failure(failure));
             let mut deposit = Deposit::new(manner, &mut report);
-            deposit.put_contents(directory, source)
+            source.fill(directory, &mut deposit)
         })
     }
 }

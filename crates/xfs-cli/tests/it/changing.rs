@@ -10,16 +10,16 @@ use rustix::fs::{Mode, XattrFlags};
 use tempfile::TempDir;
 
 /// A directory with a new volume in it, under the name `image`.
-struct Place(TempDir);
+pub(crate) struct Place(TempDir);
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = Self(TempDir::new().unwrap());
         place.make("image");
         place
     }
 
-    fn make(&self, image: &str) {
+    pub(crate) fn make(&self, image: &str) {
         self.check(&[
             "mkfs",
             "-q",
@@ -31,11 +31,11 @@ impl Place {
         ]);
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.0.path().join(name)
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ferroxfs"));
         command.args(arguments).current_dir(self.0.path());
         command.env("TZ", "UTC").env("SOURCE_DATE_EPOCH", "1700000000");
@@ -49,7 +49,7 @@ impl Place {
 
     /// What a command writes that ends well and has nothing to say on standard error.
     #[track_caller]
-    fn check(&self, arguments: &[&str]) -> String {
+    pub(crate) fn check(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.is_empty(), "{arguments:?}: {said}");
@@ -57,7 +57,7 @@ impl Place {
     }
 
     #[track_caller]
-    fn check_failure(&self, arguments: &[&str], code: i32, message: &str) {
+    pub(crate) fn check_failure(&self, arguments: &[&str], code: i32, message: &str) {
         let output = self.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
@@ -74,7 +74,7 @@ impl Place {
 
     /// One fact of a file, as `stat` tells it.
     #[track_caller]
-    fn fact(&self, address: &str, fact: &str) -> String {
+    pub(crate) fn fact(&self, address: &str, fact: &str) -> String {
         let text = self.check(&["stat", address]);
         let found = text.split_whitespace().skip_while(|word| *word != fact).nth(1);
         found.unwrap_or_else(|| panic!("no {fact} in {text}")).to_owned()
@@ -264,7 +264,7 @@ fn labels_and_uuids_are_shown_and_set() {
 }
 
 /// A tree with a file of each kind that an ordinary user can make.
-fn tree(at: &Path) {
+pub(crate) fn tree(at: &Path) {
     fs::create_dir_all(at.join("sub/empty")).unwrap();
     fs::write(at.join("text"), "some text\n").unwrap();
     fs::write(at.join("sub/long"), vec![7; 3 << 20]).unwrap();
@@ -325,7 +325,7 @@ fn digest(at: &Path, lines: &mut Vec<String>, below: &str) {
     }
 }
 
-fn digest_of(at: &Path) -> Vec<String> {
+pub(crate) fn digest_of(at: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     digest(at, &mut lines, "");
     lines
@@ -360,7 +360,7 @@ fn two_imports_give_the_same_bytes() {
     place.check(&["import", "--all-root", "tree", "image:/again/and/again"]);
     let owners = place.check(&["find", "image:/again", "!", "-uid", "0"]);
     assert_eq!(owners, "");
-    place.check_failure(&["import", "tree/text", "image"], 1, "not a directory");
+    place.check_failure(&["import", "tree/text", "image"], 1, "no tar archive");
     place.check_failure(&["import", "none", "image"], 1, "No such file");
 }
 

@@ -10,6 +10,7 @@
 mod changing;
 mod errors;
 mod extraction;
+mod importing;
 mod incomplete;
 mod looking;
 mod making;

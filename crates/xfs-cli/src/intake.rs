@@ -1,0 +1,171 @@
+//! What a volume is filled with: a tree of the host, or a tar archive.
+//!
+//! Owns: which of the two it is, and the order in which the members of an archive become files. Does
+//! **not** own what one file becomes ([`Deposit`]).
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufReader, IsTerminal, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ferroxfs::{FileType, Node, PosixError};
+
+use crate::deposit::{Deposit, Entered, Failed};
+use crate::exit::Exit;
+use crate::facts::FileKind;
+use crate::failure::Failure;
+use crate::host::HostSource;
+use crate::names;
+use crate::source::{Source, is_safe_name};
+use crate::unarchive::{Member, MemberKind, Unarchive};
+
+/// Bytes read of an archive at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What a volume is filled with.
+pub(crate) enum Intake {
+    /// What is in a directory.
+    Tree(HostSource),
+    /// A tar archive.
+    Archive(Unarchive<Box<dyn Read>>),
+}
+
+impl Intake {
+    /// Opens a directory, or an archive: a file, or standard input as `-`.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            if io::stdin().is_terminal() {
+                return Err(Failure::usage("an archive cannot be read from a terminal"));
+            }
+            let input = BufReader::with_capacity(CHUNK_BYTES, io::stdin());
+            return Ok(Self::Archive(Unarchive::new(Box::new(input), b"standard input")));
+        }
+        let source = HostSource::open(path, true)?;
+        match source.facts().kind() {
+            FileKind::Directory => Ok(Self::Tree(source)),
+            FileKind::Regular | FileKind::Fifo => {
+                let name = path.as_os_str();
+                let file = File::open(path).map_err(|error| Failure::host(name, &error))?;
+                let input = BufReader::with_capacity(CHUNK_BYTES, file);
+                Ok(Self::Archive(Unarchive::new(Box::new(input), name.as_bytes())))
+            }
+            kind => {
+                let shown = names::in_message(path.as_os_str().as_bytes());
+                let message = format!("{shown}: is a {}, and no directory or archive", kind.name());
+                Err(Failure::new(Exit::Failed, message))
+            }
+        }
+    }
+
+    /// Puts all of it into a directory.
+    ///
+    /// # Errors
+    ///
+    /// What makes it pointless to go on.
+    pub(crate) fn fill(self, directory: Node, deposit: &mut Deposit<'_>) -> Result<(), Failure> {
+        match self {
+            Self::Tree(source) => deposit.put_contents(directory, source),
+            Self::Archive(archive) => {
+                let mut unpack = Unpack { top: directory, deposit, open: BTreeMap::new() };
+                unpack.members(archive)?;
+                unpack.finish()
+            }
+        }
+    }
+}
+
+/// An archive on its way into a directory.
+struct Unpack<'a, 'b> {
+    top: Node,
+    deposit: &'a mut Deposit<'b>,
+    /// Directories that the archive has, by path: they get their times when all is in them.
+    open: BTreeMap<Vec<u8>, Entered>,
+}
+
+impl Unpack<'_, '_> {
+    fn members<R: Read>(&mut self, mut archive: Unarchive<R>) -> Result<(), Failure> {
+        while let Some(member) = archive.next()? {
+            let made = self.member(&member);
+            self.deposit.check(&member.path, made)?;
+        }
+        Ok(())
+    }
+
+    fn member<R: Read>(&mut self, member: &Member<'_, R>) -> Result<(), Failed> {
+        let parts = parts(&member.path)?;
+        let path = parts.join(&b'/');
+        let Some((name, above)) = parts.split_last() else {
+            // The directory that everything goes into.
+            self.open.insert(path, Entered::present(self.top.clone(), member));
+            return Ok(());
+        };
+        let directory = self.directory(above)?;
+        match &member.kind {
+            MemberKind::HardLink(target) => {
+                let file = self.find(target)?;
+                self.deposit.put_link(&directory, name, &file)
+            }
+            MemberKind::Directory | MemberKind::File => {
+                let made = self.deposit.put_member(&directory, (name, &path), member)?;
+                self.open.extend(made.map(|entered| (path, entered)));
+                Ok(())
+            }
+            MemberKind::Unknown(kind) => {
+                let kind = kind.escape_ascii();
+                Err(one(format!("is a member of the type '{kind}', which is left out")))
+            }
+        }
+    }
+
+    /// The directory of a path, which is made where it is missing. Links are not followed: they may lead
+    /// out of the directory that everything goes into.
+    fn directory(&self, parts: &[&[u8]]) -> ferroxfs::Result<Node> {
+        if let Some(entered) = self.open.get(&parts.join(&b'/')) {
+            return Ok(entered.directory.clone());
+        }
+        let mut directory = self.top.clone();
+        for part in parts {
+            directory = Deposit::make_directory(&directory, part)?;
+        }
+        Ok(directory)
+    }
+
+    /// What a member of this path has become.
+    fn find(&self, path: &[u8]) -> Result<Node, Failed> {
+        let mut node = self.top.clone();
+        for part in parts(path)? {
+            node = node.lookup(OsStr::from_bytes(part)).map_err(|error| {
+                let target = names::in_message(path);
+                Failed::One(Failure::from(error).about(&format!("a link to {target}")))
+            })?;
+        }
+        match node.file_type() {
+            FileType::Directory => Err(PosixError::IsDirectory.into()),
+            _ => Ok(node),
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        for (path, entered) in self.open {
+            self.deposit.leave(entered, &path)?;
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a path in an archive, from the directory on that everything goes into.
+fn parts(path: &[u8]) -> Result<Vec<&[u8]>, Failed> {
+    let is_part = |part: &&[u8]| !part.is_empty() && *part != b".";
+    let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(is_part).collect();
+    match parts.iter().all(|part| is_safe_name(part)) {
+        true => Ok(parts),
+        false => Err(one("leads out of the archive, and is left out")),
+    }
+}
+
+/// A failure of one member.
+fn one(message: impl Into<String>) -> Failed {
+    Failed::One(Failure::new(Exit::Failed, message))
+}

@@ -1,0 +1,140 @@
+//! Tar archives into an image, and out of it again.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::changing::{Place, digest_of, tree};
+
+/// Packs `tree` with GNU tar.
+fn pack(place: &Place, archive: &str, options: &[&str]) {
+    let packed = Command::new("tar")
+        .args(["--numeric-owner", "--sort=name", "-C", "tree", "-cf", archive])
+        .args(options)
+        .arg(".")
+        .current_dir(place.path(""))
+        .status();
+    assert!(packed.unwrap().success());
+}
+
+/// Imports an archive into a new image and compares what is in it with the tree.
+#[track_caller]
+fn check_import(place: &Place, archive: &str, image: &str) {
+    place.make(image);
+    place.check(&["import", archive, image]);
+    let back = format!("back of {image}");
+    place.check(&["cp", "-a", "--ignore-owner", &format!("{image}:/"), &back]);
+    assert_eq!(digest_of(&place.path(&back)), digest_of(&place.path("tree")));
+    let holes = place.check(&["find", &format!("{image}:/holes"), "-printf", "%b"]);
+    assert_eq!(holes, "8", "holes stay holes");
+}
+
+#[test]
+fn archives_of_every_format_come_in_whole() {
+    let place = Place::new();
+    tree(&place.path("tree"));
+    let long = "a directory of a long name/".repeat(12);
+    fs::create_dir_all(place.path("tree").join(&long)).unwrap();
+    fs::write(place.path("tree").join(long).join("f"), "deep").unwrap();
+    // What stays in a format without attributes and fractions of seconds.
+    let bare = || {
+        let path = place.path("tree/text");
+        let _ = rustix::fs::removexattr(&path, "user.note");
+        let options = ["-exec", "touch", "-hd", "@1500000000", "{}", "+"];
+        let touched = Command::new("find").arg(place.path("tree")).args(options).status();
+        assert!(touched.unwrap().success());
+    };
+    pack(&place, "pax.tar", &["--format=posix", "-S", "--xattrs"]);
+    check_import(&place, "pax.tar", "of-pax");
+    bare();
+    pack(&place, "gnu.tar", &["--format=gnu", "-S"]);
+    check_import(&place, "gnu.tar", "of-gnu");
+    let old = ["--format=posix", "-S", "--sparse-version=0.1"];
+    pack(&place, "old.tar", &old);
+    check_import(&place, "old.tar", "of-old");
+}
+
+#[test]
+fn the_same_archive_gives_the_same_bytes() {
+    let place = Place::new();
+    tree(&place.path("tree"));
+    pack(&place, "a.tar", &["--format=posix", "--xattrs"]);
+    for image in ["one", "two"] {
+        place.make(image);
+    }
+    place.check(&["import", "a.tar", "one"]);
+    let mut import = place.command(&["import", "-", "two"]);
+    import.stdin(Stdio::from(fs::File::open(place.path("a.tar")).unwrap()));
+    assert!(import.status().unwrap().success());
+    assert!(fs::read(place.path("one")).unwrap() == fs::read(place.path("two")).unwrap());
+    place.check(&["import", "--all-root", "a.tar", "image:/a/b"]);
+    assert_eq!(place.check(&["find", "image", "!", "-uid", "0"]), "");
+    assert_eq!(place.check(&["cat", "image:/a/b/text"]), "some text\n");
+    // Once more over what is there.
+    place.check(&["import", "a.tar", "image:/a/b"]);
+    assert_eq!(place.fact("image:/a/b/text", "Links:"), "2");
+}
+
+#[test]
+fn what_tar_writes_import_reads() {
+    let place = Place::new();
+    tree(&place.path("tree"));
+    place.check(&["import", "tree", "image"]);
+    place.check(&["setfacl", "-m", "u:1234567:rw", "image:/text"]);
+    place.check(&["setfacl", "-d", "-m", "g:8:rx", "image:/sub"]);
+    place.check(&["setfattr", "-n", "user.odd=%", "-v", "0x0a0a00ff", "image:/text"]);
+    place.check(&["setfattr", "-n", "trusted.mine", "-v", "x", "image:/sub/empty"]);
+    place.check(&["tar", "-o", "out.tar", "image"]);
+    place.make("other");
+    place.check(&["import", "out.tar", "other"]);
+    for question in [
+        &["getfacl", "-R"][..],
+        &["getfattr", "-d", "-m", "-"],
+        &["find", "-printf", "%p %m %n %s %b %U:%G %T@ %A@ %l\\n"],
+    ] {
+        let ask = |image: &str| {
+            let mut arguments = question.to_vec();
+            let place_of_image = arguments.len().min(if question[0] == "find" { 1 } else { 9 });
+            let path =
+                if question[0] == "getfattr" { format!("{image}:/text") } else { image.into() };
+            arguments.insert(place_of_image, &path);
+            let mut lines: Vec<_> = place.check(&arguments).lines().map(str::to_owned).collect();
+            if question[0] == "find" {
+                lines.sort();
+            }
+            lines
+        };
+        assert_eq!(ask("image"), ask("other"));
+    }
+}
+
+#[test]
+fn archives_that_cannot_be_believed() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::write(place.path("tree/f"), "f").unwrap();
+    fs::write(place.path("above"), "above").unwrap();
+    let out = ["--transform=s,^./f,../../f,", "-P"];
+    pack(&place, "out.tar", &out);
+    place.check_failure(&["import", "out.tar", "image"], 1, "leads out of the archive");
+    fs::write(place.path("zip"), b"PK\x03\x04 and so on").unwrap();
+    place.check_failure(&["import", "zip", "image"], 1, "no tar archive");
+    place.check_failure(&["import", "none", "image"], 1, "No such file");
+    // A link does not lead a later member elsewhere.
+    std::os::unix::fs::symlink("/", place.path("tree/link")).unwrap();
+    let link = ["--no-recursion", "./link", "--transform=s,^./f,./link/f,", "./f"];
+    pack(&place, "link.tar", &link);
+    place.check_failure(&["import", "link.tar", "image:/sub"], 1, "not a directory");
+    assert_eq!(place.check(&["ls", "image"]), "sub\n");
+    pack(&place, "cut.tar", &["--format=gnu"]);
+    let bytes = fs::read(place.path("cut.tar")).unwrap();
+    let mut child = place
+        .command(&["import", "-", "image:/cut"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&bytes[..700]).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
