@@ -20,6 +20,7 @@ use crate::metadata::Metadata;
 use crate::node::Node;
 use crate::share::User;
 use crate::table::Entry;
+use crate::watch::WatchEvents;
 use crate::writing::{Parts, check_contents_mutable};
 use contents::{Reading, Way};
 use description::Description;
@@ -222,7 +223,9 @@ impl File {
             self.has_written.store(true, Ordering::Relaxed);
         }
         let way = if self.is_direct { Way::Direct } else { Way::Joined };
-        parts.contents(entry).write(offset, slices, way)
+        let written = parts.contents(entry).write(offset, slices, way)?;
+        parts.notify(entry, WatchEvents::MODIFY);
+        Ok(written)
     }
 
     fn check_alignment(&self, offset: u64, length: usize) -> Result<()> {
@@ -243,7 +246,9 @@ impl File {
         let (parts, entry) = self.writable()?;
         let _contents = parts.contents(entry).settle()?;
         check_contents_mutable(&entry.core(), 0)?;
-        entry.live().truncate(&parts.journal, length_bytes, parts.clock.now())
+        entry.live().truncate(&parts.journal, length_bytes, parts.clock.now())?;
+        parts.notify(entry, WatchEvents::MODIFY);
+        Ok(())
     }
 
     /// Returns when the data and everything of the inode is durable, its names included where they

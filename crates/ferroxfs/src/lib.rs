@@ -46,6 +46,7 @@ mod table;
 mod uses;
 mod volume;
 mod walk;
+mod watch;
 mod whereabouts;
 mod writing;
 
@@ -64,6 +65,7 @@ pub use superblock::{CacheCounts, Which};
 pub use table::InodeIndex;
 pub use volume::{BulkPath, InodeChunkUse, Staleness, Volume};
 pub use walk::{Walk, WalkEntry, WalkError};
+pub use watch::{Scope, Watch, WatchEvent, WatchEvents};
 pub use whereabouts::{Parent, Whereabouts};
 pub use writing::{Changes, Creation, NewKind, RenameMode};
 pub use xfs_buffer::{BufferCache, Error, IoError, PosixError, Result};

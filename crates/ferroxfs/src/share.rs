@@ -102,6 +102,11 @@ impl Share {
         Node::live(Arc::clone(&share), User { share, held: Some(held) })
     }
 
+    /// The same, for who outlives the volume. Of a volume that is open for reading there is nothing.
+    pub(crate) fn weak_parts(&self) -> Weak<Parts> {
+        self.writing.as_ref().map_or_else(Weak::new, Writing::weak_parts)
+    }
+
     /// What the volume is written with.
     ///
     /// # Errors

@@ -23,6 +23,7 @@
 
 mod evict;
 mod list;
+mod marks;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 pub use evict::CacheCounts;
 pub(crate) use evict::{count_inodes, drop_idle, evict_all, evict_step};
 pub(crate) use list::InodeList;
+pub(crate) use marks::{Mark, Marks, take_down};
 
 use crate::table::{Entry, Inode, Tag};
 
@@ -41,6 +43,17 @@ pub enum Which {
     /// Those that somebody else uses already.
     #[doc(alias = "INO_ITER_REFERENCED")]
     Referenced,
+    /// Those that have something to write, or blocks past their end that they do not need.
+    Unsettled,
+}
+
+impl Which {
+    const fn tag(self) -> Tag {
+        match self {
+            Self::Cached | Self::Referenced => Tag::Present,
+            Self::Unsettled => Tag::Unsettled,
+        }
+    }
 }
 
 /// An inode that exists as long as this is held, which is not beyond the call that gives it: whoever
@@ -144,7 +157,7 @@ fn iter_part<F: Filesystem>(
     let (mut cursor, mut taken) = (0, Vec::new());
     loop {
         let is_active = filesystem.is_active();
-        let step = filesystem.visit(part, cursor, Tag::Present, &mut |Existing(entry)| {
+        let step = filesystem.visit(part, cursor, which.tag(), &mut |Existing(entry)| {
             if entry.take_for_walk(which, is_active) {
                 taken.push(Arc::clone(entry));
             }
@@ -164,3 +177,8 @@ fn iter_part<F: Filesystem>(
         }
     }
 }
+
+#[cfg(test)]
+mod scratch;
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,8 @@ mod lists;
 mod remove;
 mod rename;
 
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -31,9 +32,10 @@ use xfs_sync::{Mutex, Volume};
 use xfs_trans::{Journal, Transaction};
 
 use crate::file::{OpenContents, Unsettled};
-use crate::superblock::evict_all;
+use crate::superblock::{Filesystem, Which, take_down};
 use crate::table::{Entry, Table};
 use crate::uses::Uses;
+use crate::watch::Watches;
 pub(crate) use access::check_contents_mutable;
 pub use changes::Changes;
 pub(crate) use clock::Clock;
@@ -60,6 +62,7 @@ pub(crate) struct Parts {
     pub(crate) waits: WaitGraph,
     /// How long the holder of a lease has to give it back.
     pub(crate) lease_grace: Duration,
+    pub(crate) watches: Watches,
     /// Held while a directory moves to another one: nobody else may move one meanwhile, so that none
     /// comes to lie below itself.
     pub(crate) moving: Mutex<(), Volume>,
@@ -69,13 +72,14 @@ impl Parts {
     fn new(journal: Arc<Journal>, table: Table, terms: Terms) -> Self {
         let Terms { clock, parents, joins_writes, lease_grace } = terms;
         Self {
-            unsettled: Unsettled::new(journal.geometry()),
+            unsettled: Unsettled::default(),
             journal,
             table,
             clock,
             parents,
             joins_writes,
             uses: Uses::new(),
+            watches: Watches::default(),
             waits: WaitGraph::new(),
             lease_grace,
             moving: Mutex::new(()),
@@ -146,17 +150,28 @@ impl Parts {
     ///
     /// The first error of one of them; the others have been written.
     pub(crate) fn write_back_all(&self) -> Result<()> {
-        let all = self.unsettled.all();
-        let written = all.iter().map(|entry| self.contents(entry).write_back());
-        written.fold(self.unsettled.take_failure(), Result::and)
+        let mut written = self.unsettled.take_failure();
+        self.for_unsettled(|entry| {
+            let result = self.contents(entry).write_back();
+            if written.is_ok() {
+                written = result;
+            }
+        });
+        written
+    }
+
+    /// Does something with each file that has something to write.
+    fn for_unsettled(&self, mut f: impl FnMut(&Arc<Entry>)) {
+        let _ = self.table.iter_inodes(Which::Unsettled, |entry| {
+            f(entry);
+            ControlFlow::Continue(())
+        });
     }
 
     /// Writes what has been buffered for a while.
     fn write_back_old(&self) {
         let tick = self.unsettled.next_tick();
-        for entry in self.unsettled.all() {
-            self.contents(&entry).write_back_old(tick);
-        }
+        self.for_unsettled(|entry| self.contents(entry).write_back_old(tick));
     }
 
     /// Does what can be done again after it has failed for want of space: then what waits to be freed
@@ -165,7 +180,7 @@ impl Parts {
         match act() {
             Err(Error::Posix(PosixError::NoSpace)) if !self.journal.is_shut_down() => {
                 self.table.drain();
-                self.unsettled.all().iter().for_each(|entry| self.contents(entry).give_back());
+                self.for_unsettled(|entry| self.contents(entry).give_back());
                 act()
             }
             done => done,
@@ -235,6 +250,10 @@ impl Writing {
         &self.parts
     }
 
+    pub(crate) fn weak_parts(&self) -> Weak<Parts> {
+        Arc::downgrade(&self.parts)
+    }
+
     fn stop(&mut self) {
         self.parts.journal.stop_upkeep();
         self.parts.table.close();
@@ -252,7 +271,8 @@ impl Writing {
         self.parts.table.deactivate();
         self.parts.uses.forget(&self.parts.table);
         self.parts.table.drain();
-        evict_all(&self.parts.table);
+        take_down(&self.parts.table);
+        self.parts.table.drain();
         let failure = self.parts.table.take_failure();
         let failure = failure.or(self.parts.unsettled.take_failure().err());
         let journal = Arc::clone(&self.parts.journal);

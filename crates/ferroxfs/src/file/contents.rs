@@ -3,7 +3,8 @@
 //! Owns: the lock of the contents, small writes that are joined to large ones before they go to the
 //! device, how far ahead of the end of a file space is allocated, and the errors of writes that were
 //! made later than they were asked for. Does **not** own: the order of space, data and size
-//! (`xfs-inode`), or which files have something to write ([`Unsettled`](super::unsettled)).
+//! (`xfs-inode`), or which files have something to write (a tag in
+//! [`table`](crate::table)).
 //!
 //! ```text
 //!            put: its blocks are earmarked         flush: space, data, size
@@ -347,7 +348,7 @@ impl<'a> OpenContents<'a> {
         self.contents().notes.lock().shown = shown;
         if !self.contents().has(BUFFERED) {
             self.contents().mark(BUFFERED, true);
-            self.parts.unsettled.add(self.geometry(), self.entry);
+            self.entry.set_unsettled(true);
         }
         Ok(Some(head.len()))
     }
@@ -419,8 +420,8 @@ impl<'a> OpenContents<'a> {
             self.contents().mark(AHEAD, is_ahead);
         }
         match (was_buffered || was_ahead, is_ahead) {
-            (false, true) => self.parts.unsettled.add(self.geometry(), self.entry),
-            (true, false) => self.parts.unsettled.remove(self.geometry(), self.entry),
+            (false, true) => self.entry.set_unsettled(true),
+            (true, false) => self.entry.set_unsettled(false),
             _ => {}
         }
     }
@@ -431,7 +432,7 @@ impl<'a> OpenContents<'a> {
             return Ok(());
         }
         self.contents().mark(AHEAD, false);
-        self.parts.unsettled.remove(self.geometry(), self.entry);
+        self.entry.set_unsettled(false);
         // What has no name any more loses them with everything else.
         if self.entry.core().nlink == 0 {
             return Ok(());

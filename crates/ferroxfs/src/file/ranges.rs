@@ -11,6 +11,7 @@ use super::File;
 use super::contents::State;
 use crate::Result;
 use crate::table::Entry;
+use crate::watch::WatchEvents;
 use crate::writing::{Parts, check_contents_mutable};
 
 /// Bytes that two ranges are compared by at a time.
@@ -77,7 +78,7 @@ impl File {
         };
         let allocate =
             |mode| parts.with_room(|| live.allocate(journal, range.clone(), size(mode), now));
-        match mode {
+        let changed = match mode {
             RangeMode::Allocate(mode) => allocate(mode),
             RangeMode::Punch => live.punch(journal, range, now),
             RangeMode::Zero(mode) => live.zero(journal, range, size(mode), now),
@@ -90,7 +91,8 @@ impl File {
                 }
                 allocate(mode)
             }
-        }
+        };
+        changed.inspect(|()| parts.notify(entry, WatchEvents::MODIFY))
     }
 
     /// Makes `length_bytes` of this file from `to` on share the blocks of `source` from `from` on;
@@ -111,7 +113,9 @@ impl File {
             length_bytes => length_bytes,
         };
         let range = SharedRange { from, to, length_bytes };
-        Live::reflink(&parts.journal, there.live(), here.live(), range, parts.clock.now())
+        Live::reflink(&parts.journal, there.live(), here.live(), range, parts.clock.now())?;
+        parts.notify(here, WatchEvents::MODIFY);
+        Ok(())
     }
 
     /// The same if both ranges hold the same bytes. Returns whether they did.
@@ -165,7 +169,10 @@ impl File {
         let length_bytes = (length_bytes > 0).then_some(length_bytes);
         let range = ExchangedRange { starts: [here_at, there_at], length_bytes };
         let files = [here.live(), there.live()];
-        Live::exchange(&parts.journal, files, range, parts.clock.now())
+        Live::exchange(&parts.journal, files, range, parts.clock.now())?;
+        parts.notify(here, WatchEvents::MODIFY);
+        parts.notify(there, WatchEvents::MODIFY);
+        Ok(())
     }
 
     /// This file and another of the same volume.

@@ -1,27 +1,20 @@
-//! Which files have something to write, or blocks that they do not need.
+//! When files are looked at that have something to write.
 //!
-//! Owns: the list of them, by group, so that a sync, the thread that writes what is old, and who finds
-//! no space need not look at every inode. Does **not** own what is written
-//! ([`contents`](super::contents)).
+//! Owns: how often a thread looks for what is old, and the errors that nobody could be told of. Does
+//! **not** own what is written ([`contents`](super::contents)), or which files have something to
+//! write: they bear a tag ([`Which::Unsettled`](crate::Which)).
 
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use xfs_buffer::{Error, Result};
-use xfs_format::Geometry;
-use xfs_sync::{AtomicU64, CachePadded, Condvar, Group, Mutex, Ordering, Volume};
-
-use crate::table::Entry;
+use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, Volume};
 
 /// Between two looks for what is old.
 const TICK: Duration = Duration::from_secs(5);
 
-type Files = Mutex<HashMap<u64, Arc<Entry>>, Group>;
-
-/// Files of a volume that have something to write.
+/// The looks for files that have something to write.
+#[derive(Default)]
 pub(crate) struct Unsettled {
-    groups: Box<[CachePadded<Files>]>,
     tick: AtomicU64<Volume>,
     closed: Mutex<bool, Volume>,
     closing: Condvar<Volume>,
@@ -30,42 +23,6 @@ pub(crate) struct Unsettled {
 }
 
 impl Unsettled {
-    pub(crate) fn new(geometry: &Geometry) -> Self {
-        Self {
-            groups: geometry.groups().map(|_| CachePadded::default()).collect(),
-            tick: AtomicU64::new(0),
-            closed: Mutex::new(false),
-            closing: Condvar::new(),
-            failure: Mutex::new(None),
-        }
-    }
-
-    fn group(&self, geometry: &Geometry, entry: &Entry) -> Option<&Files> {
-        let (group, _) = geometry.split_inode(entry.number())?;
-        self.groups.get(group.0 as usize).map(|files| &**files)
-    }
-
-    pub(crate) fn add(&self, geometry: &Geometry, entry: &Arc<Entry>) {
-        if let Some(files) = self.group(geometry, entry) {
-            files.lock().insert(entry.number().0, Arc::clone(entry));
-        }
-    }
-
-    pub(crate) fn remove(&self, geometry: &Geometry, entry: &Arc<Entry>) {
-        if let Some(files) = self.group(geometry, entry) {
-            files.lock().remove(&entry.number().0);
-        }
-    }
-
-    /// The files that are in the list now.
-    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
-        let mut all = Vec::new();
-        for files in &self.groups {
-            all.extend(files.lock().values().map(Arc::clone));
-        }
-        all
-    }
-
     /// Counts how often it was looked for what is old.
     pub(crate) fn tick(&self) -> u64 {
         self.tick.load(Ordering::Relaxed)

@@ -22,6 +22,8 @@ pub(crate) enum Tag {
     Present,
     /// Those that may be without a user.
     Idle,
+    /// Those that have something to write, or blocks that they do not need.
+    Unsettled,
 }
 
 /// What is known of 64 neighbouring inodes.
@@ -31,6 +33,7 @@ pub(crate) struct Chunk {
     gone: Mutex<bool, Object>,
     present: AtomicU64<Object>,
     idle: AtomicU64<Object>,
+    unsettled: AtomicU64<Object>,
 }
 
 impl Chunk {
@@ -39,6 +42,7 @@ impl Chunk {
         match tag {
             Tag::Present => self.present.load(Ordering::Acquire),
             Tag::Idle => self.idle.load(Ordering::Acquire),
+            Tag::Unsettled => self.unsettled.load(Ordering::Acquire),
         }
     }
 
@@ -56,6 +60,7 @@ impl Chunk {
     /// Notes that an inode has gone. The caller holds the lock. Whether it was the last one.
     pub(super) fn leave(&self, bit: u64) -> bool {
         self.idle.fetch_and(!bit, Ordering::AcqRel);
+        self.unsettled.fetch_and(!bit, Ordering::AcqRel);
         self.present.fetch_and(!bit, Ordering::AcqRel) == bit
     }
 }
@@ -71,6 +76,15 @@ impl Spot {
     pub(super) fn set_idle(&self) {
         if self.chunk.idle.load(Ordering::Relaxed) & self.bit == 0 {
             self.chunk.idle.fetch_or(self.bit, Ordering::Release);
+        }
+    }
+
+    /// Tags the inode as having something to write, or not. Who does it holds the lock of its contents.
+    pub(super) fn set_unsettled(&self, is_unsettled: bool) {
+        if is_unsettled {
+            self.chunk.unsettled.fetch_or(self.bit, Ordering::AcqRel);
+        } else {
+            self.chunk.unsettled.fetch_and(!self.bit, Ordering::AcqRel);
         }
     }
 

@@ -33,7 +33,7 @@ use xfs_trans::Journal;
 use super::chunk::Spot;
 use super::hints::Hints;
 use crate::file::Contents;
-use crate::superblock::Which;
+use crate::superblock::{Marks, Which};
 
 /// What has to be known of an inode to keep it in memory.
 pub(crate) trait Inode: Send + Sync {
@@ -62,6 +62,8 @@ pub(crate) struct Entry<I = Live> {
     live: Arc<I>,
     contents: Contents,
     state: Mutex<State, Object>,
+    /// What holds it for somebody outside.
+    marks: Marks,
     /// Its tags, where walks go by tags.
     spot: Option<Spot>,
 }
@@ -146,7 +148,8 @@ impl<I: Inode> Entry<I> {
         assert!(matches!(phase, Phase::New | Phase::Live), "I1");
         let state = State { users: 1, phase, keep, referenced: false };
         let (hints, locks, contents) = (Hints::default(), LockState::new(), Contents::default());
-        Self { hints, locks, live, contents, state: Mutex::new(state), spot }
+        let (state, marks) = (Mutex::new(state), Marks::default());
+        Self { hints, locks, live, contents, state, marks, spot }
     }
 
     pub(crate) fn number(&self) -> InodeNumber {
@@ -186,6 +189,15 @@ impl<I> Entry<I> {
     /// The locks that programs have on it, and its opens.
     pub(crate) fn locks(&self) -> FileLocks<'_> {
         FileLocks { word: self.hints.word(), state: &self.locks }
+    }
+
+    pub(crate) fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    /// Says whether it has something to write, or blocks that it does not need.
+    pub(crate) fn set_unsettled(&self, is_unsettled: bool) {
+        self.spot.iter().for_each(|spot| spot.set_unsettled(is_unsettled));
     }
 
     pub(super) fn spot(&self) -> Option<&Spot> {
@@ -238,7 +250,9 @@ impl<I> Entry<I> {
         let mut state = self.state.lock();
         match state.phase {
             Phase::Live => {}
-            Phase::Reclaimable if is_active && which == Which::Cached => state.phase = Phase::Live,
+            Phase::Reclaimable if is_active && which != Which::Referenced => {
+                state.phase = Phase::Live;
+            }
             _ => return false,
         }
         state.users += 1;

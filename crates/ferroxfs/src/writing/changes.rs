@@ -14,6 +14,7 @@ use super::access::check_mutable;
 use super::lists::{Attempt, NewLists};
 use super::{Parts, check_undelegated};
 use crate::table::Entry;
+use crate::watch::WatchEvents;
 
 /// Permission bits of a mode.
 const PERMISSION_BITS: u16 = 0o7777;
@@ -79,7 +80,9 @@ impl Parts {
                 core.change_time = now;
             });
             Ok(Attempt::Done(()))
-        })
+        })?;
+        self.notify(file, WatchEvents::ATTRIB);
+        Ok(())
     }
 
     /// Sets the time of the last access, and nothing else.
@@ -164,7 +167,9 @@ impl Parts {
             change(core);
             core.change_time = now;
         });
-        tx.commit().map(drop)
+        tx.commit()?;
+        self.notify(file, WatchEvents::ATTRIB);
+        Ok(())
     }
 
     /// Removes an attribute by its name on disk.
@@ -183,7 +188,9 @@ impl Parts {
             let now = self.clock.now();
             file.live().change(tx, |core| core.change_time = now);
             Ok(())
-        })
+        })?;
+        self.notify(file, WatchEvents::ATTRIB);
+        Ok(())
     }
 
     /// Makes what has been changed in this inode durable.

@@ -17,6 +17,7 @@ use super::links::check_gains_link;
 use super::lists::{Attempt, NewLists};
 use super::{Parts, check_name};
 use crate::table::Entry;
+use crate::watch::WatchEvents;
 
 /// Set-group-ID: of a directory, what is made in it belongs to its group.
 const SET_GROUP_ID: u16 = 0o2000;
@@ -155,7 +156,9 @@ impl Parts {
             // Before the commit: once the directory is unlatched, others look the number up.
             self.table.insert(live).map(|entry| Attempt::Done(Some(entry)))
         })?;
-        made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace.into())
+        let entry = made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace)?;
+        self.notify_name(directory, WatchEvents::CREATE, name);
+        Ok(entry)
     }
 
     /// Makes a regular file that has no name. It is gone with its last user unless it is linked.

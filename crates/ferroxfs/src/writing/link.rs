@@ -11,6 +11,7 @@ use super::create::check_can_add;
 use super::links::check_gains_link;
 use super::{Parts, check_name, check_undelegated, join_all};
 use crate::table::Entry;
+use crate::watch::WatchEvents;
 
 impl Parts {
     /// Gives a file another name; a first one, if it was made without.
@@ -42,7 +43,10 @@ impl Parts {
                 core.change_time = now;
             });
             self.add_parent(tx, file.live(), directory, name)
-        })
+        })?;
+        self.notify_name(directory, WatchEvents::CREATE, name);
+        self.notify(file, WatchEvents::ATTRIB);
+        Ok(())
     }
 }
 

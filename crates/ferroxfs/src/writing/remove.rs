@@ -12,6 +12,7 @@ use super::create::{check_is_directory, parent_link};
 use super::links::{check_loses_child, check_loses_name};
 use super::{Parts, check_undelegated, join_all};
 use crate::table::Entry;
+use crate::watch::WatchEvents;
 
 /// What is expected to be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,10 @@ impl Parts {
             let child = self.look_up(directory, name)?;
             let removed =
                 self.undelegated(&[&child], || self.remove_child(directory, name, &child, removal));
+            if let Ok(true) = removed {
+                self.notify_name(directory, WatchEvents::DELETE, name);
+                self.notify(&child, WatchEvents::ATTRIB);
+            }
             self.finish_with(child);
             if removed? {
                 return Ok(());

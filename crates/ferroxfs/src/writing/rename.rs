@@ -19,6 +19,7 @@ use super::link::check_project;
 use super::links::{check_gains_link, check_loses_child, check_loses_name};
 use super::{Parts, check_name, check_undelegated};
 use crate::table::Entry;
+use crate::watch::WatchEvents;
 
 /// What a rename does where the new name is taken, and what it leaves under the old one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,11 +91,34 @@ impl Parts {
                 whiteout.into_iter().for_each(|whiteout| self.release(whiteout));
                 renamed
             });
+            if let Ok(true) = renamed {
+                self.notify_renamed(&child, target.as_deref(), (from, to), mode);
+            }
             self.release(child);
             target.into_iter().for_each(|target| self.finish_with(target));
             if renamed? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Tells who watches of a rename.
+    fn notify_renamed(
+        &self,
+        child: &Entry,
+        target: Option<&Entry>,
+        (from, to): (Place<'_>, Place<'_>),
+        mode: RenameMode,
+    ) {
+        if target.is_some_and(|target| target.number() == child.number()) {
+            return;
+        }
+        let (here, there) = ((from.directory, from.name), (to.directory, to.name));
+        self.notify_move(child, here, there);
+        match target {
+            Some(target) if mode == RenameMode::Exchange => self.notify_move(target, there, here),
+            Some(target) => self.notify(target, WatchEvents::ATTRIB),
+            None => {}
         }
     }
 

@@ -1,0 +1,122 @@
+//! The iterators and their users, over a filesystem with the generic walk and over one with its own.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use xfs_format::InodeNumber;
+
+use super::scratch::Scratch;
+use super::{Filesystem, Mark, Which, count_inodes, drop_idle, evict_all, take_down};
+use crate::table::testing::{Plant, Shelf};
+use crate::table::{Entry, InodeIndex, Table};
+use crate::watch::{Queue, Scope, WatchEvents};
+
+/// More than a step, and over two groups where there are groups.
+const INODES: u64 = 1100;
+
+fn numbers<F: Filesystem>(filesystem: &F, which: Which) -> Vec<u64> {
+    let mut seen = Vec::new();
+    let _ = filesystem.iter_inodes(which, |entry| {
+        seen.push(entry.number().0);
+        ControlFlow::Continue(())
+    });
+    seen
+}
+
+fn watch() -> (Mark, Arc<Queue>) {
+    let queue = Arc::new(Queue::default());
+    let events = WatchEvents::all();
+    (Mark::Watch { queue: Arc::clone(&queue), events, scope: Scope::Inode }, queue)
+}
+
+/// Marks an inode, each mark with a use of its own.
+fn mark<I>(entry: &Entry<I>, mark: Mark) {
+    entry.share();
+    entry.marks().add(mark);
+}
+
+/// The life of a filesystem: `entries` are all its inodes, each with a user.
+fn check<F: Filesystem>(
+    filesystem: &F,
+    mut entries: Vec<Arc<Entry<F::Inode>>>,
+    deactivate: impl Fn(&F),
+) {
+    let all: Vec<_> = (0..INODES).collect();
+    assert_eq!(numbers(filesystem, Which::Referenced), all);
+    let held = entries.split_off(INODES as usize - 3);
+    let (watched, queue) = watch();
+    mark(&held[0], watched.clone());
+    mark(&held[1], watched);
+    mark(&held[1], Mark::Keeper);
+    mark(&held[2], Mark::Keeper);
+    entries.into_iter().for_each(|entry| filesystem.release(entry));
+    assert_eq!(numbers(filesystem, Which::Cached), all);
+    assert_eq!(numbers(filesystem, Which::Referenced), all[all.len() - 3..]);
+    let counts = count_inodes(filesystem);
+    assert_eq!((counts.live, counts.reclaimable), (3, INODES - 3));
+
+    // A walk that stops stops everywhere, and gives back what its step had taken.
+    let mut seen = 0;
+    let stopped = filesystem.iter_inodes(Which::Cached, |_| {
+        seen += 1;
+        if seen == 70 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!((stopped.is_break(), seen, count_inodes(filesystem).live), (true, 70, 3));
+
+    // Without their users only the marks hold them.
+    held.into_iter().for_each(|entry| filesystem.release(entry));
+    deactivate(filesystem);
+    assert_eq!(numbers(filesystem, Which::Cached), all[all.len() - 3..]);
+    assert_eq!(evict_all(filesystem), INODES - 3);
+    assert_eq!(numbers(filesystem, Which::Referenced).len(), 3);
+    assert!(!queue.is_closed());
+    take_down(filesystem);
+    assert!(queue.is_closed());
+    assert_eq!(count_inodes(filesystem).total(), 0);
+}
+
+#[test]
+fn a_filesystem_with_a_list() {
+    let scratch = Scratch::new();
+    let entries = (0..INODES).map(|number| scratch.create(number)).collect();
+    check(&scratch, entries, Scratch::deactivate);
+}
+
+#[test]
+fn a_filesystem_with_an_index() {
+    let shelf = Arc::new(Shelf::new(2, Plant::None));
+    for number in 0..INODES {
+        shelf.create(InodeNumber(number), drop);
+    }
+    let table = Table::new(Arc::clone(&shelf), 2 * INODES, InodeIndex::ByGroup);
+    let entries = (0..INODES).map(|number| table.take(InodeNumber(number)).unwrap()).collect();
+    check(&table, entries, Table::deactivate);
+}
+
+#[test]
+fn keepers_are_released_after_watches() {
+    let scratch = Scratch::new();
+    let entry = scratch.create(7);
+    let (watched, queue) = watch();
+    mark(&entry, watched);
+    mark(&entry, Mark::Keeper);
+    scratch.release(entry);
+    scratch.deactivate();
+    assert_eq!(evict_all(&scratch), 0);
+    super::marks::release_watches(&scratch);
+    // Whoever keeps it still has it, when nobody can be told of it any more.
+    assert!(queue.is_closed());
+    assert_eq!(numbers(&scratch, Which::Referenced), [7]);
+    super::marks::release_keepers(&scratch);
+    assert_eq!(count_inodes(&scratch).total(), 0);
+}
+
+#[test]
+fn a_file_without_a_name_goes_with_its_last_user() {
+    let scratch = Scratch::new();
+    let entry = scratch.create(7);
+    entry.live().unlink();
+    assert_eq!(drop_idle(&scratch), 0);
+    scratch.release(entry);
+    assert_eq!(count_inodes(&scratch).total(), 0);
+}

@@ -1,0 +1,120 @@
+use std::time::Duration;
+
+use xfs_trans::testing::make_with;
+
+use super::{Scope, Watch, WatchEvents};
+use crate::superblock::Which;
+use crate::writing::{Changes, Creation, NewKind, RenameMode};
+use crate::{OpenOptions, Volume, errno};
+
+const PLAIN: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+
+fn volume(options: &str) -> Volume {
+    let open = OpenOptions::new().writable(true);
+    open.with_devices(make_with(options), None).writable_volume().unwrap()
+}
+
+/// What has come, in short.
+fn told(watch: &Watch) -> Vec<(WatchEvents, String)> {
+    let next = || watch.try_next();
+    let name = |name: Option<std::ffi::OsString>| name.unwrap_or_default().into_string().unwrap();
+    std::iter::from_fn(next).map(|event| (event.event, name(event.name))).collect()
+}
+
+fn named(event: WatchEvents, name: &str) -> (WatchEvents, String) {
+    (event, name.to_owned())
+}
+
+#[test]
+fn a_directory_and_a_file_are_watched() {
+    let volume = volume("");
+    let root = volume.root().unwrap();
+    let of_root = root.watch(WatchEvents::all(), Scope::Inode).unwrap();
+    let file = root.create("file", &NewKind::Regular, &PLAIN).unwrap();
+    let of_file = file.watch(WatchEvents::all(), Scope::Inode).unwrap();
+    file.open().unwrap().write_at(0, b"contents").unwrap();
+    file.change(&Changes { mode: Some(0o600), ..Changes::default() }).unwrap();
+    root.link(&file, "other").unwrap();
+    root.rename("other", &root, "moved", RenameMode::Replace).unwrap();
+    root.remove_file("moved").unwrap();
+    assert_eq!(
+        told(&of_root),
+        [
+            named(WatchEvents::CREATE, "file"),
+            named(WatchEvents::CREATE, "other"),
+            named(WatchEvents::MOVED_FROM, "other"),
+            named(WatchEvents::MOVED_TO, "moved"),
+            named(WatchEvents::DELETE, "moved"),
+        ]
+    );
+    let [modify, attrib] = [WatchEvents::MODIFY, WatchEvents::ATTRIB];
+    let events: Vec<_> = told(&of_file).into_iter().map(|(event, _)| event).collect();
+    assert_eq!(events, [modify, attrib, attrib, WatchEvents::MOVED_SELF, attrib]);
+}
+
+#[test]
+fn only_what_was_asked_for_is_told_and_only_as_long() {
+    let volume = volume("");
+    let root = volume.root().unwrap();
+    let watch = root.watch(WatchEvents::DELETE, Scope::Inode).unwrap();
+    root.create("one", &NewKind::Regular, &PLAIN).unwrap();
+    root.remove_file("one").unwrap();
+    assert_eq!(told(&watch), [named(WatchEvents::DELETE, "one")]);
+    drop(watch);
+    let (parts, entry) = root.writable().unwrap();
+    assert!(parts.watches.is_empty() && entry.marks().all().is_empty());
+}
+
+#[test]
+fn a_subtree_is_watched_as_it_is_then() {
+    let volume = volume("");
+    let root = volume.root().unwrap();
+    volume.create_dir_all("/tree/deep/er").unwrap();
+    let tree = volume.lookup("/tree").unwrap();
+    let watch = tree.watch(WatchEvents::all(), Scope::Subtree).unwrap();
+    volume.write("/tree/deep/er/file", b"x").unwrap();
+    volume.write("/beside", b"x").unwrap();
+    let er = volume.lookup("/tree/deep/er").unwrap().number();
+    let events: Vec<_> = std::iter::from_fn(|| watch.try_next()).collect();
+    assert_eq!(events[0].inode, er);
+    assert_eq!(
+        events.iter().map(|event| event.event).collect::<Vec<_>>(),
+        [WatchEvents::CREATE, WatchEvents::MODIFY]
+    );
+    // A file with a name in the tree and one outside is in it, and what leaves it is not.
+    volume.hard_link("/tree/deep/er/file", "/outside").unwrap();
+    volume.rename("/tree/deep/er", "/er").unwrap();
+    told(&watch);
+    volume.write("/er/new", b"x").unwrap();
+    assert_eq!(told(&watch), []);
+    drop(root);
+}
+
+#[test]
+fn a_subtree_needs_parent_pointers() {
+    let volume = volume("-n parent=0");
+    let root = volume.root().unwrap();
+    let refused = root.watch(WatchEvents::all(), Scope::Subtree).err().unwrap();
+    assert_eq!(errno(&refused), 95);
+    root.watch(WatchEvents::all(), Scope::Inode).unwrap();
+}
+
+#[test]
+fn what_is_watched_stays_and_the_volume_can_be_closed() {
+    let volume = volume("");
+    volume.write("/file", b"x").unwrap();
+    let watch = volume.lookup("/file").unwrap().watch(WatchEvents::all(), Scope::Inode).unwrap();
+    volume.drop_caches().unwrap();
+    assert_eq!(volume.cache_counts().unwrap().total(), 1);
+    let mut seen = 0;
+    let _ = volume.iter_inodes(Which::Referenced, |_| {
+        seen += 1;
+        std::ops::ControlFlow::Continue(())
+    });
+    assert_eq!(seen, 1);
+    volume.lookup("/file").unwrap().keep_in_memory().unwrap();
+    assert!(!watch.is_closed());
+    volume.close().unwrap();
+    assert!(watch.is_closed());
+    assert_eq!(watch.next_within(Duration::from_secs(60)), None);
+}
