@@ -1,129 +1,126 @@
-//! `cargo xtask demo`: the main job, on a volume made here and now.
+//! `cargo xtask demo`: the main job, on volumes made here and now, as an ordinary user.
 //!
-//! mkfs.xfs makes the volume and fills it with this project's own documents, which needs no root:
-//! it copies what a list (a *prototype*) names. Everything after that is the command `ferroxfs`, which
-//! then makes and fills volumes by itself.
+//! Owns: what is shown, and that it came out right. Every command is printed before it runs, so that a
+//! reader can type it. Only `xfs_repair`, the judge, is not ours.
 
-use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::command;
 use crate::error::Error;
 use crate::{oracles, packages};
 
-/// Makes a volume, lists it, takes a file out and compares it, takes the inventory, and fills volumes.
+/// The command line that is built here.
+const FERROXFS: &str = "target/debug/ferroxfs";
+/// Where the demo leaves what it makes.
+const FOLDER: &str = "target/demo";
+/// With this in the environment two runs give the same bytes.
+const EPOCH: (&str, &str) = ("SOURCE_DATE_EPOCH", "1700000000");
+
+/// Options of mkfs for volumes that an xfs_repair of some years knows.
+const KNOWN: [&str; 4] = ["-i", "exchange=0", "-n", "parent=0"];
+
+/// Makes a volume of a tree, twice; has it judged; looks at it, changes it, takes it out and compares.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     std::env::set_current_dir(root).map_err(Error::file(root))?;
     command::run(command::cargo().args(["build", "--quiet", "--package", "xfs-cli"]))?;
-    let folder = Path::new("target/demo");
+    let folder = Path::new(FOLDER);
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(Error::file(folder))?;
+    }
     fs::create_dir_all(folder).map_err(Error::file(folder))?;
-    let image = make(root, folder)?;
-    let copy = folder.join("ARCHITECTURE.md");
-    let inside = format!("{}:/docs/ARCHITECTURE.md", image.display());
-    show(&["info", text(&image)])?;
-    show(&["ls", "-la", text(&image)])?;
-    show(&["tree", text(&image)])?;
-    show(&["cp", &inside, text(&copy)])?;
-    command::run(Command::new("cmp").arg(&copy).arg("docs/ARCHITECTURE.md"))?;
-    println!("the copy is the same as the original");
-    let columns = "ino,type,uid,size,blocks,paths";
-    show(&["scan", "--format", "table", "--fields", columns, text(&image)])?;
-    show(&["scan", "--summary", text(&image)])?;
-    fill(folder)
+    build()?;
+    look()?;
+    change()?;
+    check(root)?;
+    take_out()?;
+    convert()
 }
 
-/// Makes a volume and puts the documents into it, twice, and takes them out again.
-fn fill(folder: &Path) -> Result<(), Error> {
-    let images = [folder.join("first.xfs"), folder.join("second.xfs")];
-    for image in &images {
-        write(&["mkfs", "-q", "-f", "-d", "size=300m", text(image)])?;
-        write(&["import", "--all-root", "docs", text(image)])?;
-        write(&["mkdir", &format!("{}:/made", image.display())])?;
+/// The documents become a volume, twice, with the same bytes.
+fn build() -> Result<(), Error> {
+    say(&format!(
+        "Make a volume of a tree, without root. {}={} makes it the same each time.",
+        EPOCH.0, EPOCH.1
+    ));
+    for image in ["target/demo/first.xfs", "target/demo/second.xfs"] {
+        let source = ["-L", "demo", "-d", "size=300m", "--all-root", "--from", "docs", image];
+        ferroxfs(&[&["mkfs", "-q"][..], &KNOWN, &source].concat())?;
     }
-    let [first, second] = &images;
-    command::run(Command::new("cmp").arg(first).arg(second))?;
-    println!("\nthe two volumes that were made and filled are the same, byte for byte");
-    let back = folder.join("back");
-    if back.exists() {
-        fs::remove_dir_all(&back).map_err(Error::file(&back))?;
-    }
-    show(&["cp", "-r", text(first), text(&back)])?;
-    command::run(Command::new("diff").args(["-r", "--exclude=made", "docs"]).arg(&back))?;
-    println!("what was put in comes out the same");
+    command::run(Command::new("cmp").args(["target/demo/first.xfs", "target/demo/second.xfs"]))?;
+    println!("the same, byte for byte");
     Ok(())
 }
 
-/// Runs the command line on a volume that is to be the same each time.
-fn write(arguments: &[&str]) -> Result<(), Error> {
-    let mut ferroxfs = Command::new("target/debug/ferroxfs");
-    command::run(ferroxfs.args(arguments).env("SOURCE_DATE_EPOCH", "1700000000"))
+fn look() -> Result<(), Error> {
+    say("Look at it.");
+    ferroxfs(&["info", "target/demo/first.xfs"])?;
+    ferroxfs(&["tree", "target/demo/first.xfs"])?;
+    let columns = "ino,type,mode,size,blocks,paths";
+    ferroxfs(&["scan", "--format", "table", "--fields", columns, "target/demo/first.xfs"])
 }
 
-/// Runs the command line that was just built.
-fn show(arguments: &[&str]) -> Result<(), Error> {
-    println!();
-    command::run(Command::new("target/debug/ferroxfs").args(arguments))
+fn change() -> Result<(), Error> {
+    say("Change it: each command is a transaction, durable on exit.");
+    let inside = |path: &str| format!("target/demo/first.xfs:{path}");
+    ferroxfs(&["mkdir", "-p", &inside("/var/made")])?;
+    ferroxfs(&["cp", "README.md", &inside("/var/made")])?;
+    ferroxfs(&["ln", "-s", "made/README.md", &inside("/var/read-me-first")])?;
+    ferroxfs(&["setfattr", "-n", "user.origin", "-v", "docs", &inside("/var/made/README.md")])?;
+    ferroxfs(&["setfacl", "-m", "u:1000:rw", &inside("/var/made/README.md")])?;
+    ferroxfs(&["mv", &inside("/adr"), &inside("/decisions")])?;
+    ferroxfs(&["ls", "-la", &inside("/"), &inside("/var/made")])?;
+    ferroxfs(&["getfacl", &inside("/var/made/README.md")])
 }
 
-fn make(root: &Path, folder: &Path) -> Result<PathBuf, Error> {
-    let image = folder.join("demo.xfs");
-    let list = folder.join("prototype");
-    fs::write(&list, prototype(root)?).map_err(Error::file(&list))?;
-    let file = fs::File::create(&image).map_err(Error::file(&image))?;
-    file.set_len(300 << 20).map_err(Error::file(&image))?;
-    let mut mkfs = mkfs(root)?;
-    mkfs.args(["-q", "-f", "-L", "demo", "-p"]).arg(&list).arg(&image);
-    command::run(&mut mkfs)?;
-    Ok(image)
+/// Has the program of those who made XFS judge the volume that was changed.
+fn check(root: &Path) -> Result<(), Error> {
+    say("Have it checked by xfs_repair.");
+    command::run(repair(root)?.args(["-n", "target/demo/first.xfs"]))
 }
 
-/// mkfs.xfs of this machine, installed if need be; where we may not install it, one that is only
+fn take_out() -> Result<(), Error> {
+    say("Take everything out again, and compare.");
+    ferroxfs(&["cp", "-r", "target/demo/second.xfs", "target/demo/back"])?;
+    command::run(Command::new("diff").args(["-r", "docs", "target/demo/back"]))?;
+    println!("what went in came out the same");
+    Ok(())
+}
+
+/// Through an archive into another volume.
+fn convert() -> Result<(), Error> {
+    say("Make a tar archive of it, and a volume of that.");
+    ferroxfs(&["tar", "-o", "target/demo/first.tar", "target/demo/first.xfs"])?;
+    let source = ["-d", "size=300m", "--from", "target/demo/first.tar", "target/demo/third.xfs"];
+    ferroxfs(&[&["mkfs", "-q"][..], &KNOWN, &source].concat())?;
+    ferroxfs(&["cat", "target/demo/third.xfs:/decisions/0001-layers.md"])
+}
+
+fn say(text: &str) {
+    println!("\n# {text}");
+}
+
+fn ferroxfs(arguments: &[&str]) -> Result<(), Error> {
+    command::run(Command::new(FERROXFS).args(arguments).env(EPOCH.0, EPOCH.1))
+}
+
+/// xfs_repair of this machine, installed if need be; where we may not install it, one that is only
 /// unpacked.
-fn mkfs(root: &Path) -> Result<Command, Error> {
-    if let Some(installed) = installed_mkfs() {
+fn repair(root: &Path) -> Result<Command, Error> {
+    if let Some(installed) = installed_repair() {
         return Ok(installed);
     }
     if command::is_root() && packages::apt_get_install(&["xfsprogs"]).is_ok() {
-        return installed_mkfs().ok_or(Error::NoMkfs);
+        return installed_repair().ok_or(Error::NoRepair);
     }
     oracles::run(root)?;
-    Ok(oracles::program(root, "mkfs.xfs"))
+    Ok(oracles::program(root, "xfs_repair"))
 }
 
 /// An ordinary user's PATH may not lead to it.
-fn installed_mkfs() -> Option<Command> {
-    let programs = ["mkfs.xfs", "/usr/sbin/mkfs.xfs"];
+fn installed_repair() -> Option<Command> {
+    let programs = ["xfs_repair", "/usr/sbin/xfs_repair"];
     let runs = |program: &&str| command::succeeds(Command::new(program).arg("-V"));
     programs.into_iter().find(runs).map(Command::new)
-}
-
-/// The list of what is to stand in the volume: some of the project, and one of each special kind.
-fn prototype(root: &Path) -> Result<String, Error> {
-    let mut list = String::from("ignored\n0 0\nd--755 0 0\n");
-    for name in ["CHANGELOG.md", "CONTRIBUTING.md", "README.md", "STYLE.md"] {
-        let _ = writeln!(list, "{name} ---644 1000 1000 {}", root.join(name).display());
-    }
-    list.push_str("docs d--755 1000 1000\n");
-    let documents = root.join("docs");
-    let mut names = Vec::new();
-    for entry in fs::read_dir(&documents).map_err(Error::file(&documents))? {
-        let path = entry.map_err(Error::file(&documents))?.path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            names.push(path);
-        }
-    }
-    names.sort();
-    for path in names {
-        let name = path.file_name().unwrap_or_default().display();
-        let _ = writeln!(list, "{name} ---644 1000 1000 {}", path.display());
-    }
-    list.push_str("$\nread-me-first l--777 0 0 docs/ARCHITECTURE.md\n");
-    list.push_str("pipe p--600 0 0\nnull c--666 0 0 1 3\n$\n");
-    Ok(list)
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap_or_default()
 }

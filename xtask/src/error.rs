@@ -21,9 +21,9 @@ pub(crate) enum Error {
     /// The machine has no Debian mirror to take newer programs from.
     #[error("apt-get knows no mirror of Debian")]
     NoMirror,
-    /// xfsprogs was installed and has no mkfs.xfs that runs.
-    #[error("cannot run mkfs.xfs")]
-    NoMkfs,
+    /// xfsprogs was installed and has no xfs_repair that runs.
+    #[error("cannot run xfs_repair")]
+    NoRepair,
     /// Some rule of `tidy` does not hold; the findings have been printed.
     #[error("tidy: {0} finding(s)")]
     Untidy(usize),

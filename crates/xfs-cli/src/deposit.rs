@@ -51,6 +51,13 @@ pub(crate) struct Manner {
     pub(crate) latest: Option<Timestamp>,
 }
 
+impl Manner {
+    /// Carries everything over, and replaces what is there.
+    pub(crate) const fn faithful(is_all_root: bool, latest: Option<Timestamp>) -> Self {
+        Self { is_archive: true, is_all_root, existing: Existing::Replace, latest }
+    }
+}
+
 /// One run of putting files into a volume.
 pub(crate) struct Deposit<'a> {
     manner: Manner,

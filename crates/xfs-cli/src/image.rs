@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use ferroxfs::log::{LogDevice, Summary};
 use ferroxfs::{
-    Devices, FileType, Node, OpenError, OpenOptions, PosixError, Staleness, Uuid, UuidChange,
+    Devices, FileType, Node, OpenError, OpenOptions, PosixError, Staleness, Timestamp, Uuid,
+    UuidChange,
 };
 use xfs_device::{DeviceFailure, FindError};
 
@@ -78,6 +79,22 @@ impl Image {
         Self::open_by(open, Access::Write, path, options)
     }
 
+    /// Opens the volume that has just been made in `path`, to fill it, at this time if one is given.
+    pub(crate) fn open_made(
+        path: &Path,
+        log: Option<&Path>,
+        time: Option<Timestamp>,
+    ) -> Result<Self, Failure> {
+        let mut open = OpenOptions::new().writable(true);
+        if let Some(time) = time {
+            open = open.fixed_time(time);
+        }
+        if let Some(log) = log {
+            open = open.log_device(log);
+        }
+        Self::open_devices(&open, Access::Write, path)
+    }
+
     fn open_with(path: &Path, options: &GlobalOptions, no_recovery: bool) -> Result<Self, Failure> {
         let open = OpenOptions::new().live(options.live).no_recovery(no_recovery);
         Self::open_by(open, Access::Read, path, options)
@@ -98,6 +115,10 @@ impl Image {
         if let Some(log) = &options.log_device {
             open = open.log_device(log);
         }
+        Self::open_devices(&open, access, path)
+    }
+
+    fn open_devices(open: &OpenOptions, access: Access, path: &Path) -> Result<Self, Failure> {
         match open.open_devices(path) {
             Ok(devices) => Ok(Self { path: path.to_owned(), devices, access }),
             Err(error) => Err(open_failure(path, &error)),

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::JsonOption;
 
-/// Make a new, empty XFS volume, as mkfs.xfs(8) does
+/// Make a new XFS volume, as mkfs.xfs(8) does, empty or filled
 ///
 /// Options and their suboptions are those of mkfs.xfs, sizes take its suffixes s, b, k, m, g, t, p,
 /// e. A file that does not exist is made if -d size=BYTES says how long it shall be.
@@ -54,6 +54,12 @@ pub(crate) struct MkfsArguments {
     /// Do not tell the device that all it holds is of no use any more
     #[arg(short = 'K')]
     pub(crate) keep: bool,
+    /// Fill the volume with what is in a directory, or with a tar archive; "-" for one on standard input
+    #[arg(long, value_name = "SOURCE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Say that everything from there belongs to user and group 0
+    #[arg(long, requires = "from")]
+    pub(crate) all_root: bool,
     /// Seconds since 1970 that all time stamps get, in place of SOURCE_DATE_EPOCH
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub(crate) time: Option<i64>,

@@ -6,7 +6,6 @@ use super::Run;
 use crate::cli::{GlobalOptions, ImportArguments};
 use crate::console::Console;
 use crate::deposit::{Deposit, Manner};
-use crate::extract::Existing;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
 use crate::intake::Intake;
@@ -24,12 +23,7 @@ pub(super) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let source = Intake::open(&arguments.source)?;
-    let manner = Manner {
-        is_archive: true,
-        is_all_root: arguments.all_root,
-        existing: Existing::Replace,
-        latest: source_date_epoch()?,
-    };
+    let manner = Manner::faithful(arguments.all_root, source_date_epoch()?);
     let words = std::slice::from_ref(&arguments.address);
     let targets = Targets::open_for_writing(words, options)?;
     Ok(Box::new(Import { source, targets, manner }))

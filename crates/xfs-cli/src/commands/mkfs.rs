@@ -17,10 +17,14 @@ use super::Run;
 use super::info::{features, xfs_info};
 use crate::cli::{GlobalOptions, MkfsArguments};
 use crate::console::Console;
+use crate::deposit::{Deposit, Manner};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::image::Image;
+use crate::intake::Intake;
 use crate::json::{self, Object};
 use crate::names;
+use crate::time::source_date_epoch;
 
 /// The generation of inodes that mkfs.xfs makes with DETERMINISTIC_SEED in its environment.
 const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
@@ -32,6 +36,13 @@ struct Mkfs {
     plan: Plan,
     data: Device,
     log: Option<Device>,
+    fill: Option<Fill>,
+}
+
+/// What the new volume is filled with.
+struct Fill {
+    source: Intake,
+    manner: Manner,
 }
 
 /// A device that is written to, or would be with `-N`.
@@ -73,9 +84,14 @@ pub(super) fn open(
     let identity = identity(&arguments, &options, &target)?;
     let plan = Plan::new(&options, &target, &identity)
         .map_err(|error| geometry_failure(&data_path, &error))?;
+    let fill = arguments.from.as_deref().filter(|_| !arguments.dry_run).map(|from| {
+        let manner = Manner::faithful(arguments.all_root, asked_time(&arguments)?);
+        Ok::<_, Failure>(Fill { source: Intake::open(from)?, manner })
+    });
+    let fill = fill.transpose()?;
     let data = data.open(&arguments)?;
     let log = log.map(|log| log.open(&arguments)).transpose()?;
-    Ok(Box::new(Mkfs { arguments, plan, data, log }))
+    Ok(Box::new(Mkfs { arguments, plan, data, log, fill }))
 }
 
 impl Run for Mkfs {
@@ -93,12 +109,34 @@ impl Run for Mkfs {
             let log = self.log.as_ref().map(|log| show(&log.path));
             xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
         }
-        let Some(data) = &self.data.device else { return Ok(()) };
-        let log = self.log.as_ref().and_then(|log| log.device.as_ref());
-        let devices = Devices { data, log: log.map(|log| log as &dyn BlockDevice) };
-        let discard = if self.arguments.keep { Discard::No } else { Discard::Yes };
-        xfs_mkfs::write(&self.plan, devices, discard)
-            .map_err(|error| Failure::host(self.data.path.as_os_str(), &error))
+        let Self { arguments, plan, data, log, fill } = *self;
+        let Some(device) = data.device else { return Ok(()) };
+        let (log_path, log_device) = log.map(|log| (log.path, log.device)).unzip();
+        let log_device = log_device.flatten();
+        let devices =
+            Devices { data: &device, log: log_device.as_ref().map(|log| log as &dyn BlockDevice) };
+        let discard = if arguments.keep { Discard::No } else { Discard::Yes };
+        xfs_mkfs::write(&plan, devices, discard)
+            .map_err(|error| Failure::host(data.path.as_os_str(), &error))?;
+        drop((device, log_device));
+        match fill {
+            Some(fill) => fill.run(&data.path, log_path.as_deref(), console),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Fill {
+    fn run(self, path: &Path, log: Option<&Path>, console: &mut Console) -> Result<(), Failure> {
+        let Self { source, manner } = self;
+        let volume = Image::open_made(path, log, manner.latest)?.read()?;
+        let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
+        let mut deposit = Deposit::new(manner, &mut report);
+        let root = volume.inner().root().map_err(|error| volume.whole_failure(error));
+        let filled = root.and_then(|root| source.fill(root, &mut deposit));
+        drop(deposit);
+        volume.close()?;
+        filled
     }
 }
 
@@ -182,7 +220,10 @@ impl Wanted<'_> {
 fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Options, Failure> {
     let refused = [
         (!arguments.realtime.is_empty(), "-r: realtime devices are not supported"),
-        (arguments.prototype.is_some(), "-p: filling the new volume is not supported yet"),
+        (
+            arguments.prototype.is_some(),
+            "-p: prototype files are not supported; --from fills the volume with a directory or archive",
+        ),
         (!arguments.configuration.is_empty(), "-c: configuration files are not supported"),
     ];
     if let Some((_, message)) = refused.iter().find(|(is_given, _)| *is_given) {
@@ -224,25 +265,25 @@ fn asked_bytes(options: &Options, size: Option<Size>) -> Option<u64> {
     size?.to_bytes(block, number(options.sector_size, SECTOR_BYTES))
 }
 
+/// The time that everything shall have, if the options or the environment say one.
+fn asked_time(arguments: &MkfsArguments) -> Result<Option<Timestamp>, Failure> {
+    match arguments.time {
+        Some(seconds) => Ok(Some(Timestamp::new(seconds, 0).unwrap_or_default())),
+        None => source_date_epoch(),
+    }
+}
+
 /// UUID, time and generations: random, or as the options and the environment say.
 fn identity(
     arguments: &MkfsArguments,
     options: &Options,
     target: &Target,
 ) -> Result<Identity, Failure> {
-    let epoch = match std::env::var("SOURCE_DATE_EPOCH") {
-        Err(_) => None,
-        Ok(text) => Some(text.trim().parse::<i64>().map_err(|_| {
-            Failure::usage(format!("SOURCE_DATE_EPOCH={text} is not a number of seconds"))
-        })?),
-    };
     let random = || {
         Identity::random()
             .map_err(|error| Failure::new(Exit::Failed, format!("no random numbers: {error}")))
     };
-    let time =
-        arguments.time.or(epoch).map(|seconds| Timestamp::new(seconds, 0).unwrap_or_default());
-    let mut identity = match (time, arguments.seed) {
+    let mut identity = match (asked_time(arguments)?, arguments.seed) {
         (None, None) => random()?,
         (Some(time), seed) => {
             let length = target.data_bytes.to_be_bytes();

@@ -1,5 +1,6 @@
 //! `mkfs`.
 
+use std::io::Read;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
@@ -31,6 +32,43 @@ fn makes_a_file_and_a_volume_in_it() {
     let info = run(&place, &["info", "--xfs-info", "image"]);
     assert_eq!(info.stdout, made.stdout);
     assert!(run(&place, &["ls", "image"]).status.success());
+}
+
+#[test]
+fn a_volume_is_made_and_filled_in_one_go() {
+    let place = TempDir::new().unwrap();
+    std::fs::create_dir_all(place.path().join("tree/sub")).unwrap();
+    std::fs::write(place.path().join("tree/sub/file"), "contents").unwrap();
+    let mut tar = Command::new("tar");
+    tar.args(["-cf", "tree.tar", "tree"]).current_dir(place.path());
+    assert!(tar.status().unwrap().success());
+    let make = |source: &str, image: &str| {
+        let arguments = [
+            "mkfs",
+            "-q",
+            "-d",
+            "size=64m",
+            "--unsupported",
+            "--all-root",
+            "--from",
+            source,
+            image,
+        ];
+        check(&place, &arguments, 0, "");
+        std::fs::read(place.path().join(image)).unwrap()
+    };
+    assert!(make("tree", "one") == make("tree", "two"));
+    assert_eq!(run(&place, &["cat", "one:/sub/file"]).stdout, b"contents");
+    assert!(make("tree.tar", "three") == make("tree.tar", "four"));
+    assert_eq!(run(&place, &["cat", "three:/tree/sub/file"]).stdout, b"contents");
+    assert!(run(&place, &["log", "one"]).status.success());
+    let big = std::fs::File::create(place.path().join("tree/big")).unwrap();
+    std::io::copy(&mut std::io::repeat(1).take(80 << 20), &mut &big).unwrap();
+    let full = ["mkfs", "-q", "-d", "size=64m", "--unsupported", "--from", "tree", "full"];
+    check(&place, &full, 1, "/big: no space left");
+    // What cannot be opened leaves no volume behind.
+    check(&place, &["mkfs", "-d", "size=320m", "--from", "none", "five"], 1, "No such file");
+    assert!(!place.path().join("five").exists());
 }
 
 #[test]
