@@ -60,7 +60,7 @@ pub use metadata::Metadata;
 pub use node::{InodeView, Node};
 pub use open::{Description, Devices, OpenError, OpenOptions, UuidChange};
 pub use space::Space;
-pub use statistics::{Buffers, InodeLookups, InodesInMemory, Statistics};
+pub use statistics::{Buffers, InodeLookups, InodesInMemory, LogUse, Statistics};
 pub use superblock::{CacheCounts, Which};
 pub use table::InodeIndex;
 pub use volume::{BulkPath, InodeChunkUse, Staleness, Volume};

@@ -4,6 +4,7 @@
 //! after the other, so they need not fit each other while others are at work.
 
 use xfs_buffer::BufferCache;
+use xfs_log::LogCounts;
 
 use crate::table::{Count, InodeCounts, Store, Table};
 
@@ -20,6 +21,21 @@ pub struct Statistics {
     /// Buffers of metadata.
     #[doc(alias = "buf")]
     pub buffers: Buffers,
+    /// Transactions and the log.
+    #[doc(alias = "trans")]
+    pub log: LogUse,
+}
+
+/// Transactions and the log: of the lines `trans` and `log`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogUse {
+    /// Transactions that were committed, each step of a chain being one.
+    #[doc(alias = "xs_trans_async")]
+    pub commits: u64,
+    /// Bytes that were written to the log.
+    #[doc(alias = "xs_log_blocks")]
+    pub written_bytes: u64,
 }
 
 /// Looking inodes up in memory: the line `ig`.
@@ -88,12 +104,13 @@ pub struct Buffers {
 }
 
 impl Statistics {
-    pub(crate) fn gather(table: &Table<impl Store>, buffers: &BufferCache) -> Self {
+    pub(crate) fn gather(table: &Table<impl Store>, buffers: &BufferCache, log: LogCounts) -> Self {
         let counts = table.counts();
         Self {
             inode_lookups: lookups(counts),
             inodes: in_memory(counts),
             buffers: Buffers::gather(buffers),
+            log: LogUse { commits: log.commits, written_bytes: log.written_bytes },
         }
     }
 }

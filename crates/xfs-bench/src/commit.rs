@@ -146,10 +146,10 @@ fn commits(
             .collect();
         drop(ready);
         let _ = all_ready.recv();
-        let (before, start) = (volume_writes(), Instant::now());
+        let (before, start) = (crate::volume_writes(), Instant::now());
         drop(closed);
         let objects: Vec<_> = handles.into_iter().map(thread::ScopedJoinHandle::join).collect();
-        let after = volume_writes();
+        let after = crate::volume_writes();
         let forced = log.force_all().map_err(BenchError::Volume);
         let elapsed = start.elapsed();
         drop(objects);
@@ -200,14 +200,4 @@ fn forces(arguments: &Arguments) -> Result<(), BenchError> {
         println!("| {count} | {:.1} µs |", best.as_secs_f64() * 1e6);
     }
     Ok(())
-}
-
-#[cfg(feature = "count")]
-fn volume_writes() -> Option<u64> {
-    Some(xfs_sync::counts().volume.total())
-}
-
-#[cfg(not(feature = "count"))]
-const fn volume_writes() -> Option<u64> {
-    None
 }

@@ -9,9 +9,11 @@
 
 mod commit;
 mod contender;
+mod data;
 mod error;
 mod files;
 mod mount;
+mod price;
 mod processors;
 mod scan;
 mod volume;
@@ -41,6 +43,13 @@ enum What {
     Files(files::Arguments),
     /// Work on a mount with several clients, beside a server that does nothing and the kernel's XFS
     Mount(mount::Arguments),
+    /// What parent pointers cost
+    Price(price::Arguments),
+    /// Make and remove files as `price` does, without measuring: for valgrind
+    #[command(hide = true)]
+    PriceRun(price::RunArguments),
+    /// Write and read one file, beside the kernel's XFS and a plain file
+    Data(data::Arguments),
     /// Count the inodes of a mounted volume by the kernel's bulkstat: one of the contenders
     Bulkstat {
         /// Where the volume is mounted.
@@ -80,6 +89,9 @@ fn main() -> ExitCode {
         What::Commit(arguments) => commit::run(&arguments),
         What::Files(arguments) => files::run(&arguments),
         What::Mount(arguments) => mount::run(&arguments),
+        What::Price(arguments) => price::run(&arguments),
+        What::PriceRun(arguments) => price::run_once(&arguments),
+        What::Data(arguments) => data::run(&arguments),
         What::Bulkstat { mount } => bulkstat(&mount),
     };
     match outcome {
@@ -96,4 +108,15 @@ fn bulkstat(mount: &std::path::Path) -> Result<(), BenchError> {
     // One line for each inode would measure printing; the count is checked all the same.
     println!("{count}");
     Ok(())
+}
+
+/// Writes so far to memory that a whole volume shares, in a build that counts them.
+#[cfg(feature = "count")]
+fn volume_writes() -> Option<u64> {
+    Some(xfs_sync::counts().volume.total())
+}
+
+#[cfg(not(feature = "count"))]
+const fn volume_writes() -> Option<u64> {
+    None
 }

@@ -144,6 +144,11 @@ impl Cil {
         }
     }
 
+    /// Commits since the log was opened.
+    pub(crate) fn commits(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.lock().commits).sum()
+    }
+
     /// The checkpoint that is being gathered.
     pub(crate) fn current(&self) -> u64 {
         self.current.load(Ordering::Acquire)

@@ -41,7 +41,7 @@ pub use ail::{Ail, PushReport};
 pub use cil::Committed;
 pub use device::{LogDevice, LogGeometry};
 pub use item::{CheckpointEnd, ItemState, LogItem, Pushed};
-pub use log::{Log, LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, Shutdown};
+pub use log::{Log, LogConfig, LogCounts, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, Shutdown};
 pub use reader::{Items, LogEntry, LogReader, Transaction};
 pub use recovery::{
     Intent, IntentRecovery, MAX_REPLAY_BYTES, RecoveryError, Refusal, Replayed, Summary,

@@ -66,6 +66,15 @@ pub enum Shutdown {
     Now,
 }
 
+/// What has gone through a log since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Transactions, each step of a chain being one.
+    pub commits: u64,
+    /// Bytes of records, headers and padding included.
+    pub written_bytes: u64,
+}
+
 /// A log that is written to.
 pub struct Log {
     inner: Arc<Inner>,
@@ -325,6 +334,13 @@ impl Log {
     #[must_use]
     pub fn ail(&self) -> &Ail {
         &self.inner.ail
+    }
+
+    /// What has gone through the log since it was opened.
+    #[must_use]
+    pub fn counts(&self) -> LogCounts {
+        let inner = &self.inner;
+        LogCounts { commits: inner.cil.commits(), written_bytes: inner.writer.written_bytes() }
     }
 
     /// Used and granted bytes. What slots keep counts as granted.

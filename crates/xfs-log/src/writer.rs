@@ -80,6 +80,8 @@ struct State {
     /// The newest tail before which a flush has been.
     flushed_tail: Lsn,
     free: Vec<Vec<u8>>,
+    /// Bytes of records that were written, headers and padding included.
+    written_bytes: u64,
 }
 
 /// A closed record, which its owner must write.
@@ -126,10 +128,16 @@ impl Writer {
             closed: BTreeMap::new(),
             flushed_tail: Lsn(0),
             free: Vec::new(),
+            written_bytes: 0,
         };
         let WriterParts { log, data, layout, buffers, health, ail, plants } = parts;
         let (state, changed) = (Mutex::new(state), Condvar::new());
         Self { log, data, layout, buffers, health, ail, plants, state, changed }
+    }
+
+    /// Bytes that were written to the log.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.state.lock().written_bytes
     }
 
     pub(crate) const fn layout(&self) -> &RecordLayout {
@@ -335,7 +343,9 @@ impl Writer {
         }
         let mut state = self.state.lock();
         state.closed.remove(&closed.number);
-        state.free.push(closed.record.into_bytes());
+        let bytes = closed.record.into_bytes();
+        state.written_bytes += bytes.len() as u64;
+        state.free.push(bytes);
         self.changed.notify_all();
         (state, result)
     }

@@ -59,6 +59,7 @@ impl Cil {
         }
         order = order.max(share.clock) + 1;
         share.clock = order;
+        share.commits += 1;
         let mut growth = 0;
         for (item, vector) in items.iter().zip(scratch.vectors()) {
             growth += share.insert(item, vector, order);

@@ -66,6 +66,8 @@ pub(super) struct Share {
     pub(super) records: u64,
     /// All that they have given to it.
     pub(super) granted: u64,
+    /// Commits that came through this slot since the log was opened.
+    pub(super) commits: u64,
     /// The largest order number given out here.
     pub(super) clock: u64,
     /// The log is shut down: nothing may come in that nobody would take out.
@@ -90,6 +92,7 @@ impl Share {
             grown: 0,
             records: 0,
             granted: 0,
+            commits: 0,
             clock: 0,
             closed: false,
         }

@@ -1,0 +1,225 @@
+//! What parent pointers cost: making, linking and removing empty files with and without them.
+//!
+//! Times are those of the processor, in this process: for the kernel's XFS its work inside system
+//! calls, and not what its own threads do later. Instructions are counted by valgrind, over everything
+//! that a run executes in user space, threads of the log included; the step before is taken off.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::ValueEnum;
+use ferroxfs::ParentPath;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::error::BenchError;
+use crate::files::{self, Contender, Step, USUAL_NAME_BYTES, Work, kernel, library};
+
+/// How the price of parent pointers is measured.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    amount: Amount,
+    /// Where the images go
+    #[arg(long, default_value = "/dev/shm")]
+    folder: PathBuf,
+    /// Count instructions too, of so many files of each thread
+    #[arg(long)]
+    instructions: Option<u64>,
+}
+
+/// How much is done.
+#[derive(clap::Args, Clone)]
+struct Amount {
+    /// Threads, each in a directory of its own
+    #[arg(long, default_value_t = 4)]
+    threads: usize,
+    /// Files of each thread
+    #[arg(long, default_value_t = 100_000)]
+    files: u64,
+    /// Bytes of a name
+    #[arg(long, default_value_t = USUAL_NAME_BYTES as u64,
+        value_parser = clap::value_parser!(u64).range(13..=255))]
+    name_bytes: u64,
+    /// Give each file a second name
+    #[arg(long)]
+    link: bool,
+}
+
+/// One run, of which valgrind counts the instructions.
+#[derive(clap::Args)]
+pub(crate) struct RunArguments {
+    #[command(flatten)]
+    amount: Amount,
+    /// An empty volume
+    #[arg(long)]
+    image: PathBuf,
+    /// How parent pointers are kept
+    #[arg(long)]
+    path: KeptBy,
+    /// How many of the steps are done
+    #[arg(long)]
+    steps: usize,
+}
+
+/// How parent pointers are kept.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum KeptBy {
+    /// Not at all.
+    Nobody,
+    /// In the inode where that is possible.
+    Direct,
+    /// By intents and steps of their own.
+    Intents,
+}
+
+impl KeptBy {
+    const fn parent(self) -> u8 {
+        !matches!(self, Self::Nobody) as u8
+    }
+
+    fn contender(self) -> library::Library {
+        library::Library::with_parents(match self {
+            Self::Intents => ParentPath::Intents,
+            Self::Nobody | Self::Direct => ParentPath::Direct,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Direct => "direct",
+            Self::Intents => "intents",
+        }
+    }
+}
+
+const WAYS: [KeptBy; 3] = [KeptBy::Nobody, KeptBy::Direct, KeptBy::Intents];
+
+impl Amount {
+    const fn work(&self) -> Work {
+        let name_bytes = self.name_bytes as usize;
+        Work { threads: self.threads, files: self.files, name_bytes, linked: self.link }
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        match self.link {
+            true => vec![Step::Create, Step::Link, Step::Remove],
+            false => vec![Step::Create, Step::Remove],
+        }
+    }
+}
+
+/// Measures and prints a table.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    println!(
+        "| who | parent pointers | step | processor time each, µs | instructions each | transactions \
+         each | bytes logged each |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for way in WAYS {
+        let counts = match arguments.instructions {
+            Some(files) => instructions(arguments, way, files)?,
+            None => Vec::new(),
+        };
+        measure(arguments, ("ours", way.name()), way.parent(), &mut way.contender(), &counts)?;
+    }
+    for (name, parent) in [("nobody", 0), ("intents", 1)] {
+        let mut kernel = kernel::Kernel::default();
+        measure(arguments, ("kernel", name), parent, &mut kernel, &[])?;
+    }
+    Ok(())
+}
+
+fn measure(
+    arguments: &Arguments,
+    (who, way): (&str, &str),
+    parent: u8,
+    contender: &mut dyn Contender,
+    instructions: &[f64],
+) -> Result<(), BenchError> {
+    let work = arguments.amount.work();
+    let folder = tempfile::tempdir_in(&arguments.folder);
+    let folder = folder.map_err(BenchError::file(&arguments.folder))?;
+    let image = files::make(folder.path(), parent, &work)?;
+    contender.open(&image)?;
+    contender.prepare(work.threads)?;
+    let total = work.total() as f64;
+    for (index, step) in arguments.amount.steps().into_iter().enumerate() {
+        let (before, start) = (contender.counted()?, processor_seconds());
+        contender.perform(step, &work)?;
+        let seconds = processor_seconds() - start;
+        let counted = contender.counted()?.since(&before);
+        let instructions = instructions.get(index);
+        println!(
+            "| {who} | {way} | {step:?} | {:.2} | {} | {:.2} | {:.0} |",
+            seconds * 1e6 / total,
+            instructions.map_or("-".to_owned(), |count| format!("{count:.0}")),
+            counted.transactions as f64 / total,
+            counted.log_bytes as f64 / total,
+        );
+    }
+    contender.close()
+}
+
+/// Seconds of processor time that this process has used, in user space and in the kernel.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Instructions of each step, for each file.
+fn instructions(arguments: &Arguments, way: KeptBy, files: u64) -> Result<Vec<f64>, BenchError> {
+    let amount = Amount { files, ..arguments.amount.clone() };
+    let work = amount.work();
+    let mut totals = Vec::new();
+    for steps in 0..=amount.steps().len() {
+        let folder = tempfile::tempdir_in(&arguments.folder);
+        let folder = folder.map_err(BenchError::file(&arguments.folder))?;
+        let image = files::make(folder.path(), way.parent(), &work)?;
+        totals.push(counted_by_valgrind(&amount, &image, way, steps)? as f64);
+    }
+    let steps = totals.iter().zip(totals.iter().skip(1));
+    Ok(steps.map(|(before, after)| (after - before) / work.total() as f64).collect())
+}
+
+fn counted_by_valgrind(
+    amount: &Amount,
+    image: &Path,
+    way: KeptBy,
+    steps: usize,
+) -> Result<u64, BenchError> {
+    let program = std::env::current_exe().map_err(BenchError::file(Path::new("xfs-bench")))?;
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
+    valgrind.args(["price-run", "--path", way.name(), "--image"]).arg(image);
+    for (option, value) in [
+        ("--threads", amount.threads as u64),
+        ("--files", amount.files),
+        ("--name-bytes", amount.name_bytes),
+        ("--steps", steps as u64),
+    ] {
+        valgrind.arg(option).arg(value.to_string());
+    }
+    if amount.link {
+        valgrind.arg("--link");
+    }
+    let output = valgrind.output().map_err(BenchError::file(Path::new("valgrind")))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let count = text.lines().find_map(|line| line.split("Collected : ").nth(1));
+    match count.and_then(|count| count.trim().parse().ok()) {
+        Some(count) if output.status.success() => Ok(count),
+        _ => Err(BenchError::Failed { name: "valgrind".to_owned(), status: output.status }),
+    }
+}
+
+/// Does the first steps, and nothing else.
+pub(crate) fn run_once(arguments: &RunArguments) -> Result<(), BenchError> {
+    let work = arguments.amount.work();
+    let mut contender = arguments.path.contender();
+    contender.open(&arguments.image)?;
+    contender.prepare(work.threads)?;
+    for step in arguments.amount.steps().into_iter().take(arguments.steps) {
+        contender.perform(step, &work)?;
+    }
+    contender.close()
+}
