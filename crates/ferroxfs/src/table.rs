@@ -231,8 +231,13 @@ impl<S: Store> Table<S> {
 
     fn free(&self, entry: &Arc<Entry<S::Inode>>) -> Result<()> {
         let freed = self.store.inactivate(entry.live());
-        self.take_out(entry, Count::Freed);
+        self.take_out_freed(entry);
         freed
+    }
+
+    /// Takes out an inode that was freed.
+    pub(crate) fn take_out_freed(&self, entry: &Arc<Entry<S::Inode>>) {
+        self.take_out(entry, Count::Freed);
     }
 
     /// Makes room before something is changed: frees and evicts, if much waits for that.

@@ -123,14 +123,7 @@ impl Parts {
         blocks: u64,
         body: impl FnOnce(&mut Transaction<'_>) -> Result<T>,
     ) -> Result<T> {
-        let mut tx = self.begin(kind, blocks)?;
-        match body(&mut tx) {
-            Ok(value) => tx.commit().map(|_| value),
-            Err(error) => {
-                tx.cancel();
-                Err(error)
-            }
-        }
+        end(self.begin(kind, blocks)?, body)
     }
 
     /// Begins a transaction. Where there is no room, what waits to be freed is freed first.
@@ -310,6 +303,20 @@ pub(crate) fn lock_error(error: LockError) -> Error {
         LockError::TimedOut => PosixError::TimedOut,
     };
     posix.into()
+}
+
+/// Commits a transaction if its body succeeds: see [`Parts::transact`].
+fn end<'journal, T>(
+    mut tx: Transaction<'journal>,
+    body: impl FnOnce(&mut Transaction<'journal>) -> Result<T>,
+) -> Result<T> {
+    match body(&mut tx) {
+        Ok(value) => tx.commit().map(|_| value),
+        Err(error) => {
+            tx.cancel();
+            Err(error)
+        }
+    }
 }
 
 /// Latches the inodes for a transaction, each once, the lower number first.

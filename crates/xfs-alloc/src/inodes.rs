@@ -36,7 +36,7 @@ mod unlinked;
 
 pub use allocate::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 pub use bulk::latched_inode_chunks;
-pub use free::{Freed, free_inode};
+pub use free::{Freed, Standing, free_inode};
 pub use lookup::{chunks_freed, latched_inode_state};
 pub use unlinked::{
     UnlinkedList, add_unlinked, clear_unlinked_list, remove_unlinked, unlinked_lists,

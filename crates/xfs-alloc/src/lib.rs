@@ -40,9 +40,9 @@ pub use deferred::{
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};
 pub use inode_chunks::{InodeState, find_chunk, inode_chunks, inode_state};
 pub use inodes::{
-    AllocatedInode, Freed, InodePurpose, UnlinkedList, add_unlinked, allocate_inode, chunks_freed,
-    clear_unlinked_list, free_inode, inode_blocks, latched_inode_chunks, latched_inode_state,
-    remove_unlinked, unlinked_lists,
+    AllocatedInode, Freed, InodePurpose, Standing, UnlinkedList, add_unlinked, allocate_inode,
+    chunks_freed, clear_unlinked_list, free_inode, inode_blocks, latched_inode_chunks,
+    latched_inode_state, remove_unlinked, unlinked_lists,
 };
 pub use leftovers::recover_leftovers;
 pub use open::{available_blocks, open_journal};

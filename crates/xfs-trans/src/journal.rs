@@ -52,6 +52,8 @@ pub struct Journal {
     context: Arc<Context>,
     /// By the place of the kind in [`TransactionKind::ALL`].
     reservations: [Reservation; TransactionKind::ALL.len()],
+    /// To remove a name and free its inode at once, where the log is large enough for that.
+    removal: Option<Reservation>,
     pub(crate) counters: Counters,
     extensions: [SetOnce<Extension, Volume>; EXTENSIONS],
     disk_counts: SetOnce<DiskCounts, Volume>,
@@ -72,11 +74,13 @@ impl Journal {
         let context = Arc::new(Context::new(&cache));
         let table = Reservations::new(cache.geometry());
         let reservations = TransactionKind::ALL.map(|kind| table.of(kind));
+        let removal = removal(&table);
         Arc::new(Self {
             log,
             superblock: superblock.clone(),
             context,
             reservations,
+            removal,
             counters: Counters::new(counts),
             extensions: Default::default(),
             disk_counts: SetOnce::new(),
@@ -196,6 +200,18 @@ impl Journal {
     /// the journal leave out.
     pub fn set_pool(&self, blocks: u64) {
         self.counters.set_pool(blocks);
+    }
+
+    /// Begins the removal of a name together with its inode, which no other has: so that this takes one
+    /// transaction, where an unlinked list takes two. `None` where that reserves more of the log than
+    /// any other operation, for which the log need not be large enough.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub fn begin_removal(self: &Arc<Self>, blocks: u64) -> Result<Option<Transaction<'_>>> {
+        let begin = |reservation| Transaction::begin_from_pool(self, reservation, blocks);
+        self.removal.map(begin).transpose()
     }
 
     /// As [`begin`](Self::begin), for what also sets attributes whose values take `value_blocks`
@@ -357,6 +373,16 @@ impl core::fmt::Debug for Journal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Journal").field("counts", &self.counters).finish_non_exhaustive()
     }
+}
+
+/// What a name and its inode take together.
+fn removal(table: &Reservations<'_>) -> Option<Reservation> {
+    let total = |reservation: &Reservation| reservation.bytes * u64::from(reservation.steps);
+    let (name, inode) = (table.of(TransactionKind::Remove), table.of(TransactionKind::FreeInode));
+    // The steps of its parent pointers are not needed: these go with the inode.
+    let both = Reservation { bytes: name.bytes + inode.bytes, steps: inode.steps };
+    let largest = TransactionKind::ALL.iter().map(|kind| total(&table.of(*kind))).max();
+    largest.is_some_and(|largest| total(&both) <= largest).then_some(both)
 }
 
 /// The error of a value that the format cannot hold.

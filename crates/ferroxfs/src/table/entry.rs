@@ -8,7 +8,7 @@
 //!                    │       release: last user, not to stay
 //!                    │
 //!                    └──────► needs inactivation
-//!           release: last user, no name
+//!           release: last user, no name; claim: the only user, who removes the last name
 //! ```
 //!
 //! # Invariants
@@ -222,6 +222,22 @@ impl<I> Entry<I> {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a user of an inode that nobody holds");
         state.users += 1;
+    }
+
+    /// Whether the caller is the only user. It may have company by the time that the answer is there.
+    pub(crate) fn is_alone(&self) -> bool {
+        let state = self.state.lock();
+        state.users == 1 && state.phase == Phase::Live
+    }
+
+    /// Gives up a use to free the inode, if the caller is its only user: nobody gets another.
+    pub(crate) fn claim(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_alone = state.users == 1 && state.phase == Phase::Live;
+        if is_alone {
+            (state.users, state.phase) = (0, Phase::NeedsInactivation);
+        }
+        is_alone
     }
 
     /// One more user, who has looked the inode up.

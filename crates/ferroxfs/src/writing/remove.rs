@@ -1,8 +1,9 @@
 //! Removing names.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use xfs_buffer::{PosixError, Result};
+use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::inode::FileType;
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Transaction;
@@ -10,7 +11,7 @@ use xfs_trans::Transaction;
 use super::access::check_mutable;
 use super::create::{check_is_directory, parent_link};
 use super::links::{check_loses_child, check_loses_name};
-use super::{Parts, check_undelegated, join_all};
+use super::{Parts, check_undelegated, end, join_all};
 use crate::table::Entry;
 use crate::watch::WatchEvents;
 
@@ -25,6 +26,33 @@ pub(crate) enum Removal {
     Directory,
 }
 
+impl Removal {
+    /// Links that the file or directory loses.
+    const fn links(self) -> u32 {
+        match self {
+            Self::File => 1,
+            Self::Directory => 2,
+        }
+    }
+}
+
+/// A name that is to be removed, and what it means.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    directory: &'a Entry,
+    name: &'a [u8],
+    child: &'a Arc<Entry>,
+    removal: Removal,
+}
+
+impl Request<'_> {
+    /// Whether the file has no other name, and nothing that would have to be freed before its inode.
+    fn is_last(&self) -> bool {
+        let live = self.child.live();
+        live.is_bare() && live.inode().core().nlink <= self.removal.links()
+    }
+}
+
 impl Parts {
     /// Removes a name. What has no other is freed when its last user is gone, and before this returns
     /// if there is none.
@@ -37,13 +65,22 @@ impl Parts {
         }
         loop {
             let child = self.look_up(directory, name)?;
-            let removed =
-                self.undelegated(&[&child], || self.remove_child(directory, name, &child, removal));
+            let request = Request { directory, name, child: &child, removal };
+            let claimed = Cell::new(false);
+            let removed = self.undelegated(&[&child], || {
+                match self.remove_with_inode(&request, &claimed)? {
+                    Some(removed) => Ok(removed),
+                    None => self.remove_child(&request),
+                }
+            });
             if let Ok(true) = removed {
                 self.notify_name(directory, WatchEvents::DELETE, name);
                 self.notify(&child, WatchEvents::ATTRIB);
             }
-            self.finish_with(child);
+            match claimed.get() {
+                true => self.table.take_out_freed(&child),
+                false => self.finish_with(child),
+            }
             if removed? {
                 return Ok(());
             }
@@ -56,48 +93,93 @@ impl Parts {
             let number = directory.find(&self.journal, name)?.0;
             match self.take(number) {
                 // Between the two looks the name was removed, and the file with it.
-                Err(xfs_buffer::Error::Posix(PosixError::NotFound))
+                Err(Error::Posix(PosixError::NotFound))
                     if directory.find(&self.journal, name)?.0 != number => {}
                 taken => return taken,
             }
         }
     }
 
-    /// `false` if the name means something else by now.
-    fn remove_child(
+    /// Removes the only name of what nobody else uses and what has nothing but its inode, and frees
+    /// that: in one transaction, without the unlinked list. `None` if it has to go by that, `false` if
+    /// the name means something else by now. Once the entry is claimed it is nobody's any more, even
+    /// if this fails.
+    fn remove_with_inode(
         &self,
-        directory: &Entry,
-        name: &[u8],
-        child: &Arc<Entry>,
-        removal: Removal,
-    ) -> Result<bool> {
-        let blocks = xfs_dir::blocks_to_remove(self.geometry()) + self.parent_blocks(name);
-        self.transact(TransactionKind::Remove, blocks, |tx| {
-            join_all(tx, [directory, child]);
-            check_is_directory(directory)?;
-            match xfs_dir::find_entry(tx, directory.live(), name)? {
-                Some((number, _)) if number == child.number() => {}
-                Some(_) => return Ok(false),
-                None => return Err(PosixError::NotFound.into()),
+        request: &Request<'_>,
+        claimed: &Cell<bool>,
+    ) -> Result<Option<bool>> {
+        let Request { child, name, .. } = *request;
+        if !request.is_last() || !child.is_alone() {
+            return Ok(None);
+        }
+        let blocks = self.blocks_to_remove(name) + xfs_alloc::inode_blocks(self.geometry());
+        self.table.throttle();
+        let Some(tx) = self.with_room(|| self.journal.begin_removal(blocks))? else {
+            return Ok(None);
+        };
+        end(tx, |tx| {
+            if !self.check_request(tx, request)? {
+                return Ok(Some(false));
             }
-            check_mutable(&directory.core())?;
-            check_removable(tx, child, removal)?;
-            check_undelegated(child, self.lease_grace)?;
-            let is_directory = removal == Removal::Directory;
-            check_loses_name(&child.core(), PosixError::NotEmpty)?;
-            if is_directory {
-                check_loses_child(&directory.core())?;
+            if !request.is_last() || !child.claim() {
+                return Ok(None);
             }
-            self.drop_name(tx, child, if is_directory { 2 } else { 1 })?;
-            xfs_dir::remove_entry(tx, directory.live(), name)?;
-            let now = self.clock.now();
-            directory.live().change(tx, |core| {
-                (core.modify_time, core.change_time) = (now, now);
-                core.nlink -= u32::from(is_directory);
-            });
+            claimed.set(true);
+            child.live().free_with_name(tx)?;
+            self.remove_entry(tx, request)?;
+            Ok(Some(true))
+        })
+    }
+
+    /// `false` if the name means something else by now.
+    fn remove_child(&self, request: &Request<'_>) -> Result<bool> {
+        let Request { directory, name, child, removal } = *request;
+        self.transact(TransactionKind::Remove, self.blocks_to_remove(name), |tx| {
+            if !self.check_request(tx, request)? {
+                return Ok(false);
+            }
+            self.drop_name(tx, child, removal.links())?;
+            self.remove_entry(tx, request)?;
             self.remove_parent(tx, child, directory, name)?;
             Ok(true)
         })
+    }
+
+    fn blocks_to_remove(&self, name: &[u8]) -> u64 {
+        xfs_dir::blocks_to_remove(self.geometry()) + self.parent_blocks(name)
+    }
+
+    /// Latches both inodes, and whether the name may be removed. `false` if it means something else
+    /// by now.
+    fn check_request(&self, tx: &mut Transaction<'_>, request: &Request<'_>) -> Result<bool> {
+        let Request { directory, name, child, removal } = *request;
+        join_all(tx, [directory, child]);
+        check_is_directory(directory)?;
+        match xfs_dir::find_entry(tx, directory.live(), name)? {
+            Some((number, _)) if number == child.number() => {}
+            Some(_) => return Ok(false),
+            None => return Err(PosixError::NotFound.into()),
+        }
+        check_mutable(&directory.core())?;
+        check_removable(tx, child, removal)?;
+        check_undelegated(child, self.lease_grace)?;
+        check_loses_name(&child.core(), PosixError::NotEmpty)?;
+        if removal == Removal::Directory {
+            check_loses_child(&directory.core())?;
+        }
+        Ok(true)
+    }
+
+    fn remove_entry(&self, tx: &mut Transaction<'_>, request: &Request<'_>) -> Result<()> {
+        let Request { directory, name, removal, .. } = *request;
+        xfs_dir::remove_entry(tx, directory.live(), name)?;
+        let now = self.clock.now();
+        directory.live().change(tx, |core| {
+            (core.modify_time, core.change_time) = (now, now);
+            core.nlink -= u32::from(removal == Removal::Directory);
+        });
+        Ok(())
     }
 
     /// Takes links off a file; one that has none left goes on its unlinked list.

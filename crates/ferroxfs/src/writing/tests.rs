@@ -164,3 +164,67 @@ fn what_waits_to_be_freed_makes_room() {
         parts.set_attribute(&file, &attribute, SetMode::Either).unwrap();
     });
 }
+
+/// Transactions of a removal, and how many inodes fewer are in use after it.
+fn removal(parts: &Parts, root: &Entry, name: &str, removal: Removal) -> (u64, u64) {
+    let used = || {
+        let counts = parts.journal.counts();
+        counts.inodes - counts.free_inodes
+    };
+    let commits = || parts.journal.log().counts().commits;
+    let before = (commits(), used());
+    parts.remove(root, name.as_bytes(), removal).unwrap();
+    (commits() - before.0, before.1 - used())
+}
+
+#[test]
+fn what_has_only_its_inode_goes_in_one_transaction() {
+    check(|parts, root| {
+        // One more inode in the chunk, so that it is not given back.
+        let other = make(parts, root, "other", &NewKind::Regular);
+        for kind in [NewKind::Regular, NewKind::Fifo, NewKind::Symlink(b"to")] {
+            parts.release(make(parts, root, "one", &kind));
+            assert_eq!(removal(parts, root, "one", Removal::File), (1, 1));
+        }
+        parts.release(make(parts, root, "one", &NewKind::Directory));
+        // It lay in a group of its own, so that a step follows which frees its chunk.
+        assert_eq!(removal(parts, root, "one", Removal::Directory), (2, 1));
+        // Another name, or another user: only the name goes.
+        let one = make(parts, root, "one", &NewKind::Regular);
+        parts.link(&one, root, b"two").unwrap();
+        assert_eq!(removal(parts, root, "two", Removal::File), (1, 0));
+        assert_eq!(removal(parts, root, "one", Removal::File), (1, 0));
+        parts.finish_with(one);
+        parts.release(other);
+    });
+}
+
+#[test]
+fn who_looks_up_what_goes_meets_nothing() {
+    check(|parts, root| {
+        for _ in 0..64 {
+            let one = make(parts, root, "one", &NewKind::Regular);
+            let number = one.number();
+            parts.release(one);
+            std::thread::scope(|scope| {
+                let looks = scope.spawn(|| {
+                    loop {
+                        match parts.look_up(root, b"one") {
+                            Ok(found) => {
+                                // What somebody holds is not freed, whatever became of its name.
+                                assert!(!found.live().record().image().core.is_free());
+                                parts.finish_with(found);
+                            }
+                            Err(error) => break error,
+                        }
+                    }
+                });
+                parts.remove(root, b"one", Removal::File).unwrap();
+                let error = looks.join().unwrap();
+                assert!(matches!(error, Error::Posix(PosixError::NotFound)), "{error}");
+            });
+            parts.table.drain();
+            assert!(matches!(parts.take(number), Err(Error::Posix(PosixError::NotFound))));
+        }
+    });
+}

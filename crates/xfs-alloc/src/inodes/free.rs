@@ -24,8 +24,17 @@ pub enum Freed {
     Chunk,
 }
 
-/// Frees an inode that is joined, has no blocks and stands on an unlinked list, from which it goes.
-/// It is given back after this step.
+/// Where an inode stands that is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// On its unlinked list.
+    Unlinked,
+    /// On none: its last name goes in this step, behind this call (see the lock order of the module).
+    Named,
+}
+
+/// Frees an inode that is joined and has no blocks. If it stands on an unlinked list it goes from
+/// there. It is given back after this step.
 ///
 /// # Errors
 ///
@@ -35,7 +44,11 @@ pub enum Freed {
 ///
 /// If the inode is not joined.
 #[doc(alias = "xfs_ifree")]
-pub fn free_inode(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<Freed> {
+pub fn free_inode(
+    tx: &mut Transaction<'_>,
+    record: &Arc<InodeRecord>,
+    standing: Standing,
+) -> Result<Freed> {
     let (mut group, inode) = GroupInodes::of_inode(tx, record.number())?;
     let chunk = group.chunk_of(tx, inode)?;
     let position = chunk.position(inode).unwrap_or_default();
@@ -43,7 +56,9 @@ pub fn free_inode(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result
     if !is_used {
         return Err(group.corrupt(AgiCheck::NotInUse { inode: inode.0 }));
     }
-    group.unlink(tx, inode)?;
+    if standing == Standing::Unlinked {
+        group.unlink(tx, inode)?;
+    }
     tx.change_inode(record, LoggedFields::CORE, clear);
     tx.leave(record);
     let left = chunk.with_freed(position);
@@ -66,6 +81,7 @@ pub fn free_inode(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result
 fn clear(image: &mut InodeImage) {
     let core = &mut image.core;
     core.mode = 0;
+    core.nlink = 0;
     core.flags = InodeFlags::empty();
     // How times and counters are stored stays as it is.
     core.flags2 &= InodeFlags2::BIGTIME | InodeFlags2::NREXT64;

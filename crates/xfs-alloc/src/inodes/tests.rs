@@ -17,8 +17,8 @@ use xfs_trans::{InodeRecord, Journal, testing};
 
 use super::group::GroupInodes;
 use super::{
-    Freed, InodePurpose, add_unlinked, allocate_inode, free_inode, inode_blocks, remove_unlinked,
-    unlinked_lists,
+    Freed, InodePurpose, Standing, add_unlinked, allocate_inode, free_inode, inode_blocks,
+    remove_unlinked, unlinked_lists,
 };
 use crate::{
     AgHeaders, BlockExtent, ExtentOwner, Purpose, SpaceRequest, Target, allocate_extent,
@@ -74,7 +74,7 @@ fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> R
 fn free(journal: &Arc<Journal>, record: &Arc<InodeRecord>) -> Result<Freed> {
     let mut tx = journal.begin(TransactionKind::FreeInode, 0)?;
     tx.join(record);
-    let freed = free_inode(&mut tx, record)?;
+    let freed = free_inode(&mut tx, record, Standing::Unlinked)?;
     tx.commit()?;
     Ok(freed)
 }

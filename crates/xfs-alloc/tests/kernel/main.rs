@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use xfs_alloc::{
-    InodePurpose, VolumeCounters, add_unlinked, allocate_inode, free_inode, inode_blocks,
+    InodePurpose, Standing, VolumeCounters, add_unlinked, allocate_inode, free_inode, inode_blocks,
     open_journal, unlinked_lists,
 };
 use xfs_buffer::{BufferCache, Error, PosixError, Result};
@@ -188,6 +188,6 @@ fn free(journal: &Arc<Journal>, inode: InodeNumber) -> Result<()> {
     let record = journal.inode(inode)?;
     let mut tx = journal.begin(TransactionKind::FreeInode, 0)?;
     tx.join(&record);
-    free_inode(&mut tx, &record)?;
+    free_inode(&mut tx, &record, Standing::Unlinked)?;
     tx.commit().map(drop)
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xfs_alloc::free_inode;
+use xfs_alloc::{Standing, free_inode};
 use xfs_buffer::{PosixError, Result};
 use xfs_format::dabtree::{NODE_MAGIC, Node, magic};
 use xfs_format::extent::Extent;
@@ -56,9 +56,30 @@ impl Live {
             xfs_alloc::inode_blocks(journal.geometry()),
             |tx| {
                 tx.join(self.record());
-                free_inode(tx, self.record()).map(|_| ())
+                free_inode(tx, self.record(), Standing::Unlinked).map(|_| ())
             },
         )
+    }
+
+    /// Whether it has nothing besides its inode, so that it can be freed with its last name:
+    /// [`free_with_name`](Self::free_with_name).
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        let inode = self.inode();
+        let core = inode.core();
+        core.blocks == 0 && core.extents == 0 && core.attr_extents == 0
+    }
+
+    /// Frees a bare inode that nobody uses, in the transaction that removes its last name: before the
+    /// name, since freeing it latches the header of its group. What it says of its parents goes with
+    /// it. This `Live` stands for nothing any more.
+    ///
+    /// # Errors
+    ///
+    /// The device's error; the check that failed: the transaction must be cancelled.
+    pub fn free_with_name(&self, tx: &mut Transaction<'_>) -> Result<()> {
+        assert!(self.is_bare(), "what has blocks goes by the unlinked list");
+        free_inode(tx, self.record(), Standing::Named).map(|_| ())
     }
 
     fn free_contents(&self, journal: &Arc<Journal>) -> Result<()> {
