@@ -73,7 +73,9 @@ impl DeviceError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match &self.failure {
             DeviceFailure::Open(error) => match error.kind() {
-                io::ErrorKind::PermissionDenied => "reading a disk of the machine needs privilege",
+                io::ErrorKind::PermissionDenied => {
+                    "its permissions (ls -l) say who may; for a disk of the machine be root"
+                }
                 _ => return None,
             },
             DeviceFailure::Locked(Access::ReadOnly) => {
@@ -83,7 +85,7 @@ impl DeviceError {
                 "wait until the other program that uses it is done"
             }
             DeviceFailure::InUse(Usage::Mounted { .. }) => {
-                "unmount it, or read it as it is with --live"
+                "unmount it; for reading alone there is --live"
             }
             DeviceFailure::InUse(Usage::Loop { .. }) => "detach the loop device (losetup -d)",
             DeviceFailure::Busy => {

@@ -34,38 +34,42 @@ impl Run for Put {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, mode } = *self;
         change_each(targets, console, |target| {
-            let file = make(target, mode)?;
-            fill(&file, target)
+            if let Some(file) = present(target)? {
+                return fill(file, target);
+            }
+            let (directory, name) = target.place()?;
+            let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
+            let made = directory.create(&name, &NewKind::Regular, &creation);
+            let file = made.and_then(|node| node.open()).map_err(|error| target.failure(error))?;
+            // No file rather than half of one.
+            fill(file, target).inspect_err(|_| _ = directory.remove_file(&name))
         })
     }
 }
 
-fn make(target: &Target, mode: u16) -> Result<File, Failure> {
-    let opened = match target.volume.inner().lookup(&target.path) {
-        Ok(node) => node.open().and_then(|file| file.set_len(0).map(|()| file)),
-        Err(Error::Posix(PosixError::NotFound)) => {
-            let (directory, name) = target.place()?;
-            let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
-            directory.create(name, &NewKind::Regular, &creation).and_then(|node| node.open())
-        }
+/// The file that is there, empty now.
+fn present(target: &Target) -> Result<Option<File>, Failure> {
+    match target.volume.inner().lookup(&target.path) {
+        Ok(node) => node.open().and_then(|file| file.set_len(0).map(|()| Some(file))),
+        Err(Error::Posix(PosixError::NotFound)) => Ok(None),
         Err(error) => Err(error),
-    };
-    opened.map_err(|error| target.failure(error))
+    }
+    .map_err(|error| target.failure(error))
 }
 
-fn fill(file: &File, target: &Target) -> Result<(), Failure> {
+fn fill(file: File, target: &Target) -> Result<(), Failure> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {
         let read = match io::stdin().read(&mut buffer) {
-            Ok(0) => return Ok(()),
+            Ok(0) => return file.close().map_err(|error| target.failure(error)),
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 return Err(Failure::new(Exit::Failed, format!("standard input: {error}")));
             }
         };
-        write_all(file, offset, buffer.get(..read).unwrap_or_default())
+        write_all(&file, offset, buffer.get(..read).unwrap_or_default())
             .map_err(|error| target.failure(error))?;
         offset += read as u64;
     }

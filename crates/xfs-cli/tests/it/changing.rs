@@ -390,6 +390,10 @@ fn a_full_volume_is_said_and_stays_whole() {
     }
     place.check_failure(&["cp", "large", "image:/"], 1, "no space");
     assert_eq!(place.check(&["ls", "image"]), "");
+    let mut put = place.command(&["put", "image:/large"]);
+    put.stdin(fs::File::open(place.path("large")).unwrap());
+    assert_eq!(put.output().unwrap().status.code(), Some(1));
+    assert_eq!(place.check(&["ls", "image"]), "");
     place.put("image:/small", b"fits");
     assert_eq!(place.check(&["cat", "image:/small"]), "fits");
 }

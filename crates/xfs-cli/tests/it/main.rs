@@ -36,7 +36,11 @@ impl Place {
     }
 
     fn with(image: &Image) -> Self {
-        let place = Self(tempfile::tempdir().expect("a directory"));
+        Self::in_directory(tempfile::tempdir().expect("a directory"), image)
+    }
+
+    fn in_directory(directory: tempfile::TempDir, image: &Image) -> Self {
+        let place = Self(directory);
         write_image(image, &place.path().join("image"));
         place
     }
@@ -81,10 +85,14 @@ fn write_image_at(image: &Image, file: &File, start: u64) {
     }
 }
 
-/// The golden image for tests that do not change it.
+/// The golden image for tests that do not change it. Nobody removes it, so it lies with what is built.
 fn shared() -> &'static Place {
     static PLACE: OnceLock<Place> = OnceLock::new();
-    PLACE.get_or_init(Place::new)
+    let built = env!("CARGO_TARGET_TMPDIR");
+    PLACE.get_or_init(|| {
+        let directory = tempfile::tempdir_in(built).expect("a directory");
+        Place::in_directory(directory, &golden())
+    })
 }
 
 /// What a run printed and how it ended, in one text.
