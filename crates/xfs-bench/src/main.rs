@@ -12,6 +12,7 @@ mod contender;
 mod data;
 mod error;
 mod files;
+mod inodes;
 mod mount;
 mod price;
 mod processors;
@@ -41,6 +42,8 @@ enum What {
     Commit(commit::Arguments),
     /// Make, walk, change and remove empty files, beside the kernel's XFS
     Files(files::Arguments),
+    /// List all inodes, and let go of them, beside the kernel's bulkstat
+    Inodes(inodes::Arguments),
     /// Work on a mount with several clients, beside a server that does nothing and the kernel's XFS
     Mount(mount::Arguments),
     /// What parent pointers cost
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         What::Scan(arguments) => scan::run(&arguments),
         What::Commit(arguments) => commit::run(&arguments),
         What::Files(arguments) => files::run(&arguments),
+        What::Inodes(arguments) => inodes::run(&arguments),
         What::Mount(arguments) => mount::run(&arguments),
         What::Price(arguments) => price::run(&arguments),
         What::PriceRun(arguments) => price::run_once(&arguments),
@@ -104,7 +108,7 @@ fn main() -> ExitCode {
 }
 
 fn bulkstat(mount: &std::path::Path) -> Result<(), BenchError> {
-    let count = xfs_oracle::bulkstat_count(mount)?;
+    let count = xfs_oracle::bulkstat_count(mount, None)?;
     // One line for each inode would measure printing; the count is checked all the same.
     println!("{count}");
     Ok(())

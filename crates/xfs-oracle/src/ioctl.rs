@@ -217,15 +217,18 @@ const _: () = assert!(size_of::<BulkstatRequest>() == 64 + BULKSTAT_MAX * 192);
 /// XFS_IOC_BULKSTAT; its number holds the size of the header alone.
 const BULKSTAT: Opcode = opcode::read::<[u64; 8]>(b'X', 127);
 
-/// How many inodes the kernel's bulkstat lists on the volume that `file` is on.
-pub(crate) fn bulkstat_count(file: impl AsFd) -> Result<u64> {
+/// XFS_BULK_IREQ_AGNO: only those of one group.
+const BULKSTAT_GROUP: u32 = 1;
+
+/// How many inodes the kernel's bulkstat lists on the volume that `file` is on, or in one group of it.
+pub(crate) fn bulkstat_count(file: impl AsFd, group: Option<u32>) -> Result<u64> {
     let empty = RawBulkstat { number: 0, rest: [0; 23] };
     let mut request = Box::new(BulkstatRequest {
         start: 0,
-        flags: 0,
+        flags: if group.is_some() { BULKSTAT_GROUP } else { 0 },
         room: BULKSTAT_MAX as u32,
         returned: 0,
-        group: 0,
+        group: group.unwrap_or(0),
         reserved: [0; 5],
         inodes: [empty; BULKSTAT_MAX],
     });

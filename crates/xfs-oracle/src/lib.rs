@@ -43,10 +43,10 @@ pub use subject::{Kernel, Subject};
 pub use view::{Contents, Entry, Node, Opened, Time, Tree};
 pub use xfsprogs::Xfsprogs;
 
-/// How many inodes the kernel's bulkstat lists on the volume mounted at `mount`.
-pub fn bulkstat_count(mount: &std::path::Path) -> Result<u64, OracleError> {
+/// How many inodes the kernel's bulkstat lists on the volume mounted at `mount`, or in one group of it.
+pub fn bulkstat_count(mount: &std::path::Path, group: Option<u32>) -> Result<u64, OracleError> {
     let file = std::fs::File::open(mount).context(|| mount.display().to_string())?;
-    ioctl::bulkstat_count(&file)
+    ioctl::bulkstat_count(&file, group)
         .map_err(std::io::Error::from)
         .context(|| format!("bulkstat of {}", mount.display()))
 }

@@ -1,0 +1,263 @@
+//! How fast all inodes of a volume are listed, past the inodes in memory and through them, and how long
+//! it takes to let go of them, beside the kernel's bulkstat.
+//!
+//! The volume lies in memory and has an allocation group for each thread's directory; a thread lists whole
+//! groups. Each run begins with nothing cached, and what came into memory and went is the cache's own count.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ferroxfs::format::{AgInode, AgNumber};
+use ferroxfs::{
+    BulkPath, Creation, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
+};
+use xfs_oracle::{Mount, Xfsprogs, bulkstat_count};
+
+use crate::error::BenchError;
+use crate::processors::Processors;
+
+/// Of this machine, as /proc counts.
+const PAGE_BYTES: u64 = 4096;
+/// Of files and directories.
+const CREATION: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+
+/// How the benchmark of inodes runs.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Numbers of threads
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
+    threads: Vec<usize>,
+    /// Files of each directory; there are as many directories as threads at the most
+    #[arg(long, default_value_t = 100_000)]
+    files: u64,
+    /// Where the image goes
+    #[arg(long, default_value = "/dev/shm")]
+    folder: PathBuf,
+    /// Runs of each; the fastest counts
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// Leave the kernel out, to profile ours
+    #[arg(long)]
+    alone: bool,
+    /// Only this way, to profile it
+    #[arg(long)]
+    only: Option<Way>,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Way {
+    /// Ours, past the inodes in memory
+    Past,
+    /// Ours, each through memory
+    Through,
+    /// The same with one list of all inodes
+    OneList,
+    /// The kernel's bulkstat
+    Kernel,
+    /// Letting go of all inodes, brought into memory before
+    Evict,
+    /// The same with one list of all inodes
+    EvictOneList,
+}
+
+const WAYS: [Way; 6] =
+    [Way::Past, Way::Through, Way::OneList, Way::Kernel, Way::Evict, Way::EvictOneList];
+
+/// What one run has come to.
+struct Outcome {
+    inodes: u64,
+    time: Duration,
+    /// Of ours.
+    statistics: Statistics,
+    /// Resident, at the end of the timed part for a listing and before it for an eviction.
+    memory_bytes: u64,
+}
+
+/// Runs everything and prints a table.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    let processors = Processors::available()?;
+    let folder = tempfile::tempdir_in(&arguments.folder);
+    let folder = folder.map_err(BenchError::file(&arguments.folder))?;
+    let groups = arguments.threads.iter().copied().max().unwrap_or(1).max(2);
+    let image = make(folder.path(), arguments.files, groups)?;
+    println!("| threads | way | inodes | per second | brought in | let go | resident, MiB |");
+    println!("|---|---|---|---|---|---|---|");
+    for threads in &arguments.threads {
+        processors.confine(*threads)?;
+        for way in WAYS {
+            let is_wanted = arguments.only.is_none_or(|only| only == way);
+            if !is_wanted || arguments.alone && way == Way::Kernel {
+                continue;
+            }
+            let mut best: Option<Outcome> = None;
+            for _ in 0..arguments.runs {
+                let outcome = measure(&image, way, *threads)?;
+                if best.as_ref().is_none_or(|best| outcome.time < best.time) {
+                    best = Some(outcome);
+                }
+            }
+            let Some(best) = best else { continue };
+            let Outcome { inodes, time, statistics, memory_bytes } = best;
+            let rate = inodes as f64 / time.as_secs_f64();
+            let (came, went) = (statistics.inodes.allocated, statistics.inodes.freed);
+            let mib = memory_bytes >> 20;
+            println!("| {threads} | {way:?} | {inodes} | {rate:.0} | {came} | {went} | {mib} |");
+        }
+    }
+    Ok(())
+}
+
+/// Makes a volume with a directory of files in each group.
+fn make(folder: &Path, files: u64, groups: usize) -> Result<PathBuf, BenchError> {
+    let image = folder.join("image");
+    let file = std::fs::File::create(&image).map_err(BenchError::file(&image))?;
+    file.set_len((2 << 30) + files * groups as u64 * 1024).map_err(BenchError::file(&image))?;
+    let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
+    let agcount = format!("agcount={groups}");
+    mkfs.args(["-q", "-f", "-l", "size=256m", "-d", &agcount]).arg(&image);
+    let status = mkfs.status().map_err(BenchError::file(&image))?;
+    if !status.success() {
+        return Err(BenchError::Failed { name: "mkfs.xfs".to_owned(), status });
+    }
+    let volume = Volume::open_writable(&image).map_err(BenchError::Open)?;
+    in_parallel(groups, |thread| {
+        let root = volume.root()?;
+        let directory =
+            root.create(format!("directory{thread}"), &NewKind::Directory, &CREATION)?;
+        for number in 0..files {
+            directory.create(format!("file{number}"), &NewKind::Regular, &CREATION)?;
+        }
+        Ok(())
+    })?;
+    volume.close()?;
+    Ok(image)
+}
+
+/// Does the same in several threads.
+fn in_parallel(
+    threads: usize,
+    work: impl Fn(usize) -> Result<(), BenchError> + Sync,
+) -> Result<(), BenchError> {
+    thread::scope(|scope| {
+        let work = &work;
+        let handles: Vec<_> = (0..threads).map(|one| scope.spawn(move || work(one))).collect();
+        handles.into_iter().try_for_each(|handle| match handle.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
+}
+
+fn measure(image: &Path, way: Way, threads: usize) -> Result<Outcome, BenchError> {
+    if way == Way::Kernel {
+        return measure_kernel(image, threads);
+    }
+    let index = match way {
+        Way::OneList | Way::EvictOneList => InodeIndex::OneList,
+        _ => InodeIndex::ByGroup,
+    };
+    let options = OpenOptions::new().inode_index(index).cached_inodes(u64::from(u32::MAX));
+    let volume = options.open_writable(image).map_err(BenchError::Open)?;
+    let outcome = match way {
+        Way::Evict | Way::EvictOneList => evict(&volume, threads)?,
+        Way::Past => list(&volume, BulkPath::PastCache, threads)?,
+        _ => list(&volume, BulkPath::ThroughCache, threads)?,
+    };
+    volume.drop_caches()?;
+    assert_eq!(volume.cache_counts()?.total(), 0, "inodes left after drop_caches");
+    volume.close()?;
+    Ok(outcome)
+}
+
+/// Gives groups to threads, until there are none left.
+fn by_group(
+    volume: &Volume,
+    threads: usize,
+    work: impl Fn(AgNumber) -> Result<(), BenchError> + Sync,
+) -> Result<(), BenchError> {
+    let (next, groups) = (AtomicU32::new(0), volume.geometry().groups().count() as u32);
+    in_parallel(threads, |_| {
+        loop {
+            let group = next.fetch_add(1, Ordering::Relaxed);
+            if group >= groups {
+                return Ok(());
+            }
+            work(AgNumber(group))?;
+        }
+    })
+}
+
+fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<Outcome, BenchError> {
+    let total = AtomicU64::new(0);
+    let start = Instant::now();
+    by_group(volume, threads, |group| {
+        let (mut count, mut failure) = (0, None);
+        let _ = volume.bulkstat_group(group, AgInode(0), path, |_, metadata| match metadata {
+            Ok(metadata) => {
+                count += u64::from(metadata.nlink > 0);
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        total.fetch_add(count, Ordering::Relaxed);
+        failure.map_or(Ok(()), |error| Err(error.into()))
+    })?;
+    let time = start.elapsed();
+    let (inodes, statistics) = (total.into_inner(), volume.statistics()?);
+    Ok(Outcome { inodes, time, statistics, memory_bytes: resident_bytes() })
+}
+
+/// Brings all inodes into memory, and measures how long it takes to let go of them.
+fn evict(volume: &Volume, threads: usize) -> Result<Outcome, BenchError> {
+    let mut numbers = Vec::new();
+    let _ = volume.inumbers(InodeNumber(0), |chunk| {
+        let used = (0..u64::from(u64::BITS)).filter(|bit| chunk.allocated >> bit & 1 == 1);
+        numbers.extend(used.map(|bit| InodeNumber(chunk.start.0 + bit)));
+        ControlFlow::Continue(())
+    })?;
+    let share = numbers.len().div_ceil(threads).max(1);
+    in_parallel(threads, |thread| {
+        let mine = numbers.chunks(share).nth(thread).unwrap_or_default();
+        mine.iter().try_for_each(|number| volume.node(*number).map(drop))?;
+        Ok(())
+    })?;
+    let memory_bytes = resident_bytes();
+    let start = Instant::now();
+    let inodes = volume.drop_caches()?;
+    let time = start.elapsed();
+    Ok(Outcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
+}
+
+fn measure_kernel(image: &Path, threads: usize) -> Result<Outcome, BenchError> {
+    let groups = Volume::open(image).map_err(BenchError::Open)?.geometry().groups().count() as u32;
+    let mount = Mount::new(image, None, &[])?;
+    let (next, total) = (AtomicU32::new(0), AtomicU64::new(0));
+    let start = Instant::now();
+    in_parallel(threads, |_| {
+        loop {
+            let group = next.fetch_add(1, Ordering::Relaxed);
+            if group >= groups {
+                return Ok(());
+            }
+            let count = bulkstat_count(mount.path(), Some(group))?;
+            total.fetch_add(count, Ordering::Relaxed);
+        }
+    })?;
+    let time = start.elapsed();
+    let statistics = Statistics::default();
+    Ok(Outcome { inodes: total.into_inner(), time, statistics, memory_bytes: 0 })
+}
+
+/// What this process has in memory; 0 where the system does not say.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * PAGE_BYTES
+}
