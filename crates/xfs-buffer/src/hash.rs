@@ -1,22 +1,30 @@
-//! Hashing of disk addresses.
+//! Hashing of disk addresses and other numbers that an image chooses.
 //!
-//! An image chooses its addresses, so an unseeded hash would let it put all of them into one
+//! An image chooses them, so an unseeded hash would let it put all of them into one
 //! bucket. One multiplication by a secret number, folded, is enough: nothing that an attacker sees
 //! depends on the hash but time.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Hashes disk addresses with a secret chosen when it was made.
+/// Hashes numbers that an image chooses, with a secret chosen when this was made.
 #[derive(Clone, Debug)]
-pub(crate) struct AddressHash {
+pub struct AddressHash {
     seed: u64,
     factor: u64,
 }
 
 impl AddressHash {
-    pub(crate) fn new() -> Self {
+    /// With a secret of its own.
+    #[must_use]
+    pub fn new() -> Self {
         let random = RandomState::new();
         Self { seed: random.hash_one(0_u8), factor: random.hash_one(1_u8) | 1 }
+    }
+}
+
+impl Default for AddressHash {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -29,7 +37,8 @@ impl BuildHasher for AddressHash {
 }
 
 /// The state of one computation.
-pub(crate) struct AddressHasher {
+#[derive(Debug)]
+pub struct AddressHasher {
     state: u64,
     factor: u64,
 }
@@ -38,6 +47,10 @@ impl Hasher for AddressHasher {
     fn write_u64(&mut self, value: u64) {
         let product = u128::from(self.state ^ value) * u128::from(self.factor);
         self.state = (product as u64) ^ ((product >> 64) as u64);
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(value.into());
     }
 
     fn write(&mut self, bytes: &[u8]) {

@@ -19,5 +19,6 @@ mod testing;
 pub use buffer::{Buffer, BufferBytes, BufferBytesMut};
 pub use cache::{BufferCache, CacheStatistics, Liveness};
 pub use error::{Error, IoError, PosixError, Result};
+pub use hash::{AddressHash, AddressHasher};
 pub use map::BufferExtent;
 pub use shard::ShardStatistics;

@@ -98,6 +98,10 @@ impl BufferItem {
         buffer.attach_with(|| Self::new(context, buffer))
     }
 
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
     fn new(context: &Arc<Context>, buffer: &Buffer) -> Self {
         let clean =
             |extent: &xfs_buffer::BufferExtent| BufferFormat::clean(extent.at, extent.length_bytes);

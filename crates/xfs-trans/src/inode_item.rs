@@ -88,7 +88,6 @@ enum Fate {
 pub struct InodeRecord {
     number: InodeNumber,
     place: InodePlace,
-    context: Arc<Context>,
     cluster: Buffer,
     cluster_item: Arc<BufferItem>,
     latch: Latch<Object>,
@@ -122,11 +121,11 @@ impl InodeRecord {
     /// Decodes and verifies the inode in its cluster.
     pub(crate) fn read(
         (number, place): (InodeNumber, InodePlace),
-        context: &Arc<Context>,
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
     ) -> Result<Self, Corruption> {
+        let context = cluster_item.context();
         let bytes = cluster.bytes();
         let from = place.offset_bytes as usize;
         let bytes = bytes.get(from..).unwrap_or_default();
@@ -139,7 +138,6 @@ impl InodeRecord {
         Ok(Self {
             number,
             place,
-            context: Arc::clone(context),
             cluster: cluster.clone(),
             cluster_item: Arc::clone(cluster_item),
             latch: Latch::new(),
@@ -153,6 +151,11 @@ impl InodeRecord {
             lost: AtomicBool::new(false),
             state: ItemState::new(),
         })
+    }
+
+    /// That of the cluster: a reference of each inode would be a count that the whole volume writes.
+    fn context(&self) -> &Context {
+        self.cluster_item.context()
     }
 
     /// The inode's number.
@@ -213,7 +216,9 @@ impl InodeRecord {
     /// format of the inode cannot hold a value of it.
     pub(crate) fn encode(&self) -> bool {
         let mut contents = self.contents.write();
-        let Some(disk) = contents.image.core.encode(self.context.geometry()) else { return false };
+        let Some(disk) = contents.image.core.encode(self.context().geometry()) else {
+            return false;
+        };
         if let Some(core) = zerocopy::IntoBytes::as_bytes(&disk).first_chunk() {
             contents.core = *core;
         }
@@ -265,7 +270,7 @@ impl InodeRecord {
         }
         let lsn = self.state.lsn()?;
         let from = self.place.offset_bytes as usize;
-        let inode_size = self.context.geometry().inode_size as usize;
+        let inode_size = self.context().geometry().inode_size as usize;
         let slot = cluster.get_mut(from..from + inode_size)?;
         fork::write(slot, &contents.core, &contents.image);
         xfs_format::inode::seal(slot, lsn);
@@ -337,7 +342,7 @@ impl LogItem for InodeRecord {
         if !self.is_live() || self.is_pinned() {
             return Pushed::Pinned;
         }
-        crate::cluster::push(&self.context, &self.cluster, &self.cluster_item, ail)
+        crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, ail)
     }
 }
 

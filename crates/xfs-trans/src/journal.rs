@@ -256,7 +256,7 @@ impl Journal {
             self.cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
         let item = BufferItem::of(&self.context, &buffer);
         let verify = self.cache.verify_context();
-        let make = || InodeRecord::read((number, place), &self.context, &buffer, &item, &verify);
+        let make = || InodeRecord::read((number, place), &buffer, &item, &verify);
         let record = item.records().find_or_add(number, make)?;
         // After that: a cluster is freed before its records are, so one that was made too late for
         // them is met here. Its bytes are still those of the inodes that were.

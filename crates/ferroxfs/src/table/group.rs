@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use xfs_buffer::AddressHash;
 use xfs_sync::{Group as GroupScope, Mutex};
 
 use super::chunk::{CHUNK_INODES, Chunk, Spot, Tag};
@@ -23,8 +24,8 @@ const STEP_CHUNKS: usize = 64;
 
 /// The inodes of one group that are in memory.
 pub(super) struct Group<I> {
-    entries: papaya::HashMap<u32, Arc<Entry<I>>>,
-    chunks: papaya::HashMap<u32, Arc<Chunk>>,
+    entries: papaya::HashMap<u32, Arc<Entry<I>>, AddressHash>,
+    chunks: papaya::HashMap<u32, Arc<Chunk>, AddressHash>,
     order: Mutex<BTreeMap<u32, Arc<Chunk>>, GroupScope>,
     /// Where reclaiming goes on.
     pub(super) hand: Mutex<u64, GroupScope>,
@@ -43,8 +44,8 @@ pub(super) enum Before {
 impl<I> Group<I> {
     pub(super) fn new() -> Self {
         Self {
-            entries: papaya::HashMap::new(),
-            chunks: papaya::HashMap::new(),
+            entries: papaya::HashMap::with_hasher(AddressHash::new()),
+            chunks: papaya::HashMap::with_hasher(AddressHash::new()),
             order: Mutex::default(),
             hand: Mutex::new(0),
         }

@@ -4,6 +4,8 @@
 use std::ops::ControlFlow;
 
 use super::Volume;
+use xfs_log::Shutdown;
+
 use crate::Result;
 use crate::node::Node;
 use crate::statistics::Statistics;
@@ -47,6 +49,18 @@ impl Volume {
     /// EROFS on a volume that is open for reading.
     pub fn cache_counts(&self) -> Result<CacheCounts> {
         Ok(count_inodes(&self.share().parts()?.table))
+    }
+
+    /// Shuts the volume down: every operation that changes something fails from now on, and the log is left
+    /// for the next who opens the volume.
+    ///
+    /// # Errors
+    ///
+    /// EROFS on a volume that is open for reading; what kept a flush from being done, where `how` asks for
+    /// one: the volume is shut down all the same.
+    #[doc(alias = "XFS_IOC_GOINGDOWN")]
+    pub fn shut_down(&self, how: Shutdown) -> Result<()> {
+        self.share().parts()?.journal.shut_down(how)
     }
 
     /// What has been counted since the volume was opened.

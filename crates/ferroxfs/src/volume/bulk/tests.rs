@@ -7,6 +7,7 @@ use xfs_format::InodeNumber;
 use xfs_trans::testing::make_with;
 
 use super::BulkPath;
+use crate::log::Shutdown;
 use crate::writing::{Changes, Creation, NewKind};
 use crate::{Durability, Error, Metadata, OpenOptions, Volume};
 
@@ -165,4 +166,13 @@ fn a_damaged_inode_is_an_error_and_the_only_one() {
         assert!(done.unwrap().is_continue());
         assert_eq!(damaged, [number], "{path:?}");
     }
+}
+
+#[test]
+fn a_volume_that_is_shut_down_changes_nothing_more() {
+    let volume = volume();
+    volume.shut_down(Shutdown::Flush).unwrap();
+    let root = volume.root().unwrap();
+    assert!(root.create("late", &NewKind::Regular, &PLAIN).is_err());
+    assert!(volume.lookup("/file0").is_ok());
 }
