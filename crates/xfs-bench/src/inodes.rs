@@ -6,7 +6,6 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use ferroxfs::{
     BulkPath, Creation, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
 };
 use xfs_oracle::{Mount, Xfsprogs, bulkstat_count};
+use xfs_sync::{AtomicU32, AtomicU64, Ordering, Volume as OfVolume};
 
 use crate::error::BenchError;
 use crate::processors::Processors;
@@ -179,7 +179,7 @@ fn by_group(
     threads: usize,
     work: impl Fn(AgNumber) -> Result<(), BenchError> + Sync,
 ) -> Result<(), BenchError> {
-    let (next, groups) = (AtomicU32::new(0), volume.geometry().groups().count() as u32);
+    let (next, groups) = (AtomicU32::<OfVolume>::new(0), volume.geometry().groups().count() as u32);
     in_parallel(threads, |_| {
         loop {
             let group = next.fetch_add(1, Ordering::Relaxed);
@@ -192,7 +192,7 @@ fn by_group(
 }
 
 fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<Outcome, BenchError> {
-    let total = AtomicU64::new(0);
+    let total = AtomicU64::<OfVolume>::new(0);
     let start = Instant::now();
     by_group(volume, threads, |group| {
         let (mut count, mut failure) = (0, None);
@@ -210,7 +210,7 @@ fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<Outcome, Benc
         failure.map_or(Ok(()), |error| Err(error.into()))
     })?;
     let time = start.elapsed();
-    let (inodes, statistics) = (total.into_inner(), volume.statistics()?);
+    let (inodes, statistics) = (total.load(Ordering::Relaxed), volume.statistics()?);
     Ok(Outcome { inodes, time, statistics, memory_bytes: resident_bytes() })
 }
 
@@ -238,7 +238,7 @@ fn evict(volume: &Volume, threads: usize) -> Result<Outcome, BenchError> {
 fn measure_kernel(image: &Path, threads: usize) -> Result<Outcome, BenchError> {
     let groups = Volume::open(image).map_err(BenchError::Open)?.geometry().groups().count() as u32;
     let mount = Mount::new(image, None, &[])?;
-    let (next, total) = (AtomicU32::new(0), AtomicU64::new(0));
+    let (next, total) = (AtomicU32::<OfVolume>::new(0), AtomicU64::<OfVolume>::new(0));
     let start = Instant::now();
     in_parallel(threads, |_| {
         loop {
@@ -252,7 +252,7 @@ fn measure_kernel(image: &Path, threads: usize) -> Result<Outcome, BenchError> {
     })?;
     let time = start.elapsed();
     let statistics = Statistics::default();
-    Ok(Outcome { inodes: total.into_inner(), time, statistics, memory_bytes: 0 })
+    Ok(Outcome { inodes: total.load(Ordering::Relaxed), time, statistics, memory_bytes: 0 })
 }
 
 /// What this process has in memory; 0 where the system does not say.

@@ -17,7 +17,7 @@ use xfs_format::reservation::{Reservation, Reservations, TransactionKind};
 use xfs_format::superblock::Superblock;
 use xfs_format::{BlockKind, Geometry, InodeNumber};
 use xfs_log::{Log, Shutdown};
-use xfs_sync::{Mutex, SetOnce, Slot, Slots, Volume};
+use xfs_sync::{Mutex, Ordering, SetOnce, Slot, Slots, Volume, fence};
 
 use crate::buffer_item::BufferItem;
 use crate::context::Context;
@@ -255,8 +255,11 @@ impl Journal {
         let buffer =
             self.cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
         let item = BufferItem::of(&self.context, &buffer);
-        let verify = self.cache.verify_context();
-        let make = || InodeRecord::read((number, place), &buffer, &item, &verify);
+        let make = || {
+            // Whoever has written it in place last has said how far the log goes before it let go of the record.
+            fence(Ordering::Acquire);
+            InodeRecord::read((number, place), &buffer, &item, &self.cache.verify_context())
+        };
         let record = item.records().find_or_add(number, make)?;
         // After that: a cluster is freed before its records are, so one that was made too late for
         // them is met here. Its bytes are still those of the inodes that were.

@@ -65,10 +65,11 @@ impl Journal {
             core.verify(bytes, &self.cache().verify_context())?;
             Ok(core)
         };
-        decode().or_else(|error| match find(&in_memory(buffer), number) {
-            // It has come into memory, and is just being written: the cluster has a later LSN than the cache knows.
+        // It may have come into memory since, and be just being written in place: then the cluster has a
+        // later LSN than the cache knows of. Once it is in place, the cache knows.
+        decode().or_else(|_| match find(&in_memory(buffer), number) {
             Some(record) => Ok(record.image().core.clone()),
-            None => Err(error),
+            None => decode(),
         })
     }
 }
