@@ -246,7 +246,8 @@ impl File {
         let (parts, entry) = self.writable()?;
         let _contents = parts.contents(entry).settle()?;
         check_contents_mutable(&entry.core(), 0)?;
-        entry.live().truncate(&parts.journal, length_bytes, parts.clock.now())?;
+        let (live, now) = (entry.live(), parts.clock.now());
+        parts.with_room(|| live.truncate(&parts.journal, length_bytes, now))?;
         parts.notify(entry, WatchEvents::MODIFY);
         Ok(())
     }

@@ -127,7 +127,7 @@ impl Parts {
     }
 
     /// Begins a transaction. Where there is no room, what waits to be freed is freed first.
-    fn begin(&self, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
+    pub(crate) fn begin(&self, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
         self.table.throttle();
         self.with_room(|| self.journal.begin(kind, blocks))
     }

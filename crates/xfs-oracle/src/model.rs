@@ -257,6 +257,14 @@ impl Model {
         }
     }
 
+    /// Notes that an operation was refused after it may have noted the time, as the kernel does. Nothing
+    /// has changed that a sync promises.
+    fn touch_perhaps(&mut self, id: NodeId) {
+        if let Some(node) = self.nodes.get_mut(&id) {
+            Arc::make_mut(node).modified = Stamp::Unknown;
+        }
+    }
+
     /// Forgets a node that nothing leads to (I2).
     fn settle(&mut self, id: NodeId) {
         let is_gone = self.nodes.get(&id).is_some_and(|node| node.links == 0);

@@ -4,6 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use xfs_buffer::PosixError;
+use xfs_format::inode::ForkKind;
+use xfs_format::reservation::TransactionKind;
 use xfs_inode::{ExchangedRange, KeepSize, Live, SharedRange};
 use xfs_sync::RwLockWriteGuard;
 
@@ -76,16 +78,24 @@ impl File {
             AllocateMode::Extend => KeepSize::No,
             AllocateMode::KeepSize => KeepSize::Yes,
         };
-        let allocate =
-            |mode| parts.with_room(|| live.allocate(journal, range.clone(), size(mode), now));
+        let range = || range.clone();
+        let allocate = |mode| parts.with_room(|| live.allocate(journal, range(), size(mode), now));
         let changed = match mode {
             RangeMode::Allocate(mode) => allocate(mode),
-            RangeMode::Punch => live.punch(journal, range, now),
-            RangeMode::Zero(mode) => live.zero(journal, range, size(mode), now),
-            RangeMode::Collapse => live.collapse(journal, range, now),
-            RangeMode::Insert => live.insert(journal, range, now),
+            RangeMode::Punch => parts.with_room(|| live.punch(journal, range(), now)),
+            RangeMode::Zero(mode) => {
+                parts.with_room(|| live.zero(journal, range(), size(mode), now))
+            }
+            RangeMode::Collapse => {
+                make_room_to_move(parts)?;
+                live.collapse(journal, range(), now)
+            }
+            RangeMode::Insert => {
+                make_room_to_move(parts)?;
+                live.insert(journal, range(), now)
+            }
             RangeMode::Unshare(mode) => {
-                let shared = range.start..range.end.min(entry.core().size);
+                let shared = range().start..range().end.min(entry.core().size);
                 if !shared.is_empty() {
                     parts.with_room(|| live.unshare(journal, shared.clone(), now))?;
                 }
@@ -113,7 +123,8 @@ impl File {
             length_bytes => length_bytes,
         };
         let range = SharedRange { from, to, length_bytes };
-        Live::reflink(&parts.journal, there.live(), here.live(), range, parts.clock.now())?;
+        let (journal, now) = (&parts.journal, parts.clock.now());
+        parts.with_room(|| Live::reflink(journal, there.live(), here.live(), range, now))?;
         parts.notify(here, WatchEvents::MODIFY);
         Ok(())
     }
@@ -143,7 +154,8 @@ impl File {
         if !self.is_same(parts, (here, to), (there, from), length_bytes)? {
             return Ok(false);
         }
-        Live::share_equal(&parts.journal, there.live(), here.live(), range)?;
+        let journal = &parts.journal;
+        parts.with_room(|| Live::share_equal(journal, there.live(), here.live(), range))?;
         Ok(true)
     }
 
@@ -169,7 +181,8 @@ impl File {
         let length_bytes = (length_bytes > 0).then_some(length_bytes);
         let range = ExchangedRange { starts: [here_at, there_at], length_bytes };
         let files = [here.live(), there.live()];
-        Live::exchange(&parts.journal, files, range, parts.clock.now())?;
+        let now = parts.clock.now();
+        parts.with_room(|| Live::exchange(&parts.journal, files, range, now))?;
         parts.notify(here, WatchEvents::MODIFY);
         parts.notify(there, WatchEvents::MODIFY);
         Ok(())
@@ -211,6 +224,14 @@ impl File {
         }
         Ok(true)
     }
+}
+
+/// Sees that the steps of a move have room. It cannot be done again as a whole: each step reserves the
+/// same, and gives back what it has not used.
+fn make_room_to_move(parts: &Parts) -> Result<()> {
+    let blocks = Live::grow_blocks(parts.geometry(), ForkKind::Data, 2);
+    parts.begin(TransactionKind::Write, blocks)?.cancel();
+    Ok(())
 }
 
 /// Locks the contents of two files, the lower number first; of one file, once. What was written is on

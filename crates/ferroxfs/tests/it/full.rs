@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use ferroxfs::{
-    AllocateMode, Creation, Error, NewKind, OpenOptions, PosixError, RangeMode, SetMode, Volume,
+    AllocateMode, Creation, Error, File, NewKind, OpenOptions, PosixError, RangeMode, SetMode,
+    Volume,
 };
 use xfs_device::SharedDevice;
 use xfs_dir::{ParentLink, ParentPath, remove_entry, remove_parent};
@@ -108,15 +109,36 @@ fn full_volumes_refuse_and_can_be_emptied() {
     check("-b size=4k -d agcount=1 -m rmapbt=0,reflink=0");
 }
 
+/// What takes space, on two files of the same contents.
+const ACTS: [fn(&File, &File) -> Result<(), Error>; 10] = [
+    |file, _| file.write_at(0, &[3; 1 << 20]).map(|written| assert!(written > 0)),
+    |file, _| file.change_range(0..VOLUME_BYTES / 2, RangeMode::Allocate(AllocateMode::Extend)),
+    |file, _| file.change_range(100..1 << 20, RangeMode::Zero(AllocateMode::Extend)),
+    |file, _| file.change_range(4096..8192, RangeMode::Punch),
+    |file, _| file.change_range(4096..8192, RangeMode::Insert),
+    |file, _| file.change_range(4096..8192, RangeMode::Collapse),
+    |file, other| file.clone_range(FILE_BYTES, other, 0, FILE_BYTES),
+    |file, other| file.deduplicate(0, other, 0, FILE_BYTES).map(|same| assert!(same)),
+    |file, other| file.exchange_range(0, other, 0, FILE_BYTES),
+    // The block that is cut is shared, and has to be copied.
+    |file, _| file.set_len(FILE_BYTES - 100),
+];
+const FILE_BYTES: u64 = 32 << 10;
+
 /// What has been removed makes room at once, not only when its thread has come to it.
 #[test]
 fn the_space_of_a_removed_file_is_found() {
-    let device = make_sized(VOLUME_BYTES, "");
+    let device = make_sized(VOLUME_BYTES, "-i exchange=1");
     let options = OpenOptions::new().writable(true).with_devices(device, None);
     let volume = options.writable_volume().unwrap();
-    for round in 0..20 {
-        volume.write("/small", b"").unwrap();
-        let small = volume.open_file("/small").unwrap();
+    for round in 0..2 * ACTS.len() {
+        let [small, other, shared] = ["/small", "/other", "/shared"].map(|path| {
+            volume.write(path, vec![5; FILE_BYTES as usize]).unwrap();
+            volume.open_file(path).unwrap()
+        });
+        if round % ACTS.len() == ACTS.len() - 1 {
+            shared.clone_range(0, &small, 0, FILE_BYTES).unwrap();
+        }
         volume.write("/large", b"").unwrap();
         let large = volume.open_file("/large").unwrap();
         let mut length_bytes = VOLUME_BYTES;
@@ -129,14 +151,12 @@ fn the_space_of_a_removed_file_is_found() {
         }
         volume.remove_file("/large").unwrap();
         drop(large);
-        if round % 2 == 0 {
-            let written = small.write_at(0, &[3; 1 << 20]).unwrap();
-            assert!(written > 0, "round {round}");
-        } else {
-            let all = RangeMode::Allocate(AllocateMode::Extend);
-            small.change_range(0..VOLUME_BYTES / 2, all).unwrap();
+        let act = ACTS[round % ACTS.len()];
+        act(&small, &other).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        drop((small, other, shared));
+        for path in ["/small", "/other", "/shared"] {
+            volume.remove_file(path).unwrap();
         }
-        volume.remove_file("/small").unwrap();
     }
 }
 

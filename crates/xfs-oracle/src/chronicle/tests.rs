@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
 
 use super::Chronicle;
-use crate::model::{Abilities, Bytes, Durable, Features, Model, Operation, RenameMode, Target};
+use crate::model::{
+    Abilities, AllocationMode, Bytes, Durable, Features, Model, Operation, RenameMode, Target,
+};
 use crate::view::{Node, Opened, Tree};
 
 const FEATURES: Features =
@@ -87,6 +89,16 @@ fn what_a_sync_promised_is_asked_for() {
     check(&history, 1, (0, 0), Ok(0));
     check(&history, 2, (0, 0), Err("state 0 is there, but state 1 was promised"));
     check(&history, 2, (1, 1), Ok(2));
+}
+
+#[test]
+fn what_was_refused_is_not_promised() {
+    let file = Target::Path("a".to_owned());
+    let mode = AllocationMode::Insert;
+    let refused = Operation::Allocate { file, mode, offset: 4096, length: 4096 };
+    let history = [create("a"), create("b"), refused, fsync("a")];
+    check(&history, 4, (1, 1), Ok(1));
+    check(&history, 4, (0, 0), Err("state 0 is there, but state 1 was promised"));
 }
 
 #[test]

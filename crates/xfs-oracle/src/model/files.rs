@@ -142,8 +142,7 @@ impl Model {
             _ => return Err(Errno::FBIG),
         };
         if let Err(error) = self.allocate_space(id, mode, (offset, end), size) {
-            // The kernel notes the time before it looks at the range.
-            self.change(id)?.modified = Stamp::Unknown;
+            self.touch_perhaps(id);
             return Err(error);
         }
         let gives = !matches!(

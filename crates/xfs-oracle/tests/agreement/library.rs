@@ -212,7 +212,10 @@ impl Library {
                 count => done += count,
             }
         }
-        Ok(())
+        match target {
+            Target::Path(_) => file.close().map_err(number),
+            Target::Slot(_) => Ok(()),
+        }
     }
 
     fn clone_range(&self, ranges: &Ranges) -> Result<()> {
@@ -268,8 +271,8 @@ impl Library {
                 self.put(*slot, Some(file))
             }
             Operation::Close { slot } => {
-                self.slot(*slot)?;
-                self.put(*slot, None)
+                let open = self.slots.get_mut(*slot).and_then(Option::take);
+                open.ok_or(Errno::BADF)?.close().map_err(number)
             }
             other => self.on_settings(other),
         }

@@ -18,7 +18,7 @@ use crate::library::Library;
 use crate::{is_long, script, text};
 
 /// One request of so many fails in a short run.
-const SHORT_SHARE: u64 = 16;
+const SHORT_SHARE: u64 = 48;
 /// Of the failures that are tried one of so many is shown to xfs_repair.
 const REPAIRED_SHARE: u64 = 4;
 /// Operations in a script between two syncs.
@@ -29,7 +29,7 @@ pub(crate) fn check(volume: Kind, seed: u64) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let image = volume.make(folder.path())?;
     let (start, model) = prepare(&image, volume.features, &script::preparation(volume.features))?;
-    let operations = shuffled(volume, seed);
+    let operations = script(&model, seed);
     let share = if is_long() { 1 } else { SHORT_SHARE };
     let faults = [RequestKind::Write, RequestKind::Flush, RequestKind::Read].into_iter();
     let faults =
@@ -72,17 +72,25 @@ pub(crate) fn check(volume: Kind, seed: u64) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Every operation in an order that chance gives, with syncs between.
-fn shuffled(kind: Kind, seed: u64) -> Vec<Operation> {
+/// Every operation in an order that chance gives, each on a tree that has been made whole again, with
+/// syncs between.
+fn script(model: &Model, seed: u64) -> Vec<Operation> {
     let mut prng = Prng::new(seed);
-    let mut rest = script::operations(kind.features);
-    let mut operations = Vec::with_capacity(rest.len());
+    let mut rest = script::operations(model.features());
+    let mut model = model.clone();
+    let mut script = Vec::new();
     while !rest.is_empty() {
-        operations.push(rest.swap_remove(prng.within(0..rest.len())));
+        let mut next = script::repair(&model);
+        next.push(rest.swap_remove(prng.within(0..rest.len())));
+        if rest.len() % SYNC_EVERY == 0 {
+            next.push(Operation::Sync(Durable::Volume));
+        }
+        for operation in next {
+            let _ = model.perform(&operation);
+            script.push(operation);
+        }
     }
-    let sync = Operation::Sync(Durable::Volume);
-    let chunks = operations.chunks(SYNC_EVERY);
-    chunks.flat_map(|chunk| chunk.iter().cloned().chain([sync.clone()])).collect()
+    script
 }
 
 /// A script that has been performed as far as it went.

@@ -43,6 +43,25 @@ pub(crate) fn preparation(features: Features) -> Vec<Operation> {
     folders.into_iter().chain(files).chain(links).collect()
 }
 
+/// What makes that part of the tree again which is missing.
+pub(crate) fn repair(model: &Model) -> Vec<Operation> {
+    let paths = model.paths();
+    let mut operations = preparation(model.features());
+    operations.retain(|operation| {
+        let path = match operation {
+            Operation::Create { path, .. }
+            | Operation::MakeDirectory { path, .. }
+            | Operation::Symlink { path, .. }
+            | Operation::Link { to: path, .. }
+            | Operation::SetAttribute { path, .. }
+            | Operation::Write { file: Target::Path(path), .. } => path,
+            _ => return false,
+        };
+        !paths.contains_key(path)
+    });
+    operations
+}
+
 /// Every operation, each to be performed on the tree as it was prepared, or one after the other.
 pub(crate) fn operations(features: Features) -> Vec<Operation> {
     [names(), renames(), contents(features), shared(features), settings()].concat()
