@@ -109,8 +109,10 @@ fn full_volumes_refuse_and_can_be_emptied() {
     check("-b size=4k -d agcount=1 -m rmapbt=0,reflink=0");
 }
 
+type Act = fn(&File, &File) -> Result<(), Error>;
+
 /// What takes space, on two files of the same contents.
-const ACTS: [fn(&File, &File) -> Result<(), Error>; 10] = [
+const ACTS: [Act; 10] = [
     |file, _| file.write_at(0, &[3; 1 << 20]).map(|written| assert!(written > 0)),
     |file, _| file.change_range(0..VOLUME_BYTES / 2, RangeMode::Allocate(AllocateMode::Extend)),
     |file, _| file.change_range(100..1 << 20, RangeMode::Zero(AllocateMode::Extend)),
