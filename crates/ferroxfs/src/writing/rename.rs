@@ -79,7 +79,7 @@ impl Parts {
                 }
             };
             let whiteout = match mode {
-                RenameMode::Whiteout => self.make_whiteout(from.directory).map(Some),
+                RenameMode::Whiteout => self.make_whiteout(to.directory).map(Some),
                 _ => Ok(None),
             };
             let renamed = whiteout.and_then(|whiteout| {
@@ -271,7 +271,8 @@ impl Parts {
         }
     }
 
-    /// The device 0:0 that hides a name of a lower layer, without a name yet.
+    /// The device 0:0 that hides a name of a lower layer, without a name yet. As the kernel's it inherits
+    /// from the directory that the other file goes to, not from its own.
     fn make_whiteout(&self, directory: &Entry) -> Result<Arc<Entry>> {
         let kind = NewKind::CharacterDevice(DeviceNumber { major: 0, minor: 0 });
         let creation = Creation { mode: 0, uid: 0, gid: 0, umask: 0 };

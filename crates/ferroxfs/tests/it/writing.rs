@@ -146,12 +146,16 @@ fn names_are_moved() {
         assert_eq!(posix(refused), PosixError::Exists);
         a.rename("other", &b, "file", RenameMode::Exchange).unwrap();
         let root = volume.root().unwrap();
+        let mode = Some(root.metadata().mode & 0o7777 | 0o2000);
+        root.change(&Changes { mode, gid: Some(77), ..Changes::default() }).unwrap();
         b.rename("c", &root, "up", RenameMode::Whiteout).unwrap();
     };
     let look = |volume: &Volume| {
         assert_eq!(volume.read("/a/b/file").unwrap(), b"three");
         assert_eq!(volume.read("/a/other").unwrap(), b"one");
-        assert_eq!(volume.metadata("/a/b/c").unwrap().file_type, FileType::CharDevice);
+        let whiteout = volume.metadata("/a/b/c").unwrap();
+        // It inherits from where the other one has gone.
+        assert_eq!((whiteout.file_type, whiteout.gid), (FileType::CharDevice, 77));
         let up = volume.lookup("/up").unwrap();
         assert_eq!(up.parent().unwrap().number(), volume.root().unwrap().number());
         assert_eq!(volume.metadata("/").unwrap().nlink, 4);

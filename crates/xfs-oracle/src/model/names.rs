@@ -373,7 +373,8 @@ impl Model {
         self.enter(new, old.1)?;
         if mode == RenameMode::Whiteout {
             let node = Node::new(FileType::CharacterDevice.as_raw_mode(), Body::Special);
-            let node = self.inherit(old.0.folder, node)?;
+            // From where the other one goes, not from where it comes to stand itself.
+            let node = self.inherit(new.folder, node)?;
             let whiteout = self.add(node);
             self.enter(old.0, whiteout)?;
         }

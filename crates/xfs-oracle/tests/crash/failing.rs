@@ -82,7 +82,7 @@ fn script(model: &Model, seed: u64) -> Vec<Operation> {
     while !rest.is_empty() {
         let mut next = script::repair(&model);
         next.push(rest.swap_remove(prng.within(0..rest.len())));
-        if rest.len() % SYNC_EVERY == 0 {
+        if rest.len().is_multiple_of(SYNC_EVERY) {
             next.push(Operation::Sync(Durable::Volume));
         }
         for operation in next {
