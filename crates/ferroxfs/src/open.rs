@@ -49,6 +49,7 @@ pub struct OpenOptions {
     terms: Terms,
     cached_inodes: u64,
     inode_index: InodeIndex,
+    discards: bool,
     upkeep: Option<Upkeep>,
 }
 
@@ -77,6 +78,7 @@ impl OpenOptions {
             },
             cached_inodes: DEFAULT_INODES,
             inode_index: InodeIndex::default(),
+            discards: false,
             upkeep: None,
         }
     }
@@ -163,6 +165,14 @@ impl OpenOptions {
     #[doc(alias = "lease-break-time")]
     pub fn lease_grace(mut self, grace: Duration) -> Self {
         self.terms.lease_grace = grace;
+        self
+    }
+
+    /// Lets space that is freed be discarded on the device, once that it is free is durable: an image
+    /// file on the host gets smaller with its contents. See [`Volume::trim`] for doing it at once.
+    #[must_use]
+    pub fn discard(mut self, discards: bool) -> Self {
+        self.discards = discards;
         self
     }
 

@@ -1,10 +1,12 @@
 //! How much room there is, as `statfs` tells.
 
+use std::ops::Range;
+
 use xfs_alloc::{VolumeCounters, available_blocks};
 use xfs_format::superblock::Superblock;
 
-use crate::Result;
 use crate::share::Core;
+use crate::{Result, Volume};
 
 /// Space and inodes of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,25 @@ pub struct Space {
     pub inodes: u64,
     /// Free inodes among them.
     pub free_inodes: u64,
+}
+
+impl Volume {
+    /// Tells the device that it need not keep what is free in a range of it, in pieces of at least
+    /// `minimum_bytes`. Others can work on the volume meanwhile. Returns how many bytes that were.
+    ///
+    /// # Errors
+    ///
+    /// EROFS; what the device says to it; what stopped the log.
+    #[doc(alias = "FITRIM")]
+    pub fn trim(&self, range: Range<u64>, minimum_bytes: u64) -> Result<u64> {
+        let journal = &self.share().parts()?.journal;
+        let geometry = self.geometry();
+        let block = u64::from(geometry.block_size);
+        let blocks = range.start.div_ceil(block)..range.end / block;
+        let minimum = u32::try_from(minimum_bytes.div_ceil(block)).unwrap_or(u32::MAX);
+        let discarded = xfs_alloc::discard_free_space(journal, blocks, minimum)?;
+        Ok(discarded << geometry.block_log)
+    }
 }
 
 /// Counts over the headers of all allocation groups: right also where the superblock's lazy

@@ -196,7 +196,7 @@ impl Volume {
         self.share().node(number)
     }
 
-    fn share(&self) -> &Arc<Share> {
+    pub(crate) fn share(&self) -> &Arc<Share> {
         self.0.here()
     }
 

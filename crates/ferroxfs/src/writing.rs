@@ -269,6 +269,7 @@ impl Writing {
         let failure = self.parts.table.take_failure();
         let failure = failure.or(self.parts.unsettled.take_failure().err());
         let journal = Arc::clone(&self.parts.journal);
+        xfs_alloc::discard_the_rest(&journal)?;
         drop(self);
         match failure {
             None => journal.unmount(),

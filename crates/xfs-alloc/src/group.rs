@@ -22,6 +22,7 @@
 //! blocks) is the holder's alone and is latched as it is changed, so that it is written whole.
 
 mod btrees;
+mod discard;
 mod free_list;
 mod free_space;
 mod refcounts;
@@ -88,12 +89,9 @@ impl GroupSpace {
         let agf = Agf::decode(&header.bytes(), header.at(), tx.geometry())?;
         let state = Space::of(tx.journal()).group(number);
         let state = Arc::clone(state.ok_or_else(|| outside(number))?);
-        let mut inner = state.lock();
-        if !inner.busy.is_empty() {
-            inner.busy.expire(tx.journal().log().durable_sequence());
-        }
-        drop(inner);
-        Ok(Self { number, header, stored: agf.clone(), agf, state, ticket: None })
+        let group = Self { number, header, stored: agf.clone(), agf, state, ticket: None };
+        group.expire_busy(tx);
+        Ok(group)
     }
 
     /// Writes the fields back. The latch stays with the transaction.
@@ -164,8 +162,21 @@ impl GroupSpace {
     pub(crate) fn await_busy(&self, tx: &Transaction<'_>) -> Result<bool> {
         let Some(sequence) = self.state.lock().busy.last_sequence() else { return Ok(false) };
         tx.journal().force(sequence)?;
-        self.state.lock().busy.expire(tx.journal().log().durable_sequence());
+        self.expire_busy(tx);
         Ok(true)
+    }
+
+    /// Forgets what is no longer busy, and discards it if it is to be.
+    fn expire_busy(&self, tx: &Transaction<'_>) {
+        let mut inner = self.state.lock();
+        if inner.busy.is_empty() {
+            return;
+        }
+        let expired = inner.busy.expire(tx.journal().log().durable_sequence());
+        drop(inner);
+        if !expired.is_empty() && Space::of(tx.journal()).discards() {
+            self.discard_expired(tx, expired);
+        }
     }
 
     /// Closes the group, and gives its latch back if nothing in it has changed.

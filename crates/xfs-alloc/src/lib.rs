@@ -21,6 +21,7 @@
 mod allocate;
 mod counters;
 mod deferred;
+mod discard;
 mod group;
 mod headers;
 mod inode_chunks;
@@ -37,6 +38,7 @@ pub use deferred::{
     BlockExtent, FileMapping, defer_convert, defer_free, defer_map, defer_share, defer_stage,
     defer_unmap, defer_unshare, defer_unstage, resume,
 };
+pub use discard::{discard_free_space, discard_the_rest, discard_what_is_freed};
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};
 pub use inode_chunks::{InodeState, find_chunk, inode_chunks, inode_state};
 pub use inodes::{

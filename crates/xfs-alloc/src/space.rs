@@ -22,7 +22,7 @@ use std::sync::Arc;
 use xfs_format::agf::Agf;
 use xfs_format::reservation::BtreeHeights;
 use xfs_format::{AgNumber, Geometry};
-use xfs_sync::{AtomicU64, Group, Mutex, MutexGuard, Ordering};
+use xfs_sync::{AtomicBool, AtomicU64, Group, Mutex, MutexGuard, Ordering, Volume};
 use xfs_trans::Journal;
 
 use busy::BusyExtents;
@@ -42,6 +42,8 @@ pub struct GroupSummary {
 #[derive(Debug)]
 pub struct Space {
     groups: Box<[Arc<GroupState>]>,
+    /// What is freed is discarded on the device. Set when the volume is opened, if at all.
+    discards: AtomicBool<Volume>,
 }
 
 /// The allocator's state of one group.
@@ -78,7 +80,8 @@ impl Space {
             state.publish(&agf);
             Arc::new(state)
         };
-        Self { groups: groups.into_iter().map(state).collect() }
+        let groups = groups.into_iter().map(state).collect();
+        Self { groups, discards: AtomicBool::new(false) }
     }
 
     /// The state of the volume that this journal is of.
@@ -100,6 +103,14 @@ impl Space {
     #[must_use]
     pub fn summary(&self, group: AgNumber) -> GroupSummary {
         self.group(group).map(|state| state.summary()).unwrap_or_default()
+    }
+
+    pub(crate) fn set_discards(&self) {
+        self.discards.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn discards(&self) -> bool {
+        self.discards.load(Ordering::Acquire)
     }
 
     /// The state of a group, if there is such a group.

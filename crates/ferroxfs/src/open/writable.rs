@@ -35,6 +35,9 @@ impl Devices {
         if let Some(upkeep) = options.chosen_upkeep() {
             journal.start_upkeep(upkeep);
         }
+        if options.discards {
+            xfs_alloc::discard_what_is_freed(&journal);
+        }
         let index = options.inode_index;
         let table = Table::new(Arc::clone(&journal), options.cached_inodes, index);
         let writing = Writing::start(journal, table, options.terms);

@@ -9,6 +9,7 @@
 
 mod buffered;
 mod damage;
+mod discards;
 mod everything;
 mod failing_reads;
 mod files;

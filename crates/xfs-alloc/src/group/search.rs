@@ -150,7 +150,7 @@ impl<'s> Search<'s> {
         Self { cache: tx.cache(), group, met_busy: Cell::new(false) }
     }
 
-    fn by_block(&self) -> Result<Cursor<'s, FreeSpaceByBlock>> {
+    pub(super) fn by_block(&self) -> Result<Cursor<'s, FreeSpaceByBlock>> {
         Cursor::new(self.cache, self.group.number, self.group.agf.free_space_by_block)
     }
 

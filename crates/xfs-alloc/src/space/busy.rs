@@ -64,9 +64,10 @@ impl BusyExtents {
         self.settled.push_back((ticket, sequence));
     }
 
-    /// Forgets what is durable.
-    pub(crate) fn expire(&mut self, durable: u64) {
-        let mut expired = 0;
+    /// Forgets what is durable, and returns it. It was free when it became busy; since then it may
+    /// have been used for metadata.
+    pub(crate) fn expire(&mut self, durable: u64) -> Vec<Range<u32>> {
+        let (mut expired, mut forgotten) = (0, Vec::new());
         while let Some((ticket, _)) =
             self.settled.pop_front_if(|(_, sequence)| *sequence <= durable)
         {
@@ -77,11 +78,13 @@ impl BusyExtents {
         {
             // Parts of it may have been freed again since; those belong to another ticket.
             let inside = self.by_start.range(range).filter(|(_, busy)| busy.ticket == ticket);
-            let starts: Vec<u32> = inside.map(|(start, _)| *start).collect();
-            for start in starts {
-                self.by_start.remove(&start);
+            let first = forgotten.len();
+            forgotten.extend(inside.map(|(start, busy)| *start..busy.end));
+            for range in forgotten.iter().skip(first) {
+                self.by_start.remove(&range.start);
             }
         }
+        forgotten
     }
 
     /// Whether nothing is busy.

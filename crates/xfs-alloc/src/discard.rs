@@ -1,0 +1,88 @@
+//! Telling the device what is free, on request.
+//!
+//! Owns: going over the groups. Does **not** own: what may be discarded (`group/discard.rs`).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use xfs_buffer::Result;
+use xfs_format::AgNumber;
+use xfs_format::reservation::TransactionKind;
+use xfs_trans::Journal;
+
+use crate::group::GroupSpace;
+use crate::space::Space;
+
+/// Discards what is free among these blocks of the volume, which are counted from its start on, in
+/// pieces of at least `minimum_blocks`. Returns how many blocks that were.
+///
+/// Others can allocate meanwhile: a group is held for a few extents at a time.
+///
+/// # Errors
+///
+/// What the device says to a discard; what stopped the log; what reading the btrees meets.
+#[doc(alias = "xfs_ioc_trim")]
+pub fn discard_free_space(
+    journal: &Arc<Journal>,
+    blocks: Range<u64>,
+    minimum_blocks: u32,
+) -> Result<u64> {
+    // What was freed a moment ago can be discarded too.
+    journal.force_all()?;
+    let geometry = journal.geometry();
+    let mut discarded = 0;
+    for number in geometry.groups() {
+        let first = u64::from(number.0) * u64::from(geometry.ag_blocks);
+        let within = |block: u64| {
+            u32::try_from(block.saturating_sub(first)).unwrap_or(u32::MAX).min(geometry.ag_blocks)
+        };
+        let (mut start, end) = (Some(within(blocks.start)), within(blocks.end));
+        while let Some(from) = start.filter(|from| *from < end) {
+            let turn = with_group(journal, number, |tx, group| {
+                group.discard_free(tx, from..end, minimum_blocks.max(1))
+            })?;
+            discarded += turn.blocks;
+            start = turn.next;
+        }
+    }
+    Ok(discarded)
+}
+
+/// Lets whatever is freed from now on be discarded once that is durable, before it is used again.
+#[doc(alias = "XFS_MOUNT_DISCARD")]
+pub fn discard_what_is_freed(journal: &Journal) {
+    Space::of(journal).set_discards();
+}
+
+/// Discards what has been freed and is durable, in groups that nobody has come to since. Without
+/// [`discard_what_is_freed`] there is nothing to do.
+///
+/// # Errors
+///
+/// What stopped the log; what reading the headers meets.
+pub fn discard_the_rest(journal: &Arc<Journal>) -> Result<()> {
+    if !Space::of(journal).discards() {
+        return Ok(());
+    }
+    journal.force_all()?;
+    journal.geometry().groups().try_for_each(|number| with_group(journal, number, |_, _| Ok(())))
+}
+
+/// Latches a group, in a transaction that changes nothing.
+fn with_group<R>(
+    journal: &Arc<Journal>,
+    number: AgNumber,
+    act: impl FnOnce(&xfs_trans::Transaction<'_>, &GroupSpace) -> Result<R>,
+) -> Result<R> {
+    let mut tx = journal.begin(TransactionKind::ChangeInode, 0)?;
+    let group = loop {
+        // It has latched no other, so it waits for this one.
+        if let Some(group) = GroupSpace::open(&mut tx, number)? {
+            break group;
+        }
+    };
+    let done = act(&tx, &group);
+    group.leave(&mut tx);
+    tx.cancel();
+    done
+}

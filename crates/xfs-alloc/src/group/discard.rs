@@ -1,0 +1,94 @@
+//! Telling the device which blocks of a group are free.
+//!
+//! Owns: which blocks. Does **not** own: when; and a device that cannot do it does nothing.
+//!
+//! # Invariants
+//!
+//! - **I1** What is discarded is free now, by the btree, and not busy: its free is durable. Blocks that
+//!   were busy may have gone to the free list and into a btree since, so the btree is asked.
+//! - **I2** The group's header is latched meanwhile, so nobody takes the blocks before the discard has
+//!   returned.
+
+use std::ops::Range;
+
+use xfs_btree::Seek;
+use xfs_buffer::{IoError, Result};
+use xfs_format::{AgBlock, BASIC_BLOCK_BYTES, DiskAddr};
+use xfs_trans::Transaction;
+
+use super::GroupSpace;
+use super::search::Search;
+
+/// Free extents that are looked at before others get their turn with the group.
+const TURN_EXTENTS: usize = 64;
+
+/// What came of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Discarded {
+    pub(crate) blocks: u64,
+    /// Where to go on; `None` when the range is done.
+    pub(crate) next: Option<u32>,
+}
+
+impl GroupSpace {
+    /// Discards what is free in a range of the group, in pieces of at least `minimum` blocks.
+    pub(crate) fn discard_free(
+        &self,
+        tx: &Transaction<'_>,
+        range: Range<u32>,
+        minimum: u32,
+    ) -> Result<Discarded> {
+        let mut cursor = Search::new(tx, self).by_block()?;
+        let mut next = match cursor.seek(Seek::AtOrBefore(AgBlock(range.start)))? {
+            None => cursor.seek(Seek::AtOrAfter(AgBlock(range.start)))?,
+            before => before,
+        };
+        let mut blocks = 0;
+        for _ in 0..TURN_EXTENTS {
+            let Some(free) = next.filter(|free| free.start.0 < range.end) else {
+                return Ok(Discarded { blocks, next: None });
+            };
+            let inside = free.start.0.max(range.start)..free.end().0.min(range.end);
+            if !inside.is_empty() {
+                let usable: Vec<_> = self.state.lock().busy.usable(inside).collect();
+                for part in usable.into_iter().filter(|part| part.len() as u64 >= minimum.into()) {
+                    self.discard(tx, &part)?;
+                    blocks += part.len() as u64;
+                }
+            }
+            next = cursor.advance()?;
+        }
+        Ok(Discarded { blocks, next: next.map(|free| free.start.0) })
+    }
+
+    /// Discards what has just become durable as free, as far as it still is. It is no harm if that
+    /// cannot be done.
+    pub(super) fn discard_expired(&self, tx: &Transaction<'_>, mut expired: Vec<Range<u32>>) {
+        expired.sort_by_key(|range| range.start);
+        expired.dedup_by(|next, last| {
+            let goes_on = next.start <= last.end;
+            if goes_on {
+                last.end = last.end.max(next.end);
+            }
+            goes_on
+        });
+        for range in expired {
+            let mut start = Some(range.start);
+            while let Some(from) = start {
+                let turn = self.discard_free(tx, from..range.end, 1);
+                start = turn.ok().and_then(|turn| turn.next);
+            }
+        }
+    }
+
+    fn discard(&self, tx: &Transaction<'_>, part: &Range<u32>) -> Result<()> {
+        let geometry = tx.geometry();
+        let at = geometry.ag_block_disk_addr(self.number, AgBlock(part.start));
+        let length_bytes = (part.len() as u64) << geometry.block_log;
+        let offset = at.0.saturating_mul(BASIC_BLOCK_BYTES.into());
+        tx.cache().device().discard(offset, length_bytes).map_err(|source| {
+            let at = DiskAddr(at.0);
+            IoError { operation: "discard", at, length_bytes, source }.into()
+        })
+    }
+}
