@@ -3,8 +3,11 @@
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::sync::Arc;
 
-use ferroxfs::format::inode::{ExtendedFlags, ForkKind};
-use ferroxfs::{Changes, Error, File, OpenOptions, PosixError, SharedDevice, Timestamp, Volume};
+use ferroxfs::format::inode::{ExtendedFlags, ForkKind, InodeFlags2};
+use ferroxfs::{
+    AllocateMode, Changes, Error, File, OpenOptions, PosixError, RangeMode, SharedDevice,
+    Timestamp, Volume,
+};
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use xfs_trans::testing::{make_sized, make_with};
 
@@ -260,6 +263,51 @@ fn space_ahead_is_given_back_when_another_needs_it() {
     assert_eq!(ends, [Some(8 * MIB), Some(size.next_multiple_of(BLOCK))], "nothing lies idle");
     check_pattern(&other, size);
     drop((stream, other));
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_file_that_shares_nothing_any_more_is_like_any_other() {
+    let device = make_with("-m reflink=1");
+    let volume = open(&device);
+    let [one, two] = ["one", "two"].map(|name| volume.create_file(name).unwrap());
+    one.write_at(0, &pattern(0, 100_000)).unwrap();
+    two.clone_range(0, &one, 0, 0).unwrap();
+    let shares = |file: &File| file.node().inode().core().flags2.contains(InodeFlags2::REFLINK);
+    assert!(shares(&one) && shares(&two));
+    two.change_range(0..4096, RangeMode::Unshare(AllocateMode::KeepSize)).unwrap();
+    assert!(shares(&two), "the rest is shared");
+    two.change_range(0..100_000, RangeMode::Unshare(AllocateMode::KeepSize)).unwrap();
+    assert!(shares(&one) && !shares(&two));
+    check_pattern(&two, 100_000);
+    one.set_len(0).unwrap();
+    assert!(!shares(&one));
+    drop((one, two));
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_large_hint_copies_what_lies_around_a_write() {
+    let device = make_with("-m reflink=1");
+    let volume = open(&device);
+    let [one, two] = ["one", "two"].map(|name| volume.create_file(name).unwrap());
+    one.write_at(0, &pattern(0, 256 << 10)).unwrap();
+    two.clone_range(0, &one, 0, 0).unwrap();
+    let hint = Changes { cow_extent_size_hint_bytes: Some(64 << 10), ..Changes::default() };
+    two.node().change(&hint).unwrap();
+    two.write_at(100_000, b"ten bytes!").unwrap();
+    two.sync_all().unwrap();
+    let own = |extent: &ferroxfs::FileExtent| !extent.shared;
+    let found = two.node().extents(ForkKind::Data).map(Result::unwrap).filter(own);
+    let found: Vec<_> = found.map(|extent| (extent.offset_bytes, extent.length_bytes)).collect();
+    assert_eq!(found, [(64 << 10, 64 << 10)]);
+    let mut bytes = pattern(0, 256 << 10);
+    bytes[100_000..100_010].copy_from_slice(b"ten bytes!");
+    let mut read = vec![0; 256 << 10];
+    two.read_at(0, &mut read).unwrap();
+    assert!(read == bytes);
+    check_pattern(&one, 256 << 10);
+    drop((one, two));
     volume.close().unwrap();
 }
 

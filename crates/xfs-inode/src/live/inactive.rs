@@ -164,7 +164,7 @@ impl Live {
         buffered: &Buffered,
     ) -> Result<()> {
         let mut rest = BlockRange::between(FileBlock(0), LIMIT);
-        while let Some(extent) = self.last_in(tx, fork, rest)? {
+        while let Some(extent) = self.last_in(tx.cache(), fork, rest)? {
             let piece = match kind {
                 // One buffer as long as the extent.
                 BlockKind::Symlink => extent,

@@ -9,7 +9,7 @@ use xfs_alloc::{
     BlockExtent, FileMapping, Purpose, allocate_extent, defer_convert, defer_free, defer_map,
     defer_unmap, defer_unshare,
 };
-use xfs_buffer::{PosixError, Result};
+use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::btree::BtreeKind;
 use xfs_format::extent::{
     Extent, FILE_BLOCK_LIMIT, MAX_ATTR_EXTENTS, MAX_BIG_ATTR_EXTENTS, MAX_BIG_EXTENTS,
@@ -170,7 +170,7 @@ impl Live {
         self.find_joined(tx, fork, range.start)?;
         let mut rest = range;
         for _ in 0..UNMAP_EXTENTS {
-            let Some(extent) = self.last_in(tx, fork, rest)? else { return Ok(None) };
+            let Some(extent) = self.last_in(tx.cache(), fork, rest)? else { return Ok(None) };
             if extent.file_block > range.start {
                 // A hole in the middle of an extent makes two of it.
                 self.check_growth(fork, 1)?;
@@ -179,19 +179,34 @@ impl Live {
             self.free_blocks(tx, fork, &extent);
             rest = BlockRange::between(range.start, extent.file_block);
         }
-        Ok(self.last_in(tx, fork, rest)?.map(|_| rest))
+        Ok(self.last_in(tx.cache(), fork, rest)?.map(|_| rest))
     }
 
     /// The last extent of a range, as far as it lies in it.
     pub(crate) fn last_in(
         &self,
-        tx: &Transaction<'_>,
+        cache: &BufferCache,
         fork: ForkKind,
         range: BlockRange,
     ) -> Result<Option<Extent>> {
         let inode = self.inode();
-        let map = inode.extent_map(tx.cache(), fork)?;
+        let map = inode.extent_map(cache, fork)?;
         Ok(map.last_before(range.end()).and_then(|extent| range.cut(&extent)))
+    }
+
+    /// What the start of a range of the contents is: as far as one extent or hole goes in it, and the
+    /// blocks there, if there are any.
+    pub(super) fn head_of(
+        &self,
+        cache: &BufferCache,
+        range: BlockRange,
+    ) -> Result<(BlockRange, Option<Extent>)> {
+        let mapping = self.inode().find(cache, ForkKind::Data, range.start)?;
+        let head = BlockRange::between(range.start, mapping.end().min(range.end()));
+        Ok(match mapping {
+            Mapping::Extent(extent) => (head, head.cut(&extent)),
+            Mapping::Hole { .. } => (head, None),
+        })
     }
 
     /// Gives back the blocks of an extent that was unmapped.

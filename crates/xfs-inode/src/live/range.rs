@@ -13,8 +13,8 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use xfs_buffer::{PosixError, Result};
-use xfs_format::extent::FILE_BLOCK_LIMIT;
-use xfs_format::inode::{ForkKind, InodeFlags};
+use xfs_format::extent::{Extent, FILE_BLOCK_LIMIT};
+use xfs_format::inode::{ForkKind, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
@@ -24,7 +24,6 @@ use super::map::map_blocks;
 use super::write::{WriteTerms, blocks_of, check_end};
 use super::{Live, step};
 use crate::edit::BlockRange;
-use crate::extent_map::Mapping;
 
 /// Whether the size of a file may grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,17 +58,18 @@ impl Live {
         let zero_end = if size > old { size } else { edge.next_multiple_of(block).min(old) };
         self.zero_written(journal, edge, zero_end.max(edge), now)?;
         if size > old {
-            return step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
-                self.change(tx, |core| core.size = size);
-                self.touch(tx, now);
-                Ok(())
-            });
+            return self.change_alone(journal, now, |core| core.size = size);
         }
         step::run(journal, TransactionKind::Truncate, 0, |tx| {
             self.change(tx, |core| core.size = size);
             self.touch(tx, now);
             let first = FileBlock(size.div_ceil(block));
-            self.unmap_all(tx, ForkKind::Data, BlockRange::between(first, LIMIT))
+            self.unmap_all(tx, ForkKind::Data, BlockRange::between(first, LIMIT))?;
+            // What has no blocks shares none.
+            if self.shares(ForkKind::Data) && !self.reaches(0) {
+                self.change(tx, |core| core.flags2.remove(InodeFlags2::REFLINK));
+            }
+            Ok(())
         })
     }
 
@@ -150,15 +150,11 @@ impl Live {
         }
         let blocks = blocks_of(journal.geometry(), range.start, range.end);
         self.writer(journal, WriteTerms::at(now)).fill_holes(blocks)?;
-        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
-            self.change(tx, |core| {
-                core.flags |= InodeFlags::PREALLOC;
-                if keep_size == KeepSize::No {
-                    core.size = core.size.max(range.end);
-                }
-            });
-            self.touch(tx, now);
-            Ok(())
+        self.change_alone(journal, now, |core| {
+            core.flags |= InodeFlags::PREALLOC;
+            if keep_size == KeepSize::No {
+                core.size = core.size.max(range.end);
+            }
         })
     }
 
@@ -179,7 +175,7 @@ impl Live {
         let whole = whole_blocks(journal.geometry(), &range);
         self.zero_edges(journal, &range, whole, now)?;
         self.free_range(journal, whole)?;
-        self.touch_alone(journal, now)
+        self.change_alone(journal, now, |_| ())
     }
 
     /// Lets a range read as zeros, on blocks of its own, unwritten where whole.
@@ -219,22 +215,48 @@ impl Live {
         check_end(journal.geometry(), range.end, 0)?;
         let blocks = blocks_of(journal.geometry(), range.start, range.end);
         let mut writer = self.writer(journal, WriteTerms::at(now));
-        let mut next = blocks.start;
-        while next < blocks.end() && self.shares(ForkKind::Data) {
-            let mapping = self.inode().find(journal.cache(), ForkKind::Data, next)?;
-            let rest = BlockRange::between(next, blocks.end());
-            let extent = match mapping {
-                Mapping::Extent(extent) if !extent.unwritten => rest.cut(&extent),
-                _ => None,
-            };
-            let Some(extent) = extent else {
-                next = mapping.end();
-                continue;
-            };
-            let (is_shared, head) = self.sharing(journal, extent)?;
-            next = if is_shared { writer.copy_shared(&head)? } else { head.end() };
+        let mut rest = blocks;
+        while let Some(shared) = self.first_shared(journal, rest)? {
+            rest = BlockRange::between(writer.copy_shared(&shared)?, blocks.end());
         }
-        Ok(())
+        self.forget_sharing(journal)
+    }
+
+    /// The first blocks of a range that have other owners too, as far as they go on.
+    fn first_shared(&self, journal: &Journal, range: BlockRange) -> Result<Option<Extent>> {
+        let mut rest = range;
+        while !rest.is_empty() && self.shares(ForkKind::Data) {
+            let (mut head, extent) = self.head_of(journal.cache(), rest)?;
+            if let Some(extent) = extent.filter(|extent| !extent.unwritten) {
+                let (is_shared, extent) = self.sharing(journal, extent)?;
+                if is_shared {
+                    return Ok(Some(extent));
+                }
+                head = BlockRange::of(&extent);
+            }
+            rest = BlockRange::between(head.end(), range.end());
+        }
+        Ok(None)
+    }
+
+    /// Notes that the file shares nothing, if that is so.
+    #[doc(alias = "xfs_reflink_try_clear_inode_flag")]
+    fn forget_sharing(&self, journal: &Arc<Journal>) -> Result<()> {
+        let end = {
+            let inode = self.inode();
+            let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
+            map.last_before(LIMIT).map_or(FileBlock(0), |last| last.end())
+        };
+        let all = BlockRange::between(FileBlock(0), end);
+        if !self.shares(ForkKind::Data) || self.first_shared(journal, all)?.is_some() {
+            return Ok(());
+        }
+        // Without the flag blocks are written in place: no crash may make others their owners again.
+        journal.force_all()?;
+        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+            self.change(tx, |core| core.flags2.remove(InodeFlags2::REFLINK));
+            Ok(())
+        })
     }
 
     /// Frees whole blocks, in a transaction for each two extents.
@@ -268,8 +290,15 @@ impl Live {
         self.zero_written(journal, end, range.end, now)
     }
 
-    pub(super) fn touch_alone(&self, journal: &Arc<Journal>, now: Timestamp) -> Result<()> {
+    /// Changes the core in a transaction of its own, and notes that the contents have changed.
+    pub(super) fn change_alone(
+        &self,
+        journal: &Arc<Journal>,
+        now: Timestamp,
+        f: impl FnOnce(&mut InodeCore),
+    ) -> Result<()> {
         step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
+            self.change(tx, f);
             self.touch(tx, now);
             Ok(())
         })

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use xfs_alloc::{BlockExtent, defer_share, defer_unshare};
+use xfs_alloc::{defer_share, defer_unshare};
 use xfs_buffer::{PosixError, Result};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{ForkKind, InodeFlags2};
@@ -20,12 +20,12 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, RoCompatFeatures};
 use xfs_trans::{Journal, Transaction};
 
+use super::copy::blocks;
 use super::map::map_blocks;
 use super::remap::{MapWork, defer_map_work};
 use super::write::check_end;
 use super::{Live, step};
 use crate::edit::BlockRange;
-use crate::extent_map::Mapping;
 
 /// A range of a file that is to be another's too.
 #[derive(Clone, Copy, Debug)]
@@ -99,14 +99,10 @@ impl Live {
         let end = FileBlock(from.0 + blocks);
         let mut next = from;
         while next < end {
-            let mapping = source.inode().find(journal.cache(), ForkKind::Data, next)?;
-            let piece = BlockRange::between(next, mapping.end().min(end));
+            let rest = BlockRange::between(next, end);
+            let (piece, extent) = source.head_of(journal.cache(), rest)?;
             let at = BlockRange { start: FileBlock(to.0 + (next.0 - from.0)), ..piece };
-            let extent = match mapping {
-                Mapping::Extent(extent) if !extent.unwritten => piece.cut(&extent),
-                _ => None,
-            };
-            match extent {
+            match extent.filter(|extent| !extent.unwritten) {
                 None => destination.free_range(journal, at)?,
                 Some(extent) => {
                     let extent = Extent { file_block: at.start, ..extent };
@@ -164,13 +160,9 @@ impl Live {
         let all = BlockRange::of(&extent);
         let mut next = all.start;
         while next < all.end() {
-            let mapping = self.inode().find(journal.cache(), ForkKind::Data, next)?;
-            let range = BlockRange::between(next, mapping.end().min(all.end()));
+            let rest = BlockRange::between(next, all.end());
+            let (range, old) = self.head_of(journal.cache(), rest)?;
             let piece = range.cut(&extent).ok_or(PosixError::InvalidArgument)?;
-            let old = match mapping {
-                Mapping::Extent(old) => range.cut(&old),
-                Mapping::Hole { .. } => None,
-            };
             if old != Some(piece) {
                 self.remap(journal, old, piece)?;
             }
@@ -188,14 +180,10 @@ impl Live {
         old: Option<Extent>,
         new: Extent,
     ) -> Result<()> {
-        let blocks = 2 * map_blocks(journal.geometry(), ForkKind::Data);
-        step::run(journal, TransactionKind::Write, blocks, |tx| {
+        let reserved = 2 * map_blocks(journal.geometry(), ForkKind::Data);
+        step::run(journal, TransactionKind::Write, reserved, |tx| {
             self.find_joined(tx, ForkKind::Data, new.file_block)?;
             self.check_growth(ForkKind::Data, 2)?;
-            let blocks = |extent: &Extent| BlockExtent {
-                start: extent.start,
-                length_blocks: extent.length_blocks,
-            };
             if let Some(old) = old {
                 defer_map_work(tx, MapWork::unmap(self, ForkKind::Data, &old));
                 defer_unshare(tx, blocks(&old));

@@ -51,11 +51,7 @@ impl Live {
             self.shift_extent(journal, &extent, to)?;
             next = extent.end();
         }
-        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
-            self.change(tx, |core| core.size = size - (range.end - range.start));
-            self.touch(tx, now);
-            Ok(())
-        })
+        self.change_alone(journal, now, |core| core.size = size - (range.end - range.start))
     }
 
     /// Puts a hole into the file: what is behind the start of the range moves to its end.
@@ -82,13 +78,9 @@ impl Live {
         self.check_room_to_move(journal, whole)?;
         self.check_growth(ForkKind::Data, 1)?;
         // The size first: what moves past the old one is the file's all the time.
-        step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
-            self.change(tx, |core| core.size = size + length);
-            self.touch(tx, now);
-            Ok(())
-        })?;
+        self.change_alone(journal, now, |core| core.size = size + length)?;
         let mut rest = BlockRange::between(whole.start, LIMIT);
-        while let Some(extent) = self.last_of(journal, rest)? {
+        while let Some(extent) = self.last_in(journal.cache(), ForkKind::Data, rest)? {
             let to = FileBlock(extent.file_block.0 + whole.length_blocks);
             self.shift_extent(journal, &extent, to)?;
             rest = BlockRange::between(whole.start, extent.file_block);
@@ -112,12 +104,6 @@ impl Live {
         let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
         let rest = BlockRange::between(block, LIMIT);
         Ok(map.iter_from(block).next().and_then(|extent| rest.cut(extent)))
-    }
-
-    fn last_of(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Option<Extent>> {
-        let inode = self.inode();
-        let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
-        Ok(map.last_before(range.end()).and_then(|extent| range.cut(&extent)))
     }
 
     /// Maps the blocks of an extent, or of a part of one, elsewhere in the file.

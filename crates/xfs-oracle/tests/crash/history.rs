@@ -36,10 +36,12 @@ pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
     Ok(Arc::new(file.map_err(text)?))
 }
 
-/// Opens a volume in memory for writing.
+/// Opens a volume in memory for writing. One with small blocks discards what is freed.
 pub(crate) fn writable(device: SharedDevice) -> Result<Volume, ferroxfs::OpenError> {
     let options = ferroxfs::OpenOptions::new().writable(true);
-    options.with_devices(device, None).writable_volume()
+    let described = options.with_devices(Arc::clone(&device), None).describe();
+    let discards = described.is_ok_and(|found| found.superblock.geometry.block_size == 1024);
+    options.discard(discards).with_devices(device, None).writable_volume()
 }
 
 /// Performs operations on the empty volume of an image, which is closed then. Gives what the image holds,
