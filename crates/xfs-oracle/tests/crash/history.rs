@@ -32,7 +32,7 @@ impl Kind {
 
 /// What an image holds, for devices in memory over it.
 pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
-    let file = FileDevice::open(&image.data, xfs_device::OpenOptions::read_only());
+    let file = patiently(|| FileDevice::open(&image.data, xfs_device::OpenOptions::read_only()));
     Ok(Arc::new(file.map_err(text)?))
 }
 
