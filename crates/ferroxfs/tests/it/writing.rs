@@ -217,6 +217,28 @@ fn attributes_of_every_size() {
     check("-n parent=1", change, look);
 }
 
+/// Attributes that have become short go back to the inode, as in the kernel: what it recovers is the
+/// same as what we do.
+#[test]
+fn attributes_that_become_short_go_back_to_the_inode() {
+    let device = make_with("-n parent=1");
+    let volume = open(&device);
+    volume.write("/f", b"").unwrap();
+    let file = volume.lookup("/f").unwrap();
+    let blocks = || file.metadata().blocks / 8;
+    file.set_attribute("trusted.a", &[b'v'; 2000], SetMode::Either).unwrap();
+    assert_eq!(blocks(), 1);
+    file.set_attribute("trusted.a", &[b'v'; 150], SetMode::Either).unwrap();
+    assert_eq!(blocks(), 0);
+    // The name of the file is in a parent pointer.
+    let (root, long) = (volume.root().unwrap(), "n".repeat(250));
+    root.rename("f", &root, &long, RenameMode::Replace).unwrap();
+    assert_eq!(blocks(), 1);
+    root.rename(&long, &root, "f", RenameMode::Replace).unwrap();
+    assert_eq!(blocks(), 0);
+    assert_eq!(file.attribute("trusted.a".as_ref()).unwrap(), [b'v'; 150]);
+}
+
 #[test]
 fn inodes_are_changed() {
     let change = |volume: &Volume| {

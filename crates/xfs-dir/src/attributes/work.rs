@@ -150,6 +150,7 @@ impl AttributeWork {
             // recovery does a second time what a crash has cut short.
             if let Some(old) = self.old.take() {
                 change.remove(&old.key())?;
+                change.shrink()?;
                 return Ok(self.again(Stage::Change));
             }
             if change.find(&new.key())?.is_some() {
@@ -170,6 +171,8 @@ impl AttributeWork {
         let old = self.old.as_ref().map(OwnedAttribute::key);
         match change.exchange(old.as_ref(), &entry)? {
             Some(run) => Ok(self.again(release(run, block_size))),
+            // What is put in place of another may be shorter.
+            None if old.is_some() => change.shrink().map(|()| Finish::Done),
             None => Ok(Finish::Done),
         }
     }
