@@ -9,8 +9,8 @@
 //!
 //! A trial prints the seed of its operations and its cut. The log's threads write when they come to
 //! it, and another thread forces it all the time, so a seed gives the same operations, and about the
-//! same requests. `FERROXFS_LONG=1` runs
-//! 2,000 cuts instead of 40.
+//! same requests. `FERROXFS_LONG=1` runs 2,000 cuts instead of 40; `FERROXFS_KEEP=1` keeps the images of
+//! a cut that fails.
 
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
@@ -24,13 +24,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{self, TryRecvError};
 
-use ferroxfs::{OpenOptions, SharedDevice, Volume};
+use ferroxfs::{OpenOptions, SharedDevice, Upkeep, Volume};
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Differences, Image, Tree, ready};
 use xfs_testkit::{Atomicity, Cut, PowerCuts, Prng, RecordingDevice};
 use xfs_trans::testing::{make_sized, superblock};
 
-use workload::{Names, names, prepare, step};
+use workload::{Names, every_kind, names, prepare, step};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const OPERATIONS: u32 = 120;
@@ -39,6 +39,16 @@ const CUTS: u64 = 4;
 
 /// What `xfs_logprint` calls the items that every history leaves in the log.
 const ITEMS: [&str; 3] = ["BUF:", "INODE:", "ICR:"];
+
+/// And the intents, each of which comes into the log only if a checkpoint ends before its completion.
+const INTENTS: [&str; 12] = [
+    "EFI:", "EFD:", "RUI:", "RUD:", "CUI:", "CUD:", "BUI:", "BUD:", "ATTRI:", "ATTRD:", "XMI:",
+    "XMD:",
+];
+/// Options of mkfs with which all of them are written.
+const EVERY_FEATURE: &str = "-l size=16m -n parent=1 -i exchange=1 -m rmapbt=1,reflink=1";
+/// How often that is tried.
+const MOST_ROUNDS: u32 = 40;
 
 /// Options of mkfs.
 const LAYOUTS: [(&str, &str); 5] = [
@@ -56,7 +66,8 @@ fn main() -> ExitCode {
         Trial::new(title, move || check_history(options, seed))
     };
     let trials = (0..rounds).flat_map(|seed| LAYOUTS.map(|layout| trial(layout, seed)));
-    run(trials.collect())
+    let every_item = Trial::new("every_item_is_read_by_xfs_logprint", check_every_item);
+    run(trials.chain([every_item]).collect())
 }
 
 /// What a volume showed after each operation, and which of that was durable at which request.
@@ -101,6 +112,29 @@ fn check_records(device: &SharedDevice) -> Result<(), TrialError> {
     }
 }
 
+/// `xfs_logprint` knows every intent that we write, with its completion; the other items stand in
+/// every history.
+fn check_every_item() -> Result<(), TrialError> {
+    ready()?;
+    let device: SharedDevice = make_sized(VOLUME_BYTES, EVERY_FEATURE);
+    // The log must not be written while it is copied.
+    let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
+    let options = OpenOptions::new().writable(true).upkeep(seldom);
+    let volume = options.with_devices(device.clone(), None).writable_volume().map_err(text)?;
+    let mut missing = INTENTS.to_vec();
+    for _ in 0..MOST_ROUNDS {
+        while_syncing(&volume, || every_kind(&volume))?;
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+        let image = save(&*device, &folder.path().join("whole"))?;
+        let printed = image.printed_log(&["-c"])?;
+        missing.retain(|item| !printed.contains(item));
+        if missing.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(text(format!("xfs_logprint finds no {missing:?}")))
+}
+
 fn open(device: SharedDevice) -> Result<Volume, TrialError> {
     OpenOptions::new().writable(true).with_devices(device, None).writable_volume().map_err(text)
 }
@@ -111,7 +145,7 @@ fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<History, TrialError>
     let mut volume = open(device.clone())?;
     let mut history = History { states: vec![show(&volume)?], durable: Vec::new() };
     for number in 1..=OPERATIONS {
-        step_while_syncing(&volume, &mut prng, number)?;
+        while_syncing(&volume, || step(&volume, &mut prng, number))?;
         history.states.push(show(&volume)?);
         let chance = prng.within(0..40);
         if chance == 0 {
@@ -129,9 +163,12 @@ fn work(device: &Arc<RecordingDevice>, seed: u64) -> Result<History, TrialError>
     Ok(history)
 }
 
-/// One operation while another thread forces the log, so that checkpoints end in the middle of
+/// An operation while another thread forces the log, so that checkpoints end in the middle of
 /// chains: an intent that is done within its checkpoint is not written.
-fn step_while_syncing(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(), TrialError> {
+fn while_syncing(
+    volume: &Volume,
+    act: impl FnOnce() -> Result<(), ferroxfs::Error>,
+) -> Result<(), TrialError> {
     let (running, stopped) = mpsc::sync_channel(0);
     std::thread::scope(|scope| {
         let syncing = scope.spawn(move || {
@@ -142,10 +179,10 @@ fn step_while_syncing(volume: &Volume, prng: &mut Prng, number: u32) -> Result<(
             Ok::<_, ferroxfs::Error>(())
         });
         let _ = running.send(());
-        let stepped = step(volume, prng, number);
+        let acted = act();
         drop(running);
         let synced = syncing.join().map_err(|_| text("the syncing thread panicked"))?;
-        stepped.and(synced).map_err(text)
+        acted.and(synced).map_err(text)
     })
 }
 
@@ -155,13 +192,29 @@ fn show(volume: &Volume) -> Result<Names, TrialError> {
 
 fn check_cut(history: &History, cuts: &PowerCuts<'_>, cut: Cut) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let image = save(&cuts.after(cut), &folder.path().join("kernel"))?;
+    check_cut_in(folder.path(), history, cuts, cut).map_err(|error| match error {
+        TrialError::Failed(reason) if std::env::var_os("FERROXFS_KEEP").is_some() => {
+            let raw = save(&cuts.after(cut), &folder.path().join("raw"));
+            let kept = folder.keep();
+            text(format!("{reason}\nkept in {} ({})", kept.display(), raw.is_ok()))
+        }
+        other => other,
+    })
+}
+
+fn check_cut_in(
+    folder: &Path,
+    history: &History,
+    cuts: &PowerCuts<'_>,
+    cut: Cut,
+) -> Result<(), TrialError> {
+    let image = save(&cuts.after(cut), &folder.join("kernel"))?;
     image.printed_log(&["-t", "-i", "-b"])?;
     let kernel = recover_by_kernel(&image)?;
     let forced = history.durable.iter().filter(|(position, _)| *position <= cut.point());
     let least = forced.map(|(_, state)| *state).max().unwrap_or(0);
     check_prefix(history, least, &names(&kernel))?;
-    let ours = recover_by_us(Arc::new(cuts.after(cut)), &folder.path().join("ours"))?;
+    let ours = recover_by_us(Arc::new(cuts.after(cut)), &folder.join("ours"))?;
     Ok(Differences::between(&kernel, &ours).into_result()?)
 }
 

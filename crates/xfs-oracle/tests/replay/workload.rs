@@ -172,3 +172,28 @@ fn contents(volume: &Volume, prng: &mut Prng) -> Result<(), Error> {
         }
     }
 }
+
+/// Operations that between them log every kind of intent, many times over.
+pub(crate) fn every_kind(volume: &Volume) -> Result<(), Error> {
+    let root = volume.root()?;
+    let creation = Creation { mode: 0o640, uid: 0, gid: 0, umask: 0 };
+    for _ in 0..20 {
+        let [here, there] = ["here", "there"].map(|name| {
+            root.create(name, &NewKind::Regular, &creation).and_then(|node| node.open())
+        });
+        let (here, there) = (here?, there?);
+        here.write_at(0, &[1; MOST_BYTES])?;
+        there.clone_range(0, &here, 0, 0)?;
+        there.write_at(8192, &[2; 4096])?;
+        here.exchange_range(0, &there, 0, 0)?;
+        drop((here, there));
+        // The parent pointers of such names have no room in the inode.
+        let long = "n".repeat(250);
+        let file = root.lookup("here".as_ref())?;
+        file.set_attribute("user.a", &[b'v'; 150], SetMode::Either)?;
+        root.rename("here", &root, &long, RenameMode::Replace)?;
+        root.remove_file(&long)?;
+        root.remove_file("there")?;
+    }
+    Ok(())
+}
