@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xfs_device::MemoryDevice;
+use xfs_device::{BlockDevice, Durability, MemoryDevice};
 use xfs_format::{DiskAddr, Lsn};
 use xfs_log::{Log, LogConfig, LogDevice, LogGeometry, LogItem, LogState};
 use xfs_sync::{Object as OfObject, RwLock};
@@ -92,6 +92,7 @@ fn open(megabytes: u32, slots: usize) -> Result<Log, BenchError> {
         uuid: uuid::Uuid::nil(),
     };
     let device = Arc::new(MemoryDevice::new(u64::from(length_blocks) * 512));
+    touch(&device, u64::from(length_blocks) * 512)?;
     let device = LogDevice::with_geometry(device, geometry).map_err(BenchError::Volume)?;
     let head = Lsn::new(1, 0);
     let state = LogState {
@@ -109,6 +110,18 @@ fn open(megabytes: u32, slots: usize) -> Result<Log, BenchError> {
         ..LogConfig::new(&geometry)
     };
     Ok(Log::open(device, None, &state, &config))
+}
+
+/// Writes all of the device once: memory that the host has yet to give is no part of committing.
+fn touch(device: &MemoryDevice, length_bytes: u64) -> Result<(), BenchError> {
+    const STEP: usize = 1 << 20;
+    let zeros = vec![0; STEP];
+    for offset in (0..length_bytes).step_by(STEP) {
+        device
+            .write_at(offset, &zeros, Durability::Cached)
+            .map_err(|source| BenchError::Io { what: "the log in memory".to_owned(), source })?;
+    }
+    Ok(())
 }
 
 fn commits(
