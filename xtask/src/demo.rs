@@ -4,6 +4,7 @@
 //! reader can type it. Only `xfs_repair`, the judge, is not ours.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -33,6 +34,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     build()?;
     look()?;
     change()?;
+    mount()?;
     check(root)?;
     take_out()?;
     convert()
@@ -72,6 +74,42 @@ fn change() -> Result<(), Error> {
     ferroxfs(&["mv", &inside("/adr"), &inside("/decisions")])?;
     ferroxfs(&["ls", "-la", &inside("/"), &inside("/var/made")])?;
     ferroxfs(&["getfacl", &inside("/var/made/README.md")])
+}
+
+/// Works on it as on any filesystem, where the machine lets us mount.
+fn mount() -> Result<(), Error> {
+    say("Mount it, work on it, and unmount it.");
+    if let Some(reason) = no_mount() {
+        println!("left out: {reason}");
+        return Ok(());
+    }
+    let point = Path::new("target/demo/mnt");
+    fs::create_dir(point).map_err(Error::file(point))?;
+    // What is in the volume belongs to root; on the mount it belongs to whoever runs this.
+    let owner = fs::metadata(point).map_err(Error::file(point))?;
+    let options = format!("uid={},gid={}", owner.uid(), owner.gid());
+    ferroxfs(&["mount", "-o", &options, "target/demo/first.xfs", "target/demo/mnt"])?;
+    let worked = work_on_mount();
+    ferroxfs(&["umount", "target/demo/mnt"])?;
+    worked?;
+    ferroxfs(&["ls", "-l", "target/demo/first.xfs:/var/copied"])
+}
+
+/// Why there is no mounting here, if so.
+fn no_mount() -> Option<String> {
+    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    if let Err(error) = device {
+        return Some(format!("/dev/fuse: {error}"));
+    }
+    let has_helper = command::succeeds(Command::new("fusermount3").arg("-V"));
+    (!command::is_root() && !has_helper).then(|| "fusermount3 is not installed".to_owned())
+}
+
+fn work_on_mount() -> Result<(), Error> {
+    command::run(Command::new("cp").args(["-r", "docs", "target/demo/mnt/var/copied"]))?;
+    command::run(Command::new("diff").args(["-r", "docs", "target/demo/mnt/var/copied"]))?;
+    command::run(Command::new("df").args(["-h", "target/demo/mnt"]))?;
+    ferroxfs(&["stats", "target/demo/mnt"])
 }
 
 /// Has the program of those who made XFS judge the volume that was changed.
