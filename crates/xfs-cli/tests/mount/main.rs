@@ -8,6 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod agreement;
 mod crash;
 mod files;
 mod mounted;
@@ -22,6 +23,7 @@ use xfs_oracle::harness::{Trial, run};
 fn main() -> ExitCode {
     run(vec![
         Trial::new("a_tree_is_copied_there_and_back", work::a_tree_is_copied_there_and_back),
+        Trial::new("a_mount_agrees_with_the_model", agreement::a_mount_agrees_with_the_model),
         Trial::new("what_the_kernel_made_is_shown", work::what_the_kernel_made_is_shown),
         Trial::new("an_overlay_lies_over_it", work::an_overlay_lies_over_it),
         Trial::new("mount_calls_the_helper", work::mount_calls_the_helper),

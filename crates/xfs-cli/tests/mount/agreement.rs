@@ -1,0 +1,76 @@
+//! A seeded history of every operation that FUSE carries, each answer beside the model's, and at the end
+//! the tree that the kernel's XFS finds on the volume.
+//!
+//! One number repeats a trial: `FERROXFS_SEED=N`; `FERROXFS_LONG=1` tries 20 of them.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::model::{Abilities, AllocationMode, Features, Generator, Model, Operation, SLOTS};
+use xfs_oracle::{FileFlags, Kernel, Subject, Time, Tree};
+
+use crate::mounted::mounted;
+
+const OPERATIONS: usize = 2_000;
+const FEATURES: Features =
+    Features { block_bytes: 4096, inode_bytes: 512, abilities: Abilities::all() };
+
+pub(crate) fn a_mount_agrees_with_the_model() -> Result<(), TrialError> {
+    let seed = std::env::var("FERROXFS_SEED").ok().and_then(|seed| seed.parse().ok());
+    let count = if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 1 };
+    let mut seeds = seed.map_or(0..count, |seed| seed..seed + 1);
+    seeds.try_for_each(check)
+}
+
+fn check(seed: u64) -> Result<(), TrialError> {
+    let mut volume = mounted("noatime,suid,dev")?;
+    let root = volume.at("judged");
+    fs::create_dir(&root).unwrap();
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let since = Time { seconds: seconds as i64 - 1, nanoseconds: 0 };
+    let mut kernel = Kernel::new(&root);
+    let (mut generator, mut model) = (Generator::new(seed, FEATURES), Model::new(FEATURES));
+    let mut history = Vec::new();
+    let mut perform = |operation: Operation, model: &mut Model| {
+        let (expected, found) = (model.perform(&operation), kernel.perform(&operation));
+        history.push(operation);
+        if expected == found {
+            return Ok(());
+        }
+        let last = &history[history.len().saturating_sub(20)..];
+        let last: Vec<_> = last.iter().map(|done| format!("    {done:?}")).collect();
+        let last = last.join("\n");
+        let what = format!("seed {seed}: expected {expected:?}, found {found:?}, after\n{last}");
+        Err(TrialError::Failed(what))
+    };
+    for _ in 0..OPERATIONS {
+        let operation = generator.next(&model);
+        if is_carried(&operation) {
+            perform(operation, &mut model)?;
+        }
+    }
+    (0..SLOTS).try_for_each(|slot| perform(Operation::Close { slot }, &mut model))?;
+    drop(kernel);
+    volume.unmount();
+    let mount = volume.image.mount(&["ro"])?;
+    model.differences(&Tree::walk(mount.path())?, "judged", since).into_result()?;
+    mount.unmount()?;
+    volume.check()
+}
+
+/// Whether the kernel's FUSE asks its server for it: docs/limits.md has the list. It does not know of
+/// immutable files either, and so finds other faults first.
+fn is_carried(operation: &Operation) -> bool {
+    use AllocationMode::{Collapse, Insert, Unshare};
+    if let Operation::SetFlags { settings, .. } = operation {
+        return !settings.flags.intersects(FileFlags::IMMUTABLE | FileFlags::APPEND);
+    }
+    !matches!(
+        operation,
+        Operation::Clone(_)
+            | Operation::Deduplicate(_)
+            | Operation::Exchange(_)
+            | Operation::Allocate { mode: Collapse | Insert | Unshare, .. }
+    )
+}
