@@ -54,7 +54,8 @@ fn check(seed: u64) -> Result<(), TrialError> {
     drop(kernel);
     volume.unmount();
     let mount = volume.image.mount(&["ro"])?;
-    model.differences(&Tree::walk(mount.path())?, "judged", since).into_result()?;
+    let differences = model.differences(&Tree::walk(mount.path())?, "judged", since);
+    differences.into_result().map_err(|what| format!("seed {seed}: {what}"))?;
     mount.unmount()?;
     volume.check()
 }

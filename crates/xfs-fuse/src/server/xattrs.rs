@@ -92,7 +92,13 @@ impl Server {
 
     /// Takes capabilities off; returns whether there were any.
     pub(super) fn drop_capabilities(&self, node: &Node) -> Result<bool, Errno> {
-        match node.remove_attribute(OsStr::new(CAPABILITIES)) {
+        // Most files have none, and looking takes no transaction.
+        match node.attribute(OsStr::new(CAPABILITIES)) {
+            Ok(_) => {}
+            Err(Error::Posix(PosixError::NoAttribute)) => return Ok(false),
+            Err(error) => return Err(errno(error)),
+        }
+        match node.remove_attribute(CAPABILITIES) {
             Ok(()) => Ok(true),
             Err(Error::Posix(PosixError::NoAttribute)) => Ok(false),
             Err(error) => Err(errno(error)),
