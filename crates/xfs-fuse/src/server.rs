@@ -108,7 +108,12 @@ impl Server {
     /// Figures of the mount, in the text format of Prometheus.
     #[must_use]
     pub fn figures(&self) -> String {
-        self.statistics.to_prometheus()
+        let mut text = self.statistics.to_prometheus();
+        // What is only read counts nothing.
+        if let Ok(volume) = self.volume.statistics() {
+            crate::statistics::add_volume(&mut text, &volume);
+        }
+        text
     }
 
     /// The inode of a node.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::Instant;
 
+use ferroxfs::Statistics as VolumeFigures;
 use rustix::io::Errno;
 use xfs_sync::{AtomicU64, Ordering, Slot, Slots};
 
@@ -105,6 +106,24 @@ impl Statistics {
             let _ = add_to(&mut text, opcode.name(), &self.sums(*opcode));
         }
         text
+    }
+}
+
+/// Adds what the volume itself counts.
+pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
+    let (lookups, buffers) = (&volume.inode_lookups, &volume.buffers);
+    for (name, kind, value) in [
+        ("inode_lookups_total", "counter", lookups.attempts),
+        ("inode_reads_total", "counter", lookups.missed),
+        ("inodes_in_memory", "gauge", volume.inodes.active),
+        ("buffer_reads_total", "counter", buffers.reads),
+        ("buffer_misses_total", "counter", buffers.missed),
+        ("buffer_bytes", "gauge", buffers.memory_bytes),
+        ("commits_total", "counter", volume.log.commits),
+        ("log_bytes_total", "counter", volume.log.written_bytes),
+    ] {
+        // Writing to a string does not fail.
+        let _ = write!(text, "# TYPE ferroxfs_{name} {kind}\nferroxfs_{name} {value}\n");
     }
 }
 

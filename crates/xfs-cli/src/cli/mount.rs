@@ -21,7 +21,7 @@ pub(crate) struct MountArguments {
     /// Options, separated by commas
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub(crate) options: Vec<String>,
-    /// Stay in the foreground, and log there
+    /// Stay in the foreground
     #[arg(short, long)]
     pub(crate) foreground: bool,
     /// Serve, and say on standard output when that has begun
@@ -55,6 +55,8 @@ pub(crate) struct UmountArguments {
 }
 
 /// Show how many requests a mount has served, and how long they took
+///
+/// With --prometheus also what the volume counts: inodes, buffers, transactions, the log.
 #[derive(Args, Debug)]
 pub(crate) struct StatsArguments {
     /// The folder

@@ -102,6 +102,7 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
     assert!(table.lines().any(|line| line.starts_with("create ")), "{table}");
     let text = run(ferroxfs(&["stats", "--prometheus"]).arg(volume.path()));
     assert!(text.contains("ferroxfs_request_seconds_count{request=\"write\"} 1\n"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("ferroxfs_commits_total ")), "{text}");
     let elsewhere = ferroxfs(&["stats", "/"]).output().unwrap();
     assert_eq!(elsewhere.status.code(), Some(1), "/ is no mount of ours");
     volume.check()
