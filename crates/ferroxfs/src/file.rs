@@ -338,7 +338,7 @@ impl Seek for File {
 
 impl Node {
     /// This regular file, open in this mode by `open`.
-    fn as_file(&self, open: impl FnOnce(User) -> Result<Arc<Description>>) -> Result<File> {
+    fn into_file(self, open: impl FnOnce(User) -> Result<Arc<Description>>) -> Result<File> {
         match self.file_type() {
             crate::FileType::Regular => {}
             crate::FileType::Directory => return Err(PosixError::IsDirectory.into()),
@@ -346,7 +346,12 @@ impl Node {
         }
         let description = self.user().cloned().map(open).transpose()?;
         let has_written = AtomicBool::new(false);
-        Ok(File { node: self.clone(), position: 0, is_direct: false, has_written, description })
+        Ok(File { node: self, position: 0, is_direct: false, has_written, description })
+    }
+
+    /// As [`open_read_only`](Self::open_read_only), for who needs the node no more.
+    pub(crate) fn into_read_only(self) -> Result<File> {
+        self.into_file(|user| Description::open(user, OpenMode::Read))
     }
 
     /// Opens a regular file, for reading and writing where its volume is open for writing. Leases that
@@ -357,7 +362,7 @@ impl Node {
     /// EISDIR for a directory, EINVAL for anything else that has no contents, and
     /// [`Unsupported`](xfs_format::superblock::Unsupported) for data on a realtime device.
     pub fn open(&self) -> Result<File> {
-        self.as_file(|user| Description::open(user, OpenMode::Write))
+        self.clone().into_file(|user| Description::open(user, OpenMode::Write))
     }
 
     /// Opens a regular file for reading. What would write to it fails with EBADF.
@@ -367,7 +372,7 @@ impl Node {
     /// As [`open`](Self::open).
     #[doc(alias = "O_RDONLY")]
     pub fn open_read_only(&self) -> Result<File> {
-        self.as_file(|user| Description::open(user, OpenMode::Read))
+        self.clone().into_read_only()
     }
 
     /// Opens a regular file in a mode; `wait` says what to do where a lease is in the way, which is then
@@ -379,6 +384,6 @@ impl Node {
     /// [`Waiter`](xfs_locks::Waiter) ends.
     #[doc(alias = "O_NONBLOCK")]
     pub fn open_as(&self, mode: OpenMode, wait: Wait<'_>) -> Result<File> {
-        self.as_file(|user| Description::try_open(user, mode, wait))
+        self.clone().into_file(|user| Description::try_open(user, mode, wait))
     }
 }

@@ -35,6 +35,7 @@ mod errno;
 mod extents;
 mod file;
 mod metadata;
+mod names;
 mod node;
 mod open;
 mod resolve;

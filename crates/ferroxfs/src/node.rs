@@ -30,7 +30,6 @@ use crate::{ReadDir, Result};
 /// file, also when that has lost its last name.
 #[derive(Clone)]
 pub struct Node {
-    share: Arc<Share>,
     inode: Source,
 }
 
@@ -38,7 +37,7 @@ pub struct Node {
 #[derive(Clone)]
 enum Source {
     /// As it was read: the volume does not change.
-    Still(Arc<Inode>),
+    Still(Arc<Share>, Arc<Inode>),
     /// Where operations change it.
     Live(User),
 }
@@ -65,11 +64,11 @@ impl Deref for InodeView<'_> {
 
 impl Node {
     pub(crate) fn still(share: Arc<Share>, inode: Arc<Inode>) -> Self {
-        Self { share, inode: Source::Still(inode) }
+        Self { inode: Source::Still(share, inode) }
     }
 
-    pub(crate) fn live(share: Arc<Share>, user: User) -> Self {
-        Self { share, inode: Source::Live(user) }
+    pub(crate) fn live(user: User) -> Self {
+        Self { inode: Source::Live(user) }
     }
 
     /// The entry of the inode, and what its volume is written with.
@@ -79,8 +78,8 @@ impl Node {
     /// EROFS on a volume that is open for reading.
     pub(crate) fn writable(&self) -> Result<(&Parts, &Arc<Entry>)> {
         match &self.inode {
-            Source::Live(user) => Ok((self.share.parts()?, user.entry())),
-            Source::Still(_) => Err(PosixError::ReadOnly.into()),
+            Source::Live(user) => Ok((self.share().parts()?, user.entry())),
+            Source::Still(..) => Err(PosixError::ReadOnly.into()),
         }
     }
 
@@ -88,7 +87,7 @@ impl Node {
     pub(crate) fn user(&self) -> Option<&User> {
         match &self.inode {
             Source::Live(user) => Some(user),
-            Source::Still(_) => None,
+            Source::Still(..) => None,
         }
     }
 
@@ -96,25 +95,28 @@ impl Node {
     #[must_use]
     pub fn number(&self) -> InodeNumber {
         match &self.inode {
-            Source::Still(inode) => inode.number(),
+            Source::Still(_, inode) => inode.number(),
             Source::Live(user) => user.entry().number(),
         }
     }
 
     pub(crate) fn share(&self) -> &Arc<Share> {
-        &self.share
+        match &self.inode {
+            Source::Still(share, _) => share,
+            Source::Live(user) => user.share(),
+        }
     }
 
     /// The buffer cache of the volume.
     pub(crate) fn cache(&self) -> &Arc<BufferCache> {
-        &self.share.cache
+        &self.share().cache
     }
 
     /// The in-core inode.
     #[must_use]
     pub fn inode(&self) -> InodeView<'_> {
         InodeView(match &self.inode {
-            Source::Still(inode) => View::Still(inode),
+            Source::Still(_, inode) => View::Still(inode),
             Source::Live(user) => {
                 let live = user.entry().live();
                 let latch = live.record().latch().shared();
@@ -126,7 +128,7 @@ impl Node {
     /// The inode, if it does not change.
     pub(crate) fn still_inode(&self) -> Option<&Inode> {
         match &self.inode {
-            Source::Still(inode) => Some(inode),
+            Source::Still(_, inode) => Some(inode),
             Source::Live(_) => None,
         }
     }
@@ -146,7 +148,10 @@ impl Node {
     /// Type of the file.
     #[must_use]
     pub fn file_type(&self) -> FileType {
-        self.inode().file_type()
+        match &self.inode {
+            Source::Still(_, inode) => inode.file_type(),
+            Source::Live(user) => user.entry().file_type(),
+        }
     }
 
     /// The inode that `name` means in this directory; links are not followed.
@@ -159,11 +164,11 @@ impl Node {
             return self.in_directory(|_| Ok(())).map(|()| self.clone());
         }
         if let Source::Live(user) = &self.inode {
-            let entry = self.share.parts()?.look_up(user.entry(), name.as_bytes())?;
-            return Ok(self.share.live(entry));
+            let entry = self.share().parts()?.look_up_and_note(user.entry(), name.as_bytes())?;
+            return Ok(self.share().live(entry));
         }
         let (number, _) = self.in_directory(|directory| directory.lookup(name.as_bytes()))?;
-        self.share.node(number)
+        self.share().node(number)
     }
 
     /// The directory above this one; the root's is the root.
@@ -173,7 +178,7 @@ impl Node {
     /// ENOTDIR; what the volume holds may be corrupt.
     pub fn parent(&self) -> Result<Self> {
         let parent = self.in_directory(|directory| directory.parent())?;
-        self.share.node(parent)
+        self.share().node(parent)
     }
 
     /// The entries of this directory, without `.` and `..`, in the order of their place on disk.

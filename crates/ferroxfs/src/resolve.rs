@@ -6,10 +6,13 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use xfs_buffer::PosixError;
 
+use crate::names::Meaning;
 use crate::node::Node;
+use crate::share::Share;
 use crate::{FileType, Result};
 
 /// Links that one resolution may follow, as on Linux.
@@ -38,8 +41,8 @@ pub(crate) fn resolve(root: &Node, path: &Path, last: LastLink) -> Result<Node> 
     let mut links = 0;
     // Components still to take, the next one last.
     let mut pending = components(path);
-    // A slash at the end asks for a directory, so the last link is followed.
-    let last = if path.as_bytes().ends_with(b"/") { LastLink::Follow } else { last };
+    let wants_directory = asks_for_directory(path.as_bytes());
+    let last = if wants_directory { LastLink::Follow } else { last };
     while let Some(name) = pending.pop() {
         let next = step(&current, &name)?;
         let keep = pending.is_empty() && last == LastLink::Keep;
@@ -57,10 +60,15 @@ pub(crate) fn resolve(root: &Node, path: &Path, last: LastLink) -> Result<Node> 
         }
         pending.append(&mut components(&target));
     }
-    if path.as_bytes().ends_with(b"/") && current.file_type() != FileType::Directory {
+    if wants_directory && current.file_type() != FileType::Directory {
         return Err(PosixError::NotDirectory.into());
     }
     Ok(current)
+}
+
+/// Whether a path can only mean a directory, so that a link at its end is followed.
+fn asks_for_directory(path: &[u8]) -> bool {
+    path.ends_with(b"/") || path.ends_with(b"/.")
 }
 
 /// The names in a path, the first one last.
@@ -72,6 +80,41 @@ fn components(path: &OsStr) -> Vec<OsString> {
         .collect();
     names.reverse();
     names
+}
+
+/// The inode that a path from the root means, if all its names are remembered and it is no link: found
+/// without a lock, and without a write that another slot sees where its users are counted by slot.
+///
+/// # Errors
+///
+/// ENOENT if it is remembered that there is none.
+pub(crate) fn resolve_remembered(share: &Arc<Share>, path: &Path) -> Result<Option<Node>> {
+    let Ok(parts) = share.parts() else { return Ok(None) };
+    let path = path.as_os_str().as_bytes();
+    if path.len() > MAX_PATH_BYTES || asks_for_directory(path) {
+        return Ok(None);
+    }
+    let reader = parts.names.reader();
+    let mut at = share.superblock.root_inode;
+    let mut last: Option<&Meaning> = None;
+    for name in path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
+        if !parts.table.peek(at, |entry| entry.is_directory()).unwrap_or(false) {
+            return Ok(None);
+        }
+        let Some(meaning) = reader.find(at, name) else { return Ok(None) };
+        // What stood under this number was the directory that the path had led to.
+        if last.is_some_and(Meaning::is_dead) {
+            return Ok(None);
+        }
+        let Some(inode) = meaning.inode() else { return Err(PosixError::NotFound.into()) };
+        (at, last) = (inode, Some(meaning));
+    }
+    let Some(last) = last else { return Ok(None) };
+    let user = parts.table.peek(at, |entry| share.user_of(entry)).flatten();
+    Ok(user.filter(|_| !last.is_dead()).and_then(|user| {
+        let is_link = user.entry().file_type() == FileType::Symlink;
+        (!is_link).then(|| Node::live(user))
+    }))
 }
 
 fn step(directory: &Node, name: &OsStr) -> Result<Node> {

@@ -28,7 +28,7 @@ use xfs_log::LogState;
 use xfs_sync::{SetOnce, Slots, Volume as VolumeScope};
 
 use crate::node::Node;
-use crate::table::Entry;
+use crate::table::{Entry, Keep};
 use crate::uses::{self, SlotUse};
 use crate::volume::Staleness;
 use crate::writing::{Parts, Writing};
@@ -99,7 +99,18 @@ impl Share {
             Some(Held::BySlot(held))
         });
         let held = by_slot.unwrap_or(Held::Alone(entry));
-        Node::live(Arc::clone(&share), User { share, held: Some(held) })
+        Node::live(User { share, held: Some(held) })
+    }
+
+    /// A user of an inode that is in memory, and may be on its way out: then `None`.
+    pub(crate) fn user_of(self: &Arc<Self>, entry: &Arc<Entry>) -> Option<User> {
+        let parts = self.parts().ok()?;
+        let held = match parts.uses.hold(entry, &parts.table) {
+            Some(held) => Held::BySlot(held),
+            None if entry.take(Keep::Cached).is_here() => Held::Alone(Arc::clone(entry)),
+            None => return None,
+        };
+        Some(User { share: Arc::clone(self), held: Some(held) })
     }
 
     /// The same, for who outlives the volume. Of a volume that is open for reading there is nothing.
@@ -150,6 +161,11 @@ impl User {
             Held::Alone(_) => None,
             Held::BySlot(held) => Some(held.tally()),
         }
+    }
+
+    /// The share by which it holds the volume.
+    pub(crate) fn share(&self) -> &Arc<Share> {
+        &self.share
     }
 
     /// What the volume is written with.

@@ -148,6 +148,16 @@ impl<S: Store> Table<S> {
         self.place(first).map_or(0, |(group, inode)| group.present(inode))
     }
 
+    /// Shows the inode of this number to `look`, if it is in memory: nobody keeps it from going.
+    pub(crate) fn peek<R>(
+        &self,
+        number: InodeNumber,
+        look: impl FnOnce(&Arc<Entry<S::Inode>>) -> R,
+    ) -> Option<R> {
+        let (group, inode) = self.place(number).ok()?;
+        group.peek(inode, look)
+    }
+
     /// Puts in an inode that has just been made, with one user. What stands there of an earlier file
     /// of that number has been freed, and is replaced. Walks pass over it until it is
     /// [ready](Entry::set_ready).

@@ -20,7 +20,7 @@ use xfs_log::LogState;
 use crate::errno::to_io_error;
 use crate::node::Node;
 use crate::open::{OpenError, OpenOptions};
-use crate::resolve::{LastLink, resolve};
+use crate::resolve::{LastLink, resolve, resolve_remembered};
 use crate::share::{Core, Holder, Share};
 use crate::space::{self, Space};
 use crate::walk::Walk;
@@ -206,7 +206,11 @@ impl Volume {
     ///
     /// ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; what the volume holds may be corrupt.
     pub fn lookup(&self, path: impl AsRef<Path>) -> Result<Node> {
-        resolve(&self.root()?, path.as_ref(), LastLink::Follow)
+        let path = path.as_ref();
+        match resolve_remembered(self.share(), path)? {
+            Some(node) => Ok(node),
+            None => resolve(&self.root()?, path, LastLink::Follow),
+        }
     }
 
     /// The inode that a path means; a link in the last place is what it means.
@@ -252,6 +256,15 @@ impl Volume {
     /// As [`lookup`](Self::lookup) and [`Node::open`].
     pub fn open_file(&self, path: impl AsRef<Path>) -> Result<File> {
         self.lookup(path)?.open()
+    }
+
+    /// Opens a regular file for reading. What would write to it fails with EBADF.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_file`](Self::open_file).
+    pub fn open_file_read_only(&self, path: impl AsRef<Path>) -> Result<File> {
+        self.lookup(path)?.into_read_only()
     }
 
     /// The whole contents of a regular file.

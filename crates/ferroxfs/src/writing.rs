@@ -32,6 +32,7 @@ use xfs_sync::{Mutex, Volume};
 use xfs_trans::{Journal, Transaction};
 
 use crate::file::{OpenContents, Unsettled};
+use crate::names::Names;
 use crate::superblock::{Filesystem, Which, take_down};
 use crate::table::{Entry, Table};
 use crate::uses::Uses;
@@ -58,6 +59,7 @@ pub(crate) struct Parts {
     /// Small writes are joined to large ones.
     pub(crate) joins_writes: bool,
     pub(crate) uses: Uses,
+    pub(crate) names: Names,
     /// Which process waits for which with a record lock.
     pub(crate) waits: WaitGraph,
     /// How long the holder of a lease has to give it back.
@@ -80,6 +82,7 @@ impl Parts {
             joins_writes,
             uses: Uses::new(),
             watches: Watches::default(),
+            names: Names::new(),
             waits: WaitGraph::new(),
             lease_grace,
             moving: Mutex::new(()),

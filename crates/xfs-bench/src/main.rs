@@ -14,6 +14,7 @@ mod error;
 mod files;
 mod inodes;
 mod mount;
+mod opening;
 mod price;
 mod processors;
 mod scan;
@@ -46,6 +47,8 @@ enum What {
     Inodes(inodes::Arguments),
     /// Work on a mount with several clients, beside a server that does nothing and the kernel's XFS
     Mount(mount::Arguments),
+    /// Open and close one file from all threads, beside the kernel's XFS
+    Open(opening::Arguments),
     /// What parent pointers cost
     Price(price::Arguments),
     /// Make and remove files as `price` does, without measuring: for valgrind
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         What::Commit(arguments) => commit::run(&arguments),
         What::Files(arguments) => files::run(&arguments),
         What::Inodes(arguments) => inodes::run(&arguments),
+        What::Open(arguments) => opening::run(&arguments),
         What::Mount(arguments) => mount::run(&arguments),
         What::Price(arguments) => price::run(&arguments),
         What::PriceRun(arguments) => price::run_once(&arguments),

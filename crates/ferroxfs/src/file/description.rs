@@ -21,22 +21,18 @@ pub(super) struct Description {
 impl Description {
     /// Opens the file, after the leases that are in the way have been given back.
     pub(super) fn open(user: User, mode: OpenMode) -> Result<Arc<Self>> {
-        match Self::try_open(user.clone(), mode, Wait::No) {
+        match count(&user, mode, Wait::No) {
             Err(crate::Error::Posix(PosixError::WouldBlock)) => {
-                Self::try_open(user, mode, Wait::For(&Waiter::new()))
+                count(&user, mode, Wait::For(&Waiter::new()))
             }
-            opened => opened,
-        }
+            counted => counted,
+        }?;
+        Ok(Arc::new(Self { user, mode }))
     }
 
     /// Opens the file; `wait` says what to do where leases are in the way.
     pub(super) fn try_open(user: User, mode: OpenMode, wait: Wait<'_>) -> Result<Arc<Self>> {
-        let parts = user.parts()?;
-        if user.tally().is_none() {
-            parts.uses.note_open(user.entry());
-        }
-        let opened = user.entry().locks().open(user.tally(), mode, wait, parts.lease_grace);
-        opened.map_err(lock_error)?;
+        count(&user, mode, wait)?;
         Ok(Arc::new(Self { user, mode }))
     }
 
@@ -60,6 +56,16 @@ impl Description {
         }
         break_and_wait(self.user.entry(), Breaker::Layout(OpenMode::Write), parts.lease_grace)
     }
+}
+
+/// Counts an open.
+fn count(user: &User, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
+    let parts = user.parts()?;
+    if user.tally().is_none() {
+        parts.uses.note_open(user.entry());
+    }
+    let counted = user.entry().locks().open(user.tally(), mode, wait, parts.lease_grace);
+    counted.map_err(lock_error)
 }
 
 impl fmt::Debug for Description {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use xfs_format::InodeNumber;
+use xfs_format::inode::FileType;
 use xfs_sync::{AtomicBool, AtomicU32, Object, Ordering, Volume};
 
 use super::{Filesystem, InodeList};
@@ -22,6 +23,10 @@ impl ScratchInode {
 }
 
 impl Inode for ScratchInode {
+    fn file_type(&self) -> FileType {
+        FileType::Regular
+    }
+
     fn number(&self) -> InodeNumber {
         self.number
     }

@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use xfs_buffer::Result;
+use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::Directory;
 use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
@@ -40,6 +40,9 @@ pub(crate) trait Inode: Send + Sync {
     /// Its number.
     fn number(&self) -> InodeNumber;
 
+    /// What it is. That does not change.
+    fn file_type(&self) -> FileType;
+
     /// Whether it has a name left. Asked when its last user goes: nobody changes it then.
     fn has_name(&self) -> bool;
 }
@@ -47,6 +50,10 @@ pub(crate) trait Inode: Send + Sync {
 impl Inode for Live {
     fn number(&self) -> InodeNumber {
         self.number()
+    }
+
+    fn file_type(&self) -> FileType {
+        self.inode().file_type()
     }
 
     fn has_name(&self) -> bool {
@@ -147,9 +154,9 @@ impl<I: Inode> Entry<I> {
     pub(crate) fn new(live: Arc<I>, phase: Phase, keep: Keep, spot: Option<Spot>) -> Self {
         assert!(matches!(phase, Phase::New | Phase::Live), "I1");
         let state = State { users: 1, phase, keep, referenced: false };
-        let (hints, locks, contents) = (Hints::default(), LockState::new(), Contents::default());
-        let (state, marks) = (Mutex::new(state), Marks::default());
-        Self { hints, locks, live, contents, state, marks, spot }
+        let (hints, locks) = (Hints::new(live.file_type()), LockState::new());
+        let (contents, state) = (Contents::default(), Mutex::new(state));
+        Self { hints, locks, live, contents, state, marks: Marks::default(), spot }
     }
 
     pub(crate) fn number(&self) -> InodeNumber {
@@ -193,6 +200,11 @@ impl<I> Entry<I> {
 
     pub(crate) fn marks(&self) -> &Marks {
         &self.marks
+    }
+
+    /// What it is: read without a lock.
+    pub(crate) fn file_type(&self) -> FileType {
+        self.hints.file_type()
     }
 
     /// Says whether it has something to write, or blocks that it does not need.
@@ -306,9 +318,9 @@ impl<I> Entry<I> {
 }
 
 impl Entry {
-    /// Whether it is a directory. A file does not change its type.
+    /// Whether it is a directory.
     pub(crate) fn is_directory(&self) -> bool {
-        self.live.inode().file_type() == FileType::Directory
+        self.file_type() == FileType::Directory
     }
 
     /// Everything but the forks, as it is now. In a transaction that has latched the inode it stays so.
@@ -322,12 +334,33 @@ impl Entry {
     ///
     /// ENOENT, ENOTDIR; what the volume holds may be corrupt.
     pub(crate) fn find(&self, journal: &Journal, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
+        self.find_and(journal, name, |_| ())
+    }
+
+    /// As [`find`](Self::find); `note` gets what was found, or that there is no such name, while nobody can
+    /// change that.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find).
+    pub(crate) fn find_and(
+        &self,
+        journal: &Journal,
+        name: &[u8],
+        note: impl FnOnce(Option<InodeNumber>),
+    ) -> Result<(InodeNumber, EntryType)> {
         let _shared = self.live.record().latch().shared();
         let inode = self.live.inode();
         let directory = Directory::new(journal.cache(), &inode)?;
         if name == b".." {
             return Ok((directory.parent()?, EntryType::Directory));
         }
-        directory.lookup(name)
+        let found = directory.lookup(name);
+        match &found {
+            Ok((number, _)) => note(Some(*number)),
+            Err(Error::Posix(PosixError::NotFound)) => note(None),
+            Err(_) => {}
+        }
+        found
     }
 }

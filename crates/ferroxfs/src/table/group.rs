@@ -67,6 +67,11 @@ impl<I> Group<I> {
         chunks.get(&(inode / CHUNK_INODES)).map_or(0, |chunk| chunk.tagged(Tag::Present))
     }
 
+    /// Shows the inode of this number to `look`, without a use of it.
+    pub(super) fn peek<R>(&self, inode: u32, look: impl FnOnce(&Arc<Entry<I>>) -> R) -> Option<R> {
+        self.entries.pin().get(&inode).map(look)
+    }
+
     /// Puts an inode in, in the place of one that `replaces` lets go.
     pub(super) fn insert(
         &self,

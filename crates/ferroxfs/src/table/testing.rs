@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;
+use xfs_format::inode::FileType;
 use xfs_sync::{Latch, Mutex, Object, Volume};
 
 use super::{Inode, Store};
@@ -48,6 +49,10 @@ impl Book {
 impl Inode for Book {
     fn number(&self) -> InodeNumber {
         self.number
+    }
+
+    fn file_type(&self) -> FileType {
+        FileType::Regular
     }
 
     fn has_name(&self) -> bool {

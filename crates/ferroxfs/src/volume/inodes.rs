@@ -38,6 +38,7 @@ impl Volume {
     /// EROFS on a volume that is open for reading.
     pub fn drop_caches(&self) -> Result<u64> {
         let parts = self.share().parts()?;
+        parts.names.forget_all();
         parts.uses.forget(&parts.table);
         Ok(drop_idle(&parts.table))
     }

@@ -141,6 +141,7 @@ impl Parts {
         let made = self.transact_with_lists(kind.transaction(), blocks, |tx, room| {
             tx.join(directory.live().record());
             check_can_add(tx, directory, name)?;
+            self.names.forget(directory.number(), name);
             if *kind == NewKind::Directory {
                 check_gains_link(&directory.core())?;
             }

@@ -25,6 +25,7 @@ impl Parts {
         self.transact(TransactionKind::Link, blocks, |tx| {
             join_all(tx, [file, directory]);
             check_can_add(tx, directory, name)?;
+            self.names.forget(directory.number(), name);
             let core = file.core();
             check_linkable(&core)?;
             check_undelegated(file, self.lease_grace)?;

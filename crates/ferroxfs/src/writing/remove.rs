@@ -87,6 +87,16 @@ impl Parts {
         }
     }
 
+    /// As [`look_up`](Self::look_up), for somebody who may ask again: what is found is remembered.
+    pub(crate) fn look_up_and_note(&self, directory: &Entry, name: &[u8]) -> Result<Arc<Entry>> {
+        let note = |inode| self.names.note(directory.number(), name, inode);
+        let number = directory.find_and(&self.journal, name, note)?.0;
+        match self.take(number) {
+            Err(xfs_buffer::Error::Posix(PosixError::NotFound)) => self.look_up(directory, name),
+            taken => taken,
+        }
+    }
+
     /// What a name means now, with one more user.
     pub(crate) fn look_up(&self, directory: &Entry, name: &[u8]) -> Result<Arc<Entry>> {
         loop {
@@ -173,6 +183,7 @@ impl Parts {
 
     fn remove_entry(&self, tx: &mut Transaction<'_>, request: &Request<'_>) -> Result<()> {
         let Request { directory, name, removal, .. } = *request;
+        self.names.forget(directory.number(), name);
         xfs_dir::remove_entry(tx, directory.live(), name)?;
         let now = self.clock.now();
         directory.live().change(tx, |core| {

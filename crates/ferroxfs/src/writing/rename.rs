@@ -157,6 +157,9 @@ impl Parts {
             }
             check_rename(tx, rename)?;
             check_links(rename)?;
+            for place in [from, to] {
+                self.names.forget(place.directory.number(), place.name);
+            }
             for file in [Some(child), target].into_iter().flatten() {
                 check_undelegated(file, self.lease_grace)?;
             }

@@ -15,6 +15,7 @@ mod failing_reads;
 mod files;
 mod full;
 mod locks;
+mod names;
 mod opening;
 mod small_log;
 mod tree;

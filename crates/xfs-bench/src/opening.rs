@@ -1,0 +1,111 @@
+//! How fast one file is opened for reading and closed, by all threads at once, beside the kernel's XFS.
+//!
+//! The path has two components. Each open is one that an unlink and a lease take notice of. Several
+//! files are tried, one after the other, whose inodes lie elsewhere in memory: how they lie beside what
+//! others write is what such a figure may depend on. Ours and the kernel's take turns; N threads are confined to N processors.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ferroxfs::Volume;
+use xfs_oracle::{Mount, Xfsprogs};
+
+use crate::error::BenchError;
+use crate::processors::Processors;
+
+/// How the benchmark of opens runs.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Numbers of threads
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
+    threads: Vec<usize>,
+    /// Opens of each thread
+    #[arg(long, default_value_t = 1_000_000)]
+    opens: u64,
+    /// Files that are tried, each by all threads
+    #[arg(long, default_value_t = 3)]
+    files: usize,
+    /// Where the images go
+    #[arg(long, default_value = "/dev/shm")]
+    folder: PathBuf,
+    /// Runs of each; the fastest counts
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// Leave the kernel out, to profile ours
+    #[arg(long)]
+    alone: bool,
+}
+
+/// Runs everything and prints a table.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    let processors = Processors::available()?;
+    let folder = tempfile::tempdir_in(&arguments.folder);
+    let folder = folder.map_err(BenchError::file(&arguments.folder))?;
+    let (ours, theirs) = (make(folder.path(), "ours")?, make(folder.path(), "kernel")?);
+    let volume = Volume::open_writable(&ours).map_err(BenchError::Open)?;
+    volume.create_dir("/folder")?;
+    let mount = Mount::new(&theirs, None, &[])?;
+    let above = mount.path().join("folder");
+    std::fs::create_dir(&above).map_err(BenchError::file(&above))?;
+    println!("| threads | file | ours, per second | kernel, per second | ours / kernel |");
+    println!("|---|---|---|---|---|");
+    for threads in &arguments.threads {
+        processors.confine(*threads)?;
+        for file in 0..arguments.files {
+            let path = format!("/folder/file-{file}");
+            let there = above.join(format!("file-{file}"));
+            volume.write(&path, "").map_err(BenchError::file(Path::new(&path)))?;
+            File::create(&there).map_err(BenchError::file(&there))?;
+            let (mut ours, mut kernel) = (Duration::MAX, Duration::MAX);
+            for _ in 0..arguments.runs {
+                let open = || drop(volume.open_file_read_only(&path).expect("the file opens"));
+                ours = ours.min(time(*threads, arguments.opens, open));
+                if !arguments.alone {
+                    let open = || drop(File::open(&there).expect("the file opens"));
+                    kernel = kernel.min(time(*threads, arguments.opens, open));
+                }
+            }
+            let opens = (arguments.opens * *threads as u64) as f64;
+            let rate = |time: Duration| opens / time.as_secs_f64();
+            let (theirs, ratio) = match arguments.alone {
+                true => ("-".to_owned(), "-".to_owned()),
+                false => {
+                    let ratio = rate(ours) / rate(kernel);
+                    (format!("{:.0}", rate(kernel)), format!("{ratio:.2}"))
+                }
+            };
+            println!("| {threads} | {file} | {:.0} | {theirs} | {ratio} |", rate(ours));
+        }
+    }
+    volume.close().map_err(BenchError::Volume)?;
+    Ok(mount.unmount()?)
+}
+
+/// How long it takes until all threads have done something so often. A tenth as often it is done before.
+fn time(threads: usize, times: u64, act: impl Fn() + Sync) -> Duration {
+    let everywhere = |times: u64| {
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| (0..times).for_each(|_| act()));
+            }
+        });
+        start.elapsed()
+    };
+    everywhere(times / 10);
+    everywhere(times)
+}
+
+fn make(folder: &Path, name: &str) -> Result<PathBuf, BenchError> {
+    let image = folder.join(name);
+    let file = File::create(&image).map_err(BenchError::file(&image))?;
+    file.set_len(512 << 20).map_err(BenchError::file(&image))?;
+    let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
+    let status = mkfs.args(["-q", "-f"]).arg(&image).status().map_err(BenchError::file(&image))?;
+    if !status.success() {
+        return Err(BenchError::Failed { name: "mkfs.xfs".to_owned(), status });
+    }
+    Ok(image)
+}
