@@ -195,9 +195,9 @@ impl Ail {
         self.space.move_head(used, returned);
     }
 
-    /// The item will never be in place: what it was part of is gone.
-    pub fn remove(&self, item: &ItemState) {
-        self.take_out([(item, None)]);
+    /// The items will never be in place: what they were part of is gone.
+    pub fn remove<'a>(&self, items: impl IntoIterator<Item = &'a ItemState>) {
+        self.take_out(items.into_iter().map(|item| (item, None)));
     }
 
     /// These items are in place as they were at these LSNs. Those that have been logged again, and

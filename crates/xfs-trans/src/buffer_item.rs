@@ -379,8 +379,7 @@ impl LogItem for BufferItem {
         let ordered = changes.ordered;
         drop(changes);
         if cancelled {
-            self.records.set_gone(ail);
-            ail.remove(&self.state);
+            self.records.set_gone(ail, Some(&self.state));
             return None;
         }
         Some(if ordered { self.state.lsn().unwrap_or(start) } else { start })
@@ -396,7 +395,7 @@ impl LogItem for BufferItem {
         match (life, buffer) {
             // Freed and unpinned: the cancellation is durable.
             (Life::FreedInLog | Life::Gone, _) => {
-                self.records.set_gone(ail);
+                self.records.set_gone(ail, None);
                 Pushed::Done
             }
             // A transaction is freeing it.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 
 use xfs_buffer::Buffer;
 use xfs_format::{Corruption, InodeNumber};
-use xfs_log::{Ail, Pushed};
+use xfs_log::{Ail, ItemState, Pushed};
 use xfs_sync::{Mutex, Object};
 
 use crate::buffer_item::BufferItem;
@@ -61,10 +61,13 @@ impl Records {
         live.iter().filter(|record| record.is_live()).for_each(|record| record.set_freed());
     }
 
-    /// That they are freed is durable: their inodes leave the AIL.
-    pub(crate) fn set_gone(&self, ail: &Ail) {
-        let gone = self.live();
-        gone.iter().filter(|record| !record.is_live()).for_each(|record| record.set_gone(ail));
+    /// That they are freed is durable: their inodes leave the AIL, and with them the buffer's item if
+    /// it stands there. All at once: the AIL belongs to the whole volume.
+    pub(crate) fn set_gone(&self, ail: &Ail, buffer: Option<&ItemState>) {
+        let mut gone = self.live();
+        gone.retain(|record| !record.is_live());
+        gone.iter().for_each(|record| record.set_gone());
+        ail.remove(gone.iter().map(|record| record.state_of()).chain(buffer));
     }
 }
 

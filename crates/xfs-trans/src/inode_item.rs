@@ -231,9 +231,8 @@ impl InodeRecord {
     }
 
     /// That they are freed is durable. It leaves the AIL, now or when it is pushed.
-    pub(crate) fn set_gone(&self, ail: &Ail) {
+    pub(crate) fn set_gone(&self) {
         self.fate.store(Fate::Gone as u32, Ordering::Release);
-        ail.remove(&self.state);
     }
 
     /// Whether the record stands for an inode on disk: its cluster has not been freed.

@@ -97,7 +97,7 @@ impl LogItem for DoneItem {
     fn unpin(&self, _end: CheckpointEnd) {}
 
     fn committed(&self, _start: Lsn, ail: &Ail) -> Option<Lsn> {
-        ail.remove(self.intent.state());
+        ail.remove([self.intent.state()]);
         None
     }
 

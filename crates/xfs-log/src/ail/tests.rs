@@ -44,9 +44,9 @@ fn the_tail_is_the_oldest_item_and_goes_on_around_the_end() {
     assert_eq!(blocks(&ail), (300, 680));
     complete(&ail, Lsn::new(3, 900), Lsn::new(4, 50), 360, &[&second]);
     assert_eq!((ail.tail(), blocks(&ail)), (Lsn::new(3, 100), (950, 30)));
-    ail.remove(first.state());
+    ail.remove([first.state()]);
     assert_eq!((ail.tail(), blocks(&ail)), (Lsn::new(3, 900), (150, 30)));
-    ail.remove(second.state());
+    ail.remove([second.state()]);
     // Nothing is left: the record with the last COMMIT.
     assert_eq!((ail.tail(), ail.is_empty()), (Lsn::new(3, 900), true));
 }
@@ -94,7 +94,7 @@ fn the_tail_waits_for_a_checkpoint_that_is_being_written() {
     let durable = DurableCheckpoint { sequence: 1, record, granted: 200 * BLOCK };
     ail.place(item(&first, Lsn::new(3, 100)));
     ail.complete(&durable);
-    ail.remove(first.state());
+    ail.remove([first.state()]);
     // START of the second lies before COMMIT of the first, which is the last that is durable.
     assert_eq!((ail.tail(), blocks(&ail).0), (Lsn::new(3, 150), 150));
     let record = CommitRecord { start: Lsn::new(3, 300), end: Lsn::new(3, 310) };
@@ -102,6 +102,6 @@ fn the_tail_waits_for_a_checkpoint_that_is_being_written() {
     ail.place(item(&second, Lsn::new(3, 150)));
     ail.complete(&durable);
     assert_eq!(ail.tail(), Lsn::new(3, 150));
-    ail.remove(second.state());
+    ail.remove([second.state()]);
     assert_eq!(ail.tail(), Lsn::new(3, 300));
 }

@@ -153,7 +153,7 @@ impl LogItem for TestItem {
 
     fn committed(&self, start: Lsn, ail: &Ail) -> Option<Lsn> {
         let Some(intent) = &self.intent else { return Some(start) };
-        ail.remove(&intent.state);
+        ail.remove([&intent.state]);
         None
     }
 

@@ -50,7 +50,7 @@ impl LogItem for Promise {
 
     fn committed(&self, start: Lsn, ail: &Ail) -> Option<Lsn> {
         let Some(intent) = &self.intent else { return Some(start) };
-        ail.remove(&intent.state);
+        ail.remove([&intent.state]);
         None
     }
 
