@@ -18,8 +18,12 @@ use xfs_format::log_record::OPERATION_BYTES;
 /// Payload that one header can describe.
 const BYTES_PER_HEADER: u32 = 32 << 10;
 
+/// Bytes of a region that its first record has at least; a shorter one is in one record. So what
+/// says what follows is never in two, and `xfs_logprint`, which keeps no piece of that, reads on.
+pub(crate) const LEAST_PIECE_BYTES: u32 = 128;
+
 /// Bytes at the end of a record that stay empty because no operation fits them any more.
-const LOST_BYTES: u32 = OPERATION_BYTES;
+const LOST_BYTES: u32 = OPERATION_BYTES + LEAST_PIECE_BYTES;
 
 /// START, the header of the transaction, COMMIT.
 const CHECKPOINT_BYTES: u32 = 3 * OPERATION_BYTES + TransactionHeader::BYTES as u32;

@@ -153,7 +153,7 @@ impl Writer {
     pub(crate) fn append_start(&self, transaction: u32, sequence: u64) -> Result<Lsn> {
         let flags = OperationFlags::START;
         let start = LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags };
-        let mut state = self.make_room(self.state.lock(), false)?;
+        let mut state = self.make_room(self.state.lock(), 0)?;
         let Some(record) = &mut state.active else { return Err(Error::Shutdown) };
         record.append(start, &[], false);
         let lsn = record.lsn;
@@ -177,7 +177,7 @@ impl Writer {
         for vector in vectors {
             let mut rest = vector;
             while let Some((region, next)) = first_region(rest) {
-                state = self.make_room(state, !region.is_empty())?;
+                state = self.make_room(state, region.len())?;
                 let Some(record) = &mut state.active else { return Err(Error::Shutdown) };
                 let whole = record.append_whole(transaction, rest);
                 if whole == 0 {
@@ -267,17 +267,17 @@ impl Writer {
     }
 
     fn append_last(&self, operation: LogOperation, payload: &[u8]) -> Result<ClosedRecord> {
-        let mut state = self.make_room(self.state.lock(), !payload.is_empty())?;
+        let mut state = self.make_room(self.state.lock(), payload.len())?;
         let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
         record.append(operation, payload, false);
         Ok(self.close(&mut state, record, true))
     }
 
-    /// Makes sure that there is an active record with room for an operation.
+    /// Makes sure that there is an active record with room for an operation and the least of its bytes.
     fn make_room<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
-        with_bytes: bool,
+        bytes: usize,
     ) -> Result<MutexGuard<'a, State>> {
         loop {
             self.health.check()?;
@@ -286,7 +286,7 @@ impl Writer {
                 continue;
             }
             match state.active.take() {
-                Some(record) if record.has_room(with_bytes) => {
+                Some(record) if record.has_room(bytes) => {
                     state.active = Some(record);
                     return Ok(state);
                 }

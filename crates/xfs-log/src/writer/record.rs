@@ -6,7 +6,7 @@ use xfs_format::log_record::{
 };
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 
-use crate::unit::RecordLayout;
+use crate::unit::{LEAST_PIECE_BYTES, RecordLayout};
 use crate::vector::first_region;
 
 /// The order in which items are formatted.
@@ -38,9 +38,9 @@ impl Record {
         Self { lsn, bytes, header_bytes, limit, operations: 0, buffer_bytes }
     }
 
-    /// Whether another operation fits, and at least one word of its bytes if it has any.
-    pub(super) fn has_room(&self, with_bytes: bool) -> bool {
-        let needed = OPERATION_BYTES as usize + if with_bytes { 4 } else { 0 };
+    /// Whether another operation fits, and the least of its bytes that may stand in a record.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        let needed = OPERATION_BYTES as usize + bytes.min(LEAST_PIECE_BYTES as usize);
         self.limit - self.bytes.len() >= needed
     }
 
