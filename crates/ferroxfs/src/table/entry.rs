@@ -328,6 +328,12 @@ impl Entry {
         self.live.inode().core().clone()
     }
 
+    /// Transactions that have changed the inode, or names in it.
+    #[doc(alias = "di_changecount")]
+    pub(crate) fn change_count(&self) -> u64 {
+        self.live.inode().core().change_count
+    }
+
     /// What a name means in this directory now.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Transaction;
@@ -90,24 +91,45 @@ impl Parts {
     /// As [`look_up`](Self::look_up), for somebody who may ask again: what is found is remembered.
     pub(crate) fn look_up_and_note(&self, directory: &Entry, name: &[u8]) -> Result<Arc<Entry>> {
         let note = |inode| self.names.note(directory.number(), name, inode);
+        let changes = directory.change_count();
         let number = directory.find_and(&self.journal, name, note)?.0;
-        match self.take(number) {
-            Err(xfs_buffer::Error::Posix(PosixError::NotFound)) => self.look_up(directory, name),
-            taken => taken,
-        }
+        let taken = self.take_named(directory, name, (number, changes))?;
+        taken.map_or_else(|| self.look_up(directory, name), Ok)
     }
 
     /// What a name means now, with one more user.
     pub(crate) fn look_up(&self, directory: &Entry, name: &[u8]) -> Result<Arc<Entry>> {
         loop {
+            let changes = directory.change_count();
             let number = directory.find(&self.journal, name)?.0;
-            match self.take(number) {
-                // Between the two looks the name was removed, and the file with it.
-                Err(Error::Posix(PosixError::NotFound))
-                    if directory.find(&self.journal, name)?.0 != number => {}
-                taken => return taken,
+            if let Some(taken) = self.take_named(directory, name, (number, changes))? {
+                return Ok(taken);
             }
         }
+    }
+
+    /// What a name was seen to mean, with one more user, when the directory had counted so many
+    /// changes. `None` if it means something else by now: the name may be removed before the inode is
+    /// taken, and its number be given to another file.
+    pub(super) fn take_named(
+        &self,
+        directory: &Entry,
+        name: &[u8],
+        (number, changes): (InodeNumber, u64),
+    ) -> Result<Option<Arc<Entry>>> {
+        let taken = self.take(number);
+        let is_gone = matches!(taken, Err(Error::Posix(PosixError::NotFound)));
+        if !is_gone && directory.change_count() == changes {
+            return taken.map(Some);
+        }
+        let found = directory.find(&self.journal, name);
+        if matches!(found, Ok((found, _)) if found == number) {
+            return taken.map(Some);
+        }
+        if let Ok(taken) = taken {
+            self.finish_with(taken);
+        }
+        found.map(|_| None)
     }
 
     /// Removes the only name of what nobody else uses and what has nothing but its inode, and frees

@@ -230,3 +230,21 @@ fn who_looks_up_what_goes_meets_nothing() {
         }
     });
 }
+
+#[test]
+fn a_number_used_again_is_not_what_the_name_meant() {
+    check(|parts, root| {
+        let other = make(parts, root, "other", &NewKind::Regular);
+        parts.release(make(parts, root, "file", &NewKind::Regular));
+        let seen = (root.find(&parts.journal, b"file").unwrap().0, root.change_count());
+        parts.remove(root, b"file", Removal::File).unwrap();
+        let pipe = make(parts, root, "pipe", &NewKind::Fifo);
+        assert_eq!(pipe.number(), seen.0, "the number was not used again");
+        let taken = parts.take_named(root, b"file", seen);
+        assert_eq!(posix(taken), PosixError::NotFound);
+        parts.release(make(parts, root, "file", &NewKind::Regular));
+        assert!(parts.take_named(root, b"file", seen).unwrap().is_none());
+        parts.release(pipe);
+        parts.release(other);
+    });
+}
