@@ -42,7 +42,7 @@ pub(crate) use unsettled::Unsettled;
 /// full says so then. What is written is durable once [`sync_all`](Self::sync_all),
 /// [`sync_data`](Self::sync_data) or [`Volume::sync`](crate::Volume::sync) has returned. An error of the
 /// device that comes later than the write is told by the next sync or [`close`](Self::close) of the
-/// file, once; after a handle that was dropped, by those of the volume.
+/// file, once; where it met a handle that was dropped, by the next sync or close of the volume too.
 #[derive(Debug)]
 pub struct File {
     node: Node,
@@ -75,11 +75,8 @@ impl Clone for File {
 impl Drop for File {
     fn drop(&mut self) {
         let Ok((parts, entry)) = self.node.writable() else { return };
-        if !self.has_written.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Err(error) = parts.contents(entry).close() {
-            parts.unsettled.fail(error);
+        if self.has_written.load(Ordering::Relaxed) {
+            parts.contents(entry).leave();
         }
     }
 }

@@ -261,7 +261,8 @@ impl Writing {
 
     /// Frees what waits for it, writes everything in place and marks the log clean. Nobody uses the
     /// volume any more. Where an inode could not be freed since the volume was opened, this fails, and
-    /// the log stays dirty: only a recovery looks for inodes without a name.
+    /// the log stays dirty: only a recovery looks for inodes without a name. Bytes of a file that were
+    /// lost are told after the log is clean: no recovery brings them back.
     pub(crate) fn close(mut self) -> Result<()> {
         self.stop();
         self.parts.table.deactivate();
@@ -269,15 +270,16 @@ impl Writing {
         self.parts.table.drain();
         take_down(&self.parts.table);
         self.parts.table.drain();
-        let failure = self.parts.table.take_failure();
-        let failure = failure.or(self.parts.unsettled.take_failure().err());
+        let unfreed = self.parts.table.take_failure();
+        let lost = self.parts.unsettled.take_failure();
         let journal = Arc::clone(&self.parts.journal);
-        xfs_alloc::discard_the_rest(&journal)?;
+        let discarded = xfs_alloc::discard_the_rest(&journal);
         drop(self);
-        match failure {
+        let ended = match unfreed {
             None => journal.unmount(),
             Some(error) => journal.shut_down(Shutdown::Flush).and(Err(error)),
-        }
+        };
+        lost.and(ended).and(discarded)
     }
 }
 

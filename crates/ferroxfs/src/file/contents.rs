@@ -56,6 +56,8 @@ const BUFFERED: u32 = 1;
 const AHEAD: u32 = 2;
 /// A flush has failed, and nobody was told who asks for that.
 const FAILED: u32 = 4;
+/// Of that failure the volume knows, for a handle that was dropped.
+const LEFT: u32 = 8;
 
 /// What there is of the contents in memory.
 #[derive(Default)]
@@ -155,11 +157,11 @@ impl Contents {
         self.marks.load(Ordering::Acquire) & marks != 0
     }
 
-    fn mark(&self, mark: u32, is_set: bool) {
+    fn mark(&self, marks: u32, is_set: bool) {
         if is_set {
-            self.marks.fetch_or(mark, Ordering::Release);
+            self.marks.fetch_or(marks, Ordering::Release);
         } else {
-            self.marks.fetch_and(!mark, Ordering::Release);
+            self.marks.fetch_and(!marks, Ordering::Release);
         }
     }
 
@@ -218,14 +220,35 @@ impl<'a> OpenContents<'a> {
 
     /// The end of a handle: nothing stays buffered or allocated ahead.
     pub(crate) fn close(&self) -> Result<()> {
-        if !self.contents().has(BUFFERED | AHEAD | FAILED) {
+        let ended = self.end();
+        self.take_failure().and(ended)
+    }
+
+    /// The same for a handle that is dropped, and can be told nothing: the volume keeps the error. A
+    /// failed flush may have lost what another handle wrote, so the next sync of the file is told too.
+    pub(crate) fn leave(&self) {
+        let ended = self.end();
+        let failure = if !self.contents().has(FAILED) {
+            ended.err()
+        } else if self.contents().has(LEFT) {
+            None
+        } else {
+            self.contents().notes.lock().failure.as_deref().map(repeat)
+        };
+        if let Some(error) = failure {
+            self.contents().mark(LEFT, self.contents().has(FAILED));
+            self.parts.unsettled.fail(error);
+        }
+    }
+
+    fn end(&self) -> Result<()> {
+        if !self.contents().has(BUFFERED | AHEAD) {
             return Ok(());
         }
         let mut state = self.contents().state.write();
         let ended = self.flush(&mut state, 0).and_then(|()| self.trim());
         state.spare = Vec::new();
-        drop(state);
-        self.take_failure().and(ended)
+        ended
     }
 
     /// Everything on the device, or the error of a flush that nobody was told of yet.
@@ -407,6 +430,7 @@ impl<'a> OpenContents<'a> {
         self.note_ahead(was_listed);
         if let Err(error) = &flushed {
             self.contents().notes.lock().failure.get_or_insert_with(|| Box::new(repeat(error)));
+            self.contents().mark(LEFT, false);
             self.contents().mark(FAILED, true);
         }
         flushed
@@ -460,7 +484,7 @@ impl<'a> OpenContents<'a> {
         if !self.contents().has(FAILED) {
             return Ok(());
         }
-        self.contents().mark(FAILED, false);
+        self.contents().mark(FAILED | LEFT, false);
         let failure = self.contents().notes.lock().failure.take();
         failure.map_or(Ok(()), |error| Err(*error))
     }

@@ -9,7 +9,7 @@ use ferroxfs::{
     Timestamp, Volume,
 };
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
-use xfs_trans::testing::{make_sized, make_with};
+use xfs_trans::testing::{is_clean, make_sized, make_with};
 
 const BLOCK: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -219,6 +219,47 @@ fn an_error_of_a_late_write_is_told_once() {
     volume.sync().unwrap();
     drop(other);
     volume.close().unwrap();
+}
+
+/// What a failed flush loses may be another's, who asks for it later.
+#[test]
+fn a_handle_that_is_dropped_takes_no_error_from_another() {
+    let failing = Arc::new(FailingDevice::new(make_with(""), 1));
+    let shared: SharedDevice = Arc::clone(&failing) as _;
+    let volume = open(&shared);
+    let writer = volume.create_file("file").unwrap();
+    let other = volume.open_file("file").unwrap();
+    volume.sync().unwrap();
+    let is_told = |result: ferroxfs::Result<()>| matches!(result, Err(Error::Io(_)));
+
+    let fault = Fault { kind: RequestKind::Write, nth: 1, persistence: Persistence::Once };
+    writer.write_at(0, &[1; 5000]).unwrap();
+    other.write_at(5000, &[1; 10]).unwrap();
+    failing.set_fault(Some(fault));
+    drop(other);
+    assert!(is_told(volume.sync()), "the volume is told for the handle that was dropped");
+    assert!(is_told(writer.sync_all()), "and whoever has written");
+    writer.sync_all().unwrap();
+    drop(writer);
+    volume.close().unwrap();
+}
+
+/// Bytes that were lost say nothing against the metadata: the volume needs no recovery.
+#[test]
+fn a_volume_whose_last_write_failed_is_closed_cleanly() {
+    let device = make_with("");
+    let failing = Arc::new(FailingDevice::new(Arc::clone(&device), 1));
+    let shared: SharedDevice = Arc::clone(&failing) as _;
+    let volume = open(&shared);
+    let file = volume.create_file("file").unwrap();
+    volume.sync().unwrap();
+    file.write_at(0, &[1; 5000]).unwrap();
+    let fault = Fault { kind: RequestKind::Write, nth: 1, persistence: Persistence::Once };
+    failing.set_fault(Some(fault));
+    drop(file);
+    assert!(matches!(volume.close(), Err(Error::Io(_))), "the closing tells");
+    assert!(is_clean(&device));
+    assert_eq!(open(&device).open_file("file").unwrap().metadata().size, 0);
 }
 
 #[test]
