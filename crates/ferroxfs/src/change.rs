@@ -8,7 +8,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use xfs_buffer::PosixError;
+use xfs_buffer::{Error, PosixError};
 use xfs_dir::{NewAttribute, SetMode, split_linux_name};
 use xfs_format::timestamp::Timestamp;
 
@@ -177,6 +177,25 @@ impl Node {
         let split = split_linux_name(full);
         let (namespace, name) = split.ok_or(PosixError::NotSupported)?;
         parts.remove_attribute(entry, namespace, name)
+    }
+
+    /// Takes off what lets a program act in the name of its owner, as is due before somebody else writes
+    /// to it: capabilities always, set-ID bits if `set_ids`. Append-only files lose them as well. Returns
+    /// whether there was anything.
+    ///
+    /// # Errors
+    ///
+    /// EPERM for an immutable file; ENOSPC; the device's error.
+    #[doc(alias = "file_remove_privs")]
+    pub fn drop_privileges(&self, set_ids: bool) -> Result<bool> {
+        let (parts, entry) = self.writable()?;
+        // Most files have none, and looking takes no transaction.
+        let is_capable = match self.attribute(OsStr::new("security.capability")) {
+            Ok(_) => true,
+            Err(Error::Posix(PosixError::NoAttribute)) => false,
+            Err(error) => return Err(error),
+        };
+        parts.drop_privileges(entry, set_ids, is_capable)
     }
 
     /// Returns when everything that was done to this inode, and before that, is durable.

@@ -10,7 +10,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_trans::Transaction;
 
-use super::access::check_mutable;
+use super::access::{check_mutable, check_not_immutable};
 use super::lists::{Attempt, NewLists};
 use super::{Parts, check_undelegated};
 use crate::table::Entry;
@@ -22,6 +22,8 @@ const PERMISSION_BITS: u16 = 0o7777;
 const MAX_VALUE_BYTES: usize = 64 << 10;
 /// The longest name of an attribute, without its namespace.
 const MAX_ATTRIBUTE_NAME_BYTES: usize = 255;
+/// What programs gain by executing the file, among the attributes of security.
+const CAPABILITIES: &[u8] = b"capability";
 
 /// What to change of an inode; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,6 +195,42 @@ impl Parts {
         Ok(())
     }
 
+    /// Takes set-ID bits and capabilities off; returns whether that changed anything.
+    pub(crate) fn drop_privileges(
+        &self,
+        file: &Entry,
+        set_ids: bool,
+        is_capable: bool,
+    ) -> Result<bool> {
+        let kept_mode = |mode| if set_ids { without_set_ids(mode) } else { mode };
+        let mode = file.core().mode;
+        if !is_capable && kept_mode(mode) == mode {
+            return Ok(false);
+        }
+        let blocks = xfs_dir::attribute_blocks(self.geometry(), CAPABILITIES.len(), 0);
+        let has_changed = self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
+            tx.join(file.live().record());
+            let core = file.core();
+            check_not_immutable(&core)?;
+            let was_capable =
+                is_capable && take_if_there(tx, file, Namespace::Security, CAPABILITIES)?;
+            let mode = kept_mode(core.mode);
+            let has_changed = was_capable || mode != core.mode;
+            if has_changed {
+                let now = self.clock.now();
+                file.live().change(tx, |core| {
+                    core.mode = mode;
+                    core.change_time = now;
+                });
+            }
+            Ok(has_changed)
+        })?;
+        if has_changed {
+            self.notify(file, WatchEvents::ATTRIB);
+        }
+        Ok(has_changed)
+    }
+
     /// Makes what has been changed in this inode durable.
     pub(crate) fn sync(&self, file: &Arc<Entry>) -> Result<()> {
         self.contents(file).flush_for_sync()?;
@@ -229,6 +267,16 @@ pub(super) fn take_attribute(
     name: &[u8],
 ) -> Result<bool> {
     check_attribute_mutable(&file.core(), namespace)?;
+    take_if_there(tx, file, namespace, name)
+}
+
+/// The same, whatever the flags of the file.
+fn take_if_there(
+    tx: &mut Transaction<'_>,
+    file: &Entry,
+    namespace: Namespace,
+    name: &[u8],
+) -> Result<bool> {
     match xfs_dir::remove_attribute(tx, file.live(), namespace, name) {
         Ok(()) => Ok(true),
         Err(Error::Posix(PosixError::NoAttribute)) => Ok(false),

@@ -611,3 +611,30 @@ fn a_name_too_many_does_no_harm() {
     volume.close().unwrap();
     assert_eq!(names(&reopen(&device).root().unwrap()), ["more", "other", "three", "two"]);
 }
+
+#[test]
+fn an_append_only_program_loses_its_rights() {
+    let change = |volume: &Volume| {
+        let program = volume.root().unwrap().create("program", &NewKind::Regular, &PLAIN).unwrap();
+        assert!(!program.drop_privileges(true).unwrap());
+        program.set_attribute("security.capability", b"all", SetMode::Create).unwrap();
+        let (mode, append) = (Some(0o6755), ExtendedFlags::APPEND);
+        program.change(&Changes { mode, ..Changes::default() }).unwrap();
+        program.change(&Changes { xflags: Some(append), ..Changes::default() }).unwrap();
+        assert_eq!(
+            posix(program.remove_attribute("security.capability")),
+            PosixError::NotPermitted
+        );
+        assert!(program.drop_privileges(false).unwrap());
+        assert_eq!(program.metadata().mode & 0o7777, 0o6755);
+        assert!(program.drop_privileges(true).unwrap());
+        assert!(!program.drop_privileges(true).unwrap());
+    };
+    let look = |volume: &Volume| {
+        let program = volume.lookup("/program").unwrap();
+        assert_eq!(program.metadata().mode & 0o7777, 0o755);
+        let capability = program.attribute("security.capability".as_ref());
+        assert_eq!(posix(capability), PosixError::NoAttribute);
+    };
+    check("-l size=16m", change, look);
+}

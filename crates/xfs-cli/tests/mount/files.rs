@@ -128,6 +128,19 @@ pub(crate) fn flags_and_attributes() -> Result<(), TrialError> {
     }
     assert!(run(Command::new("lsattr").arg(&path)).starts_with("----i"));
     run(Command::new("chattr").arg("-i").arg(&path));
+    // What can only be added to takes more, and loses the rights of a program over it.
+    let capability = [1, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let name = "security.capability";
+    rustix::fs::setxattr(&path, name, &capability, XattrFlags::CREATE).unwrap();
+    run(Command::new("chattr").arg("+a").arg(&path));
+    let mut added = OpenOptions::new().append(true).open(&path).unwrap();
+    added.write_all(b" and more").unwrap();
+    drop(added);
+    assert_eq!(fs::read(&path).unwrap(), b"contents and more");
+    assert_eq!(rustix::fs::getxattr(&path, name, room.as_mut_slice()), Err(Errno::NODATA));
+    assert_eq!(rustix::fs::removexattr(&path, name), Err(Errno::NODATA));
+    rustix::fs::setxattr(&path, "user.x", b"x", XattrFlags::CREATE).unwrap_err();
+    run(Command::new("chattr").arg("-a").arg(&path));
     volume.check()
 }
 

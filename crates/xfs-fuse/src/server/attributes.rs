@@ -10,10 +10,6 @@ use crate::transport::wire::{
 };
 use crate::transport::{Reply, Request};
 
-/// Set-user-ID and set-group-ID, and the right of the group to execute.
-const SET_USER_ID: u16 = 0o4000;
-const SET_GROUP_ID: u16 = 0o2000;
-const GROUP_EXECUTE: u16 = 0o010;
 /// How old a time of access may be.
 const STALE_SECONDS: i64 = 24 * 3600;
 
@@ -77,6 +73,9 @@ impl Server {
         Ok(())
     }
 
+    /// What lets a program act in the name of the owner goes before somebody else's contents or owner
+    /// get the use of it: capabilities always, set-ID bits if the kernel says so.
+    #[doc(alias = "FUSE_HANDLE_KILLPRIV_V2")]
     pub(super) fn set_attributes(
         &self,
         request: &Request<'_>,
@@ -95,7 +94,7 @@ impl Server {
             file.set_len(wanted.size).map_err(errno)?;
         }
         let killed = (has(set::SIZE) || has(set::UID) || has(set::GID))
-            && self.drop_privileges(&node, has(set::KILL_SET_IDS))?;
+            && node.drop_privileges(has(set::KILL_SET_IDS)).map_err(errno)?;
         let time = |bit, now_bit, seconds, nanoseconds| {
             let given = || Timestamp::new(seconds, nanoseconds).ok_or(Errno::INVAL);
             match (has(bit), has(now_bit)) {
@@ -120,25 +119,6 @@ impl Server {
         }
         reply.add(&self.attr_out(&node));
         Ok(())
-    }
-
-    /// Takes off what lets a program act in the name of the owner, before somebody else's contents or
-    /// owner get the use of it: capabilities always, set-ID bits if the kernel says so. Returns
-    /// whether there was anything.
-    #[doc(alias = "FUSE_HANDLE_KILLPRIV_V2")]
-    pub(super) fn drop_privileges(&self, node: &Node, set_ids: bool) -> Result<bool, Errno> {
-        let mode = node.metadata().mode;
-        let mut kept = mode;
-        if set_ids {
-            kept &= !SET_USER_ID;
-            // Without the right to execute it means mandatory locks.
-            kept &= if mode & GROUP_EXECUTE != 0 { !SET_GROUP_ID } else { !0 };
-        }
-        if kept != mode {
-            let changes = Changes { mode: Some(kept & 0o7777), ..Changes::default() };
-            node.change(&changes).map_err(errno)?;
-        }
-        Ok(self.drop_capabilities(node)? || kept != mode)
     }
 
     /// Sets the time of access where that is due.

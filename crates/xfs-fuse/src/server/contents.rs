@@ -85,7 +85,8 @@ impl Server {
         let (wanted, rest) = request.argument::<WriteIn>()?;
         let bytes = rest.get(..wanted.size as usize).ok_or(Errno::IO)?;
         let file = self.file(request.node(), wanted.handle)?;
-        self.drop_privileges(file.node(), wanted.write_flags & WRITE_KILL_SET_IDS != 0)?;
+        let set_ids = wanted.write_flags & WRITE_KILL_SET_IDS != 0;
+        file.node().drop_privileges(set_ids).map_err(errno)?;
         let written = file.write_at(wanted.offset, bytes).map_err(errno)?;
         // O_SYNC holds the bit of O_DSYNC.
         let flags = OFlags::from_bits_retain(wanted.flags);

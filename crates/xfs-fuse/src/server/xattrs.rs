@@ -1,9 +1,8 @@
 //! Extended attributes, and the figures that are read as one.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::{Changes, Error, Node, PosixError, SetMode};
+use ferroxfs::{Changes, SetMode};
 use rustix::io::Errno;
 
 use super::{Server, errno};
@@ -85,24 +84,16 @@ impl Server {
     }
 
     pub(super) fn remove_xattr(&self, request: &Request<'_>) -> Result<(), Errno> {
-        let node = self.node(request.node())?;
-        node.remove_attribute(request.name()?).map_err(errno)?;
+        let (node, name) = (self.node(request.node())?, request.name()?);
+        if name == CAPABILITIES {
+            // The kernel asks for that before a write too, and does not say which it is.
+            if !node.drop_privileges(false).map_err(errno)? {
+                return Err(Errno::NODATA);
+            }
+        } else {
+            node.remove_attribute(name).map_err(errno)?;
+        }
         self.settle(&node)
-    }
-
-    /// Takes capabilities off; returns whether there were any.
-    pub(super) fn drop_capabilities(&self, node: &Node) -> Result<bool, Errno> {
-        // Most files have none, and looking takes no transaction.
-        match node.attribute(OsStr::new(CAPABILITIES)) {
-            Ok(_) => {}
-            Err(Error::Posix(PosixError::NoAttribute)) => return Ok(false),
-            Err(error) => return Err(errno(error)),
-        }
-        match node.remove_attribute(CAPABILITIES) {
-            Ok(()) => Ok(true),
-            Err(Error::Posix(PosixError::NoAttribute)) => Ok(false),
-            Err(error) => Err(errno(error)),
-        }
     }
 }
 
