@@ -17,7 +17,7 @@
 //!
 //! - **I1** What a slot remembers is an inode that is counted by slot. Who takes one out of use sets it to
 //!   drain and then visits the slots: each is locked by who adds to it, after a look at that. So nothing
-//!   is remembered of an inode behind the visit.
+//!   is remembered of an inode behind the visit, and nothing ever of one that never had a name.
 //! - **I2** The use of a slot ends with the last of its handles and its memory, whichever goes last.
 //!
 //! Lock order: a slot, then the state of an inode or its tallies. A use ends without the slot.
@@ -28,7 +28,7 @@ use xfs_format::InodeNumber;
 use xfs_locks::SlotTally;
 use xfs_sync::{Mutex, Slot, Slots};
 
-use crate::table::{Entry, Keep, Table};
+use crate::table::{Entry, Inode, Keep, Table};
 
 /// Inodes that a slot remembers.
 const PLACES: usize = 64;
@@ -71,7 +71,7 @@ impl Uses {
     }
 
     /// A use of this inode by way of the thread's slot; `None` for one that is not counted by slot, or on
-    /// its way out.
+    /// its way out, or has no name yet.
     pub(crate) fn hold(&self, entry: &Arc<Entry>, table: &Table) -> Option<Arc<SlotUse>> {
         if !entry.locks().is_spread() {
             return None;
@@ -87,7 +87,7 @@ impl Uses {
         if let Some(held) = place.as_ref().filter(|held| Arc::ptr_eq(&held.entry, entry)) {
             return Some(Arc::clone(held));
         }
-        if !entry.take(Keep::Cached).is_here() {
+        if !entry.live().has_name() || !entry.take(Keep::Cached).is_here() {
             return None;
         }
         let made = Arc::new(SlotUse { entry: Arc::clone(entry), tally: Arc::default() });

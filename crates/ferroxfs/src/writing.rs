@@ -201,7 +201,7 @@ impl Parts {
 
     /// Gives up a use of an entry at the end of an operation, which frees what it has doomed.
     pub(crate) fn finish_with(&self, entry: Arc<Entry>) {
-        if entry.locks().was_spread() && entry.core().nlink == 0 {
+        if entry.core().nlink == 0 {
             self.uses.drain(&entry, &self.table);
         }
         self.table.finish_with(entry);

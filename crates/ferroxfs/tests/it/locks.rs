@@ -1,12 +1,13 @@
 //! Locks, leases and counted opens, through files.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferroxfs::{
-    Changes, Error, File, LeaseKind, LeaseMode, LockMode, LockOwner, LockRange, OpenMode,
-    OpenOptions, Opens, Owner, PosixError, RenameMode, SharedDevice, Volume, Wait, Waiter, errno,
+    Changes, Creation, Error, File, LeaseKind, LeaseMode, LockMode, LockOwner, LockRange, Node,
+    OpenMode, OpenOptions, Opens, Owner, PosixError, RenameMode, SharedDevice, Volume, Wait,
+    Waiter, errno,
 };
 use xfs_trans::testing::make_with;
 
@@ -267,5 +268,59 @@ fn no_lease_for_writing_beside_an_open() {
                 });
             }
         });
+    });
+}
+
+/// What an inode without a name has is given back when its last user has gone, also where threads have
+/// read it in turn so often that they are counted by slot.
+fn is_freed_after_threads_have_read_it(make: impl FnOnce(&Volume) -> Node) {
+    const TURNS: usize = 40;
+    let volume = open(&make_with(SIZE));
+    let node = make(&volume);
+    let number = node.number();
+    let turn = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for mine in 0..2 {
+            let (volume, turn) = (&volume, &turn);
+            scope.spawn(move || {
+                for now in (mine..TURNS).step_by(2) {
+                    while turn.load(Ordering::Acquire) != now {
+                        std::thread::yield_now();
+                    }
+                    let file = volume.named_node(number).unwrap().open().unwrap();
+                    file.read_at(0, &mut [0; 100]).unwrap();
+                    drop(file);
+                    turn.store(now + 1, Ordering::Release);
+                }
+            });
+        }
+    });
+    assert_eq!(volume.named_node(number).unwrap().metadata().nlink, 0);
+    drop(node);
+    let end = Instant::now() + Duration::from_secs(10);
+    while volume.named_node(number).is_ok() {
+        assert!(Instant::now() < end, "it has neither a name nor a user, and is not freed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_removed_file_is_freed_after_threads_have_read_it() {
+    is_freed_after_threads_have_read_it(|volume| {
+        volume.write("/file", [1; 1 << 16]).unwrap();
+        let node = volume.lookup("/file").unwrap();
+        volume.remove_file("/file").unwrap();
+        node
+    });
+}
+
+#[test]
+fn a_file_that_never_had_a_name_is_freed_after_threads_have_read_it() {
+    is_freed_after_threads_have_read_it(|volume| {
+        let creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+        let node = volume.root().unwrap().create_unnamed(&creation).unwrap();
+        node.open().unwrap().write_at(0, &[1; 1 << 16]).unwrap();
+        node
     });
 }
