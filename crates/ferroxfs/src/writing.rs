@@ -295,9 +295,13 @@ pub(crate) fn break_and_wait(file: &Entry, breaker: Breaker, grace: Duration) ->
     broken.map_err(lock_error)
 }
 
-/// Begins to break the delegations of a file that is about to change.
-fn check_undelegated(file: &Entry, grace: Duration) -> Result<()> {
-    file.locks().break_leases(Breaker::Change, Wait::No, grace).map_err(lock_error)
+/// Whether a file that is about to change has no delegations. They are not broken here, as their holders
+/// may call back: see [`Parts::undelegated`].
+fn check_undelegated(file: &Entry) -> Result<()> {
+    match file.locks().is_leased_against(Breaker::Change) {
+        true => Err(PosixError::WouldBlock.into()),
+        false => Ok(()),
+    }
 }
 
 /// The case of POSIX for a lock that was not taken.

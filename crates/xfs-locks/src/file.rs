@@ -363,6 +363,13 @@ impl<'a> FileLocks<'a> {
         }
     }
 
+    /// Whether a lease does not go with what somebody is about to do. Nobody is told: this is for who
+    /// holds locks, and lets them go before it [breaks](Self::break_leases) the lease.
+    #[must_use]
+    pub fn is_leased_against(self, breaker: Breaker) -> bool {
+        self.leased().is_some_and(|leases| leases.table.stands_against(breaker))
+    }
+
     /// Breaks the leases that do not go with what somebody is about to do, and waits until their
     /// holders have given them back, or have had `grace` to do so.
     ///

@@ -195,6 +195,13 @@ impl LeaseTable {
         self.leases.len() < before
     }
 
+    /// Whether anything may stand in somebody's way. Also what has run out does, until
+    /// [`break_for`](Self::break_for) takes it.
+    #[must_use]
+    pub fn stands_against(&self, breaker: Breaker) -> bool {
+        self.leases.iter().any(|lease| breaker.leaves(lease.kind, lease.mode).is_some())
+    }
+
     /// Begins to break what stands in somebody's way, and takes what was to be given by `now`. A
     /// holder has `grace` from when it is first told.
     pub fn break_for(&mut self, breaker: Breaker, now: Instant, grace: Duration) -> Break {

@@ -65,7 +65,7 @@ impl Parts {
             if changes.xflags.is_none() {
                 check_mutable(&core)?;
             }
-            check_undelegated(file, self.lease_grace)?;
+            check_undelegated(file)?;
             let hints = self.hints(&core, changes)?;
             let lists = match changes.mode {
                 Some(mode) => NewLists::changed(tx, file, mode)?,

@@ -28,7 +28,7 @@ impl Parts {
             self.names.forget(directory.number(), name);
             let core = file.core();
             check_linkable(&core)?;
-            check_undelegated(file, self.lease_grace)?;
+            check_undelegated(file)?;
             check_project(&directory.core(), &core)?;
             // Its list is in a certain group, so this comes before what can choose its group.
             if core.nlink == 0 {

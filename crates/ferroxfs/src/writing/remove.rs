@@ -195,7 +195,7 @@ impl Parts {
         }
         check_mutable(&directory.core())?;
         check_removable(tx, child, removal)?;
-        check_undelegated(child, self.lease_grace)?;
+        check_undelegated(child)?;
         check_loses_name(&child.core(), PosixError::NotEmpty)?;
         if removal == Removal::Directory {
             check_loses_child(&directory.core())?;

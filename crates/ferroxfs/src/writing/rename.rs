@@ -161,7 +161,7 @@ impl Parts {
                 self.names.forget(place.directory.number(), place.name);
             }
             for file in [Some(child), target].into_iter().flatten() {
-                check_undelegated(file, self.lease_grace)?;
+                check_undelegated(file)?;
             }
             match (mode, target) {
                 (RenameMode::Exchange, Some(target)) => self.exchange(tx, rename, target)?,

@@ -324,3 +324,42 @@ fn a_file_that_never_had_a_name_is_freed_after_threads_have_read_it() {
         node
     });
 }
+
+#[test]
+fn a_delegation_is_broken_without_a_lock() {
+    with_file(|volume| {
+        type Act = fn(&Volume);
+        let acts: [Act; 4] = [
+            |volume| {
+                let changes = Changes { mode: Some(0o600), ..Changes::default() };
+                volume.lookup("/file").unwrap().change(&changes).unwrap();
+            },
+            |volume| {
+                let root = volume.root().unwrap();
+                root.link(&volume.lookup("/file").unwrap(), "other").unwrap();
+            },
+            |volume| {
+                let root = volume.root().unwrap();
+                root.rename("other", &root, "third", RenameMode::Replace).unwrap();
+            },
+            |volume| volume.remove_file("/file").unwrap(),
+        ];
+        for act in acts {
+            let file = Arc::new(reading(volume));
+            let (mine, (tell, told)) = (Arc::clone(&file), mpsc::channel());
+            let call_back = move |_| {
+                assert!(mine.metadata().size > 0);
+                let notify = Arc::new(|_| {});
+                let refused = mine.set_lease(LeaseKind::Delegation, LeaseMode::Write, notify);
+                assert_eq!(code(refused), 11, "EAGAIN");
+                mine.release_lease(LeaseKind::Delegation).unwrap();
+                tell.send(()).unwrap();
+            };
+            file.set_lease(LeaseKind::Delegation, LeaseMode::Read, Arc::new(call_back)).unwrap();
+            let other = volume.clone();
+            let acting = std::thread::spawn(move || act(&other));
+            told.recv_timeout(Duration::from_secs(10)).expect("the holder is told without a latch");
+            acting.join().unwrap();
+        }
+    });
+}

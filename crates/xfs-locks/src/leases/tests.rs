@@ -74,6 +74,7 @@ fn what_breaks_what() {
     for (breaker, kind, mode, left) in cases {
         let mut table = LeaseTable::new();
         set(&mut table, 1, (kind, mode), ONE_READER).unwrap();
+        assert_eq!(table.stands_against(breaker), left.is_some(), "{breaker:?} {kind:?} {mode:?}");
         let due = table.break_for(breaker, Instant::now(), GRACE);
         let notices: Vec<_> = due.notices.iter().map(|(_, left)| *left).collect();
         assert_eq!(notices, Vec::from_iter(left), "{breaker:?} {kind:?} {mode:?}");
