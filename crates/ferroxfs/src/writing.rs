@@ -28,7 +28,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
 use xfs_locks::{Breaker, LockError, Wait, WaitGraph, Waiter};
 use xfs_log::Shutdown;
-use xfs_sync::{Mutex, Volume};
+use xfs_sync::{Mutex, Volume, yield_now};
 use xfs_trans::{Journal, Transaction};
 
 use crate::file::{OpenContents, Unsettled};
@@ -269,12 +269,15 @@ impl Writing {
         self.parts.uses.forget(&self.parts.table);
         self.parts.table.drain();
         take_down(&self.parts.table);
-        self.parts.table.drain();
-        let unfreed = self.parts.table.take_failure();
-        let lost = self.parts.unsettled.take_failure();
-        let journal = Arc::clone(&self.parts.journal);
-        let discarded = xfs_alloc::discard_the_rest(&journal);
+        let shared = Arc::clone(&self.parts);
         drop(self);
+        let parts = take_alone(shared);
+        parts.table.drain();
+        let unfreed = parts.table.take_failure();
+        let lost = parts.unsettled.take_failure();
+        let journal = Arc::clone(&parts.journal);
+        let discarded = xfs_alloc::discard_the_rest(&journal);
+        drop(parts);
         let ended = match unfreed {
             None => journal.unmount(),
             Some(error) => journal.shut_down(Shutdown::Flush).and(Err(error)),
@@ -286,6 +289,18 @@ impl Writing {
 impl Drop for Writing {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Waits until nobody else has it: a watch that just ends takes what it needs of a volume for as long as
+/// that.
+fn take_alone<T>(mut shared: Arc<T>) -> T {
+    loop {
+        match Arc::try_unwrap(shared) {
+            Ok(alone) => return alone,
+            Err(still_shared) => shared = still_shared,
+        }
+        yield_now();
     }
 }
 

@@ -118,3 +118,20 @@ fn what_is_watched_stays_and_the_volume_can_be_closed() {
     assert!(watch.is_closed());
     assert_eq!(watch.next_within(Duration::from_secs(60)), None);
 }
+
+#[test]
+fn a_volume_is_closed_while_a_watch_ends() {
+    let volume = volume("");
+    let root = volume.root().unwrap();
+    let watch = root.watch(WatchEvents::all(), Scope::Inode).unwrap();
+    // As far as a watch is that has just begun to end.
+    let parts = watch.parts.upgrade().unwrap();
+    let ending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(watch);
+        drop(parts);
+    });
+    drop(root);
+    volume.close().unwrap();
+    ending.join().unwrap();
+}
