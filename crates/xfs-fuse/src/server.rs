@@ -7,7 +7,7 @@
 //!
 //! A node is an inode by its number, but for the root, which is node 1. There is no table of the nodes
 //! that the kernel knows: an inode that has a name is found by its number, and one that has lost its
-//! last is kept in [`Unnamed`] until the kernel forgets it. So nothing is kept for each node, and no
+//! last is kept in [`Unnamed`] until the kernel forgets it, and in [`Handles`] while it is open. So nothing is kept for each node, and no
 //! number is used anew while the kernel still means the file before by it.
 
 mod attributes;
@@ -271,3 +271,6 @@ fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

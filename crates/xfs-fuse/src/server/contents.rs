@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{AllocateMode, File, RangeMode};
+use ferroxfs::{AllocateMode, File, Node, RangeMode};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::handles::NO_HANDLE;
 use super::{Durability, Server, errno};
 use crate::transport::wire::{
     AllocateIn, CopyFileRangeIn, OPEN_KEEP_CACHE, OpenIn, OpenOut, ReadIn, SeekIn, SeekOut,
@@ -29,7 +28,7 @@ const UNSHARE_RANGE: u32 = 0x40;
 const COPY_BYTES: u64 = 1 << 20;
 
 /// Whether a file that is opened with these flags is written to.
-pub(super) fn writes(flags: u32) -> bool {
+fn writes(flags: u32) -> bool {
     matches!(OFlags::from_bits_retain(flags) & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR)
 }
 
@@ -39,9 +38,8 @@ impl Server {
             return Err(Errno::NOSYS);
         }
         let (wanted, _) = request.argument::<OpenIn>()?;
-        let mut handle = NO_HANDLE;
+        let node = self.node(request.node())?;
         if writes(wanted.flags) {
-            let node = self.node(request.node())?;
             let flags = OFlags::from_bits_retain(wanted.flags);
             let kept = node.metadata().xflags;
             let only_adds = flags.contains(OFlags::APPEND) && !flags.contains(OFlags::TRUNC);
@@ -50,21 +48,25 @@ impl Server {
             {
                 return Err(Errno::PERM);
             }
-            handle = self.handles.open(node.open().map_err(errno)?);
         }
+        let handle = self.opened(&node, wanted.flags)?;
         reply.add(&OpenOut { handle, flags: OPEN_KEEP_CACHE, padding: 0 });
         Ok(())
     }
 
     pub(super) fn release(&self, request: &Request<'_>) -> Result<(), Errno> {
         let (handle, _) = request.argument::<u64>()?;
-        if handle != NO_HANDLE {
-            drop(self.handles.close(handle));
-        }
+        drop(self.handles.close(handle));
         Ok(())
     }
 
-    /// The file of a handle, or of the node where it has none.
+    /// A handle on a node that is opened with these flags.
+    pub(super) fn opened(&self, node: &Node, flags: u32) -> Result<u64, Errno> {
+        let file = if writes(flags) { node.open() } else { node.open_read_only() };
+        Ok(self.handles.open(file.map_err(errno)?))
+    }
+
+    /// The file of a handle, or of the node where nothing is opened: nobody writes then.
     fn file(&self, node: u64, handle: u64) -> Result<Arc<File>, Errno> {
         match self.handles.file(handle) {
             Some(file) => Ok(file),

@@ -1,7 +1,8 @@
-//! Files that are open for writing.
+//! Open files.
 //!
-//! What is read needs no handle: the node says which file. What is written through a [`File`] is gathered
-//! by the library until that is dropped, so one lives here from OPEN to RELEASE.
+//! What is written through a [`File`] is gathered by the library until that is dropped, and a file that
+//! loses its last name is not freed before, so one lives here from OPEN to RELEASE. That does not hang on
+//! when the kernel forgets the node: it may tell that late, of the inode that it had before this one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,9 +10,6 @@ use std::sync::Arc;
 use ferroxfs::File;
 
 use super::shards::{SHARDS, Shards};
-
-/// The handle of a file that is open for reading only.
-pub(super) const NO_HANDLE: u64 = 0;
 
 /// The open files.
 #[derive(Default)]
@@ -30,7 +28,7 @@ impl Handles {
         let number = file.node().number().0;
         let mut shard = self.0.of(number).lock();
         shard.count += 1;
-        // None of them is 0, and each leads back to its shard.
+        // None of them is 0, which is what the kernel says where nothing is opened, and each leads back to its shard.
         let handle = shard.count * SHARDS + number % SHARDS;
         shard.files.insert(handle, Arc::new(file));
         handle

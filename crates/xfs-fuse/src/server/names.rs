@@ -8,7 +8,6 @@ use ferroxfs::{Creation, Error, NewKind, Node, PosixError, RenameMode};
 use rustix::io::Errno;
 
 use super::attributes::decode_device;
-use super::handles::NO_HANDLE;
 use super::{Server, VALID, errno};
 use crate::transport::wire::{
     CreateIn, EntryOut, LinkIn, MakeDirectoryIn, MakeNodeIn, OPEN_KEEP_CACHE, OpenOut, Rename2In,
@@ -105,11 +104,7 @@ impl Server {
 
     /// Answers with a node and a handle on it.
     fn answer_opened(&self, node: &Node, flags: u32, reply: &mut Reply) -> Result<(), Errno> {
-        let handle = if super::contents::writes(flags) {
-            self.handles.open(node.open().map_err(errno)?)
-        } else {
-            NO_HANDLE
-        };
+        let handle = self.opened(node, flags)?;
         reply.add(&self.entry_out(node));
         reply.add(&OpenOut { handle, flags: OPEN_KEEP_CACHE, padding: 0 });
         Ok(())

@@ -1,7 +1,8 @@
 //! Files that have no name any more, or never had one, and that the kernel still knows.
 //!
-//! Programs may have them open, or be in them. The kernel forgets a node once nobody has, which ends
-//! the use that is kept here, and the library frees the file.
+//! Programs may be in them, or know them without having opened them (`O_PATH`). The kernel forgets a node
+//! once nobody does, which ends the use that is kept here, and the library frees the file once it is not
+//! open either.
 
 use std::collections::HashMap;
 
@@ -20,8 +21,10 @@ impl Unnamed {
     }
 
     /// The kernel knows the node no more, or the file has a name again. It forgets a node as a whole,
-    /// however often it was looked up. What it looks up and drops at once it forgets on its own; that
-    /// can only meet a file without a name that somebody has looked up while it lost its last one.
+    /// however often it was looked up. What it looks up and drops at once it forgets on its own, and it
+    /// may tell late of an inode that it has made anew since; that can only meet a file without a name
+    /// that somebody has looked up just before it lost its last one, and takes it from who has not
+    /// opened it.
     pub(super) fn forget(&self, id: u64) {
         let node = self.0.of(id).lock().remove(&id);
         // Freeing the file may take a transaction, so not under the lock.

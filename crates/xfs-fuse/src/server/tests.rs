@@ -1,0 +1,63 @@
+use ferroxfs::{Creation, NewKind, OpenOptions, PosixError, SharedDevice};
+use rustix::io::Errno;
+use xfs_trans::testing::make_with;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::{Server, Settings};
+use crate::transport::wire::{
+    EntryOut, InHeader, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn,
+};
+use crate::transport::{Handler, Reply, Request};
+
+const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+
+fn server(device: SharedDevice) -> Server {
+    let options = OpenOptions::new().writable(true).with_devices(device, None);
+    Server::new(options.writable_volume().unwrap(), Settings::default())
+}
+
+/// Puts a file into the root.
+fn put(server: &Server, name: &str, contents: &str) {
+    let root = server.volume.root().unwrap();
+    let file = root.create(name, &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
+    assert_eq!(file.write_at(0, contents.as_bytes()).unwrap(), contents.len());
+}
+
+/// The body of the answer to a request.
+fn ask(server: &Server, opcode: Opcode, node: u64, body: &[u8]) -> Result<Vec<u8>, Errno> {
+    let mut codes = 0..64;
+    let opcode = codes.find(|code| Opcode::of(*code) == Some(opcode)).unwrap();
+    let length = (size_of::<InHeader>() + body.len()) as u32;
+    let header = InHeader { length, opcode, node, ..InHeader::default() };
+    let bytes = [header.as_bytes(), body].concat();
+    let mut reply = Reply::default();
+    reply.clear();
+    server.handle(&Request::decode(&bytes).unwrap(), &mut reply)?;
+    Ok(reply.finish(0, Ok(()))[size_of::<OutHeader>()..].to_vec())
+}
+
+#[test]
+fn an_open_file_outlives_a_late_forget() {
+    let server = server(make_with("-l size=16m"));
+    put(&server, "mine", "mine");
+    let entry = ask(&server, Opcode::Lookup, ROOT_NODE, b"mine\0").unwrap();
+    let node = EntryOut::read_from_bytes(&entry).unwrap().node;
+    let open = OpenIn { flags: 0, open_flags: 0 };
+    let opened = ask(&server, Opcode::Open, node, open.as_bytes()).unwrap();
+    let handle = OpenOut::read_from_bytes(&opened).unwrap().handle;
+    ask(&server, Opcode::Unlink, ROOT_NODE, b"mine\0").unwrap();
+    // Of the inode that the kernel had before it looked the name up.
+    ask(&server, Opcode::Forget, node, 1_u64.as_bytes()).unwrap();
+    for index in 0..64 {
+        put(&server, &format!("other{index}"), "theirs");
+    }
+    let read = ReadIn { handle, size: 100, ..ReadIn::default() };
+    assert_eq!(ask(&server, Opcode::Read, node, read.as_bytes()).unwrap(), b"mine");
+    // What is closed then is gone.
+    let number = server.number(node);
+    assert!(server.volume.node(number).is_ok());
+    ask(&server, Opcode::Release, node, handle.as_bytes()).unwrap();
+    let gone = server.volume.node(number).unwrap_err();
+    assert!(matches!(gone, ferroxfs::Error::Posix(PosixError::NotFound)), "{gone}");
+    server.close().unwrap();
+}
