@@ -76,7 +76,11 @@ pub fn overwritable_run(
     });
     header.unlatch();
     let (run, sequence) = run?;
-    sequence.map_or(Ok(()), |sequence| journal.force(sequence))?;
+    // It is forgotten only when somebody allocates in the group.
+    let durable = journal.log().durable_sequence();
+    sequence
+        .filter(|sequence| *sequence > durable)
+        .map_or(Ok(()), |sequence| journal.force(sequence))?;
     Ok(run)
 }
 

@@ -97,10 +97,15 @@ impl BusyExtents {
         self.settled.back().map(|(_, sequence)| *sequence)
     }
 
-    /// The checkpoint to wait for before anything is written to these blocks, if there is one.
+    /// The checkpoint to wait for before anything is written to these blocks, if there is one: that of
+    /// the one of them which was given up last.
     pub(crate) fn sequence_of(&self, range: Range<u32>) -> Option<u64> {
-        let is_usable = self.usable(range.clone()).eq([range]);
-        self.last_sequence().filter(|_| !is_usable)
+        let before = self.by_start.range(..range.start).next_back();
+        let before = before.filter(|(_, busy)| busy.end > range.start);
+        let all = before.into_iter().chain(self.by_start.range(range));
+        let newest = all.map(|(_, busy)| busy.ticket).max()?;
+        let place = self.settled.binary_search_by_key(&newest, |(ticket, _)| *ticket).ok()?;
+        self.settled.get(place).map(|(_, sequence)| *sequence)
     }
 
     /// The parts of a free extent that may be used, in order.

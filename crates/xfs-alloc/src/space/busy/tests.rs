@@ -38,7 +38,16 @@ fn a_checkpoint_is_waited_for_where_a_block_is_busy() {
     assert_eq!(busy.sequence_of(15..20), None);
     assert_eq!(busy.sequence_of(0..11), Some(7));
     assert_eq!(busy.sequence_of(12..13), Some(7));
+    // What was given up later elsewhere is another's to wait for.
+    let ticket = busy.issue_ticket();
+    busy.insert(20..22, ticket);
+    busy.settle(ticket, 9);
+    assert_eq!(busy.sequence_of(0..20), Some(7));
+    assert_eq!(busy.sequence_of(14..21), Some(9));
+    assert_eq!(busy.sequence_of(21..30), Some(9));
     busy.expire(7);
+    assert_eq!(busy.sequence_of(0..20), None);
+    busy.expire(9);
     assert_eq!(busy.sequence_of(0..30), None);
 }
 
