@@ -35,8 +35,8 @@ pub(crate) use unsettled::Unsettled;
 /// Every method that takes an offset may be called from any thread; [`Read`], [`Write`] and
 /// [`Seek`] go through a position of this handle's own.
 ///
-/// Small writes that go on from each other are kept in memory, up to 1 MiB of each file, and reach the
-/// device as one. Everybody who asks this volume sees them at once. They reach the device when the
+/// Small writes that go on from each other are kept in memory, up to 1 MiB of each file
+/// and 64 MiB of all, and reach the device as one. Everybody who asks this volume sees them at once. They reach the device when the
 /// buffer is full, before anything else that needs them there, after some seconds, and when the
 /// handle is closed or dropped; space for them is set aside when they are written, so a volume that is
 /// full says so then. What is written is durable once [`sync_all`](Self::sync_all),

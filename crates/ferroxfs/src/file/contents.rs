@@ -75,8 +75,6 @@ pub(crate) struct State {
     buffered: Option<Box<Buffered>>,
     /// Where the last write ended: the next one is expected there.
     next: Option<u64>,
-    /// Memory of the buffer before.
-    spare: Vec<u8>,
 }
 
 /// What is asked without waiting for a write.
@@ -103,6 +101,8 @@ struct Buffered {
     counted: FileBlock,
     needed_blocks: u64,
     earmark: Earmark,
+    /// What it has claimed of the memory that the volume allows.
+    claimed_bytes: u64,
     /// When it began.
     tick: u64,
 }
@@ -215,7 +215,7 @@ impl<'a> OpenContents<'a> {
     /// Gives back what is set aside for the file and not needed at once, if nobody works on it.
     pub(crate) fn give_back(&self) {
         let Some(mut state) = self.contents().state.try_write() else { return };
-        let _ = self.flush(&mut state, 0).and_then(|()| self.trim());
+        let _ = self.flush(&mut state, 0).and_then(|_| self.trim());
     }
 
     /// The end of a handle: nothing stays buffered or allocated ahead.
@@ -246,9 +246,7 @@ impl<'a> OpenContents<'a> {
             return Ok(());
         }
         let mut state = self.contents().state.write();
-        let ended = self.flush(&mut state, 0).and_then(|()| self.trim());
-        state.spare = Vec::new();
-        ended
+        self.flush(&mut state, 0).and_then(|_| self.trim())
     }
 
     /// Everything on the device, or the error of a flush that nobody was told of yet.
@@ -338,32 +336,43 @@ impl<'a> OpenContents<'a> {
     }
 
     /// Puts the head of `bytes` into the buffer, and says how much. `None`: they do not belong there, or
-    /// there are no blocks to earmark for them.
+    /// there are no blocks to earmark for them, or no memory.
     fn buffer(&self, state: &mut State, at: u64, bytes: &[u8]) -> Result<Option<usize>> {
+        let mut memory = Vec::new();
         if let Some(buffered) = state.buffered.as_deref().filter(|buffered| !buffered.takes(at)) {
             let ahead = if buffered.end() == at { self.ahead(at) } else { 0 };
-            self.flush(state, ahead)?;
+            memory = self.flush(state, ahead)?;
         }
         if state.buffered.is_none() && bytes.len() as u64 >= BUFFER_BYTES {
             return Ok(None);
         }
-        let State { buffered, spare, .. } = state;
         let now = self.parts.clock.now();
-        let buffered = buffered.get_or_insert_with(|| {
-            let (counted, bytes) = (self.geometry().file_block(at), std::mem::take(spare));
-            let (needed_blocks, tick) = (0, self.parts.unsettled.tick());
-            let earmark = Earmark::default();
-            Box::new(Buffered { offset: at, bytes, now, counted, needed_blocks, earmark, tick })
+        let buffered = state.buffered.get_or_insert_with(|| {
+            Box::new(Buffered {
+                offset: at,
+                bytes: memory,
+                now,
+                counted: self.geometry().file_block(at),
+                needed_blocks: 0,
+                earmark: Earmark::default(),
+                claimed_bytes: 0,
+                tick: self.parts.unsettled.tick(),
+            })
         });
         let room = usize::try_from(buffered.limit() - at).unwrap_or(usize::MAX);
         let (head, _) = bytes.split_at(room.min(bytes.len()));
-        match self.earmark(buffered, at + head.len() as u64) {
-            Ok(()) => {}
-            Err(Error::Posix(PosixError::NoSpace)) => {
-                self.flush(state, 0)?;
-                return Ok(None);
+        let end = at + head.len() as u64;
+        let is_set_aside = match self.earmark(buffered, end) {
+            Ok(()) => {
+                let length = end - buffered.offset;
+                self.parts.unsettled.claim(&mut buffered.claimed_bytes, length)
             }
+            Err(Error::Posix(PosixError::NoSpace)) => false,
             Err(error) => return Err(error),
+        };
+        if !is_set_aside {
+            self.flush(state, 0)?;
+            return Ok(None);
         }
         buffered.put(at, head);
         buffered.now = now;
@@ -412,10 +421,11 @@ impl<'a> OpenContents<'a> {
         written
     }
 
-    /// Writes what is buffered, and allocates so much more behind it.
-    fn flush(&self, state: &mut State, ahead_blocks: u64) -> Result<()> {
-        let Some(buffered) = state.buffered.take() else { return Ok(()) };
-        let Buffered { offset, mut bytes, now, earmark, .. } = *buffered;
+    /// Writes what is buffered, and allocates so much more behind it. Returns the memory, empty, for who
+    /// goes on at once.
+    fn flush(&self, state: &mut State, ahead_blocks: u64) -> Result<Vec<u8>> {
+        let Some(buffered) = state.buffered.take() else { return Ok(Vec::new()) };
+        let Buffered { offset, mut bytes, now, earmark, claimed_bytes, .. } = *buffered;
         let terms = WriteTerms { now, earmark, ahead_blocks };
         let written = self.entry.live().write_on(&self.parts.journal, (offset, &bytes), terms);
         let flushed = match written {
@@ -424,7 +434,7 @@ impl<'a> OpenContents<'a> {
             Err(error) => Err(error),
         };
         bytes.clear();
-        state.spare = bytes;
+        self.parts.unsettled.unclaim(claimed_bytes);
         let was_listed = self.contents().has(BUFFERED);
         self.contents().mark(BUFFERED, false);
         self.note_ahead(was_listed);
@@ -433,7 +443,7 @@ impl<'a> OpenContents<'a> {
             self.contents().mark(LEFT, false);
             self.contents().mark(FAILED, true);
         }
-        flushed
+        flushed.map(|()| bytes)
     }
 
     /// Notes whether the file has blocks past its end. Nothing of it is buffered.

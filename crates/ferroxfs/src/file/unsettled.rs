@@ -1,7 +1,7 @@
 //! When files are looked at that have something to write.
 //!
-//! Owns: how often a thread looks for what is old, and the errors that nobody could be told of. Does
-//! **not** own what is written ([`contents`](super::contents)), or which files have something to
+//! Owns: how often a thread looks for what is old, how much may wait in all, and the errors that nobody
+//! could be told of. Does **not** own what is written ([`contents`](super::contents)), or which files have something to
 //! write: they bear a tag ([`Which::Unsettled`](crate::Which)).
 
 use std::time::Duration;
@@ -11,11 +11,20 @@ use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, Volume};
 
 /// Between two looks for what is old.
 const TICK: Duration = Duration::from_secs(5);
+/// What the buffers of all files together may hold.
+const MAX_BYTES: u64 = 64 << 20;
+/// What a buffer claims of that at a time.
+const CLAIM_BYTES: u64 = 64 << 10;
+/// A buffer that is no longer claims nothing, so that small files share no count: the memory of an open
+/// file is of that order anyway.
+const UNCLAIMED_BYTES: u64 = 4 << 10;
 
 /// The looks for files that have something to write.
 #[derive(Default)]
 pub(crate) struct Unsettled {
     tick: AtomicU64<Volume>,
+    /// What all buffers have claimed.
+    claimed_bytes: AtomicU64<Volume>,
     closed: Mutex<bool, Volume>,
     closing: Condvar<Volume>,
     /// What a handle that was dropped could tell nobody: the first of that.
@@ -46,6 +55,30 @@ impl Unsettled {
     pub(crate) fn close(&self) {
         *self.closed.lock() = true;
         self.closing.notify_all();
+    }
+
+    /// Claims memory for a buffer of this length that has claimed some already; `false` if others have
+    /// all of it.
+    pub(crate) fn claim(&self, claimed_bytes: &mut u64, length_bytes: u64) -> bool {
+        if length_bytes <= UNCLAIMED_BYTES.max(*claimed_bytes) {
+            return true;
+        }
+        let claim = length_bytes.next_multiple_of(CLAIM_BYTES);
+        let more = claim - *claimed_bytes;
+        let is_there = self.claimed_bytes.fetch_add(more, Ordering::Relaxed) + more <= MAX_BYTES;
+        if is_there {
+            *claimed_bytes = claim;
+        } else {
+            self.unclaim(more);
+        }
+        is_there
+    }
+
+    /// Gives memory back that was claimed.
+    pub(crate) fn unclaim(&self, claimed_bytes: u64) {
+        if claimed_bytes > 0 {
+            self.claimed_bytes.fetch_sub(claimed_bytes, Ordering::Relaxed);
+        }
     }
 
     /// Keeps an error that nobody was told of.

@@ -157,6 +157,30 @@ fn direct_writes_are_aligned_and_pass_the_buffer_by() {
     volume.close().unwrap();
 }
 
+#[test]
+fn no_more_is_buffered_of_many_files_than_the_volume_allows() {
+    let device = make_sized(512 << 20, "");
+    let volume = open(&device);
+    let length = MIB as usize - 10;
+    let write_all = |round: u64| {
+        let open_one = |number| {
+            let file = volume.create_file(format!("file {round} {number}")).unwrap();
+            let (head, tail) = (pattern(0, 5000), pattern(5000, length - 5000));
+            assert_eq!(file.write_at(0, &head).unwrap(), head.len());
+            assert_eq!(file.write_at(5000, &tail).unwrap(), tail.len());
+            file
+        };
+        let files: Vec<_> = (0..80).map(open_one).collect();
+        let on_device = |file: &&File| file.node().inode().core().size > 0;
+        assert_eq!(files.iter().filter(on_device).count(), 80 - 64, "round {round}");
+        files.iter().for_each(|file| check_pattern(file, length as u64));
+    };
+    // What was flushed counts no more.
+    write_all(1);
+    write_all(2);
+    volume.close().unwrap();
+}
+
 /// What was accepted is there, and what is not is refused when it is written.
 #[test]
 fn a_full_volume_refuses_a_write_when_it_is_made() {
