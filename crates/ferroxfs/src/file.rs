@@ -279,7 +279,7 @@ impl File {
     /// That of a write which was not made when it was asked for.
     pub fn close(self) -> Result<()> {
         match self.node.writable() {
-            Ok((parts, entry)) => parts.contents(entry).close(),
+            Ok((parts, entry)) => parts.contents(entry).flush_for_sync(),
             Err(_) => Ok(()),
         }
     }

@@ -265,6 +265,8 @@ impl Writing {
     /// lost are told after the log is clean: no recovery brings them back.
     pub(crate) fn close(mut self) -> Result<()> {
         self.stop();
+        // Two that were closed at once may each have taken the other for open.
+        self.parts.for_unsettled(|entry| self.parts.contents(entry).give_back());
         self.parts.table.deactivate();
         self.parts.uses.forget(&self.parts.table);
         self.parts.table.drain();

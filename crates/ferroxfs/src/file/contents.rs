@@ -218,16 +218,20 @@ impl<'a> OpenContents<'a> {
         let _ = self.flush(&mut state, 0).and_then(|_| self.trim());
     }
 
-    /// The end of a handle: nothing stays buffered or allocated ahead.
-    pub(crate) fn close(&self) -> Result<()> {
-        let ended = self.end();
-        self.take_failure().and(ended)
+    /// The end of an open for writing. With the last of them goes what is allocated ahead.
+    pub(crate) fn end_writing(&self) {
+        if !self.contents().has(AHEAD) || self.entry.locks().opens().writes > 0 {
+            return;
+        }
+        let mut state = self.contents().state.write();
+        let trimmed = self.flush(&mut state, 0).and_then(|_| self.trim());
+        trimmed.unwrap_or_else(|error| self.parts.unsettled.fail(error));
     }
 
-    /// The same for a handle that is dropped, and can be told nothing: the volume keeps the error. A
+    /// The end of a handle that is dropped, and can be told nothing: the volume keeps the error. A
     /// failed flush may have lost what another handle wrote, so the next sync of the file is told too.
     pub(crate) fn leave(&self) {
-        let ended = self.end();
+        let ended = self.write_back();
         let failure = if !self.contents().has(FAILED) {
             ended.err()
         } else if self.contents().has(LEFT) {
@@ -239,14 +243,6 @@ impl<'a> OpenContents<'a> {
             self.contents().mark(LEFT, self.contents().has(FAILED));
             self.parts.unsettled.fail(error);
         }
-    }
-
-    fn end(&self) -> Result<()> {
-        if !self.contents().has(BUFFERED | AHEAD) {
-            return Ok(());
-        }
-        let mut state = self.contents().state.write();
-        self.flush(&mut state, 0).and_then(|_| self.trim())
     }
 
     /// Everything on the device, or the error of a flush that nobody was told of yet.

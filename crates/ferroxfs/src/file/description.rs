@@ -1,6 +1,7 @@
 //! What `open` makes: one open of a file, which its handles share.
 //!
-//! Owns: that the open is counted, and that its locks and leases end with the last handle. Does **not** own
+//! Owns: that the open is counted, and that its locks, its leases and what was allocated ahead for it end
+//! with the last handle. Does **not** own
 //! what they are (`xfs-locks`).
 
 use std::fmt;
@@ -79,5 +80,8 @@ impl Drop for Description {
         let Ok(parts) = self.user.parts() else { return };
         let locks = self.user.entry().locks();
         locks.close(self.user.tally(), self.mode, self.id(), &parts.waits);
+        if self.mode == OpenMode::Write {
+            parts.contents(self.user.entry()).end_writing();
+        }
     }
 }

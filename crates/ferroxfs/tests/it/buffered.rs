@@ -311,6 +311,39 @@ fn a_growing_file_has_space_ahead_until_it_is_closed() {
 }
 
 #[test]
+fn one_of_two_writers_leaves_the_space_ahead_to_the_other() {
+    let device = make_sized(512 << 20, "");
+    let volume = open(&device);
+    let mut file = volume.create_file("stream").unwrap();
+    for start in (0..8 * MIB).step_by(100_000) {
+        file.write_all(&pattern(start, 100_000)).unwrap();
+    }
+    let size = file.metadata().size;
+    let end = |file: &File| {
+        let (last, length, _) = extents(file).last().copied().unwrap();
+        last + length
+    };
+    let ahead = end(&file);
+    assert!(ahead > size + MIB);
+    let other = volume.open_file("stream").unwrap();
+    let again = file.clone();
+    for leaving in [other, again] {
+        leaving.write_at(0, &pattern(0, 10)).unwrap();
+        leaving.close().unwrap();
+        assert_eq!(end(&file), ahead);
+    }
+    // The last one gives it back, also where others have written.
+    let last = volume.open_file("stream").unwrap();
+    let reader = volume.lookup("stream").unwrap().open_read_only().unwrap();
+    drop(file);
+    assert_eq!(end(&last), ahead);
+    drop(last);
+    assert_eq!(end(&reader), size.div_ceil(BLOCK) * BLOCK);
+    drop(reader);
+    volume.close().unwrap();
+}
+
+#[test]
 fn space_ahead_is_given_back_when_another_needs_it() {
     let device = make_sized(64 << 20, "");
     let volume = open(&device);
