@@ -200,7 +200,12 @@ impl Server {
     ) -> Result<(), Errno> {
         let (source, target) = (self.node(request.node())?, self.node(directory)?);
         let replaced = match mode {
-            RenameMode::Replace | RenameMode::Whiteout => target.lookup(to).ok(),
+            RenameMode::Replace | RenameMode::Whiteout => match target.lookup(to) {
+                Ok(replaced) => Some(replaced),
+                Err(Error::Posix(PosixError::NotFound)) => None,
+                // It would be freed under whoever uses it.
+                Err(error) => return Err(errno(error)),
+            },
             RenameMode::NoReplace | RenameMode::Exchange => None,
         };
         source.rename(from, &target, to, mode).map_err(errno)?;

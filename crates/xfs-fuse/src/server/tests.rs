@@ -1,11 +1,14 @@
+use std::sync::Arc;
+
 use ferroxfs::{Creation, NewKind, OpenOptions, PosixError, SharedDevice};
 use rustix::io::Errno;
+use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use xfs_trans::testing::make_with;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Server, Settings};
 use crate::transport::wire::{
-    EntryOut, InHeader, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn,
+    EntryOut, InHeader, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn, RenameIn,
 };
 use crate::transport::{Handler, Reply, Request};
 
@@ -60,4 +63,32 @@ fn an_open_file_outlives_a_late_forget() {
     let gone = server.volume.node(number).unwrap_err();
     assert!(matches!(gone, ferroxfs::Error::Posix(PosixError::NotFound)), "{gone}");
     server.close().unwrap();
+}
+
+#[test]
+fn nothing_is_replaced_that_cannot_be_kept() {
+    let device = Arc::new(FailingDevice::new(make_with("-l size=16m"), 1));
+    let first = server(device.clone());
+    let root = first.volume.root().unwrap();
+    let folder = root.create("folder", &NewKind::Directory, &PLAIN).unwrap();
+    folder.create("replaced", &NewKind::Regular, &PLAIN).unwrap();
+    // Names that need a block.
+    for index in 0..64 {
+        folder.create(format!("other{index}"), &NewKind::Fifo, &PLAIN).unwrap();
+    }
+    put(&first, "file", "contents");
+    drop((root, folder));
+    first.close().unwrap();
+    let second = server(device.clone());
+    ask(&second, Opcode::Lookup, ROOT_NODE, b"file\0").unwrap();
+    let entry = ask(&second, Opcode::Lookup, ROOT_NODE, b"folder\0").unwrap();
+    let directory = EntryOut::read_from_bytes(&entry).unwrap().node;
+    let (kind, persistence) = (RequestKind::Read, Persistence::Once);
+    device.set_fault(Some(Fault { kind, nth: 1, persistence }));
+    let rename = [RenameIn { directory }.as_bytes(), b"file\0replaced\0"].concat();
+    assert_eq!(ask(&second, Opcode::Rename, ROOT_NODE, &rename), Err(Errno::IO));
+    assert_eq!(device.failures(), 1);
+    // It has not been done, and can be done now.
+    ask(&second, Opcode::Rename, ROOT_NODE, &rename).unwrap();
+    second.close().unwrap();
 }
