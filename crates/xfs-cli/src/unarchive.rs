@@ -31,8 +31,11 @@ use records::Records;
 
 /// The unit of an archive.
 const BLOCK_BYTES: usize = 512;
-/// The most that is read of the extended records, or of the map of a sparse file, of a member.
+/// The most that is read of the extended records, or of the map of a sparse file, of a member, and that is
+/// kept of records for all members to come.
 const MAX_RECORDS_BYTES: u64 = 16 << 20;
+/// Said of more.
+const TOO_MANY_RECORDS: &str = "has extended records of more than 16 MiB";
 /// Where the checksum stands in a header.
 const CHECKSUM: Range<usize> = 148..156;
 
@@ -73,7 +76,10 @@ impl<R: Read> Unarchive<R> {
                 EntryType::XHeader => local = self.read_records(size)?,
                 EntryType::XGlobalHeader => {
                     let records = self.read_records(size)?;
-                    self.global.extend(records);
+                    self.global.replace(records);
+                    if self.global.bytes() > MAX_RECORDS_BYTES {
+                        return Err(self.broken(TOO_MANY_RECORDS));
+                    }
                 }
                 EntryType::GNULongName => long_name = Some(self.read_text(size)?),
                 EntryType::GNULongLink => long_link = Some(self.read_text(size)?),
@@ -121,7 +127,7 @@ impl<R: Read> Unarchive<R> {
 
     fn read_small(&mut self, size: u64) -> Result<Vec<u8>, Failure> {
         if size > MAX_RECORDS_BYTES {
-            return Err(self.broken("has extended records of more than 16 MiB"));
+            return Err(self.broken(TOO_MANY_RECORDS));
         }
         self.left = size.next_multiple_of(BLOCK_BYTES as u64);
         let mut bytes = vec![0; size as usize];

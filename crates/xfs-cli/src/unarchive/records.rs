@@ -1,5 +1,7 @@
 //! Extended records of pax: `LENGTH KEYWORD=VALUE\n`, where the length counts itself.
 
+use std::collections::HashSet;
+
 use crate::facts::Time;
 use crate::source::NamedValue;
 
@@ -35,6 +37,20 @@ impl Records {
     /// Adds records that count instead of these.
     pub(super) fn extend(&mut self, mut others: Self) {
         self.0.append(&mut others.0);
+    }
+
+    /// Adds records that stand in place of those of the same keywords, which go.
+    pub(super) fn replace(&mut self, others: Self) {
+        let new: HashSet<_> = others.0.iter().map(|(keyword, _)| keyword).collect();
+        self.0.retain(|(keyword, _)| !new.contains(keyword));
+        self.extend(others);
+    }
+
+    /// The bytes of all keywords and values, and of what keeps them.
+    pub(super) fn bytes(&self) -> u64 {
+        let of =
+            |record: &(Vec<u8>, Vec<u8>)| size_of_val(record) + record.0.len() + record.1.len();
+        self.0.iter().map(|record| of(record) as u64).sum()
     }
 
     /// The value of a keyword; an empty one means that there is none.

@@ -200,3 +200,18 @@ fn any_bytes_are_survived() {
         }
     }
 }
+
+#[test]
+fn records_for_all_members_stay_bounded() {
+    let global = |keyword: &str, value: &str| {
+        member(EntryType::XGlobalHeader, "g", record(keyword, value).as_bytes())
+    };
+    let large = "v".repeat(6 << 20);
+    let same = global("comment", &large).repeat(3);
+    let file = member(EntryType::Regular, "f", b"");
+    let bytes = [same, global("uid", "7"), global("uid", "8"), file].concat();
+    let mut archive = Unarchive::new(bytes.as_slice(), b"archive");
+    assert_eq!(archive.next().unwrap().unwrap().facts().uid, 8, "the last one counts");
+    let others = ["one", "two", "three"].map(|keyword| global(keyword, &large)).concat();
+    assert!(refusal(&others).contains("more than 16 MiB"));
+}
