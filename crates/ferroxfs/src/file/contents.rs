@@ -30,7 +30,7 @@
 
 use std::sync::Arc;
 
-use xfs_buffer::{Error, IoError, PosixError, Result};
+use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::extent::MAX_EXTENT_BLOCKS;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
@@ -38,6 +38,7 @@ use xfs_inode::{BlockRange, WriteTerms, map_blocks_at_worst};
 use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use xfs_trans::Earmark;
 
+use super::unsettled::repeat;
 use crate::metadata::Metadata;
 use crate::table::Entry;
 use crate::writing::{Parts, check_contents_mutable};
@@ -497,23 +498,5 @@ impl<'a> OpenContents<'a> {
 
     fn geometry(&self) -> &'a Geometry {
         self.parts.geometry()
-    }
-}
-
-/// The same error once more, for somebody else.
-fn repeat(error: &Error) -> Error {
-    match error {
-        Error::Io(IoError { operation, at, length_bytes, source }) => {
-            let source = match source.raw_os_error() {
-                Some(number) => std::io::Error::from_raw_os_error(number),
-                None => std::io::Error::new(source.kind(), source.to_string()),
-            };
-            let (at, length_bytes) = (*at, *length_bytes);
-            IoError { operation, at, length_bytes, source }.into()
-        }
-        Error::Corrupt(corruption) => corruption.clone().into(),
-        Error::Unsupported(reason) => (*reason).into(),
-        Error::Posix(case) => (*case).into(),
-        Error::Shutdown => Error::Shutdown,
     }
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use xfs_buffer::{Error, Result};
+use xfs_buffer::{Error, IoError, Result};
 use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, Volume};
 
 /// Between two looks for what is old.
@@ -89,5 +89,23 @@ impl Unsettled {
     /// The error of a file whose handle was dropped, once.
     pub(crate) fn take_failure(&self) -> Result<()> {
         self.failure.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+/// The same error once more, for somebody else.
+pub(super) fn repeat(error: &Error) -> Error {
+    match error {
+        Error::Io(IoError { operation, at, length_bytes, source }) => {
+            let source = match source.raw_os_error() {
+                Some(number) => std::io::Error::from_raw_os_error(number),
+                None => std::io::Error::new(source.kind(), source.to_string()),
+            };
+            let (at, length_bytes) = (*at, *length_bytes);
+            IoError { operation, at, length_bytes, source }.into()
+        }
+        Error::Corrupt(corruption) => corruption.clone().into(),
+        Error::Unsupported(reason) => (*reason).into(),
+        Error::Posix(case) => (*case).into(),
+        Error::Shutdown => Error::Shutdown,
     }
 }
