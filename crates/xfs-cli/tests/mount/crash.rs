@@ -86,5 +86,20 @@ pub(crate) fn signals_unmount_cleanly() -> Result<(), TrialError> {
         volume.unmount();
         volume.mount("rw");
     }
+    // What somebody else has mounted over it since is not ours to unmount.
+    let pid = volume.server();
+    let path = volume.path();
+    run(Command::new("mount").args(["-t", "tmpfs", "theirs"]).arg(&path));
+    run(Command::new("kill").args(["-TERM", &pid]));
+    await_end(&pid);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let is_theirs =
+        |line: &&str| line.contains(path.to_str().unwrap()) && line.contains(" theirs ");
+    let left = mounts.lines().filter(is_theirs).count();
+    for _ in 0..=left {
+        run(Command::new("umount").arg("--lazy").arg(&path));
+    }
+    assert_eq!(left, 1);
+    volume.mount("rw");
     volume.check()
 }

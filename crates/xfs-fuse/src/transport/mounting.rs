@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::{Errno, FdFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{
@@ -31,6 +32,9 @@ const FUSERMOUNT: &str = "fusermount3";
 const FUSERMOUNT_SOCKET: &str = "_FUSE_COMMFD";
 /// A mount point of this form names a connection that is open and mounted already.
 const DESCRIPTOR_PREFIX: &str = "/dev/fd/";
+
+/// Asks for the number of a mount that is never used again (Linux 6.8); an older kernel takes no notice.
+const STATX_MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// What the kernel is told of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +57,15 @@ pub struct MountFacts {
 #[derive(Debug)]
 pub(crate) struct MountPoint {
     /// Empty where somebody else has mounted it.
-    folder: Option<PathBuf>,
+    place: Option<Place>,
+}
+
+/// A folder, and the mount on it that is ours.
+#[derive(Debug)]
+struct Place {
+    folder: PathBuf,
+    /// Tells our mount from another.
+    mount: u64,
 }
 
 impl MountPoint {
@@ -62,7 +74,7 @@ impl MountPoint {
         if let Some(number) = inherited_number(folder) {
             let failed = |source| MountError::Place { path: folder.to_owned(), source };
             let device = Device::inherited(number).map_err(failed)?;
-            return Ok((device, Self { folder: None }));
+            return Ok((device, Self { place: None }));
         }
         let folder = check_folder(folder)?;
         let device = if rustix::process::geteuid().is_root() {
@@ -70,13 +82,21 @@ impl MountPoint {
         } else {
             mount_through_helper(&folder, facts)?
         };
-        Ok((device, Self { folder: Some(folder) }))
+        let mount = mount_number(&folder).map_err(|errno| {
+            // Nobody would serve it.
+            let _ = unmount(&folder, Unmount::WhenUnused);
+            MountError::Place { path: folder.clone(), source: errno.into() }
+        })?;
+        Ok((device, Self { place: Some(Place { folder, mount }) }))
     }
 
-    /// Unmounts. What is in use is taken out of the tree all the same, and goes when nobody uses it
-    /// any more.
+    /// Unmounts, but not what somebody else has mounted on the folder since: that is EINVAL. What is in
+    /// use is taken out of the tree all the same, and goes when nobody uses it any more.
     pub(crate) fn unmount(&self) -> io::Result<()> {
-        let Some(folder) = &self.folder else { return Ok(()) };
+        let Some(Place { folder, mount }) = &self.place else { return Ok(()) };
+        if mount_number(folder)? != *mount {
+            return Err(Errno::INVAL.into());
+        }
         unmount(folder, Unmount::Now).or_else(|_| unmount(folder, Unmount::WhenUnused))
     }
 }
@@ -111,6 +131,14 @@ pub fn unmount(folder: &Path, when: Unmount) -> io::Result<()> {
 
 fn inherited_number(folder: &Path) -> Option<i32> {
     folder.to_str()?.strip_prefix(DESCRIPTOR_PREFIX)?.parse().ok()
+}
+
+/// The number of the mount on a folder, which no other mount ever gets; before Linux 6.8 one that no other
+/// has at the same time. Whoever serves it is not asked.
+fn mount_number(folder: &Path) -> Result<u64, Errno> {
+    let wanted = StatxFlags::MNT_ID | STATX_MNT_ID_UNIQUE;
+    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
+    Ok(statx(CWD, folder, flags, wanted)?.stx_mnt_id)
 }
 
 /// The folder by its full path: we leave the current directory later.
