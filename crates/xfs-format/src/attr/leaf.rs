@@ -54,6 +54,34 @@ pub struct AttrLeafHeaderDisk {
     pub pad2: U32,
 }
 
+impl AttrLeafHeaderDisk {
+    /// Makes a block of a tree of attributes a leaf that stands alone and holds nothing. What says
+    /// whose block it is, and where, stays.
+    pub fn empty(block: &mut [u8]) {
+        let length = block.len();
+        let Ok((leaf, names)) = Self::mut_from_prefix(block) else { return };
+        names.fill(0);
+        let base = size_of::<Self>() as u16;
+        let free =
+            AttrFreeDisk { base: base.into(), size: ((length - usize::from(base)) as u16).into() };
+        let none = AttrFreeDisk { base: 0.into(), size: 0.into() };
+        let mut header = leaf.header;
+        (header.forward, header.back) = (0.into(), 0.into());
+        header.magic = LEAF_MAGIC.into();
+        *leaf = Self {
+            header,
+            count: 0.into(),
+            used_bytes: 0.into(),
+            // The end of the largest block has no number: 0 stands for it.
+            first_used: (length as u16).into(),
+            holes: 0,
+            pad: 0,
+            free: [free, none, none],
+            pad2: 0.into(),
+        };
+    }
+}
+
 /// A free range of a leaf.
 #[doc(alias = "xfs_attr_leaf_map")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]

@@ -6,13 +6,15 @@
 //!
 //! The inode stays on its unlinked list until the very last step, so recovery finds it and comes
 //! here again. Metadata blocks are given up in the step that unmaps them, from the end of the fork
-//! on: the root of a tree, at block 0, goes last, and what it points to may be gone already.
+//! on. The root of the attributes, at block 0, goes last, so it is emptied first: else it would point
+//! to what is gone already, and the kernel's recovery, which reads it, would leave the inode as it is.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use xfs_alloc::{Standing, free_inode};
 use xfs_buffer::{PosixError, Result};
+use xfs_format::attr::leaf::AttrLeafHeaderDisk;
 use xfs_format::dabtree::{NODE_MAGIC, Node, magic};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkKind};
@@ -123,6 +125,9 @@ impl Live {
             return Ok(());
         }
         let tree = self.attr_tree(journal)?;
+        if tree.contains(&FileBlock(0)) && !self.has_only_attr_root(journal)? {
+            step::run(journal, TransactionKind::Truncate, 0, |tx| self.empty_attr_root(tx))?;
+        }
         step::run(journal, TransactionKind::Truncate, 0, |tx| {
             tx.join(self.record());
             self.drop_blocks(tx, (ForkKind::Attr, BlockKind::Attr), &tree)?;
@@ -131,6 +136,20 @@ impl Live {
             }
             self.remove_attr_fork(tx)
         })
+    }
+
+    fn has_only_attr_root(&self, journal: &Arc<Journal>) -> Result<bool> {
+        let inode = self.inode();
+        let map = inode.extent_map(journal.cache(), ForkKind::Attr)?;
+        Ok(map.iter().all(|extent| extent.end() <= FileBlock(1)))
+    }
+
+    fn empty_attr_root(&self, tx: &mut Transaction<'_>) -> Result<()> {
+        let shape = BlockShape { length_blocks: 1, kind: BlockKind::Attr };
+        let root = self.fork_block(tx, ForkKind::Attr, FileBlock(0), shape)?;
+        let length = root.bytes().len();
+        tx.change(&root, 0..length, AttrLeafHeaderDisk::empty);
+        Ok(())
     }
 
     /// The blocks of the tree of attributes. What is not mapped any more was given up before a crash.
