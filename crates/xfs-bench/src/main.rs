@@ -27,6 +27,10 @@ use clap::{Parser, Subcommand};
 
 use crate::error::BenchError;
 
+/// As the command line has it, so that what is measured is what is used.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Benchmarks of the ferroxfs project.
 #[derive(Parser)]
 #[command(name = "xfs-bench")]

@@ -38,6 +38,10 @@ use crate::cli::Cli;
 use crate::console::Console;
 use crate::failure::Failure;
 
+/// Threads that share nothing must not wait for each other to allocate (docs/adr/0005).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Prints help and mistakes by itself, and exits with 2 for the latter.
     let cli = Cli::parse_from(helper::arguments(std::env::args_os()));
