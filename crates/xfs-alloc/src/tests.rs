@@ -1,5 +1,6 @@
 //! The golden image: its btrees against each other, and headers and blocks with fields changed.
 
+mod conversions;
 mod full;
 mod model;
 mod space;

@@ -8,7 +8,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber, RoCompatFeatures};
 use xfs_testkit::Prng;
 use xfs_trans::testing::{crashed, make_sized};
-use xfs_trans::{Journal, Transaction};
+use xfs_trans::{Journal, OpenIntent, Transaction};
 
 use super::model::Model;
 use crate::testing::{open, recover};
@@ -24,7 +24,7 @@ const SPARE_BLOCKS: u64 = 64;
 
 /// A volume, and what should be on it.
 pub(super) struct Bench {
-    device: SharedDevice,
+    pub(super) device: SharedDevice,
     pub(super) journal: Arc<Journal>,
     pub(super) model: Model,
     random: Prng,
@@ -47,7 +47,7 @@ impl Bench {
         self.random.within(0..limit)
     }
 
-    fn begin(&self, blocks: u32) -> Option<Transaction<'_>> {
+    pub(super) fn begin(&self, blocks: u32) -> Option<Transaction<'_>> {
         match self.journal.begin(TransactionKind::Write, u64::from(blocks) + SPARE_BLOCKS) {
             Ok(tx) => Some(tx),
             Err(Error::Posix(PosixError::NoSpace)) => None,
@@ -365,6 +365,22 @@ fn what_was_freed_is_not_given_out_before_it_is_durable() {
     bench.check();
 }
 
+/// Does what intents promise, as recovery would.
+pub(super) fn finish(journal: &Arc<Journal>, open: &[OpenIntent]) {
+    let captured: Vec<_> = open
+        .iter()
+        .map(|intent| {
+            let works = intent.promises().iter();
+            let works = works.map(|work| resume(journal.geometry(), work).unwrap().unwrap());
+            let kind = (TransactionKind::Truncate, 0);
+            journal.resume(intent, works.collect(), kind).unwrap()
+        })
+        .collect();
+    for captured in captured {
+        captured.finish(journal).unwrap();
+    }
+}
+
 #[test]
 fn intents_that_a_crash_leaves_open_are_finished() {
     for seed in 0..8 {
@@ -391,18 +407,7 @@ fn intents_that_a_crash_leaves_open_are_finished() {
         let device = crashed(&bench.device);
         let (journal, open) = recover(&device);
         assert_eq!(open.len(), 2, "an intent of each kind");
-        let captured: Vec<_> = open
-            .iter()
-            .map(|intent| {
-                let works = intent.promises().iter();
-                let works = works.map(|work| resume(journal.geometry(), work).unwrap().unwrap());
-                let kind = (TransactionKind::Truncate, 0);
-                journal.resume(intent, works.collect(), kind).unwrap()
-            })
-            .collect();
-        for captured in captured {
-            captured.finish(&journal).unwrap();
-        }
+        finish(&journal, &open);
         let mut model = bench.model.clone();
         model.mappings.push(copy);
         model.check(journal.cache());

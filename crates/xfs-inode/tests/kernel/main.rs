@@ -5,6 +5,7 @@
 
 #[path = "../../src/check.rs"]
 mod check;
+mod conversions;
 
 use std::fs::OpenOptions as HostOptions;
 use std::os::unix::fs::FileExt;
@@ -25,6 +26,8 @@ use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
 use xfs_trans::Journal;
 use xfs_trans::testing::{Parts, parts, superblock};
 
+use conversions::Becomes;
+
 const STEPS: usize = 120;
 const CUTS: u64 = 4;
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -35,7 +38,17 @@ fn main() -> ExitCode {
     let trials = geometries.zip(71..).map(|(geometry, seed)| {
         Trial::new(format!("files::{}", geometry.name), move || check(&geometry, seed))
     });
-    run(trials.collect())
+    run(trials.chain(conversions()).collect())
+}
+
+fn conversions() -> impl Iterator<Item = Trial> {
+    let mapped = |geometry: &Geometry| ["rmapbt", "block-2k"].contains(&geometry.name);
+    Geometry::ALL.into_iter().filter(mapped).flat_map(|geometry| {
+        [Becomes::Written, Becomes::Unwritten].map(|becomes| {
+            let name = format!("a_promised_conversion::{}::{becomes:?}", geometry.name);
+            Trial::new(name, move || conversions::check(&geometry, becomes))
+        })
+    })
 }
 
 fn failed(error: impl std::fmt::Display) -> TrialError {

@@ -1,0 +1,81 @@
+//! The state that an intent to convert a reverse mapping carries: what the mapping will be.
+//!
+//! The kernel reads it so. With the other state in it our own recovery could still come out right, since
+//! it would misread what it has miswritten; so the bits are spelt out here.
+
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{AgNumber, FileBlock, FsBlock, InodeNumber};
+use xfs_trans::Promise;
+use xfs_trans::testing::crashed;
+
+use super::space::{Bench, MIB, finish};
+use crate::testing::recover;
+use crate::{FileMapping, SpaceRequest, Target, allocate_extent, defer_convert, defer_map};
+
+const BLOCKS: u32 = 9;
+const UNWRITTEN: u32 = 1 << 29;
+
+fn part(whole: &FileMapping, from: u32, to: u32) -> FileMapping {
+    FileMapping {
+        offset: FileBlock(whole.offset.0 + u64::from(from)),
+        start: FsBlock(whole.start.0 + u64::from(from)),
+        length_blocks: to - from,
+        ..*whole
+    }
+}
+
+/// Converts the middle of a mapping, and crashes when that is promised and not done.
+fn check(options: &str, is_unwritten: bool, expected_flags: u32) {
+    let mut bench = Bench::new(0, 64 * MIB, options);
+    let mut whole = FileMapping {
+        inode: InodeNumber(bench.journal.superblock().root_inode.0 + 3),
+        is_attr: false,
+        shares: options.contains("reflink=1"),
+        offset: FileBlock(70),
+        start: FsBlock(0),
+        length_blocks: BLOCKS,
+        is_unwritten,
+    };
+    let request = SpaceRequest::new(Target::Group(AgNumber(1)), BLOCKS, BLOCKS);
+    let mut tx = bench.begin(BLOCKS).unwrap();
+    whole.start = allocate_extent(&mut tx, &request).unwrap().unwrap().start;
+    defer_map(&mut tx, &whole);
+    tx.commit().unwrap();
+
+    let middle = part(&whole, 3, 5);
+    let mut tx = bench.journal.begin(TransactionKind::Write, 0).unwrap();
+    defer_convert(&mut tx, &middle);
+    tx.roll().unwrap();
+    bench.journal.force_all().unwrap();
+    let (journal, open) = recover(&crashed(&bench.device));
+    let [intent] = &open[..] else { panic!("{} intents are open", open.len()) };
+    let [Promise::Rmap(promised)] = intent.promises() else { panic!("{:?}", intent.promises()) };
+    assert_eq!(promised.flags, expected_flags, "{options}, unwritten {is_unwritten}");
+    assert_eq!((promised.start, promised.length_blocks), (middle.start, middle.length_blocks));
+    assert_eq!((promised.owner, promised.offset), (whole.inode.0, middle.offset));
+
+    bench.model.mappings.push(whole);
+    bench.model.check(journal.cache());
+    finish(&journal, &open);
+    bench.model.mappings = vec![
+        part(&whole, 0, 3),
+        FileMapping { is_unwritten: !is_unwritten, ..middle },
+        part(&whole, 5, BLOCKS),
+    ];
+    bench.model.check(journal.cache());
+    journal.unmount().unwrap();
+    // The chain itself, where nothing crashed, does the same.
+    tx.commit().unwrap();
+    bench.model.check(bench.journal.cache());
+}
+
+#[test]
+fn an_intent_to_convert_carries_the_state_that_it_leads_to() {
+    for (options, convert) in [
+        ("-b size=4k -d agcount=2 -m rmapbt=1,reflink=0", 5),
+        ("-b size=4k -d agcount=2 -m rmapbt=1,reflink=1", 6),
+    ] {
+        check(options, false, convert | UNWRITTEN);
+        check(options, true, convert);
+    }
+}

@@ -1,0 +1,75 @@
+//! A crash between the step that converts an extent in a file's map and the one that converts it in
+//! the reverse map: the kernel does the second by our intent, and both agree.
+
+use std::sync::Arc;
+
+use xfs_alloc::open_journal;
+use xfs_buffer::Result;
+use xfs_device::{FileDevice, OpenOptions, SharedDevice};
+use xfs_format::FileBlock;
+use xfs_format::inode::ForkKind;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::timestamp::Timestamp;
+use xfs_inode::{BlockRange, KeepSize, map_blocks};
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::{Geometry, ready};
+use xfs_trans::Journal;
+use xfs_trans::testing::{Parts, parts};
+
+use super::{create, failed, folder, judge};
+
+const FILE_BLOCKS: usize = 9;
+/// What is converted of them.
+const MIDDLE: BlockRange = BlockRange { start: FileBlock(3), length_blocks: 2 };
+
+/// What the extent becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Becomes {
+    Written,
+    Unwritten,
+}
+
+pub(crate) fn check(geometry: &Geometry, becomes: Becomes) -> Result<(), TrialError> {
+    ready()?;
+    let place = folder()?;
+    let image = geometry.make(place.path())?;
+    let device: SharedDevice =
+        Arc::new(FileDevice::open(&image.data, OpenOptions::read_write()).map_err(failed)?);
+    let Parts { cache, log, superblock } = parts(&device, 0);
+    let journal = open_journal(cache, log, &superblock).map_err(failed)?;
+    let copies = folder()?;
+    let crashed = convert(&journal, superblock.root_inode, becomes, || image.copy(copies.path()));
+    let crashed = crashed.map_err(failed)??;
+    let printed = crashed.printed_log(&["-c"])?;
+    let [promised, done] = ["RUI:", "RUD:"].map(|item| printed.matches(item).count());
+    if promised != done + 1 {
+        return Err(failed(format!("{promised} changes are promised, {done} are done")));
+    }
+    judge(&crashed)
+}
+
+/// Converts the middle of a file; gives what `crash` sees when that is promised and not done.
+fn convert<T>(
+    journal: &Arc<Journal>,
+    root: xfs_format::InodeNumber,
+    becomes: Becomes,
+    crash: impl FnOnce() -> T,
+) -> Result<T> {
+    let (file, now) = (create(journal, root)?, Timestamp::default());
+    let bytes = vec![1; FILE_BLOCKS * journal.geometry().block_size as usize];
+    match becomes {
+        Becomes::Written => {
+            file.allocate(journal, 0..bytes.len() as u64, KeepSize::No, now)?;
+        }
+        Becomes::Unwritten => drop(file.write_at(journal, 0, &bytes, now)?),
+    }
+    let blocks = map_blocks(journal.geometry(), ForkKind::Data);
+    let mut tx = journal.begin(TransactionKind::Write, blocks)?;
+    tx.join(file.record());
+    file.convert(&mut tx, MIDDLE, becomes == Becomes::Unwritten)?;
+    tx.roll()?;
+    journal.force_all()?;
+    let seen = crash();
+    tx.commit()?;
+    Ok(seen)
+}
