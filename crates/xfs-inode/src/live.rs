@@ -20,6 +20,7 @@
 //!
 //! Lock order: the record's latch, then buffers of groups and blocks, then the view.
 
+mod allocate;
 mod blocks;
 mod copy;
 mod data;

@@ -10,6 +10,7 @@ use ferroxfs::{
 use xfs_device::SharedDevice;
 use xfs_dir::{ParentLink, ParentPath, remove_entry, remove_parent};
 use xfs_format::InodeNumber;
+use xfs_format::inode::ForkKind;
 use xfs_format::reservation::TransactionKind;
 use xfs_inode::Live;
 use xfs_testkit::CowDevice;
@@ -160,6 +161,47 @@ fn the_space_of_a_removed_file_is_found() {
             volume.remove_file(path).unwrap();
         }
     }
+}
+
+/// As with the kernel: all of the range or nothing of it.
+#[test]
+fn setting_aside_is_refused_as_a_whole() {
+    const HOLES: u64 = 3000;
+    let device = make_sized(VOLUME_BYTES, "-b size=1024 -d agcount=2");
+    let options = OpenOptions::new().writable(true).with_devices(device, None);
+    let volume = options.writable_volume().unwrap();
+    let available = || volume.space().unwrap().available_blocks;
+    let mode = RangeMode::Allocate(AllocateMode::Extend);
+    let [file, other] = ["/file", "/other"].map(|path| {
+        volume.write(path, b"").unwrap();
+        volume.open_file(path).unwrap()
+    });
+    for hole in 0..HOLES {
+        file.write_at(2048 * hole, &[3; 1024]).unwrap();
+    }
+    file.sync_all().unwrap();
+    let refused = |end| {
+        let extents = || -> Vec<_> {
+            let node = volume.lookup("/file").unwrap();
+            node.extents(ForkKind::Data).map(Result::unwrap).collect()
+        };
+        let (size, before, free) = (file.metadata().size, extents(), available());
+        assert!(!had_room(file.change_range(0..end, mode)));
+        assert!(extents() == before, "after {end} bytes were refused");
+        assert_eq!(file.metadata().size, size);
+        // The map's btree keeps blocks that are half full.
+        assert!(available() + HOLES / 50 > free, "{} of {free} blocks are left", available());
+    };
+    refused(VOLUME_BYTES);
+    // There are as many blocks as the holes have, and too few for the map of twice as many extents.
+    let rest = available() - HOLES - 12;
+    other.change_range(0..rest << 10, mode).unwrap();
+    refused(2048 * HOLES);
+    other.set_len(0).unwrap();
+    file.change_range(0..2048 * HOLES, mode).unwrap();
+    assert_eq!(file.metadata().size, 2048 * HOLES);
+    drop((file, other));
+    volume.close().unwrap();
 }
 
 const LINKS: usize = 2;

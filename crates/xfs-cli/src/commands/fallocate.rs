@@ -1,13 +1,13 @@
 //! `fallocate`: ranges of files.
 
-use ferroxfs::{AllocateMode, PosixError, RangeMode};
+use ferroxfs::{AllocateMode, Error, PosixError, RangeMode};
 
 use super::Run;
 use super::touch::find_or_make;
 use crate::cli::{FallocateArguments, GlobalOptions};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::image::{Targets, change_each};
+use crate::image::{Target, Targets, change_each};
 
 struct Fallocate {
     targets: Targets,
@@ -46,12 +46,22 @@ impl Run for Fallocate {
         let Self { targets, offset, length, mode } = *self;
         change_each(targets, console, |target| {
             let makes = matches!(mode, RangeMode::Allocate(_));
+            let is_missing = makes && is_missing(target);
             let node = find_or_make(target, makes)?;
             let node = node.ok_or_else(|| target.failure(PosixError::NotFound))?;
             let end = offset.checked_add(length);
             let end = end.ok_or_else(|| target.failure(PosixError::FileTooLarge))?;
             let file = node.open().map_err(|error| target.failure(error))?;
-            file.change_range(offset..end, mode).map_err(|error| target.failure(error))
+            let changed = file.change_range(offset..end, mode);
+            if changed.is_err() && is_missing {
+                // The error that counts is the first one.
+                let _ = target.volume.inner().remove_file(&target.path);
+            }
+            changed.map_err(|error| target.failure(error))
         })
     }
+}
+
+fn is_missing(target: &Target) -> bool {
+    matches!(target.volume.inner().lookup(&target.path), Err(Error::Posix(PosixError::NotFound)))
 }

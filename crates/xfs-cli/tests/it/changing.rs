@@ -184,6 +184,8 @@ fn lengths_and_ranges_are_changed() {
     assert!(size(&place).starts_with("1034240 "));
     place.check_failure(&["fallocate", "-c", "-p", "-l", "1", "image:/f"], 2, "cannot be used");
     place.check_failure(&["fallocate", "-c", "-l", "1", "image:/f"], 1, "invalid");
+    place.check_failure(&["fallocate", "-l", "1g", "image:/too-large"], 1, "no space left");
+    assert_eq!(place.check(&["ls", "image"]), "f\n");
 }
 
 #[test]

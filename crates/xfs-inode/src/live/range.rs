@@ -1,4 +1,4 @@
-//! Changes of whole ranges of a file: truncation, preallocation, holes, zeros.
+//! Changes of whole ranges of a file: truncation, holes, zeros.
 //!
 //! Owns: the chains of transactions. Does **not** own: permission, or the lock that keeps them apart
 //! from reads and writes of the file, which the caller holds exclusively.
@@ -6,8 +6,8 @@
 //! # What a crash leaves
 //!
 //! Truncation: the new size, and blocks past it that the next truncation or the file's end frees.
-//! All others: a part of the range is done, and the rest is as before. Bytes at the edges of a range,
-//! in blocks that stay, are zeros before anything else happens.
+//! All others, [setting aside](super::allocate) too: a part of the range is done, and the rest is as
+//! before. Bytes at the edges of a range, in blocks that stay, are zeros before anything else happens.
 
 use core::ops::Range;
 use std::sync::Arc;
@@ -127,35 +127,6 @@ impl Live {
             tx.finish_deferred()?;
         }
         Ok(())
-    }
-
-    /// Allocates what is a hole in a range, unwritten.
-    ///
-    /// # Errors
-    ///
-    /// As [`write_at`](Self::write_at).
-    #[doc(alias = "xfs_alloc_file_space")]
-    pub fn allocate(
-        self: &Arc<Self>,
-        journal: &Arc<Journal>,
-        range: Range<u64>,
-        keep_size: KeepSize,
-        now: Timestamp,
-    ) -> Result<()> {
-        self.check_regular()?;
-        check_end(journal.geometry(), range.end, 0)?;
-        let size = self.inode().core().size;
-        if keep_size == KeepSize::No && range.end > size {
-            self.zero_written(journal, size, range.end, now)?;
-        }
-        let blocks = blocks_of(journal.geometry(), range.start, range.end);
-        self.writer(journal, WriteTerms::at(now)).fill_holes(blocks)?;
-        self.change_alone(journal, now, |core| {
-            core.flags |= InodeFlags::PREALLOC;
-            if keep_size == KeepSize::No {
-                core.size = core.size.max(range.end);
-            }
-        })
     }
 
     /// Makes a hole of a range: whole blocks are freed, the rest of it is zeros. The size stays.

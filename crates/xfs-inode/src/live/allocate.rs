@@ -1,0 +1,95 @@
+//! Setting space aside for a range of a file.
+//!
+//! Owns: that it is done for the whole range or for nothing of it. Does **not** own: how a hole is
+//! allocated ([`write`](super::write)), permission, or the lock of the file's contents.
+//!
+//! Blocks for all holes are taken from the counters before the first is allocated, so a volume that has
+//! too few refuses at once. What the map's btree takes beyond that is known only as it grows: where
+//! that is missing, the holes become holes again.
+
+use core::ops::Range;
+use std::sync::Arc;
+
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_format::inode::{ForkKind, InodeFlags};
+use xfs_format::timestamp::Timestamp;
+use xfs_trans::{Earmark, Journal};
+
+use super::Live;
+use super::map::map_blocks;
+use super::range::KeepSize;
+use super::write::{WriteTerms, blocks_of, check_end};
+use crate::edit::BlockRange;
+use crate::extent_map::Mapping;
+
+impl Live {
+    /// Allocates what is a hole in a range, unwritten: all of it, or nothing where the volume is full.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    #[doc(alias = "xfs_alloc_file_space")]
+    pub fn allocate(
+        self: &Arc<Self>,
+        journal: &Arc<Journal>,
+        range: Range<u64>,
+        keep_size: KeepSize,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.check_regular()?;
+        check_end(journal.geometry(), range.end, 0)?;
+        let blocks = blocks_of(journal.geometry(), range.start, range.end);
+        let earmark = self.earmark_holes(journal, blocks)?;
+        let mut writer = self.writer(journal, WriteTerms { earmark, ..WriteTerms::at(now) });
+        let size = self.inode().core().size;
+        if keep_size == KeepSize::No && range.end > size {
+            self.zero_written(journal, size, range.end, now)?;
+        }
+        // With a hint more than the range is allocated: what its first and last unit have.
+        let stretched = blocks.aligned(self.extent_size_hint().into());
+        let holes = self.holes(journal, stretched)?;
+        match writer.fill_holes(blocks) {
+            Err(full @ Error::Posix(PosixError::NoSpace)) if !journal.is_shut_down() => {
+                drop(writer);
+                for hole in holes {
+                    self.free_range(journal, hole)?;
+                }
+                return Err(full);
+            }
+            filled => filled?,
+        }
+        self.change_alone(journal, now, |core| {
+            core.flags |= InodeFlags::PREALLOC;
+            if keep_size == KeepSize::No {
+                core.size = core.size.max(range.end);
+            }
+        })
+    }
+
+    /// Takes blocks for every hole of a range, and for the map where the last of them ends up.
+    fn earmark_holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Earmark> {
+        let holes = self.holes(journal, range)?;
+        if holes.is_empty() {
+            return Ok(Earmark::default());
+        }
+        let overhead = map_blocks(journal.geometry(), ForkKind::Data);
+        let lengths = holes.iter().map(|hole| hole.length_blocks);
+        journal.earmark(lengths.fold(overhead, u64::saturating_add))
+    }
+
+    /// The holes of a range.
+    fn holes(&self, journal: &Arc<Journal>, range: BlockRange) -> Result<Vec<BlockRange>> {
+        let inode = self.inode();
+        let map = inode.extent_map(journal.cache(), ForkKind::Data)?;
+        let (mut next, mut holes) = (range.start, Vec::new());
+        while next < range.end() {
+            let mapping = map.find(next);
+            let end = mapping.end().min(range.end());
+            if matches!(mapping, Mapping::Hole { .. }) {
+                holes.push(BlockRange::between(next, end));
+            }
+            next = end;
+        }
+        Ok(holes)
+    }
+}
