@@ -151,7 +151,10 @@ impl BufferCache {
     /// Says where the log ends: from now on a buffer logged after that is corrupt. It only moves
     /// forward; buffers in memory already are not checked again.
     pub fn set_log_head(&self, head: Lsn) {
-        self.log_head.fetch_max(head.0, Ordering::AcqRel);
+        // Looking first: what is written in place belongs to few checkpoints, one after the other.
+        if self.log_head.load(Ordering::Acquire) < head.0 {
+            self.log_head.fetch_max(head.0, Ordering::AcqRel);
+        }
     }
 
     /// The buffer of `length_bytes` at `at`, from memory or read and verified as `kind`.

@@ -63,6 +63,15 @@ pub(crate) struct DurableCheckpoint {
     pub(crate) granted: u64,
 }
 
+/// Items of a durable checkpoint.
+#[derive(Default)]
+pub(crate) struct DurableItems {
+    /// Those that stand in the list from now on, and where.
+    pub(crate) placed: Vec<(Arc<dyn LogItem>, Lsn)>,
+    /// Those that have nothing to wait for any more.
+    pub(crate) leaving: Vec<Arc<dyn LogItem>>,
+}
+
 /// What a walk over the list has met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
@@ -166,19 +175,28 @@ impl Ail {
         list.starts.insert(sequence, start);
     }
 
-    /// Items of a checkpoint that is durable, each with where it stands from now on: never further
-    /// back than before.
-    pub(crate) fn place(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
-        let mut items = items.into_iter();
+    /// Items of a checkpoint that is durable, which are taken over: some with where they stand from
+    /// now on, which is never further back than before, and others that leave. All at once, since the
+    /// whole volume waits for this list.
+    pub(crate) fn settle(&self, batch: &mut DurableItems) {
         let mut list = self.list.lock();
+        let before = list.tail();
         if !list.closed {
-            for (item, lsn) in items.by_ref() {
+            for (item, lsn) in batch.placed.drain(..) {
                 list.place(item, lsn);
             }
         }
+        for item in &batch.leaving {
+            // Not the last reference: the batch has one.
+            drop(list.leave(item.state()));
+        }
+        if !batch.leaving.is_empty() {
+            self.note_removals(&list, before);
+        }
         drop(list);
         // The log is shut down: what is left will never be in place.
-        items.for_each(|(item, _)| item.abandon());
+        batch.placed.drain(..).for_each(|(item, _)| item.abandon());
+        batch.leaving.clear();
     }
 
     /// A checkpoint is durable, and its items have been placed.
@@ -196,8 +214,8 @@ impl Ail {
     }
 
     /// The items will never be in place: what they were part of is gone.
-    pub fn remove<'a>(&self, items: impl IntoIterator<Item = &'a ItemState>) {
-        self.take_out(items.into_iter().map(|item| (item, None)));
+    pub fn remove(&self, items: &[Arc<dyn LogItem>]) {
+        self.take_out(items.iter().map(|item| (item.state(), None)));
     }
 
     /// These items are in place as they were at these LSNs. Those that have been logged again, and
@@ -220,22 +238,25 @@ impl Ail {
         let mut list = self.list.lock();
         let before = list.tail();
         for (item, expected) in items {
-            let position = item.position();
-            if expected.is_none() || position == expected {
-                item.set_position(None);
-                removed.extend(position.and_then(|position| list.remove(position)));
+            if expected.is_none() || item.position() == expected {
+                removed.extend(list.leave(item));
             }
         }
+        self.note_removals(&list, before);
+        drop(list);
+        // Outside the lock: the last reference to an item may be dropped here.
+        drop(removed);
+    }
+
+    /// Items have left a list that had this tail.
+    fn note_removals(&self, list: &List, before: Lsn) {
         if list.tail() != before {
-            let used = self.move_tail(&list);
+            let used = self.move_tail(list);
             self.space.set_used(used);
         }
         if list.groups.is_empty() {
             self.removed.notify_all();
         }
-        drop(list);
-        // Outside the lock: the last reference to an item may be dropped here.
-        drop(removed);
     }
 
     /// Empties the list, when the log has been shut down: nothing is written in place any more.
@@ -366,6 +387,13 @@ impl List {
         item.state().set_position(Some(Position { lsn, number }));
         group.items.push(Some(item));
         group.present += 1;
+    }
+
+    /// Takes an item out, wherever it stands.
+    fn leave(&mut self, item: &ItemState) -> Option<Arc<dyn LogItem>> {
+        let position = item.position()?;
+        item.set_position(None);
+        self.remove(position)
     }
 
     /// Takes out what stands there.

@@ -78,9 +78,9 @@ pub trait LogItem: Send + Sync + 'static {
 
     /// The checkpoint with the item is durable, and starts at `start`. Returns where the item
     /// stands in the AIL from now on: `start`, something older if only part of its changes is in
-    /// this checkpoint, or `None` for an item that has nothing to wait for. A completion removes its
-    /// intent from `ail` here.
-    fn committed(&self, start: Lsn, _ail: &Ail) -> Option<Lsn> {
+    /// this checkpoint, or `None` for an item that has nothing to wait for, and leaves if it is there.
+    /// Others that leave with it go into `leaving`: a completion puts its intent there.
+    fn committed(&self, start: Lsn, _leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         Some(start)
     }
 

@@ -240,8 +240,9 @@ impl BufferItem {
         is_in_log && !changes.ordered && changes.life == Life::Used
     }
 
-    /// The buffer was written in place, its latch held all the time: it is clean and leaves the AIL.
-    pub(crate) fn written(&self, ail: &Ail) {
+    /// The buffer was written in place, its latch held all the time: it is clean. Returns where it has
+    /// to leave the AIL.
+    pub(crate) fn note_written(&self) -> Option<Lsn> {
         let lsn = self.state.lsn();
         let mut changes = self.changes.lock();
         assert!(changes.pins == 0, "a buffer written that the log was not done with (I3)");
@@ -249,7 +250,7 @@ impl BufferItem {
         let released = changes.buffer.take();
         drop(changes);
         drop(released);
-        ail.remove_at(lsn.map(|lsn| (&self.state, lsn)));
+        lsn
     }
 
     /// Lets go of a buffer that nothing has to be written of any more: one that was freed, when its
@@ -283,7 +284,8 @@ impl BufferItem {
         };
         match cache.write(buffer, lsn) {
             Ok(()) => {
-                self.written(ail);
+                let lsn = self.note_written();
+                ail.remove_at(lsn.map(|lsn| (&self.state, lsn)));
                 Pushed::Done
             }
             Err(_) => Pushed::Failed,
@@ -372,14 +374,14 @@ impl LogItem for BufferItem {
         drop(released);
     }
 
-    fn committed(&self, start: Lsn, ail: &Ail) -> Option<Lsn> {
+    fn committed(&self, start: Lsn, leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         let changes = self.changes.lock();
         // In no other checkpoint, and the cancellation is in one: it is in this one.
         let cancelled = changes.life == Life::FreedInLog && changes.pins == 1;
         let ordered = changes.ordered;
         drop(changes);
         if cancelled {
-            self.records.set_gone(ail, Some(&self.state));
+            leaving.extend(self.records.set_gone());
             return None;
         }
         Some(if ordered { self.state.lsn().unwrap_or(start) } else { start })
@@ -395,7 +397,7 @@ impl LogItem for BufferItem {
         match (life, buffer) {
             // Freed and unpinned: the cancellation is durable.
             (Life::FreedInLog | Life::Gone, _) => {
-                self.records.set_gone(ail, None);
+                ail.remove(&self.records.set_gone());
                 Pushed::Done
             }
             // A transaction is freeing it.

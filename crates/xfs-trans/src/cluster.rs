@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 
 use xfs_buffer::Buffer;
 use xfs_format::{Corruption, InodeNumber};
-use xfs_log::{Ail, ItemState, Pushed};
+use xfs_log::{Ail, LogItem, Pushed};
 use xfs_sync::{Mutex, Object};
 
 use crate::buffer_item::BufferItem;
@@ -61,13 +61,10 @@ impl Records {
         live.iter().filter(|record| record.is_live()).for_each(|record| record.set_freed());
     }
 
-    /// That they are freed is durable: their inodes leave the AIL, and with them the buffer's item if
-    /// it stands there. All at once: the AIL belongs to the whole volume.
-    pub(crate) fn set_gone(&self, ail: &Ail, buffer: Option<&ItemState>) {
-        let mut gone = self.live();
-        gone.retain(|record| !record.is_live());
-        gone.iter().for_each(|record| record.set_gone());
-        ail.remove(gone.iter().map(|record| record.state_of()).chain(buffer));
+    /// That they are freed is durable. Returns the inodes, which have to leave the AIL.
+    pub(crate) fn set_gone(&self) -> Vec<Arc<dyn LogItem>> {
+        let gone = self.live().into_iter().filter(|record| !record.is_live());
+        gone.inspect(|record| record.set_gone()).map(|record| record as Arc<dyn LogItem>).collect()
     }
 }
 
@@ -103,13 +100,15 @@ fn write(context: &Context, buffer: &Buffer, item: &BufferItem, ail: &Ail) -> Pu
     Pushed::Started
 }
 
-/// The cluster is in place: what was written leaves the AIL, unless it has been logged again.
+/// The cluster is in place: what was written leaves the AIL, unless it has been logged again. All at
+/// once: the AIL belongs to the whole volume.
 fn finish(item: &BufferItem, taken: &[Taken], ail: &Ail) {
     for taken in taken {
         taken.record.written();
     }
-    ail.remove_at(taken.iter().map(|taken| (taken.record.state_of(), taken.lsn)));
-    item.written(ail);
+    let own = item.note_written();
+    let records = taken.iter().map(|taken| (taken.record.state_of(), taken.lsn));
+    ail.remove_at(records.chain(own.map(|lsn| (item.state(), lsn))));
 }
 
 #[cfg(test)]

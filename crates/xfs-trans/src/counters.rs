@@ -184,14 +184,17 @@ impl Counters {
     pub(crate) fn counts(&self) -> Counts {
         let mut shared = self.blocks.lock();
         self.drain(&mut shared);
-        let mut counts = Counts { free_blocks: *shared, ..self.opened };
+        let free_blocks = *shared;
         drop(shared);
-        for slot in self.slots.iter() {
-            let (inodes, free) = (&slot.inodes, &slot.free_inodes);
-            counts.inodes = counts.inodes.wrapping_add(inodes.load(Ordering::Relaxed));
-            counts.free_inodes = counts.free_inodes.wrapping_add(free.load(Ordering::Relaxed));
-        }
-        counts
+        let free = self.slots.iter().map(|slot| slot.free_inodes.load(Ordering::Relaxed));
+        let free_inodes = free.fold(self.opened.free_inodes, u64::wrapping_add);
+        Counts { free_blocks, inodes: self.inodes(), free_inodes }
+    }
+
+    /// The sum of inodes alone, for which nothing is written.
+    pub(crate) fn inodes(&self) -> u64 {
+        let changes = self.slots.iter().map(|slot| slot.inodes.load(Ordering::Relaxed));
+        changes.fold(self.opened.inodes, u64::wrapping_add)
     }
 
     fn drain(&self, shared: &mut u64) {

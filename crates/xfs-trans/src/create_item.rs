@@ -4,6 +4,8 @@
 //! transaction. The clusters themselves go along as ordered buffers: the tail does not pass the item
 //! before they are in place.
 
+use std::sync::Arc;
+
 use xfs_format::log_item::{HostOrder, InodeCreate};
 use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
 
@@ -33,7 +35,11 @@ impl LogItem for CreateItem {
     fn unpin(&self, _end: CheckpointEnd) {}
 
     /// The ordered clusters stand in the AIL for it.
-    fn committed(&self, _start: xfs_format::Lsn, _ail: &Ail) -> Option<xfs_format::Lsn> {
+    fn committed(
+        &self,
+        _start: xfs_format::Lsn,
+        _leaving: &mut Vec<Arc<dyn LogItem>>,
+    ) -> Option<xfs_format::Lsn> {
         None
     }
 

@@ -330,7 +330,7 @@ impl LogItem for InodeRecord {
         assert!(before > 0, "an inode unpinned that was not pinned");
     }
 
-    fn committed(&self, start: Lsn, _ail: &Ail) -> Option<Lsn> {
+    fn committed(&self, start: Lsn, _leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         (!self.is_gone()).then_some(start)
     }
 

@@ -96,8 +96,8 @@ impl LogItem for DoneItem {
 
     fn unpin(&self, _end: CheckpointEnd) {}
 
-    fn committed(&self, _start: Lsn, ail: &Ail) -> Option<Lsn> {
-        ail.remove([self.intent.state()]);
+    fn committed(&self, _start: Lsn, leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
+        leaving.push(Arc::clone(&self.intent) as Arc<dyn LogItem>);
         None
     }
 

@@ -308,6 +308,12 @@ impl Journal {
         self.counters.counts()
     }
 
+    /// Inodes that have room on disk. It may be another number by the time that the answer is there.
+    #[must_use]
+    pub fn inodes(&self) -> u64 {
+        self.counters.inodes()
+    }
+
     /// Adds or takes free blocks outside a transaction: what a group keeps for its own trees.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 use xfs_sync::{AtomicBool, AtomicU64, Ordering, Slot, Slots, Volume};
 
 /// The largest batch: one write that the volume shares, for so many.
-const MOST_BATCH: u64 = 64;
+const MOST_BATCH: u64 = 256;
 
 #[derive(Default)]
 struct Pending {

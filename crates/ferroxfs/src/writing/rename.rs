@@ -194,7 +194,7 @@ impl Parts {
             return Ok(false);
         }
         let mut number = directory.number();
-        let most = self.journal.counts().inodes;
+        let most = self.journal.inodes();
         for _ in 0..=most {
             if number == child.number() {
                 return Ok(true);

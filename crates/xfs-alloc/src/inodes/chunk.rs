@@ -76,7 +76,7 @@ impl<'journal> GroupInodes<'journal> {
         let blocks = all / 100 * percent + all % 100 * percent / 100;
         let chunk = u64::from(geometry.chunk_blocks());
         let limit = (blocks / chunk * chunk) << geometry.inodes_per_block_log;
-        let left = limit.saturating_sub(journal.counts().inodes) / u64::from(count);
+        let left = limit.saturating_sub(journal.inodes()) / u64::from(count);
         let share = left / (2 * u64::from(geometry.ag_count));
         self.state.set_allowance(share.min(MOST_ALLOWED_CHUNKS) as u32);
         left > 0

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xfs_format::Lsn;
 
-use super::{Ail, CommitRecord, DurableCheckpoint};
+use super::{Ail, CommitRecord, DurableCheckpoint, DurableItems};
 use crate::item::LogItem;
 use crate::plant::Plants;
 use crate::space::{Space, SpaceUse, Urgency};
@@ -23,11 +23,18 @@ fn empty() -> Ail {
     Ail::new(space, BLOCKS, &state)
 }
 
+fn item(item: &Arc<TestItem>) -> Arc<dyn LogItem> {
+    Arc::clone(item) as Arc<dyn LogItem>
+}
+
+fn place(ail: &Ail, placed: &Arc<TestItem>, lsn: Lsn) {
+    ail.settle(&mut DurableItems { placed: vec![(item(placed), lsn)], leaving: Vec::new() });
+}
+
 /// A checkpoint from one LSN to another, with these items.
 fn complete(ail: &Ail, start: Lsn, end: Lsn, granted_blocks: u64, items: &[&Arc<TestItem>]) {
-    let items = items.iter().map(|item| (Arc::clone(item) as Arc<dyn LogItem>, start));
+    items.iter().for_each(|item| place(ail, item, start));
     let (record, granted) = (CommitRecord { start, end }, granted_blocks * BLOCK);
-    ail.place(items);
     ail.complete(&DurableCheckpoint { sequence: 1, record, granted });
 }
 
@@ -44,9 +51,9 @@ fn the_tail_is_the_oldest_item_and_goes_on_around_the_end() {
     assert_eq!(blocks(&ail), (300, 680));
     complete(&ail, Lsn::new(3, 900), Lsn::new(4, 50), 360, &[&second]);
     assert_eq!((ail.tail(), blocks(&ail)), (Lsn::new(3, 100), (950, 30)));
-    ail.remove([first.state()]);
+    ail.remove(&[item(&first)]);
     assert_eq!((ail.tail(), blocks(&ail)), (Lsn::new(3, 900), (150, 30)));
-    ail.remove([second.state()]);
+    ail.remove(&[item(&second)]);
     // Nothing is left: the record with the last COMMIT.
     assert_eq!((ail.tail(), ail.is_empty()), (Lsn::new(3, 900), true));
 }
@@ -89,19 +96,18 @@ fn the_tail_waits_for_a_checkpoint_that_is_being_written() {
     let (first, second) = (TestItem::new(8), TestItem::new(16));
     ail.begin(1, Lsn::new(3, 100));
     ail.begin(2, Lsn::new(3, 150));
-    let item = |item: &Arc<TestItem>, lsn| [(Arc::clone(item) as Arc<dyn LogItem>, lsn)];
     let record = CommitRecord { start: Lsn::new(3, 200), end: Lsn::new(3, 300) };
     let durable = DurableCheckpoint { sequence: 1, record, granted: 200 * BLOCK };
-    ail.place(item(&first, Lsn::new(3, 100)));
+    place(&ail, &first, Lsn::new(3, 100));
     ail.complete(&durable);
-    ail.remove([first.state()]);
+    ail.remove(&[item(&first)]);
     // START of the second lies before COMMIT of the first, which is the last that is durable.
     assert_eq!((ail.tail(), blocks(&ail).0), (Lsn::new(3, 150), 150));
     let record = CommitRecord { start: Lsn::new(3, 300), end: Lsn::new(3, 310) };
     let durable = DurableCheckpoint { sequence: 2, record, granted: 10 * BLOCK };
-    ail.place(item(&second, Lsn::new(3, 150)));
+    place(&ail, &second, Lsn::new(3, 150));
     ail.complete(&durable);
     assert_eq!(ail.tail(), Lsn::new(3, 150));
-    ail.remove([second.state()]);
+    ail.remove(&[item(&second)]);
     assert_eq!(ail.tail(), Lsn::new(3, 300));
 }

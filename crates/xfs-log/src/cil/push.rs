@@ -8,7 +8,7 @@ use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
 use xfs_sync::Ordering;
 
 use super::{Checkpoint, Cil, Fate, Gathered, Progress};
-use crate::ail::{CommitRecord, DurableCheckpoint};
+use crate::ail::{CommitRecord, DurableCheckpoint, DurableItems};
 use crate::item::CheckpointEnd;
 use crate::plant::Plant;
 use crate::vector::RegionWriter;
@@ -141,14 +141,17 @@ impl Cil {
         let (sequence, granted) = (gathered.sequence, gathered.granted);
         self.await_oldest(sequence);
         let ail = &self.parts.ail;
-        let mut placed = Vec::with_capacity(BATCH_ITEMS);
+        let mut items = DurableItems::default();
         for batch in gathered.shares.iter().flat_map(|share| share.list.chunks(BATCH_ITEMS)) {
             for member in batch.iter().filter(|member| member.fate == Fate::Written) {
-                if let Some(lsn) = member.item.committed(start, ail) {
-                    placed.push((Arc::clone(&member.item), lsn));
+                let item = &member.item;
+                match item.committed(start, &mut items.leaving) {
+                    Some(lsn) => items.placed.push((Arc::clone(item), lsn)),
+                    None if item.state().lsn().is_some() => items.leaving.push(Arc::clone(item)),
+                    None => {}
                 }
             }
-            ail.place(placed.drain(..));
+            ail.settle(&mut items);
             batch.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
         }
         ail.complete(&DurableCheckpoint { sequence, record, granted });

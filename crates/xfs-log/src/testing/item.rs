@@ -151,9 +151,9 @@ impl LogItem for TestItem {
         }
     }
 
-    fn committed(&self, start: Lsn, ail: &Ail) -> Option<Lsn> {
+    fn committed(&self, start: Lsn, leaving: &mut Vec<Arc<dyn LogItem>>) -> Option<Lsn> {
         let Some(intent) = &self.intent else { return Some(start) };
-        ail.remove([&intent.state]);
+        leaving.push(Arc::clone(intent) as Arc<dyn LogItem>);
         None
     }
 
