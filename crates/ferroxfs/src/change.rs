@@ -30,7 +30,7 @@ impl Node {
         kind: &NewKind<'_>,
         creation: &Creation,
     ) -> Result<Self> {
-        let (parts, directory) = self.writable()?;
+        let (parts, directory) = self.changing()?;
         let entry = parts.create(directory, name.as_ref().as_bytes(), kind, creation)?;
         Ok(self.share().live(entry))
     }
@@ -43,7 +43,7 @@ impl Node {
     /// ENOTDIR, ENOENT, EPERM if this directory is immutable, ENOSPC; the device's error.
     #[doc(alias = "O_TMPFILE")]
     pub fn create_unnamed(&self, creation: &Creation) -> Result<Self> {
-        let (parts, directory) = self.writable()?;
+        let (parts, directory) = self.changing()?;
         let entry = parts.create_unnamed(directory, creation)?;
         Ok(self.share().live(entry))
     }
@@ -55,7 +55,7 @@ impl Node {
     /// EEXIST, EPERM for a directory and for what is immutable, EMLINK, EXDEV where this directory
     /// keeps to another project or `file` is of another volume, ENOSPC; the device's error.
     pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
-        let (parts, directory) = self.writable()?;
+        let (parts, directory) = self.changing()?;
         let entry = self.of_this_volume(file)?;
         parts.link(entry, directory, name.as_ref().as_bytes())
     }
@@ -68,7 +68,7 @@ impl Node {
     /// ENOENT, EISDIR, EPERM; the device's error.
     #[doc(alias = "unlink")]
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
-        let (parts, directory) = self.writable()?;
+        let (parts, directory) = self.changing()?;
         parts.remove(directory, name.as_ref().as_bytes(), Removal::File)
     }
 
@@ -79,7 +79,7 @@ impl Node {
     /// ENOENT, ENOTDIR, ENOTEMPTY, EPERM; the device's error.
     #[doc(alias = "rmdir")]
     pub fn remove_dir(&self, name: impl AsRef<OsStr>) -> Result<()> {
-        let (parts, directory) = self.writable()?;
+        let (parts, directory) = self.changing()?;
         parts.remove(directory, name.as_ref().as_bytes(), Removal::Directory)
     }
 
@@ -97,7 +97,7 @@ impl Node {
         new_name: impl AsRef<OsStr>,
         mode: RenameMode,
     ) -> Result<()> {
-        let (parts, from) = self.writable()?;
+        let (parts, from) = self.changing()?;
         let to = self.of_this_volume(directory)?;
         let from = Place { directory: from, name: name.as_ref().as_bytes() };
         let to = Place { directory: to, name: new_name.as_ref().as_bytes() };
@@ -110,7 +110,7 @@ impl Node {
     ///
     /// EPERM for an immutable file, EINVAL for a hint that it cannot have; the device's error.
     pub fn change(&self, changes: &Changes) -> Result<()> {
-        let (parts, entry) = self.writable()?;
+        let (parts, entry) = self.changing()?;
         parts.change(entry, changes)
     }
 
@@ -123,12 +123,12 @@ impl Node {
     /// than 5461 entries, EPERM, ENOSPC; the device's error.
     #[doc(alias = "xfs_set_acl")]
     pub fn set_acl(&self, kind: AclKind, list: Option<&Acl>) -> Result<()> {
-        let (parts, entry) = self.writable()?;
+        let (parts, entry) = self.changing()?;
         parts.set_acl(entry, kind, list)
     }
 
     /// Sets the time of the last access. Unlike [`change`](Self::change) it leaves the time of the last
-    /// change alone, and is possible for an immutable file.
+    /// change alone, and is possible for an immutable file. While the volume is frozen it does nothing.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Node {
     #[doc(alias = "touch_atime")]
     pub fn note_access(&self, time: Timestamp) -> Result<()> {
         let (parts, entry) = self.writable()?;
-        parts.note_access(entry, time)
+        parts.try_writer().map_or(Ok(()), |parts| parts.note_access(entry, time))
     }
 
     /// Sets an extended attribute by its Linux name. An access control list, `system.posix_acl_access` or
@@ -154,7 +154,7 @@ impl Node {
         value: &[u8],
         mode: SetMode,
     ) -> Result<()> {
-        let (parts, entry) = self.writable()?;
+        let (parts, entry) = self.changing()?;
         let full = name.as_ref().as_bytes();
         if let Some(kind) = AclKind::of_linux_name(full) {
             return parts.set_acl(entry, kind, Acl::of_linux_value(value)?.as_ref());
@@ -169,7 +169,7 @@ impl Node {
     ///
     /// ENODATA; EOPNOTSUPP for a name in no namespace of XFS; EPERM; the device's error.
     pub fn remove_attribute(&self, name: impl AsRef<OsStr>) -> Result<()> {
-        let (parts, entry) = self.writable()?;
+        let (parts, entry) = self.changing()?;
         let full = name.as_ref().as_bytes();
         if let Some(kind) = AclKind::of_linux_name(full) {
             return parts.set_acl(entry, kind, None);
@@ -188,7 +188,7 @@ impl Node {
     /// EPERM for an immutable file; ENOSPC; the device's error.
     #[doc(alias = "file_remove_privs")]
     pub fn drop_privileges(&self, set_ids: bool) -> Result<bool> {
-        let (parts, entry) = self.writable()?;
+        let (parts, entry) = self.changing()?;
         // Most files have none, and looking takes no transaction.
         let is_capable = match self.attribute(OsStr::new("security.capability")) {
             Ok(_) => true,

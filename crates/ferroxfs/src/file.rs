@@ -21,7 +21,7 @@ use crate::node::Node;
 use crate::share::User;
 use crate::table::Entry;
 use crate::watch::WatchEvents;
-use crate::writing::{Parts, check_contents_mutable};
+use crate::writing::{Writer, check_contents_mutable};
 use contents::{Reading, Way};
 use description::Description;
 
@@ -82,11 +82,12 @@ impl Drop for File {
 }
 
 impl File {
-    /// The entry of the inode, and what its volume is written with, for who changes the contents.
-    fn writable(&self) -> Result<(&Parts, &Arc<Entry>)> {
+    /// The entry of the inode, and what its volume is written with, for who changes the contents. What must
+    /// be given back first may need the volume to be not frozen, so that is waited for before.
+    fn changing(&self) -> Result<(Writer<'_>, &Arc<Entry>)> {
         let (parts, entry) = self.node.writable()?;
         self.description.as_ref().map_or(Ok(()), |open| open.check_writable(parts))?;
-        Ok((parts, entry))
+        Ok((parts.writer(), entry))
     }
 
     /// Lets every read and write of this handle go to the device at once, in units of
@@ -214,7 +215,7 @@ impl File {
         length: usize,
         slices: impl Iterator<Item = &'b [u8]>,
     ) -> Result<usize> {
-        let (parts, entry) = self.writable()?;
+        let (parts, entry) = self.changing()?;
         self.check_alignment(offset, length)?;
         if !self.has_written.load(Ordering::Relaxed) {
             self.has_written.store(true, Ordering::Relaxed);
@@ -240,7 +241,7 @@ impl File {
     ///
     /// EROFS, EFBIG, ENOSPC, EPERM; the device's error.
     pub fn set_len(&self, length_bytes: u64) -> Result<()> {
-        let (parts, entry) = self.writable()?;
+        let (parts, entry) = self.changing()?;
         let _contents = parts.contents(entry).settle()?;
         check_contents_mutable(&entry.core(), 0)?;
         let (live, now) = (entry.live(), parts.clock.now());

@@ -20,7 +20,7 @@ use crate::metadata::Metadata;
 use crate::share::{Share, User};
 use crate::table::Entry;
 use crate::whereabouts::{self, Parent};
-use crate::writing::Parts;
+use crate::writing::{Parts, Writer};
 use crate::{ReadDir, Result};
 
 /// A handle on one inode, as a descriptor opened with `O_PATH` is: it can be asked for metadata,
@@ -81,6 +81,17 @@ impl Node {
             Source::Live(user) => Ok((self.share().parts()?, user.entry())),
             Source::Still(..) => Err(PosixError::ReadOnly.into()),
         }
+    }
+
+    /// As [`writable`](Self::writable), for an operation that changes something: it waits while the volume is
+    /// frozen.
+    ///
+    /// # Errors
+    ///
+    /// EROFS on a volume that is open for reading.
+    pub(crate) fn changing(&self) -> Result<(Writer<'_>, &Arc<Entry>)> {
+        let (parts, entry) = self.writable()?;
+        Ok((parts.writer(), entry))
     }
 
     /// The use of the inode, if it may change.

@@ -35,7 +35,8 @@ impl Volume {
     /// EROFS; what the device says to it; what stopped the log.
     #[doc(alias = "FITRIM")]
     pub fn trim(&self, range: Range<u64>, minimum_bytes: u64) -> Result<u64> {
-        let journal = &self.share().parts()?.journal;
+        let parts = self.share().parts()?.writer();
+        let journal = &parts.journal;
         let geometry = self.geometry();
         let block = u64::from(geometry.block_size);
         let blocks = range.start.div_ceil(block)..range.end / block;

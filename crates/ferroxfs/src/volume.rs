@@ -1,6 +1,7 @@
 //! An open volume.
 
 mod bulk;
+mod freeze;
 mod inodes;
 mod paths;
 
@@ -139,7 +140,7 @@ impl Volume {
     /// getting it.
     #[doc(alias = "FS_IOC_SETFSLABEL")]
     pub fn set_label(&self, label: &Label) -> Result<()> {
-        self.share().parts()?.set_label(label)
+        self.share().parts()?.writer().set_label(label)
     }
 
     /// What was wrong when the volume was opened and did not keep it from being shown: the end of

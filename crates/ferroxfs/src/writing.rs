@@ -3,13 +3,14 @@
 //! Owns: the journal, the inodes in memory, the clock, the threads that free what has neither a name
 //! nor a user and write what is buffered, and the order in which all of that is taken down. Does **not** own any operation.
 //!
-//! Lock order: the rename lock, the contents lock of a file (two files: the lower number first), the
+//! Lock order: the gate of [`freeze`], the rename lock, the contents lock of a file (two files: the lower number first), the
 //! beginning of a transaction, latches of inodes in the order of their numbers, group headers.
 
 mod access;
 mod changes;
 mod clock;
 mod create;
+mod freeze;
 mod label;
 mod link;
 mod links;
@@ -41,6 +42,8 @@ pub(crate) use access::check_contents_mutable;
 pub use changes::Changes;
 pub(crate) use clock::Clock;
 pub use create::{Creation, NewKind};
+use freeze::Freezer;
+pub(crate) use freeze::Writer;
 pub(crate) use remove::Removal;
 pub(crate) use rename::Place;
 pub use rename::RenameMode;
@@ -65,6 +68,7 @@ pub(crate) struct Parts {
     /// How long the holder of a lease has to give it back.
     pub(crate) lease_grace: Duration,
     pub(crate) watches: Watches,
+    freezer: Freezer,
     /// Held while a directory moves to another one: nobody else may move one meanwhile, so that none
     /// comes to lie below itself.
     pub(crate) moving: Mutex<(), Volume>,
@@ -82,6 +86,7 @@ impl Parts {
             joins_writes,
             uses: Uses::new(),
             watches: Watches::default(),
+            freezer: Freezer::default(),
             names: Names::new(),
             waits: WaitGraph::new(),
             lease_grace,
@@ -263,7 +268,12 @@ impl Writing {
     /// volume any more. Where an inode could not be freed since the volume was opened, this fails, and
     /// the log stays dirty: only a recovery looks for inodes without a name. Bytes of a file that were
     /// lost are told after the log is clean: no recovery brings them back.
+    ///
+    /// A volume that is frozen is thawed: who closes it is the last to use it.
     pub(crate) fn close(mut self) -> Result<()> {
+        if self.parts.freezer.is_frozen() {
+            self.parts.thaw()?;
+        }
         self.stop();
         // Two that were closed at once may each have taken the other for open.
         self.parts.for_unsettled(|entry| self.parts.contents(entry).give_back());
@@ -290,6 +300,11 @@ impl Writing {
 
 impl Drop for Writing {
     fn drop(&mut self) {
+        if self.parts.freezer.is_frozen() {
+            // Its threads may wait to be thawed, and nothing may be written any more. The error would be
+            // that of a flush, which is not asked for.
+            let _ = self.parts.journal.shut_down(Shutdown::Now);
+        }
         self.stop();
     }
 }

@@ -278,7 +278,7 @@ impl Ail {
     #[doc(alias = "xfs_ail_push_target")]
     #[must_use]
     pub fn target(&self) -> Option<Lsn> {
-        if self.space.is_contended() {
+        if self.space.is_short() {
             return Some(self.head());
         }
         let limit = self.space.size_bytes() / 4 * 3;

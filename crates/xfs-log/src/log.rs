@@ -23,6 +23,7 @@
 
 mod config;
 mod cover;
+mod suspend;
 mod threads;
 
 use std::sync::Arc;
@@ -191,7 +192,7 @@ impl Log {
         let steps = steps.max(1);
         let total = unit_bytes * u64::from(steps);
         assert!(total <= space.size_bytes() / 2, "{total} bytes reserved at once");
-        Ticket::take(space, unit_bytes, steps, health, &|| self.inner.relieve())
+        Ticket::take(space, (unit_bytes, steps), Urgency::Begin, health, &|| self.inner.relieve())
     }
 
     /// As [`reserve`](Self::reserve) for one transaction of a recovery, of which everything else

@@ -18,12 +18,13 @@
 //! - **I4** New transactions leave an eighth of the log to chains that go on longer than was promised
 //!   to them. Such a chain holds items for which others wait, and these others hold what they have
 //!   been granted: if that were all of the log, nobody could go on.
-//! - **I3** While anybody waits, `contended` is set and nothing is left in a cache: whoever puts
+//! - **I3** While anybody waits, or the space is closed, `contended` is set and nothing is left in a cache: whoever puts
 //!   something there looks at the flag afterwards, and whoever waits sets it before draining.
 //!
 //! Lock order: the queue is the innermost lock.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use xfs_buffer::Result;
 use xfs_sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Slot, Slots, Volume};
@@ -33,6 +34,10 @@ use crate::plant::{Plant, Plants};
 
 /// Largest log, so that both numbers fit a word.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
+
+/// In the word: new transactions get nothing. The lowest bit of the used bytes, which are whole basic
+/// blocks.
+const CLOSED: u64 = 1 << 32;
 
 /// Whether a request goes before those of new transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +70,7 @@ pub struct SpaceUse {
 
 impl SpaceUse {
     const fn unpack(word: u64) -> Self {
-        Self { used: word >> 32, granted: word & u32::MAX as u64 }
+        Self { used: (word & !CLOSED) >> 32, granted: word & u32::MAX as u64 }
     }
 
     const fn pack(self) -> u64 {
@@ -80,6 +85,8 @@ struct Queue {
     next: u64,
     /// How often something has come free, or may have.
     changes: u64,
+    /// See [`Space::close`].
+    is_closed: bool,
 }
 
 impl Queue {
@@ -92,6 +99,11 @@ impl Queue {
 
     fn first(&self) -> Option<u64> {
         self.rolls.front().or(self.begins.front()).copied()
+    }
+
+    /// Whether requests have to look at the queue.
+    fn is_contended(&self) -> bool {
+        self.is_closed || self.first().is_some()
     }
 }
 
@@ -139,6 +151,45 @@ impl Space {
     /// Whether anybody waits.
     pub(crate) fn is_contended(&self) -> bool {
         self.contended.load(Ordering::SeqCst)
+    }
+
+    /// Whether anybody waits for space, and not only for the log to be opened again.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_contended() && {
+            let queue = self.queue.lock();
+            !queue.rolls.is_empty() || !queue.is_closed
+        }
+    }
+
+    /// Gives new transactions nothing from now on: they wait until it is [opened](Self::open) again, and
+    /// chains go on. The flag is part of the word, so who has not taken his bytes from there before gets
+    /// none; and bytes in a cache are granted (I2). So nothing is under way once nothing is granted.
+    pub(crate) fn close(&self) {
+        let mut queue = self.queue.lock();
+        queue.is_closed = true;
+        self.contended.store(true, Ordering::SeqCst);
+        self.word.fetch_or(CLOSED, Ordering::SeqCst);
+        self.drain();
+    }
+
+    /// Ends what [`close`](Self::close) has begun.
+    pub(crate) fn open(&self) {
+        let mut queue = self.queue.lock();
+        queue.is_closed = false;
+        self.word.fetch_and(!CLOSED, Ordering::SeqCst);
+        self.contended.store(queue.is_contended(), Ordering::SeqCst);
+        self.notify(&mut queue);
+    }
+
+    /// Whether nothing is granted. If it is, waits until something changes, but no longer than `limit`.
+    pub(crate) fn is_idle_within(&self, limit: Duration) -> bool {
+        let mut queue = self.queue.lock();
+        self.drain();
+        if self.in_use().granted != 0 {
+            self.freed.wait_for(&mut queue, limit);
+            self.drain();
+        }
+        self.in_use().granted == 0
     }
 
     /// Takes `bytes`, waiting for them if need be. `on_wait` is called before each wait, to have the
@@ -229,9 +280,10 @@ impl Space {
         loop {
             let new = change(SpaceUse::unpack(word));
             assert!(new.used <= self.size_bytes, "{} bytes used of {}", new.used, self.size_bytes);
+            assert!(new.used.is_multiple_of(2), "{} bytes used", new.used);
             match self.word.compare_exchange_weak(
                 word,
-                new.pack(),
+                new.pack() | word & CLOSED,
                 Ordering::SeqCst,
                 Ordering::Relaxed,
             ) {
@@ -260,10 +312,11 @@ impl Space {
         let mut word = self.word.load(Ordering::SeqCst);
         loop {
             let SpaceUse { used, granted } = SpaceUse::unpack(word);
-            if used + granted + bytes > limit {
+            let is_closed = word & CLOSED != 0 && urgency == Urgency::Begin;
+            if is_closed || used + granted + bytes > limit {
                 return false;
             }
-            let new = SpaceUse { used, granted: granted + bytes }.pack();
+            let new = SpaceUse { used, granted: granted + bytes }.pack() | word & CLOSED;
             match self.word.compare_exchange_weak(word, new, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return true,
                 Err(found) => word = found,
@@ -304,7 +357,7 @@ impl Space {
             }
         };
         queue.line(urgency).retain(|waiting| *waiting != number);
-        if queue.first().is_none() {
+        if !queue.is_contended() {
             self.contended.store(false, Ordering::SeqCst);
         }
         // The next in line may fit as well.

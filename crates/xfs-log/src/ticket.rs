@@ -27,13 +27,13 @@ impl Ticket {
     /// Takes `steps` units.
     pub(crate) fn take(
         space: &Space,
-        unit_bytes: u64,
-        steps: u32,
+        (unit_bytes, steps): (u64, u32),
+        urgency: Urgency,
         health: &Health,
         on_wait: &dyn Fn(),
     ) -> Result<Self> {
         let bytes = unit_bytes * u64::from(steps);
-        space.take(bytes, Urgency::Begin, health, on_wait)?;
+        space.take(bytes, urgency, health, on_wait)?;
         let later = steps - 1;
         Ok(Self { unit_bytes, left_bytes: unit_bytes, later, floor: 0, is_recovery: false })
     }

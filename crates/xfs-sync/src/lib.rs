@@ -36,6 +36,7 @@
 
 mod atomic;
 mod cell;
+mod gate;
 mod latch;
 mod lock;
 mod raw;
@@ -52,6 +53,7 @@ pub use core::sync::atomic::{Ordering, fence};
 #[cfg(feature = "count")]
 pub use count::{Counts, Tally, counts, thread_counts};
 pub use crossbeam_utils::CachePadded;
+pub use gate::{Gate, Inside};
 pub use latch::{ExclusiveLatch, Latch, SharedLatch};
 pub use lock::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeout,

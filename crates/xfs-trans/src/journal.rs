@@ -5,6 +5,7 @@
 //! what a transaction does ([`transaction`](crate::transaction)).
 
 mod cover;
+mod freeze;
 mod peek;
 mod recovery;
 mod upkeep;

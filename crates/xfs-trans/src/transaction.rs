@@ -116,6 +116,15 @@ impl<'journal> Transaction<'journal> {
         Ok(Self::new(journal, ticket, blocks))
     }
 
+    /// Begins one of who has suspended the log.
+    pub(crate) fn begin_while_suspended(
+        journal: &'journal Arc<Journal>,
+        reservation: Reservation,
+    ) -> Result<Self> {
+        let ticket = journal.log.reserve_while_suspended(reservation.bytes)?;
+        Ok(Self::new(journal, ticket, 0))
+    }
+
     /// Begins with blocks that were taken.
     pub(crate) fn start(
         journal: &'journal Arc<Journal>,

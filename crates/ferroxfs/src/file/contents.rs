@@ -219,11 +219,13 @@ impl<'a> OpenContents<'a> {
         let _ = self.flush(&mut state, 0).and_then(|_| self.trim());
     }
 
-    /// The end of an open for writing. With the last of them goes what is allocated ahead.
+    /// The end of an open for writing. With the last of them goes what is allocated ahead, or when a volume
+    /// is thawed that is frozen just now.
     pub(crate) fn end_writing(&self) {
         if !self.contents().has(AHEAD) || self.entry.locks().opens().writes > 0 {
             return;
         }
+        let Some(_writer) = self.parts.try_writer() else { return };
         let mut state = self.contents().state.write();
         let trimmed = self.flush(&mut state, 0).and_then(|_| self.trim());
         trimmed.unwrap_or_else(|error| self.parts.unsettled.fail(error));

@@ -14,7 +14,7 @@ use super::contents::State;
 use crate::Result;
 use crate::table::Entry;
 use crate::watch::WatchEvents;
-use crate::writing::{Parts, check_contents_mutable};
+use crate::writing::{Parts, Writer, check_contents_mutable};
 
 /// Bytes that two ranges are compared by at a time.
 const COMPARE_BYTES: usize = 256 << 10;
@@ -65,7 +65,7 @@ impl File {
         if range.is_empty() {
             return Err(PosixError::InvalidArgument.into());
         }
-        let (parts, entry) = self.writable()?;
+        let (parts, entry) = self.changing()?;
         let _contents = parts.contents(entry).settle()?;
         // Setting space aside overwrites nothing, so an append-only file allows it.
         let from = match mode {
@@ -87,11 +87,11 @@ impl File {
                 parts.with_room(|| live.zero(journal, range(), size(mode), now))
             }
             RangeMode::Collapse => {
-                make_room_to_move(parts)?;
+                make_room_to_move(&parts)?;
                 live.collapse(journal, range(), now)
             }
             RangeMode::Insert => {
-                make_room_to_move(parts)?;
+                make_room_to_move(&parts)?;
                 live.insert(journal, range(), now)
             }
             RangeMode::Unshare(mode) => {
@@ -116,7 +116,7 @@ impl File {
     #[doc(alias = "FICLONERANGE")]
     pub fn clone_range(&self, to: u64, source: &Self, from: u64, length_bytes: u64) -> Result<()> {
         let (parts, here, there) = self.with(source)?;
-        let _contents = settle_both(parts, here, there)?;
+        let _contents = settle_both(&parts, here, there)?;
         check_contents_mutable(&here.core(), 0)?;
         let length_bytes = match length_bytes {
             0 => there.core().size.saturating_sub(from),
@@ -143,7 +143,7 @@ impl File {
         length_bytes: u64,
     ) -> Result<bool> {
         let (parts, here, there) = self.with(source)?;
-        let _contents = settle_both(parts, here, there)?;
+        let _contents = settle_both(&parts, here, there)?;
         check_contents_mutable(&here.core(), 0)?;
         let range = SharedRange { from, to, length_bytes };
         Live::check_share(&parts.journal, there.live(), here.live(), range)?;
@@ -151,7 +151,7 @@ impl File {
         if to.checked_add(length_bytes).is_none_or(|end| end > here.core().size) {
             return Err(PosixError::InvalidArgument.into());
         }
-        if !self.is_same(parts, (here, to), (there, from), length_bytes)? {
+        if !self.is_same(&parts, (here, to), (there, from), length_bytes)? {
             return Ok(false);
         }
         let journal = &parts.journal;
@@ -175,7 +175,7 @@ impl File {
         length_bytes: u64,
     ) -> Result<()> {
         let (parts, here, there) = self.with(other)?;
-        let _contents = settle_both(parts, here, there)?;
+        let _contents = settle_both(&parts, here, there)?;
         check_contents_mutable(&here.core(), 0)?;
         check_contents_mutable(&there.core(), 0)?;
         let length_bytes = (length_bytes > 0).then_some(length_bytes);
@@ -189,10 +189,10 @@ impl File {
     }
 
     /// This file and another of the same volume.
-    fn with<'a>(&'a self, other: &'a Self) -> Result<(&'a Parts, &'a Arc<Entry>, &'a Arc<Entry>)> {
-        let (parts, here) = self.writable()?;
+    fn with<'a>(&'a self, other: &'a Self) -> Result<(Writer<'a>, &'a Arc<Entry>, &'a Arc<Entry>)> {
+        let (parts, here) = self.changing()?;
         let (others, there) = other.node.writable()?;
-        if !std::ptr::eq(parts, others) {
+        if !std::ptr::eq(std::ptr::from_ref::<Parts>(&parts), others) {
             return Err(PosixError::CrossDevice.into());
         }
         Ok((parts, here, there))

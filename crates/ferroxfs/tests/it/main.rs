@@ -13,6 +13,7 @@ mod discards;
 mod everything;
 mod failing_reads;
 mod files;
+mod frozen;
 mod full;
 mod locks;
 mod names;

@@ -14,7 +14,7 @@ use crate::failed;
 
 const NEW: Uuid = Uuid::from_bytes([0x5a; 16]);
 
-fn options(image: &Image) -> OpenOptions {
+pub(crate) fn options(image: &Image) -> OpenOptions {
     let options = OpenOptions::new().writable(true);
     match &image.log {
         Some(log) => options.log_device(log),

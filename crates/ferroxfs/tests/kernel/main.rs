@@ -1,7 +1,8 @@
 //! Volumes that the library fills to the last block from four threads, and empties again: nothing is
 //! broken at any time, and the kernel sees as much free space as we do. And access control lists, as the
-//! kernel keeps them; labels and UUIDs.
+//! kernel keeps them; labels and UUIDs; what a copy of a frozen volume holds.
 
+mod freeze;
 mod identity;
 mod lists;
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     run(trials("filled_and_emptied", filled, check)
         .chain(trials("access_lists", lists, lists::check))
         .chain(trials("uuid", identities, identity::check_uuid))
+        .chain(trials("freeze", identities, freeze::check))
         .chain(trials("label", identities, identity::check_label))
         .collect())
 }

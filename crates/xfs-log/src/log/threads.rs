@@ -82,7 +82,7 @@ fn write_in_place(inner: &Inner) {
             continue;
         };
         let report = inner.push_items(target);
-        if report.pinned > 0 || inner.space.is_contended() {
+        if report.pinned > 0 || inner.space.is_short() {
             inner.cil.request_push(inner.cil.current());
         }
         work_left = true;

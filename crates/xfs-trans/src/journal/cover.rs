@@ -13,6 +13,7 @@ use xfs_format::{BlockKind, DiskAddr};
 use zerocopy::FromBytes;
 
 use super::Journal;
+use crate::transaction::Transaction;
 
 impl Journal {
     /// Has an idle log say that nothing in it has to be replayed. Returns whether it was covered: it
@@ -25,7 +26,7 @@ impl Journal {
         if self.is_shut_down() || !self.log.needs_cover() {
             return Ok(false);
         }
-        self.log.cover_with(|| self.log_superblock())
+        self.log.cover_with(|| self.log_superblock(|| self.begin_superblock()))
     }
 
     /// Writes everything in place, the superblock's numbers too, and ends the log cleanly.
@@ -40,16 +41,23 @@ impl Journal {
     pub fn unmount(self: Arc<Self>) -> Result<()> {
         self.stop_upkeep();
         self.log.quiesce()?;
-        self.log_superblock()?;
+        self.log_superblock(|| self.begin_superblock())?;
         let journal = Arc::into_inner(self);
         let Some(Self { log, .. }) = journal else { unreachable!("a volume unmounted in use") };
         log.unmount()
     }
 
+    fn begin_superblock(self: &Arc<Self>) -> Result<Transaction<'_>> {
+        self.begin(TransactionKind::Superblock, 0)
+    }
+
     /// Logs the superblock with the present numbers.
-    fn log_superblock(self: &Arc<Self>) -> Result<()> {
+    pub(super) fn log_superblock<'a>(
+        self: &'a Arc<Self>,
+        begin: impl FnOnce() -> Result<Transaction<'a>>,
+    ) -> Result<()> {
         let counts = self.counts_for_disk()?;
-        let mut tx = self.begin(TransactionKind::Superblock, 0)?;
+        let mut tx = begin()?;
         let length_bytes = self.geometry().sector_size;
         let buffer = tx.read(DiskAddr(0), length_bytes, BlockKind::Superblock)?;
         tx.change(&buffer, 0..size_of::<SuperblockDisk>(), |bytes| {

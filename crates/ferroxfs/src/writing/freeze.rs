@@ -1,0 +1,126 @@
+//! A volume that stands still for a while, so that its device can be copied.
+//!
+//! Owns: who may change something and who waits, and the order in which the volume comes to rest. Does
+//! **not** own what the journal does for that (`xfs-trans`).
+//!
+//! ```text
+//!           gate closed               journal frozen
+//!  thawed ──────────────► changing ──────────────────► frozen
+//!    ▲     nobody is in      │      nothing is under     │
+//!    │     an operation      │ failed way; log covered   │ thaw
+//!    └───────────────────────┴───────────────────────────┘
+//! ```
+//!
+//! **Two levels.** Every operation that changes something passes the gate before it takes any lock, and so
+//! holds none while it waits, which a reader could need. Whatever begins a transaction besides (inodes
+//! that are freed in the background, the upkeep of the log) waits in the journal. In between what
+//! is buffered is written and what waits to be freed is freed: both need transactions.
+//!
+//! What must not wait, because it belongs to something that only reads (the time of an access, a handle
+//! that is dropped), is left out or put off while the gate is closed.
+
+use std::ops::Deref;
+
+use xfs_buffer::{PosixError, Result};
+use xfs_sync::{Gate, Inside, Mutex, Volume};
+
+use super::Parts;
+
+/// Whether a volume stands still.
+#[derive(Debug, Default)]
+pub(crate) struct Freezer {
+    gate: Gate,
+    phase: Mutex<Phase, Volume>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Thawed,
+    /// Coming to rest, or waking up.
+    Changing,
+    Frozen,
+}
+
+/// What a volume is written with, for an operation under way: the volume is not frozen meanwhile.
+pub(crate) struct Writer<'a> {
+    parts: &'a Parts,
+    _inside: Inside<'a>,
+}
+
+impl Deref for Writer<'_> {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        self.parts
+    }
+}
+
+impl Freezer {
+    pub(crate) fn is_frozen(&self) -> bool {
+        *self.phase.lock() == Phase::Frozen
+    }
+
+    fn change_phase(&self, from: Phase, to: Phase) -> bool {
+        let mut phase = self.phase.lock();
+        let is_so = *phase == from;
+        if is_so {
+            *phase = to;
+        }
+        is_so
+    }
+}
+
+impl Parts {
+    /// Begins an operation that changes something, and waits while the volume is frozen. To be called
+    /// before any lock is taken, and not by who has a [`Writer`] already.
+    #[doc(alias = "sb_start_write")]
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        Writer { parts: self, _inside: self.freezer.gate.enter() }
+    }
+
+    /// The same, unless the volume is frozen or about to be.
+    #[doc(alias = "sb_start_write_trylock")]
+    pub(crate) fn try_writer(&self) -> Option<Writer<'_>> {
+        self.freezer.gate.try_enter().map(|inside| Writer { parts: self, _inside: inside })
+    }
+
+    /// Brings the volume to rest.
+    ///
+    /// # Errors
+    ///
+    /// EBUSY if it is already; what a flush met, or what stopped the log: then it goes on as before.
+    pub(crate) fn freeze(&self) -> Result<()> {
+        if !self.freezer.change_phase(Phase::Thawed, Phase::Changing) {
+            return Err(PosixError::Busy.into());
+        }
+        self.freezer.gate.close();
+        let frozen = self.write_back_all().and_then(|()| {
+            self.table.drain();
+            self.journal.freeze()
+        });
+        if frozen.is_err() {
+            self.freezer.gate.open();
+        }
+        let phase = if frozen.is_ok() { Phase::Frozen } else { Phase::Thawed };
+        self.freezer.change_phase(Phase::Changing, phase);
+        frozen
+    }
+
+    /// Ends that.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if the volume is not frozen.
+    pub(crate) fn thaw(&self) -> Result<()> {
+        if !self.freezer.change_phase(Phase::Frozen, Phase::Changing) {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        self.journal.thaw();
+        self.freezer.gate.open();
+        self.freezer.change_phase(Phase::Changing, Phase::Thawed);
+        // What handles have left that were closed meanwhile.
+        self.for_unsettled(|entry| self.contents(entry).end_writing());
+        Ok(())
+    }
+}

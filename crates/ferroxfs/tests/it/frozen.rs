@@ -1,0 +1,198 @@
+//! A volume that is frozen: nothing reaches its device, a copy is whole, and reading goes on.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ferroxfs::log::Shutdown;
+use ferroxfs::{Error, OpenOptions, PosixError, SharedDevice, Timestamp, Upkeep, Volume};
+use xfs_testkit::RecordingDevice;
+use xfs_trans::testing::{crashed, is_clean, make};
+
+/// Long enough for a thread that does not wait to be done.
+const A_WHILE: Duration = Duration::from_millis(30);
+const BUFFERED_BYTES: usize = 10_000;
+const AHEAD_BYTES: usize = 8 << 20;
+const THREADS: usize = 4;
+
+/// With the upkeep of the log at work all the time.
+fn open(device: &SharedDevice) -> Volume {
+    let options = OpenOptions::new().writable(true);
+    let options = options.upkeep(Upkeep::new(Upkeep::SHORTEST, Upkeep::SHORTEST));
+    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+}
+
+/// A copy of the device as it is now, opened for reading.
+fn copy(device: &SharedDevice) -> Volume {
+    OpenOptions::new().with_devices(crashed(device), None).volume().unwrap()
+}
+
+#[test]
+fn a_copy_has_everything_that_was_done() {
+    let device = make();
+    let volume = open(&device);
+    volume.create_dir("/directory").unwrap();
+    let mut file = volume.create_file("/directory/file").unwrap();
+    file.write_all(&[7; BUFFERED_BYTES]).unwrap();
+    volume.create_file("/unlinked").unwrap().write_all(b"gone").unwrap();
+    volume.remove_file("/unlinked").unwrap();
+    volume.freeze().unwrap();
+    let copied = copy(&device);
+    assert_eq!(copied.read("/directory/file").unwrap(), [7; BUFFERED_BYTES]);
+    assert!(copied.lookup("/unlinked").is_err());
+    assert_eq!(copied.space().unwrap(), volume.space().unwrap());
+    volume.thaw().unwrap();
+    file.write_all(b"more").unwrap();
+    drop(file);
+    volume.close().unwrap();
+    assert!(is_clean(&device));
+    assert_eq!(copy(&device).metadata("/directory/file").unwrap().size, BUFFERED_BYTES as u64 + 4);
+}
+
+#[test]
+fn it_is_frozen_once_and_thawed_once() {
+    let volume = open(&make());
+    let refused = |result: ferroxfs::Result<()>, case| {
+        assert!(matches!(result, Err(Error::Posix(met)) if met == case), "{case:?}");
+    };
+    refused(volume.thaw(), PosixError::InvalidArgument);
+    for _ in 0..2 {
+        volume.freeze().unwrap();
+        refused(volume.freeze(), PosixError::Busy);
+        volume.thaw().unwrap();
+        refused(volume.thaw(), PosixError::InvalidArgument);
+    }
+    volume.close().unwrap();
+}
+
+/// What is read, synced, closed and looked up while the volume is frozen does not wait, and nothing of
+/// all that reaches the device. What handles leave behind is done once it is thawed.
+#[test]
+fn readers_go_on_and_the_device_rests() {
+    let recording = Arc::new(RecordingDevice::new(make()));
+    let device: SharedDevice = recording.clone();
+    let volume = open(&device);
+    let mut ahead = volume.create_file("/ahead").unwrap();
+    for _ in 0..AHEAD_BYTES / BUFFERED_BYTES {
+        ahead.write_all(&[1; BUFFERED_BYTES]).unwrap();
+    }
+    volume.write("/doomed", b"bytes").unwrap();
+    let doomed = volume.lookup("/doomed").unwrap();
+    volume.remove_file("/doomed").unwrap();
+    volume.freeze().unwrap();
+    let before = recording.position();
+    let mut bytes = [0; BUFFERED_BYTES];
+    assert_eq!(ahead.read_at(5, &mut bytes).unwrap(), BUFFERED_BYTES);
+    assert_eq!(volume.read_dir("/").unwrap().count(), 1);
+    volume.root().unwrap().note_access(Timestamp::default()).unwrap();
+    ahead.sync_all().unwrap();
+    volume.sync().unwrap();
+    volume.drop_caches().unwrap();
+    let blocks = ahead.metadata().blocks;
+    drop((ahead, doomed));
+    thread::sleep(A_WHILE);
+    assert_eq!(volume.metadata("/ahead").unwrap().blocks, blocks);
+    assert_eq!(recording.position(), before);
+    volume.thaw().unwrap();
+    assert!(
+        volume.metadata("/ahead").unwrap().blocks < blocks,
+        "what was allocated ahead is freed"
+    );
+    volume.close().unwrap();
+    assert!(is_clean(&device));
+    let free = copy(&device).space().unwrap().free_inodes;
+    assert_eq!(free, 60, "of 64, with the root and two for the realtime device");
+}
+
+/// Threads make, write, rename and remove files while the volume is frozen and thawed again and again.
+/// Each copy that is taken meanwhile is whole: a file has all of its bytes or, if it was just made, none.
+#[test]
+fn writers_wait_and_every_copy_is_whole() {
+    let device = make();
+    let volume = open(&device);
+    let (stop, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let work = |thread: usize| {
+        let file = |number: usize| format!("/{thread}.{number}");
+        for number in 0.. {
+            volume.write(file(number), vec![thread as u8; BUFFERED_BYTES]).unwrap();
+            volume.rename(file(number), format!("/moved.{thread}.{number}")).unwrap();
+            if number > 2 {
+                volume.remove_file(format!("/moved.{thread}.{}", number - 2)).unwrap();
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || work(thread));
+        }
+        for _ in 0..8 {
+            let before = done.load(Ordering::Relaxed);
+            while done.load(Ordering::Relaxed) < before + THREADS {
+                thread::yield_now();
+            }
+            volume.freeze().unwrap();
+            let copied = copy(&device);
+            for entry in copied.read_dir("/").unwrap() {
+                let entry = entry.unwrap();
+                let size = entry.node().unwrap().metadata().size;
+                assert!([0, BUFFERED_BYTES as u64].contains(&size), "{size} bytes");
+            }
+            assert_eq!(copied.space().unwrap(), volume.space().unwrap());
+            volume.thaw().unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    volume.close().unwrap();
+    assert!(is_clean(&device));
+}
+
+#[test]
+fn closing_thaws_and_dropping_leaves_it_as_it_stands() {
+    let device = make();
+    let volume = open(&device);
+    volume.create_dir("/directory").unwrap();
+    volume.freeze().unwrap();
+    volume.close().unwrap();
+    assert!(is_clean(&device));
+
+    let volume = open(&device);
+    volume.write("/doomed", b"bytes").unwrap();
+    let doomed = volume.lookup("/doomed").unwrap();
+    volume.remove_file("/doomed").unwrap();
+    volume.freeze().unwrap();
+    // A thread waits to free it.
+    drop(doomed);
+    thread::sleep(A_WHILE);
+    drop(volume);
+    assert!(!is_clean(&device));
+    assert!(copy(&device).lookup("/directory").is_ok());
+}
+
+#[test]
+fn a_shutdown_while_it_is_frozen_fails_who_waits_once_it_is_thawed() {
+    let volume = open(&make());
+    volume.freeze().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| volume.create_dir("/directory"));
+        thread::sleep(A_WHILE);
+        assert!(!waiting.is_finished());
+        volume.shut_down(Shutdown::Now).unwrap();
+        volume.thaw().unwrap();
+        assert!(matches!(waiting.join().unwrap(), Err(Error::Shutdown)));
+    });
+    assert!(matches!(volume.freeze(), Err(Error::Shutdown)));
+}
+
+#[test]
+fn a_volume_that_is_open_for_reading_has_nothing_to_freeze() {
+    let volume = OpenOptions::new().with_devices(make(), None).volume().unwrap();
+    for refused in [volume.freeze(), volume.thaw()] {
+        assert!(matches!(refused, Err(Error::Posix(PosixError::ReadOnly))));
+    }
+}

@@ -1,0 +1,40 @@
+#[cfg(shuttle)]
+mod model;
+
+#[cfg(not(shuttle))]
+use super::Gate;
+
+#[test]
+#[cfg(not(shuttle))]
+fn a_closed_gate_lets_nobody_in_until_it_is_opened() {
+    let gate = Gate::new();
+    drop(gate.try_enter().unwrap());
+    gate.close();
+    assert!(gate.is_closed());
+    assert!(gate.try_enter().is_none());
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| drop(gate.enter()));
+        gate.open();
+        waiting.join().unwrap();
+    });
+    assert!(gate.try_enter().is_some());
+}
+
+/// Also where who was let in leaves on another thread, through another slot.
+#[test]
+#[cfg(not(shuttle))]
+fn closing_waits_for_who_is_inside() {
+    let gate = Gate::new();
+    let inside = gate.enter();
+    std::thread::scope(|scope| {
+        let closing = scope.spawn(|| gate.close());
+        while !gate.is_closed() {
+            std::thread::yield_now();
+        }
+        assert!(!closing.is_finished());
+        scope.spawn(move || drop(inside));
+        closing.join().unwrap();
+    });
+    gate.open();
+    assert!(gate.try_enter().is_some());
+}

@@ -1,0 +1,60 @@
+//! Schedules of the gate, explored: nobody is inside while it is closed, and no wakeup is lost.
+
+use std::sync::Arc;
+
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::{Config, Runner, thread};
+
+use crate::{AtomicU64, Object, Ordering};
+
+use super::super::Gate;
+
+/// Schedules of each kind.
+const SCHEDULES: usize = 2000;
+const WRITERS: usize = 3;
+const ROUNDS: u64 = 2;
+
+fn explore(model: impl Fn() + Send + Sync + Clone + 'static) {
+    Runner::new(PctScheduler::new(3, SCHEDULES), Config::new()).run(model.clone());
+    Runner::new(RandomScheduler::new(SCHEDULES), Config::new()).run(model);
+}
+
+/// Changes something in two steps.
+fn change(count: &AtomicU64<Object>) {
+    count.fetch_add(1, Ordering::Relaxed);
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A wakeup that is lost leaves a task asleep, which the explorer reports as a deadlock.
+#[test]
+fn nothing_changes_while_the_gate_is_closed() {
+    explore(|| {
+        let shared = Arc::new((Gate::new(), AtomicU64::<Object>::new(0)));
+        let writer = |task: usize| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (gate, count) = &*shared;
+                for _ in 0..ROUNDS {
+                    // What goes on in the background passes where it must not wait.
+                    let inside = if task == 0 { gate.try_enter() } else { Some(gate.enter()) };
+                    if inside.is_some() {
+                        change(count);
+                    }
+                }
+            })
+        };
+        let writers: Vec<_> = (0..WRITERS).map(writer).collect();
+        let (gate, count) = &*shared;
+        for _ in 0..ROUNDS {
+            gate.close();
+            let before = count.load(Ordering::Relaxed);
+            thread::yield_now();
+            assert_eq!((before % 2, count.load(Ordering::Relaxed)), (0, before));
+            gate.open();
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        assert!(count.load(Ordering::Relaxed) >= 2 * ROUNDS * (WRITERS as u64 - 1));
+    });
+}

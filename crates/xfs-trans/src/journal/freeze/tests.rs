@@ -1,0 +1,125 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use xfs_buffer::Error;
+use xfs_format::log_item::LoggedFields;
+use xfs_format::reservation::TransactionKind;
+use xfs_log::Shutdown;
+
+use crate::Journal;
+use crate::testing::{crashed, make, make_with, open, recovered_parts};
+
+/// Long enough for a thread that does not wait to be done.
+const A_WHILE: Duration = Duration::from_millis(30);
+
+/// Changes the root directory, and returns the checkpoint.
+fn change(journal: &Arc<Journal>, uid: u32) -> xfs_buffer::Result<u64> {
+    let record = journal.inode(journal.superblock().root_inode)?;
+    let mut tx = journal.begin(TransactionKind::Write, 0)?;
+    tx.join(&record);
+    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = uid);
+    tx.commit().map(|committed| committed.sequence)
+}
+
+#[test]
+fn a_copy_of_a_frozen_volume_has_everything_in_place() {
+    for threads in [0, 1] {
+        let device = make();
+        let journal = open(&device, threads);
+        change(&journal, 7).unwrap();
+        journal.freeze().unwrap();
+        assert!(journal.log().ail().is_empty() && !journal.log().needs_cover());
+        let (_, replayed) = recovered_parts(&crashed(&device));
+        assert_eq!(replayed.summary().items, 2, "the superblock twice");
+        journal.thaw();
+        change(&journal, 8).unwrap();
+        journal.unmount().unwrap();
+    }
+}
+
+/// Nothing has happened since the volume was opened: its log stays as it ended.
+#[test]
+fn an_idle_volume_is_not_written_to() {
+    let device = make();
+    let journal = open(&device, 1);
+    journal.freeze().unwrap();
+    assert!(crate::testing::is_clean(&device));
+    journal.thaw();
+    journal.unmount().unwrap();
+}
+
+/// With a log so small that slots keep nothing of it, and with one in which they do.
+#[test]
+fn who_begins_waits_until_it_is_thawed() {
+    for options in ["-l size=16m", "-l size=64m"] {
+        let device = make_with(options);
+        let journal = open(&device, 1);
+        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for uid in 0..4 {
+                let (journal, stop, done) = (&journal, &stop, &done);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        change(journal, uid).unwrap();
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            for _ in 0..10 {
+                journal.freeze().unwrap();
+                let before = done.load(Ordering::Relaxed);
+                let commits = journal.log().counts().commits;
+                thread::sleep(A_WHILE);
+                assert!(
+                    done.load(Ordering::Relaxed) <= before + 4,
+                    "four were about to count theirs"
+                );
+                assert_eq!(journal.log().counts().commits, commits);
+                assert!(journal.log().ail().is_empty());
+                assert_eq!(journal.log().space().granted, 0);
+                journal.thaw();
+                let thawed = done.load(Ordering::Relaxed);
+                while done.load(Ordering::Relaxed) < thawed + 10 {
+                    thread::yield_now();
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        journal.unmount().unwrap();
+    }
+}
+
+#[test]
+fn what_is_under_way_is_waited_for() {
+    let journal = open(&make(), 1);
+    let frozen = AtomicBool::new(false);
+    let tx = journal.begin(TransactionKind::Write, 0).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            journal.freeze().unwrap();
+            frozen.store(true, Ordering::SeqCst);
+        });
+        thread::sleep(A_WHILE);
+        assert!(!frozen.load(Ordering::SeqCst));
+        tx.cancel();
+    });
+    journal.thaw();
+    journal.unmount().unwrap();
+}
+
+#[test]
+fn a_shutdown_lets_go_of_who_waits() {
+    let journal = open(&make(), 1);
+    journal.freeze().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| change(&journal, 1));
+        thread::sleep(A_WHILE);
+        journal.shut_down(Shutdown::Flush).unwrap();
+        assert!(matches!(waiting.join().unwrap(), Err(Error::Shutdown)));
+    });
+    journal.thaw();
+    assert!(matches!(journal.freeze(), Err(Error::Shutdown)));
+    assert!(matches!(change(&journal, 1), Err(Error::Shutdown)));
+}
