@@ -11,8 +11,10 @@ mod structures;
 mod write;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use mkfs::MkfsArguments;
@@ -66,10 +68,33 @@ pub(crate) struct GlobalOptions {
     /// The image, when the other arguments are plain paths inside it
     #[arg(long, global = true, value_name = "IMAGE", help_heading = "Image options")]
     pub(crate) image: Option<PathBuf>,
+    /// Give up all rights to other files, programs and the network before the image is read: as far
+    /// as the kernel can (auto), or not at all unless it can (always)
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
+    #[arg(help_heading = "Image options")]
+    pub(crate) sandbox: SandboxWhen,
     /// When to colour the output
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
     #[arg(help_heading = "Output options")]
     pub(crate) color: ColorWhen,
+}
+
+/// When a command gives up its rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SandboxWhen {
+    /// Where the command can do without them, as far as the kernel can take them away.
+    Auto,
+    /// The same, and if that is not all of them, the command does not run.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl fmt::Display for SandboxWhen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("auto", PossibleValue::get_name))
+    }
 }
 
 /// When output is coloured.

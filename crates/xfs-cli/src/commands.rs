@@ -48,11 +48,17 @@ mod uuid;
 use crate::cli::{Cli, Command};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::sandbox::Reach;
 
 pub(crate) use put::write_all;
 
 /// A command with everything open.
 pub(crate) trait Run {
+    /// What the command still needs of the host, which for most is only what is open.
+    fn reach(&self) -> Reach<'_> {
+        Reach::NOTHING
+    }
+
     /// Does the work.
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure>;
 }

@@ -25,6 +25,7 @@ mod names;
 mod node;
 mod owners;
 mod predicate;
+mod sandbox;
 mod size;
 mod source;
 mod time;
@@ -53,7 +54,8 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, console: &mut Console) -> Result<(), Failure> {
+    let when = cli.global.sandbox;
     let command = commands::open(cli)?;
-    // Everything is open now. A sandbox is entered here, before anything of an image is read.
+    sandbox::enter(command.reach(), when)?;
     command.run(console)
 }

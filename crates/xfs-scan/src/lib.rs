@@ -33,7 +33,7 @@ pub use accounting::Account;
 pub use error::ScanError;
 pub use fields::{Field, Fields};
 pub use finding::{Finding, FindingCode};
-pub use options::{AccountBy, DEFAULT_MEMORY_BYTES, Format, Progress, ScanOptions};
+pub use options::{AccountBy, DEFAULT_MEMORY_BYTES, Format, Progress, ScanOptions, Spill};
 pub use output::{Header, Output, OutputFile, SCHEMA_VERSION, Trailer};
 pub use row::{ByteList, Moment, Row, RowView, VolumeLabel};
 pub use scan::{ScanReport, scan};

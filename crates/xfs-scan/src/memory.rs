@@ -8,7 +8,6 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use xfs_sync::{AtomicU64, Mutex, Ordering, Volume};
@@ -16,6 +15,7 @@ use zerocopy::IntoBytes;
 
 use crate::ScanError;
 use crate::batch::Batch;
+use crate::options::Spill;
 use crate::row::Row;
 
 /// Where bytes lie in the spill file.
@@ -33,8 +33,7 @@ pub(crate) struct Memory {
     used: AtomicU64<Volume>,
     table_limit: u64,
     tables: AtomicU64<Volume>,
-    directory: PathBuf,
-    file: Mutex<Option<Arc<File>>, Volume>,
+    spill: Mutex<Spill, Volume>,
     file_end: AtomicU64<Volume>,
 }
 
@@ -52,15 +51,14 @@ pub(crate) enum Stored {
 }
 
 impl Memory {
-    /// Memory of `limit` bytes; the file is made in `directory` when it is first needed.
-    pub(crate) fn new(limit: u64, directory: &Path) -> Self {
+    /// Memory of `limit` bytes.
+    pub(crate) fn new(limit: u64, spill: Spill) -> Self {
         Self {
             limit: limit / 2,
             used: AtomicU64::new(0),
             table_limit: limit - limit / 2,
             tables: AtomicU64::new(0),
-            directory: directory.to_owned(),
-            file: Mutex::new(None),
+            spill: Mutex::new(spill),
             file_end: AtomicU64::new(0),
         }
     }
@@ -147,13 +145,13 @@ impl Memory {
     }
 
     fn file(&self) -> io::Result<Arc<File>> {
-        let mut file = self.file.lock();
-        if let Some(file) = file.as_ref() {
-            return Ok(Arc::clone(file));
-        }
-        let made = Arc::new(tempfile::tempfile_in(&self.directory)?);
-        *file = Some(Arc::clone(&made));
-        Ok(made)
+        let mut spill = self.spill.lock();
+        let file = match &*spill {
+            Spill::To(file) => return Ok(Arc::clone(file)),
+            Spill::In(directory) => Arc::new(tempfile::tempfile_in(directory)?),
+        };
+        *spill = Spill::To(Arc::clone(&file));
+        Ok(file)
     }
 }
 

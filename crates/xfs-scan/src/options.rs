@@ -1,6 +1,8 @@
 //! What a scan is asked for.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -55,6 +57,26 @@ pub enum AccountBy {
 /// Memory that a scan keeps to unless told otherwise: 1 GiB.
 pub const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 
+/// Where rows go for which there is no room in memory.
+#[derive(Clone, Debug)]
+pub enum Spill {
+    /// Into a file in this directory, made when it is first needed; it has no name there.
+    In(PathBuf),
+    /// Into this file: for a program that gives up the right to open files before it scans.
+    To(Arc<File>),
+}
+
+impl Spill {
+    /// Makes the file now, without a name, in `directory`.
+    ///
+    /// # Errors
+    ///
+    /// What the host says.
+    pub fn to_file_in(directory: &Path) -> io::Result<Self> {
+        Ok(Self::To(Arc::new(tempfile::tempfile_in(directory)?)))
+    }
+}
+
 /// How a scan is done.
 #[derive(Clone)]
 pub struct ScanOptions {
@@ -64,8 +86,8 @@ pub struct ScanOptions {
     pub threads: usize,
     /// Memory to keep to, in bytes.
     pub memory_bytes: u64,
-    /// Where the spill file is made; it has no name there once it is open.
-    pub spill_directory: PathBuf,
+    /// Where rows go for which there is no room in memory.
+    pub spill: Spill,
     /// Accounting rows to add after the inodes.
     pub accounts: Vec<AccountBy>,
     /// Whether to collect the figures of [`ScanReport::summary`](crate::ScanReport).
@@ -83,7 +105,7 @@ impl Default for ScanOptions {
             fields: Fields::default(),
             threads: 0,
             memory_bytes: DEFAULT_MEMORY_BYTES,
-            spill_directory: std::env::temp_dir(),
+            spill: Spill::In(std::env::temp_dir()),
             accounts: Vec::new(),
             summary: false,
             cancel: None,

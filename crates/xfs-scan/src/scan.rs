@@ -78,7 +78,7 @@ pub fn scan(
         inodes_read: 0,
     };
     for source in sources {
-        let memory = Memory::new(limit, &options.spill_directory);
+        let memory = Memory::new(limit, options.spill.clone());
         run.scan_volume(source, &memory)?;
         run.report.spilled_bytes += memory.spilled_bytes();
     }

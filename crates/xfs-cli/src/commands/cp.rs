@@ -5,6 +5,7 @@ mod into;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ use crate::image::{Target, Targets};
 use crate::names;
 use crate::node::{self, NodeSource};
 use crate::predicate::last_component;
+use crate::sandbox::Reach;
 
 struct Cp {
     targets: Targets,
@@ -104,6 +106,15 @@ fn raise_file_limit() {
 }
 
 impl Run for Cp {
+    fn reach(&self) -> Reach<'_> {
+        match &self.destination {
+            Destination::Stdout => Reach::NOTHING,
+            Destination::Into(directory) | Destination::Name(directory, _) => {
+                Reach::Beneath(vec![directory.as_fd()])
+            }
+        }
+    }
+
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, destination, is_recursive, fidelity } = *self;
         let targets = targets.read(console);

@@ -9,6 +9,7 @@ use crate::deposit::{Deposit, Manner};
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
 use crate::intake::Intake;
+use crate::sandbox::Reach;
 use crate::time::source_date_epoch;
 
 struct Import {
@@ -30,6 +31,10 @@ pub(super) fn open(
 }
 
 impl Run for Import {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { source, targets, manner } = *self;
         change_all(targets, console, |targets, console| {

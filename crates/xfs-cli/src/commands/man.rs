@@ -9,6 +9,7 @@ use super::Run;
 use crate::cli::{Cli, ManArguments};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::sandbox::Reach;
 
 struct Man(PathBuf);
 
@@ -20,6 +21,10 @@ pub(super) fn open(arguments: &ManArguments) -> Result<Box<dyn Run>, Failure> {
 }
 
 impl Run for Man {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
     fn run(self: Box<Self>, _console: &mut Console) -> Result<(), Failure> {
         clap_mangen::generate_to(Cli::command(), &self.0)
             .map_err(|error| Failure::host(self.0.as_os_str(), &error))

@@ -24,6 +24,7 @@ use crate::image::Image;
 use crate::intake::Intake;
 use crate::json::{self, Object};
 use crate::names;
+use crate::sandbox::Reach;
 use crate::time::source_date_epoch;
 
 /// The generation of inodes that mkfs.xfs makes with DETERMINISTIC_SEED in its environment.
@@ -95,6 +96,10 @@ pub(super) fn open(
 }
 
 impl Run for Mkfs {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         for warning in self.plan.warnings() {
             console.note(format!("warning: {warning}"));

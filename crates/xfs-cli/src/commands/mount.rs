@@ -12,17 +12,22 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use xfs_fuse::{Mount, MountError, MountOptions, OptionError, Server, Waited};
+use xfs_fuse::{
+    Handler, InitFlags, Mount, MountError, MountOptions, OptionError, Reply, Request, Server,
+    Waited,
+};
 
 use super::Run;
-use crate::cli::{GlobalOptions, MountArguments};
+use crate::cli::{GlobalOptions, MountArguments, SandboxWhen};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{about_image, open_failure};
 use crate::names;
+use crate::sandbox::{self, Reach};
 
 /// How long those who use the mount have to leave it once it is to end.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -41,6 +46,39 @@ struct Serve {
     folder: PathBuf,
     options: MountOptions,
     background: bool,
+    sandbox: SandboxWhen,
+}
+
+/// A server whose workers give up their rights.
+struct Confined {
+    server: Server,
+    sandbox: SandboxWhen,
+}
+
+impl Handler for Confined {
+    fn wishes(&self) -> InitFlags {
+        self.server.wishes()
+    }
+
+    fn begin_worker(&self) {
+        // It has been entered once, to read the volume's first blocks, or the mount would not be.
+        if let Err(failure) = sandbox::enter(Reach::NOTHING, self.sandbox) {
+            tracing::warn!(%failure, "a worker serves outside of the sandbox");
+        }
+    }
+
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        self.server.handle(request, reply)
+    }
+}
+
+/// Does something in a thread that has entered the sandbox, and so all that it starts.
+fn inside<T: Send>(when: SandboxWhen, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    let acted = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| sandbox::enter(Reach::NOTHING, when).map(|()| act()));
+        thread.join()
+    });
+    acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Reads the options; opens the devices where this is the process that serves.
@@ -59,15 +97,24 @@ pub(super) fn open(
     let open = options.open_options().map_err(|error| option_failure(&error))?;
     if !arguments.foreground && !arguments.background {
         let mut words = vec!["mount".into(), "--background".into()];
+        words.push(format!("--sandbox={}", global.sandbox).into());
         words.extend(lists.iter().map(|list| OsString::from(format!("-o{list}"))));
         words.extend(["--".into(), arguments.device.into(), arguments.folder.into()]);
         return Ok(Box::new(Start { arguments: words }));
     }
+    let sandbox = global.sandbox;
     let open = open.writable(!options.is_read_only());
     let devices = open.open_devices(&arguments.device);
     let devices = devices.map_err(|error| open_failure(&arguments.device, &error))?;
     let (device, folder) = (arguments.device, arguments.folder);
-    Ok(Box::new(Serve { devices, device, folder, options, background: arguments.background }))
+    Ok(Box::new(Serve {
+        devices,
+        device,
+        folder,
+        options,
+        background: arguments.background,
+        sandbox,
+    }))
 }
 
 /// The lists behind `-o`, and what stands for the same before the command.
@@ -88,6 +135,10 @@ fn option_lists(
 }
 
 impl Run for Start {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
     fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {
         let failed = |error: std::io::Error| Failure::new(Exit::Failed, format!("mount: {error}"));
         let program = std::env::current_exe().map_err(failed)?;
@@ -108,19 +159,25 @@ impl Run for Start {
 }
 
 impl Run for Serve {
+    /// The first thread has to unmount in the end.
+    fn reach(&self) -> Reach<'_> {
+        if self.options.is_read_only() { Reach::ByThread } else { Reach::Host }
+    }
+
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { devices, device, folder, options, background } = *self;
+        let Self { devices, device, folder, options, background, sandbox } = *self;
         // Before any thread, so that no thread gets a signal that is meant for this one.
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
             .map_err(|error| Failure::new(Exit::Failed, format!("signals: {error}")))?;
+        let sandbox = if options.is_read_only() { sandbox } else { SandboxWhen::Never };
         let volume = match options.is_read_only() {
-            true => devices.volume(),
+            true => inside(sandbox, || devices.volume())?,
             false => devices.writable_volume(),
         };
         let volume = volume.map_err(|error| open_failure(&device, &error))?;
         drop(devices);
         let source = device.canonicalize().unwrap_or_else(|_| device.clone());
-        let server = Server::new(volume, options.settings());
+        let server = Confined { server: Server::new(volume, options.settings()), sandbox };
         let mount = Mount::new(server, &folder, &options.facts(source), options.threads())
             .map_err(|error| mount_failure(&folder, &error))?;
         announce(background, console)?;
@@ -131,7 +188,9 @@ impl Run for Serve {
         handle.close();
         let _ = watcher.join();
         match mount.finish() {
-            Some(server) => server.close().map_err(|error| about_image(error.into(), &device)),
+            Some(confined) => {
+                confined.server.close().map_err(|error| about_image(error.into(), &device))
+            }
             None => Ok(()),
         }
     }
@@ -167,7 +226,7 @@ fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Serves until the volume is unmounted, or somebody wants it to be.
-fn serve(mount: &Mount) {
+fn serve(mount: &Mount<Confined>) {
     if mount.wait(Duration::MAX) == Waited::Ended {
         return;
     }

@@ -1,7 +1,10 @@
 //! `scan`: the inventory of volumes, row by row.
 
+use std::env;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
@@ -10,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_scan::{
     AccountBy, Field, Fields, Format, Header, Output, OutputFile, Progress, ScanError, ScanOptions,
-    ScanReport, ScanSource, scan,
+    ScanReport, ScanSource, Spill, scan,
 };
 use xfs_sync::{SetOnce, Volume as VolumeScope};
 
@@ -20,11 +23,14 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
+use crate::sandbox::Reach;
 use crate::time::Clock;
 
 struct Scan {
     images: Vec<Image>,
     output: Option<(PathBuf, OutputFile)>,
+    /// Where the output gets its name when it is whole.
+    output_directory: Option<File>,
     format: Format,
     options: ScanOptions,
     /// Nanoseconds since 1970.
@@ -59,13 +65,25 @@ pub(super) fn open(
             Some((path.clone(), file))
         }
     };
+    let output_directory = arguments.output.as_deref().map(open_parent).transpose()?;
     let began = i64::try_from(Clock::open().now().total_nanoseconds()).unwrap_or_default();
-    Ok(Box::new(Scan { images, output, format, options: scan_options, began }))
+    Ok(Box::new(Scan { images, output, output_directory, format, options: scan_options, began }))
+}
+
+/// The directory that a file lies in.
+fn open_parent(path: &Path) -> Result<File, Failure> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    File::open(parent).map_err(|error| Failure::host(parent.as_os_str(), &error))
 }
 
 fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
+    let directory = env::temp_dir();
+    // Where it cannot be made, a scan that needs it says so.
+    let spill = Spill::to_file_in(&directory).unwrap_or(Spill::In(directory));
     let mut options = ScanOptions {
         threads: arguments.threads.unwrap_or(0),
+        spill,
         summary: arguments.summary,
         cancel: Some(interrupt()?),
         ..ScanOptions::default()
@@ -118,8 +136,12 @@ fn interrupt() -> Result<Cancel, Failure> {
 }
 
 impl Run for Scan {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Beneath(self.output_directory.iter().map(AsFd::as_fd).collect())
+    }
+
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { images, output, format, mut options, began } = *self;
+        let Self { images, output, format, mut options, began, .. } = *self;
         let mut sources = Vec::new();
         for image in &images {
             let volume = image.volume(console)?;

@@ -13,6 +13,7 @@ use crate::cli::StatsArguments;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::sandbox::Reach;
 
 /// The most bytes of an attribute.
 const MOST_BYTES: usize = 64 << 10;
@@ -39,6 +40,10 @@ pub(super) fn open(arguments: StatsArguments) -> Box<dyn Run> {
 }
 
 impl Run for Stats {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let mut before = BTreeMap::new();
         loop {

@@ -13,6 +13,7 @@ use crate::cli::UmountArguments;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::sandbox::Reach;
 
 /// How long the process that serves may take to close the volume.
 const PATIENCE_SECONDS: i64 = 120;
@@ -29,6 +30,10 @@ pub(super) fn open(arguments: UmountArguments) -> Box<dyn Run> {
 }
 
 impl Run for Umount {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
     fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {
         let failed = |error| Failure::host(self.folder.as_os_str(), &error);
         // Held open, so that the number cannot come to mean another process.

@@ -34,6 +34,7 @@ pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {
     volume.kill();
     let before = fs::read(&volume.image.data).unwrap();
     volume.mount("ro");
+    assert_eq!(workers_outside(&volume.server()), Vec::<String>::new());
     assert!(fs::read_dir(volume.path()).unwrap().count() <= 1);
     assert!(fs::write(volume.at("other"), "x").is_err());
     volume.unmount();
@@ -43,4 +44,14 @@ pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {
     let again = volume.mount_command("rw").output().unwrap();
     assert_ne!(again.status.code(), Some(0), "{}", said(&again));
     volume.check()
+}
+
+/// The threads that serve, and may still make any system call.
+fn workers_outside(server: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();
+    let statuses =
+        tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+    let workers: Vec<_> = statuses.filter(|status| status.starts_with("Name:\tfuse-")).collect();
+    assert!(!workers.is_empty(), "nobody serves");
+    workers.into_iter().filter(|status| !status.contains("Seccomp:\t2")).collect()
 }

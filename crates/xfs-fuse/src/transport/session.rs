@@ -44,6 +44,9 @@ pub trait Handler: Send + Sync + 'static {
     /// What it wants the kernel to do, of what the kernel offers.
     fn wishes(&self) -> InitFlags;
 
+    /// Called by each worker in its own thread, before its first request.
+    fn begin_worker(&self) {}
+
     /// Answers a request.
     ///
     /// # Errors
@@ -113,7 +116,12 @@ impl<H: Handler> Session<H> {
             let (gates, sender) = (Arc::clone(&gates), sender.clone());
             std::thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
                 let _bomb = EndWithPanic;
-                let served = gates.get(index).map_or(Ok(()), |gate| serve(&device, gate));
+                let served = gates.get(index).map_or(Ok(()), |gate| {
+                    if let Some(handler) = gate.lock().as_deref() {
+                        handler.begin_worker();
+                    }
+                    serve(&device, gate)
+                });
                 let _ = sender.send(Notice::WorkerEnded);
                 served
             })

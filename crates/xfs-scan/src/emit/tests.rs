@@ -34,7 +34,7 @@ fn long_targets(count: u64, length: usize) -> Batch {
 #[test]
 fn rows_that_are_long_do_not_pile_up_in_memory() {
     let source = golden_source();
-    let memory = Memory::new(0, &std::env::temp_dir());
+    let memory = Memory::new(0, crate::Spill::In(std::env::temp_dir()));
     let fields: Fields = [Field::Ino, Field::Symlink].into_iter().collect();
     let output = Output::begin(Format::Csv, fields, Header { scan_time: 0 }, Box::new(Vec::new()));
     let encoding = output.unwrap().encoding;

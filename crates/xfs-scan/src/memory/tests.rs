@@ -8,7 +8,7 @@ fn batch(first: u64) -> Batch {
 }
 
 fn check_round_trip(limit: u64, expect_spilled: bool) {
-    let memory = Memory::new(2 * limit, &std::env::temp_dir());
+    let memory = Memory::new(2 * limit, crate::Spill::In(std::env::temp_dir()));
     let stored: Vec<Stored> = (0..8).map(|i| memory.store(batch(i * 100)).unwrap()).collect();
     let spilled = stored.iter().filter(|stored| matches!(stored, Stored::Spilled { .. })).count();
     assert_eq!(spilled != 0, expect_spilled);
@@ -34,13 +34,13 @@ fn batches_come_back_from_the_spill_file() {
 
 #[test]
 fn a_spill_directory_that_is_not_there_is_an_error() {
-    let memory = Memory::new(0, std::path::Path::new("/nonexistent"));
+    let memory = Memory::new(0, crate::Spill::In("/nonexistent".into()));
     assert!(matches!(memory.store(batch(0)), Err(crate::ScanError::Spill(_))));
 }
 
 #[test]
 fn tables_that_do_not_fit_are_an_error() {
-    let memory = Memory::new(1000, &std::env::temp_dir());
+    let memory = Memory::new(1000, crate::Spill::In(std::env::temp_dir()));
     memory.demand(400).unwrap();
     memory.demand(100).unwrap();
     let error = memory.demand(1).unwrap_err();

@@ -21,6 +21,7 @@ use crate::image::{Target, Targets, change_all};
 use crate::names;
 use crate::node::NodeSource;
 use crate::predicate::last_component;
+use crate::sandbox::Reach;
 use crate::source::Source;
 use crate::time::source_date_epoch;
 
@@ -73,6 +74,10 @@ pub(super) fn open(
 }
 
 impl Run for CpInto {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { pieces, targets, is_recursive, manner } = *self;
         change_all(targets, console, |targets, console| {

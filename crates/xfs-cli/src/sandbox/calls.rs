@@ -1,0 +1,213 @@
+//! The system calls that a command may still make.
+//!
+//! A list of what is allowed: memory, threads, time, and files. What is not on it fails with EPERM: to
+//! start programs, to talk to the network, to look into other processes, to ask the kernel's newer and
+//! larger interfaces for anything. Which files, is a question for Landlock.
+
+use std::collections::BTreeMap;
+use std::env::consts::ARCH;
+
+use libc::c_long;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
+};
+
+/// Lets this thread, and those that it starts, make no more than these calls.
+pub(super) fn filter() -> Result<(), String> {
+    program()
+        .and_then(|program| apply_filter(&program).map_err(|error| format!("seccomp: {error}")))
+}
+
+fn program() -> Result<BpfProgram, String> {
+    let architecture: TargetArch =
+        ARCH.try_into().map_err(|_| format!("there is no filter for {ARCH}"))?;
+    let failed = |error: seccompiler::BackendError| format!("seccomp: {error}");
+    let filter = SeccompFilter::new(
+        rules().map_err(failed)?,
+        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+        SeccompAction::Allow,
+        architecture,
+    );
+    filter.map_err(failed)?.try_into().map_err(failed)
+}
+
+/// Each call, with the arguments that it may have; none means any.
+fn rules() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
+    let calls = [MEMORY, THREADS, CLOCKS, CONTENTS, NAMES, OLD_NAMES].concat();
+    let mut rules: BTreeMap<_, _> = calls.into_iter().map(|call| (call, Vec::new())).collect();
+    rules.insert(libc::SYS_ioctl, one_of(1, IOCTLS)?);
+    let names = [libc::PR_SET_NAME, libc::PR_SET_VMA].map(|name| u64::from(name.unsigned_abs()));
+    rules.insert(libc::SYS_prctl, one_of(0, &names)?);
+    // Limits of this process, not of another one.
+    rules.insert(libc::SYS_prlimit64, one_of(0, &[0])?);
+    Ok(rules)
+}
+
+/// Rules under which argument `index` has one of these values.
+fn one_of(index: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let rule = |value: &u64| {
+        let (length, is) = (SeccompCmpArgLen::Dword, SeccompCmpOp::Eq);
+        SeccompRule::new(vec![SeccompCondition::new(index, length, is, *value)?])
+    };
+    values.iter().map(rule).collect()
+}
+
+const MEMORY: &[c_long] = &[
+    libc::SYS_brk,
+    libc::SYS_madvise,
+    libc::SYS_membarrier,
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+];
+
+const THREADS: &[c_long] = &[
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_get_robust_list,
+    libc::SYS_getcpu,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
+    libc::SYS_getrusage,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_sigaltstack,
+    libc::SYS_sysinfo,
+    // How `abort` ends this process.
+    libc::SYS_tgkill,
+    libc::SYS_uname,
+];
+
+const CLOCKS: &[c_long] = &[
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_gettimeofday,
+    libc::SYS_nanosleep,
+];
+
+/// Of files that are open.
+const CONTENTS: &[c_long] = &[
+    libc::SYS_close,
+    libc::SYS_copy_file_range,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_eventfd2,
+    libc::SYS_fadvise64,
+    libc::SYS_fallocate,
+    libc::SYS_fcntl,
+    libc::SYS_fdatasync,
+    libc::SYS_flock,
+    libc::SYS_fstat,
+    libc::SYS_fstatfs,
+    libc::SYS_fsync,
+    libc::SYS_ftruncate,
+    libc::SYS_getdents64,
+    libc::SYS_lseek,
+    libc::SYS_pipe2,
+    libc::SYS_ppoll,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_preadv2,
+    libc::SYS_pwrite64,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+    libc::SYS_read,
+    libc::SYS_readv,
+    // Sockets that signals wake a waiting thread by are made before; these write to them.
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
+    libc::SYS_sync_file_range,
+    libc::SYS_write,
+    libc::SYS_writev,
+];
+
+/// Of names and what stands in inodes; Landlock says where.
+const NAMES: &[c_long] = &[
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_fgetxattr,
+    libc::SYS_flistxattr,
+    libc::SYS_fremovexattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_getcwd,
+    libc::SYS_getxattr,
+    libc::SYS_lgetxattr,
+    libc::SYS_linkat,
+    libc::SYS_listxattr,
+    libc::SYS_llistxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_readlinkat,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_setxattr,
+    libc::SYS_statfs,
+    libc::SYS_statx,
+    libc::SYS_symlinkat,
+    libc::SYS_umask,
+    libc::SYS_unlinkat,
+    libc::SYS_utimensat,
+];
+
+/// What the C library still calls by its first names on this architecture.
+#[cfg(target_arch = "x86_64")]
+const OLD_NAMES: &[c_long] = &[
+    libc::SYS_access,
+    libc::SYS_epoll_wait,
+    libc::SYS_link,
+    libc::SYS_lstat,
+    libc::SYS_mkdir,
+    libc::SYS_open,
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_rename,
+    libc::SYS_rmdir,
+    libc::SYS_stat,
+    libc::SYS_symlink,
+    libc::SYS_unlink,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_NAMES: &[c_long] = &[];
+
+/// Terminals are asked for their size and never written to as if by their user; files for flags.
+const IOCTLS: &[u64] = &[
+    0x5401,      // TCGETS
+    0x5413,      // TIOCGWINSZ
+    0x1277,      // BLKDISCARD
+    0x127f,      // BLKZEROOUT
+    0x8008_1272, // BLKGETSIZE64
+    0x8008_6601, // FS_IOC_GETFLAGS
+    0x4008_6602, // FS_IOC_SETFLAGS
+    0x801c_581f, // FS_IOC_FSGETXATTR
+    0x401c_5820, // FS_IOC_FSSETXATTR
+];

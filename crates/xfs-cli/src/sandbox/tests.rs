@@ -1,0 +1,64 @@
+//! The sandbox is entered by a process of its own: nobody leaves it again.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::{Reach, enter};
+use crate::cli::SandboxWhen;
+
+/// Tells the test below that it is the process that shall enter, and where it may work.
+const INSIDE: &str = "FERROXFS_TEST_INSIDE";
+
+#[test]
+fn what_is_not_reached_is_denied() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("reached")).unwrap();
+    fs::write(directory.path().join("secret"), "secret").unwrap();
+    let inside = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "sandbox::tests::inside", "--nocapture"])
+        .env(INSIDE, directory.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&inside.stdout);
+    assert!(inside.status.success(), "{said}");
+    assert!(said.contains("all of it was denied"), "{said}");
+}
+
+#[test]
+fn inside() {
+    let Some(directory) = env::var_os(INSIDE).map(PathBuf::from) else { return };
+    let reached = File::open(directory.join("reached")).unwrap();
+    enter(Reach::Beneath(vec![reached.as_fd()]), SandboxWhen::Always).unwrap();
+
+    fs::write(directory.join("reached/new"), "new").unwrap();
+    fs::rename(directory.join("reached/new"), directory.join("reached/renamed")).unwrap();
+    let thread = std::thread::spawn(move || deny_all(&directory));
+    thread.join().unwrap();
+    println!("all of it was denied");
+}
+
+/// Also in a thread that is started inside.
+fn deny_all(directory: &std::path::Path) {
+    is_denied(fs::read(directory.join("secret")));
+    is_denied(fs::write(directory.join("other"), ""));
+    is_denied(fs::remove_file(directory.join("secret")));
+    is_denied(fs::rename(directory.join("secret"), directory.join("reached/secret")));
+    is_denied(fs::read("/proc/self/environ"));
+    is_denied(Command::new("/bin/true").status());
+    is_denied(TcpListener::bind("127.0.0.1:0"));
+    is_denied(UdpSocket::bind("127.0.0.1:0"));
+    is_denied(fs::read_dir("/"));
+}
+
+fn is_denied<T>(result: io::Result<T>) {
+    match result.err().map(|error| error.kind()) {
+        // A file is not moved out of a place that is not reached as if to another file system.
+        Some(ErrorKind::PermissionDenied | ErrorKind::CrossesDevices) => {}
+        other => panic!("not denied: {other:?}"),
+    }
+}
