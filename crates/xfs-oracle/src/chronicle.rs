@@ -72,6 +72,11 @@ impl Chronicle {
         self.len() == 0
     }
 
+    /// Whether the last state has any names.
+    pub fn has_names(&self) -> bool {
+        self.states.last().is_some_and(|state| state.model.paths().len() > 1)
+    }
+
     /// Adds an operation, with the state after it, and where the device was when it began and when
     /// it returned.
     pub fn note(

@@ -115,12 +115,7 @@ impl Geometry {
     /// mount it, that is [`OracleError::Unavailable`].
     pub fn make_and_fill(&self, folder: &Path) -> Result<Image, OracleError> {
         let image = self.make(folder)?;
-        let mount = image.mount(&[]).map_err(|error| match error {
-            OracleError::Command { stderr, .. } => {
-                OracleError::Unavailable(format!("the kernel does not mount it: {}", stderr.trim()))
-            }
-            other => other,
-        })?;
+        let mount = image.mount_if_possible()?;
         if self.feature == Feature::Grown {
             run(Command::new("xfs_growfs").arg(mount.path()))?;
         }
@@ -233,6 +228,17 @@ impl Image {
                 stderr: line.to_owned(),
             }),
         }
+    }
+
+    /// Has the kernel mount it. Where this kernel cannot mount such a volume, that is
+    /// [`OracleError::Unavailable`].
+    pub fn mount_if_possible(&self) -> Result<Mount, OracleError> {
+        self.mount(&[]).map_err(|error| match error {
+            OracleError::Command { stderr, .. } => {
+                OracleError::Unavailable(format!("the kernel does not mount it: {}", stderr.trim()))
+            }
+            other => other,
+        })
     }
 
     /// Has the kernel mount it.

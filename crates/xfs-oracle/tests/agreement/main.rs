@@ -10,29 +10,22 @@
 mod ours;
 
 mod library;
+mod volumes;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use xfs_oracle::harness::{Trial, TrialError, patiently, run, seeds};
-use xfs_oracle::model::{Abilities, Features, Generator, Model, Operation, SLOTS};
+use xfs_oracle::model::{Features, Generator, Model, Operation, SLOTS};
 use xfs_oracle::{
     Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, guarded, ready, replay,
 };
 
 use library::Library;
 
-/// Volumes on which the model is compared with the kernel: name, and what the volume can do.
-const VOLUMES: [(&str, Features); 3] = [
-    ("default", features(4096, Abilities::REFLINK)),
-    ("block-1k", features(1024, Abilities::REFLINK)),
-    ("parent-exchange", features(4096, Abilities::all())),
-];
-
-const fn features(block_bytes: u64, abilities: Abilities) -> Features {
-    Features { block_bytes, inode_bytes: 512, abilities }
-}
+/// Volumes on which every seed is tried. The seed chooses one more.
+const ALWAYS: [&str; 2] = ["default", "parent-exchange"];
 
 /// After so many operations the trees are compared.
 const STRETCH: usize = 500;
@@ -40,10 +33,13 @@ const STRETCH: usize = 500;
 fn main() -> ExitCode {
     let (count, stretches) = if is_long() { (20, 40) } else { (1, 6) };
     let trials = seeds(count).flat_map(|seed| {
-        VOLUMES.into_iter().flat_map(move |(name, features)| {
-            let volume = Volume { name, features, seed };
+        let always = ALWAYS.map(volumes::named);
+        let geometries = always.into_iter().chain([volumes::of_seed(seed)]).flatten();
+        geometries.flat_map(move |geometry| {
+            let volume = Volume { geometry, seed };
             let trial = move |what: &str, check: fn(&Volume, usize) -> Result<(), TrialError>| {
-                Trial::new(format!("{what}::{name}::{seed}"), move || check(&volume, stretches))
+                let name = format!("{what}::{}::{seed}", geometry.name);
+                Trial::new(name, move || check(&volume, stretches))
             };
             [
                 trial("the_kernel_agrees_with_the_model", check_kernel),
@@ -60,16 +56,13 @@ fn main() -> ExitCode {
 /// A volume on which a history is performed.
 #[derive(Clone, Copy)]
 struct Volume {
-    name: &'static str,
-    features: Features,
+    geometry: Geometry,
     seed: u64,
 }
 
 impl Volume {
-    fn make(&self, folder: &Path) -> Result<Image, TrialError> {
-        let known = Geometry::ALL.into_iter().find(|geometry| geometry.name == self.name);
-        let geometry = known.ok_or_else(|| text(format!("no geometry is called {}", self.name)))?;
-        Ok(geometry.make(folder)?)
+    fn make(&self, folder: &Path) -> Result<(Image, Features), TrialError> {
+        volumes::make(&self.geometry, folder)
     }
 
     fn failed(&self, what: impl std::fmt::Display) -> TrialError {
@@ -83,9 +76,9 @@ fn is_long() -> bool {
 
 fn check_kernel(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     ready()?;
-    let Volume { features, seed, .. } = *volume;
+    let seed = volume.seed;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let image = volume.make(folder.path())?;
+    let (image, features) = volume.make(folder.path())?;
     let mount = image.mount(&["noatime"])?;
     let since = now();
     let place = |name: &str| {
@@ -130,9 +123,9 @@ fn check_kernel(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
 
 fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     ready()?;
-    let Volume { features, seed, .. } = *volume;
+    let seed = volume.seed;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let image = volume.make(folder.path())?;
+    let (image, features) = volume.make(folder.path())?;
     let fresh = folder.path().join("fresh");
     std::fs::create_dir(&fresh).map_err(text)?;
     let empty = image.copy(&fresh)?;
@@ -174,9 +167,9 @@ fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
 fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const OPERATIONS_PER_STRETCH: usize = 6_000;
     ready()?;
-    let Volume { features, seed, .. } = *volume;
+    let seed = volume.seed;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let image = volume.make(folder.path())?;
+    let (image, features) = volume.make(folder.path())?;
     let (since, mut library) = (now(), open(&image)?);
     let mut run = Run::with(Generator::of_contents(seed, features), features);
     let outcome = run.perform(stretches * OPERATIONS_PER_STRETCH, &mut library);
@@ -192,8 +185,8 @@ fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const OPERATIONS: usize = 150;
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let mut image = volume.make(folder.path())?;
-    let mut run = Run::new(volume.seed, volume.features);
+    let (mut image, features) = volume.make(folder.path())?;
+    let mut run = Run::new(volume.seed, features);
     let since = now();
     for round in 0..stretches * ROUNDS_PER_STRETCH {
         let about = |what: String| volume.failed(format!("round {round}: {what}"));
@@ -225,9 +218,9 @@ fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const THREADS: u64 = 4;
     const OPERATIONS_PER_STRETCH: usize = 100;
     ready()?;
-    let Volume { features, seed, .. } = *volume;
+    let seed = volume.seed;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let image = volume.make(folder.path())?;
+    let (image, features) = volume.make(folder.path())?;
     let since = now();
     let opened = patiently(|| ferroxfs::Volume::open_writable(&image.data)).map_err(text)?;
     let work = |thread: u64| -> Result<Model, String> {

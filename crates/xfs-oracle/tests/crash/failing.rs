@@ -9,12 +9,13 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Durable, Model, Operation};
-use xfs_oracle::{Chronicle, Subject, guarded, ready};
+use xfs_oracle::{Chronicle, Geometry, Subject, guarded, ready};
 use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, Prng, RequestKind};
 
-use crate::history::{Kind, prepare, recover, writable};
+use crate::history::{prepare, recover, writable};
 use crate::judge::Crashed;
 use crate::library::Library;
+use crate::volumes::make;
 use crate::{is_long, script, text};
 
 /// One request of so many fails in a short run.
@@ -24,11 +25,11 @@ const REPAIRED_SHARE: u64 = 4;
 /// Operations in a script between two syncs.
 const SYNC_EVERY: usize = 12;
 
-pub(crate) fn check(volume: Kind, seed: u64) -> Result<(), TrialError> {
+pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let image = volume.make(folder.path())?;
-    let (start, model) = prepare(&image, volume.features, &script::preparation(volume.features))?;
+    let (image, features) = make(geometry, folder.path())?;
+    let (start, model) = prepare(&image, features, &script::preparation(features))?;
     let operations = script(&model, seed);
     let share = if is_long() { 1 } else { SHORT_SHARE };
     let faults = [RequestKind::Write, RequestKind::Flush, RequestKind::Read].into_iter();
@@ -64,7 +65,7 @@ pub(crate) fn check(volume: Kind, seed: u64) -> Result<(), TrialError> {
             failures += 1;
         }
         if is_long() {
-            println!("{}, seed {seed}: {failures} times a {kind:?} failed", volume.name);
+            println!("{}, seed {seed}: {failures} times a {kind:?} failed", geometry.name);
         }
         if failures == 0 {
             return Err(text(format!("seed {seed}: no {kind:?} has ever failed")));

@@ -9,26 +9,11 @@ use ferroxfs::{SharedDevice, Superblock, Volume};
 use xfs_device::FileDevice;
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Durable, Features, Generator, Model, Operation};
-use xfs_oracle::{Chronicle, Geometry, Image, Subject, guarded};
+use xfs_oracle::{Chronicle, Image, Subject, guarded};
 use xfs_testkit::{CowDevice, Recording, RecordingDevice};
 
 use crate::library::Library;
 use crate::text;
-
-/// A kind of volume on which the power fails.
-#[derive(Clone, Copy)]
-pub(crate) struct Kind {
-    pub(crate) name: &'static str,
-    pub(crate) features: Features,
-}
-
-impl Kind {
-    /// Makes an empty volume in `folder`.
-    pub(crate) fn make(&self, folder: &Path) -> Result<Image, TrialError> {
-        let geometry = Geometry::ALL.into_iter().find(|geometry| geometry.name == self.name);
-        Ok(geometry.ok_or_else(|| text("no such geometry"))?.make(folder)?)
-    }
-}
 
 /// What an image holds, for devices in memory over it.
 pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {

@@ -28,36 +28,34 @@ mod ours;
 mod random;
 mod script;
 mod single;
+#[path = "../agreement/volumes.rs"]
+mod volumes;
 
 use std::process::ExitCode;
 
+use xfs_oracle::Geometry;
 use xfs_oracle::harness::{Trial, TrialError, run, seeds};
-use xfs_oracle::model::{Abilities, Features};
 
-use history::Kind;
+/// Where the power fails with every seed: parent pointers, a reverse map, exchanged ranges.
+const ALWAYS: &str = "parent-exchange";
 
-/// Volumes on which the power fails.
-const VOLUMES: [Kind; 2] = [
-    Kind { name: "parent-exchange", features: features(4096, Abilities::all()) },
-    Kind { name: "block-1k", features: features(1024, Abilities::REFLINK) },
+type Check = fn(&Geometry, u64) -> Result<(), TrialError>;
+
+const CHECKS: [(&str, Check); 3] = [
+    ("a_crash_keeps_every_promise", random::check),
+    ("a_crash_after_one_operation_keeps_its_promise", single::check),
+    ("a_failing_device_breaks_no_promise", failing::check),
 ];
-
-const fn features(block_bytes: u64, abilities: Abilities) -> Features {
-    Features { block_bytes, inode_bytes: 512, abilities }
-}
 
 fn main() -> ExitCode {
     let histories = if is_long() { 100 } else { 1 };
     let trials = seeds(histories).flat_map(|seed| {
-        VOLUMES.into_iter().flat_map(move |kind| {
-            let trial = |what: &str, check: fn(Kind, u64) -> Result<(), TrialError>| {
-                Trial::new(format!("{what}::{}::{seed}", kind.name), move || check(kind, seed))
-            };
-            [
-                trial("a_crash_keeps_every_promise", random::check),
-                trial("a_crash_after_one_operation_keeps_its_promise", single::check),
-                trial("a_failing_device_breaks_no_promise", failing::check),
-            ]
+        let geometries = [volumes::named(ALWAYS), volumes::of_seed(seed)].into_iter().flatten();
+        geometries.flat_map(move |geometry| {
+            CHECKS.map(|(what, check)| {
+                let name = format!("{what}::{}::{seed}", geometry.name);
+                Trial::new(name, move || check(&geometry, seed))
+            })
         })
     });
     run(trials.collect())

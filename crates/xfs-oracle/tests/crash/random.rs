@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use xfs_oracle::harness::TrialError;
-use xfs_oracle::{Image, ready};
+use xfs_oracle::{Geometry, Image, ready};
 use xfs_testkit::{Atomicity, CowDevice, PowerCuts};
 
-use crate::history::{History, Kind, materialise, recover};
+use crate::history::{History, materialise, recover};
 use crate::judge::Crashed;
 use crate::text;
+use crate::volumes::make;
 
 /// Operations of a history.
 const OPERATIONS: usize = 240;
@@ -21,11 +22,11 @@ const RECOVERIES_EVERY: u64 = 5;
 /// Cuts of one recovery, each behind the one before.
 const RECOVERY_CUTS: u64 = 2;
 
-pub(crate) fn check(kind: Kind, seed: u64) -> Result<(), TrialError> {
+pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let image = kind.make(folder.path())?;
-    let history = History::random(&image, (kind.features, seed), (OPERATIONS, SYNC_EVERY))?;
+    let (image, features) = make(geometry, folder.path())?;
+    let history = History::random(&image, (features, seed), (OPERATIONS, SYNC_EVERY))?;
     let cuts = PowerCuts::new(&history.recording, Atomicity::of(&history.superblock));
     check_judge(&history, &image, folder.path())?;
     for number in 0..CUTS {
@@ -79,16 +80,21 @@ fn check_recovery(
 }
 
 /// A judge that finds nothing would not find this either: the device is as it was halfway, and every
-/// sync is said to have returned.
+/// sync is said to have returned. Where every later operation was refused, it is as it was earlier.
 fn check_judge(history: &History, image: &Image, folder: &Path) -> Result<(), TrialError> {
-    let halfway = history.recording.requests().len() / 2;
-    let recovery = recover(history.recording.replay(halfway))?;
-    let point = usize::MAX;
-    let judge = Crashed { chronicle: &history.chronicle, point, image, folder };
-    match judge.state(recovery.replay(usize::MAX)) {
-        Err(_) => Ok(()),
-        Ok((state, _)) => {
-            Err(text(format!("half a history passes for state {state}, all of it synced")))
+    let judge = Crashed { chronicle: &history.chronicle, point: usize::MAX, image, folder };
+    let mut requests = history.recording.requests().len();
+    while requests > 0 {
+        requests /= 2;
+        let recovery = recover(history.recording.replay(requests))?;
+        match judge.state(recovery.replay(usize::MAX)) {
+            Err(_) => return Ok(()),
+            // Not even the names are there that the history has left.
+            Ok((state, tree)) if tree.nodes.len() == 1 && history.chronicle.has_names() => {
+                return Err(text(format!("an empty volume passes for state {state}")));
+            }
+            Ok(_) => {}
         }
     }
+    Ok(())
 }

@@ -8,11 +8,12 @@ use std::path::Path;
 
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Model, Operation};
-use xfs_oracle::{Image, ready};
+use xfs_oracle::{Geometry, Image, ready};
 use xfs_testkit::{Atomicity, CowDevice, Cut, PowerCuts, Recording};
 
-use crate::history::{History, Kind, prepare, recover};
+use crate::history::{History, prepare, recover};
 use crate::judge::Crashed;
+use crate::volumes::make;
 use crate::{is_long, script, text};
 
 /// One pair of so many is tried in a short run.
@@ -22,13 +23,13 @@ const WITNESSED_SHARE: usize = 8;
 /// Cuts of one pair at chance points.
 const CUTS: u64 = 4;
 
-pub(crate) fn check(kind: Kind, seed: u64) -> Result<(), TrialError> {
+pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
-    let image = kind.make(folder.path())?;
-    let (start, model) = prepare(&image, kind.features, &script::preparation(kind.features))?;
+    let (image, features) = make(geometry, folder.path())?;
+    let (start, model) = prepare(&image, features, &script::preparation(features))?;
     let share = if is_long() { 1 } else { SHORT_SHARE };
-    let pairs = script::operations(kind.features).into_iter().flat_map(|operation| {
+    let pairs = script::operations(features).into_iter().flat_map(|operation| {
         let mut after = model.clone();
         let _ = after.perform(&operation);
         let pair = move |sync| [operation.clone()].into_iter().chain(sync).collect();

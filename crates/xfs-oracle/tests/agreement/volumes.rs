@@ -1,0 +1,58 @@
+//! The volumes on which histories run: which geometries there are, and what a volume of one can do.
+
+use std::path::Path;
+
+use ferroxfs::OpenOptions;
+use ferroxfs::format::{IncompatFeatures, RoCompatFeatures};
+use xfs_oracle::harness::{TrialError, patiently};
+use xfs_oracle::model::{Abilities, Features};
+use xfs_oracle::{Feature, Geometry, Image};
+
+/// Every kernel mounts volumes whose blocks are no larger.
+const SMALLEST_PAGE_BYTES: u64 = 4096;
+
+/// The geometry of this name.
+pub(crate) fn named(name: &str) -> Option<Geometry> {
+    Geometry::ALL.into_iter().find(|geometry| geometry.name == name)
+}
+
+/// The geometry of a seed: seeds that follow each other go round all of those that make a difference to
+/// an empty volume on one device.
+pub(crate) fn of_seed(seed: u64) -> Option<Geometry> {
+    let is_fit = |geometry: &Geometry| {
+        matches!(geometry.feature, Feature::Plain | Feature::Renamed | Feature::Full)
+    };
+    // The first of all is the default, which others have anyway.
+    let all: Vec<_> = Geometry::ALL.into_iter().filter(is_fit).skip(1).collect();
+    all.get((seed % all.len() as u64) as usize).copied()
+}
+
+/// Makes an empty volume in `folder`, and says what it can do.
+pub(crate) fn make(geometry: &Geometry, folder: &Path) -> Result<(Image, Features), TrialError> {
+    let image = geometry.make(folder)?;
+    let devices = patiently(|| OpenOptions::new().open_devices(&image.data));
+    let devices = devices.map_err(|error| error.to_string())?;
+    let shape = devices.describe().map_err(|error| error.to_string())?.superblock.geometry;
+    drop(devices);
+    let mut abilities = Abilities::empty();
+    abilities.set(Abilities::REFLINK, shape.has_ro_compat(RoCompatFeatures::REFLINK));
+    abilities.set(Abilities::EXCHANGE, shape.has_incompat(IncompatFeatures::EXCHRANGE));
+    let features = Features {
+        block_bytes: shape.block_size.into(),
+        inode_bytes: shape.inode_size.into(),
+        abilities,
+    };
+    if features.block_bytes > SMALLEST_PAGE_BYTES {
+        check_large_blocks(&image, folder)?;
+    }
+    Ok((image, features))
+}
+
+/// Older kernels mount no volumes with blocks larger than their pages.
+fn check_large_blocks(image: &Image, folder: &Path) -> Result<(), TrialError> {
+    let mounted = folder.join("mounted");
+    std::fs::create_dir(&mounted).map_err(|error| error.to_string())?;
+    image.copy(&mounted)?.mount_if_possible()?.unmount()?;
+    std::fs::remove_dir_all(&mounted).map_err(|error| error.to_string())?;
+    Ok(())
+}
