@@ -68,7 +68,7 @@ pub use volume::{BulkPath, InodeChunkUse, Staleness, Volume};
 pub use walk::{Walk, WalkEntry, WalkError};
 pub use watch::{Scope, Watch, WatchEvent, WatchEvents};
 pub use whereabouts::{Parent, Whereabouts};
-pub use writing::{Changes, Creation, NewKind, RenameMode};
+pub use writing::{Changes, Creation, LockCheck, NewKind, RenameMode};
 pub use xfs_buffer::{BufferCache, Error, IoError, PosixError, Result};
 pub use xfs_device::{BlockDevice, DeviceError, Durability, FindError, SharedDevice};
 pub use xfs_dir::{Cookie, ParentPath, SetMode};

@@ -25,7 +25,7 @@ use crate::Error;
 use crate::share::Core;
 use crate::table::{DEFAULT_INODES, InodeIndex};
 use crate::volume::{Staleness, Volume};
-use crate::writing::{Clock, Terms};
+use crate::writing::{Clock, LockCheck, Terms};
 
 pub use identity::UuidChange;
 
@@ -51,6 +51,7 @@ pub struct OpenOptions {
     inode_index: InodeIndex,
     discards: bool,
     upkeep: Option<Upkeep>,
+    log_slots: Option<usize>,
 }
 
 impl Default for OpenOptions {
@@ -75,11 +76,13 @@ impl OpenOptions {
                 parents: ParentPath::Direct,
                 joins_writes: true,
                 lease_grace: LEASE_GRACE,
+                lock_check: LockCheck::default(),
             },
             cached_inodes: DEFAULT_INODES,
             inode_index: InodeIndex::default(),
             discards: false,
             upkeep: None,
+            log_slots: None,
         }
     }
 
@@ -195,6 +198,26 @@ impl OpenOptions {
     #[must_use]
     pub fn inode_index(mut self, index: InodeIndex) -> Self {
         self.inode_index = index;
+        self
+    }
+
+    /// How many lists the log gathers commits in: without this, two for each processor. With 1 all
+    /// threads share one. Only of use to measure what the others save.
+    ///
+    /// # Panics
+    ///
+    /// With 0.
+    #[must_use]
+    pub fn log_slots(mut self, slots: usize) -> Self {
+        assert!(slots > 0, "a log has at least one slot");
+        self.log_slots = Some(slots);
+        self
+    }
+
+    /// How an open and a close learn whether a file has locks. Only of use to measure what the flag saves.
+    #[must_use]
+    pub fn lock_check(mut self, check: LockCheck) -> Self {
+        self.terms.lock_check = check;
         self
     }
 

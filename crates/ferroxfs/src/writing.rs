@@ -67,6 +67,7 @@ pub(crate) struct Parts {
     pub(crate) waits: WaitGraph,
     /// How long the holder of a lease has to give it back.
     pub(crate) lease_grace: Duration,
+    pub(crate) lock_check: LockCheck,
     pub(crate) watches: Watches,
     freezer: Freezer,
     /// Held while a directory moves to another one: nobody else may move one meanwhile, so that none
@@ -76,7 +77,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     fn new(journal: Arc<Journal>, table: Table, terms: Terms) -> Self {
-        let Terms { clock, parents, joins_writes, lease_grace } = terms;
+        let Terms { clock, parents, joins_writes, lease_grace, lock_check } = terms;
         Self {
             unsettled: Unsettled::default(),
             journal,
@@ -90,6 +91,7 @@ impl Parts {
             names: Names::new(),
             waits: WaitGraph::new(),
             lease_grace,
+            lock_check,
             moving: Mutex::new(()),
         }
     }
@@ -221,6 +223,18 @@ pub(crate) struct Terms {
     pub(crate) joins_writes: bool,
     /// How long the holder of a lease has to give it back.
     pub(crate) lease_grace: Duration,
+    pub(crate) lock_check: LockCheck,
+}
+
+/// How an open and a close learn whether a file has locks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LockCheck {
+    /// By a flag, in a word that hardly anybody writes.
+    #[default]
+    Flag,
+    /// By the pointer to the locks as well, which lies beside what opens write: as it would be
+    /// without the flag.
+    Pointer,
 }
 
 /// A volume that is written to.

@@ -15,9 +15,9 @@ use xfs_device::{BlockDevice, Durability, MemoryDevice};
 use xfs_format::{DiskAddr, Lsn};
 use xfs_log::{Log, LogConfig, LogDevice, LogGeometry, LogItem, LogState};
 use xfs_sync::{Object as OfObject, RwLock};
+use xfs_workload::Processors;
 
 use crate::error::BenchError;
-use crate::processors::Processors;
 use object::Object;
 
 /// Bytes that a transaction reserves: about what a change of an inode's attributes does.

@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use ferroxfs::{Creation, NewKind, Volume};
 use rustix::fs::OFlags;
 use xfs_oracle::{Mount, Random};
+use xfs_workload::Work;
 
 use crate::error::BenchError;
-use crate::files::{self, USUAL_NAME_BYTES, Work};
+use crate::files;
 
 /// How the benchmark of data runs.
 #[derive(clap::Args)]
@@ -199,7 +200,7 @@ fn plain(arguments: &Arguments, folder: &Path) -> Result<[Duration; 3], BenchErr
 /// An empty volume with room for the file.
 fn image(arguments: &Arguments, folder: &Path) -> Result<PathBuf, BenchError> {
     let files = arguments.megabytes * 256;
-    files::make(folder, 1, &Work { threads: 1, files, name_bytes: USUAL_NAME_BYTES, linked: false })
+    files::make(folder, 1, &Work::new(1, files))
 }
 
 /// Streaming write, streaming read, random writes.

@@ -43,6 +43,9 @@ pub(crate) enum BenchError {
     /// A volume could not be opened.
     #[error(transparent)]
     Open(#[from] ferroxfs::OpenError),
+    /// A workload failed.
+    #[error(transparent)]
+    Workload(#[from] xfs_workload::WorkloadError),
     /// A Parquet file could not be read back.
     #[error(transparent)]
     Parquet(#[from] parquet::errors::ParquetError),

@@ -6,17 +6,18 @@
 //! through system calls; N threads, and ours of the log, are confined to N processors, the kernel's
 //! own threads are not.
 
-pub(crate) mod kernel;
-pub(crate) mod library;
+mod mounted;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ferroxfs::OpenOptions;
 use xfs_oracle::Xfsprogs;
+use xfs_workload::{Counted, Library, Processors, Step, Store, Target, Work, WorkloadError};
 
 use crate::error::BenchError;
-use crate::processors::Processors;
+pub(crate) use mounted::Mounted;
 
 /// How the benchmark of files runs.
 #[derive(clap::Args)]
@@ -41,80 +42,7 @@ pub(crate) struct Arguments {
     alone: bool,
 }
 
-/// What is timed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Create,
-    /// Give each file a second name.
-    Link,
-    Walk,
-    Change,
-    Remove,
-}
-
-/// Bytes of a name, where nothing else is asked for.
-pub(crate) const USUAL_NAME_BYTES: usize = 13;
-
 const STEPS: [Step; 4] = [Step::Create, Step::Walk, Step::Change, Step::Remove];
-
-/// How much work a step is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Work {
-    /// Threads, each in a directory of its own.
-    pub(crate) threads: usize,
-    /// Files of each.
-    pub(crate) files: u64,
-    /// Bytes of each name.
-    pub(crate) name_bytes: usize,
-    /// Whether each file has a second name.
-    pub(crate) linked: bool,
-}
-
-impl Work {
-    /// Files of all threads.
-    pub(crate) const fn total(&self) -> u64 {
-        self.files * self.threads as u64
-    }
-
-    /// The name of a file: no two names of one thread are alike in length only.
-    fn name(&self, number: u64) -> String {
-        let digits = self.name_bytes - "file-".len();
-        format!("file-{number:0digits$}")
-    }
-
-    /// Its second name.
-    fn second_name(&self, number: u64) -> String {
-        let digits = self.name_bytes - "link-".len();
-        format!("link-{number:0digits$}")
-    }
-}
-
-/// What a contender has counted since the volume was opened.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counted {
-    pub(crate) transactions: u64,
-    pub(crate) log_bytes: u64,
-    /// Writes to memory that the whole volume shares: in a build that counts them.
-    pub(crate) volume_writes: Option<u64>,
-}
-
-/// Somebody who works on the files of an image.
-pub(crate) trait Contender {
-    /// Opens the volume.
-    fn open(&mut self, image: &Path) -> Result<(), BenchError>;
-
-    /// Makes the directories of the threads.
-    fn prepare(&mut self, threads: usize) -> Result<(), BenchError>;
-
-    /// Does one step, in as many threads, until it counts as done.
-    fn perform(&mut self, step: Step, work: &Work) -> Result<(), BenchError>;
-
-    /// What it has counted.
-    fn counted(&self) -> Result<Counted, BenchError>;
-
-    /// Closes it.
-    fn close(&mut self) -> Result<(), BenchError>;
-}
 
 /// What a step took.
 #[derive(Clone, Copy)]
@@ -134,91 +62,89 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     for threads in &arguments.threads {
         processors.confine(*threads)?;
         let work = arguments.work(*threads);
-        let ours = fastest(arguments, &work, &mut library::Library::default())?;
+        let ours = fastest(arguments, &work, &library)?;
         let kernel = match arguments.alone {
             true => Vec::new(),
-            false => fastest(arguments, &work, &mut kernel::Kernel::default())?,
+            false => fastest(arguments, &work, &kernel)?,
         };
         let files = work.total() as f64;
         for (index, (step, ours)) in STEPS.into_iter().zip(&ours).enumerate() {
             let kernel = kernel.get(index);
             let rate = |outcome: &Outcome| files / outcome.elapsed.as_secs_f64();
-            let shown = |value: Option<f64>, digits: usize| {
-                value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
-            };
-            let each = |outcome: &Outcome| outcome.counted.transactions as f64 / files;
-            let bytes = |outcome: &Outcome| outcome.counted.log_bytes as f64 / files;
-            let volume = ours.counted.volume_writes;
-            let volume = volume
-                .map_or("-".to_owned(), |count| format!("1 in {:.0}", files / count.max(1) as f64));
+            let per_file = |count: Option<u64>| count.map(|count| count as f64 / files);
+            let each = |outcome: &Outcome| per_file(outcome.counted.transactions);
+            let bytes = |outcome: &Outcome| per_file(outcome.counted.log_bytes);
+            let volume = ours.counted.shared.map_or("-".to_owned(), |shared| {
+                format!("1 in {:.0}", files / shared.volume.total().max(1) as f64)
+            });
             println!(
-                "| {threads} | {step:?} | {:.0} | {} | {} | {:.2} | {} | {:.0} | {} | {volume} |",
+                "| {threads} | {step:?} | {:.0} | {} | {} | {} | {} | {} | {} | {volume} |",
                 rate(ours),
                 shown(kernel.map(rate), 0),
                 shown(kernel.map(|kernel| rate(ours) / rate(kernel)), 2),
-                each(ours),
-                shown(kernel.map(each), 2),
-                bytes(ours),
-                shown(kernel.map(bytes), 0),
+                shown(each(ours), 2),
+                shown(kernel.and_then(each), 2),
+                shown(bytes(ours), 0),
+                shown(kernel.and_then(bytes), 0),
             );
         }
     }
     Ok(())
 }
 
+/// A number for a table, if there is one.
+pub(crate) fn shown(value: Option<f64>, digits: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
 impl Arguments {
     const fn work(&self, threads: usize) -> Work {
-        Work { threads, files: self.files, name_bytes: USUAL_NAME_BYTES, linked: false }
+        Work::new(threads, self.files)
     }
 }
 
+/// Somebody who works on the volume in an image.
+pub(crate) type Open = dyn Fn(&Path) -> Result<Box<dyn Target>, WorkloadError>;
+
+/// Ours.
+fn library(image: &Path) -> Result<Box<dyn Target>, WorkloadError> {
+    Ok(Box::new(Library::open(Store::open(image)?, OpenOptions::new())?))
+}
+
+/// The kernel's.
+fn kernel(image: &Path) -> Result<Box<dyn Target>, WorkloadError> {
+    Ok(Box::new(Mounted::new(image)?))
+}
+
 /// The best of each step.
-fn fastest(
-    arguments: &Arguments,
-    work: &Work,
-    contender: &mut dyn Contender,
-) -> Result<Vec<Outcome>, BenchError> {
+fn fastest(arguments: &Arguments, work: &Work, open: &Open) -> Result<Vec<Outcome>, BenchError> {
     let mut best: Vec<Outcome> = Vec::new();
     for _ in 0..arguments.runs {
         let folder = tempfile::tempdir_in(&arguments.folder);
         let folder = folder.map_err(BenchError::file(&arguments.folder))?;
         let image = make(folder.path(), arguments.parent, work)?;
-        contender.open(&image)?;
-        contender.prepare(work.threads)?;
+        let mut target = open(&image)?;
+        target.prepare(work)?;
         for (index, step) in STEPS.into_iter().enumerate() {
             if step != Step::Create {
-                contender.close()?;
-                contender.open(&image)?;
+                target.cool()?;
             }
-            let outcome = measure(contender, step, work)?;
+            let outcome = measure(&mut *target, step, work)?;
             match best.get_mut(index) {
                 Some(best) if outcome.elapsed < best.elapsed => *best = outcome,
                 Some(_) => {}
                 None => best.push(outcome),
             }
         }
-        contender.close()?;
+        target.close()?;
     }
     Ok(best)
 }
 
-fn measure(contender: &mut dyn Contender, step: Step, work: &Work) -> Result<Outcome, BenchError> {
-    let (before, start) = (contender.counted()?, Instant::now());
-    contender.perform(step, work)?;
-    let elapsed = start.elapsed();
-    Ok(Outcome { elapsed, counted: contender.counted()?.since(&before) })
-}
-
-impl Counted {
-    /// What has been counted since then.
-    pub(crate) fn since(&self, before: &Self) -> Self {
-        let writes = self.volume_writes.zip(before.volume_writes);
-        Self {
-            transactions: self.transactions - before.transactions,
-            log_bytes: self.log_bytes - before.log_bytes,
-            volume_writes: writes.map(|(after, before)| after - before),
-        }
-    }
+fn measure(target: &mut dyn Target, step: Step, work: &Work) -> Result<Outcome, BenchError> {
+    let before = target.counted()?;
+    let elapsed = target.perform(step, work)?.drained;
+    Ok(Outcome { elapsed, counted: target.counted()?.since(&before) })
 }
 
 /// Makes an empty volume with room for the files.
@@ -234,9 +160,4 @@ pub(crate) fn make(folder: &Path, parent: u8, work: &Work) -> Result<PathBuf, Be
         return Err(BenchError::Failed { name: "mkfs.xfs".to_owned(), status });
     }
     Ok(image)
-}
-
-/// The name of a thread's directory.
-fn folder(thread: usize) -> String {
-    format!("thread-{thread}")
 }

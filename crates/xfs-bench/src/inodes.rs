@@ -6,18 +6,15 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use ferroxfs::format::{AgInode, AgNumber};
 use ferroxfs::{
     BulkPath, Creation, InodeIndex, InodeNumber, NewKind, OpenOptions, Statistics, Volume,
 };
-use xfs_oracle::{Mount, Xfsprogs, bulkstat_count};
-use xfs_sync::{AtomicU32, AtomicU64, Ordering, Volume as OfVolume};
+use xfs_oracle::{Mount, Xfsprogs};
+use xfs_workload::{Directory, Processors, bulkstat, in_parallel};
 
 use crate::error::BenchError;
-use crate::processors::Processors;
 
 /// Of this machine, as /proc counts.
 const PAGE_BYTES: u64 = 4096;
@@ -124,7 +121,7 @@ fn make(folder: &Path, files: u64, groups: usize) -> Result<PathBuf, BenchError>
         return Err(BenchError::Failed { name: "mkfs.xfs".to_owned(), status });
     }
     let volume = Volume::open_writable(&image).map_err(BenchError::Open)?;
-    in_parallel(groups, |thread| {
+    in_parallel(groups, |thread| -> Result<(), BenchError> {
         let root = volume.root()?;
         let directory =
             root.create(format!("directory{thread}"), &NewKind::Directory, &CREATION)?;
@@ -135,21 +132,6 @@ fn make(folder: &Path, files: u64, groups: usize) -> Result<PathBuf, BenchError>
     })?;
     volume.close()?;
     Ok(image)
-}
-
-/// Does the same in several threads.
-fn in_parallel(
-    threads: usize,
-    work: impl Fn(usize) -> Result<(), BenchError> + Sync,
-) -> Result<(), BenchError> {
-    thread::scope(|scope| {
-        let work = &work;
-        let handles: Vec<_> = (0..threads).map(|one| scope.spawn(move || work(one))).collect();
-        handles.into_iter().try_for_each(|handle| match handle.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
-    })
 }
 
 fn measure(image: &Path, way: Way, threads: usize) -> Result<Outcome, BenchError> {
@@ -173,44 +155,11 @@ fn measure(image: &Path, way: Way, threads: usize) -> Result<Outcome, BenchError
     Ok(outcome)
 }
 
-/// Gives groups to threads, until there are none left.
-fn by_group(
-    volume: &Volume,
-    threads: usize,
-    work: impl Fn(AgNumber) -> Result<(), BenchError> + Sync,
-) -> Result<(), BenchError> {
-    let (next, groups) = (AtomicU32::<OfVolume>::new(0), volume.geometry().groups().count() as u32);
-    in_parallel(threads, |_| {
-        loop {
-            let group = next.fetch_add(1, Ordering::Relaxed);
-            if group >= groups {
-                return Ok(());
-            }
-            work(AgNumber(group))?;
-        }
-    })
-}
-
 fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<Outcome, BenchError> {
-    let total = AtomicU64::<OfVolume>::new(0);
     let start = Instant::now();
-    by_group(volume, threads, |group| {
-        let (mut count, mut failure) = (0, None);
-        let _ = volume.bulkstat_group(group, AgInode(0), path, |_, metadata| match metadata {
-            Ok(metadata) => {
-                count += u64::from(metadata.nlink > 0);
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
-        })?;
-        total.fetch_add(count, Ordering::Relaxed);
-        failure.map_or(Ok(()), |error| Err(error.into()))
-    })?;
+    let inodes = bulkstat(volume, threads, path)?;
     let time = start.elapsed();
-    let (inodes, statistics) = (total.load(Ordering::Relaxed), volume.statistics()?);
+    let statistics = volume.statistics()?;
     Ok(Outcome { inodes, time, statistics, memory_bytes: resident_bytes() })
 }
 
@@ -223,7 +172,7 @@ fn evict(volume: &Volume, threads: usize) -> Result<Outcome, BenchError> {
         ControlFlow::Continue(())
     })?;
     let share = numbers.len().div_ceil(threads).max(1);
-    in_parallel(threads, |thread| {
+    in_parallel(threads, |thread| -> Result<(), BenchError> {
         let mine = numbers.chunks(share).nth(thread).unwrap_or_default();
         mine.iter().try_for_each(|number| volume.node(*number).map(drop))?;
         Ok(())
@@ -236,23 +185,12 @@ fn evict(volume: &Volume, threads: usize) -> Result<Outcome, BenchError> {
 }
 
 fn measure_kernel(image: &Path, threads: usize) -> Result<Outcome, BenchError> {
-    let groups = Volume::open(image).map_err(BenchError::Open)?.geometry().groups().count() as u32;
     let mount = Mount::new(image, None, &[])?;
-    let (next, total) = (AtomicU32::<OfVolume>::new(0), AtomicU64::<OfVolume>::new(0));
+    let directory = Directory::open(mount.path())?;
     let start = Instant::now();
-    in_parallel(threads, |_| {
-        loop {
-            let group = next.fetch_add(1, Ordering::Relaxed);
-            if group >= groups {
-                return Ok(());
-            }
-            let count = bulkstat_count(mount.path(), Some(group))?;
-            total.fetch_add(count, Ordering::Relaxed);
-        }
-    })?;
+    let inodes = directory.bulkstat(threads)?;
     let time = start.elapsed();
-    let statistics = Statistics::default();
-    Ok(Outcome { inodes: total.load(Ordering::Relaxed), time, statistics, memory_bytes: 0 })
+    Ok(Outcome { inodes, time, statistics: Statistics::default(), memory_bytes: 0 })
 }
 
 /// What this process has in memory; 0 where the system does not say.

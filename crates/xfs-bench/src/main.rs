@@ -16,7 +16,6 @@ mod inodes;
 mod mount;
 mod opening;
 mod price;
-mod processors;
 mod scan;
 mod volume;
 
@@ -116,19 +115,13 @@ fn main() -> ExitCode {
 }
 
 fn bulkstat(mount: &std::path::Path) -> Result<(), BenchError> {
-    let count = xfs_oracle::bulkstat_count(mount, None)?;
+    let count = xfs_workload::Directory::open(mount)?.bulkstat(1)?;
     // One line for each inode would measure printing; the count is checked all the same.
     println!("{count}");
     Ok(())
 }
 
 /// Writes so far to memory that a whole volume shares, in a build that counts them.
-#[cfg(feature = "count")]
 fn volume_writes() -> Option<u64> {
-    Some(xfs_sync::counts().volume.total())
-}
-
-#[cfg(not(feature = "count"))]
-const fn volume_writes() -> Option<u64> {
-    None
+    xfs_workload::shared_writes().map(|shared| shared.volume.total())
 }

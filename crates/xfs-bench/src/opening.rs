@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use ferroxfs::Volume;
 use xfs_oracle::{Mount, Xfsprogs};
+use xfs_workload::Processors;
 
 use crate::error::BenchError;
-use crate::processors::Processors;
 
 /// How the benchmark of opens runs.
 #[derive(clap::Args)]

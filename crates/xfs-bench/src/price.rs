@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::ValueEnum;
-use ferroxfs::ParentPath;
+use ferroxfs::{OpenOptions, ParentPath};
 use rustix::time::{ClockId, clock_gettime};
+use xfs_workload::{Library, Step, Store, Target, USUAL_NAME_BYTES, Work, WorkloadError};
 
 use crate::error::BenchError;
-use crate::files::{self, Contender, Step, USUAL_NAME_BYTES, Work, kernel, library};
+use crate::files::{self, Mounted, Open, shown};
 
 /// How the price of parent pointers is measured.
 #[derive(clap::Args)]
@@ -77,11 +78,12 @@ impl KeptBy {
         !matches!(self, Self::Nobody) as u8
     }
 
-    fn contender(self) -> library::Library {
-        library::Library::with_parents(match self {
+    fn open(self, image: &Path) -> Result<Library, WorkloadError> {
+        let options = OpenOptions::new().parent_path(match self {
             Self::Intents => ParentPath::Intents,
             Self::Nobody | Self::Direct => ParentPath::Direct,
-        })
+        });
+        Library::open(Store::open(image)?, options)
     }
 
     fn name(self) -> &'static str {
@@ -98,7 +100,8 @@ const WAYS: [KeptBy; 3] = [KeptBy::Nobody, KeptBy::Direct, KeptBy::Intents];
 impl Amount {
     const fn work(&self) -> Work {
         let name_bytes = self.name_bytes as usize;
-        Work { threads: self.threads, files: self.files, name_bytes, linked: self.link }
+        let linked = self.link;
+        Work { name_bytes, linked, ..Work::new(self.threads, self.files) }
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -121,11 +124,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
             Some(files) => instructions(arguments, way, files)?,
             None => Vec::new(),
         };
-        measure(arguments, ("ours", way.name()), way.parent(), &mut way.contender(), &counts)?;
+        let open =
+            move |image: &Path| way.open(image).map(|ours| Box::new(ours) as Box<dyn Target>);
+        measure(arguments, ("ours", way.name()), way.parent(), &open, &counts)?;
     }
     for (name, parent) in [("nobody", 0), ("intents", 1)] {
-        let mut kernel = kernel::Kernel::default();
-        measure(arguments, ("kernel", name), parent, &mut kernel, &[])?;
+        let open = |image: &Path| Mounted::new(image).map(|theirs| Box::new(theirs) as _);
+        measure(arguments, ("kernel", name), parent, &open, &[])?;
     }
     Ok(())
 }
@@ -134,31 +139,31 @@ fn measure(
     arguments: &Arguments,
     (who, way): (&str, &str),
     parent: u8,
-    contender: &mut dyn Contender,
+    open: &Open,
     instructions: &[f64],
 ) -> Result<(), BenchError> {
     let work = arguments.amount.work();
     let folder = tempfile::tempdir_in(&arguments.folder);
     let folder = folder.map_err(BenchError::file(&arguments.folder))?;
     let image = files::make(folder.path(), parent, &work)?;
-    contender.open(&image)?;
-    contender.prepare(work.threads)?;
+    let mut target = open(&image)?;
+    target.prepare(&work)?;
     let total = work.total() as f64;
     for (index, step) in arguments.amount.steps().into_iter().enumerate() {
-        let (before, start) = (contender.counted()?, processor_seconds());
-        contender.perform(step, &work)?;
+        let (before, start) = (target.counted()?, processor_seconds());
+        target.perform(step, &work)?;
         let seconds = processor_seconds() - start;
-        let counted = contender.counted()?.since(&before);
+        let counted = target.counted()?.since(&before);
         let instructions = instructions.get(index);
         println!(
-            "| {who} | {way} | {step:?} | {:.2} | {} | {:.2} | {:.0} |",
+            "| {who} | {way} | {step:?} | {:.2} | {} | {} | {} |",
             seconds * 1e6 / total,
-            instructions.map_or("-".to_owned(), |count| format!("{count:.0}")),
-            counted.transactions as f64 / total,
-            counted.log_bytes as f64 / total,
+            shown(instructions.copied(), 0),
+            shown(counted.transactions.map(|count| count as f64 / total), 2),
+            shown(counted.log_bytes.map(|count| count as f64 / total), 0),
         );
     }
-    contender.close()
+    Ok(target.close()?)
 }
 
 /// Seconds of processor time that this process has used, in user space and in the kernel.
@@ -215,11 +220,10 @@ fn counted_by_valgrind(
 /// Does the first steps, and nothing else.
 pub(crate) fn run_once(arguments: &RunArguments) -> Result<(), BenchError> {
     let work = arguments.amount.work();
-    let mut contender = arguments.path.contender();
-    contender.open(&arguments.image)?;
-    contender.prepare(work.threads)?;
+    let mut target = arguments.path.open(&arguments.image)?;
+    target.prepare(&work)?;
     for step in arguments.amount.steps().into_iter().take(arguments.steps) {
-        contender.perform(step, &work)?;
+        target.perform(step, &work)?;
     }
-    contender.close()
+    Ok(target.close()?)
 }

@@ -4,6 +4,7 @@
 //! own: what the commands do, nor the expression language of `find`, which keeps find(1)'s own
 //! single-dash words and is parsed by [`crate::predicate`].
 
+mod bench;
 mod mkfs;
 mod mount;
 mod scan;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use bench::BenchArguments;
 pub(crate) use mkfs::MkfsArguments;
 pub(crate) use mount::{MountArguments, StatsArguments, UmountArguments};
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
@@ -167,6 +169,7 @@ pub(crate) enum Command {
     Umount(UmountArguments),
     Stats(StatsArguments),
     Scan(Box<ScanArguments>),
+    Bench(Box<BenchArguments>),
     Completions(CompletionsArguments),
     Man(ManArguments),
 }

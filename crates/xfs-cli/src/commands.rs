@@ -4,6 +4,7 @@
 //! the host. Then the command runs on what is open, and opens nothing more. Between the two is the
 //! place where a process gives up its rights before it looks at the first byte of an image.
 
+mod bench;
 mod cat;
 mod chmod;
 mod chown;
@@ -107,5 +108,6 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Mount(arguments) => mount::open(arguments, options),
         Command::Umount(arguments) => Ok(umount::open(arguments)),
         Command::Stats(arguments) => Ok(stats::open(arguments)),
+        Command::Bench(arguments) => bench::open(*arguments),
     }
 }

@@ -20,6 +20,7 @@ mod helper;
 mod host;
 mod image;
 mod intake;
+mod interrupt;
 mod json;
 mod names;
 mod node;

@@ -1,4 +1,4 @@
-//! The ioctls of Linux that no library wraps safely: file attributes, file extents, bulkstat.
+//! The ioctls of Linux that no library wraps safely: file attributes, file extents.
 //!
 //! This module and the one below it hold all `unsafe` of the crate. All calls hand the kernel a buffer of ours whose
 //! layout is fixed by its user-space interface, and read nothing back but plain integers.
@@ -185,61 +185,5 @@ fn extents(file: impl AsFd, flags: u32) -> Result<Vec<FileExtent>> {
         if is_last || request.mapped == 0 {
             return Ok(found);
         }
-    }
-}
-
-/// Inodes that one call of bulkstat returns at most.
-const BULKSTAT_MAX: usize = 4096;
-
-/// `struct xfs_bulkstat`: its number, and the rest that only a reader of all fields would name.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct RawBulkstat {
-    number: u64,
-    rest: [u64; 23],
-}
-
-/// `struct xfs_bulkstat_req`: a header, and room for inodes behind it.
-#[repr(C)]
-struct BulkstatRequest {
-    start: u64,
-    flags: u32,
-    room: u32,
-    returned: u32,
-    group: u32,
-    reserved: [u64; 5],
-    inodes: [RawBulkstat; BULKSTAT_MAX],
-}
-
-const _: () = assert!(size_of::<RawBulkstat>() == 192);
-const _: () = assert!(size_of::<BulkstatRequest>() == 64 + BULKSTAT_MAX * 192);
-
-/// XFS_IOC_BULKSTAT; its number holds the size of the header alone.
-const BULKSTAT: Opcode = opcode::read::<[u64; 8]>(b'X', 127);
-
-/// XFS_BULK_IREQ_AGNO: only those of one group.
-const BULKSTAT_GROUP: u32 = 1;
-
-/// How many inodes the kernel's bulkstat lists on the volume that `file` is on, or in one group of it.
-pub(crate) fn bulkstat_count(file: impl AsFd, group: Option<u32>) -> Result<u64> {
-    let empty = RawBulkstat { number: 0, rest: [0; 23] };
-    let mut request = Box::new(BulkstatRequest {
-        start: 0,
-        flags: if group.is_some() { BULKSTAT_GROUP } else { 0 },
-        room: BULKSTAT_MAX as u32,
-        returned: 0,
-        group: group.unwrap_or(0),
-        reserved: [0; 5],
-        inodes: [empty; BULKSTAT_MAX],
-    });
-    let mut count = 0;
-    loop {
-        // SAFETY: the number belongs to `struct xfs_bulkstat_req`, and `room` says how many inodes
-        // stand behind it, which is what the kernel fills at most.
-        unsafe { ioctl(&file, Updater::<BULKSTAT, BulkstatRequest>::new(&mut request))? };
-        if request.returned == 0 {
-            return Ok(count);
-        }
-        count += u64::from(request.returned);
     }
 }

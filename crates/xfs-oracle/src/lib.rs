@@ -27,8 +27,6 @@ mod subject;
 mod view;
 mod xfsprogs;
 
-use crate::error::Context;
-
 pub use agreement::{Disagreement, Run, guarded, replay};
 pub use chronicle::Chronicle;
 pub use compare::Differences;
@@ -42,14 +40,6 @@ pub use populate::{Random, age, fill, populate};
 pub use subject::{Kernel, Subject};
 pub use view::{Contents, Entry, Node, Opened, Time, Tree};
 pub use xfsprogs::Xfsprogs;
-
-/// How many inodes the kernel's bulkstat lists on the volume mounted at `mount`, or in one group of it.
-pub fn bulkstat_count(mount: &std::path::Path, group: Option<u32>) -> Result<u64, OracleError> {
-    let file = std::fs::File::open(mount).context(|| mount.display().to_string())?;
-    ioctl::bulkstat_count(&file, group)
-        .map_err(std::io::Error::from)
-        .context(|| format!("bulkstat of {}", mount.display()))
-}
 
 /// Why this process cannot mount volumes, if it cannot.
 pub fn ready() -> Result<(), OracleError> {

@@ -7,10 +7,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use xfs_locks::{Breaker, OpenMode, Wait, Waiter};
+use xfs_locks::{Breaker, FileLocks, OpenMode, Wait, Waiter};
 
 use crate::share::User;
-use crate::writing::{Parts, break_and_wait, lock_error};
+use crate::writing::{LockCheck, Parts, break_and_wait, lock_error};
 use crate::{PosixError, Result};
 
 /// An open file description, of a volume that is written to.
@@ -65,8 +65,17 @@ fn count(user: &User, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
     if user.tally().is_none() {
         parts.uses.note_open(user.entry());
     }
-    let counted = user.entry().locks().open(user.tally(), mode, wait, parts.lease_grace);
+    let locks = user.entry().locks();
+    look_at_context(locks, parts);
+    let counted = locks.open(user.tally(), mode, wait, parts.lease_grace);
     counted.map_err(lock_error)
+}
+
+/// Touches what the flag is there to leave alone, where that is to be measured.
+fn look_at_context(locks: FileLocks<'_>, parts: &Parts) {
+    if parts.lock_check == LockCheck::Pointer {
+        std::hint::black_box(locks.has_context());
+    }
 }
 
 impl fmt::Debug for Description {
@@ -79,6 +88,7 @@ impl Drop for Description {
     fn drop(&mut self) {
         let Ok(parts) = self.user.parts() else { return };
         let locks = self.user.entry().locks();
+        look_at_context(locks, parts);
         locks.close(self.user.tally(), self.mode, self.id(), &parts.waits);
         if self.mode == OpenMode::Write {
             parts.contents(self.user.entry()).end_writing();

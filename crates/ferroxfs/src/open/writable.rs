@@ -94,7 +94,8 @@ impl Devices {
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(self.data.clone(), &superblock);
         cache.set_log_head(state.head);
-        let config = LogConfig::new(log.geometry());
+        let usual = LogConfig::new(log.geometry());
+        let config = LogConfig { slots: self.options.log_slots.unwrap_or(usual.slots), ..usual };
         let data = superblock.has_external_log().then(|| self.data.clone());
         let log = Log::open(open_log()?, data, &state, &config);
         let journal = xfs_alloc::open_journal(Arc::new(cache), log, &superblock)?;

@@ -27,6 +27,7 @@ fn check(act: impl Fn(&Parts, &Arc<Entry>)) {
         parents: theirs.parents,
         joins_writes: true,
         lease_grace: theirs.lease_grace,
+        lock_check: theirs.lock_check,
     };
     let parts = Parts::new(journal, table, terms);
     let entry = parts.take(root.number()).unwrap();

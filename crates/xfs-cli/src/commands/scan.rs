@@ -6,16 +6,12 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use xfs_scan::{
     AccountBy, Field, Fields, Format, Header, Output, OutputFile, Progress, ScanError, ScanOptions,
     ScanReport, ScanSource, Spill, scan,
 };
-use xfs_sync::{SetOnce, Volume as VolumeScope};
 
 use super::Run;
 use crate::cli::{GlobalOptions, ScanArguments, ScanFormat, ScanKey};
@@ -23,6 +19,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
+use crate::interrupt::interrupt;
 use crate::sandbox::Reach;
 use crate::time::Clock;
 
@@ -112,27 +109,6 @@ fn to_format(format: ScanFormat) -> Format {
         ScanFormat::Csv => Format::Csv,
         ScanFormat::Parquet => Format::Parquet,
     }
-}
-
-type Cancel = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// Turns an interrupt into a question that the scan asks. A thread waits for it as long as the
-/// program runs.
-fn interrupt() -> Result<Cancel, Failure> {
-    let failed = |error: io::Error| Failure::new(Exit::Failed, format!("signals: {error}"));
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
-    let interrupted = Arc::new(SetOnce::<(), VolumeScope>::new());
-    let told = Arc::clone(&interrupted);
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            for _ in signals.forever() {
-                // A second interrupt says nothing new.
-                _ = told.set(());
-            }
-        })
-        .map_err(failed)?;
-    Ok(Arc::new(move || interrupted.value().is_some()))
 }
 
 impl Run for Scan {

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod benching;
 mod changing;
 mod errors;
 mod extraction;

@@ -1,0 +1,67 @@
+//! The kernel's XFS on an image: mounted anew, it has nothing in memory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use xfs_oracle::{Mount, OracleError};
+use xfs_workload::{
+    Cold, Counted, Digest, Directory, Performed, Step, Target, Work, WorkloadError,
+};
+
+/// The root of a volume that is mounted.
+pub(crate) struct Mounted {
+    image: PathBuf,
+    directory: Directory,
+    mount: Option<Mount>,
+}
+
+impl Mounted {
+    pub(crate) fn new(image: &Path) -> Result<Self, WorkloadError> {
+        let mount = mount(image)?;
+        let directory = Directory::open(mount.path())?;
+        Ok(Self { image: image.to_owned(), directory, mount: Some(mount) })
+    }
+
+    fn unmount(&mut self) -> Result<(), WorkloadError> {
+        self.mount.take().map_or(Ok(()), Mount::unmount).map_err(failed)
+    }
+}
+
+fn mount(image: &Path) -> Result<Mount, WorkloadError> {
+    Mount::new(image, None, &[]).map_err(failed)
+}
+
+fn failed(error: OracleError) -> WorkloadError {
+    WorkloadError::System { what: "a mount of the kernel", source: io::Error::other(error) }
+}
+
+impl Target for Mounted {
+    fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
+        self.directory.prepare(work)
+    }
+
+    fn cool(&mut self) -> Result<Cold, WorkloadError> {
+        self.unmount()?;
+        let mount = mount(&self.image)?;
+        self.directory.relocate(mount.path());
+        self.mount = Some(mount);
+        Ok(Cold::Yes)
+    }
+
+    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+        self.directory.perform(step, work)
+    }
+
+    fn counted(&self) -> Result<Counted, WorkloadError> {
+        self.directory.counted()
+    }
+
+    fn digest(&mut self, work: &Work) -> Result<Digest, WorkloadError> {
+        self.directory.digest(work)
+    }
+
+    /// The image goes as a whole: what is in it need not be taken away.
+    fn close(&mut self) -> Result<(), WorkloadError> {
+        self.unmount()
+    }
+}

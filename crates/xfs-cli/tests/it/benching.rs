@@ -1,0 +1,57 @@
+//! `bench` through the program. What the workloads do is tested where they are.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{Place, transcript};
+
+/// Small enough to say nothing, and quick.
+const SMALL: [&str; 7] = ["--threads", "1,2", "--files", "20", "--runs", "1", "--log-size=64m"];
+
+fn run(place: &Place, more: &[&str]) -> String {
+    let output = place.run(&[&["bench"], &SMALL[..], more].concat());
+    let text = transcript(&output);
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+#[test]
+fn one_run_gives_text_json_and_a_page() {
+    let place = Place::new();
+    let more = ["create,unlink", "--no-before", "--json", "figures", "--html", "page"];
+    let text = run(&place, &more);
+    assert!(text.contains("files: ferroxfs, a second"), "{text}");
+    assert!(text.contains("Not measured:"), "{text}");
+    let json: Value =
+        serde_json::from_slice(&fs::read(place.path().join("figures")).unwrap()).unwrap();
+    assert_eq!(json["schema_version"], 1);
+    let measurements = json["measurements"].as_array().unwrap();
+    let steps: Vec<_> = measurements.iter().map(|one| one["step"].as_str().unwrap()).collect();
+    assert_eq!(steps, ["create", "unlink", "create", "unlink"]);
+    let page = fs::read_to_string(place.path().join("page")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 2);
+    // The golden image and these two.
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 3);
+}
+
+#[test]
+fn a_folder_is_left_as_it_was() {
+    let place = Place::new();
+    run(&place, &["create", "--folder", "."]);
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let place = Place::new();
+    for (arguments, code) in [
+        (&["bench", "juggle"][..], 2),
+        (&["bench", "--threads", "0"], 2),
+        (&["bench", "create", "--kernel", "/proc"], 1),
+        (&["bench", "create", "--folder", "nowhere"], 1),
+    ] {
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{}", transcript(&output));
+    }
+}

@@ -1,0 +1,56 @@
+//! Measurements as they come in: the best of each is kept, and what was done is compared.
+
+use crate::error::WorkloadError;
+use crate::report::{Measurement, NotMeasured};
+
+/// Measurements so far.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) measurements: Vec<Measurement>,
+    pub(crate) not_measured: Vec<NotMeasured>,
+}
+
+impl Collected {
+    /// Adds one run.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkloadError::Disagreement`] if it left something else behind than those before (I1).
+    pub(crate) fn add(&mut self, new: Measurement) -> Result<(), WorkloadError> {
+        for other in self.measurements.iter().filter(|other| other.is_beside(&new)) {
+            let Some((theirs, ours)) = other.digest.as_ref().zip(new.digest.as_ref()) else {
+                continue;
+            };
+            if theirs != ours {
+                return Err(WorkloadError::Disagreement(format!(
+                    "after {} with {} threads {} has left {theirs}, {} {ours}",
+                    new.step,
+                    new.threads,
+                    other.variant.name(),
+                    new.variant.name(),
+                )));
+            }
+        }
+        let Some(best) = self.measurements.iter_mut().find(|one| one.is_of(&new)) else {
+            self.measurements.push(new);
+            return Ok(());
+        };
+        let runs = best.runs + new.runs;
+        if new.drained_seconds < best.drained_seconds {
+            *best = new;
+        }
+        best.runs = runs;
+        Ok(())
+    }
+
+    /// Notes that there is no figure of something, once.
+    pub(crate) fn note(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        let note = NotMeasured { what: what.into(), why: why.into() };
+        if !self.not_measured.contains(&note) {
+            self.not_measured.push(note);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What a target counts beside the time.
+
+use serde::{Deserialize, Serialize};
+
+/// What was counted. What nobody counts is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Transactions, each step of a chain being one.
+    pub transactions: Option<u64>,
+    /// Bytes that went to the log.
+    pub log_bytes: Option<u64>,
+    /// Inodes that came into memory.
+    pub inodes_in: Option<u64>,
+    /// Inodes that left it.
+    pub inodes_out: Option<u64>,
+    /// Writes to memory that threads share, in a build that counts them.
+    pub shared: Option<SharedWrites>,
+}
+
+/// Atomic writes and locks taken, by how widely what they write is shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedWrites {
+    /// A share of something that is split by thread.
+    pub slot: ScopeCount,
+    /// One inode, one buffer, one open file.
+    pub object: ScopeCount,
+    /// One allocation group, or one shard of a table.
+    pub group: ScopeCount,
+    /// The whole volume.
+    pub volume: ScopeCount,
+}
+
+/// Of one scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScopeCount {
+    /// Atomic stores and read-modify-writes.
+    pub writes: u64,
+    /// Locks taken.
+    pub locks: u64,
+}
+
+impl ScopeCount {
+    /// Writes and locks together.
+    #[must_use]
+    pub const fn total(self) -> u64 {
+        self.writes + self.locks
+    }
+
+    const fn since(self, before: Self) -> Self {
+        Self { writes: self.writes - before.writes, locks: self.locks - before.locks }
+    }
+}
+
+impl SharedWrites {
+    /// What came on top of an earlier count.
+    #[must_use]
+    pub const fn since(self, before: Self) -> Self {
+        Self {
+            slot: self.slot.since(before.slot),
+            object: self.object.since(before.object),
+            group: self.group.since(before.group),
+            volume: self.volume.since(before.volume),
+        }
+    }
+}
+
+impl Counted {
+    /// What came on top of an earlier count.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let less = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        Self {
+            transactions: less(self.transactions, before.transactions),
+            log_bytes: less(self.log_bytes, before.log_bytes),
+            inodes_in: less(self.inodes_in, before.inodes_in),
+            inodes_out: less(self.inodes_out, before.inodes_out),
+            shared: self.shared.zip(before.shared).map(|(now, then)| now.since(then)),
+        }
+    }
+}
+
+/// What all threads of this process have written so far, in a build that counts it.
+#[cfg(feature = "count")]
+#[must_use]
+pub fn shared_writes() -> Option<SharedWrites> {
+    let counts = xfs_sync::counts();
+    let of = |tally: xfs_sync::Tally| ScopeCount { writes: tally.writes, locks: tally.locks };
+    Some(SharedWrites {
+        slot: of(counts.slot),
+        object: of(counts.object),
+        group: of(counts.group),
+        volume: of(counts.volume),
+    })
+}
+
+/// What all threads of this process have written so far, in a build that counts it.
+#[cfg(not(feature = "count"))]
+#[must_use]
+pub const fn shared_writes() -> Option<SharedWrites> {
+    None
+}

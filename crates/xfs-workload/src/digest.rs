@@ -1,0 +1,53 @@
+//! What a step has left, as one number: the same files give the same, in whatever order they are met.
+
+use std::fmt;
+
+/// A sum over files of what tells them apart. Inode numbers are not in it: they differ between volumes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest {
+    sum: u64,
+    files: u64,
+}
+
+impl Digest {
+    /// Adds one file: where it is, and what of its inode the workloads change.
+    pub fn add(&mut self, place: &[&[u8]], mode: u32, nlink: u64, size: u64) {
+        const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+        let mut hash = BASIS;
+        for part in place {
+            hash = feed(feed(hash, part), b"/");
+        }
+        for number in [u64::from(mode), nlink, size] {
+            hash = feed(hash, &number.to_be_bytes());
+        }
+        self.sum = self.sum.wrapping_add(hash);
+        self.files += 1;
+    }
+
+    /// Adds what another thread has summed up.
+    pub fn merge(&mut self, other: Self) {
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.files += other.files;
+    }
+
+    /// How many files are in it.
+    #[must_use]
+    pub const fn files(self) -> u64 {
+        self.files
+    }
+}
+
+/// FNV-1a.
+fn feed(hash: u64, bytes: &[u8]) -> u64 {
+    const PRIME: u64 = 0x0100_0000_01b3;
+    bytes.iter().fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.sum)
+    }
+}
+
+#[cfg(test)]
+mod tests;

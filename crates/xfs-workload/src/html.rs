@@ -1,0 +1,172 @@
+//! A report as one HTML page: charts to look at, tables for who wants the numbers.
+//!
+//! Owns: what stands where on the page. Does **not** own: charts ([`chart`]), tables
+//! ([`crate::tables`]). The page is whole by itself: it loads nothing and runs nothing, and follows the
+//! light or dark scheme of who looks at it.
+
+mod chart;
+
+use std::fmt::Write;
+
+use crate::facts::facts;
+use crate::report::{Measurement, Report};
+use crate::tables::{Table, rate, tables, threads_on};
+use crate::variant::Variant;
+use chart::{Chart, Line, draw};
+
+const STYLE: &str = include_str!("html/style.css");
+
+/// The report as a page.
+#[must_use]
+pub fn html(report: &Report) -> String {
+    let mut page = Page { out: String::new() };
+    page.put("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>");
+    page.put("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>");
+    page.put("<title>ferroxfs bench</title>");
+    page.put(&format!("<style>\n{STYLE}</style>\n</head>\n<body>\n<main>"));
+    page.put("<h1>How fast ferroxfs is here</h1>");
+    headlines(&mut page, report);
+    for section in report.sections() {
+        page.put(&format!("<section>\n<h2>{}</h2>", escape(section)));
+        charts(&mut page, report, section);
+        page.put("<details>\n<summary>Figures</summary>");
+        for table in tables(report, section) {
+            draw_table(&mut page, &table);
+        }
+        page.put("</details>\n</section>");
+    }
+    footer(&mut page, report);
+    page.put("</main>\n</body>\n</html>");
+    page.out
+}
+
+/// Text as it may stand in an element or between the quotes of an attribute.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            letter => escaped.push(letter),
+        }
+    }
+    escaped
+}
+
+struct Page {
+    out: String,
+}
+
+impl Page {
+    fn put(&mut self, text: &str) {
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+}
+
+/// The one figure of each step that most people come for, with as many threads as there are processors.
+fn headlines(page: &mut Page, report: &Report) {
+    page.put("<div class=\"tiles\">");
+    for section in report.sections() {
+        let mut threads = report.threads(section);
+        threads.retain(|threads| *threads <= report.machine.processors);
+        let Some(most) = threads.into_iter().max() else { continue };
+        for step in report.steps(section) {
+            let find = |variant, threads| report.find(section, step, variant, threads);
+            let Some(ours) = find(Variant::Ours, most) else { continue };
+            let mut notes = Vec::new();
+            if let Some(theirs) = find(Variant::Kernel, most) {
+                notes.push(format!("{:.1} × the kernel", ours.rate() / theirs.rate()));
+            }
+            if let Some(alone) = find(Variant::Ours, 1).filter(|_| most > 1) {
+                notes.push(format!("{:.1} × one thread", ours.rate() / alone.rate()));
+            }
+            tile(page, step, ours, &notes);
+        }
+    }
+    page.put("</div>");
+}
+
+fn tile(page: &mut Page, step: &str, ours: &Measurement, notes: &[String]) {
+    let threads = match ours.threads {
+        1 => "one thread".to_owned(),
+        threads => format!("{threads} threads"),
+    };
+    let mut lines = format!("<small>{threads}</small>");
+    for note in notes {
+        // Writing to a string does not fail.
+        _ = write!(lines, "<small>{}</small>", escape(note));
+    }
+    page.put(&format!(
+        "<div class=\"tile\"><h3>{}</h3><p>{}<span>/s</span></p>{lines}</div>",
+        escape(step),
+        rate(ours.rate())
+    ));
+}
+
+/// A chart for each step, with everybody who did it.
+fn charts(page: &mut Page, report: &Report, section: &str) {
+    let threads = report.threads(section);
+    page.put("<div class=\"charts\">");
+    for step in report.steps(section) {
+        let line = |variant: &Variant| {
+            let find = |threads: &usize| report.find(section, step, *variant, *threads);
+            let values: Vec<_> =
+                threads.iter().map(|threads| find(threads).map(Measurement::rate)).collect();
+            let has_values = values.iter().any(Option::is_some);
+            has_values.then(|| Line { name: variant.name(), class: class(*variant), values })
+        };
+        let places = threads.iter().map(|threads| threads_on(report, *threads)).collect();
+        let lines = report.variants(section).iter().filter_map(line).collect();
+        let chart = Chart { title: step, unit: "per second", places_are: "threads", places, lines };
+        page.put(&format!("<figure>\n{}</figure>", draw(&chart).svg));
+    }
+    page.put("</div>");
+}
+
+/// What the style sheet knows it by.
+const fn class(variant: Variant) -> &'static str {
+    match variant {
+        Variant::Ours => "ours",
+        Variant::OneList => "one-list",
+        Variant::OneSlot => "one-slot",
+        Variant::Intents => "intents",
+        Variant::NoParents => "no-parents",
+        Variant::LockPointer => "lock-pointer",
+        Variant::Kernel => "kernel",
+    }
+}
+
+fn draw_table(page: &mut Page, table: &Table) {
+    page.put(&format!("<h4>{}</h4>\n<div class=\"wide\"><table>", escape(&table.title)));
+    let row = |cells: &[String], tag: &str| {
+        let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)));
+        format!("<tr>{}</tr>", cells.collect::<String>())
+    };
+    page.put(&format!("<thead>{}</thead>\n<tbody>", row(&table.head, "th")));
+    for cells in &table.rows {
+        page.put(&row(cells, "td"));
+    }
+    page.put("</tbody></table></div>");
+}
+
+fn footer(page: &mut Page, report: &Report) {
+    page.put("<section class=\"conditions\">\n<h2>Conditions</h2>\n<dl>");
+    for (name, value) in facts(report) {
+        page.put(&format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(&value)));
+    }
+    page.put("</dl>");
+    if !report.not_measured.is_empty() {
+        page.put("<h2>Not measured</h2>\n<dl>");
+        for note in &report.not_measured {
+            page.put(&format!("<dt>{}</dt><dd>{}</dd>", escape(&note.what), escape(&note.why)));
+        }
+        page.put("</dl>");
+    }
+    page.put("</section>");
+}
+
+#[cfg(test)]
+mod tests;

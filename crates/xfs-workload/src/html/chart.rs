@@ -1,0 +1,252 @@
+//! One line chart as SVG: what is measured against the number of threads, a line for everybody compared.
+//!
+//! Owns: where everything lies. Does **not** own colours: those are classes, for the style sheet of the
+//! page, so that they follow its light or dark scheme.
+//!
+//! Lines differ by their dashes and marks too, and each is named at its end, so that nobody needs the
+//! colours. All numbers are in the units of the view box.
+
+use std::fmt::Write;
+
+use super::escape;
+use crate::tables::rate;
+
+pub(crate) const WIDTH: f64 = 560.0;
+pub(crate) const HEIGHT: f64 = 300.0;
+
+const LEFT: f64 = 62.0;
+/// Names of lines stand to the right.
+const RIGHT: f64 = WIDTH - 150.0;
+const TOP: f64 = 46.0;
+const BOTTOM: f64 = HEIGHT - 46.0;
+/// Between the axis and the first and last place.
+const INSET: f64 = 18.0;
+/// Of a line of small text.
+const TEXT_HEIGHT: f64 = 14.0;
+/// Of an average letter of small text, generously.
+const LETTER_WIDTH: f64 = 6.6;
+const TICKS: f64 = 4.0;
+
+/// What is drawn.
+pub(crate) struct Chart<'a> {
+    /// What was done.
+    pub(crate) title: &'a str,
+    /// What the upright axis counts.
+    pub(crate) unit: &'a str,
+    /// What the level axis counts.
+    pub(crate) places_are: &'a str,
+    /// The places of the level axis.
+    pub(crate) places: Vec<String>,
+    /// The lines.
+    pub(crate) lines: Vec<Line<'a>>,
+}
+
+/// A line.
+pub(crate) struct Line<'a> {
+    /// Whose it is.
+    pub(crate) name: &'a str,
+    /// Its class, which has its colour.
+    pub(crate) class: &'static str,
+    /// A value for each place at which there is one.
+    pub(crate) values: Vec<Option<f64>>,
+}
+
+/// A chart that is drawn.
+pub(crate) struct Drawing {
+    /// The element.
+    pub(crate) svg: String,
+    /// What its words take, as far as one can tell without a font.
+    pub(crate) words: Vec<Area>,
+}
+
+/// A part of the view box.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Area {
+    pub(crate) left: f64,
+    pub(crate) top: f64,
+    pub(crate) right: f64,
+    pub(crate) bottom: f64,
+}
+
+/// At which of its ends a text is placed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// Draws a chart.
+pub(crate) fn draw(chart: &Chart<'_>) -> Drawing {
+    let mut drawing = Drawing { svg: String::new(), words: Vec::new() };
+    let all = chart.lines.iter().flat_map(|line| line.values.iter().copied().flatten());
+    let scale = Scale::up_to(all.fold(0.0, f64::max));
+    let (title, unit) = (escape(chart.title), escape(chart.unit));
+    drawing.put(format!(
+        r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}, {unit}, by {}">"#,
+        escape(chart.places_are)
+    ));
+    drawing.text((LEFT, 18.0), Anchor::Start, "title", chart.title);
+    drawing.text((LEFT, TOP - 12.0), Anchor::Start, "unit", chart.unit);
+    axes(&mut drawing, chart, &scale);
+    let ends = chart.lines.iter().map(|line| end(line, &scale));
+    let wanted: Vec<f64> = ends.collect();
+    let places = spread(&wanted, TEXT_HEIGHT, (TOP, BOTTOM));
+    for ((line, at), name_at) in chart.lines.iter().zip(&wanted).zip(&places) {
+        draw_line(&mut drawing, chart, line, &scale);
+        let last = x_of(chart.places.len().saturating_sub(1), chart.places.len());
+        drawing.put(format!(
+            r#"<path class="leader" d="M{:.1} {at:.1}L{:.1} {name_at:.1}"/>"#,
+            last + 6.0,
+            RIGHT + 8.0
+        ));
+        let class = format!("name {}", line.class);
+        drawing.text((RIGHT + 11.0, name_at + 4.0), Anchor::Start, &class, line.name);
+    }
+    drawing.put("</svg>".to_owned());
+    drawing
+}
+
+fn axes(drawing: &mut Drawing, chart: &Chart<'_>, scale: &Scale) {
+    for tick in scale.ticks() {
+        let y = scale.y_of(tick);
+        drawing.put(format!(r#"<path class="grid" d="M{LEFT} {y:.1}H{RIGHT}"/>"#));
+        drawing.text((LEFT - 8.0, y + 4.0), Anchor::End, "tick", &short(tick));
+    }
+    for (number, place) in chart.places.iter().enumerate() {
+        let x = x_of(number, chart.places.len());
+        drawing.text((x, BOTTOM + 18.0), Anchor::Middle, "tick", place);
+    }
+    let middle = f64::midpoint(LEFT, RIGHT);
+    drawing.text((middle, BOTTOM + 38.0), Anchor::Middle, "unit", chart.places_are);
+}
+
+fn draw_line(drawing: &mut Drawing, chart: &Chart<'_>, line: &Line<'_>, scale: &Scale) {
+    let count = chart.places.len();
+    let mut path = String::new();
+    let mut marks = String::new();
+    let mut is_begun = false;
+    for (number, value) in line.values.iter().enumerate() {
+        let Some(value) = value else {
+            is_begun = false;
+            continue;
+        };
+        let (x, y) = (x_of(number, count), scale.y_of(*value));
+        let step = if is_begun { 'L' } else { 'M' };
+        is_begun = true;
+        // Writing to a string does not fail.
+        _ = write!(path, "{step}{x:.1} {y:.1}");
+        let place = chart.places.get(number).map_or("", String::as_str);
+        let what = format!("{}, {place}: {} {}", line.name, rate(*value), chart.unit);
+        _ = write!(
+            marks,
+            r#"<circle class="mark" cx="{x:.1}" cy="{y:.1}" r="4"><title>{}</title></circle>"#,
+            escape(&what)
+        );
+    }
+    drawing.put(format!(r#"<g class="{}"><path class="line" d="{path}"/>{marks}</g>"#, line.class));
+}
+
+impl Drawing {
+    fn put(&mut self, element: String) {
+        self.svg.push_str(&element);
+        self.svg.push('\n');
+    }
+
+    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
+        let width = text.chars().count() as f64 * LETTER_WIDTH;
+        let (word, left) = match anchor {
+            Anchor::Start => ("start", x),
+            Anchor::Middle => ("middle", x - width / 2.0),
+            Anchor::End => ("end", x - width),
+        };
+        let top = y - TEXT_HEIGHT + 4.0;
+        self.words.push(Area { left, top, right: left + width, bottom: top + TEXT_HEIGHT });
+        self.put(format!(
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{word}">{}</text>"#,
+            escape(text)
+        ));
+    }
+}
+
+/// The upright axis: from zero to a round number.
+struct Scale {
+    step: f64,
+    steps: f64,
+}
+
+impl Scale {
+    fn up_to(most: f64) -> Self {
+        if most <= 0.0 {
+            return Self { step: 1.0, steps: 1.0 };
+        }
+        let wanted = most / TICKS;
+        let power = 10.0_f64.powf(wanted.log10().floor());
+        let round = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * power);
+        let step = round.into_iter().find(|step| *step >= wanted).unwrap_or(wanted);
+        Self { step, steps: (most / step).ceil() }
+    }
+
+    fn ticks(&self) -> impl Iterator<Item = f64> {
+        (0..=self.steps as u32).map(|tick| f64::from(tick) * self.step)
+    }
+
+    fn y_of(&self, value: f64) -> f64 {
+        BOTTOM - value / (self.step * self.steps) * (BOTTOM - TOP)
+    }
+}
+
+/// Where a place lies on the level axis. The places stand apart by as much, whatever their numbers.
+fn x_of(number: usize, count: usize) -> f64 {
+    let (first, last) = (LEFT + INSET, RIGHT - INSET);
+    match count {
+        0 | 1 => f64::midpoint(first, last),
+        _ => first + (last - first) * number as f64 / (count - 1) as f64,
+    }
+}
+
+/// Where a line ends, or would.
+fn end(line: &Line<'_>, scale: &Scale) -> f64 {
+    scale.y_of(line.values.iter().rev().find_map(|value| *value).unwrap_or(0.0))
+}
+
+/// Moves what lies closer than `gap` apart, in the order that it has, and by no more than it takes
+/// to stay between `top` and `bottom`.
+fn spread(wanted: &[f64], gap: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..wanted.len()).collect();
+    let at = |index: &usize| wanted.get(*index).copied().unwrap_or_default();
+    order.sort_by(|one, other| at(one).total_cmp(&at(other)));
+    let mut placed: Vec<f64> = Vec::new();
+    for index in &order {
+        let least = placed.last().map_or(top, |last| last + gap);
+        placed.push(at(index).max(least));
+    }
+    let mut most = bottom;
+    for place in placed.iter_mut().rev() {
+        *place = place.min(most);
+        most = *place - gap;
+    }
+    let mut places = vec![0.0; wanted.len()];
+    for (index, place) in order.into_iter().zip(placed) {
+        if let Some(slot) = places.get_mut(index) {
+            *slot = place;
+        }
+    }
+    places
+}
+
+/// A number at an axis.
+fn short(value: f64) -> String {
+    let (scaled, unit) = match value {
+        value if value >= 1e6 => (value / 1e6, "M"),
+        value if value >= 1e3 => (value / 1e3, "k"),
+        value => (value, ""),
+    };
+    // Steps are 1, 2, 2.5 or 5 times a power of ten: two digits behind the point are all there are.
+    let digits = format!("{scaled:.2}");
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    format!("{digits}{unit}")
+}
+
+#[cfg(test)]
+mod tests;

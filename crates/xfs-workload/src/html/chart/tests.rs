@@ -1,0 +1,89 @@
+use super::{
+    Area, BOTTOM, Chart, HEIGHT, Line, Scale, TEXT_HEIGHT, TOP, WIDTH, draw, short, spread,
+};
+
+fn chart(lines: Vec<Line<'static>>) -> Chart<'static> {
+    let places = ["1", "2", "4", "64 on 4"].map(str::to_owned).to_vec();
+    Chart { title: "create", unit: "per second", places_are: "threads", places, lines }
+}
+
+fn line(name: &'static str, values: [Option<f64>; 4]) -> Line<'static> {
+    Line { name, class: "ours", values: values.to_vec() }
+}
+
+fn overlap(one: &Area, other: &Area) -> bool {
+    one.left < other.right
+        && other.left < one.right
+        && one.top < other.bottom
+        && other.top < one.bottom
+}
+
+fn check_layout(lines: Vec<Line<'static>>) {
+    let drawing = draw(&chart(lines));
+    for (index, word) in drawing.words.iter().enumerate() {
+        let inside = word.left >= 0.0 && word.top >= 0.0;
+        assert!(inside && word.right <= WIDTH && word.bottom <= HEIGHT, "{word:?}");
+        for other in drawing.words.iter().skip(index + 1) {
+            assert!(!overlap(word, other), "{word:?} and {other:?}\n{}", drawing.svg);
+        }
+    }
+}
+
+/// The numbers behind `key="` in all elements.
+fn coordinates(svg: &str, key: &str) -> Vec<f64> {
+    let key = format!(" {key}=\"");
+    let values = svg.split(&key).skip(1);
+    values.map(|rest| rest.split('"').next().unwrap().parse().unwrap()).collect()
+}
+
+#[test]
+fn words_lie_inside_and_apart() {
+    check_layout(Vec::new());
+    check_layout(vec![line("alone", [Some(1e6), None, Some(2.0), Some(0.0)])]);
+    let all_alike = ["ferroxfs", "one list of inodes", "one slot for commits", "kernel"];
+    for rate in [0.0, 1.0, 119_000.0, 7_200_000.0] {
+        check_layout(all_alike.map(|name| line(name, [Some(rate); 4])).into());
+    }
+    check_layout(vec![
+        line("parents by intents", [Some(1.0), Some(2.0), Some(3.9), Some(4.0)]),
+        line("lock pointer", [Some(1.1), Some(2.1), Some(3.9), Some(4.1)]),
+        line("kernel", [None, None, None, None]),
+    ]);
+}
+
+#[test]
+fn marks_lie_between_the_axes() {
+    let drawing = draw(&chart(vec![line("a", [Some(10.0), None, Some(0.0), Some(99.9)])]));
+    let (across, down) = (coordinates(&drawing.svg, "cx"), coordinates(&drawing.svg, "cy"));
+    assert_eq!((across.len(), down.len()), (3, 3));
+    assert!(across.windows(2).all(|pair| pair[0] < pair[1]));
+    assert!(down.iter().all(|y| (TOP..=BOTTOM).contains(y)));
+    assert_eq!(down[1], BOTTOM);
+}
+
+#[test]
+fn a_gap_breaks_the_line() {
+    let drawing = draw(&chart(vec![line("a", [Some(1.0), Some(2.0), None, Some(3.0)])]));
+    let path = drawing.svg.split(r#"class="line" d=""#).nth(1).unwrap().split('"').next().unwrap();
+    assert_eq!((path.matches('M').count(), path.matches('L').count()), (2, 1));
+}
+
+#[test]
+fn the_axis_ends_at_a_round_number() {
+    for (most, last) in [(1.0, "1"), (3.9, "4"), (119_000.0, "150k"), (1_010_000.0, "1.5M")] {
+        let scale = Scale::up_to(most);
+        let ticks: Vec<f64> = scale.ticks().collect();
+        assert_eq!(short(*ticks.last().unwrap()), last);
+        assert!((3..=6).contains(&ticks.len()), "{ticks:?}");
+        assert!(scale.y_of(most) >= TOP);
+    }
+}
+
+#[test]
+fn what_is_close_is_spread_in_order() {
+    let placed = spread(&[50.0, 51.0, 49.0], TEXT_HEIGHT, (0.0, 300.0));
+    assert!(placed[2] < placed[0] && placed[0] < placed[1]);
+    assert!(placed[0] - placed[2] >= TEXT_HEIGHT);
+    let low = spread(&[299.0, 299.0, 299.0], TEXT_HEIGHT, (0.0, 300.0));
+    assert_eq!(low, [300.0 - 2.0 * TEXT_HEIGHT, 300.0 - TEXT_HEIGHT, 300.0]);
+}

@@ -1,0 +1,67 @@
+//! The kernel's bulkstat.
+//!
+//! This module holds all `unsafe` of the crate. The call hands the kernel a buffer of ours whose layout
+//! is fixed by its user-space interface, and reads nothing back but plain integers.
+
+#![allow(unsafe_code, reason = "an ioctl is declared by its number and the layout of a buffer")]
+
+use std::os::fd::AsFd;
+
+use rustix::io::Result;
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+
+/// Inodes that one call of bulkstat returns at most.
+const BULKSTAT_MAX: usize = 4096;
+
+/// `struct xfs_bulkstat`: its number, and the rest that only a reader of all fields would name.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawBulkstat {
+    number: u64,
+    rest: [u64; 23],
+}
+
+/// `struct xfs_bulkstat_req`: a header, and room for inodes behind it.
+#[repr(C)]
+struct BulkstatRequest {
+    start: u64,
+    flags: u32,
+    room: u32,
+    returned: u32,
+    group: u32,
+    reserved: [u64; 5],
+    inodes: [RawBulkstat; BULKSTAT_MAX],
+}
+
+const _: () = assert!(size_of::<RawBulkstat>() == 192);
+const _: () = assert!(size_of::<BulkstatRequest>() == 64 + BULKSTAT_MAX * 192);
+
+/// XFS_IOC_BULKSTAT; its number holds the size of the header alone.
+const BULKSTAT: Opcode = opcode::read::<[u64; 8]>(b'X', 127);
+
+/// XFS_BULK_IREQ_AGNO: only those of one group.
+const BULKSTAT_GROUP: u32 = 1;
+
+/// How many inodes the kernel's bulkstat lists in one group of the volume that `file` is on.
+pub(crate) fn bulkstat_count(file: impl AsFd, group: u32) -> Result<u64> {
+    let empty = RawBulkstat { number: 0, rest: [0; 23] };
+    let mut request = Box::new(BulkstatRequest {
+        start: 0,
+        flags: BULKSTAT_GROUP,
+        room: BULKSTAT_MAX as u32,
+        returned: 0,
+        group,
+        reserved: [0; 5],
+        inodes: [empty; BULKSTAT_MAX],
+    });
+    let mut count = 0;
+    loop {
+        // SAFETY: the number belongs to `struct xfs_bulkstat_req`, and `room` says how many inodes
+        // stand behind it, which is what the kernel fills at most.
+        unsafe { ioctl(&file, Updater::<BULKSTAT, BulkstatRequest>::new(&mut request))? };
+        if request.returned == 0 {
+            return Ok(count);
+        }
+        count += u64::from(request.returned);
+    }
+}

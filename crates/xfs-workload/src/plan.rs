@@ -1,0 +1,143 @@
+//! What is to be run.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::variant::Variant;
+use crate::work::Step;
+
+/// A workload, as it is chosen by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Workload {
+    /// Making empty files.
+    Create,
+    /// Listing directories with what `stat` shows, nothing in memory.
+    Walk,
+    /// Changing permissions, nothing in memory.
+    Chmod,
+    /// Listing all inodes, past those in memory and through them.
+    Bulkstat,
+    /// Removing files, nothing in memory.
+    Unlink,
+}
+
+impl Workload {
+    /// All, in the order in which they run.
+    pub const ALL: [Self; 5] =
+        [Self::Create, Self::Walk, Self::Chmod, Self::Bulkstat, Self::Unlink];
+
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Walk => "walk",
+            Self::Chmod => "chmod",
+            Self::Bulkstat => "bulkstat",
+            Self::Unlink => "unlink",
+        }
+    }
+
+    /// What it does, in a line.
+    #[must_use]
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Create => "Make empty files, each thread in a directory of its own",
+            Self::Walk => "List the directories with what stat shows",
+            Self::Chmod => "Look each file up and change its permissions",
+            Self::Bulkstat => "List all inodes, past those in memory and through them",
+            Self::Unlink => "Remove the files",
+        }
+    }
+
+    /// The workload of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|workload| workload.name() == name)
+    }
+
+    /// Whether a step of the sequence over files belongs to it.
+    pub(crate) fn has(self, step: Step) -> bool {
+        match self {
+            Self::Create => step == Step::Create,
+            Self::Walk => step == Step::Walk,
+            Self::Chmod => step == Step::Change,
+            Self::Bulkstat => matches!(step, Step::BulkstatPast | Step::Bulkstat),
+            Self::Unlink => step == Step::Remove,
+        }
+    }
+}
+
+/// What is to be run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The workloads.
+    pub workloads: Vec<Workload>,
+    /// Numbers of threads.
+    pub threads: Vec<usize>,
+    /// Files of each thread, as long as there is a processor for it. More threads share what there
+    /// would be for as many as there are processors.
+    pub files: u64,
+    /// How often everything is run; the shortest time of each counts.
+    pub runs: u32,
+    /// Whether each is run with single design decisions taken back as well.
+    pub before: bool,
+    /// Subdirectories of each thread over which its files go in turn; 0 for none.
+    pub directories: u64,
+    /// Allocation groups of our volumes.
+    pub groups: u64,
+    /// Bytes of their logs.
+    pub log_bytes: u64,
+    /// Where the volumes lie: in memory, or in files of this folder.
+    pub folder: Option<PathBuf>,
+    /// A directory on a mounted XFS volume, to do the same in it through system calls.
+    pub kernel: Option<PathBuf>,
+}
+
+impl Plan {
+    /// What ends within a minute on a machine with so many processors.
+    #[must_use]
+    pub fn usual(processors: usize) -> Self {
+        let powers = std::iter::successors(Some(1), |threads| Some(threads * 2));
+        let mut threads: Vec<usize> = powers.take_while(|threads| *threads < processors).collect();
+        threads.extend([processors, MANY_THREADS.max(processors * 2)]);
+        Self {
+            workloads: Workload::ALL.to_vec(),
+            threads,
+            files: 10_000,
+            runs: 2,
+            before: true,
+            directories: 0,
+            groups: (processors as u64).max(4),
+            log_bytes: 256 << 20,
+            folder: None,
+            kernel: None,
+        }
+    }
+
+    /// Files of each of so many threads, on so many processors.
+    #[must_use]
+    pub fn files_of(&self, threads: usize, processors: usize) -> u64 {
+        match threads > processors {
+            true => (self.files * processors as u64 / threads as u64).max(1),
+            false => self.files,
+        }
+    }
+
+    pub(crate) fn wants(&self, step: Step) -> bool {
+        self.workloads.iter().any(|workload| workload.has(step))
+    }
+
+    /// Ours, ours with these decisions taken back if that is asked for, and the kernel if it is.
+    pub(crate) fn variants(&self, before: &[Variant]) -> Vec<Variant> {
+        let mut variants = vec![Variant::Ours];
+        variants.extend(before.iter().filter(|_| self.before));
+        variants.extend(self.kernel.as_ref().map(|_| Variant::Kernel));
+        variants
+    }
+}
+
+/// As many threads as the origins had processors.
+const MANY_THREADS: usize = 64;

@@ -1,0 +1,147 @@
+//! The order of a run: everything that is compared takes turns, so that what else the machine does
+//! meets all of them alike.
+
+mod files;
+
+use crate::compare::Collected;
+use crate::counted::Counted;
+use crate::error::WorkloadError;
+use crate::machine::Machine;
+use crate::plan::Plan;
+use crate::processors::Processors;
+use crate::report::{Measurement, Report, SCHEMA_VERSION};
+use crate::target::kernel::Directory;
+use crate::target::library::Library;
+use crate::target::{Performed, Target};
+use crate::variant::Variant;
+use crate::work::Work;
+use crate::{NewVolume, Store};
+
+/// What a run tells of itself while it goes on.
+pub trait Watcher {
+    /// Something begins.
+    fn begin(&mut self, what: &str);
+
+    /// Whether the run is to end, with [`WorkloadError::Interrupted`].
+    fn is_over(&self) -> bool;
+}
+
+/// Runs everything. The calling thread may use all its processors again afterwards.
+///
+/// # Errors
+///
+/// What went wrong. What this machine or this user cannot do is no error: it stands in the report.
+pub fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadError> {
+    let machine = Machine::this()?;
+    let processors = Processors::available()?;
+    let mut session = Session { plan, processors, watcher, collected: Collected::default() };
+    let outcome = session.run();
+    session.processors.confine(session.processors.count())?;
+    outcome?;
+    let Collected { measurements, not_measured } = session.collected;
+    Ok(Report {
+        schema_version: SCHEMA_VERSION,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        counts_writes: cfg!(feature = "count"),
+        is_optimised: !cfg!(debug_assertions),
+        machine,
+        plan: plan.clone(),
+        measurements,
+        not_measured,
+    })
+}
+
+/// A run under way.
+struct Session<'a> {
+    plan: &'a Plan,
+    processors: Processors,
+    watcher: &'a mut dyn Watcher,
+    collected: Collected,
+}
+
+/// What one figure is of.
+struct Subject<'a> {
+    section: &'a str,
+    step: &'a str,
+    variant: Variant,
+    threads: usize,
+}
+
+impl Session<'_> {
+    fn run(&mut self) -> Result<(), WorkloadError> {
+        if self.plan.kernel.is_none() {
+            self.collected.note("the kernel's XFS", "no directory of it was given");
+        }
+        if !self.plan.before {
+            self.collected.note("single decisions taken back", "it was not asked for");
+        }
+        files::run(self)
+    }
+
+    /// Says what begins, and confines it to as many processors as there are threads.
+    fn begin(&mut self, what: &str, variant: Variant, threads: usize) -> Result<(), WorkloadError> {
+        if self.watcher.is_over() {
+            return Err(WorkloadError::Interrupted);
+        }
+        self.watcher.begin(&format!("{what}, {threads} threads, {}", variant.name()));
+        self.processors.confine(threads)
+    }
+
+    /// How much each of so many threads does of what the plan says for files.
+    fn work(&self, threads: usize) -> Work {
+        let files = self.plan.files_of(threads, self.processors.count());
+        Work { directories: self.plan.directories, ..Work::new(threads, files) }
+    }
+
+    /// A new volume for so many files.
+    fn store(&self, variant: Variant, files: u64) -> Result<Store, WorkloadError> {
+        let Plan { groups, log_bytes, .. } = *self.plan;
+        let volume = NewVolume { files, groups, log_bytes, parents: variant.has_parents() };
+        match &self.plan.folder {
+            Some(folder) => Store::in_folder(folder, &volume),
+            None => Store::in_memory(&volume),
+        }
+    }
+
+    /// Who does the work.
+    fn target(&self, variant: Variant, work: &Work) -> Result<Box<dyn Target>, WorkloadError> {
+        match &self.plan.kernel {
+            Some(path) if variant == Variant::Kernel => Ok(Box::new(Directory::open(path)?)),
+            _ => {
+                let store = self.store(variant, work.total())?;
+                Ok(Box::new(Library::open(store, variant.options())?))
+            }
+        }
+    }
+
+    /// Adds what one run of something has come to.
+    fn record(
+        &mut self,
+        subject: &Subject<'_>,
+        performed: Performed,
+        beside: Beside,
+    ) -> Result<(), WorkloadError> {
+        let Beside { counted, digest, is_cold } = beside;
+        self.collected.add(Measurement {
+            section: subject.section.to_owned(),
+            step: subject.step.to_owned(),
+            variant: subject.variant,
+            threads: subject.threads,
+            processors: subject.threads.min(self.processors.count()),
+            operations: performed.operations,
+            worked_seconds: performed.worked.as_secs_f64(),
+            drained_seconds: performed.drained.as_secs_f64(),
+            runs: 1,
+            is_cold,
+            digest,
+            counted,
+        })
+    }
+}
+
+/// What is known of a run beside its times.
+struct Beside {
+    counted: Counted,
+    digest: Option<String>,
+    is_cold: bool,
+}

@@ -1,0 +1,108 @@
+//! Volumes to work on, made by our own mkfs: in memory, or in a file that nobody sees.
+//!
+//! A file loses its name as soon as it is open, so that nothing is left of it however the run ends.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use ferroxfs::SharedDevice;
+use xfs_device::{MemoryDevice, OpenOptions, open_device};
+use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Size, Target, write};
+
+use crate::error::WorkloadError;
+
+/// What volume is made.
+#[derive(Clone, Copy, Debug)]
+pub struct NewVolume {
+    /// How many files it has room for.
+    pub files: u64,
+    /// Allocation groups.
+    pub groups: u64,
+    /// Bytes of its log.
+    pub log_bytes: u64,
+    /// Whether each file names its directories.
+    pub parents: bool,
+}
+
+/// Room beside the files: free space is what the allocator shall not run short of.
+const SPARE_BYTES: u64 = 2 << 30;
+/// Of each file: an inode, its share of a directory, and of what describes both.
+const FILE_BYTES: u64 = 4096;
+const SECTOR_BYTES: u32 = 512;
+
+/// Where a volume lies.
+#[derive(Clone)]
+pub struct Store {
+    device: SharedDevice,
+}
+
+impl Store {
+    /// Makes a volume in memory.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be made.
+    pub fn in_memory(volume: &NewVolume) -> Result<Self, WorkloadError> {
+        let device = MemoryDevice::new(volume.length_bytes());
+        Self::with_device(Arc::new(device), volume)
+    }
+
+    /// Makes a volume in a file of this folder.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be made.
+    pub fn in_folder(folder: &Path, volume: &NewVolume) -> Result<Self, WorkloadError> {
+        let failed = |error: io::Error| WorkloadError::file(folder)(error);
+        let named = tempfile::tempdir_in(folder).map_err(failed)?;
+        let path = named.path().join("image");
+        File::create(&path)
+            .and_then(|file| file.set_len(volume.length_bytes()))
+            .map_err(WorkloadError::file(&path))?;
+        let opened = open_device(&path, OpenOptions::read_write())?;
+        named.close().map_err(failed)?;
+        Self::with_device(opened.device, volume)
+    }
+
+    /// The volume in this image.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, WorkloadError> {
+        Ok(Self { device: open_device(path, OpenOptions::read_write())?.device })
+    }
+
+    fn with_device(device: SharedDevice, volume: &NewVolume) -> Result<Self, WorkloadError> {
+        let plan = volume.plan()?;
+        let devices = Devices { data: &*device, log: None };
+        write(&plan, devices, Discard::No)
+            .map_err(|source| WorkloadError::System { what: "making the volume", source })?;
+        Ok(Self { device })
+    }
+
+    /// The device, from the first byte of the superblock on.
+    pub(crate) fn device(&self) -> SharedDevice {
+        Arc::clone(&self.device)
+    }
+}
+
+impl NewVolume {
+    fn length_bytes(&self) -> u64 {
+        SPARE_BYTES + self.log_bytes + self.files * FILE_BYTES
+    }
+
+    fn plan(&self) -> Result<Plan, WorkloadError> {
+        let mut options = Options::default();
+        options.data.agcount = Some(Size::bytes(self.groups));
+        options.log.size = Some(Size::bytes(self.log_bytes));
+        options.features.parent = Some(self.parents);
+        let target =
+            Target { data_bytes: self.length_bytes(), sector_size: SECTOR_BYTES, log_bytes: None };
+        let identity = Identity::random()
+            .map_err(|source| WorkloadError::System { what: "random numbers", source })?;
+        Ok(Plan::new(&options, &target, &identity)?)
+    }
+}

@@ -1,0 +1,234 @@
+//! The tables of a report: threads down, steps across, as those have them who measured this before.
+//!
+//! Owns: which figures stand beside each other, and how a number is written. Does **not** own how a
+//! table is drawn ([`mod@crate::text`], [`mod@crate::html`]).
+
+use crate::counted::ScopeCount;
+use crate::report::{Measurement, Report};
+use crate::variant::Variant;
+
+/// A table of words.
+pub(crate) struct Table {
+    /// What it shows.
+    pub(crate) title: String,
+    /// The names of its columns.
+    pub(crate) head: Vec<String>,
+    /// Its rows, each as long as the head.
+    pub(crate) rows: Vec<Vec<String>>,
+    /// Whether the figures go into depth, which not everybody wants to see at once.
+    pub(crate) is_detail: bool,
+}
+
+/// What stands where there is no figure.
+const NOTHING: &str = "–";
+
+/// All tables of a section.
+pub(crate) fn tables(report: &Report, section: &str) -> Vec<Table> {
+    let mut tables = vec![rates(report, section)];
+    let variants = report.variants(section);
+    if variants.contains(&Variant::Kernel) {
+        tables.push(beside_kernel(report, section));
+    }
+    let before = variants.into_iter().filter(|variant| variant.is_before());
+    tables.extend(before.map(|variant| before_and_after(report, section, variant)));
+    tables.push(scaling(report, section));
+    tables.push(details(report, section));
+    if report.counts_writes {
+        tables.push(shared(report, section));
+    }
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+fn rates(report: &Report, section: &str) -> Table {
+    let cell = |ours: &Measurement, _: &Measurement| rate(ours.rate());
+    let table = by_threads(report, section, (Variant::Ours, Variant::Ours), cell);
+    Table { title: format!("{section}: ferroxfs, a second"), ..table }
+}
+
+fn beside_kernel(report: &Report, section: &str) -> Table {
+    let cell = |ours: &Measurement, theirs: &Measurement| {
+        let (ours, theirs) = (ours.rate(), theirs.rate());
+        format!("{} / {} = {:.2}", rate(ours), rate(theirs), ours / theirs)
+    };
+    let table = by_threads(report, section, (Variant::Ours, Variant::Kernel), cell);
+    Table { title: format!("{section}: ferroxfs / kernel, a second"), ..table }
+}
+
+fn before_and_after(report: &Report, section: &str, before: Variant) -> Table {
+    let cell = |ours: &Measurement, before: &Measurement| {
+        format!("{} / {}", rate(before.rate()), rate(ours.rate()))
+    };
+    let table = by_threads(report, section, (Variant::Ours, before), cell);
+    Table { title: format!("{section}: {} / ferroxfs, a second", before.name()), ..table }
+}
+
+/// A row for each number of threads, a column for each step of which both have a figure.
+fn by_threads(
+    report: &Report,
+    section: &str,
+    (one, other): (Variant, Variant),
+    cell: impl Fn(&Measurement, &Measurement) -> String,
+) -> Table {
+    let both = |step: &str, threads: usize| {
+        let find = |variant| report.find(section, step, variant, threads);
+        find(one).zip(find(other))
+    };
+    let threads = report.threads(section);
+    let mut steps = report.steps(section);
+    steps.retain(|step| threads.iter().any(|threads| both(step, *threads).is_some()));
+    let rows = threads.iter().map(|threads| {
+        let cells = steps.iter().map(|step| {
+            both(step, *threads).map_or(NOTHING.to_owned(), |(one, other)| cell(one, other))
+        });
+        std::iter::once(threads_on(report, *threads)).chain(cells).collect()
+    });
+    let rows = if steps.is_empty() { Vec::new() } else { rows.collect() };
+    Table { title: String::new(), head: head("threads", &steps), rows, is_detail: false }
+}
+
+/// How much faster more threads are: than one, or where there are no processors for them than as many as
+/// there are.
+fn scaling(report: &Report, section: &str) -> Table {
+    let steps = report.steps(section);
+    let mut rows = Vec::new();
+    for variant in [Variant::Ours, Variant::Kernel] {
+        for threads in report.threads(section) {
+            let base =
+                if threads > report.machine.processors { report.machine.processors } else { 1 };
+            if base == threads {
+                continue;
+            }
+            let find = |step: &str, threads| report.find(section, step, variant, threads);
+            let ratio = |step: &&str| {
+                let (more, less) = find(step, threads).zip(find(step, base))?;
+                Some(format!("{:.2}", more.rate() / less.rate()))
+            };
+            let cells: Vec<_> = steps.iter().map(ratio).collect();
+            if cells.iter().any(Option::is_some) {
+                let name = format!("{}: {threads} against {base}", variant.name());
+                let cells = cells.into_iter().map(|cell| cell.unwrap_or(NOTHING.to_owned()));
+                rows.push(std::iter::once(name).chain(cells).collect());
+            }
+        }
+    }
+    let title = format!("{section}: how much more threads are");
+    Table { title, head: head("threads", &steps), rows, is_detail: false }
+}
+
+fn details(report: &Report, section: &str) -> Table {
+    let columns = [
+        "who",
+        "threads",
+        "times",
+        "a second",
+        "seconds",
+        "drained",
+        "transactions each",
+        "logged each, bytes",
+        "inodes in",
+        "inodes out",
+        "cold",
+        "digest",
+    ];
+    let rows = report.of_section(section).map(|one| {
+        let operations = one.operations.max(1) as f64;
+        let each = |count: Option<u64>, digits: usize| {
+            count.map_or(NOTHING.to_owned(), |count| {
+                format!("{:.digits$}", count as f64 / operations)
+            })
+        };
+        let count =
+            |count: Option<u64>| count.map_or(NOTHING.to_owned(), |count| count.to_string());
+        vec![
+            one.step.clone(),
+            one.variant.name().to_owned(),
+            one.threads.to_string(),
+            one.operations.to_string(),
+            rate(one.rate()),
+            format!("{:.4}", one.worked_seconds),
+            format!("{:.4}", one.drained_seconds),
+            each(one.counted.transactions, 2),
+            each(one.counted.log_bytes, 0),
+            count(one.counted.inodes_in),
+            count(one.counted.inodes_out),
+            if one.is_cold { "yes" } else { "no" }.to_owned(),
+            one.digest.clone().unwrap_or(NOTHING.to_owned()),
+        ]
+    });
+    let title = format!("{section}: times, transactions and digests");
+    Table { title, head: head("step", &columns), rows: rows.collect(), is_detail: true }
+}
+
+/// Writes to memory that is shared, for each operation.
+fn shared(report: &Report, section: &str) -> Table {
+    let columns = [
+        "who",
+        "threads",
+        "slot: writes, locks",
+        "object: writes, locks",
+        "group: writes, locks",
+        "volume: writes, locks",
+        "volume: 1 in",
+    ];
+    let rows = report.of_section(section).filter_map(|one| {
+        let shared = one.counted.shared?;
+        let operations = one.operations.max(1) as f64;
+        let each = |count: ScopeCount| {
+            let of = |number: u64| number as f64 / operations;
+            format!("{:.2}, {:.2}", of(count.writes), of(count.locks))
+        };
+        let writes = shared.volume.total();
+        Some(vec![
+            one.step.clone(),
+            one.variant.name().to_owned(),
+            one.threads.to_string(),
+            each(shared.slot),
+            each(shared.object),
+            each(shared.group),
+            format!(
+                "{:.4}, {:.4}",
+                shared.volume.writes as f64 / operations,
+                shared.volume.locks as f64 / operations
+            ),
+            if writes == 0 {
+                "never".to_owned()
+            } else {
+                format!("{:.0}", operations / writes as f64)
+            },
+        ])
+    });
+    let title =
+        format!("{section}: atomic writes and locks for each operation, by what they share");
+    Table { title, head: head("step", &columns), rows: rows.collect(), is_detail: true }
+}
+
+fn head(first: &str, rest: &[&str]) -> Vec<String> {
+    std::iter::once(&first).chain(rest).map(|name| (*name).to_owned()).collect()
+}
+
+/// A number of threads, and on how many processors where those are fewer.
+pub(crate) fn threads_on(report: &Report, threads: usize) -> String {
+    match report.machine.processors {
+        processors if threads > processors => format!("{threads} on {processors}"),
+        _ => threads.to_string(),
+    }
+}
+
+/// A rate with three digits and its thousands.
+pub(crate) fn rate(rate: f64) -> String {
+    let (scaled, unit) = match rate {
+        rate if rate >= 1e6 => (rate / 1e6, " M"),
+        rate if rate >= 1e3 => (rate / 1e3, " k"),
+        rate => (rate, ""),
+    };
+    let digits = match scaled {
+        scaled if scaled < 10.0 => 2,
+        scaled if scaled < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{scaled:.digits$}{unit}")
+}
+
+#[cfg(test)]
+mod tests;

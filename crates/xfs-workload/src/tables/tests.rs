@@ -1,0 +1,30 @@
+use super::{rate, tables};
+use crate::samples::report;
+
+#[test]
+fn rates_have_three_digits() {
+    for (number, text) in [
+        (0.5, "0.50"),
+        (12.34, "12.3"),
+        (999.4, "999"),
+        (1234.0, "1.23 k"),
+        (118_600.0, "119 k"),
+        (7_200_000.0, "7.20 M"),
+    ] {
+        assert_eq!(rate(number), text);
+    }
+}
+
+#[test]
+fn every_row_is_as_long_as_its_head() {
+    let mut report = report();
+    report.counts_writes = true;
+    for one in &mut report.measurements {
+        one.counted.shared = Some(crate::SharedWrites::default());
+    }
+    let tables = tables(&report, "files");
+    assert_eq!(tables.len(), 6);
+    for table in tables {
+        assert!(table.rows.iter().all(|row| row.len() == table.head.len()), "{}", table.title);
+    }
+}

@@ -1,0 +1,275 @@
+//! The kernel's XFS, through system calls, in a directory of a mounted volume.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{major, minor, statfs, statvfs, syncfs};
+use rustix::io::Errno;
+use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
+
+use super::{Cold, Performed, Target};
+use crate::counted::Counted;
+use crate::digest::Digest;
+use crate::error::WorkloadError;
+use crate::ioctl::bulkstat_count;
+use crate::parallel::in_parallel;
+use crate::work::{Step, Work, folder};
+
+/// As ours are made, and changed to.
+const MODE: u32 = 0o600;
+const CHANGED_MODE: u32 = 0o400;
+const FOLDER_MODE: u32 = 0o700;
+
+const NO_PROGRESS: Duration = Duration::from_secs(1);
+
+/// XFS_SUPER_MAGIC, "XFSB".
+const MAGIC: i64 = 0x5846_5342;
+
+/// A directory of the kernel's XFS. What is made in it goes when this is dropped.
+pub struct Directory {
+    path: PathBuf,
+    /// Inodes of the volume in use before any file was made.
+    used: u64,
+    made: Vec<PathBuf>,
+}
+
+impl Directory {
+    /// The directory at `path`.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkloadError::Unavailable`] if it does not lie on XFS.
+    pub fn open(path: &Path) -> Result<Self, WorkloadError> {
+        let found = statfs(path).map_err(|error| WorkloadError::file(path)(error.into()))?;
+        // The type of the field differs between machines.
+        if found.f_type as i64 != MAGIC {
+            return Err(WorkloadError::Unavailable {
+                what: path.display().to_string(),
+                why: "no directory of a mounted XFS volume".to_owned(),
+            });
+        }
+        Ok(Self { path: path.to_owned(), used: 0, made: Vec::new() })
+    }
+
+    /// Tells that the volume is mounted elsewhere by now, and the directory at `path`.
+    pub fn relocate(&mut self, path: &Path) {
+        let names = self.made.iter().filter_map(|made| made.file_name());
+        self.made = names.map(|name| path.join(name)).collect();
+        self.path = path.to_owned();
+    }
+
+    fn used_inodes(&self) -> Result<u64, WorkloadError> {
+        let found = statvfs(&self.path).map_err(|error| self.failed()(error.into()))?;
+        Ok(found.f_files - found.f_ffree)
+    }
+
+    /// Waits for the inodes that are freed in the background. Where others make files on the volume
+    /// meanwhile it never comes back to what it was: a second without any progress ends the wait.
+    fn wait_for_freeing(&self) -> Result<(), WorkloadError> {
+        let (mut least, mut since) = (u64::MAX, Instant::now());
+        loop {
+            let used = self.used_inodes()?;
+            if used < least {
+                (least, since) = (used, Instant::now());
+            }
+            if used <= self.used || since.elapsed() >= NO_PROGRESS {
+                return Ok(());
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn sync(&self) -> Result<(), WorkloadError> {
+        let directory = File::open(&self.path).map_err(self.failed())?;
+        syncfs(directory).map_err(|error| self.failed()(error.into()))
+    }
+
+    fn failed(&self) -> impl FnOnce(io::Error) -> WorkloadError + '_ {
+        WorkloadError::file(&self.path)
+    }
+
+    /// The directories in which the files of a thread lie.
+    fn leaves(&self, thread: usize, work: &Work) -> Vec<PathBuf> {
+        let top = self.path.join(folder(thread));
+        match work.directories {
+            0 => vec![top],
+            _ => work.leaves().map(|name| top.join(name)).collect(),
+        }
+    }
+
+    /// How many inodes the kernel's bulkstat lists on the volume, in so many threads. Each lists whole
+    /// groups, until there are none left.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkloadError::Unavailable`] to who is not root; else what the kernel says.
+    pub fn bulkstat(&self, threads: usize) -> Result<u64, WorkloadError> {
+        let directory = File::open(&self.path).map_err(self.failed())?;
+        let next = AtomicU32::<OfVolume>::new(0);
+        let counts = in_parallel(threads, |_| {
+            let mut count = 0;
+            loop {
+                match bulkstat_count(&directory, next.fetch_add(1, Ordering::Relaxed)) {
+                    // There is no group of this number.
+                    Err(Errno::INVAL) => return Ok(count),
+                    counted => count += counted?,
+                }
+            }
+        });
+        match counts {
+            Ok(counts) => Ok(counts.into_iter().sum()),
+            Err(Errno::PERM) => Err(WorkloadError::Unavailable {
+                what: "bulkstat of the kernel".to_owned(),
+                why: "only root may".to_owned(),
+            }),
+            Err(error) => Err(self.failed()(error.into())),
+        }
+    }
+
+    /// What the kernel counts of this volume: transactions, and units of 512 bytes in the log.
+    fn statistics(&self) -> Option<(u64, u64)> {
+        let device = fs::metadata(&self.path).ok()?.dev();
+        let device = format!("{}:{}", major(device), minor(device));
+        let name = fs::canonicalize(Path::new("/sys/dev/block").join(device)).ok()?;
+        let path = Path::new("/sys/fs/xfs").join(name.file_name()?).join("stats/stats");
+        let text = fs::read_to_string(path).ok()?;
+        let line = |kind: &str| text.lines().find_map(|line| line.strip_prefix(kind));
+        let numbers = |line: &str| -> Vec<u64> {
+            line.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+        };
+        // Synchronous and asynchronous ones.
+        let transactions = numbers(line("trans ")?).iter().take(2).sum();
+        let blocks = *numbers(line("log ")?).get(1)?;
+        Some((transactions, blocks))
+    }
+}
+
+impl Target for Directory {
+    fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
+        for thread in 0..work.threads {
+            let top = self.path.join(folder(thread));
+            let leaves = work.leaves().map(|name| top.join(name));
+            for path in std::iter::once(top.clone()).chain(leaves) {
+                let made = DirBuilder::new().mode(FOLDER_MODE).create(&path);
+                made.map_err(WorkloadError::file(&path))?;
+                if path == top {
+                    self.made.push(path);
+                }
+            }
+        }
+        self.used = self.used_inodes()?;
+        Ok(())
+    }
+
+    fn cool(&mut self) -> Result<Cold, WorkloadError> {
+        self.sync()?;
+        match fs::write("/proc/sys/vm/drop_caches", "3") {
+            Ok(()) => Ok(Cold::Yes),
+            Err(error) => Ok(Cold::No(format!("the kernel's caches cannot be dropped: {error}"))),
+        }
+    }
+
+    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+        let start = Instant::now();
+        let operations = match step {
+            Step::Bulkstat => self.bulkstat(work.threads)?,
+            Step::BulkstatPast => {
+                return Err(WorkloadError::Unavailable {
+                    what: format!("{} of the kernel", step.name()),
+                    why: "its bulkstat always goes through memory".to_owned(),
+                });
+            }
+            _ => {
+                in_parallel(work.threads, |thread| perform(step, &self.leaves(thread, work), work))
+                    .map_err(self.failed())?;
+                work.total()
+            }
+        };
+        let worked = start.elapsed();
+        if step == Step::Remove {
+            self.wait_for_freeing()?;
+        }
+        self.sync()?;
+        Ok(Performed { operations, worked, drained: start.elapsed() })
+    }
+
+    fn counted(&self) -> Result<Counted, WorkloadError> {
+        let statistics = self.statistics();
+        Ok(Counted {
+            transactions: statistics.map(|(transactions, _)| transactions),
+            log_bytes: statistics.map(|(_, blocks)| blocks * 512),
+            ..Counted::default()
+        })
+    }
+
+    fn digest(&mut self, work: &Work) -> Result<Digest, WorkloadError> {
+        let parts = in_parallel(work.threads, |thread| {
+            let mut digest = Digest::default();
+            let name = folder(thread);
+            for (number, leaf) in self.leaves(thread, work).iter().enumerate() {
+                let number = (number as u64).to_be_bytes();
+                for entry in fs::read_dir(leaf)? {
+                    let entry = entry?;
+                    let metadata = entry.metadata()?;
+                    let file_name = entry.file_name();
+                    let place = [name.as_bytes(), &number, file_name.as_encoded_bytes()];
+                    digest.add(&place, metadata.mode(), metadata.nlink(), metadata.size());
+                }
+            }
+            Ok(digest)
+        })
+        .map_err(self.failed())?;
+        let mut digest = Digest::default();
+        parts.into_iter().for_each(|part| digest.merge(part));
+        Ok(digest)
+    }
+
+    fn close(&mut self) -> Result<(), WorkloadError> {
+        for path in self.made.drain(..) {
+            fs::remove_dir_all(&path).map_err(WorkloadError::file(&path))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // A run that failed has said why; what it left behind goes as far as it will.
+        _ = self.close();
+    }
+}
+
+fn perform(step: Step, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
+    if step == Step::Walk {
+        let mut count = 0;
+        for leaf in leaves {
+            for entry in fs::read_dir(leaf)? {
+                count += entry?.metadata()?.nlink();
+            }
+        }
+        assert_eq!(count, work.files, "files of a directory");
+        return Ok(());
+    }
+    for (number, leaf) in (0..work.files).zip(leaves.iter().cycle()) {
+        let path = leaf.join(work.name(number));
+        match step {
+            Step::Create => {
+                drop(OpenOptions::new().write(true).create_new(true).mode(MODE).open(&path)?);
+            }
+            Step::Link => fs::hard_link(&path, leaf.join(work.second_name(number)))?,
+            Step::Change => fs::set_permissions(&path, Permissions::from_mode(CHANGED_MODE))?,
+            Step::Remove => {
+                fs::remove_file(&path)?;
+                if work.linked {
+                    fs::remove_file(leaf.join(work.second_name(number)))?;
+                }
+            }
+            Step::Walk | Step::BulkstatPast | Step::Bulkstat => {}
+        }
+    }
+    Ok(())
+}

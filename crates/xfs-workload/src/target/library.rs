@@ -1,0 +1,217 @@
+//! Ours, through the library.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Instant;
+
+use ferroxfs::format::{AgInode, AgNumber};
+use ferroxfs::{BulkPath, Changes, Creation, NewKind, Node, OpenOptions, Volume};
+use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
+
+use super::{Cold, Performed, Target};
+use crate::counted::{Counted, shared_writes};
+use crate::digest::Digest;
+use crate::error::WorkloadError;
+use crate::parallel::in_parallel;
+use crate::store::Store;
+use crate::work::{Step, Work, folder};
+
+/// Permissions that no sensible umask takes from: the kernel applies that of this process.
+const MODE: u16 = 0o600;
+/// Others, for who changes them.
+const CHANGED_MODE: u16 = 0o400;
+const CREATION: Creation = Creation { mode: MODE, uid: 0, gid: 0, umask: 0 };
+const FOLDER: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+
+/// A volume of ours.
+pub struct Library {
+    store: Store,
+    options: OpenOptions,
+    volume: Option<Volume>,
+}
+
+impl Library {
+    /// Opens the volume of a store.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be opened.
+    pub fn open(store: Store, options: OpenOptions) -> Result<Self, WorkloadError> {
+        let mut library = Self { store, options: options.writable(true), volume: None };
+        library.reopen()?;
+        Ok(library)
+    }
+
+    /// The volume.
+    ///
+    /// # Panics
+    ///
+    /// After [`close`](Target::close).
+    #[must_use]
+    pub fn volume(&self) -> &Volume {
+        self.volume.as_ref().expect("the volume is open")
+    }
+
+    fn reopen(&mut self) -> Result<(), WorkloadError> {
+        let devices = self.options.with_devices(self.store.device(), None);
+        self.volume = Some(devices.writable_volume()?);
+        Ok(())
+    }
+
+    /// The directories in which the files of a thread lie.
+    fn leaves(&self, thread: usize, work: &Work) -> ferroxfs::Result<Vec<Node>> {
+        let top = self.volume().lookup(Path::new("/").join(folder(thread)))?;
+        if work.directories == 0 {
+            return Ok(vec![top]);
+        }
+        work.leaves().map(|name| top.lookup(name.as_ref())).collect()
+    }
+}
+
+impl Target for Library {
+    fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
+        let root = self.volume().root()?;
+        for thread in 0..work.threads {
+            let top = root.create(folder(thread), &NewKind::Directory, &FOLDER)?;
+            for leaf in work.leaves() {
+                top.create(leaf, &NewKind::Directory, &FOLDER)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cool(&mut self) -> Result<Cold, WorkloadError> {
+        if let Some(volume) = self.volume.take() {
+            volume.close()?;
+        }
+        self.reopen()?;
+        Ok(Cold::Yes)
+    }
+
+    fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
+        let start = Instant::now();
+        let operations = match step {
+            Step::BulkstatPast => bulkstat(self.volume(), work.threads, BulkPath::PastCache)?,
+            Step::Bulkstat => bulkstat(self.volume(), work.threads, BulkPath::ThroughCache)?,
+            _ => {
+                in_parallel(work.threads, |thread| {
+                    perform(step, &self.leaves(thread, work)?, work)
+                })?;
+                work.total()
+            }
+        };
+        let worked = start.elapsed();
+        // What lost its name was freed before its removal returned.
+        self.volume().sync()?;
+        Ok(Performed { operations, worked, drained: start.elapsed() })
+    }
+
+    fn counted(&self) -> Result<Counted, WorkloadError> {
+        let statistics = self.volume().statistics()?;
+        Ok(Counted {
+            transactions: Some(statistics.log.commits),
+            log_bytes: Some(statistics.log.written_bytes),
+            inodes_in: Some(statistics.inodes.allocated),
+            inodes_out: Some(statistics.inodes.freed),
+            shared: shared_writes(),
+        })
+    }
+
+    fn digest(&mut self, work: &Work) -> Result<Digest, WorkloadError> {
+        let parts = in_parallel(work.threads, |thread| {
+            let mut digest = Digest::default();
+            let name = folder(thread);
+            for (number, leaf) in self.leaves(thread, work)?.iter().enumerate() {
+                let number = (number as u64).to_be_bytes();
+                for entry in leaf.entries()? {
+                    let entry = entry?;
+                    let metadata = entry.node()?.metadata();
+                    let place = [name.as_bytes(), &number, entry.name().as_encoded_bytes()];
+                    let (mode, nlink) = (metadata.mode.into(), metadata.nlink.into());
+                    digest.add(&place, mode, nlink, metadata.size);
+                }
+            }
+            Ok::<_, ferroxfs::Error>(digest)
+        })?;
+        let mut digest = Digest::default();
+        parts.into_iter().for_each(|part| digest.merge(part));
+        Ok(digest)
+    }
+
+    fn close(&mut self) -> Result<(), WorkloadError> {
+        if let Some(volume) = self.volume.take() {
+            volume.close()?;
+        }
+        Ok(())
+    }
+}
+
+/// Lists all inodes in so many threads, each of which takes whole groups until there are none left.
+/// Returns how many there are.
+///
+/// # Errors
+///
+/// What went wrong with the volume.
+pub fn bulkstat(volume: &Volume, threads: usize, path: BulkPath) -> ferroxfs::Result<u64> {
+    let groups = volume.geometry().groups().count() as u32;
+    let next = AtomicU32::<OfVolume>::new(0);
+    let counts = in_parallel(threads, |_| -> ferroxfs::Result<u64> {
+        let mut count = 0;
+        loop {
+            let group = next.fetch_add(1, Ordering::Relaxed);
+            if group >= groups {
+                return Ok(count);
+            }
+            count += bulkstat_group(volume, AgNumber(group), path)?;
+        }
+    })?;
+    Ok(counts.into_iter().sum())
+}
+
+/// Lists the inodes of a group. Returns how many there are.
+fn bulkstat_group(volume: &Volume, group: AgNumber, path: BulkPath) -> ferroxfs::Result<u64> {
+    let (mut count, mut failure) = (0, None);
+    let _ = volume.bulkstat_group(group, AgInode(0), path, |_, metadata| match metadata {
+        Ok(metadata) => {
+            count += u64::from(metadata.nlink > 0);
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            failure = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    failure.map_or(Ok(count), Err)
+}
+
+fn perform(step: Step, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
+    if step == Step::Walk {
+        let mut count = 0;
+        for leaf in leaves {
+            for entry in leaf.entries()? {
+                count += u64::from(entry?.node()?.metadata().nlink);
+            }
+        }
+        assert_eq!(count, work.files, "files of a directory");
+        return Ok(());
+    }
+    for (number, leaf) in (0..work.files).zip(leaves.iter().cycle()) {
+        let name = work.name(number);
+        match step {
+            Step::Create => drop(leaf.create(&name, &NewKind::Regular, &CREATION)?),
+            Step::Link => leaf.link(&leaf.lookup(name.as_ref())?, work.second_name(number))?,
+            Step::Change => {
+                let changes = Changes { mode: Some(CHANGED_MODE), ..Changes::default() };
+                leaf.lookup(name.as_ref())?.change(&changes)?;
+            }
+            Step::Remove => {
+                leaf.remove_file(&name)?;
+                if work.linked {
+                    leaf.remove_file(work.second_name(number))?;
+                }
+            }
+            Step::Walk | Step::BulkstatPast | Step::Bulkstat => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! How much is done, and what.
+
+/// Bytes of a name, where nothing else is asked for.
+pub const USUAL_NAME_BYTES: usize = 13;
+
+/// One thing that is done to all files, and timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Make empty files.
+    Create,
+    /// Give each file a second name.
+    Link,
+    /// List the directories, with what `stat` shows of each file.
+    Walk,
+    /// Look each file up and change its permissions.
+    Change,
+    /// List all inodes past those in memory.
+    BulkstatPast,
+    /// List all inodes, each of which comes into memory and goes again.
+    Bulkstat,
+    /// Remove the files with all their names.
+    Remove,
+}
+
+impl Step {
+    /// The word for it, in tables and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Link => "link",
+            Self::Walk => "walk",
+            Self::Change => "chmod",
+            Self::BulkstatPast => "bulkstat past memory",
+            Self::Bulkstat => "bulkstat",
+            Self::Remove => "unlink",
+        }
+    }
+}
+
+/// How much work a step is.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Threads, each in a directory of its own.
+    pub threads: usize,
+    /// Files of each.
+    pub files: u64,
+    /// Bytes of each name.
+    pub name_bytes: usize,
+    /// Whether each file has a second name.
+    pub linked: bool,
+    /// Directories below each thread's own over which its files go in turn; 0: they lie in that itself.
+    pub directories: u64,
+}
+
+impl Work {
+    /// So many files for each of so many threads, in one directory each.
+    #[must_use]
+    pub const fn new(threads: usize, files: u64) -> Self {
+        Self { threads, files, name_bytes: USUAL_NAME_BYTES, linked: false, directories: 0 }
+    }
+
+    /// Files of all threads.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.files * self.threads as u64
+    }
+
+    /// The name of a file: no two names of one thread are alike in length only.
+    pub(crate) fn name(&self, number: u64) -> String {
+        let digits = self.name_bytes - "file-".len();
+        format!("file-{number:0digits$}")
+    }
+
+    /// Its second name.
+    pub(crate) fn second_name(&self, number: u64) -> String {
+        let digits = self.name_bytes - "link-".len();
+        format!("link-{number:0digits$}")
+    }
+
+    /// The names below a thread's directory in which its files lie: none if they lie in that itself.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = String> + use<> {
+        (0..self.directories).map(|number| format!("d{number}"))
+    }
+}
+
+/// The name of a thread's directory.
+pub(crate) fn folder(thread: usize) -> String {
+    format!("thread-{thread}")
+}

@@ -1,0 +1,113 @@
+//! Whole runs, small ones: nothing here asks how fast anything was.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::path::Path;
+
+use xfs_workload::{Plan, Report, Variant, Watcher, Workload, WorkloadError, run, text};
+
+/// One that ends the run when so many things have begun.
+struct Until(usize);
+
+impl Watcher for Until {
+    fn begin(&mut self, _what: &str) {
+        self.0 -= 1;
+    }
+
+    fn is_over(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+const FILES: u64 = 30;
+
+fn small(workloads: &[Workload]) -> Plan {
+    Plan {
+        workloads: workloads.to_vec(),
+        threads: vec![1, 3],
+        files: FILES,
+        runs: 1,
+        log_bytes: 64 << 20,
+        ..Plan::usual(4)
+    }
+}
+
+fn report_of(plan: &Plan) -> Report {
+    run(plan, &mut Until(usize::MAX)).unwrap()
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().next().is_none()
+}
+
+#[test]
+fn every_workload_gives_figures() {
+    for workload in Workload::ALL {
+        let report = report_of(&small(&[workload]));
+        assert!(!report.measurements.is_empty(), "{}", workload.name());
+        for one in &report.measurements {
+            assert!(one.operations > 0, "{one:?}");
+            assert!(one.worked_seconds <= one.drained_seconds, "{one:?}");
+            assert!(one.is_cold, "{one:?}");
+        }
+        for threads in [1, 3] {
+            let has = |variant| {
+                report
+                    .measurements
+                    .iter()
+                    .any(|one| one.threads == threads && one.variant == variant)
+            };
+            assert!(has(Variant::Ours), "{} with {threads} threads", workload.name());
+        }
+    }
+}
+
+#[test]
+fn without_before_there_is_only_ours() {
+    let report = report_of(&Plan { before: false, ..small(&Workload::ALL) });
+    assert!(report.measurements.iter().all(|one| one.variant == Variant::Ours));
+    assert!(report.not_measured.iter().any(|note| note.what.contains("taken back")));
+}
+
+#[test]
+fn subdirectories_take_files_in_turn() {
+    let plan = Plan { directories: 7, ..small(&[Workload::Create, Workload::Unlink]) };
+    let (flat, deep) = (report_of(&small(&[Workload::Create])), report_of(&plan));
+    let digest = |report: &Report| {
+        report.find("files", "create", Variant::Ours, 1).and_then(|one| one.digest.clone()).unwrap()
+    };
+    assert_ne!(digest(&flat), digest(&deep));
+}
+
+#[test]
+fn nothing_stays_in_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan { folder: Some(folder.path().to_owned()), ..small(&[Workload::Create]) };
+    report_of(&plan);
+    assert!(is_empty(folder.path()));
+}
+
+#[test]
+fn a_run_ends_when_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan { folder: Some(folder.path().to_owned()), ..small(&Workload::ALL) };
+    assert!(matches!(run(&plan, &mut Until(2)), Err(WorkloadError::Interrupted)));
+    assert!(is_empty(folder.path()));
+}
+
+/// Where a kernel's XFS is wanted, another filesystem is no substitute.
+#[test]
+fn a_directory_of_another_filesystem_is_refused() {
+    let plan = Plan { kernel: Some("/proc".into()), ..small(&[Workload::Create]) };
+    let refused = run(&plan, &mut Until(usize::MAX));
+    assert!(matches!(refused, Err(WorkloadError::Unavailable { .. })));
+}
+
+#[test]
+fn a_report_survives_json() {
+    let report = report_of(&small(&[Workload::Create, Workload::Bulkstat]));
+    let json = serde_json::to_string(&report).unwrap();
+    assert!(json.contains(r#""schema_version":1"#));
+    let back: Report = serde_json::from_str(&json).unwrap();
+    assert_eq!(text(&back, true), text(&report, true));
+}
