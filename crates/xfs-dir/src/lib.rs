@@ -36,7 +36,8 @@ pub use directory::{
     directory_is_empty, find_entry, init_directory, remove_entry, replace_entry,
 };
 pub use parents::{
-    ParentLink, ParentPath, Parents, add_parent, parent_blocks, remove_parent, replace_parent,
+    ParentLink, ParentPath, Parents, add_parent, first_parent, parent_blocks, remove_parent,
+    replace_parent,
 };
 pub use xfs_format::attr::Namespace;
 pub use xfs_format::directory::{Cookie, EntryType};

@@ -13,7 +13,9 @@ use xfs_inode::Inode;
 
 use crate::attributes::{Attributes, Batches};
 
-pub use operations::{ParentPath, add_parent, parent_blocks, remove_parent, replace_parent};
+pub use operations::{
+    ParentPath, add_parent, first_parent, parent_blocks, remove_parent, replace_parent,
+};
 
 /// A parent pointer that owns its name.
 #[derive(Clone, Debug, PartialEq, Eq)]

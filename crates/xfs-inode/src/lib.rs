@@ -40,5 +40,5 @@ pub use fork_block::BlockShape;
 pub use inode::Inode;
 pub use live::{
     ExchangedRange, KeepSize, Live, LiveInode, MapRequest, NewInode, SharedRange, WriteTerms,
-    map_blocks, map_blocks_at_worst, resume,
+    map_blocks, map_blocks_at_worst, new_attribute_room, resume,
 };

@@ -52,7 +52,8 @@ use std::sync::Arc;
 use xfs_alloc::AllocatedInode;
 use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::inode::{
-    DeviceNumber, FileType, ForkFormat, ForkKind, InodeCore, InodeFlags, InodeFlags2,
+    DeviceNumber, FORK_OFFSET_BYTES, FileType, ForkFormat, ForkKind, InodeCore, InodeFlags,
+    InodeFlags2,
 };
 use xfs_format::log_item::LoggedFields;
 use xfs_format::timestamp::Timestamp;
@@ -61,7 +62,7 @@ use xfs_sync::{Object, RwLock, RwLockReadGuard};
 use xfs_trans::{InodeRecord, Journal, Transaction};
 
 use crate::fork::Fork;
-use crate::fork_room::usual_offset;
+use crate::fork_room::{literal_bytes, usual_offset};
 use crate::inode::Inode;
 
 /// An inode that can be changed, with its log record.
@@ -129,15 +130,32 @@ pub struct NewInode {
     pub rdev: Option<DeviceNumber>,
     /// Whether it gets an attribute fork at once: it will have attributes soon.
     pub attr_room: bool,
+    /// What that fork holds from the start, in short form; empty for nothing. No more than
+    /// [`new_attribute_room`].
+    pub attributes: Vec<u8>,
+}
+
+/// Bytes of attributes that a new file of this type can start with.
+#[must_use]
+pub fn new_attribute_room(file_type: FileType, geometry: &Geometry) -> usize {
+    let offset = usual_offset(data_format(file_type), geometry);
+    literal_bytes(geometry).saturating_sub(usize::from(offset) * FORK_OFFSET_BYTES)
+}
+
+/// How the data fork of a new file is stored.
+const fn data_format(file_type: FileType) -> ForkFormat {
+    match file_type {
+        FileType::Regular | FileType::Directory | FileType::Symlink => ForkFormat::Extents,
+        _ => ForkFormat::Device,
+    }
 }
 
 impl NewInode {
     /// The core, in place of that of the free inode `old`.
     fn core(&self, old: &InodeCore, file_type: FileType, geometry: &Geometry) -> InodeCore {
-        let data_format = match file_type {
-            FileType::Regular | FileType::Directory | FileType::Symlink => ForkFormat::Extents,
-            _ => ForkFormat::Device,
-        };
+        let data_format = data_format(file_type);
+        let attr_format =
+            if self.attributes.is_empty() { ForkFormat::Extents } else { ForkFormat::Local };
         let mut flags2 = self.flags2;
         flags2.set(InodeFlags2::BIGTIME, geometry.has_incompat(IncompatFeatures::BIGTIME));
         flags2.set(InodeFlags2::NREXT64, geometry.has_incompat(IncompatFeatures::NREXT64));
@@ -145,7 +163,7 @@ impl NewInode {
             number: self.inode.number(),
             mode: self.mode,
             data_format,
-            attr_format: ForkFormat::Extents,
+            attr_format,
             fork_offset: if self.attr_room { usual_offset(data_format, geometry) } else { 0 },
             metafile_type: 0,
             uid: self.uid,
@@ -211,9 +229,13 @@ impl Live {
         let record = Arc::clone(&made.inode.record);
         tx.join(&record);
         let core = made.core(&record.image().core, file_type, tx.geometry());
-        let view = Inode::from_parts(core, &[], &[], tx.geometry())?;
+        let view = Inode::from_parts(core, &[], &made.attributes, tx.geometry())?;
         let live = Self { record, view: RwLock::new(view) };
-        let touched = if file_type.is_device() { Touched::Both } else { Touched::Core };
+        let touched = match (file_type.is_device(), made.attributes.is_empty()) {
+            (true, _) => Touched::Both,
+            (false, true) => Touched::Core,
+            (false, false) => Touched::Fork(ForkKind::Attr),
+        };
         let core = live.inode().core().clone();
         tx.change_inode(&live.record, LoggedFields::CORE, |image| {
             image.core = core;

@@ -346,7 +346,7 @@ impl LogItem for BufferItem {
         let mut start = 0;
         for piece in pieces {
             let length = usize::from(piece.blocks) * xfs_format::BASIC_BLOCK_BYTES as usize;
-            let runs = piece.runs().count();
+            let runs = piece.run_count();
             if runs > 0 || *life != Life::Used {
                 (piece.flags, piece.regions) = (flags, 1 + runs as u16);
                 regions.encoded(|bytes| piece.encode_into(HostOrder::NATIVE, bytes));

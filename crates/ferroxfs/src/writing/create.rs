@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 use xfs_buffer::{Error, PosixError, Result};
-use xfs_dir::{NewEntry, ParentLink};
+use xfs_dir::{NewEntry, ParentLink, ParentPath};
 use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{DeviceNumber, FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
-use xfs_inode::{Live, NewInode};
+use xfs_inode::{Live, NewInode, new_attribute_room};
 use xfs_trans::Transaction;
 
 use super::access::check_not_immutable;
@@ -98,12 +98,15 @@ pub(super) struct Birth<'a> {
     creation: Creation,
     lists: NewLists,
     nlink: u32,
+    /// Its first parent pointer, as the inode holds it from the start. Empty where that comes with the
+    /// name, or not at all.
+    parent: Vec<u8>,
 }
 
 impl<'a> Birth<'a> {
     /// What takes nothing from its directory that it does not have to.
     pub(super) fn plain(kind: &'a NewKind<'a>, creation: Creation, nlink: u32) -> Self {
-        Self { kind, creation, lists: NewLists::default(), nlink }
+        Self { kind, creation, lists: NewLists::default(), nlink, parent: Vec::new() }
     }
 
     /// What takes the access control lists of its directory, which the caller has latched.
@@ -150,10 +153,15 @@ impl Parts {
             if let Some(needed) = birth.lists.lacks_room(room) {
                 return Ok(Attempt::NeedsRoom(needed));
             }
-            let Some(live) = self.make_inode(tx, directory, &birth)? else {
+            let birth = self.with_first_parent(birth, directory, name);
+            let has_parent = !birth.parent.is_empty();
+            let Some(live) = self.make_inode(tx, directory, birth)? else {
                 return Ok(Attempt::Done(None));
             };
             self.name_it(tx, directory, &live, name)?;
+            if !has_parent {
+                self.add_parent(tx, &live, directory, name)?;
+            }
             // Before the commit: once the directory is unlatched, others look the number up.
             self.table.insert(live).map(|entry| Attempt::Done(Some(entry)))
         })?;
@@ -189,7 +197,7 @@ impl Parts {
                 if let Some(needed) = birth.lists.lacks_room(room) {
                     return Ok(Attempt::NeedsRoom(needed));
                 }
-                let Some(live) = self.make_inode(tx, directory, &birth)? else {
+                let Some(live) = self.make_inode(tx, directory, birth)? else {
                     return Ok(Attempt::Done(None));
                 };
                 xfs_alloc::add_unlinked(tx, live.record())?;
@@ -205,17 +213,30 @@ impl Parts {
         }
     }
 
+    /// Has a file made with its first parent pointer, if nothing else wants that place in the inode:
+    /// lists, or the target of a symbolic link.
+    fn with_first_parent<'a>(&self, birth: Birth<'a>, directory: &Entry, name: &[u8]) -> Birth<'a> {
+        let file_type = birth.kind.file_type();
+        let is_alone = birth.lists.is_empty() && file_type != FileType::Symlink;
+        if !self.has_parents() || self.parents != ParentPath::Direct || !is_alone {
+            return birth;
+        }
+        let room = new_attribute_room(file_type, self.geometry());
+        let parent = xfs_dir::first_parent(&parent_link(directory, name), room);
+        Birth { parent: parent.unwrap_or_default(), ..birth }
+    }
+
     /// Allocates an inode and fills it; `None` if there is no room for one.
     fn make_inode(
         &self,
         tx: &mut Transaction<'_>,
         directory: &Entry,
-        birth: &Birth<'_>,
+        birth: Birth<'_>,
     ) -> Result<Option<Arc<Live>>> {
-        let Birth { kind, creation, lists, nlink } = birth;
+        let Birth { kind, creation, lists, nlink, parent: attributes } = birth;
         let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
         let parent = directory.core();
-        let is_directory = **kind == NewKind::Directory;
+        let is_directory = *kind == NewKind::Directory;
         let heritage = Heritage::of(&parent, kind.file_type());
         let from_group = parent.mode & SET_GROUP_ID != 0;
         let bit = if from_group && is_directory { SET_GROUP_ID } else { 0 };
@@ -225,7 +246,7 @@ impl Parts {
             uid: creation.uid,
             gid: if from_group { parent.gid } else { creation.gid },
             project_id: heritage.project_id,
-            nlink: if is_directory { 2 } else { *nlink },
+            nlink: if is_directory { 2 } else { nlink },
             now: self.clock.now(),
             flags: heritage.flags,
             flags2: heritage.flags2,
@@ -233,6 +254,7 @@ impl Parts {
             cow_extent_size_hint_blocks: heritage.cow_extent_size_hint_blocks,
             rdev: kind.device(),
             attr_room: self.has_parents() || !lists.is_empty(),
+            attributes,
         };
         let live = Arc::new(Live::create(tx, &made)?);
         match kind {
@@ -260,7 +282,7 @@ impl Parts {
             (core.modify_time, core.change_time) = (now, now);
             core.nlink += u32::from(file_type == FileType::Directory);
         });
-        self.add_parent(tx, live, directory, name)
+        Ok(())
     }
 
     /// Notes in a file that it has this name, where the volume keeps that.
@@ -298,7 +320,7 @@ fn find_inode(
 
 /// The parent pointer of a name in a directory.
 pub(super) fn parent_link(directory: &Entry, name: &[u8]) -> ParentLink {
-    let generation = directory.core().generation;
+    let generation = directory.live().inode().core().generation;
     ParentLink { inode: directory.number(), generation, name: name.into() }
 }
 

@@ -203,7 +203,8 @@ impl<'journal> GroupInodes<'journal> {
             Some(known) => {
                 let overlap = AgiCheck::ChunksDiffer { start: start.0 };
                 let merged = known.merged(part).ok_or_else(|| self.corrupt(overlap))?;
-                self.replace_chunk(tx, known, merged)?;
+                self.replace_in_chunks(tx, known, merged)?;
+                self.replace_in_free_chunks(tx, known, merged)?;
             }
         }
         Ok(start)

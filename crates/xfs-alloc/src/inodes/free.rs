@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use xfs_btree::Seek;
 use xfs_buffer::Result;
 use xfs_format::agi::AgiCheck;
 use xfs_format::geometry::INODES_PER_CHUNK;
 use xfs_format::inode::{ForkFormat, InodeFlags, InodeFlags2};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::log_item::LoggedFields;
-use xfs_format::{AgBlock, AgInode, BlockKind};
+use xfs_format::{AgBlock, AgInode, BlockKind, Geometry};
 use xfs_trans::{InodeImage, InodeRecord, Transaction};
 
 use super::group::GroupInodes;
@@ -50,30 +51,29 @@ pub fn free_inode(
     standing: Standing,
 ) -> Result<Freed> {
     let (mut group, inode) = GroupInodes::of_inode(tx, record.number())?;
-    let chunk = group.chunk_of(tx, inode)?;
-    let position = chunk.position(inode).unwrap_or_default();
-    let is_used = chunk.allocated() >> position & 1 != 0;
-    if !is_used {
-        return Err(group.corrupt(AgiCheck::NotInUse { inode: inode.0 }));
-    }
     if standing == Standing::Unlinked {
         group.unlink(tx, inode)?;
     }
+    let (chunk, left) = group.free_in_chunks(tx, inode)?;
     tx.change_inode(record, LoggedFields::CORE, clear);
     tx.leave(record);
-    let left = chunk.with_freed(position);
-    // Where a block holds more than one chunk, it could be freed only with all of them.
-    let is_block_of_many = 1 << tx.geometry().inodes_per_block_log > INODES_PER_CHUNK;
-    if left.free_count == left.count && !is_block_of_many {
+    if ends(tx.geometry(), left) {
         group.remove_chunk(tx, chunk)?;
         group.close(tx);
         return Ok(Freed::Chunk);
     }
-    group.replace_chunk(tx, chunk, left)?;
+    group.replace_in_free_chunks(tx, chunk, left)?;
     group.agi.free_count += 1;
     tx.count_inodes(0, 1);
     group.close(tx);
     Ok(Freed::Inode)
+}
+
+/// Whether a chunk goes that would be left like this. Where a block holds more than one chunk, it could
+/// be freed only with all of them.
+fn ends(geometry: &Geometry, left: InodeChunk) -> bool {
+    let is_block_of_many = 1 << geometry.inodes_per_block_log > INODES_PER_CHUNK;
+    left.free_count == left.count && !is_block_of_many
 }
 
 /// Makes a free inode of an image.
@@ -96,6 +96,30 @@ fn clear(image: &mut InodeImage) {
 }
 
 impl<'journal> GroupInodes<'journal> {
+    /// Finds the chunk of an inode that is freed, and says so in the btree of all chunks at once,
+    /// unless the chunk [`ends`]. Returns the record as it was and as it is to be.
+    fn free_in_chunks(
+        &mut self,
+        tx: &mut Transaction<'journal>,
+        inode: AgInode,
+    ) -> Result<(InodeChunk, InodeChunk)> {
+        let geometry = tx.geometry();
+        let mut chunks = self.chunks(tx)?;
+        let found = chunks.seek(Seek::AtOrBefore(inode))?;
+        let position = found.and_then(|chunk| Some((chunk, chunk.position(inode)?)));
+        let Some((chunk, position)) = position else {
+            return Err(self.corrupt(AgiCheck::NoChunk { inode: inode.0 }));
+        };
+        if chunk.allocated() >> position & 1 == 0 {
+            return Err(self.corrupt(AgiCheck::NotInUse { inode: inode.0 }));
+        }
+        let left = chunk.with_freed(position);
+        if !ends(geometry, left) {
+            chunks.update(left)?;
+        }
+        Ok((chunk, left))
+    }
+
     /// Frees the blocks of a chunk, of whose inodes one was in use until now.
     #[doc(alias = "xfs_ifree_cluster")]
     fn remove_chunk(&mut self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {

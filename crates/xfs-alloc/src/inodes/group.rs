@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use xfs_btree::{Anchor, Anchored, Editor, Root, Seek};
+use xfs_btree::{Anchor, Anchored, Editor, Root};
 use xfs_buffer::{Buffer, Result};
 use xfs_format::agf::BtreeRoot;
 use xfs_format::agi::{AGI_SECTOR, Agi, AgiCheck, AgiDisk};
@@ -146,25 +146,14 @@ impl<'journal> GroupInodes<'journal> {
         Editor::new(Anchored { tx, anchor }, self.number, root)
     }
 
-    /// The chunk that an inode belongs to.
-    pub(super) fn chunk_of(
-        &mut self,
-        tx: &mut Transaction<'journal>,
-        inode: AgInode,
-    ) -> Result<InodeChunk> {
-        let found = self.chunks(tx)?.seek(Seek::AtOrBefore(inode))?;
-        let found = found.filter(|chunk| chunk.position(inode).is_some());
-        found.ok_or_else(|| self.corrupt(AgiCheck::NoChunk { inode: inode.0 }))
-    }
-
-    /// Makes `new` of the record of a chunk, which is `old`, in both btrees (I2).
-    pub(super) fn replace_chunk(
+    /// Makes `new` of the record of a chunk, which is `old`, in the btree of those with a free inode: the
+    /// other one has it already (I2).
+    pub(super) fn replace_in_free_chunks(
         &mut self,
         tx: &mut Transaction<'journal>,
         old: InodeChunk,
         new: InodeChunk,
     ) -> Result<()> {
-        self.replace_in_chunks(tx, old, new)?;
         let is_expected = |found: Option<InodeChunk>| {
             found == Some(old) || (found.is_none() && old.free_count == 0)
         };

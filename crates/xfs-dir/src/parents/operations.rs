@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use xfs_buffer::Result;
 use xfs_format::Geometry;
-use xfs_format::attr::{AttrEntry, AttrValue, Namespace};
+use xfs_format::attr::{AttrEntry, AttrValue, Namespace, short_form};
 use xfs_format::inode::ForkKind;
 use xfs_format::parent::ParentDisk;
 use xfs_inode::Live;
@@ -74,6 +74,16 @@ pub fn replace_parent(
     path: ParentPath,
 ) -> Result<()> {
     change(tx, child, (Some(old), Some(new)), path)
+}
+
+/// The attributes of a new file that has this one parent pointer and nothing else, as its inode holds
+/// them: with these it is made in one go. `None` where they are longer than `room`.
+#[must_use]
+pub fn first_parent(link: &ParentLink, room: usize) -> Option<Vec<u8>> {
+    let value = value(link);
+    let value = AttrValue::Local(value.as_bytes());
+    let entry = AttrEntry { namespace: Namespace::Parent, name: &link.name, value };
+    short_form::encode(&[entry]).filter(|bytes| bytes.len() <= room)
 }
 
 /// Blocks to reserve for a parent pointer that takes the long way.

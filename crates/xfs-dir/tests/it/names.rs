@@ -15,14 +15,15 @@ use xfs_buffer::{BufferCache, Result};
 use xfs_dir::{
     Attributes, Directory, EntryType, Namespace, NewAttribute, NewEntry, ParentLink, ParentPath,
     Parents, SetMode, add_entry, add_parent, attribute_blocks, attribute_removal_blocks,
-    attribute_value_blocks, blocks_to_add, blocks_to_remove, init_directory, parent_blocks,
-    remove_attribute, remove_entry, remove_parent, replace_entry, replace_parent, set_attribute,
+    attribute_value_blocks, blocks_to_add, blocks_to_remove, first_parent, init_directory,
+    parent_blocks, remove_attribute, remove_entry, remove_parent, replace_entry, replace_parent,
+    set_attribute,
 };
-use xfs_format::inode::{InodeFlags, InodeFlags2};
+use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{IncompatFeatures, InodeNumber};
-use xfs_inode::{Inode, Live, NewInode};
+use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
+use xfs_inode::{Inode, Live, NewInode, new_attribute_room};
 use xfs_testkit::Prng;
 use xfs_trans::{Journal, Transaction};
 
@@ -171,16 +172,20 @@ impl Names {
                 return Err(error);
             }
         };
-        let child =
-            Arc::new(Live::create(&mut tx, &new_inode(&made, directory, self.has_parents()))?);
+        let link = self.link(parent, &name);
+        let first = self.first_parent(&link, directory, journal.geometry());
+        let is_born_with_it = first.is_some();
+        let mut new = new_inode(&made, directory, self.has_parents());
+        new.attributes = first.unwrap_or_default();
+        let child = Arc::new(Live::create(&mut tx, &new)?);
         let entry_type = entry_type(directory);
         if directory {
             init_directory(&mut tx, &child, live.number())?;
             live.change(&mut tx, |core| core.nlink += 1);
         }
         add_entry(&mut tx, &live, &NewEntry { name: &name, inode: made.number(), entry_type })?;
-        if self.has_parents() {
-            add_parent(&mut tx, &child, &self.link(parent, &name), self.path)?;
+        if self.has_parents() && !is_born_with_it {
+            add_parent(&mut tx, &child, &link, self.path)?;
         }
         self.commit(tx)?;
         self.model.nodes.get_mut(&parent).unwrap().entries.insert(name.clone(), made.number().0);
@@ -193,6 +198,20 @@ impl Names {
         };
         self.model.nodes.insert(made.number().0, node);
         Ok(())
+    }
+
+    /// What a file is made with that has its parent pointer from the start: every second one, where the
+    /// inode has room.
+    fn first_parent(
+        &mut self,
+        link: &ParentLink,
+        directory: bool,
+        geometry: &Geometry,
+    ) -> Option<Vec<u8>> {
+        let may =
+            self.has_parents() && self.path == ParentPath::Direct && self.random.within(0..2) == 0;
+        let file_type = if directory { FileType::Directory } else { FileType::Regular };
+        first_parent(link, new_attribute_room(file_type, geometry)).filter(|_| may)
     }
 
     fn hard_link(&mut self) -> Result<()> {
@@ -549,5 +568,6 @@ fn new_inode(made: &xfs_alloc::AllocatedInode, directory: bool, attr_room: bool)
         cow_extent_size_hint_blocks: 0,
         rdev: None,
         attr_room,
+        attributes: Vec::new(),
     }
 }

@@ -262,6 +262,19 @@ impl BufferFormat {
         })
     }
 
+    /// How many [`runs`](Self::runs) there are.
+    #[must_use]
+    pub fn run_count(&self) -> usize {
+        // A run begins with each dirty chunk behind a clean one.
+        let mut before = 0;
+        let mut begun = |word: &u32| {
+            let first = word & !(word << 1 | before);
+            before = word >> 31;
+            first.count_ones() as usize
+        };
+        self.bitmap.iter().map(&mut begun).sum()
+    }
+
     /// The first bit from there on that is set once the bitmap's words have been inverted where
     /// `inverted` says so.
     fn find_bit(&self, from: usize, inverted: u32) -> Option<usize> {

@@ -330,6 +330,7 @@ fn runs_are_those_of_single_bits() {
         let set = (0..format.bitmap.len() * 32).filter(|bit| is_set(*bit));
         let found: Vec<_> = format.runs().flat_map(|(first, count)| first..first + count).collect();
         assert_eq!(found, set.collect::<Vec<_>>(), "{:x?}", format.bitmap);
+        assert_eq!(format.run_count(), format.runs().count(), "{:x?}", format.bitmap);
         let mut ends = format.runs().zip(format.runs().skip(1));
         assert!(ends.all(|(run, next)| run.0 + run.1 < next.0), "{:x?}", format.bitmap);
     }

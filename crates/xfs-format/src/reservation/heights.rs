@@ -3,6 +3,7 @@
 use crate::btree::BtreeKind;
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::{Geometry, INODES_PER_CHUNK};
+use crate::inode::ForkKind;
 
 /// The most levels of each btree, the root included. One that the volume does not have has 0.
 ///
@@ -48,25 +49,26 @@ impl BtreeHeights {
         };
         let refcount = if has_reflink { ceiling(BtreeKind::Refcount, group_blocks) } else { 0 };
         let chunks = (1_u64 << geometry.ag_inode_log()) / u64::from(INODES_PER_CHUNK);
-        let (data_extents, attr_extents) = Self::of_extents(geometry);
         Self {
             // Two free extents never touch: there is one for every second block at most.
             free_space: ceiling(BtreeKind::FreeSpaceByBlock, group_blocks.div_ceil(2)),
             reverse_map,
             refcount,
             inode: ceiling(BtreeKind::Inode, chunks),
-            data_extents,
-            attr_extents,
+            data_extents: Self::of_extents(geometry, ForkKind::Data),
+            attr_extents: Self::of_extents(geometry, ForkKind::Attr),
         }
     }
 
-    /// `data_extents` and `attr_extents` alone, for who needs them often.
+    /// `data_extents` or `attr_extents` alone, for who needs it often.
     #[must_use]
-    pub fn of_extents(geometry: &Geometry) -> (u32, u32) {
+    pub fn of_extents(geometry: &Geometry, fork: ForkKind) -> u32 {
         let (data_records, attr_records) = most_extents(geometry);
         let fill = Fill::new(BtreeKind::Extent, geometry);
-        let data = in_inode(fill, data_records, DATA_ROOT_RECORDS);
-        (data, in_inode(fill, attr_records, ATTR_ROOT_RECORDS))
+        match fork {
+            ForkKind::Data => in_inode(fill, data_records, DATA_ROOT_RECORDS),
+            ForkKind::Attr => in_inode(fill, attr_records, ATTR_ROOT_RECORDS),
+        }
     }
 }
 

@@ -290,12 +290,7 @@ fn most_extents(core: &InodeCore, fork: ForkKind) -> u64 {
 #[doc(alias = "XFS_EXTENTADD_SPACE_RES")]
 #[must_use]
 pub fn map_blocks(geometry: &Geometry, fork: ForkKind) -> u64 {
-    let (data, attr) = BtreeHeights::of_extents(geometry);
-    let levels = match fork {
-        ForkKind::Data => data,
-        ForkKind::Attr => attr,
-    };
-    u64::from(levels.saturating_sub(1))
+    u64::from(BtreeHeights::of_extents(geometry, fork).saturating_sub(1))
 }
 
 /// Blocks that the map of a file may take for so many blocks more of its contents, were each of them an
