@@ -351,7 +351,9 @@ impl Writer<'_> {
                 at = end;
                 continue;
             }
-            let length = usize::try_from(end - at).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES));
+            // Not to the middle of a sector: a crash between two writes would leave it half old.
+            let room = CHUNK_BYTES - at as usize % CHUNK_BYTES;
+            let length = usize::try_from(end - at).map_or(room, |all| all.min(room));
             let bytes = zeros.get(..length).unwrap_or(&zeros);
             at += self.write(Piece { offset: at, bytes }, SizeRule::Stays)? as u64;
         }

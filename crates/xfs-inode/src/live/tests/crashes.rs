@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use xfs_device::{Durability, SharedDevice};
 use xfs_format::InodeNumber;
-use xfs_testkit::{Atomicity, CowDevice, PowerCuts, RecordingDevice};
+use xfs_testkit::{Atomicity, CowDevice, PowerCuts, RecordingDevice, Request};
 use xfs_trans::{Journal, testing};
 
 use super::files::Work;
 use super::volume::{Volume, fresh_cache, now, seeds};
 use crate::Inode;
-use crate::live::{ExchangedRange, Live, SharedRange};
+use crate::live::write::CHUNK_BYTES;
+use crate::live::{ExchangedRange, KeepSize, Live, SharedRange};
 
 /// What free blocks hold.
 const POISON: u8 = 0xee;
@@ -154,6 +155,30 @@ fn what_two_files_exchanged_is_not_overwritten_too_early() {
         let all = ExchangedRange { starts: [0; 2], length_bytes: None };
         Live::exchange(journal, files, all, now()).unwrap();
     });
+}
+
+#[test]
+fn zeros_that_take_several_writes_write_no_sector_twice() {
+    const SECTOR_BYTES: u64 = 512;
+    let recorded = Arc::new(RecordingDevice::new(testing::make_with("-b size=65536")));
+    let volume = Volume::of_threads(recorded.clone(), 0);
+    let live = volume.file();
+    live.write_at(&volume.journal, 0, &[1; 4 << 16], now()).unwrap();
+    let before = recorded.position();
+    // Parts of two blocks, more than is written at once.
+    live.zero(&volume.journal, 70_003..195_007, KeepSize::Yes, now()).unwrap();
+    let recording = recorded.recording();
+    let mut sectors: Vec<u64> = Vec::new();
+    for request in &recording.requests()[before..] {
+        if let Request::Write { offset, bytes, .. } = request {
+            let end = offset + bytes.len() as u64;
+            sectors.extend(offset / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES));
+        }
+    }
+    assert!(sectors.len() as u64 > CHUNK_BYTES as u64 / SECTOR_BYTES);
+    sectors.sort_unstable();
+    let twice = sectors.windows(2).find(|pair| pair[0] == pair[1]);
+    assert_eq!(twice, None, "a crash between the two writes leaves it neither old nor new");
 }
 
 #[test]
