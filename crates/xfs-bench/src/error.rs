@@ -29,14 +29,6 @@ pub(crate) enum BenchError {
         /// How.
         status: ExitStatus,
     },
-    /// The system refused something.
-    #[error("{what}: {source}")]
-    Io {
-        /// What was asked.
-        what: String,
-        /// What it said.
-        source: io::Error,
-    },
     /// Our own code failed.
     #[error(transparent)]
     Volume(#[from] xfs_buffer::Error),

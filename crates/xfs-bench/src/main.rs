@@ -120,8 +120,3 @@ fn bulkstat(mount: &std::path::Path) -> Result<(), BenchError> {
     println!("{count}");
     Ok(())
 }
-
-/// Writes so far to memory that a whole volume shares, in a build that counts them.
-fn volume_writes() -> Option<u64> {
-    xfs_workload::shared_writes().map(|shared| shared.volume.total())
-}

@@ -6,12 +6,11 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ferroxfs::Volume;
 use xfs_oracle::{Mount, Xfsprogs};
-use xfs_workload::Processors;
+use xfs_workload::{Processors, WorkloadError, repeat};
 
 use crate::error::BenchError;
 
@@ -60,11 +59,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
             File::create(&there).map_err(BenchError::file(&there))?;
             let (mut ours, mut kernel) = (Duration::MAX, Duration::MAX);
             for _ in 0..arguments.runs {
-                let open = || drop(volume.open_file_read_only(&path).expect("the file opens"));
-                ours = ours.min(time(*threads, arguments.opens, open));
+                let open = || Ok(volume.open_file_read_only(&path).map(drop)?);
+                ours = ours.min(repeat(*threads, arguments.opens, open)?.0.drained);
                 if !arguments.alone {
-                    let open = || drop(File::open(&there).expect("the file opens"));
-                    kernel = kernel.min(time(*threads, arguments.opens, open));
+                    let open = || File::open(&there).map(drop).map_err(WorkloadError::file(&there));
+                    kernel = kernel.min(repeat(*threads, arguments.opens, open)?.0.drained);
                 }
             }
             let opens = (arguments.opens * *threads as u64) as f64;
@@ -81,21 +80,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     }
     volume.close().map_err(BenchError::Volume)?;
     Ok(mount.unmount()?)
-}
-
-/// How long it takes until all threads have done something so often. A tenth as often it is done before.
-fn time(threads: usize, times: u64, act: impl Fn() + Sync) -> Duration {
-    let everywhere = |times: u64| {
-        let start = Instant::now();
-        thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| (0..times).for_each(|_| act()));
-            }
-        });
-        start.elapsed()
-    };
-    everywhere(times / 10);
-    everywhere(times)
 }
 
 fn make(folder: &Path, name: &str) -> Result<PathBuf, BenchError> {

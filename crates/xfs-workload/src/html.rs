@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use crate::facts::facts;
 use crate::report::{Measurement, Report};
-use crate::tables::{Table, rate, tables, threads_on};
+use crate::tables::{MICROSECONDS, Table, rate, tables, threads_on};
 use crate::variant::Variant;
 use chart::{Chart, Line, draw};
 
@@ -75,7 +75,9 @@ fn headlines(page: &mut Page, report: &Report) {
         let Some(most) = threads.into_iter().max() else { continue };
         for step in report.steps(section) {
             let find = |variant, threads| report.find(section, step, variant, threads);
-            let Some(ours) = find(Variant::Ours, most) else { continue };
+            // How long something takes is no rate.
+            let ours = find(Variant::Ours, most).filter(|ours| ours.latency.is_none());
+            let Some(ours) = ours else { continue };
             let mut notes = Vec::new();
             if let Some(theirs) = find(Variant::Kernel, most) {
                 notes.push(format!("{:.1} × the kernel", ours.rate() / theirs.rate()));
@@ -108,6 +110,9 @@ fn tile(page: &mut Page, step: &str, ours: &Measurement, notes: &[String]) {
 
 /// A chart for each step, with everybody who did it.
 fn charts(page: &mut Page, report: &Report, section: &str) {
+    if report.of_section(section).any(|one| one.latency.is_some()) {
+        return latency_chart(page, report, section);
+    }
     let threads = report.threads(section);
     page.put("<div class=\"charts\">");
     for step in report.steps(section) {
@@ -124,6 +129,32 @@ fn charts(page: &mut Page, report: &Report, section: &str) {
         page.put(&format!("<figure>\n{}</figure>", draw(&chart).svg));
     }
     page.put("</div>");
+}
+
+/// One chart of a section that asks how long single operations take: a place for each step.
+fn latency_chart(page: &mut Page, report: &Report, section: &str) {
+    let steps = report.steps(section);
+    let lines = report.variants(section).into_iter().map(|variant| {
+        let find = |step: &&str| {
+            let one = report
+                .of_section(section)
+                .find(|one| one.step == *step && one.variant == variant)?;
+            Some(one.latency?.median_seconds * MICROSECONDS)
+        };
+        Line {
+            name: variant.name(),
+            class: class(variant),
+            values: steps.iter().map(find).collect(),
+        }
+    });
+    let chart = Chart {
+        title: section,
+        unit: "microseconds, median",
+        places_are: "in the log",
+        places: steps.iter().map(|step| (*step).to_owned()).collect(),
+        lines: lines.collect(),
+    };
+    page.put(&format!("<div class=\"charts\"><figure>\n{}</figure></div>", draw(&chart).svg));
 }
 
 /// What the style sheet knows it by.

@@ -19,6 +19,7 @@
 //! - **I3** What could not be measured is in the report, with the reason.
 //! - **I4** Nothing is left behind in the folder or the directory that a run was given.
 
+mod commit;
 mod compare;
 mod counted;
 mod digest;
@@ -30,6 +31,7 @@ mod machine;
 mod parallel;
 mod plan;
 mod processors;
+mod repeat;
 mod report;
 mod run;
 #[cfg(test)]
@@ -41,6 +43,7 @@ mod text;
 mod variant;
 mod work;
 
+pub use commit::{CommitLoad, time_force};
 pub use counted::{Counted, ScopeCount, SharedWrites, shared_writes};
 pub use digest::Digest;
 pub use error::WorkloadError;
@@ -49,7 +52,8 @@ pub use machine::Machine;
 pub use parallel::in_parallel;
 pub use plan::{Plan, Workload};
 pub use processors::Processors;
-pub use report::{Measurement, NotMeasured, Report, SCHEMA_VERSION};
+pub use repeat::repeat;
+pub use report::{Latency, Measurement, NotMeasured, Report, SCHEMA_VERSION};
 pub use run::{Watcher, run};
 pub use store::{NewVolume, Store};
 pub use target::kernel::Directory;

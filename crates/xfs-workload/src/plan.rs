@@ -21,12 +21,35 @@ pub enum Workload {
     Bulkstat,
     /// Removing files, nothing in memory.
     Unlink,
+    /// Opening and closing one file from all threads.
+    Open,
+    /// Committing small transactions.
+    Commit,
+    /// Making and removing files in many directories.
+    Fsmark,
+    /// Looking files up with memory for few of them.
+    Pressure,
+    /// Listing the inodes of a large volume.
+    Stream,
+    /// Making one change durable.
+    Fsync,
 }
 
 impl Workload {
     /// All, in the order in which they run.
-    pub const ALL: [Self; 5] =
-        [Self::Create, Self::Walk, Self::Chmod, Self::Bulkstat, Self::Unlink];
+    pub const ALL: [Self; 11] = [
+        Self::Create,
+        Self::Walk,
+        Self::Chmod,
+        Self::Bulkstat,
+        Self::Unlink,
+        Self::Open,
+        Self::Commit,
+        Self::Fsmark,
+        Self::Pressure,
+        Self::Stream,
+        Self::Fsync,
+    ];
 
     /// What it is called.
     #[must_use]
@@ -37,6 +60,12 @@ impl Workload {
             Self::Chmod => "chmod",
             Self::Bulkstat => "bulkstat",
             Self::Unlink => "unlink",
+            Self::Open => "open",
+            Self::Commit => "commit",
+            Self::Fsmark => "fsmark",
+            Self::Pressure => "pressure",
+            Self::Stream => "stream",
+            Self::Fsync => "fsync",
         }
     }
 
@@ -49,6 +78,14 @@ impl Workload {
             Self::Chmod => "Look each file up and change its permissions",
             Self::Bulkstat => "List all inodes, past those in memory and through them",
             Self::Unlink => "Remove the files",
+            Self::Open => "Open and close one file from all threads",
+            Self::Commit => "Commit small transactions, to a log by itself",
+            Self::Fsmark => {
+                "Make and remove files in many directories, with parent pointers and without"
+            }
+            Self::Pressure => "Look files up with memory for a tenth of their inodes",
+            Self::Stream => "List the inodes of one large volume",
+            Self::Fsync => "Make one change durable, with little and much else to write",
         }
     }
 
@@ -66,6 +103,7 @@ impl Workload {
             Self::Chmod => step == Step::Change,
             Self::Bulkstat => matches!(step, Step::BulkstatPast | Step::Bulkstat),
             Self::Unlink => step == Step::Remove,
+            _ => false,
         }
     }
 }
@@ -84,8 +122,11 @@ pub struct Plan {
     pub runs: u32,
     /// Whether each is run with single design decisions taken back as well.
     pub before: bool,
-    /// Subdirectories of each thread over which its files go in turn; 0 for none.
+    /// Subdirectories of each thread over which its files go in turn; 0 for none, but in `fsmark`, where
+    /// there is one for ten files then.
     pub directories: u64,
+    /// Inodes of the volume of `stream`.
+    pub inodes: u64,
     /// Allocation groups of our volumes.
     pub groups: u64,
     /// Bytes of their logs.
@@ -106,10 +147,11 @@ impl Plan {
         Self {
             workloads: Workload::ALL.to_vec(),
             threads,
-            files: 10_000,
+            files: 5_000,
             runs: 2,
             before: true,
             directories: 0,
+            inodes: 200_000,
             groups: (processors as u64).max(4),
             log_bytes: 256 << 20,
             folder: None,

@@ -58,6 +58,17 @@ pub struct Measurement {
     pub digest: Option<String>,
     /// What was counted.
     pub counted: Counted,
+    /// How long single ones took, where that is the question.
+    pub latency: Option<Latency>,
+}
+
+/// How long single operations took.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Half of them took no longer.
+    pub median_seconds: f64,
+    /// None took longer.
+    pub worst_seconds: f64,
 }
 
 impl Measurement {

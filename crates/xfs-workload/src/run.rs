@@ -1,21 +1,27 @@
 //! The order of a run: everything that is compared takes turns, so that what else the machine does
 //! meets all of them alike.
 
-mod files;
+mod commit;
+mod fsync;
+mod open;
+mod pressure;
+mod sequence;
+mod stream;
 
 use crate::compare::Collected;
 use crate::counted::Counted;
 use crate::error::WorkloadError;
 use crate::machine::Machine;
-use crate::plan::Plan;
+use crate::plan::{Plan, Workload};
 use crate::processors::Processors;
-use crate::report::{Measurement, Report, SCHEMA_VERSION};
+use crate::report::{Latency, Measurement, Report, SCHEMA_VERSION};
 use crate::target::kernel::Directory;
 use crate::target::library::Library;
 use crate::target::{Performed, Target};
 use crate::variant::Variant;
 use crate::work::Work;
 use crate::{NewVolume, Store};
+use sequence::{FILES, MARKS};
 
 /// What a run tells of itself while it goes on.
 pub trait Watcher {
@@ -59,6 +65,17 @@ struct Session<'a> {
     collected: Collected,
 }
 
+/// As many as fs_mark is told to use for so many files, unless it is said.
+fn in_many_directories(work: Work) -> Work {
+    let directories = match work.directories {
+        0 => (work.files / FILES_OF_A_DIRECTORY).max(1),
+        directories => directories,
+    };
+    Work { directories, ..work }
+}
+
+const FILES_OF_A_DIRECTORY: u64 = 10;
+
 /// What one figure is of.
 struct Subject<'a> {
     section: &'a str,
@@ -75,7 +92,24 @@ impl Session<'_> {
         if !self.plan.before {
             self.collected.note("single decisions taken back", "it was not asked for");
         }
-        files::run(self)
+        FILES.run(self, |work| work)?;
+        for workload in &self.plan.workloads {
+            match workload {
+                Workload::Open => open::run(self)?,
+                Workload::Commit => commit::run(self)?,
+                Workload::Fsmark => MARKS.run(self, in_many_directories)?,
+                Workload::Pressure => pressure::run(self)?,
+                Workload::Stream => stream::run(self)?,
+                Workload::Fsync => fsync::run(self)?,
+                // Steps of the sequence over files.
+                Workload::Create
+                | Workload::Walk
+                | Workload::Chmod
+                | Workload::Bulkstat
+                | Workload::Unlink => {}
+            }
+        }
+        Ok(())
     }
 
     /// Says what begins, and confines it to as many processors as there are threads.
@@ -121,7 +155,7 @@ impl Session<'_> {
         performed: Performed,
         beside: Beside,
     ) -> Result<(), WorkloadError> {
-        let Beside { counted, digest, is_cold } = beside;
+        let Beside { counted, digest, is_cold, latency } = beside;
         self.collected.add(Measurement {
             section: subject.section.to_owned(),
             step: subject.step.to_owned(),
@@ -135,6 +169,7 @@ impl Session<'_> {
             is_cold,
             digest,
             counted,
+            latency,
         })
     }
 }
@@ -144,4 +179,5 @@ struct Beside {
     counted: Counted,
     digest: Option<String>,
     is_cold: bool,
+    latency: Option<Latency>,
 }

@@ -27,6 +27,7 @@ pub(crate) fn measurement(step: &str, variant: Variant, threads: usize) -> Measu
         is_cold: true,
         digest: Some("00c0ffee00c0ffee".to_owned()),
         counted: Counted { transactions: Some(1030), ..Counted::default() },
+        latency: None,
     }
 }
 

@@ -24,6 +24,9 @@ const NOTHING: &str = "–";
 
 /// All tables of a section.
 pub(crate) fn tables(report: &Report, section: &str) -> Vec<Table> {
+    if report.of_section(section).any(|one| one.latency.is_some()) {
+        return vec![latencies(report, section), details(report, section)];
+    }
     let mut tables = vec![rates(report, section)];
     let variants = report.variants(section);
     if variants.contains(&Variant::Kernel) {
@@ -86,6 +89,38 @@ fn by_threads(
     let rows = if steps.is_empty() { Vec::new() } else { rows.collect() };
     Table { title: String::new(), head: head("threads", &steps), rows, is_detail: false }
 }
+
+/// How long single operations took: steps down, who did them across.
+fn latencies(report: &Report, section: &str) -> Table {
+    let variants = report.variants(section);
+    let rows = report.steps(section).into_iter().map(|step| {
+        let cells = variants.iter().map(|variant| {
+            let one =
+                report.of_section(section).find(|one| one.step == step && one.variant == *variant);
+            let latency = one.and_then(|one| one.latency);
+            latency.map_or(NOTHING.to_owned(), |latency| {
+                format!(
+                    "{} / {}",
+                    microseconds(latency.median_seconds),
+                    microseconds(latency.worst_seconds)
+                )
+            })
+        });
+        std::iter::once(step.to_owned()).chain(cells).collect()
+    });
+    let names: Vec<_> = variants.iter().map(|variant| variant.name()).collect();
+    let title = format!("{section}: median / worst, µs");
+    Table { title, head: head("step", &names), rows: rows.collect(), is_detail: false }
+}
+
+fn microseconds(seconds: f64) -> String {
+    let time = seconds * MICROSECONDS;
+    let digits = if time < 100.0 { 1 } else { 0 };
+    format!("{time:.digits$}")
+}
+
+/// Of a second.
+pub(crate) const MICROSECONDS: f64 = 1e6;
 
 /// How much faster more threads are: than one, or where there are no processors for them than as many as
 /// there are.

@@ -14,6 +14,8 @@ pub enum Step {
     Walk,
     /// Look each file up and change its permissions.
     Change,
+    /// Look each file up and at what `stat` shows, twice, in an order that is not that of making.
+    Visit,
     /// List all inodes past those in memory.
     BulkstatPast,
     /// List all inodes, each of which comes into memory and goes again.
@@ -31,6 +33,7 @@ impl Step {
             Self::Link => "link",
             Self::Walk => "walk",
             Self::Change => "chmod",
+            Self::Visit => "visit",
             Self::BulkstatPast => "bulkstat past memory",
             Self::Bulkstat => "bulkstat",
             Self::Remove => "unlink",
@@ -64,6 +67,23 @@ impl Work {
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.files * self.threads as u64
+    }
+
+    /// The numbers of a thread's files, each twice, far apart from one to the next.
+    pub(crate) fn visits(&self) -> impl Iterator<Item = u64> + use<> {
+        // Primes: one that does not divide the number of files comes to all of them.
+        const STRIDES: [u64; 2] = [7919, 104_729];
+        let files = self.files;
+        let stride = STRIDES.into_iter().find(|stride| !files.is_multiple_of(*stride)).unwrap_or(1);
+        (0..2 * files).map(move |visit| visit % files * stride % files)
+    }
+
+    /// How often a step is done.
+    pub(crate) const fn operations(&self, step: Step) -> u64 {
+        match step {
+            Step::Visit => 2 * self.total(),
+            _ => self.total(),
+        }
     }
 
     /// The name of a file: no two names of one thread are alike in length only.

@@ -10,8 +10,8 @@ use xfs_workload::Workload;
 ///
 /// Volumes are made in memory, or in files of --folder that have no name, so nothing is left behind. Each
 /// thread works on files of its own; N threads, and ours of the log, run on N processors, or on all there
-/// are. What is compared takes turns, and what it leaves is compared too. Without arguments this ends
-/// within a minute or two on an ordinary machine.
+/// are. What is compared takes turns, and what it leaves is compared too. Without arguments this takes about
+/// a minute.
 #[derive(Args, Debug)]
 pub(crate) struct BenchArguments {
     /// What to run, separated by commas; everything if not given
@@ -22,10 +22,15 @@ pub(crate) struct BenchArguments {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Vec<u16>,
     /// Files of each thread; more threads than processors share what there would be for those
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = 5_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) files: u64,
-    /// Subdirectories of each thread over which its files go in turn
+    /// Inodes of the volume that `stream` lists
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub(crate) inodes: u64,
+    /// Subdirectories of each thread over which its files go in turn; fsmark has one for ten files
+    /// if this is not given
     #[arg(short = 'D', long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub(crate) directories: u64,

@@ -38,6 +38,7 @@ pub(super) fn open(arguments: BenchArguments) -> Result<Box<dyn Run>, Failure> {
         runs,
         before: !arguments.no_before,
         directories,
+        inodes: arguments.inodes,
         groups: arguments.groups.unwrap_or(usual.groups),
         log_bytes: arguments.log_size,
         folder,

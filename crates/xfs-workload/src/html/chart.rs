@@ -92,7 +92,8 @@ pub(crate) fn draw(chart: &Chart<'_>) -> Drawing {
     let ends = chart.lines.iter().map(|line| end(line, &scale));
     let wanted: Vec<f64> = ends.collect();
     let places = spread(&wanted, TEXT_HEIGHT, (TOP, BOTTOM));
-    for ((line, at), name_at) in chart.lines.iter().zip(&wanted).zip(&places) {
+    // Who is first lies on top.
+    for ((line, at), name_at) in chart.lines.iter().zip(&wanted).zip(&places).rev() {
         draw_line(&mut drawing, chart, line, &scale);
         let last = x_of(chart.places.len().saturating_sub(1), chart.places.len());
         drawing.put(format!(

@@ -88,3 +88,16 @@ fn every_variant_has_its_colours() {
         );
     }
 }
+
+#[test]
+fn latencies_have_one_chart_of_all_steps() {
+    let mut report = report();
+    report.measurements.retain(|one| one.threads == 1);
+    for one in &mut report.measurements {
+        one.latency = Some(crate::Latency { median_seconds: 1e-5, worst_seconds: 1e-3 });
+    }
+    let page = html(&report);
+    check_well_formed(&page);
+    assert_eq!(page.matches("<svg").count(), 1);
+    assert!(page.contains("<title>kernel, create: 10.0 microseconds, median</title>"));
+}

@@ -186,7 +186,7 @@ impl Target for Directory {
             _ => {
                 in_parallel(work.threads, |thread| perform(step, &self.leaves(thread, work), work))
                     .map_err(self.failed())?;
-                work.total()
+                work.operations(step)
             }
         };
         let worked = start.elapsed();
@@ -254,6 +254,13 @@ fn perform(step: Step, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
         assert_eq!(count, work.files, "files of a directory");
         return Ok(());
     }
+    if step == Step::Visit {
+        let leaf = |number: u64| leaves.get(number as usize % leaves.len());
+        for (number, leaf) in work.visits().filter_map(|number| Some((number, leaf(number)?))) {
+            fs::symlink_metadata(leaf.join(work.name(number)))?;
+        }
+        return Ok(());
+    }
     for (number, leaf) in (0..work.files).zip(leaves.iter().cycle()) {
         let path = leaf.join(work.name(number));
         match step {
@@ -268,7 +275,7 @@ fn perform(step: Step, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
                     fs::remove_file(leaf.join(work.second_name(number)))?;
                 }
             }
-            Step::Walk | Step::BulkstatPast | Step::Bulkstat => {}
+            Step::Walk | Step::Visit | Step::BulkstatPast | Step::Bulkstat => {}
         }
     }
     Ok(())

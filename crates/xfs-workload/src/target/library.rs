@@ -97,7 +97,7 @@ impl Target for Library {
                 in_parallel(work.threads, |thread| {
                     perform(step, &self.leaves(thread, work)?, work)
                 })?;
-                work.total()
+                work.operations(step)
             }
         };
         let worked = start.elapsed();
@@ -195,6 +195,13 @@ fn perform(step: Step, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
         assert_eq!(count, work.files, "files of a directory");
         return Ok(());
     }
+    if step == Step::Visit {
+        let leaf = |number: u64| leaves.get(number as usize % leaves.len());
+        for (number, leaf) in work.visits().filter_map(|number| Some((number, leaf(number)?))) {
+            std::hint::black_box(leaf.lookup(work.name(number).as_ref())?.metadata());
+        }
+        return Ok(());
+    }
     for (number, leaf) in (0..work.files).zip(leaves.iter().cycle()) {
         let name = work.name(number);
         match step {
@@ -210,7 +217,7 @@ fn perform(step: Step, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
                     leaf.remove_file(work.second_name(number))?;
                 }
             }
-            Step::Walk | Step::BulkstatPast | Step::Bulkstat => {}
+            Step::Walk | Step::Visit | Step::BulkstatPast | Step::Bulkstat => {}
         }
     }
     Ok(())

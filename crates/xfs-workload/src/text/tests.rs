@@ -11,8 +11,8 @@ fn a_report_as_text() {
         memory: 8.0 GiB
         system: Linux 6.18
         load in the minute before: 0.10
-        workloads: create, walk, chmod, bulkstat, unlink
-        files of each thread: 10000
+        workloads: create, walk, chmod, bulkstat, unlink, open, commit, fsmark, pressure, stream, fsync
+        files of each thread: 5000
         runs, of which the best counts: 2
         volumes: in memory, 4 groups, log of 256 MiB
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
+use ferroxfs::log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object as OfObject, Ordering};
 
 /// Bytes of an inode's format and core.

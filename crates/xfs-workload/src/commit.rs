@@ -1,0 +1,193 @@
+//! Transactions in a log by itself: how fast they commit, and how long it takes to force them.
+//!
+//! A transaction logs an inode and a piece of a buffer of its thread's own; where objects are shared every
+//! eighth one logs something that all threads share as well. The log is in memory.
+
+mod object;
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ferroxfs::format::{DiskAddr, Lsn};
+use ferroxfs::log::{self, Log, LogConfig, LogDevice, LogGeometry, LogItem, LogState};
+use ferroxfs::{BlockDevice, Durability, Uuid};
+use xfs_device::MemoryDevice;
+use xfs_sync::{Object as OfObject, RwLock};
+
+use crate::counted::{Counted, shared_writes};
+use crate::error::WorkloadError;
+use crate::target::Performed;
+use object::Object;
+
+/// Bytes that a transaction reserves: about what a change of an inode's attributes does.
+const RESERVED_BYTES: u64 = 64 << 10;
+
+/// Commits between two that touch what is shared.
+const SHARED_EVERY: u64 = 8;
+
+/// The unit in which a log is measured.
+const BLOCK_BYTES: u64 = 512;
+
+/// Commits of many threads to one log.
+#[derive(Clone, Copy, Debug)]
+pub struct CommitLoad {
+    /// Threads.
+    pub threads: usize,
+    /// Slots of the log; 1 is a single list that all threads share.
+    pub slots: usize,
+    /// Commits, all threads together.
+    pub commits: u64,
+    /// Inodes, and as many buffers, all threads together.
+    pub objects: u64,
+    /// Bytes of the log.
+    pub log_bytes: u64,
+    /// Whether every eighth commit logs an object that all threads share.
+    pub shares: bool,
+}
+
+impl CommitLoad {
+    /// Runs it. It is done when the log has been forced: sorting and writing checkpoints, and the list
+    /// of what waits to be written in place, are in the time.
+    ///
+    /// # Errors
+    ///
+    /// What the log says.
+    ///
+    /// # Panics
+    ///
+    /// Where a commit to a log in memory fails.
+    pub fn run(&self) -> Result<(Performed, Counted), WorkloadError> {
+        let log = open(self.log_bytes, self.slots)?;
+        let common = self.shares.then(Object::buffer);
+        let start_line = RwLock::<(), OfObject>::new(());
+        let run = |ready: mpsc::Sender<()>| {
+            let pairs = self.objects_of_a_thread();
+            // The receiver waits until all senders are gone.
+            drop(ready);
+            drop(start_line.read());
+            for (round, pair) in (0..self.commits / self.threads as u64).zip(pairs.iter().cycle()) {
+                let common = common.as_ref().filter(|_| round % SHARED_EVERY == 0);
+                commit(&log, pair, common).expect("a log in memory does not fail");
+            }
+            // Dropped by who joins: it is no part of committing.
+            pairs
+        };
+        let counted = || Counted { shared: shared_writes(), ..Counted::default() };
+        let (performed, counted) = thread::scope(|scope| {
+            let (ready, all_ready) = mpsc::channel();
+            let closed = start_line.write();
+            let handles: Vec<_> = (0..self.threads)
+                .map(|_| {
+                    let (run, ready) = (&run, ready.clone());
+                    scope.spawn(move || run(ready))
+                })
+                .collect();
+            drop(ready);
+            let _ = all_ready.recv();
+            let (before, start) = (counted(), Instant::now());
+            drop(closed);
+            let objects: Vec<_> = handles.into_iter().map(thread::ScopedJoinHandle::join).collect();
+            let worked = start.elapsed();
+            let counted = counted().since(&before);
+            let forced = log.force_all();
+            let drained = start.elapsed();
+            drop(objects);
+            let operations = self.commits / self.threads as u64 * self.threads as u64;
+            forced.map(|()| (Performed { operations, worked, drained }, counted))
+        })?;
+        log.quiesce()?;
+        Ok((performed, counted))
+    }
+
+    fn objects_of_a_thread(&self) -> Vec<[Arc<Object>; 2]> {
+        let count = (self.objects / self.threads as u64).max(1);
+        (0..count).map(|_| [Object::inode(), Object::buffer()]).collect()
+    }
+}
+
+/// An empty log in memory.
+fn open(log_bytes: u64, slots: usize) -> Result<Log, WorkloadError> {
+    let length_blocks = u32::try_from(log_bytes / BLOCK_BYTES).unwrap_or(u32::MAX);
+    let geometry = LogGeometry {
+        start: DiskAddr(0),
+        length_blocks,
+        sector_bytes: 512,
+        stripe_unit_bytes: 1,
+        uuid: Uuid::nil(),
+    };
+    let device = Arc::new(MemoryDevice::new(u64::from(length_blocks) * BLOCK_BYTES));
+    touch(&device, u64::from(length_blocks) * BLOCK_BYTES)?;
+    let device = LogDevice::with_geometry(device, geometry)?;
+    let head = Lsn::new(1, 0);
+    let state = LogState {
+        head,
+        tail: head,
+        clean: true,
+        last_record: u32::MAX,
+        buffer_bytes: log::MAX_BUFFER_BYTES,
+        torn: None,
+    };
+    let config = LogConfig {
+        slots,
+        buffer_bytes: log::MAX_BUFFER_BYTES,
+        largest_bytes: RESERVED_BYTES,
+        ..LogConfig::new(&geometry)
+    };
+    Ok(Log::open(device, None, &state, &config))
+}
+
+/// Writes all of the device once: memory that the host has yet to give is no part of committing.
+fn touch(device: &MemoryDevice, length_bytes: u64) -> Result<(), WorkloadError> {
+    const STEP: usize = 1 << 20;
+    let zeros = vec![0; STEP];
+    for offset in (0..length_bytes).step_by(STEP) {
+        device
+            .write_at(offset, &zeros, Durability::Cached)
+            .map_err(|source| WorkloadError::System { what: "the log in memory", source })?;
+    }
+    Ok(())
+}
+
+fn commit(
+    log: &Log,
+    pair: &[Arc<Object>; 2],
+    common: Option<&Arc<Object>>,
+) -> ferroxfs::Result<u64> {
+    let [inode, buffer] = pair;
+    let mut ticket = log.reserve(RESERVED_BYTES, 1)?;
+    let locks = (common.map(|common| common.lock()), inode.lock(), buffer.lock());
+    let items: [Arc<dyn LogItem>; 2] = [Arc::clone(inode) as _, Arc::clone(buffer) as _];
+    let committed = match common {
+        None => log.commit(&mut ticket, &items)?,
+        Some(common) => {
+            let [inode, buffer] = items;
+            log.commit(&mut ticket, &[Arc::clone(common) as _, inode, buffer])?
+        }
+    };
+    drop(locks);
+    log.release(ticket);
+    log.settle(committed)?;
+    Ok(committed.sequence)
+}
+
+/// How long a force takes when so many commits wait to be written: the shortest of some times.
+///
+/// # Errors
+///
+/// What the log says.
+pub fn time_force(log_bytes: u64, commits: usize, times: u32) -> Result<Duration, WorkloadError> {
+    let log = open(log_bytes, 8)?;
+    let pairs: Vec<_> = (0..commits).map(|_| [Object::inode(), Object::buffer()]).collect();
+    let mut best = Duration::MAX;
+    for _ in 0..times {
+        let mut sequence = 0;
+        for pair in &pairs {
+            sequence = commit(&log, pair, None)?;
+        }
+        let start = Instant::now();
+        log.force(sequence)?;
+        best = best.min(start.elapsed());
+    }
+    Ok(best)
+}

@@ -1,0 +1,97 @@
+//! All inodes of one large volume, listed again and again: it is filled once.
+
+use super::{Beside, Session, Subject};
+use crate::error::WorkloadError;
+use crate::store::Store;
+use crate::target::Target;
+use crate::target::kernel::Directory;
+use crate::target::library::Library;
+use crate::variant::Variant;
+use crate::work::{Step, Work};
+
+const SECTION: &str = "stream";
+
+/// Files of a directory: what is listed is inodes, not long directories.
+const DIRECTORY_FILES: u64 = 1000;
+
+const STEPS: [Step; 2] = [Step::BulkstatPast, Step::Bulkstat];
+
+pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
+    let plan = session.plan;
+    let fillers = session.processors.count();
+    let files = plan.inodes.div_ceil(fillers as u64).max(1);
+    let fill = Work { directories: files.div_ceil(DIRECTORY_FILES), ..Work::new(fillers, files) };
+    session.begin(&format!("{SECTION}: making {} files", fill.total()), Variant::Ours, fillers)?;
+    let store = session.store(Variant::Ours, fill.total())?;
+    let mut library = Library::open(store.clone(), Variant::Ours.options())?;
+    make(&mut library, &fill)?;
+    library.close()?;
+    let mut directory = match &plan.kernel {
+        None => None,
+        Some(path) => {
+            session.begin(&format!("{SECTION}: making files"), Variant::Kernel, fillers)?;
+            let mut directory = Directory::open(path)?;
+            make(&mut directory, &fill)?;
+            Some(directory)
+        }
+    };
+    for threads in &plan.threads {
+        let work = Work { threads: *threads, ..fill };
+        for _ in 0..plan.runs {
+            for variant in plan.variants(&[Variant::OneList]) {
+                session.begin(SECTION, variant, *threads)?;
+                match (variant, &mut directory) {
+                    (Variant::Kernel, None) => {}
+                    (Variant::Kernel, Some(directory)) => list(session, directory, variant, &work)?,
+                    _ => list_ours(session, &store, variant, &work)?,
+                }
+            }
+        }
+    }
+    directory.map_or(Ok(()), |mut directory| directory.close())
+}
+
+fn make(target: &mut dyn Target, fill: &Work) -> Result<(), WorkloadError> {
+    target.prepare(fill)?;
+    target.perform(Step::Create, fill).map(drop)
+}
+
+fn list_ours(
+    session: &mut Session<'_>,
+    store: &Store,
+    variant: Variant,
+    work: &Work,
+) -> Result<(), WorkloadError> {
+    let mut library = Library::open(store.clone(), variant.options())?;
+    list(session, &mut library, variant, work)?;
+    library.close()
+}
+
+fn list(
+    session: &mut Session<'_>,
+    target: &mut dyn Target,
+    variant: Variant,
+    work: &Work,
+) -> Result<(), WorkloadError> {
+    for step in STEPS {
+        // What does not come into memory cannot be in a list there.
+        if variant == Variant::OneList && step == Step::BulkstatPast {
+            continue;
+        }
+        let is_cold = session.cool(target, variant)?;
+        let before = target.counted()?;
+        let performed = match target.perform(step, work) {
+            Err(WorkloadError::Unavailable { what, why }) => {
+                session.collected.note(what, why);
+                continue;
+            }
+            performed => performed?,
+        };
+        let counted = target.counted()?.since(&before);
+        let (section, step, threads) = (SECTION, step.name(), work.threads);
+        let subject = Subject { section, step, variant, threads };
+        let beside = Beside { counted, digest: None, is_cold, latency: None };
+        session.record(&subject, performed, beside)?;
+    }
+    Ok(())
+}
