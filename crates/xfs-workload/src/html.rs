@@ -85,13 +85,16 @@ fn headlines(page: &mut Page, report: &Report) {
             if let Some(alone) = find(Variant::Ours, 1).filter(|_| most > 1) {
                 notes.push(format!("{:.1} × one thread", ours.rate() / alone.rate()));
             }
-            tile(page, step, ours, &notes);
+            // Other sections have steps of the same names.
+            let is_first = report.sections().first() == Some(&section);
+            let title = if is_first { step.to_owned() } else { format!("{section}: {step}") };
+            tile(page, &title, ours, &notes);
         }
     }
     page.put("</div>");
 }
 
-fn tile(page: &mut Page, step: &str, ours: &Measurement, notes: &[String]) {
+fn tile(page: &mut Page, title: &str, ours: &Measurement, notes: &[String]) {
     let threads = match ours.threads {
         1 => "one thread".to_owned(),
         threads => format!("{threads} threads"),
@@ -103,7 +106,7 @@ fn tile(page: &mut Page, step: &str, ours: &Measurement, notes: &[String]) {
     }
     page.put(&format!(
         "<div class=\"tile\"><h3>{}</h3><p>{}<span>/s</span></p>{lines}</div>",
-        escape(step),
+        escape(title),
         rate(ours.rate())
     ));
 }

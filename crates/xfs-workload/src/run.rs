@@ -89,6 +89,10 @@ impl Session<'_> {
         if self.plan.kernel.is_none() {
             self.collected.note("the kernel's XFS", "no directory of it was given");
         }
+        if self.plan.kernel.is_some() && self.plan.folder.is_none() {
+            let why = "volumes of ours lie in memory, where a flush costs nothing; --folder puts them elsewhere";
+            self.collected.note("ferroxfs on a device like the kernel's", why);
+        }
         if !self.plan.before {
             self.collected.note("single decisions taken back", "it was not asked for");
         }

@@ -153,3 +153,15 @@ fn a_report_survives_json() {
     let back: Report = serde_json::from_str(&json).unwrap();
     assert_eq!(text(&back, true), text(&report, true));
 }
+
+/// In a build that counts, every operation has written something, and the report shows it.
+#[cfg(feature = "count")]
+#[test]
+fn writes_are_counted_by_scope() {
+    let report = report_of(&small(&[Workload::Create, Workload::Open, Workload::Commit]));
+    for one in &report.measurements {
+        let shared = one.counted.shared.unwrap();
+        assert!(shared.slot.total() + shared.object.total() > 0, "{one:?}");
+    }
+    assert!(text(&report, true).contains("atomic writes and locks for each operation"));
+}
