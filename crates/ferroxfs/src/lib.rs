@@ -64,7 +64,7 @@ pub use space::Space;
 pub use statistics::{Buffers, InodeLookups, InodesInMemory, LogUse, Statistics};
 pub use superblock::{CacheCounts, Which};
 pub use table::InodeIndex;
-pub use volume::{BulkPath, InodeChunkUse, Staleness, Volume};
+pub use volume::{BulkPath, GrowError, InodeChunkUse, Staleness, Volume};
 pub use walk::{Walk, WalkEntry, WalkError};
 pub use watch::{Scope, Watch, WatchEvent, WatchEvents};
 pub use whereabouts::{Parent, Whereabouts};

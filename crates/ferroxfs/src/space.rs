@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use xfs_alloc::{VolumeCounters, available_blocks};
-use xfs_format::superblock::Superblock;
 
 use crate::share::Core;
 use crate::{Result, Volume};
@@ -49,15 +48,16 @@ impl Volume {
 /// Counts over the headers of all allocation groups: right also where the superblock's lazy
 /// counters are not.
 pub(crate) fn count(core: &Core) -> Result<Space> {
-    let superblock: &Superblock = &core.superblock;
+    let superblock = &core.superblock;
+    let geometry = core.cache.geometry();
     let counters = VolumeCounters::sum(&core.cache)?;
     let available_blocks = match &core.writing {
         Some(writing) => writing.parts().free_blocks(),
         None => available_blocks(&core.cache, superblock)?,
     };
     Ok(Space {
-        block_size: superblock.geometry.block_size,
-        total_blocks: data_blocks_without_log(superblock),
+        block_size: geometry.block_size,
+        total_blocks: data_blocks_without_log(core),
         free_blocks: counters.free_blocks,
         available_blocks,
         inodes: counters.inodes,
@@ -65,7 +65,7 @@ pub(crate) fn count(core: &Core) -> Result<Space> {
     })
 }
 
-fn data_blocks_without_log(superblock: &Superblock) -> u64 {
-    let blocks = superblock.geometry.data_blocks;
+fn data_blocks_without_log(core: &Core) -> u64 {
+    let (superblock, blocks) = (&core.superblock, core.cache.geometry().data_blocks);
     if superblock.has_external_log() { blocks } else { blocks - u64::from(superblock.log_blocks) }
 }

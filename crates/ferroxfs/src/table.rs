@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;
-use xfs_sync::{AtomicBool, CachePadded, Ordering, Volume, yield_now};
+use xfs_sync::{AtomicBool, CachePadded, Growing, Ordering, Volume, yield_now};
 use xfs_trans::Journal;
 
 pub(crate) use chunk::Tag;
@@ -67,7 +67,7 @@ pub enum InodeIndex {
 /// The inodes in memory.
 pub(crate) struct Table<S: Store = Arc<Journal>> {
     store: S,
-    groups: Box<[CachePadded<Group<S::Inode>>]>,
+    groups: Growing<CachePadded<Group<S::Inode>>, Volume>,
     /// With [`InodeIndex::OneList`].
     list: Option<InodeList<S::Inode>>,
     size: Size,
@@ -89,6 +89,12 @@ impl<S: Store> Table<S> {
             active: AtomicBool::new(true),
             store,
         }
+    }
+
+    /// The volume may have got more groups. Nobody has asked for an inode of theirs yet.
+    pub(crate) fn extend_groups(&self) {
+        let new = self.groups.len()..self.store.groups();
+        self.groups.extend(new.map(|_| CachePadded::new(Group::new())));
     }
 
     fn place(&self, number: InodeNumber) -> Result<(&Group<S::Inode>, u32)> {

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod freeze;
+mod grow;
 mod inodes;
 mod paths;
 
@@ -27,6 +28,7 @@ use crate::space::{self, Space};
 use crate::walk::Walk;
 use crate::whereabouts::{self, Whereabouts};
 pub use bulk::{BulkPath, InodeChunkUse};
+pub use grow::GrowError;
 
 use crate::{Error, File, Metadata, ReadDir, Result};
 
@@ -94,7 +96,7 @@ impl Volume {
         &self.share().superblock
     }
 
-    /// Sizes of the volume.
+    /// Sizes of the volume, which change when it [grows](Self::grow).
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
         self.share().cache.geometry()

@@ -34,7 +34,9 @@ use std::sync::Arc;
 
 use xfs_buffer::{Buffer, Result};
 use xfs_format::agf::{AGF_SECTOR, Agf};
-use xfs_format::{AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, FsBlock, Place, Structure};
+use xfs_format::{
+    AgBlock, AgNumber, BlockKind, Corruption, DiskAddr, FsBlock, Geometry, Place, Structure,
+};
 use xfs_trans::Transaction;
 
 pub(crate) use refcounts::CountChange;
@@ -48,6 +50,8 @@ use crate::space::{GroupState, Space};
 
 /// The fields of an AGF that change: the roots to the levels of the reference counts'.
 const CHANGING_BYTES: Range<usize> = 16..96;
+/// The length of the group, in the header of its space and in that of its inodes.
+const LENGTH_BYTES: Range<usize> = 12..16;
 
 /// The space of one group, its header latched by a transaction.
 pub(crate) struct GroupSpace {
@@ -140,6 +144,39 @@ impl GroupSpace {
         self.give_free(tx, range.clone())?;
         self.mark_busy(tx, range.clone());
         self.count_given(tx, purpose, range.end - range.start);
+        Ok(())
+    }
+
+    /// Makes the group as long as `geometry` says, which becomes that of the volume; what it gets is free.
+    /// `agi` is its other header. It counts nowhere: whoever has the volume grow counts anew.
+    ///
+    /// Headers and geometry change under the locks of the headers' bytes: who reads one there has a
+    /// geometry that goes with it, or sees that there is a newer one.
+    #[doc(alias = "xfs_ag_extend_space")]
+    pub(crate) fn extend(
+        mut self,
+        tx: &mut Transaction<'_>,
+        agi: &Buffer,
+        geometry: &Geometry,
+    ) -> Result<()> {
+        let length_blocks = geometry.ag_length(self.number);
+        let added = self.agf.length_blocks..length_blocks;
+        self.agf.length_blocks = length_blocks;
+        let headers = [agi, &self.header];
+        let mut locked = headers.map(Buffer::bytes_mut);
+        for bytes in &mut locked {
+            if let Some(field) = bytes.get_mut(LENGTH_BYTES) {
+                field.copy_from_slice(&length_blocks.to_be_bytes());
+            }
+        }
+        tx.cache().set_geometry(geometry.clone());
+        drop(locked);
+        for header in headers {
+            tx.log(header, LENGTH_BYTES);
+        }
+        self.fill_free_list(tx)?;
+        self.give_free(tx, added)?;
+        self.close(tx);
         Ok(())
     }
 

@@ -9,7 +9,9 @@ use xfs_format::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
 use xfs_format::refcount::Refcounts;
 use xfs_format::rmap::ReverseMap;
-use xfs_format::{AgBlock, AgNumber, BlockKind, Check, Corruption, Place, Structure};
+use xfs_format::{
+    AgBlock, AgNumber, BlockKind, Check, Corruption, DiskAddr, Geometry, Place, Structure,
+};
 
 /// Reads the free-space header of a group.
 ///
@@ -17,10 +19,8 @@ use xfs_format::{AgBlock, AgNumber, BlockKind, Check, Corruption, Place, Structu
 ///
 /// The device's error, or a header that cannot be believed.
 pub fn read_agf(cache: &BufferCache, group: AgNumber) -> Result<Agf> {
-    let geometry = cache.geometry();
-    let at = geometry.header_disk_addr(group, AGF_SECTOR);
-    let buffer = cache.read(at, geometry.sector_size, BlockKind::Agf)?;
-    Ok(Agf::decode(&buffer.bytes(), at, geometry)?)
+    let at = cache.geometry().header_disk_addr(group, AGF_SECTOR);
+    read_header(cache, at, BlockKind::Agf, |bytes, geometry| Agf::decode(bytes, at, geometry))
 }
 
 /// Reads the inode header of a group.
@@ -29,10 +29,27 @@ pub fn read_agf(cache: &BufferCache, group: AgNumber) -> Result<Agf> {
 ///
 /// As [`read_agf`].
 pub fn read_agi(cache: &BufferCache, group: AgNumber) -> Result<Agi> {
-    let geometry = cache.geometry();
-    let at = geometry.header_disk_addr(group, AGI_SECTOR);
-    let buffer = cache.read(at, geometry.sector_size, BlockKind::Agi)?;
-    Ok(Agi::decode(&buffer.bytes(), at, geometry)?)
+    let at = cache.geometry().header_disk_addr(group, AGI_SECTOR);
+    read_header(cache, at, BlockKind::Agi, |bytes, geometry| Agi::decode(bytes, at, geometry))
+}
+
+/// Reads a header that says how long its group is. The volume may grow meanwhile: then the sizes to
+/// compare it with were older than the header.
+fn read_header<T>(
+    cache: &BufferCache,
+    at: DiskAddr,
+    kind: BlockKind,
+    decode: impl Fn(&[u8], &Geometry) -> core::result::Result<T, Corruption>,
+) -> Result<T> {
+    loop {
+        let geometry = cache.geometry();
+        let buffer = cache.read(at, geometry.sector_size, kind)?;
+        let decoded = decode(&buffer.bytes(), geometry);
+        match decoded {
+            Err(_) if !core::ptr::eq(geometry, cache.geometry()) => {}
+            decoded => return Ok(decoded?),
+        }
+    }
 }
 
 /// Reads the blocks on the free list of a group, in the order in which they will be taken.

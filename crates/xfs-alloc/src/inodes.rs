@@ -38,6 +38,7 @@ pub use allocate::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 pub use bulk::latched_inode_chunks;
 pub use free::{Freed, Standing, free_inode};
 pub use lookup::{chunks_freed, latched_inode_state};
+pub(crate) use state::extend_groups;
 pub use unlinked::{
     UnlinkedList, add_unlinked, clear_unlinked_list, remove_unlinked, unlinked_lists,
 };

@@ -10,6 +10,7 @@
 //! | opening for writing | [`open_journal`], [`Space`] |
 //! | taking blocks | [`allocate_extent`] |
 //! | giving blocks back, mapping, counting references | [`defer_free`], [`defer_map`], [`defer_share`] |
+//! | more blocks | [`grow()`] |
 //! | after a crash | [`resume`], [`recover_leftovers`] |
 //!
 //! Records and blocks are checked where they are decoded and joined. What takes a whole walk, the
@@ -23,6 +24,7 @@ mod counters;
 mod deferred;
 mod discard;
 mod group;
+mod grow;
 mod headers;
 mod inode_chunks;
 mod inodes;
@@ -39,6 +41,7 @@ pub use deferred::{
     defer_unmap, defer_unshare, defer_unstage, resume,
 };
 pub use discard::{discard_free_space, discard_the_rest, discard_what_is_freed};
+pub use grow::grow;
 pub use headers::{AgHeaders, read_agf, read_agi, read_free_list};
 pub use inode_chunks::{InodeState, find_chunk, inode_chunks, inode_state};
 pub use inodes::{

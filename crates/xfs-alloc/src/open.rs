@@ -62,11 +62,11 @@ fn counts_for_disk(cache: &BufferCache) -> Result<Counts> {
 
 /// What the headers of all groups come to.
 pub(crate) struct Opened {
-    space: Space,
+    pub(crate) space: Space,
     /// What users see.
     pub(crate) counts: Counts,
     /// Kept for what may not fail.
-    pool: u64,
+    pub(crate) pool: u64,
 }
 
 pub(crate) fn open_space(cache: &BufferCache, superblock: &Superblock) -> Result<Opened> {

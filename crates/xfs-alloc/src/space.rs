@@ -22,7 +22,7 @@ use std::sync::Arc;
 use xfs_format::agf::Agf;
 use xfs_format::reservation::BtreeHeights;
 use xfs_format::{AgNumber, Geometry};
-use xfs_sync::{AtomicBool, AtomicU64, Group, Mutex, MutexGuard, Ordering, Volume};
+use xfs_sync::{AtomicBool, AtomicU64, Group, Growing, Mutex, MutexGuard, Ordering, Volume};
 use xfs_trans::Journal;
 
 use busy::BusyExtents;
@@ -41,7 +41,7 @@ pub struct GroupSummary {
 #[doc(alias = "xfs_perag")]
 #[derive(Debug)]
 pub struct Space {
-    groups: Box<[Arc<GroupState>]>,
+    groups: Growing<Arc<GroupState>, Volume>,
     /// What is freed is discarded on the device. Set when the volume is opened, if at all.
     discards: AtomicBool<Volume>,
 }
@@ -105,6 +105,16 @@ impl Space {
         self.group(group).map(|state| state.summary()).unwrap_or_default()
     }
 
+    /// The volume has grown and was counted anew, with nothing under way: its groups keep back what
+    /// `fresh` says, and those that they had not are added.
+    pub(crate) fn take_in(&self, fresh: Self) {
+        let known = self.groups.len();
+        for (state, fresh) in self.groups.iter().zip(fresh.groups.iter()) {
+            state.take_in(fresh);
+        }
+        self.groups.extend(fresh.groups.iter().skip(known).map(Arc::clone));
+    }
+
     pub(crate) fn set_discards(&self) {
         self.discards.store(true, Ordering::Release);
     }
@@ -123,6 +133,15 @@ impl GroupState {
     /// Locks what only the holder of the AGF changes.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock()
+    }
+
+    fn take_in(&self, fresh: &Self) {
+        let reserves = fresh.lock().reserves;
+        let mut inner = self.lock();
+        inner.reserves = reserves;
+        // The volume's count is new, and owes nothing.
+        inner.unpaid_blocks = 0;
+        self.summary.store(fresh.summary.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Makes the numbers of a header visible to those who choose a group.

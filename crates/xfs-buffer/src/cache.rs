@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use xfs_device::BlockDevice;
 use xfs_format::{BlockKind, DiskAddr, Geometry, Lsn, VerifyContext};
-use xfs_sync::{AtomicU64, CachePadded, Ordering, Slot, Slots, Volume};
+use xfs_sync::{AtomicU64, CachePadded, Chain, Ordering, Slot, Slots, Volume};
 
 use crate::buffer::{Buffer, Core, Loading};
 use crate::error::{IoError, Result};
@@ -59,7 +59,8 @@ pub enum Liveness {
 /// This is the context that every layer above is handed: it knows the geometry and the device.
 pub struct BufferCache {
     device: Arc<dyn BlockDevice>,
-    geometry: Arc<Geometry>,
+    /// The sizes of the volume, and those that it had before it grew.
+    geometry: Arc<Chain<Geometry, Volume>>,
     /// The newest LSN that a block may carry; 0 while that is not known.
     log_head: AtomicU64<Volume>,
     liveness: Liveness,
@@ -110,6 +111,7 @@ impl BufferCache {
         let shards = (0..count).map(shard).collect();
         let hits = Slots::new(AtomicU64::default);
         let liveness = Liveness::Quiet;
+        let geometry = Arc::new(Chain::new(Arc::unwrap_or_clone(geometry)));
         Self { device, geometry, log_head: AtomicU64::new(0), liveness, hash, shards, hits }
     }
 
@@ -129,17 +131,30 @@ impl BufferCache {
         }
     }
 
-    /// Sizes of the volume.
+    /// Sizes of the volume as they are now. Those that somebody has looked at before stay there.
+    #[inline]
     #[must_use]
     pub fn geometry(&self) -> &Geometry {
-        &self.geometry
+        self.geometry.last()
+    }
+
+    /// The same, for who does not keep the cache.
+    #[must_use]
+    pub fn shared_geometry(&self) -> Arc<Chain<Geometry, Volume>> {
+        Arc::clone(&self.geometry)
+    }
+
+    /// The volume has grown. What is read from now on is verified by these sizes, so whoever calls this
+    /// holds the headers that differ.
+    pub fn set_geometry(&self, geometry: Geometry) {
+        self.geometry.push(geometry);
     }
 
     /// What a verifier of this volume's structures may know.
     #[must_use]
     pub fn verify_context(&self) -> VerifyContext<'_> {
         let log_head = Lsn(self.log_head.load(Ordering::Acquire));
-        VerifyContext { geometry: &self.geometry, log_head: (log_head.0 != 0).then_some(log_head) }
+        VerifyContext { geometry: self.geometry(), log_head: (log_head.0 != 0).then_some(log_head) }
     }
 
     /// The data device.

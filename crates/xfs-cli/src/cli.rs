@@ -26,9 +26,10 @@ pub(crate) use structures::{
     DumpArguments, DumpBtree, DumpStructure, LogArguments, RecoverArguments,
 };
 pub(crate) use write::{
-    ChmodArguments, ChownArguments, FallocateArguments, GetArguments, ImportArguments,
-    LabelArguments, LnArguments, MkdirArguments, MvArguments, PutArguments, RmArguments,
-    SetfaclArguments, SetfattrArguments, TouchArguments, TruncateArguments, UuidArguments,
+    ChmodArguments, ChownArguments, FallocateArguments, GetArguments, GrowfsArguments,
+    ImportArguments, LabelArguments, LnArguments, MkdirArguments, MvArguments, PutArguments,
+    RmArguments, SetfaclArguments, SetfattrArguments, TouchArguments, TruncateArguments,
+    UuidArguments,
 };
 
 /// Read and write XFS v5 images without mounting them.
@@ -161,6 +162,7 @@ pub(crate) enum Command {
     Setfattr(SetfattrArguments),
     Label(LabelArguments),
     Uuid(UuidArguments),
+    Growfs(GrowfsArguments),
     Dump(DumpArguments),
     Log(LogArguments),
     Recover(RecoverArguments),

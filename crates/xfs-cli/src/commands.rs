@@ -18,6 +18,7 @@ mod find;
 mod get;
 mod getfacl;
 mod getfattr;
+mod growfs;
 mod import;
 mod info;
 mod label;
@@ -97,6 +98,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Setfacl(arguments) => setfacl::open(&arguments, options),
         Command::Setfattr(arguments) => setfattr::open(&arguments, options),
         Command::Label(arguments) => label::open(&arguments, options),
+        Command::Growfs(arguments) => growfs::open(&arguments, options),
         Command::Uuid(arguments) => uuid::open(&arguments, options),
         Command::Completions(arguments) => Ok(completions::open(&arguments)),
         Command::Man(arguments) => man::open(&arguments),

@@ -146,6 +146,11 @@ impl Image {
         Ok(bytes)
     }
 
+    /// The length of the device, from the first byte of the volume on.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.devices.data().length_bytes()
+    }
+
     /// Replays a dirty log onto the volume; says what was done, or nothing for a clean log.
     pub(crate) fn recover(&self) -> Result<Option<Summary>, Failure> {
         self.devices.recover().map_err(|error| open_failure(&self.path, &error))

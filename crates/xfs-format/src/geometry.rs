@@ -13,11 +13,16 @@ use crate::addr::{
     AgBlock, AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FileBlock, FsBlock, InodeNumber,
 };
 use crate::features::{IncompatFeatures, RoCompatFeatures};
-use crate::superblock::SuperblockDisk;
+use crate::superblock::{MIN_LAST_AG_BLOCKS, SuperblockDisk};
 
 /// Inodes in a chunk, the unit in which inodes are allocated.
 #[doc(alias = "XFS_INODES_PER_CHUNK")]
 pub const INODES_PER_CHUNK: u32 = 64;
+
+/// Bits of a block number in an extent.
+const BLOCK_NUMBER_BITS: u32 = 52;
+/// Bits of an inode number.
+const INODE_NUMBER_BITS: u32 = 56;
 
 /// Sizes and shifts of one volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +127,22 @@ impl Geometry {
         } else {
             0
         }
+    }
+
+    /// The same volume with about so many blocks: a last group that would be shorter than one may be is
+    /// left out. `None` if it could not be addressed.
+    #[must_use]
+    pub fn grown_to(&self, data_blocks: u64) -> Option<Self> {
+        let group = u64::from(self.ag_blocks);
+        let rest = data_blocks % group;
+        let data_blocks = if rest < MIN_LAST_AG_BLOCKS { data_blocks - rest } else { data_blocks };
+        let ag_count = u32::try_from(data_blocks.div_ceil(group)).ok()?;
+        let last = u64::from(ag_count.checked_sub(1)?);
+        let fits = |bits: u32, of_group: u32| last >> bits.saturating_sub(of_group) == 0;
+        let is_addressed = fits(BLOCK_NUMBER_BITS, self.ag_blocks_log.into())
+            && fits(INODE_NUMBER_BITS, self.ag_inode_log())
+            && data_blocks <= (u64::MAX >> 1) >> self.block_log;
+        is_addressed.then(|| Self { ag_count, data_blocks, ..self.clone() })
     }
 
     /// The allocation groups, in order.

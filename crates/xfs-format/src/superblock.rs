@@ -19,6 +19,7 @@ mod refusal;
 mod verify;
 
 pub use refusal::{Access, Unsupported};
+pub(crate) use verify::MIN_LAST_AG_BLOCKS;
 pub use verify::SuperblockCheck;
 
 use core::mem::{offset_of, size_of};

@@ -33,4 +33,4 @@ pub use options::{
     Options, Size, Unit,
 };
 pub use plan::{GeometryError, Plan, Target, Warning};
-pub use write::{Devices, Discard, write};
+pub use write::{Devices, Discard, encode_empty_group, write};

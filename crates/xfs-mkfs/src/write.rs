@@ -20,9 +20,11 @@ mod log_record;
 use std::io;
 
 use xfs_device::{BlockDevice, Durability};
-use xfs_format::{AgNumber, BASIC_BLOCK_BYTES};
+use xfs_format::{AgNumber, BASIC_BLOCK_BYTES, Superblock};
 
+use crate::layout::{Roots, VolumeLayout};
 use crate::plan::Plan;
+use bytes::Whole;
 
 /// The devices of a volume.
 #[derive(Clone, Copy)]
@@ -59,10 +61,11 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
         erase::erase(device, discard)?;
     }
     write_log(plan, &log)?;
+    let whole = Whole { superblock: &plan.superblock, layout: &plan.layout };
     let mut headers = Vec::new();
     for number in geometry.groups() {
         let group = plan.group(number).ok_or(invalid("the plan has no such group"))?;
-        bytes::encode_group(plan, &group, &mut headers);
+        bytes::encode_group(whole, &group, &mut headers);
         let offset = byte_offset(geometry.header_disk_addr(number, 0).0);
         devices.data.write_at(offset, &headers, Durability::Cached)?;
     }
@@ -76,6 +79,20 @@ pub fn write(plan: &Plan, devices: Devices<'_>, discard: Discard) -> io::Result<
     devices.data.write_at(0, &superblock, Durability::Durable)?;
     // The write was durable by itself; a device that had to be asked again loses nothing.
     devices.data.flush()
+}
+
+/// Headers and roots of a group that is added to a volume, from its first byte on, as the kernel makes
+/// them: all else of it is free, its free list too. `None` if there is no such group, or it is too short.
+#[doc(alias = "xfs_ag_init_headers")]
+#[must_use]
+pub fn encode_empty_group(superblock: &Superblock, number: AgNumber) -> Option<Vec<u8>> {
+    let geometry = &superblock.geometry;
+    let roots = Roots::new(geometry);
+    let layout = VolumeLayout { roots, log: None, free_list_blocks: 0, inode_alignment: 1 };
+    let group = layout.group(geometry, number).filter(|_| number.0 > 0)?;
+    let mut bytes = Vec::new();
+    bytes::encode_group(Whole { superblock, layout: &layout }, &group, &mut bytes);
+    Some(bytes)
 }
 
 /// The log, wherever it is.

@@ -37,6 +37,7 @@
 mod atomic;
 mod cell;
 mod gate;
+mod growing;
 mod latch;
 mod lock;
 mod raw;
@@ -54,6 +55,7 @@ pub use core::sync::atomic::{Ordering, fence};
 pub use count::{Counts, Tally, counts, thread_counts};
 pub use crossbeam_utils::CachePadded;
 pub use gate::{Gate, Inside};
+pub use growing::{Chain, Growing};
 pub use latch::{ExclusiveLatch, Latch, SharedLatch};
 pub use lock::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeout,

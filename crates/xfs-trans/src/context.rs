@@ -7,21 +7,22 @@ use std::sync::{Arc, Weak};
 
 use xfs_buffer::BufferCache;
 use xfs_format::Geometry;
+use xfs_sync::{Chain, Volume};
 
 /// What every item of a volume knows of its volume.
 #[derive(Debug)]
 pub(crate) struct Context {
-    geometry: Geometry,
+    geometry: Arc<Chain<Geometry, Volume>>,
     cache: Weak<BufferCache>,
 }
 
 impl Context {
     pub(crate) fn new(cache: &Arc<BufferCache>) -> Self {
-        Self { geometry: cache.geometry().clone(), cache: Arc::downgrade(cache) }
+        Self { geometry: cache.shared_geometry(), cache: Arc::downgrade(cache) }
     }
 
-    pub(crate) const fn geometry(&self) -> &Geometry {
-        &self.geometry
+    pub(crate) fn geometry(&self) -> &Geometry {
+        self.geometry.last()
     }
 
     /// The cache, unless the volume is being closed. Not for what happens on every commit: the

@@ -74,6 +74,14 @@ impl Counters {
     /// Sets up the pool, full. Its blocks are not among those that were counted as free.
     pub(crate) fn set_pool(&self, size: u64) {
         *self.pool.lock() = Pool { size, left: size };
+        self.owes_pool.store(false, Ordering::Release);
+    }
+
+    /// Sets the count of free blocks, of which nobody has taken any for what is not done yet.
+    pub(crate) fn set_free_blocks(&self, blocks: u64) {
+        let mut shared = self.blocks.lock();
+        self.drain(&mut shared);
+        *shared = blocks;
     }
 
     /// As [`take`](Self::take), from the pool if there are no others.

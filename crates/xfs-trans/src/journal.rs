@@ -315,6 +315,13 @@ impl Journal {
         self.counters.inodes()
     }
 
+    /// Sets the count of free blocks and the pool anew, of a volume that has grown and in which nothing is
+    /// under way.
+    pub fn set_free_blocks(&self, blocks: u64, pool: u64) {
+        self.counters.set_free_blocks(blocks);
+        self.counters.set_pool(pool);
+    }
+
     /// Adds or takes free blocks outside a transaction: what a group keeps for its own trees.
     ///
     /// # Errors

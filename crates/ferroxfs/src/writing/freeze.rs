@@ -22,6 +22,7 @@
 use std::ops::Deref;
 
 use xfs_buffer::{PosixError, Result};
+use xfs_format::Geometry;
 use xfs_sync::{Gate, Inside, Mutex, Volume};
 
 use super::Parts;
@@ -40,6 +41,8 @@ enum Phase {
     /// Coming to rest, or waking up.
     Changing,
     Frozen,
+    /// At rest, while it gets more blocks.
+    Growing,
 }
 
 /// What a volume is written with, for an operation under way: the volume is not frozen meanwhile.
@@ -91,6 +94,32 @@ impl Parts {
     ///
     /// EBUSY if it is already; what a flush met, or what stopped the log: then it goes on as before.
     pub(crate) fn freeze(&self) -> Result<()> {
+        self.come_to_rest(Phase::Frozen)
+    }
+
+    /// Ends that.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if the volume is not frozen.
+    pub(crate) fn thaw(&self) -> Result<()> {
+        self.go_on(Phase::Frozen)
+    }
+
+    /// Gives the volume the blocks and groups of `geometry`, at rest.
+    ///
+    /// # Errors
+    ///
+    /// As [`freeze`](Self::freeze); what [`xfs_alloc::grow`] meets.
+    pub(crate) fn grow(&self, geometry: &Geometry) -> Result<()> {
+        self.come_to_rest(Phase::Growing)?;
+        let grown = xfs_alloc::grow(&self.journal, geometry);
+        self.table.extend_groups();
+        let went_on = self.go_on(Phase::Growing);
+        grown?.and(went_on)
+    }
+
+    fn come_to_rest(&self, rest: Phase) -> Result<()> {
         if !self.freezer.change_phase(Phase::Thawed, Phase::Changing) {
             return Err(PosixError::Busy.into());
         }
@@ -102,18 +131,13 @@ impl Parts {
         if frozen.is_err() {
             self.freezer.gate.open();
         }
-        let phase = if frozen.is_ok() { Phase::Frozen } else { Phase::Thawed };
+        let phase = if frozen.is_ok() { rest } else { Phase::Thawed };
         self.freezer.change_phase(Phase::Changing, phase);
         frozen
     }
 
-    /// Ends that.
-    ///
-    /// # Errors
-    ///
-    /// EINVAL if the volume is not frozen.
-    pub(crate) fn thaw(&self) -> Result<()> {
-        if !self.freezer.change_phase(Phase::Frozen, Phase::Changing) {
+    fn go_on(&self, rest: Phase) -> Result<()> {
+        if !self.freezer.change_phase(rest, Phase::Changing) {
             return Err(PosixError::InvalidArgument.into());
         }
         self.journal.thaw();

@@ -15,6 +15,7 @@ mod failing_reads;
 mod files;
 mod frozen;
 mod full;
+mod growing;
 mod locks;
 mod names;
 mod opening;

@@ -1,8 +1,10 @@
 //! Volumes that the library fills to the last block from four threads, and empties again: nothing is
 //! broken at any time, and the kernel sees as much free space as we do. And access control lists, as the
-//! kernel keeps them; labels and UUIDs; what a copy of a frozen volume holds.
+//! kernel keeps them; labels and UUIDs; what a copy of a
+//! frozen volume holds; volumes that grow.
 
 mod freeze;
+mod grow;
 mod identity;
 mod lists;
 
@@ -28,11 +30,13 @@ fn main() -> ExitCode {
     };
     let filled = ["default", "block-1k", "no-reflink", "parent-exchange"].as_slice();
     let lists = ["default", "block-1k", "parent-exchange"].as_slice();
+    let grown = ["default", "block-1k", "external-log", "parent-exchange"].as_slice();
     let identities = ["default", "external-log", "renamed"].as_slice();
     run(trials("filled_and_emptied", filled, check)
         .chain(trials("access_lists", lists, lists::check))
         .chain(trials("uuid", identities, identity::check_uuid))
         .chain(trials("freeze", identities, freeze::check))
+        .chain(trials("grow", grown, grow::check))
         .chain(trials("label", identities, identity::check_label))
         .collect())
 }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use xfs_format::agi::Agi;
 use xfs_format::{AgInode, AgNumber, Geometry};
-use xfs_sync::{AtomicU32, AtomicU64, CachePadded, Group, Mutex, Ordering, Slot, Slots};
+use xfs_sync::{
+    AtomicU32, AtomicU64, CachePadded, Group, Growing, Mutex, Ordering, Slot, Slots, Volume,
+};
 use xfs_trans::Journal;
 
 /// Nobody has looked at the group yet.
@@ -12,7 +14,7 @@ const UNKNOWN: u32 = u32::MAX;
 
 /// The inodes of a volume.
 pub(super) struct InodeGroups {
-    groups: Box<[CachePadded<GroupState>]>,
+    groups: Growing<CachePadded<GroupState>, Volume>,
     /// Where the next directory goes, by slot.
     #[doc(alias = "m_agirotor")]
     rotors: Slots<AtomicU32<Slot>>,
@@ -40,22 +42,14 @@ impl InodeGroups {
     }
 
     fn new(geometry: &Geometry) -> Self {
-        let state = |_| {
-            CachePadded::new(GroupState {
-                free_count: AtomicU32::new(UNKNOWN),
-                chunks_made: AtomicU32::new(0),
-                chunks_freed: AtomicU64::new(0),
-                allowance: AtomicU32::new(0),
-                before: Mutex::new(HashMap::new()),
-            })
-        };
         // Slots start apart, so that threads that begin together do not meet in one group.
         let mut slot = 0;
         let mut rotor = || {
             slot += 1;
             AtomicU32::new(slot - 1)
         };
-        Self { groups: geometry.groups().map(state).collect(), rotors: Slots::new(&mut rotor) }
+        let groups = geometry.groups().map(|_| CachePadded::default()).collect();
+        Self { groups, rotors: Slots::new(&mut rotor) }
     }
 
     /// The state of a group, if there is such a group.
@@ -67,6 +61,25 @@ impl InodeGroups {
     pub(super) fn next_group(&self) -> AgNumber {
         let turn = self.rotors.mine().fetch_add(1, Ordering::Relaxed);
         AgNumber(turn % u32::try_from(self.groups.len().max(1)).unwrap_or(u32::MAX))
+    }
+}
+
+/// The volume has got more groups.
+pub(crate) fn extend_groups(journal: &Journal) {
+    let groups = &InodeGroups::of(journal).groups;
+    let new = journal.geometry().groups().skip(groups.len());
+    groups.extend(new.map(|_| CachePadded::default()));
+}
+
+impl Default for GroupState {
+    fn default() -> Self {
+        Self {
+            free_count: AtomicU32::new(UNKNOWN),
+            chunks_made: AtomicU32::new(0),
+            chunks_freed: AtomicU64::new(0),
+            allowance: AtomicU32::new(0),
+            before: Mutex::new(HashMap::new()),
+        }
     }
 }
 

@@ -269,6 +269,22 @@ pub(crate) struct LabelArguments {
     pub(crate) label: Option<OsString>,
 }
 
+/// Make a volume larger
+///
+/// Without a size it takes all of its device or image. An image file is made longer first if need be. A
+/// last allocation group of fewer than 64 blocks is left out. Volumes do not shrink.
+#[derive(Args, Debug)]
+pub(crate) struct GrowfsArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// How many blocks the volume shall have
+    #[arg(short = 'D', value_name = "BLOCKS", conflicts_with = "size")]
+    pub(crate) blocks: Option<u64>,
+    /// How long the volume shall be
+    #[arg(long, value_name = "BYTES", value_parser = crate::size::parse)]
+    pub(crate) size: Option<u64>,
+}
+
 /// Show or change the UUID of a volume
 ///
 /// A volume with the UUID nil is mounted by the kernel with -o nouuid only.

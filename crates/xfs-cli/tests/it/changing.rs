@@ -265,6 +265,26 @@ fn labels_and_uuids_are_shown_and_set() {
     place.check_failure(&["label", "image", "thirteen byte"], 2, "12 bytes");
 }
 
+/// 81920 blocks in groups of 20480.
+#[test]
+fn a_volume_grows_with_its_image() {
+    let place = Place::new();
+    place.put("image:/file", b"contents");
+    assert_eq!(place.check(&["growfs", "image"]), "data size unchanged: 81920 blocks\n");
+    place.check_failure(&["growfs", "-D", "81919", "image"], 1, "cannot shrink to 81919");
+    place.check_failure(&["growfs", "-D", "81983", "image"], 1, "63 blocks more are too few");
+    place.check_failure(&["growfs", "--size", "1g", "-D", "1", "image"], 2, "cannot be used with");
+    let said = place.check(&["growfs", "--size", "400m", "image"]);
+    assert_eq!(said, "data blocks changed from 81920 to 102400\n");
+    assert_eq!(fs::metadata(place.path("image")).unwrap().len(), 400 << 20);
+    let image = fs::File::options().write(true).open(place.path("image")).unwrap();
+    image.set_len(500 << 20).unwrap();
+    let said = place.check(&["growfs", "image"]);
+    assert_eq!(said, "data blocks changed from 102400 to 128000\n");
+    assert!(place.check(&["info", "--xfs-info", "image"]).contains("agcount=7, agsize=20480 blks"));
+    assert_eq!(place.check(&["cat", "image:/file"]), "contents");
+}
+
 /// A tree with a file of each kind that an ordinary user can make.
 pub(crate) fn tree(at: &Path) {
     fs::create_dir_all(at.join("sub/empty")).unwrap();

@@ -72,7 +72,7 @@ const MAX_LOG_BLOCKS: u32 = 1 << 20;
 const MAX_LOG_BYTES: u64 = 1 << 31;
 const MAX_LOG_STRIPE_UNIT: u32 = 256 << 10;
 /// The last allocation group may be short, but not shorter than this many blocks.
-const MIN_LAST_AG_BLOCKS: u64 = 64;
+pub(crate) const MIN_LAST_AG_BLOCKS: u64 = 64;
 const MAX_DIRECTORY_BLOCK_LOG: u8 = 16;
 const MAX_REALTIME_EXTENT_BYTES: u64 = 1 << 30;
 

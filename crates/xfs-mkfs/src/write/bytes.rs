@@ -14,25 +14,32 @@ use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{
     AgBlock, AgInode, AgNumber, BlockKind, DiskAddr, Geometry, IncompatFeatures, InodeNumber, Lsn,
-    RoCompatFeatures, agfl,
+    RoCompatFeatures, Superblock, agfl,
 };
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::layout::GroupLayout;
+use crate::layout::{GroupLayout, VolumeLayout};
 use crate::plan::{Plan, USED_INODES};
 
 /// Nothing of a new volume has been logged.
 const LSN: Lsn = Lsn(0);
 
+/// What the headers of a group say of its volume.
+#[derive(Clone, Copy)]
+pub(super) struct Whole<'a> {
+    pub(super) superblock: &'a Superblock,
+    pub(super) layout: &'a VolumeLayout,
+}
+
 /// Headers and roots of a group, from its first byte on.
-pub(super) fn encode_group(plan: &Plan, group: &GroupLayout, bytes: &mut Vec<u8>) {
-    let geometry = &plan.superblock.geometry;
+pub(super) fn encode_group(whole: Whole<'_>, group: &GroupLayout, bytes: &mut Vec<u8>) {
+    let geometry = &whole.superblock.geometry;
     let block = geometry.block_size as usize;
     bytes.clear();
-    bytes.resize(plan.layout.roots.end.0 as usize * block, 0);
-    encode_headers(plan, group, bytes);
+    bytes.resize(whole.layout.roots.end.0 as usize * block, 0);
+    encode_headers(whole, group, bytes);
     let mut encoder = Leaves { geometry, group: group.number, bytes };
-    let roots = &plan.layout.roots;
+    let roots = &whole.layout.roots;
     let by_block: Vec<_> = group.free.iter().map(FreeSpace::encode).collect();
     let by_size: Vec<_> = group.free_by_size().iter().map(FreeSpace::encode).collect();
     let chunks: Vec<_> =
@@ -76,11 +83,11 @@ impl Leaves<'_> {
     }
 }
 
-fn encode_headers(plan: &Plan, group: &GroupLayout, bytes: &mut [u8]) {
-    let geometry = &plan.superblock.geometry;
+fn encode_headers(whole: Whole<'_>, group: &GroupLayout, bytes: &mut [u8]) {
+    let geometry = &whole.superblock.geometry;
     let mut sectors = bytes.chunks_exact_mut(geometry.sector_size as usize);
     let mut next = || sectors.next().unwrap_or_default();
-    let mut superblock = plan.superblock.clone();
+    let mut superblock = whole.superblock.clone();
     superblock.in_progress = true;
     if group.number.0 != 0 {
         // As before the first inodes were made.
@@ -101,11 +108,11 @@ fn encode_headers(plan: &Plan, group: &GroupLayout, bytes: &mut [u8]) {
     BlockKind::Superblock.seal(sector, LSN);
 
     let sector = next();
-    agf(plan, group).encode(geometry, sector);
+    agf(whole, group).encode(geometry, sector);
     BlockKind::Agf.seal(sector, LSN);
 
     let sector = next();
-    agi(plan, group).encode(geometry, sector);
+    agi(whole, group).encode(geometry, sector);
     BlockKind::Agi.seal(sector, LSN);
 
     let sector = next();
@@ -133,8 +140,8 @@ pub(super) fn encode_superblock(plan: &Plan, group: AgNumber) -> Vec<u8> {
 /// The place in the ring that is filled first: the list begins as an empty ring from 1 to 0.
 const FREE_LIST_FIRST: u32 = 1;
 
-fn agf(plan: &Plan, group: &GroupLayout) -> Agf {
-    let roots = &plan.layout.roots;
+fn agf(whole: Whole<'_>, group: &GroupLayout) -> Agf {
+    let roots = &whole.layout.roots;
     // A list has at most six blocks.
     let count = group.free_list.len() as u32;
     Agf {
@@ -154,9 +161,9 @@ fn agf(plan: &Plan, group: &GroupLayout) -> Agf {
     }
 }
 
-fn agi(plan: &Plan, group: &GroupLayout) -> Agi {
-    let geometry = &plan.superblock.geometry;
-    let roots = &plan.layout.roots;
+fn agi(whole: Whole<'_>, group: &GroupLayout) -> Agi {
+    let geometry = &whole.superblock.geometry;
+    let roots = &whole.layout.roots;
     let chunks = first_chunks(geometry, group);
     let counts_blocks = geometry.has_ro_compat(RoCompatFeatures::INOBTCNT);
     Agi {

@@ -37,13 +37,19 @@ impl Journal {
         self.log.resume();
     }
 
+    /// Begins a transaction of who has frozen the journal.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    pub fn begin_while_frozen(self: &Arc<Self>, kind: TransactionKind) -> Result<Transaction<'_>> {
+        Transaction::begin_while_suspended(self, self.reservation(kind))
+    }
+
     /// Writes everything in place and covers the log, in which nobody else has anything to do. What is read
     /// just then can keep an item from its place for a moment.
     fn cover_suspended(self: &Arc<Self>) -> Result<()> {
-        let begin = || {
-            let reservation = self.reservation(TransactionKind::Superblock);
-            Transaction::begin_while_suspended(self, reservation)
-        };
+        let begin = || self.begin_while_frozen(TransactionKind::Superblock);
         loop {
             self.log.quiesce()?;
             if !self.log.needs_cover() {

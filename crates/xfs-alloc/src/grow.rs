@@ -1,0 +1,158 @@
+//! A volume that gets more blocks.
+//!
+//! Owns: what becomes of its groups, on disk and in memory, and the crash argument. Does **not** own: how many
+//! blocks it may get, and that nobody else is at work (the caller has the journal
+//! [frozen](Journal::freeze)).
+//!
+//! # Crash argument
+//!
+//! 1. The headers of new groups are written behind the end of the volume and flushed. Nobody looks there.
+//! 2. One transaction changes the superblock, and makes the last of the old groups as long as it has to
+//!    be, what it gets being free. So before it is durable there are the old groups, and after that all.
+//!    The superblock comes first in it: whoever replays the log must know how long a group is before
+//!    he looks at its headers.
+//! 3. Then the copies of the superblock follow, which nobody reads but who repairs the volume.
+//!
+//! The free blocks of the superblock follow when the log is covered or ended; recovery sums them anew.
+
+use std::sync::Arc;
+
+use xfs_buffer::{Error, IoError, Result};
+use xfs_device::Durability;
+use xfs_format::agi::AGI_SECTOR;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::superblock::SuperblockDisk;
+use xfs_format::{
+    AgNumber, BlockKind, Corruption, DiskAddr, Geometry, Place, Structure, Superblock,
+};
+use xfs_trans::{Journal, Transaction};
+use zerocopy::FromBytes;
+
+use crate::group::GroupSpace;
+use crate::inodes::extend_groups;
+use crate::open::{Opened, open_space};
+use crate::space::Space;
+
+/// Makes the volume as large as `geometry` says, which differs from what it has in the blocks and
+/// groups alone, and is larger. Durable on return. Copies of the superblock that cannot be changed are
+/// left, and the first error of them is returned apart.
+///
+/// # Errors
+///
+/// What the device says, or headers that cannot be believed: the volume is as it was. What stopped the log
+/// after that: the volume is shut down, and has grown if the change is durable.
+#[doc(alias = "xfs_growfs_data")]
+pub fn grow(journal: &Arc<Journal>, geometry: &Geometry) -> Result<Result<()>> {
+    let before = journal.geometry();
+    assert!(geometry.data_blocks > before.data_blocks, "a volume does not get smaller here");
+    let superblock = Superblock { geometry: geometry.clone(), ..journal.superblock().clone() };
+    // What it is counted from afterwards can be read.
+    open_space(journal.cache(), journal.superblock())?;
+    write_new_groups(journal, &superblock)?;
+    change_groups(journal, before, geometry)?;
+    take_in(journal, &superblock).inspect_err(|_| {
+        // The groups in memory are not those of the volume: nobody may go on with them.
+        let _ = journal.shut_down(xfs_log::Shutdown::Flush);
+    })?;
+    Ok(update_copies(journal, geometry))
+}
+
+/// Step 1.
+fn write_new_groups(journal: &Journal, superblock: &Superblock) -> Result<()> {
+    let (device, geometry) = (journal.cache().device(), &superblock.geometry);
+    let new = geometry.groups().skip(journal.geometry().ag_count as usize);
+    for number in new {
+        let headers = xfs_mkfs::encode_empty_group(superblock, number);
+        let headers = headers.ok_or_else(|| outside(number))?;
+        let at = geometry.header_disk_addr(number, 0);
+        let offset = at.byte_offset().ok_or_else(|| outside(number))?;
+        let written = device.write_at(offset, &headers, Durability::Cached);
+        written.map_err(|source| io_error("write", at, headers.len(), source))?;
+    }
+    device.flush().map_err(|source| io_error("flush", DiskAddr(0), 0, source))
+}
+
+/// Step 2.
+fn change_groups(journal: &Arc<Journal>, before: &Geometry, geometry: &Geometry) -> Result<()> {
+    let mut tx = journal.begin_while_frozen(TransactionKind::Grow)?;
+    match change_in(&mut tx, before, geometry) {
+        Ok(()) => tx.commit()?,
+        Err(error) => {
+            tx.cancel();
+            return Err(error);
+        }
+    };
+    journal.force_all()
+}
+
+fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -> Result<()> {
+    let last = AgNumber(before.ag_count - 1);
+    let (sector, agi_at) = (geometry.sector_size, geometry.header_disk_addr(last, AGI_SECTOR));
+    let superblock = tx.read(DiskAddr(0), sector, BlockKind::Superblock)?;
+    let agi = tx.read(agi_at, sector, BlockKind::Agi)?;
+    let group = GroupSpace::open(tx, last)?.ok_or_else(|| outside(last))?;
+    tx.change(&superblock, 0..size_of::<SuperblockDisk>(), |bytes| {
+        if let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(bytes) {
+            disk.ag_count = geometry.ag_count.into();
+            disk.data_blocks = geometry.data_blocks.into();
+        }
+    });
+    // From here on what is read is compared with the new sizes. The headers that differ from what is on
+    // the device stay in memory until they are there.
+    if geometry.ag_length(last) > before.ag_length(last) {
+        return group.extend(tx, &agi, geometry);
+    }
+    tx.cache().set_geometry(geometry.clone());
+    group.leave(tx);
+    Ok(())
+}
+
+/// Has what is kept in memory follow, as if the volume had just been opened.
+fn take_in(journal: &Journal, superblock: &Superblock) -> Result<()> {
+    let Opened { space, counts, pool } = open_space(journal.cache(), superblock)?;
+    Space::of(journal).take_in(space);
+    extend_groups(journal);
+    journal.set_free_blocks(counts.free_blocks, pool);
+    Ok(())
+}
+
+/// Step 3. A copy that is damaged does not keep the others from following.
+fn update_copies(journal: &Arc<Journal>, geometry: &Geometry) -> Result<()> {
+    let primary = {
+        let buffer =
+            journal.cache().read(DiskAddr(0), geometry.sector_size, BlockKind::Superblock)?;
+        let bytes = buffer.bytes();
+        bytes.get(..size_of::<SuperblockDisk>()).unwrap_or_default().to_vec()
+    };
+    let mut updated = Ok(());
+    for number in geometry.groups().skip(1) {
+        updated = updated.and(update_copy(journal, number, &primary));
+    }
+    updated.and(journal.force_all())
+}
+
+fn update_copy(journal: &Arc<Journal>, number: AgNumber, primary: &[u8]) -> Result<()> {
+    let geometry = journal.geometry();
+    let mut tx = journal.begin_while_frozen(TransactionKind::Superblock)?;
+    let at = geometry.header_disk_addr(number, 0);
+    match tx.read(at, geometry.sector_size, BlockKind::Superblock) {
+        Ok(copy) => {
+            tx.change(&copy, 0..primary.len(), |bytes| bytes.copy_from_slice(primary));
+            tx.commit().map(drop)
+        }
+        Err(error) => {
+            tx.cancel();
+            Err(error)
+        }
+    }
+}
+
+fn io_error(operation: &'static str, at: DiskAddr, length: usize, source: std::io::Error) -> Error {
+    IoError { operation, at, length_bytes: length as u64, source }.into()
+}
+
+#[cold]
+fn outside(group: AgNumber) -> Error {
+    let check = xfs_format::btree::BtreeCheck::Outside;
+    Corruption::new(Structure::Agf, Place::Group(group), check).into()
+}

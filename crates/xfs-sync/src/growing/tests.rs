@@ -1,0 +1,34 @@
+use super::{Chain, Growing};
+use crate::Volume;
+
+#[test]
+fn the_last_value_counts_and_older_ones_stay() {
+    let chain = Chain::<_, Volume>::new(1);
+    let first = chain.last();
+    std::thread::scope(|scope| {
+        for value in 2..6 {
+            let chain = &chain;
+            scope.spawn(move || chain.push(value));
+        }
+    });
+    assert_eq!(*first, 1);
+    let mut values: Vec<_> = chain.iter().copied().collect();
+    assert_eq!(values.last(), Some(chain.last()));
+    values.sort_unstable();
+    assert_eq!(values, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_list_is_found_by_place_across_its_pieces() {
+    let list: Growing<_, Volume> = (0..3).collect();
+    let first = list.get(0).unwrap();
+    list.extend(3..3);
+    list.extend(3..5);
+    list.extend([5]);
+    assert_eq!((*first, list.len()), (0, 6));
+    assert!((0..6).all(|place| list.get(place) == Some(&place)));
+    assert_eq!(list.get(6), None);
+    assert!(list.iter().copied().eq(0..6));
+    let none: Growing<u8, Volume> = [].into_iter().collect();
+    assert!(none.is_empty());
+}
