@@ -3,10 +3,16 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use xfs_dir::{AttributeName, Attributes, linux_names};
+use xfs_buffer::PosixError;
+use xfs_dir::{AttributeName, Attributes, linux_names, split_linux_name};
 
-use crate::Result;
+use crate::acl::AclKind;
 use crate::node::Node;
+use crate::permission::AttributeUse;
+use crate::{FileType, Result};
+
+/// What only administrators see.
+const TRUSTED: &[u8] = b"trusted.";
 
 /// One extended attribute, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +24,9 @@ pub struct Attribute {
     pub stored_length_bytes: u32,
 }
 
-/// All attributes that Linux shows to root.
+/// All attributes that Linux shows to who asks.
 pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
+    let sees_trusted = node.who().sees_trusted();
     let mut list = Vec::new();
     for attribute in Attributes::new(node.cache(), &node.inode()).names() {
         match attribute {
@@ -28,7 +35,9 @@ pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
                     name: OsString::from_vec(name),
                     stored_length_bytes: length_bytes,
                 };
-                list.extend(linux_names(namespace, &name).map(public).map(Ok));
+                let names = linux_names(namespace, &name);
+                let shown = names.filter(|name| sees_trusted || !name.starts_with(TRUSTED));
+                list.extend(shown.map(public).map(Ok));
             }
             Err(error) => list.push(Err(error)),
         }
@@ -38,5 +47,14 @@ pub(crate) fn list(node: &Node) -> Vec<Result<Attribute>> {
 
 /// The value of one.
 pub(crate) fn value(node: &Node, name: &OsStr) -> Result<Vec<u8>> {
-    Attributes::new(node.cache(), &node.inode()).lookup_linux(name.as_bytes())
+    let (name, inode) = (name.as_bytes(), node.inode());
+    if AclKind::of_linux_name(name).is_some() {
+        // Who may find a file may see its access control lists; a symbolic link cannot have one.
+        if inode.file_type() == FileType::Symlink {
+            return Err(PosixError::NotSupported.into());
+        }
+    } else if let Some(attribute) = split_linux_name(name) {
+        node.who().check_attribute((node.cache(), &inode), attribute, AttributeUse::Read)?;
+    }
+    Attributes::new(node.cache(), &inode).lookup_linux(name)
 }

@@ -8,14 +8,15 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use xfs_buffer::{Error, PosixError};
+use xfs_buffer::PosixError;
 use xfs_dir::{NewAttribute, SetMode, split_linux_name};
 use xfs_format::timestamp::Timestamp;
 
 use crate::Result;
 use crate::acl::{Acl, AclKind};
 use crate::node::Node;
-use crate::writing::{Changes, Creation, NewKind, Place, Removal, RenameMode};
+use crate::permission::Access;
+use crate::writing::{Acting, Changes, Creation, NewKind, Place, Removal, RenameMode};
 
 impl Node {
     /// Makes a file in this directory.
@@ -30,7 +31,7 @@ impl Node {
         kind: &NewKind<'_>,
         creation: &Creation,
     ) -> Result<Self> {
-        let (parts, directory) = self.changing()?;
+        let (parts, directory) = self.acting()?;
         let entry = parts.create(directory, name.as_ref().as_bytes(), kind, creation)?;
         Ok(self.share().live(entry))
     }
@@ -43,7 +44,7 @@ impl Node {
     /// ENOTDIR, ENOENT, EPERM if this directory is immutable, ENOSPC; the device's error.
     #[doc(alias = "O_TMPFILE")]
     pub fn create_unnamed(&self, creation: &Creation) -> Result<Self> {
-        let (parts, directory) = self.changing()?;
+        let (parts, directory) = self.acting()?;
         let entry = parts.create_unnamed(directory, creation)?;
         Ok(self.share().live(entry))
     }
@@ -55,7 +56,7 @@ impl Node {
     /// EEXIST, EPERM for a directory and for what is immutable, EMLINK, EXDEV where this directory
     /// keeps to another project or `file` is of another volume, ENOSPC; the device's error.
     pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
-        let (parts, directory) = self.changing()?;
+        let (parts, directory) = self.acting()?;
         let entry = self.of_this_volume(file)?;
         parts.link(entry, directory, name.as_ref().as_bytes())
     }
@@ -68,7 +69,7 @@ impl Node {
     /// ENOENT, EISDIR, EPERM; the device's error.
     #[doc(alias = "unlink")]
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
-        let (parts, directory) = self.changing()?;
+        let (parts, directory) = self.acting()?;
         parts.remove(directory, name.as_ref().as_bytes(), Removal::File)
     }
 
@@ -79,7 +80,7 @@ impl Node {
     /// ENOENT, ENOTDIR, ENOTEMPTY, EPERM; the device's error.
     #[doc(alias = "rmdir")]
     pub fn remove_dir(&self, name: impl AsRef<OsStr>) -> Result<()> {
-        let (parts, directory) = self.changing()?;
+        let (parts, directory) = self.acting()?;
         parts.remove(directory, name.as_ref().as_bytes(), Removal::Directory)
     }
 
@@ -97,7 +98,7 @@ impl Node {
         new_name: impl AsRef<OsStr>,
         mode: RenameMode,
     ) -> Result<()> {
-        let (parts, from) = self.changing()?;
+        let (parts, from) = self.acting()?;
         let to = self.of_this_volume(directory)?;
         let from = Place { directory: from, name: name.as_ref().as_bytes() };
         let to = Place { directory: to, name: new_name.as_ref().as_bytes() };
@@ -110,8 +111,19 @@ impl Node {
     ///
     /// EPERM for an immutable file, EINVAL for a hint that it cannot have; the device's error.
     pub fn change(&self, changes: &Changes) -> Result<()> {
-        let (parts, entry) = self.changing()?;
+        let (parts, entry) = self.acting()?;
         parts.change(entry, changes)
+    }
+
+    /// Sets the times of last access and last change to now, as the owner may, and who may write.
+    ///
+    /// # Errors
+    ///
+    /// EACCES; EPERM for an immutable file; the device's error.
+    #[doc(alias = "UTIME_NOW")]
+    pub fn touch(&self) -> Result<()> {
+        let (acting, entry) = self.acting()?;
+        acting.set_times_to_now(entry)
     }
 
     /// Sets an access control list, or removes it. The permission bits follow that for access, which is
@@ -123,7 +135,7 @@ impl Node {
     /// than 5461 entries, EPERM, ENOSPC; the device's error.
     #[doc(alias = "xfs_set_acl")]
     pub fn set_acl(&self, kind: AclKind, list: Option<&Acl>) -> Result<()> {
-        let (parts, entry) = self.changing()?;
+        let (parts, entry) = self.acting()?;
         parts.set_acl(entry, kind, list)
     }
 
@@ -136,7 +148,8 @@ impl Node {
     #[doc(alias = "touch_atime")]
     pub fn note_access(&self, time: Timestamp) -> Result<()> {
         let (parts, entry) = self.writable()?;
-        parts.try_writer().map_or(Ok(()), |parts| parts.note_access(entry, time))
+        let acting = parts.try_writer().map(|writer| Acting::writing(writer, self.who()));
+        acting.map_or(Ok(()), |acting| acting.note_access(entry, time))
     }
 
     /// Sets an extended attribute by its Linux name. An access control list, `system.posix_acl_access` or
@@ -154,7 +167,7 @@ impl Node {
         value: &[u8],
         mode: SetMode,
     ) -> Result<()> {
-        let (parts, entry) = self.changing()?;
+        let (parts, entry) = self.acting()?;
         let full = name.as_ref().as_bytes();
         if let Some(kind) = AclKind::of_linux_name(full) {
             return parts.set_acl(entry, kind, Acl::of_linux_value(value)?.as_ref());
@@ -169,7 +182,7 @@ impl Node {
     ///
     /// ENODATA; EOPNOTSUPP for a name in no namespace of XFS; EPERM; the device's error.
     pub fn remove_attribute(&self, name: impl AsRef<OsStr>) -> Result<()> {
-        let (parts, entry) = self.changing()?;
+        let (parts, entry) = self.acting()?;
         let full = name.as_ref().as_bytes();
         if let Some(kind) = AclKind::of_linux_name(full) {
             return parts.set_acl(entry, kind, None);
@@ -188,14 +201,9 @@ impl Node {
     /// EPERM for an immutable file; ENOSPC; the device's error.
     #[doc(alias = "file_remove_privs")]
     pub fn drop_privileges(&self, set_ids: bool) -> Result<bool> {
-        let (parts, entry) = self.changing()?;
-        // Most files have none, and looking takes no transaction.
-        let is_capable = match self.attribute(OsStr::new("security.capability")) {
-            Ok(_) => true,
-            Err(Error::Posix(PosixError::NoAttribute)) => false,
-            Err(error) => return Err(error),
-        };
-        parts.drop_privileges(entry, set_ids, is_capable)
+        self.check(Access::WRITE)?;
+        let (parts, entry) = self.acting()?;
+        parts.shed_privileges(entry, set_ids)
     }
 
     /// Returns when everything that was done to this inode, and before that, is durable.
@@ -205,7 +213,7 @@ impl Node {
     /// What stopped the log; the volume is shut down then.
     #[doc(alias = "fsync")]
     pub fn sync(&self) -> Result<()> {
-        let (parts, entry) = self.writable()?;
+        let (parts, entry) = self.acting()?;
         parts.sync(entry)
     }
 

@@ -13,6 +13,7 @@ use xfs_format::{Corruption, InodeNumber, Place, Structure};
 
 use crate::Result;
 use crate::node::Node;
+use crate::permission::Access;
 use crate::share::Share;
 
 /// The entries of a directory, without `.` and `..`.
@@ -56,7 +57,7 @@ impl Iterator for ReadDir {
             };
             match entry {
                 Ok(entry) if matches!(&*entry.name, b"." | b"..") => {}
-                Ok(entry) => return Some(Ok(DirEntry::new(self.node.share(), entry))),
+                Ok(entry) => return Some(Ok(DirEntry::new(&self.node, entry))),
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -67,6 +68,8 @@ impl Iterator for ReadDir {
 #[derive(Clone)]
 pub struct DirEntry {
     share: Arc<Share>,
+    /// Where it was listed, for somebody whose right to look it up has to be asked for.
+    directory: Option<Node>,
     name: OsString,
     number: InodeNumber,
     file_type: Option<FileType>,
@@ -74,9 +77,11 @@ pub struct DirEntry {
 }
 
 impl DirEntry {
-    fn new(share: &Arc<Share>, entry: xfs_dir::DirEntry) -> Self {
+    fn new(directory: &Node, entry: xfs_dir::DirEntry) -> Self {
+        let is_checked = directory.who().somebody().is_some();
         Self {
-            share: Arc::clone(share),
+            share: Arc::clone(directory.share()),
+            directory: is_checked.then(|| directory.clone()),
             name: OsString::from_vec(entry.name.into()),
             number: entry.inode,
             file_type: entry.entry_type.file_type(),
@@ -117,8 +122,11 @@ impl DirEntry {
     ///
     /// # Errors
     ///
-    /// What the volume holds may be corrupt.
+    /// EACCES where the directory may be listed and not searched; what the volume holds may be corrupt.
     pub fn node(&self) -> Result<Node> {
+        if let Some(directory) = &self.directory {
+            directory.check(Access::EXECUTE)?;
+        }
         self.share.node(self.number)
     }
 }

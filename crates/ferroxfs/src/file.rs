@@ -15,13 +15,15 @@ use xfs_locks::{OpenMode, Wait};
 use xfs_sync::{AtomicBool, Object, Ordering};
 
 use crate::Result;
+use crate::credentials::Capabilities;
 use crate::errno::to_io_error;
 use crate::metadata::Metadata;
 use crate::node::Node;
+use crate::permission::Access;
 use crate::share::User;
 use crate::table::Entry;
 use crate::watch::WatchEvents;
-use crate::writing::{Writer, check_contents_mutable};
+use crate::writing::{Acting, Parts, Writer, check_contents_mutable};
 use contents::{Reading, Way};
 use description::Description;
 
@@ -48,6 +50,8 @@ pub struct File {
     node: Node,
     position: u64,
     is_direct: bool,
+    /// It was opened to read too.
+    reads: bool,
     /// It may have bytes in memory.
     has_written: AtomicBool<Object>,
     /// None on a volume that is open for reading: nobody has to know of its opens.
@@ -90,6 +94,28 @@ impl File {
         Ok((parts.writer(), entry))
     }
 
+    /// What lets a program act in the name of the file's owner goes before somebody changes the contents.
+    /// Root changes what it likes.
+    fn shed_privileges(&self, parts: &Parts) -> Result<()> {
+        self.shed_privileges_for(parts, || Ok(()))
+    }
+
+    /// The same for a change that may be impossible: then nothing goes.
+    fn shed_privileges_for(
+        &self,
+        parts: &Parts,
+        check_possible: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let who = self.node.who();
+        if who.somebody().is_none() {
+            return Ok(());
+        }
+        check_possible()?;
+        let (_, entry) = self.node.writable()?;
+        let acting = Acting::within(parts, who);
+        acting.shed_privileges(entry, !who.has(Capabilities::FSETID)).map(drop)
+    }
+
     /// Lets every read and write of this handle go to the device at once, in units of
     /// [`direct_alignment`](Self::direct_alignment). What other handles have in memory goes first.
     #[must_use]
@@ -126,9 +152,10 @@ impl File {
     ///
     /// # Errors
     ///
-    /// EINVAL for a direct read that is not aligned; the device's error; what the volume holds may be
-    /// corrupt.
+    /// EBADF for a file that is open for writing only; EINVAL for a direct read that is not aligned; the
+    /// device's error; what the volume holds may be corrupt.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.check_readable()?;
         self.check_alignment(offset, buffer.len())?;
         match self.node.writable() {
             Ok((parts, entry)) => parts.contents(entry).read_at(offset, buffer),
@@ -217,6 +244,9 @@ impl File {
     ) -> Result<usize> {
         let (parts, entry) = self.changing()?;
         self.check_alignment(offset, length)?;
+        if length > 0 {
+            self.shed_privileges(&parts)?;
+        }
         if !self.has_written.load(Ordering::Relaxed) {
             self.has_written.store(true, Ordering::Relaxed);
         }
@@ -224,6 +254,10 @@ impl File {
         let written = parts.contents(entry).write(offset, slices, way)?;
         parts.notify(entry, WatchEvents::MODIFY);
         Ok(written)
+    }
+
+    fn check_readable(&self) -> Result<()> {
+        if self.reads { Ok(()) } else { Err(PosixError::BadDescriptor.into()) }
     }
 
     fn check_alignment(&self, offset: u64, length: usize) -> Result<()> {
@@ -244,6 +278,7 @@ impl File {
         let (parts, entry) = self.changing()?;
         let _contents = parts.contents(entry).settle()?;
         check_contents_mutable(&entry.core(), 0)?;
+        self.shed_privileges(&parts)?;
         let (live, now) = (entry.live(), parts.clock.now());
         parts.with_room(|| live.truncate(&parts.journal, length_bytes, now))?;
         parts.notify(entry, WatchEvents::MODIFY);
@@ -335,21 +370,26 @@ impl Seek for File {
 }
 
 impl Node {
-    /// This regular file, open in this mode by `open`.
-    fn into_file(self, open: impl FnOnce(User) -> Result<Arc<Description>>) -> Result<File> {
+    /// This regular file, open in this mode by `open`, if who asks may use it so.
+    fn into_file(
+        self,
+        wanted: Access,
+        open: impl FnOnce(User) -> Result<Arc<Description>>,
+    ) -> Result<File> {
         match self.file_type() {
             crate::FileType::Regular => {}
             crate::FileType::Directory => return Err(PosixError::IsDirectory.into()),
             _ => return Err(PosixError::InvalidArgument.into()),
         }
+        self.check(wanted)?;
         let description = self.user().cloned().map(open).transpose()?;
-        let has_written = AtomicBool::new(false);
-        Ok(File { node: self, position: 0, is_direct: false, has_written, description })
+        let (has_written, reads) = (AtomicBool::new(false), true);
+        Ok(File { node: self, position: 0, is_direct: false, reads, has_written, description })
     }
 
     /// As [`open_read_only`](Self::open_read_only), for who needs the node no more.
     pub(crate) fn into_read_only(self) -> Result<File> {
-        self.into_file(|user| Description::open(user, OpenMode::Read))
+        self.into_file(Access::READ, |user| Description::open(user, OpenMode::Read))
     }
 
     /// Opens a regular file, for reading and writing where its volume is open for writing. Leases that
@@ -357,10 +397,33 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EISDIR for a directory, EINVAL for anything else that has no contents, and
+    /// EISDIR for a directory, EINVAL for anything else that has no contents, EACCES, and
     /// [`Unsupported`](xfs_format::superblock::Unsupported) for data on a realtime device.
     pub fn open(&self) -> Result<File> {
-        self.clone().into_file(|user| Description::open(user, OpenMode::Write))
+        self.clone().into_file(self.all_access(), |user| Description::open(user, OpenMode::Write))
+    }
+
+    /// Opens a regular file for writing only. What would read it fails with EBADF.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    #[doc(alias = "O_WRONLY")]
+    pub fn open_write_only(&self) -> Result<File> {
+        let open = |user| Description::open(user, OpenMode::Write);
+        let mut file = self.clone().into_file(Access::WRITE, open)?;
+        file.reads = false;
+        Ok(file)
+    }
+
+    /// As [`open`](Self::open), for who has just made the file: its mode is for those who come later.
+    pub(crate) fn open_new(&self) -> Result<File> {
+        self.clone().into_file(Access::empty(), |user| Description::open(user, OpenMode::Write))
+    }
+
+    /// What there is to do with the contents: on a volume that is open for reading, that.
+    fn all_access(&self) -> Access {
+        if self.user().is_some() { Access::READ | Access::WRITE } else { Access::READ }
     }
 
     /// Opens a regular file for reading. What would write to it fails with EBADF.
@@ -382,6 +445,10 @@ impl Node {
     /// [`Waiter`](xfs_locks::Waiter) ends.
     #[doc(alias = "O_NONBLOCK")]
     pub fn open_as(&self, mode: OpenMode, wait: Wait<'_>) -> Result<File> {
-        self.clone().into_file(|user| Description::try_open(user, mode, wait))
+        let wanted = match mode {
+            OpenMode::Read => Access::READ,
+            OpenMode::Write => self.all_access(),
+        };
+        self.clone().into_file(wanted, |user| Description::try_open(user, mode, wait))
     }
 }

@@ -15,12 +15,14 @@ use xfs_sync::{Object, SharedLatch};
 
 use crate::acl::{Acl, AclKind};
 use crate::attributes::{self, Attribute};
+use crate::credentials::{Capabilities, Credentials};
 use crate::extents::FileExtents;
 use crate::metadata::Metadata;
+use crate::permission::{Access, Who};
 use crate::share::{Share, User};
 use crate::table::Entry;
 use crate::whereabouts::{self, Parent};
-use crate::writing::{Parts, Writer};
+use crate::writing::{Acting, Parts};
 use crate::{ReadDir, Result};
 
 /// A handle on one inode, as a descriptor opened with `O_PATH` is: it can be asked for metadata,
@@ -83,15 +85,57 @@ impl Node {
         }
     }
 
-    /// As [`writable`](Self::writable), for an operation that changes something: it waits while the volume is
-    /// frozen.
+    /// As [`writable`](Self::writable), for an operation that changes something, with who asks for it: it
+    /// waits while the volume is frozen.
     ///
     /// # Errors
     ///
     /// EROFS on a volume that is open for reading.
-    pub(crate) fn changing(&self) -> Result<(Writer<'_>, &Arc<Entry>)> {
+    pub(crate) fn acting(&self) -> Result<(Acting<'_>, &Arc<Entry>)> {
         let (parts, entry) = self.writable()?;
-        Ok((parts.writer(), entry))
+        Ok((Acting::writing(parts.writer(), self.who()), entry))
+    }
+
+    /// Who asks.
+    pub(crate) fn who(&self) -> Who<'_> {
+        self.share().who()
+    }
+
+    /// Whether who asks may use the file so.
+    pub(crate) fn check(&self, wanted: Access) -> Result<()> {
+        match self.who().somebody() {
+            Some(me) => me.check(self.cache(), &self.inode(), wanted),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether who asks may use the file so, by its owner, permission bits and access control list. Nothing
+    /// is granted to everybody.
+    ///
+    /// # Errors
+    ///
+    /// EACCES; EPERM to write what is immutable; EROFS to write on a volume that is open for reading, where
+    /// it is no device, pipe or socket.
+    #[doc(alias = "faccessat2")]
+    pub fn access(&self, wanted: Access) -> Result<()> {
+        let is_ours =
+            matches!(self.file_type(), FileType::Regular | FileType::Directory | FileType::Symlink);
+        if wanted.contains(Access::WRITE) && is_ours {
+            self.writable()?;
+        }
+        match self.who().somebody() {
+            Some(_) => self.check(wanted),
+            None => Credentials::root().check(self.cache(), &self.inode(), wanted),
+        }
+    }
+
+    /// Whether who asks may do what only the owner of the file may, as opening it with `O_NOATIME`.
+    ///
+    /// # Errors
+    ///
+    /// EPERM.
+    pub fn check_owner(&self) -> Result<()> {
+        self.who().check_owner(self.inode().core())
     }
 
     /// The use of the inode, if it may change.
@@ -169,8 +213,9 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// ENOENT, ENOTDIR; what the volume holds may be corrupt.
+    /// ENOENT, ENOTDIR, EACCES; what the volume holds may be corrupt.
     pub fn lookup(&self, name: &OsStr) -> Result<Self> {
+        self.check_searchable()?;
         if name.as_bytes() == b"." {
             return self.in_directory(|_| Ok(())).map(|()| self.clone());
         }
@@ -186,8 +231,9 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// ENOTDIR; what the volume holds may be corrupt.
+    /// ENOTDIR, EACCES; what the volume holds may be corrupt.
     pub fn parent(&self) -> Result<Self> {
+        self.check_searchable()?;
         let parent = self.in_directory(|directory| directory.parent())?;
         self.share().node(parent)
     }
@@ -196,7 +242,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// ENOTDIR; damage that shows later is an item of the iterator.
+    /// ENOTDIR, EACCES; damage that shows later is an item of the iterator.
     pub fn entries(&self) -> Result<ReadDir> {
         self.entries_from(Cookie::START)
     }
@@ -209,7 +255,9 @@ impl Node {
     ///
     /// As [`entries`](Self::entries).
     pub fn entries_from(&self, from: Cookie) -> Result<ReadDir> {
-        self.in_directory(|_| Ok(())).map(|()| ReadDir::new(self.clone(), from))
+        self.in_directory(|_| Ok(()))?;
+        self.check(Access::READ)?;
+        Ok(ReadDir::new(self.clone(), from))
     }
 
     /// Where a symbolic link points.
@@ -224,8 +272,8 @@ impl Node {
         self.inode().read_target(self.cache()).map(OsString::from_vec)
     }
 
-    /// The extended attributes, under the names that Linux shows to root. A part that cannot be
-    /// read is an error among them.
+    /// The extended attributes, under the names that Linux shows. A part that cannot be read is an error
+    /// among them.
     #[must_use]
     pub fn attributes(&self) -> Vec<Result<Attribute>> {
         attributes::list(self)
@@ -235,7 +283,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// ENODATA if there is none; what the volume holds may be corrupt.
+    /// ENODATA if there is none, or none for who asks; EACCES; what the volume holds may be corrupt.
     pub fn attribute(&self, name: &OsStr) -> Result<Vec<u8>> {
         attributes::value(self, name)
     }
@@ -260,9 +308,24 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EOPNOTSUPP on a volume without parent pointers; what the volume holds may be corrupt.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EOPNOTSUPP on a volume without parent pointers; what the volume holds may be corrupt.
     pub fn parents(&self) -> Result<Vec<Parent>> {
+        self.who().require(Capabilities::SYS_ADMIN)?;
         whereabouts::parents(self)
+    }
+
+    /// Whether who asks may look for names in this directory.
+    fn check_searchable(&self) -> Result<()> {
+        let Some(me) = self.who().somebody() else { return Ok(()) };
+        self.in_directory(|_| Ok(()))?;
+        let inode = self.inode();
+        if let Some(user) = self.user()
+            && user.entry().rights().is_none()
+            && Acl::read(self.cache(), &inode, AclKind::Access)?.is_none()
+        {
+            user.entry().note_rights(inode.core().into());
+        }
+        me.check(self.cache(), &inode, Access::EXECUTE)
     }
 
     /// Looks into this directory, which does not change meanwhile.

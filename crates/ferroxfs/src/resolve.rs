@@ -12,7 +12,9 @@ use xfs_buffer::PosixError;
 
 use crate::names::Meaning;
 use crate::node::Node;
+use crate::permission::{Access, Who};
 use crate::share::Share;
+use crate::table::Entry;
 use crate::{FileType, Result};
 
 /// Links that one resolution may follow, as on Linux.
@@ -71,13 +73,14 @@ fn asks_for_directory(path: &[u8]) -> bool {
     path.ends_with(b"/") || path.ends_with(b"/.")
 }
 
-/// The names in a path, the first one last.
+/// The names in a path, the first one last. Of those that mean where one is, only one at the end counts:
+/// whether one may search there.
 fn components(path: &OsStr) -> Vec<OsString> {
-    let names = path.as_bytes().split(|byte| *byte == b'/');
-    let mut names: Vec<_> = names
-        .filter(|name| !name.is_empty() && *name != b".")
-        .map(|name| OsStr::from_bytes(name).to_owned())
-        .collect();
+    let path = path.as_bytes();
+    let ends_here = path == b"." || path.ends_with(b"/.");
+    let names = path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
+    let names = names.chain(ends_here.then_some(b".".as_slice()));
+    let mut names: Vec<_> = names.map(|name| OsStr::from_bytes(name).to_owned()).collect();
     names.reverse();
     names
 }
@@ -94,11 +97,12 @@ pub(crate) fn resolve_remembered(share: &Arc<Share>, path: &Path) -> Result<Opti
     if path.len() > MAX_PATH_BYTES || asks_for_directory(path) {
         return Ok(None);
     }
-    let reader = parts.names.reader();
+    let (reader, who) = (parts.names.reader(), share.who());
     let mut at = share.superblock.root_inode;
     let mut last: Option<&Meaning> = None;
     for name in path.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")) {
-        if !parts.table.peek(at, |entry| entry.is_directory()).unwrap_or(false) {
+        let may_search = |entry: &Arc<Entry>| entry.is_directory() && grants_search(who, entry);
+        if !parts.table.peek(at, may_search).unwrap_or(false) {
             return Ok(None);
         }
         let Some(meaning) = reader.find(at, name) else { return Ok(None) };
@@ -115,6 +119,13 @@ pub(crate) fn resolve_remembered(share: &Arc<Share>, path: &Path) -> Result<Opti
         let is_link = user.entry().file_type() == FileType::Symlink;
         (!is_link).then(|| Node::live(user))
     }))
+}
+
+/// Whether a directory is known to let somebody search it. Nothing is written for that; who is not let
+/// in here, or meets a list, is told by who looks under the latch.
+fn grants_search(who: Who<'_>, directory: &Entry) -> bool {
+    let Some(me) = who.somebody() else { return true };
+    directory.rights().is_some_and(|rights| me.grants_without_list(rights, Access::EXECUTE))
 }
 
 fn step(directory: &Node, name: &OsStr) -> Result<Node> {

@@ -8,12 +8,15 @@
 //! ```text
 //!  Volume ──► Holder ──► Share ┐            Node, File, ReadDir ──► one Share
 //!                   ├──► Share ├──► Core
-//!                   └──► Share ┘      └╌╌► all Shares, weakly: how a Node finds its thread's
+//!                   └──► Share ┘    and Party ╌╌► its Shares, weakly: how a Node finds its thread's
 //! ```
+//!
+//! Who acts is a matter of the share: a volume as somebody else ([`Volume::as_user`](crate::Volume::as_user))
+//! has shares of its own over the same core, and every handle that comes of one acts as the same.
 //!
 //! # Invariants
 //!
-//! - **I1** `Core` never keeps a `Share` alive, so what is dropped last frees everything.
+//! - **I1** Neither `Core` nor `Party` keeps a `Share` alive, so what is dropped last frees everything.
 //! - **I2** While a `Volume` lives, finding the share of the calling thread writes to one count of
 //!   scope slot. After that, handles are made from the share at hand.
 
@@ -27,7 +30,9 @@ use xfs_locks::SlotTally;
 use xfs_log::LogState;
 use xfs_sync::{SetOnce, Slots, Volume as VolumeScope};
 
+use crate::credentials::Credentials;
 use crate::node::Node;
+use crate::permission::Who;
 use crate::table::{Entry, Keep};
 use crate::uses::{self, SlotUse};
 use crate::volume::Staleness;
@@ -41,6 +46,14 @@ pub(crate) struct Core {
     pub(crate) log: Option<LogState>,
     pub(crate) staleness: Option<Staleness>,
     pub(crate) writing: Option<Writing>,
+    /// What was wrong when the volume was opened.
+    findings: Vec<Error>,
+}
+
+/// Who acts through a set of shares.
+struct Party {
+    /// `None` may do everything.
+    credentials: Option<Credentials>,
     shares: SetOnce<Slots<Weak<Share>>, VolumeScope>,
 }
 
@@ -51,7 +64,7 @@ impl Core {
         log: Option<LogState>,
         staleness: Option<Staleness>,
     ) -> Self {
-        Self { superblock, cache, log, staleness, writing: None, shares: SetOnce::new() }
+        Self { superblock, cache, log, staleness, writing: None, findings: Vec::new() }
     }
 
     /// The same, open for writing.
@@ -64,6 +77,7 @@ impl Core {
 /// One of the counts that hold a volume.
 pub(crate) struct Share {
     core: Arc<Core>,
+    party: Arc<Party>,
 }
 
 impl Deref for Share {
@@ -77,8 +91,13 @@ impl Deref for Share {
 impl Share {
     /// The share of the calling thread.
     pub(crate) fn here(self: &Arc<Self>) -> Arc<Self> {
-        let mine = self.core.shares.value().and_then(|shares| shares.mine().upgrade());
+        let mine = self.party.shares.value().and_then(|shares| shares.mine().upgrade());
         mine.unwrap_or_else(|| Arc::clone(self))
+    }
+
+    /// Who acts by the handles that come of this.
+    pub(crate) fn who(&self) -> Who<'_> {
+        Who::new(self.party.credentials.as_ref())
     }
 
     /// The inode that a directory entry, a parent pointer or the superblock leads to.
@@ -197,20 +216,29 @@ impl Drop for User {
     }
 }
 
-/// What keeps every share alive while the volume is open.
+/// What keeps every share of a party alive while the volume is open.
 pub(crate) struct Holder {
-    findings: Vec<Error>,
     shares: Slots<Arc<Share>>,
 }
 
 impl Holder {
     pub(crate) fn new(core: Core, findings: Vec<Error>) -> Self {
-        let core = Arc::new(core);
-        let shares = Slots::new(|| Arc::new(Share { core: Arc::clone(&core) }));
+        Self::over(Arc::new(Core { findings, ..core }), None)
+    }
+
+    /// The same volume, as somebody else.
+    pub(crate) fn acting_as(&self, credentials: Credentials) -> Self {
+        Self::over(Arc::clone(&self.here().core), Some(credentials))
+    }
+
+    fn over(core: Arc<Core>, credentials: Option<Credentials>) -> Self {
+        let party = Arc::new(Party { credentials, shares: SetOnce::new() });
+        let share = || Share { core: Arc::clone(&core), party: Arc::clone(&party) };
+        let shares = Slots::new(|| Arc::new(share()));
         let mut weak = shares.iter().map(Arc::downgrade).collect::<Vec<_>>().into_iter();
         let weak = Slots::with_count(weak.len(), || weak.next().unwrap_or_default());
-        assert!(core.shares.set(weak).is_ok(), "a holder is made once for a core");
-        Self { findings, shares }
+        assert!(party.shares.set(weak).is_ok(), "the shares of a party are made once");
+        Self { shares }
     }
 
     /// What the volume was written with, if anything; `None` if somebody else holds a share.
@@ -224,7 +252,7 @@ impl Holder {
 
     /// What was wrong when the volume was opened.
     pub(crate) fn findings(&self) -> &[Error] {
-        &self.findings
+        &self.here().core.findings
     }
 
     /// The share of the calling thread.

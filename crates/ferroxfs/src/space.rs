@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use xfs_alloc::{VolumeCounters, available_blocks};
 
+use crate::credentials::Capabilities;
 use crate::share::Core;
 use crate::{Result, Volume};
 
@@ -34,6 +35,7 @@ impl Volume {
     /// EROFS; what the device says to it; what stopped the log.
     #[doc(alias = "FITRIM")]
     pub fn trim(&self, range: Range<u64>, minimum_bytes: u64) -> Result<u64> {
+        self.require(Capabilities::SYS_ADMIN)?;
         let parts = self.share().parts()?.writer();
         let journal = &parts.journal;
         let geometry = self.geometry();

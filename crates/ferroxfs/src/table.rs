@@ -25,6 +25,7 @@ mod doomed;
 mod entry;
 mod group;
 mod hints;
+mod rights;
 mod size;
 mod store;
 

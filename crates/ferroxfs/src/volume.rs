@@ -19,6 +19,7 @@ use xfs_format::superblock::Label;
 use xfs_format::{Geometry, InodeNumber, Superblock};
 use xfs_log::LogState;
 
+use crate::credentials::{Capabilities, Credentials};
 use crate::errno::to_io_error;
 use crate::node::Node;
 use crate::open::{OpenError, OpenOptions};
@@ -86,6 +87,26 @@ impl Volume {
         }
     }
 
+    /// The same volume as somebody else: what is done by the volume that this returns, and by every
+    /// [`Node`], [`File`] and listing that comes of it, is allowed or refused as Linux would by the owners,
+    /// permission bits and access control lists of the files, and by these credentials. What is made
+    /// belongs to them.
+    ///
+    /// A file that is open stays so, whatever becomes of its mode. What looks at the volume as a whole
+    /// takes [`Capabilities::SYS_ADMIN`]. This keeps users of a program apart, not the program: who has
+    /// [`device`](Self::device) or [`cache`](Self::cache) is not stopped.
+    ///
+    /// It takes some memory for each processor: keep it for as long as there is something to do.
+    #[must_use]
+    pub fn as_user(&self, credentials: Credentials) -> Self {
+        Self(Arc::new(self.0.acting_as(credentials)))
+    }
+
+    /// Whether who asks has a capability.
+    pub(crate) fn require(&self, capability: Capabilities) -> Result<()> {
+        self.share().who().require(capability)
+    }
+
     pub(crate) fn new(core: Core, findings: Vec<Error>) -> Self {
         Self(Arc::new(Holder::new(core, findings)))
     }
@@ -138,10 +159,11 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS; the device's error. A copy of the superblock that is damaged does not keep the others from
+    /// EROFS, EPERM; the device's error. A copy of the superblock that is damaged does not keep the others from
     /// getting it.
     #[doc(alias = "FS_IOC_SETFSLABEL")]
     pub fn set_label(&self, label: &Label) -> Result<()> {
+        self.require(Capabilities::SYS_ADMIN)?;
         self.share().parts()?.writer().set_label(label)
     }
 
@@ -181,8 +203,11 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// ENOENT if no inode has the number; what the volume holds may be corrupt.
+    /// ENOENT if no inode has the number; EPERM without [`Capabilities::DAC_READ_SEARCH`]; what the volume
+    /// holds may be corrupt.
+    #[doc(alias = "open_by_handle_at")]
     pub fn node(&self, number: InodeNumber) -> Result<Node> {
+        self.require(Capabilities::DAC_READ_SEARCH)?;
         match xfs_alloc::inode_state(self.cache(), number)? {
             InodeState::Allocated => self.share().node(number),
             InodeState::Free | InodeState::Absent => Err(PosixError::NotFound.into()),
@@ -194,8 +219,10 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// ENOENT if it has been freed since; what the volume holds may be corrupt.
+    /// ENOENT if it has been freed since; EPERM without [`Capabilities::DAC_READ_SEARCH`]; what the volume
+    /// holds may be corrupt.
     pub fn named_node(&self, number: InodeNumber) -> Result<Node> {
+        self.require(Capabilities::DAC_READ_SEARCH)?;
         self.share().node(number)
     }
 
@@ -309,8 +336,10 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`node`](Self::node). What could not be read on the way is part of the answer.
+    /// As [`node`](Self::node); EPERM without [`Capabilities::SYS_ADMIN`]. What could not be read on the way
+    /// is part of the answer.
     pub fn whereabouts(&self, number: InodeNumber) -> Result<Whereabouts> {
+        self.require(Capabilities::SYS_ADMIN)?;
         Ok(whereabouts::find(&self.node(number)?))
     }
 }

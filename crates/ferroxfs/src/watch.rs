@@ -25,7 +25,9 @@ use xfs_format::{IncompatFeatures, InodeNumber};
 use xfs_sync::{AtomicU64, Condvar, Mutex, Object, Ordering, Volume, WaitTimeout};
 
 use crate::Result;
+use crate::credentials::Capabilities;
 use crate::node::Node;
+use crate::permission::Access;
 use crate::superblock::Mark;
 use crate::table::Entry;
 use crate::writing::Parts;
@@ -199,12 +201,17 @@ impl Node {
     ///
     /// # Errors
     ///
+    /// EACCES for what may not be read, EPERM for a subtree without [`Capabilities::SYS_ADMIN`];
     /// EROFS on a volume that is open for reading; ENOTDIR for a subtree that is none; EOPNOTSUPP for a
     /// subtree of a volume without parent pointers, where a file does not know where it lies.
     #[doc(alias = "inotify_add_watch")]
     #[doc(alias = "fanotify_mark")]
     pub fn watch(&self, events: WatchEvents, scope: Scope) -> Result<Watch> {
         let (parts, entry) = self.writable()?;
+        match scope {
+            Scope::Inode => self.check(Access::READ)?,
+            Scope::Subtree => self.who().require(Capabilities::SYS_ADMIN)?,
+        }
         if scope == Scope::Subtree {
             if !parts.geometry().has_incompat(IncompatFeatures::PARENT) {
                 return Err(Unsupported::NoParentPointers.into());

@@ -7,6 +7,7 @@
 //! beginning of a transaction, latches of inodes in the order of their numbers, group headers.
 
 mod access;
+mod acting;
 mod changes;
 mod clock;
 mod create;
@@ -39,6 +40,7 @@ use crate::table::{Entry, Table};
 use crate::uses::Uses;
 use crate::watch::Watches;
 pub(crate) use access::check_contents_mutable;
+pub(crate) use acting::Acting;
 pub use changes::Changes;
 pub(crate) use clock::Clock;
 pub use create::{Creation, NewKind};

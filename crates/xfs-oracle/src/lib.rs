@@ -41,6 +41,27 @@ pub use subject::{Kernel, Subject};
 pub use view::{Contents, Entry, Node, Opened, Time, Tree};
 pub use xfsprogs::Xfsprogs;
 
+/// Changes these flags of a file, and sets its project.
+pub fn change_flags(file: &std::fs::File, flags: u32, project: u32) -> rustix::io::Result<()> {
+    let mut attributes = ioctl::file_attributes(file)?;
+    attributes.flags ^= flags;
+    attributes.project_id = project;
+    ioctl::set_file_attributes(file, attributes)
+}
+
+/// Has the first block of a file share that of another.
+pub fn share_contents(from: &std::fs::File, to: &std::fs::File) -> rustix::io::Result<()> {
+    ioctl::clone_range(from, to, FIRST_BLOCK)
+}
+
+/// Exchanges the first blocks of two files.
+pub fn exchange_contents(from: &std::fs::File, to: &std::fs::File) -> rustix::io::Result<()> {
+    ioctl::exchange_range(from, to, FIRST_BLOCK)
+}
+
+/// As much as a block of most volumes.
+const FIRST_BLOCK: ioctl::Span = ioctl::Span { from_offset: 0, to_offset: 0, length: 4096 };
+
 /// Why this process cannot mount volumes, if it cannot.
 pub fn ready() -> Result<(), OracleError> {
     if !rustix::process::geteuid().is_root() {

@@ -10,6 +10,7 @@ use xfs_locks::{
 use super::File;
 use super::description::Description;
 use crate::Result;
+use crate::credentials::Capabilities;
 use crate::writing::{Parts, lock_error};
 
 /// Whom a record lock belongs to.
@@ -117,7 +118,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// EAGAIN if the file is open, or leased, in a way that does not go with it; EOPNOTSUPP on a volume
+    /// EACCES on a file of another owner without [`Capabilities::LEASE`]; EAGAIN if the file is open, or
+    /// leased, in a way that does not go with it; EOPNOTSUPP on a volume
     /// that is open for reading.
     #[doc(alias = "F_SETLEASE")]
     pub fn set_lease(&self, kind: LeaseKind, mode: LeaseMode, notify: Notify) -> Result<()> {
@@ -125,6 +127,15 @@ impl File {
         let entry = description.user().entry();
         // Who changes names or attributes has looked for delegations under the latch.
         let _latch = entry.live().record().latch().shared();
+        let may = description
+            .user()
+            .share()
+            .who()
+            .somebody()
+            .is_none_or(|me| me.uid() == entry.core().uid || me.has(Capabilities::LEASE));
+        if !may {
+            return Err(PosixError::AccessDenied.into());
+        }
         let (holder, own) = (description.id(), description.mode());
         let request = LeaseRequest { holder, own, kind, mode, notify };
         entry.locks().set_lease(request).map_err(lock_error)

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use xfs_buffer::PosixError;
+use xfs_format::IncompatFeatures;
 use xfs_format::inode::ForkKind;
 use xfs_format::reservation::TransactionKind;
 use xfs_inode::{ExchangedRange, KeepSize, Live, SharedRange};
@@ -73,6 +74,7 @@ impl File {
             _ => 0,
         };
         check_contents_mutable(&entry.core(), from)?;
+        self.shed_privileges(&parts)?;
         let (live, journal, now) = (entry.live(), &parts.journal, parts.clock.now());
         let size = |mode| match mode {
             AllocateMode::Extend => KeepSize::No,
@@ -123,6 +125,9 @@ impl File {
             length_bytes => length_bytes,
         };
         let range = SharedRange { from, to, length_bytes };
+        self.shed_privileges_for(&parts, || {
+            Live::check_share(&parts.journal, there.live(), here.live(), range)
+        })?;
         let (journal, now) = (&parts.journal, parts.clock.now());
         parts.with_room(|| Live::reflink(journal, there.live(), here.live(), range, now))?;
         parts.notify(here, WatchEvents::MODIFY);
@@ -174,10 +179,13 @@ impl File {
         there_at: u64,
         length_bytes: u64,
     ) -> Result<()> {
+        self.check_readable()?;
         let (parts, here, there) = self.with(other)?;
         let _contents = settle_both(&parts, here, there)?;
         check_contents_mutable(&here.core(), 0)?;
         check_contents_mutable(&there.core(), 0)?;
+        self.shed_privileges_for(&parts, || check_exchangeable(&parts))?;
+        other.shed_privileges_for(&parts, || check_exchangeable(&parts))?;
         let length_bytes = (length_bytes > 0).then_some(length_bytes);
         let range = ExchangedRange { starts: [here_at, there_at], length_bytes };
         let files = [here.live(), there.live()];
@@ -191,6 +199,7 @@ impl File {
     /// This file and another of the same volume.
     fn with<'a>(&'a self, other: &'a Self) -> Result<(Writer<'a>, &'a Arc<Entry>, &'a Arc<Entry>)> {
         let (parts, here) = self.changing()?;
+        other.check_readable()?;
         let (others, there) = other.node.writable()?;
         if !std::ptr::eq(std::ptr::from_ref::<Parts>(&parts), others) {
             return Err(PosixError::CrossDevice.into());
@@ -223,6 +232,14 @@ impl File {
             done += wanted as u64;
         }
         Ok(true)
+    }
+}
+
+/// Whether files of this volume can exchange contents.
+fn check_exchangeable(parts: &Parts) -> Result<()> {
+    match parts.geometry().has_incompat(IncompatFeatures::EXCHRANGE) {
+        true => Ok(()),
+        false => Err(PosixError::NotSupported.into()),
     }
 }
 

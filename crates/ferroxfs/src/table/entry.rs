@@ -33,6 +33,7 @@ use xfs_trans::Journal;
 use super::chunk::Spot;
 use super::hints::Hints;
 use crate::file::Contents;
+use crate::permission::Rights;
 use crate::superblock::{Marks, Which};
 
 /// What has to be known of an inode to keep it in memory.
@@ -205,6 +206,21 @@ impl<I> Entry<I> {
     /// What it is: read without a lock.
     pub(crate) fn file_type(&self) -> FileType {
         self.hints.file_type()
+    }
+
+    /// What it lets whom do, where that is known: read without a lock.
+    pub(crate) fn rights(&self) -> Option<Rights> {
+        self.hints.rights().rights()
+    }
+
+    /// Notes its rights. The caller shares its latch, or has it.
+    pub(crate) fn note_rights(&self, rights: Rights) {
+        self.hints.rights().note(rights);
+    }
+
+    /// Forgets its rights, which change. The caller has its exclusive latch, and keeps it until they have.
+    pub(crate) fn forget_rights(&self) {
+        self.hints.rights().forget();
     }
 
     /// Says whether it has something to write, or blocks that it does not need.

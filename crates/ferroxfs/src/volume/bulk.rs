@@ -20,6 +20,7 @@ use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::{AgInode, AgNumber, Corruption, Geometry, InodeNumber, Place, Structure};
 
 use super::Volume;
+use crate::credentials::Capabilities;
 use crate::table::{Entry, Keep};
 use crate::writing::Parts;
 use crate::{Metadata, Result};
@@ -91,6 +92,7 @@ impl Volume {
         path: BulkPath,
         mut f: impl FnMut(InodeNumber, Result<Metadata>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
+        self.require(Capabilities::SYS_ADMIN)?;
         let walk = Walk { parts: self.share().parts()?, group, path };
         walk.run(from, &mut f)
     }
@@ -106,6 +108,7 @@ impl Volume {
         from: InodeNumber,
         mut f: impl FnMut(InodeChunkUse) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
+        self.require(Capabilities::SYS_ADMIN)?;
         let journal = &self.share().parts()?.journal;
         let mut chunks = Vec::with_capacity(BATCH_CHUNKS);
         for (group, mut from) in groups_from(self.geometry(), from) {

@@ -2,6 +2,7 @@
 
 use super::Volume;
 use crate::Result;
+use crate::credentials::Capabilities;
 
 impl Volume {
     /// Brings the volume to rest: who wants to change something waits until it is [thawed](Self::thaw), from
@@ -14,10 +15,11 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS on a volume that is open for reading; EBUSY if it is frozen already; the error of a write that
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; EBUSY if it is frozen already; the error of a write that
     /// was not made when it was asked for, and what stopped the log. It is not frozen then.
     #[doc(alias = "FIFREEZE")]
     pub fn freeze(&self) -> Result<()> {
+        self.require(Capabilities::SYS_ADMIN)?;
         self.share().parts()?.freeze()
     }
 
@@ -25,9 +27,10 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS on a volume that is open for reading; EINVAL if it is not frozen.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; EINVAL if it is not frozen.
     #[doc(alias = "FITHAW")]
     pub fn thaw(&self) -> Result<()> {
+        self.require(Capabilities::SYS_ADMIN)?;
         self.share().parts()?.thaw()
     }
 }

@@ -4,7 +4,7 @@
 
 use thiserror::Error;
 
-use crate::{Error, Volume};
+use crate::{Capabilities, Error, Volume};
 
 /// Why a volume does not grow.
 #[derive(Debug, Error)]
@@ -51,11 +51,12 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// [`GrowError`]. EROFS on a volume that is open for reading, EBUSY on one that is frozen. Where a
+    /// [`GrowError`]. EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading, EBUSY on one that is frozen. Where a
     /// copy of the superblock is damaged the volume has grown, and the copies have followed as far as they can.
     #[doc(alias = "XFS_IOC_FSGROWFSDATA")]
     #[doc(alias = "xfs_growfs")]
     pub fn grow(&self, blocks: Option<u64>) -> Result<u64, GrowError> {
+        self.require(Capabilities::SYS_ADMIN)?;
         let parts = self.share().parts()?;
         let geometry = self.geometry();
         let has = self.device().length_bytes() >> geometry.block_log;

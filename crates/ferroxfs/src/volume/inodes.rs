@@ -7,6 +7,7 @@ use super::Volume;
 use xfs_log::Shutdown;
 
 use crate::Result;
+use crate::credentials::Capabilities;
 use crate::node::Node;
 use crate::statistics::Statistics;
 use crate::superblock::{CacheCounts, Filesystem, Which, count_inodes, drop_idle};
@@ -17,13 +18,14 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS on a volume that is open for reading.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading.
     #[doc(alias = "super_iter_inodes")]
     pub fn iter_inodes(
         &self,
         which: Which,
         mut f: impl FnMut(&Node) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
+        self.require(Capabilities::SYS_ADMIN)?;
         let share = self.share();
         Ok(share.parts()?.table.iter_inodes(which, |entry| {
             entry.share();
@@ -35,8 +37,9 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS on a volume that is open for reading.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading.
     pub fn drop_caches(&self) -> Result<u64> {
+        self.require(Capabilities::SYS_ADMIN)?;
         let parts = self.share().parts()?;
         parts.names.forget_all();
         parts.uses.forget(&parts.table);
@@ -57,10 +60,11 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS on a volume that is open for reading; what kept a flush from being done, where `how` asks for
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; what kept a flush from being done, where `how` asks for
     /// one: the volume is shut down all the same.
     #[doc(alias = "XFS_IOC_GOINGDOWN")]
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
+        self.require(Capabilities::SYS_ADMIN)?;
         self.share().parts()?.journal.shut_down(how)
     }
 

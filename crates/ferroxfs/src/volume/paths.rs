@@ -1,6 +1,6 @@
 //! Changing what a volume holds, by path, in the style of `std::fs`.
 //!
-//! What is made belongs to user and group 0, directories with the mode 0o755 and files with 0o644;
+//! What is made belongs to user and group 0, or to whom the volume acts for, directories with the mode 0o755 and files with 0o644;
 //! [`Node::create`] makes anything else. A path's directory must be there. See [`Node`] for what is
 //! one transaction, and what is durable when.
 
@@ -15,6 +15,7 @@ use super::Volume;
 use crate::errno::to_io_error;
 use crate::file::File;
 use crate::node::Node;
+use crate::permission::Access;
 use crate::writing::{Creation, NewKind, RenameMode};
 use crate::{FileType, Result};
 
@@ -41,7 +42,7 @@ impl Volume {
             Err(Error::Posix(PosixError::NotFound)) => {}
             Err(error) => return Err(error),
         }
-        self.create_node(path, &NewKind::Regular, &FILE)?.open()
+        self.create_node(path, &NewKind::Regular, &FILE)?.open_new()
     }
 
     /// Makes a file with these contents, or replaces the contents of one.
@@ -192,6 +193,16 @@ impl Volume {
         let (from, name) = self.place(from.as_ref())?;
         let (to, new_name) = self.place(to.as_ref())?;
         from.rename(name, &to, new_name, RenameMode::Replace)
+    }
+
+    /// Whether who asks may use what a path means so, links followed: see [`Node::access`].
+    ///
+    /// # Errors
+    ///
+    /// As [`lookup`](Self::lookup) and [`Node::access`].
+    #[doc(alias = "faccessat")]
+    pub fn access(&self, path: impl AsRef<Path>, wanted: Access) -> Result<()> {
+        self.lookup(path)?.access(wanted)
     }
 
     /// Returns when everything that was done before is durable.

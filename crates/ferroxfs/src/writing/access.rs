@@ -1,7 +1,7 @@
 //! What the flags of an inode forbid.
 //!
-//! Owns: append-only and immutable files. Does **not** own: permission bits and access control
-//! lists. A caller of the library is root.
+//! Owns: append-only and immutable files. Does **not** own: what rights and owners have to do with it
+//! ([`permission`](crate::permission)).
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::inode::{InodeCore, InodeFlags};

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
-use xfs_dir::{NewAttribute, SetMode};
+use xfs_dir::{Attributes, NewAttribute, SetMode};
 use xfs_format::attr::Namespace;
 use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_trans::Transaction;
+use xfs_trans::{Journal, Transaction};
 
 use super::access::{check_mutable, check_not_immutable};
 use super::lists::{Attempt, NewLists};
-use super::{Parts, check_undelegated};
+use super::{Acting, Parts, check_undelegated};
+use crate::permission::{Access, AttributeUse, Who};
 use crate::table::Entry;
 use crate::watch::WatchEvents;
 
@@ -50,12 +51,50 @@ pub struct Changes {
     pub cow_extent_size_hint_bytes: Option<u64>,
 }
 
-impl Parts {
+impl Acting<'_> {
     /// Changes an inode, in one transaction.
     pub(crate) fn change(&self, file: &Arc<Entry>, changes: &Changes) -> Result<()> {
         // What is written later would give the file its own time.
         self.contents(file).write_back()?;
+        self.drop_capabilities_of_given(file, changes)?;
         self.undelegated(&[file], || self.change_file(file, changes))
+    }
+
+    /// A file that somebody gives to another owner loses its capabilities first.
+    fn drop_capabilities_of_given(&self, file: &Entry, changes: &Changes) -> Result<()> {
+        let gives = (changes.uid.is_some() || changes.gid.is_some()) && !file.is_directory();
+        if !gives || self.who.somebody().is_none() {
+            return Ok(());
+        }
+        let is_capable = {
+            let _latch = file.live().record().latch().shared();
+            check_mutable(&file.core())?;
+            self.who.check_change(&file.core(), changes)?;
+            is_capable(&self.journal, file)?
+        };
+        self.drop_privileges(file, false, is_capable).map(drop)
+    }
+
+    /// Sets the times of last access and last change of the contents to now.
+    pub(crate) fn set_times_to_now(&self, file: &Arc<Entry>) -> Result<()> {
+        self.contents(file).write_back()?;
+        self.undelegated(&[file], || {
+            self.transact(TransactionKind::ChangeInode, 0, |tx| {
+                tx.join(file.live().record());
+                check_not_immutable(&file.core())?;
+                if self.who.somebody().is_some() {
+                    self.who.check_touch(self.journal.cache(), &file.live().inode())?;
+                }
+                check_undelegated(file)?;
+                let now = self.clock.now();
+                file.live().change(tx, |core| {
+                    (core.access_time, core.modify_time, core.change_time) = (now, now, now);
+                });
+                Ok(())
+            })
+        })?;
+        self.notify(file, WatchEvents::ATTRIB);
+        Ok(())
     }
 
     fn change_file(&self, file: &Entry, changes: &Changes) -> Result<()> {
@@ -65,6 +104,7 @@ impl Parts {
             if changes.xflags.is_none() {
                 check_mutable(&core)?;
             }
+            let withheld = self.who.check_change(&core, changes)?;
             check_undelegated(file)?;
             let hints = self.hints(&core, changes)?;
             let lists = match changes.mode {
@@ -76,8 +116,10 @@ impl Parts {
             }
             lists.set(tx, file.live())?;
             let now = self.clock.now();
+            file.forget_rights();
             file.live().change(tx, |core| {
-                apply(core, changes);
+                apply(core, changes, self.who);
+                core.mode &= !withheld;
                 hints.apply(core);
                 core.change_time = now;
             });
@@ -87,15 +129,157 @@ impl Parts {
         Ok(())
     }
 
-    /// Sets the time of the last access, and nothing else.
+    /// Sets the time of the last access, and nothing else: for who may read the file.
     pub(crate) fn note_access(&self, file: &Entry, time: Timestamp) -> Result<()> {
         self.transact(TransactionKind::ChangeInode, 0, |tx| {
             tx.join(file.live().record());
+            self.check(file, Access::READ)?;
             file.live().change(tx, |core| core.access_time = time);
             Ok(())
         })
     }
 
+    /// Sets an attribute under its name on disk.
+    pub(crate) fn set_attribute(
+        &self,
+        file: &Entry,
+        attribute: &NewAttribute<'_>,
+        mode: SetMode,
+    ) -> Result<()> {
+        self.put_attribute(file, attribute, mode, Purpose::Value)
+    }
+
+    /// Sets an attribute, and changes the inode with it.
+    pub(super) fn put_attribute(
+        &self,
+        file: &Entry,
+        attribute: &NewAttribute<'_>,
+        mode: SetMode,
+        purpose: Purpose,
+    ) -> Result<()> {
+        if attribute.name.is_empty() || attribute.name.len() > MAX_ATTRIBUTE_NAME_BYTES {
+            return Err(PosixError::OutOfRange.into());
+        }
+        if attribute.value.len() > MAX_VALUE_BYTES {
+            return Err(PosixError::ValueTooLong.into());
+        }
+        let geometry = self.geometry();
+        let (name, value) = (attribute.name.len(), attribute.value.len());
+        let blocks = xfs_dir::attribute_blocks(geometry, name, value);
+        let value_blocks = value.div_ceil(geometry.block_size as usize) as u32;
+        let mut tx = self.with_room(|| {
+            self.journal.begin_with_values(TransactionKind::SetAttr, blocks, value_blocks)
+        })?;
+        tx.join(file.live().record());
+        let set = self
+            .check_attribute(file, (attribute.namespace, attribute.name), purpose)
+            .and_then(|()| xfs_dir::set_attribute(&mut tx, file.live(), attribute, mode));
+        if let Err(error) = set {
+            tx.cancel();
+            return Err(error);
+        }
+        let now = self.clock.now();
+        file.forget_rights();
+        file.live().change(&mut tx, |core| {
+            purpose.apply(core, self.who);
+            core.change_time = now;
+        });
+        tx.commit()?;
+        self.notify(file, WatchEvents::ATTRIB);
+        Ok(())
+    }
+
+    /// Whether an attribute may be set or removed: programs have theirs on files and directories only.
+    /// The caller has latched the file.
+    pub(super) fn check_attribute(
+        &self,
+        file: &Entry,
+        (namespace, name): (Namespace, &[u8]),
+        purpose: Purpose,
+    ) -> Result<()> {
+        let core = file.core();
+        let holds_user = matches!(core.file_type(), Some(FileType::Regular | FileType::Directory));
+        if namespace == Namespace::User && !holds_user {
+            return Err(PosixError::NotPermitted.into());
+        }
+        check_mutable(&core)?;
+        if self.who.somebody().is_none() {
+            return Ok(());
+        }
+        match purpose {
+            Purpose::Value => self.who.check_attribute(
+                (self.journal.cache(), &file.live().inode()),
+                (namespace, name),
+                AttributeUse::Change,
+            ),
+            Purpose::List { .. } => self.who.check_owner(&core),
+        }
+    }
+
+    /// Removes an attribute by its name on disk.
+    pub(crate) fn remove_attribute(
+        &self,
+        file: &Entry,
+        namespace: Namespace,
+        name: &[u8],
+    ) -> Result<()> {
+        let blocks = xfs_dir::attribute_blocks(self.geometry(), name.len(), 0);
+        self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
+            tx.join(file.live().record());
+            self.check_attribute(file, (namespace, name), Purpose::Value)?;
+            if !take_attribute(tx, file, namespace, name)? {
+                return Err(PosixError::NoAttribute.into());
+            }
+            let now = self.clock.now();
+            file.live().change(tx, |core| core.change_time = now);
+            Ok(())
+        })?;
+        self.notify(file, WatchEvents::ATTRIB);
+        Ok(())
+    }
+
+    /// Takes off what lets a program act in the name of the owner: capabilities, and set-ID bits if
+    /// `set_ids`. Returns whether there was anything.
+    pub(crate) fn shed_privileges(&self, file: &Entry, set_ids: bool) -> Result<bool> {
+        // Most files have none, and looking takes no transaction.
+        let is_capable = {
+            let _latch = file.live().record().latch().shared();
+            is_capable(&self.journal, file)?
+        };
+        self.drop_privileges(file, set_ids, is_capable)
+    }
+
+    fn drop_privileges(&self, file: &Entry, set_ids: bool, is_capable: bool) -> Result<bool> {
+        let lost = |core: &InodeCore| if set_ids { self.who.lost_set_ids(core) } else { 0 };
+        if !is_capable && lost(&file.core()) == 0 {
+            return Ok(false);
+        }
+        let blocks = xfs_dir::attribute_blocks(self.geometry(), CAPABILITIES.len(), 0);
+        let has_changed = self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
+            tx.join(file.live().record());
+            let core = file.core();
+            check_not_immutable(&core)?;
+            let was_capable =
+                is_capable && take_attribute(tx, file, Namespace::Security, CAPABILITIES)?;
+            let lost = lost(&core);
+            let has_changed = was_capable || lost != 0;
+            if has_changed {
+                let now = self.clock.now();
+                file.live().change(tx, |core| {
+                    core.mode &= !lost;
+                    core.change_time = now;
+                });
+            }
+            Ok(has_changed)
+        })?;
+        if has_changed {
+            self.notify(file, WatchEvents::ATTRIB);
+        }
+        Ok(has_changed)
+    }
+}
+
+impl Parts {
     fn hints(&self, core: &InodeCore, changes: &Changes) -> Result<Hints> {
         let geometry = self.geometry();
         let to_blocks = |bytes: u64| {
@@ -126,111 +310,6 @@ impl Parts {
         Ok(Hints { extent, copy })
     }
 
-    /// Sets an attribute under its name on disk.
-    pub(crate) fn set_attribute(
-        &self,
-        file: &Entry,
-        attribute: &NewAttribute<'_>,
-        mode: SetMode,
-    ) -> Result<()> {
-        self.put_attribute(file, attribute, mode, |_| {})
-    }
-
-    /// Sets an attribute, and changes the inode with it.
-    pub(super) fn put_attribute(
-        &self,
-        file: &Entry,
-        attribute: &NewAttribute<'_>,
-        mode: SetMode,
-        change: impl FnOnce(&mut InodeCore),
-    ) -> Result<()> {
-        if attribute.name.is_empty() || attribute.name.len() > MAX_ATTRIBUTE_NAME_BYTES {
-            return Err(PosixError::OutOfRange.into());
-        }
-        if attribute.value.len() > MAX_VALUE_BYTES {
-            return Err(PosixError::ValueTooLong.into());
-        }
-        let geometry = self.geometry();
-        let (name, value) = (attribute.name.len(), attribute.value.len());
-        let blocks = xfs_dir::attribute_blocks(geometry, name, value);
-        let value_blocks = value.div_ceil(geometry.block_size as usize) as u32;
-        let mut tx = self.with_room(|| {
-            self.journal.begin_with_values(TransactionKind::SetAttr, blocks, value_blocks)
-        })?;
-        tx.join(file.live().record());
-        let set = check_attribute_mutable(&file.core(), attribute.namespace)
-            .and_then(|()| xfs_dir::set_attribute(&mut tx, file.live(), attribute, mode));
-        if let Err(error) = set {
-            tx.cancel();
-            return Err(error);
-        }
-        let now = self.clock.now();
-        file.live().change(&mut tx, |core| {
-            change(core);
-            core.change_time = now;
-        });
-        tx.commit()?;
-        self.notify(file, WatchEvents::ATTRIB);
-        Ok(())
-    }
-
-    /// Removes an attribute by its name on disk.
-    pub(crate) fn remove_attribute(
-        &self,
-        file: &Entry,
-        namespace: Namespace,
-        name: &[u8],
-    ) -> Result<()> {
-        let blocks = xfs_dir::attribute_blocks(self.geometry(), name.len(), 0);
-        self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
-            tx.join(file.live().record());
-            if !take_attribute(tx, file, namespace, name)? {
-                return Err(PosixError::NoAttribute.into());
-            }
-            let now = self.clock.now();
-            file.live().change(tx, |core| core.change_time = now);
-            Ok(())
-        })?;
-        self.notify(file, WatchEvents::ATTRIB);
-        Ok(())
-    }
-
-    /// Takes set-ID bits and capabilities off; returns whether that changed anything.
-    pub(crate) fn drop_privileges(
-        &self,
-        file: &Entry,
-        set_ids: bool,
-        is_capable: bool,
-    ) -> Result<bool> {
-        let kept_mode = |mode| if set_ids { without_set_ids(mode) } else { mode };
-        let mode = file.core().mode;
-        if !is_capable && kept_mode(mode) == mode {
-            return Ok(false);
-        }
-        let blocks = xfs_dir::attribute_blocks(self.geometry(), CAPABILITIES.len(), 0);
-        let has_changed = self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
-            tx.join(file.live().record());
-            let core = file.core();
-            check_not_immutable(&core)?;
-            let was_capable =
-                is_capable && take_if_there(tx, file, Namespace::Security, CAPABILITIES)?;
-            let mode = kept_mode(core.mode);
-            let has_changed = was_capable || mode != core.mode;
-            if has_changed {
-                let now = self.clock.now();
-                file.live().change(tx, |core| {
-                    core.mode = mode;
-                    core.change_time = now;
-                });
-            }
-            Ok(has_changed)
-        })?;
-        if has_changed {
-            self.notify(file, WatchEvents::ATTRIB);
-        }
-        Ok(has_changed)
-    }
-
     /// Makes what has been changed in this inode durable.
     pub(crate) fn sync(&self, file: &Arc<Entry>) -> Result<()> {
         self.contents(file).flush_for_sync()?;
@@ -259,6 +338,35 @@ impl Hints {
     }
 }
 
+/// Why an attribute changes: who may do that, and what changes with it.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose {
+    /// It is what somebody calls by its name.
+    Value,
+    /// It holds an access control list, which the owner sets; that for access has these permission bits.
+    List { bits: Option<u16> },
+}
+
+impl Purpose {
+    pub(super) fn apply(self, core: &mut InodeCore, who: Who<'_>) {
+        let Self::List { bits: Some(bits) } = self else { return };
+        core.mode = (core.mode & !0o777 | bits) & !who.withheld_set_group_id(core.gid);
+    }
+}
+
+/// Whether the file has capabilities that whoever executes it gets. The caller has latched it.
+fn is_capable(journal: &Journal, file: &Entry) -> Result<bool> {
+    let inode = file.live().inode();
+    if !inode.core().has_attr_fork() {
+        return Ok(false);
+    }
+    match Attributes::new(journal.cache(), &inode).lookup(Namespace::Security, CAPABILITIES) {
+        Ok(_) => Ok(true),
+        Err(Error::Posix(PosixError::NoAttribute)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Takes an attribute away; `false`, and nothing has changed, if there is none.
 pub(super) fn take_attribute(
     tx: &mut Transaction<'_>,
@@ -266,17 +374,7 @@ pub(super) fn take_attribute(
     namespace: Namespace,
     name: &[u8],
 ) -> Result<bool> {
-    check_attribute_mutable(&file.core(), namespace)?;
-    take_if_there(tx, file, namespace, name)
-}
-
-/// The same, whatever the flags of the file.
-fn take_if_there(
-    tx: &mut Transaction<'_>,
-    file: &Entry,
-    namespace: Namespace,
-    name: &[u8],
-) -> Result<bool> {
+    file.forget_rights();
     match xfs_dir::remove_attribute(tx, file.live(), namespace, name) {
         Ok(()) => Ok(true),
         Err(Error::Posix(PosixError::NoAttribute)) => Ok(false),
@@ -284,32 +382,13 @@ fn take_if_there(
     }
 }
 
-/// Whether an attribute may be changed: programs have theirs on files and directories only.
-fn check_attribute_mutable(core: &InodeCore, namespace: Namespace) -> Result<()> {
-    let holds_user = matches!(core.file_type(), Some(FileType::Regular | FileType::Directory));
-    if namespace == Namespace::User && !holds_user {
-        return Err(PosixError::NotPermitted.into());
-    }
-    check_mutable(core)
-}
-
-/// The mode of a file that has got another owner: nobody shall act in the name of the new one. Without
-/// the right to execute, the bit of the group means mandatory locks, and stays.
-const fn without_set_ids(mode: u16) -> u16 {
-    const SET_USER_ID: u16 = 0o4000;
-    const SET_GROUP_ID: u16 = 0o2000;
-    const GROUP_EXECUTE: u16 = 0o010;
-    let mode = mode & !SET_USER_ID;
-    if mode & GROUP_EXECUTE != 0 { mode & !SET_GROUP_ID } else { mode }
-}
-
-fn apply(core: &mut InodeCore, changes: &Changes) {
+fn apply(core: &mut InodeCore, changes: &Changes, who: Who<'_>) {
     if let Some(mode) = changes.mode {
         core.mode = core.mode & !PERMISSION_BITS | mode & PERMISSION_BITS;
     }
     let is_directory = core.file_type() == Some(FileType::Directory);
     if (changes.uid.is_some() || changes.gid.is_some()) && !is_directory {
-        core.mode = without_set_ids(core.mode);
+        core.mode &= !who.lost_set_ids(core);
     }
     core.uid = changes.uid.unwrap_or(core.uid);
     core.gid = changes.gid.unwrap_or(core.gid);

@@ -15,7 +15,8 @@ use xfs_trans::Transaction;
 use super::access::check_not_immutable;
 use super::links::check_gains_link;
 use super::lists::{Attempt, NewLists};
-use super::{Parts, check_name};
+use super::{Acting, check_name};
+use crate::permission::{Access, Who};
 use crate::table::Entry;
 use crate::watch::WatchEvents;
 
@@ -47,7 +48,7 @@ pub enum NewKind<'a> {
 }
 
 impl NewKind<'_> {
-    const fn file_type(&self) -> FileType {
+    pub(super) const fn file_type(&self) -> FileType {
         match self {
             Self::Regular => FileType::Regular,
             Self::Directory => FileType::Directory,
@@ -79,6 +80,8 @@ impl NewKind<'_> {
 ///
 /// In a directory with the set-group-ID bit the file gets the directory's group, and a directory that
 /// bit as well. In a directory with a default access control list that decides, and the umask does not.
+/// Somebody else than root ([`Volume::as_user`](crate::Volume::as_user)) makes files that are theirs:
+/// whose this says they are is not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Creation {
     /// Permission bits, up to 0o7777.
@@ -112,16 +115,17 @@ impl<'a> Birth<'a> {
     /// What takes the access control lists of its directory, which the caller has latched.
     fn inheriting(
         tx: &Transaction<'_>,
-        directory: &Entry,
+        (directory, who): (&Entry, Who<'_>),
         (kind, creation): (&'a NewKind<'a>, &Creation),
         nlink: u32,
     ) -> Result<Self> {
-        let (lists, mode) = NewLists::inherited(tx, directory, kind.file_type(), creation)?;
-        Ok(Self { lists, ..Self::plain(kind, Creation { mode, ..*creation }, nlink) })
+        let creation = who.creation(kind.file_type(), creation, || directory.core());
+        let (lists, mode) = NewLists::inherited(tx, directory, kind.file_type(), &creation)?;
+        Ok(Self { lists, ..Self::plain(kind, Creation { mode, ..creation }, nlink) })
     }
 }
 
-impl Parts {
+impl Acting<'_> {
     /// Makes a file under a name. Returns it with one user.
     pub(crate) fn create(
         &self,
@@ -143,13 +147,15 @@ impl Parts {
             + self.target_blocks(kind);
         let made = self.transact_with_lists(kind.transaction(), blocks, |tx, room| {
             tx.join(directory.live().record());
-            check_can_add(tx, directory, name)?;
+            self.check_is_free(tx, directory, name)?;
+            self.check_adds(directory)?;
+            self.who.check_kind(kind)?;
             self.names.forget(directory.number(), name);
             if *kind == NewKind::Directory {
                 check_gains_link(&directory.core())?;
             }
             check_target(kind)?;
-            let birth = Birth::inheriting(tx, directory, (kind, creation), 1)?;
+            let birth = Birth::inheriting(tx, (directory, self.who), (kind, creation), 1)?;
             if let Some(needed) = birth.lists.lacks_room(room) {
                 return Ok(Attempt::NeedsRoom(needed));
             }
@@ -177,9 +183,9 @@ impl Parts {
         directory: &Entry,
         creation: &Creation,
     ) -> Result<Arc<Entry>> {
-        check_not_immutable(&directory.core())?;
         self.make_unnamed(directory, |tx| {
-            Birth::inheriting(tx, directory, (&NewKind::Regular, creation), 0)
+            self.check_adds(directory)?;
+            Birth::inheriting(tx, (directory, self.who), (&NewKind::Regular, creation), 0)
         })
     }
 
@@ -204,6 +210,28 @@ impl Parts {
                 self.table.insert(live).map(|entry| Attempt::Done(Some(entry)))
             })?;
         made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace.into())
+    }
+
+    /// Whether nothing has this name in a directory, where somebody may look for it.
+    pub(super) fn check_is_free(
+        &self,
+        tx: &mut Transaction<'_>,
+        directory: &Entry,
+        name: &[u8],
+    ) -> Result<()> {
+        check_is_directory(directory)?;
+        self.check(directory, Access::EXECUTE)?;
+        match xfs_dir::find_entry(tx, directory.live(), name)? {
+            Some(_) => Err(PosixError::Exists.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether something may get a name in a directory.
+    #[doc(alias = "may_create")]
+    pub(super) fn check_adds(&self, directory: &Entry) -> Result<()> {
+        check_not_immutable(&directory.core())?;
+        self.check(directory, Access::CHANGE_NAMES)
     }
 
     fn target_blocks(&self, kind: &NewKind<'_>) -> u64 {
@@ -322,19 +350,6 @@ fn find_inode(
 pub(super) fn parent_link(directory: &Entry, name: &[u8]) -> ParentLink {
     let generation = directory.live().inode().core().generation;
     ParentLink { inode: directory.number(), generation, name: name.into() }
-}
-
-/// Whether something can be made in a directory under a name.
-pub(super) fn check_can_add(
-    tx: &mut Transaction<'_>,
-    directory: &Entry,
-    name: &[u8],
-) -> Result<()> {
-    check_is_directory(directory)?;
-    match xfs_dir::find_entry(tx, directory.live(), name)? {
-        Some(_) => Err(PosixError::Exists.into()),
-        None => check_not_immutable(&directory.core()),
-    }
 }
 
 /// Whether it is a directory that still has a name.

@@ -51,6 +51,12 @@ pub(crate) struct Writer<'a> {
     _inside: Inside<'a>,
 }
 
+impl<'a> Writer<'a> {
+    pub(crate) fn parts(&self) -> &'a Parts {
+        self.parts
+    }
+}
+
 impl Deref for Writer<'_> {
     type Target = Parts;
 

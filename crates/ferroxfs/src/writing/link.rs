@@ -7,13 +7,12 @@ use xfs_format::inode::{FileType, InodeCore, InodeFlags};
 use xfs_format::reservation::TransactionKind;
 
 use super::access::check_mutable;
-use super::create::check_can_add;
 use super::links::check_gains_link;
-use super::{Parts, check_name, check_undelegated, join_all};
+use super::{Acting, check_name, check_undelegated, join_all};
 use crate::table::Entry;
 use crate::watch::WatchEvents;
 
-impl Parts {
+impl Acting<'_> {
     /// Gives a file another name; a first one, if it was made without.
     pub(crate) fn link(&self, file: &Entry, directory: &Entry, name: &[u8]) -> Result<()> {
         check_name(name)?;
@@ -24,7 +23,9 @@ impl Parts {
         let blocks = xfs_dir::blocks_to_add(self.geometry()) + self.parent_blocks(name);
         self.transact(TransactionKind::Link, blocks, |tx| {
             join_all(tx, [file, directory]);
-            check_can_add(tx, directory, name)?;
+            self.check_is_free(tx, directory, name)?;
+            self.check_link(file)?;
+            self.check_adds(directory)?;
             self.names.forget(directory.number(), name);
             let core = file.core();
             check_linkable(&core)?;

@@ -10,14 +10,15 @@ use std::sync::Arc;
 use xfs_buffer::{PosixError, Result};
 use xfs_dir::{NewAttribute, SetMode};
 use xfs_format::attr::Namespace;
-use xfs_format::inode::{FileType, InodeCore};
+use xfs_format::inode::FileType;
 use xfs_format::reservation::TransactionKind;
 use xfs_inode::Live;
 use xfs_trans::Transaction;
 
-use super::Parts;
-use super::changes::take_attribute;
+use super::access::check_mutable;
+use super::changes::{Purpose, take_attribute};
 use super::create::Creation;
+use super::{Acting, Parts};
 use crate::acl::{Acl, AclKind};
 use crate::table::Entry;
 
@@ -142,32 +143,36 @@ impl Parts {
         }
         self.with_room(|| self.journal.begin_with_values(kind, blocks, value_blocks))
     }
+}
 
+impl Acting<'_> {
     /// Sets or removes an access control list. That for access takes the permission bits with it.
     pub(crate) fn set_acl(&self, file: &Entry, kind: AclKind, list: Option<&Acl>) -> Result<()> {
         match (file.live().inode().file_type(), kind, list) {
             (FileType::Symlink, ..) => return Err(PosixError::NotSupported.into()),
             (FileType::Directory, ..) | (_, AclKind::Access, _) => {}
-            (_, AclKind::Default, Some(_)) => return Err(PosixError::AccessDenied.into()),
-            (_, AclKind::Default, None) => return Ok(()),
+            (_, AclKind::Default, list) => {
+                check_mutable(&file.core())?;
+                let refused = list.map_or(Ok(()), |_| Err(PosixError::AccessDenied.into()));
+                return refused;
+            }
         }
         let bits = list.filter(|_| kind == AclKind::Access).map(Acl::mode_bits);
-        let set_bits = |core: &mut InodeCore| {
-            core.mode = bits.map_or(core.mode, |bits| core.mode & !0o777 | bits);
-        };
+        let purpose = Purpose::List { bits };
         let kept = list.filter(|list| kind == AclKind::Default || !list.is_minimal());
         if let Some(list) = kept {
             let value = list.encode()?;
-            return self.put_attribute(file, &attribute(kind, &value), SetMode::Either, set_bits);
+            return self.put_attribute(file, &attribute(kind, &value), SetMode::Either, purpose);
         }
         let blocks = xfs_dir::attribute_blocks(self.geometry(), kind.name().len(), 0);
         self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
             tx.join(file.live().record());
+            self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
             let was_there = take_attribute(tx, file, Namespace::Trusted, kind.name())?;
             if was_there || bits.is_some() {
                 let now = self.clock.now();
                 file.live().change(tx, |core| {
-                    set_bits(core);
+                    purpose.apply(core, self.who);
                     core.change_time = now;
                 });
             }

@@ -12,7 +12,7 @@ use xfs_trans::Transaction;
 use super::access::check_mutable;
 use super::create::{check_is_directory, parent_link};
 use super::links::{check_loses_child, check_loses_name};
-use super::{Parts, check_undelegated, end, join_all};
+use super::{Acting, Parts, check_undelegated, end, join_all};
 use crate::table::Entry;
 use crate::watch::WatchEvents;
 
@@ -54,7 +54,7 @@ impl Request<'_> {
     }
 }
 
-impl Parts {
+impl Acting<'_> {
     /// Removes a name. What has no other is freed when its last user is gone, and before this returns
     /// if there is none.
     pub(crate) fn remove(&self, directory: &Entry, name: &[u8], removal: Removal) -> Result<()> {
@@ -64,6 +64,7 @@ impl Parts {
             (b"..", Removal::Directory) => return Err(PosixError::NotEmpty.into()),
             _ => {}
         }
+        self.check_searchable(directory)?;
         loop {
             let child = self.look_up(directory, name)?;
             let request = Request { directory, name, child: &child, removal };
@@ -86,50 +87,6 @@ impl Parts {
                 return Ok(());
             }
         }
-    }
-
-    /// As [`look_up`](Self::look_up), for somebody who may ask again: what is found is remembered.
-    pub(crate) fn look_up_and_note(&self, directory: &Entry, name: &[u8]) -> Result<Arc<Entry>> {
-        let note = |inode| self.names.note(directory.number(), name, inode);
-        let changes = directory.change_count();
-        let number = directory.find_and(&self.journal, name, note)?.0;
-        let taken = self.take_named(directory, name, (number, changes))?;
-        taken.map_or_else(|| self.look_up(directory, name), Ok)
-    }
-
-    /// What a name means now, with one more user.
-    pub(crate) fn look_up(&self, directory: &Entry, name: &[u8]) -> Result<Arc<Entry>> {
-        loop {
-            let changes = directory.change_count();
-            let number = directory.find(&self.journal, name)?.0;
-            if let Some(taken) = self.take_named(directory, name, (number, changes))? {
-                return Ok(taken);
-            }
-        }
-    }
-
-    /// What a name was seen to mean, with one more user, when the directory had counted so many
-    /// changes. `None` if it means something else by now: the name may be removed before the inode is
-    /// taken, and its number be given to another file.
-    pub(super) fn take_named(
-        &self,
-        directory: &Entry,
-        name: &[u8],
-        (number, changes): (InodeNumber, u64),
-    ) -> Result<Option<Arc<Entry>>> {
-        let taken = self.take(number);
-        let is_gone = matches!(taken, Err(Error::Posix(PosixError::NotFound)));
-        if !is_gone && directory.change_count() == changes {
-            return taken.map(Some);
-        }
-        let found = directory.find(&self.journal, name);
-        if matches!(found, Ok((found, _)) if found == number) {
-            return taken.map(Some);
-        }
-        if let Ok(taken) = taken {
-            self.finish_with(taken);
-        }
-        found.map(|_| None)
     }
 
     /// Removes the only name of what nobody else uses and what has nothing but its inode, and frees
@@ -193,7 +150,7 @@ impl Parts {
             Some(_) => return Ok(false),
             None => return Err(PosixError::NotFound.into()),
         }
-        check_mutable(&directory.core())?;
+        self.check_removes(directory, child)?;
         check_removable(tx, child, removal)?;
         check_undelegated(child)?;
         check_loses_name(&child.core(), PosixError::NotEmpty)?;
@@ -248,6 +205,52 @@ impl Parts {
             return Ok(());
         }
         xfs_dir::remove_parent(tx, child.live(), &parent_link(directory, name), self.parents)
+    }
+}
+
+impl Parts {
+    /// As [`look_up`](Self::look_up), for somebody who may ask again: what is found is remembered.
+    pub(crate) fn look_up_and_note(&self, directory: &Entry, name: &[u8]) -> Result<Arc<Entry>> {
+        let note = |inode| self.names.note(directory.number(), name, inode);
+        let changes = directory.change_count();
+        let number = directory.find_and(&self.journal, name, note)?.0;
+        let taken = self.take_named(directory, name, (number, changes))?;
+        taken.map_or_else(|| self.look_up(directory, name), Ok)
+    }
+
+    /// What a name means now, with one more user.
+    pub(crate) fn look_up(&self, directory: &Entry, name: &[u8]) -> Result<Arc<Entry>> {
+        loop {
+            let changes = directory.change_count();
+            let number = directory.find(&self.journal, name)?.0;
+            if let Some(taken) = self.take_named(directory, name, (number, changes))? {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// What a name was seen to mean, with one more user, when the directory had counted so many
+    /// changes. `None` if it means something else by now: the name may be removed before the inode is
+    /// taken, and its number be given to another file.
+    pub(super) fn take_named(
+        &self,
+        directory: &Entry,
+        name: &[u8],
+        (number, changes): (InodeNumber, u64),
+    ) -> Result<Option<Arc<Entry>>> {
+        let taken = self.take(number);
+        let is_gone = matches!(taken, Err(Error::Posix(PosixError::NotFound)));
+        if !is_gone && directory.change_count() == changes {
+            return taken.map(Some);
+        }
+        let found = directory.find(&self.journal, name);
+        if matches!(found, Ok((found, _)) if found == number) {
+            return taken.map(Some);
+        }
+        if let Ok(taken) = taken {
+            self.finish_with(taken);
+        }
+        found.map(|_| None)
     }
 }
 

@@ -13,11 +13,12 @@ use xfs_format::inode::{DeviceNumber, InodeCore};
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Transaction;
 
-use super::access::{check_mutable, check_not_immutable};
+use super::access::check_mutable;
 use super::create::{Birth, Creation, NewKind, check_is_directory, parent_link};
 use super::link::check_project;
 use super::links::{check_gains_link, check_loses_child, check_loses_name};
-use super::{Parts, check_name, check_undelegated};
+use super::{Acting, check_name, check_undelegated};
+use crate::permission::Access;
 use crate::table::Entry;
 use crate::watch::WatchEvents;
 
@@ -57,7 +58,7 @@ struct Move<'a> {
     mode: RenameMode,
 }
 
-impl Parts {
+impl Acting<'_> {
     /// Moves what has one name to another.
     pub(crate) fn rename(&self, from: Place<'_>, to: Place<'_>, mode: RenameMode) -> Result<()> {
         for place in [from, to] {
@@ -67,6 +68,9 @@ impl Parts {
                 }
                 checked => checked?,
             }
+        }
+        for place in [from, to] {
+            self.check_searchable(place.directory)?;
         }
         loop {
             let child = self.look_up(from.directory, from.name)?;
@@ -155,7 +159,7 @@ impl Parts {
             if !still_named(tx, rename)? {
                 return Ok(false);
             }
-            check_rename(tx, rename)?;
+            self.check_rename(tx, rename)?;
             check_links(rename)?;
             for place in [from, to] {
                 self.names.forget(place.directory.number(), place.name);
@@ -169,6 +173,49 @@ impl Parts {
             }
             Ok(true)
         })
+    }
+
+    /// Whether what the names mean lets itself be moved and replaced.
+    fn check_rename(&self, tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<()> {
+        let Move { from, to, child, target, mode, .. } = *rename;
+        self.check_removes(from.directory, child)?;
+        check_mutable(&child.core())?;
+        match target {
+            Some(target) => {
+                self.check_removes(to.directory, target)?;
+                check_mutable(&target.core())?;
+            }
+            None => self.check_adds(to.directory)?,
+        }
+        let replaced = target.filter(|_| mode != RenameMode::Exchange);
+        match replaced.map(|replaced| (child.is_directory(), replaced.is_directory())) {
+            Some((true, false)) => return Err(PosixError::NotDirectory.into()),
+            Some((false, true)) => return Err(PosixError::IsDirectory.into()),
+            _ => {}
+        }
+        self.check_moves(rename)?;
+        // What comes back in exchange is not asked for its project.
+        check_project(&to.directory.core(), &child.core())?;
+        // XFS has always said EEXIST here, where others say ENOTEMPTY.
+        match replaced.filter(|replaced| replaced.is_directory()) {
+            Some(replaced) if !xfs_dir::directory_is_empty(tx, replaced.live())? => {
+                Err(PosixError::Exists.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what comes to lie in another directory may: of a directory that changes its `..`.
+    fn check_moves(&self, rename: &Move<'_>) -> Result<()> {
+        let Move { from, to, child, target, mode, .. } = *rename;
+        if from.directory.number() == to.directory.number() {
+            return Ok(());
+        }
+        let exchanged = target.filter(|_| mode == RenameMode::Exchange);
+        let moved = [Some(child), exchanged].into_iter().flatten();
+        moved
+            .filter(|file| file.is_directory())
+            .try_for_each(|directory| self.check(directory, Access::WRITE))
     }
 
     fn rename_blocks(&self, rename: &Move<'_>) -> u64 {
@@ -279,7 +326,10 @@ impl Parts {
     fn make_whiteout(&self, directory: &Entry) -> Result<Arc<Entry>> {
         let kind = NewKind::CharacterDevice(DeviceNumber { major: 0, minor: 0 });
         let creation = Creation { mode: 0, uid: 0, gid: 0, umask: 0 };
-        self.make_unnamed(directory, |_| Ok(Birth::plain(&kind, creation, 0)))
+        self.make_unnamed(directory, |_| {
+            let creation = self.who.creation(kind.file_type(), &creation, || directory.core());
+            Ok(Birth::plain(&kind, creation, 0))
+        })
     }
 
     /// Puts what is replaced on its unlinked list and takes the whiteout off its own: first of all,
@@ -405,34 +455,4 @@ fn check_links(rename: &Move<'_>) -> Result<()> {
 fn check_crosses(loses: &InodeCore, gains: &InodeCore) -> Result<()> {
     check_loses_child(loses)?;
     check_gains_link(gains)
-}
-
-/// Whether what the names mean lets itself be moved and replaced.
-fn check_rename(tx: &mut Transaction<'_>, rename: &Move<'_>) -> Result<()> {
-    let Move { from, to, child, target, mode, .. } = *rename;
-    let (source, destination) = (from.directory.core(), to.directory.core());
-    check_mutable(&source)?;
-    check_mutable(&child.core())?;
-    match target {
-        Some(_) => check_mutable(&destination)?,
-        None => check_not_immutable(&destination)?,
-    }
-    let Some(target) = target else {
-        return check_project(&destination, &child.core());
-    };
-    check_mutable(&target.core())?;
-    if mode == RenameMode::Exchange {
-        // What comes back in exchange is not asked for its project.
-        return check_project(&destination, &child.core());
-    }
-    match (child.is_directory(), target.is_directory()) {
-        (true, false) => return Err(PosixError::NotDirectory.into()),
-        (false, true) => return Err(PosixError::IsDirectory.into()),
-        _ => check_project(&destination, &child.core())?,
-    }
-    // XFS has always said EEXIST here, where others say ENOTEMPTY.
-    if target.is_directory() && !xfs_dir::directory_is_empty(tx, target.live())? {
-        return Err(PosixError::Exists.into());
-    }
-    Ok(())
 }

@@ -8,14 +8,15 @@ use xfs_format::reservation::TransactionKind;
 use xfs_inode::KeepSize;
 use xfs_trans::testing::make_with;
 
-use super::{Creation, Entry, NewKind, Parts, Place, Removal, RenameMode, Table, Terms};
+use super::{Acting, Creation, Entry, NewKind, Parts, Place, Removal, RenameMode, Table, Terms};
 use crate::OpenOptions;
+use crate::permission::Who;
 use crate::table::InodeIndex;
 
 const PLAIN: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
 
 /// Works on the root of a new volume, with nobody beside who frees inodes.
-fn check(act: impl Fn(&Parts, &Arc<Entry>)) {
+fn check(act: impl Fn(&Acting<'_>, &Arc<Entry>)) {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
     let root = volume.root().unwrap();
@@ -31,15 +32,15 @@ fn check(act: impl Fn(&Parts, &Arc<Entry>)) {
     };
     let parts = Parts::new(journal, table, terms);
     let entry = parts.take(root.number()).unwrap();
-    act(&parts, &entry);
+    act(&Acting::within(&parts, Who::new(None)), &entry);
     assert!(!parts.journal.is_shut_down());
 }
 
-fn make(parts: &Parts, directory: &Entry, name: &str, kind: &NewKind<'_>) -> Arc<Entry> {
+fn make(parts: &Acting<'_>, directory: &Entry, name: &str, kind: &NewKind<'_>) -> Arc<Entry> {
     parts.create(directory, name.as_bytes(), kind, &PLAIN).unwrap()
 }
 
-fn change(parts: &Parts, entry: &Entry, change: impl FnOnce(&mut InodeCore)) {
+fn change(parts: &Acting<'_>, entry: &Entry, change: impl FnOnce(&mut InodeCore)) {
     let body = |tx: &mut xfs_trans::Transaction<'_>| {
         entry.live().change(tx, change);
         Ok(())
@@ -47,7 +48,7 @@ fn change(parts: &Parts, entry: &Entry, change: impl FnOnce(&mut InodeCore)) {
     parts.transact(TransactionKind::ChangeInode, 0, body).unwrap();
 }
 
-fn set_links(parts: &Parts, entry: &Entry, nlink: u32) {
+fn set_links(parts: &Acting<'_>, entry: &Entry, nlink: u32) {
     change(parts, entry, |core| core.nlink = nlink);
 }
 
@@ -167,7 +168,7 @@ fn what_waits_to_be_freed_makes_room() {
 }
 
 /// Transactions of a removal, and how many inodes fewer are in use after it.
-fn removal(parts: &Parts, root: &Entry, name: &str, removal: Removal) -> (u64, u64) {
+fn removal(parts: &Acting<'_>, root: &Entry, name: &str, removal: Removal) -> (u64, u64) {
     let used = || {
         let counts = parts.journal.counts();
         counts.inodes - counts.free_inodes

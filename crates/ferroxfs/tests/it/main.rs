@@ -19,6 +19,7 @@ mod growing;
 mod locks;
 mod names;
 mod opening;
+mod permissions;
 mod small_log;
 mod tree;
 mod untouched;

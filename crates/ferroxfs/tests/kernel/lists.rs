@@ -114,7 +114,7 @@ fn steps() -> Vec<Step> {
 }
 
 /// The umask of this process, which the kernel's side of the steps has.
-fn umask() -> Result<u16, TrialError> {
+pub(crate) fn umask() -> Result<u16, TrialError> {
     let status = fs::read_to_string("/proc/self/status").map_err(failed)?;
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     line.and_then(|text| u16::from_str_radix(text.trim(), 8).ok()).ok_or_else(|| failed("no umask"))

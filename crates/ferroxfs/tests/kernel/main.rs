@@ -1,12 +1,13 @@
 //! Volumes that the library fills to the last block from four threads, and empties again: nothing is
 //! broken at any time, and the kernel sees as much free space as we do. And access control lists, as the
-//! kernel keeps them; labels and UUIDs; what a copy of a
-//! frozen volume holds; volumes that grow.
+//! kernel keeps them; what is permitted to whom; labels and UUIDs; what a copy of a frozen volume
+//! holds; volumes that grow.
 
 mod freeze;
 mod grow;
 mod identity;
 mod lists;
+mod permissions;
 
 use std::io;
 use std::process::{Command, ExitCode};
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     let identities = ["default", "external-log", "renamed"].as_slice();
     run(trials("filled_and_emptied", filled, check)
         .chain(trials("access_lists", lists, lists::check))
+        .chain(trials("permissions", lists, permissions::check))
         .chain(trials("uuid", identities, identity::check_uuid))
         .chain(trials("freeze", identities, freeze::check))
         .chain(trials("grow", grown, grow::check))

@@ -1,0 +1,210 @@
+//! Whether somebody may do something, as Linux decides it.
+//!
+//! Owns: the rules, as functions of who asks and what a file is. Does **not** own: when they are asked,
+//! and under which latch (`writing`, [`Node`](crate::Node)), what the flags of an inode forbid to
+//! everybody (`writing/access.rs`).
+//!
+//! Root, as which a volume is opened, may do everything: each rule returns at once.
+
+mod attributes;
+mod changes;
+mod names;
+
+use std::convert::Infallible;
+
+use bitflags::bitflags;
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::acl::AclTag;
+use xfs_format::inode::{FileType, InodeCore, InodeFlags};
+use xfs_inode::Inode;
+
+use crate::acl::{Acl, AclKind};
+use crate::credentials::{Capabilities, Credentials};
+
+pub(crate) use attributes::AttributeUse;
+
+/// Execute, for each class.
+const EXECUTE_BITS: u16 = 0o111;
+/// What the class of the group has: where there is a list, its mask.
+const GROUP_BITS: u16 = 0o070;
+
+bitflags! {
+    /// What somebody wants to do with a file. Nothing at all is granted to everybody.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[doc(alias = "access")]
+    pub struct Access: u16 {
+        /// Execute a file, search a directory.
+        const EXECUTE = 1;
+        /// Write a file, add names to a directory and take them out.
+        const WRITE = 2;
+        /// Read a file, list a directory.
+        const READ = 4;
+    }
+}
+
+impl Access {
+    /// What adding and removing a name takes.
+    pub(crate) const CHANGE_NAMES: Self = Self::WRITE.union(Self::EXECUTE);
+}
+
+/// What of a file says who may do what with it, apart from its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rights {
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// With the type.
+    pub(crate) mode: u16,
+}
+
+impl From<&InodeCore> for Rights {
+    fn from(core: &InodeCore) -> Self {
+        Self { uid: core.uid, gid: core.gid, mode: core.mode }
+    }
+}
+
+impl Rights {
+    fn is_directory(self) -> bool {
+        FileType::from_mode(self.mode) == Some(FileType::Directory)
+    }
+
+    /// What the class that lies so far to the left has.
+    fn class(self, shift: u16) -> Access {
+        Access::from_bits_truncate(self.mode >> shift)
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who<'a>(Option<&'a Credentials>);
+
+impl<'a> Who<'a> {
+    /// `None` may do everything.
+    pub(crate) fn new(credentials: Option<&'a Credentials>) -> Self {
+        Self(credentials)
+    }
+
+    /// Somebody whose rights have to be looked at.
+    pub(crate) fn somebody(self) -> Option<&'a Credentials> {
+        self.0
+    }
+
+    pub(crate) fn has(self, capability: Capabilities) -> bool {
+        self.0.is_none_or(|me| me.has(capability))
+    }
+
+    /// Whether something may be done that takes a capability.
+    pub(crate) fn require(self, capability: Capabilities) -> Result<()> {
+        if self.has(capability) { Ok(()) } else { Err(PosixError::NotPermitted.into()) }
+    }
+
+    /// Whether a file may be used so. Nobody changes it meanwhile.
+    #[doc(alias = "inode_permission")]
+    pub(crate) fn check(self, cache: &BufferCache, inode: &Inode, wanted: Access) -> Result<()> {
+        match self.0 {
+            Some(me) => me.check(cache, inode, wanted),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it is the owner, or as good as that.
+    #[doc(alias = "inode_owner_or_capable")]
+    pub(crate) fn check_owner(self, core: &InodeCore) -> Result<()> {
+        let is_owner = self.0.is_none_or(|me| me.is_as_owner(core));
+        if is_owner { Ok(()) } else { Err(PosixError::NotPermitted.into()) }
+    }
+}
+
+impl Credentials {
+    /// Whether a file may be used so; immutable ones are written by nobody.
+    pub(crate) fn check(&self, cache: &BufferCache, inode: &Inode, wanted: Access) -> Result<()> {
+        let core = inode.core();
+        if wanted.contains(Access::WRITE) && core.flags.contains(InodeFlags::IMMUTABLE) {
+            return Err(PosixError::NotPermitted.into());
+        }
+        let list = || Acl::read(cache, inode, AclKind::Access);
+        match self.may(core.into(), wanted, list)? {
+            true => Ok(()),
+            false => Err(PosixError::AccessDenied.into()),
+        }
+    }
+
+    /// Whether the permission bits, the list or a capability grant it. The list is asked for where it
+    /// counts.
+    #[doc(alias = "generic_permission")]
+    pub(crate) fn may<E>(
+        &self,
+        file: Rights,
+        wanted: Access,
+        list: impl FnOnce() -> Result<Option<Acl>, E>,
+    ) -> Result<bool, E> {
+        Ok(self.is_granted(file, wanted, list)? || self.overrides(file, wanted))
+    }
+
+    /// As [`may`](Self::may), of a file without a list.
+    pub(crate) fn grants_without_list(&self, file: Rights, wanted: Access) -> bool {
+        let Ok(may) = self.may(file, wanted, || Ok::<_, Infallible>(None));
+        may
+    }
+
+    /// A list whose mask is empty is passed over, and the bits count: that is how Linux does it, although
+    /// acl(5) has it otherwise.
+    fn is_granted<E>(
+        &self,
+        file: Rights,
+        wanted: Access,
+        list: impl FnOnce() -> Result<Option<Acl>, E>,
+    ) -> Result<bool, E> {
+        if self.uid() == file.uid {
+            return Ok(file.class(6).contains(wanted));
+        }
+        if file.mode & GROUP_BITS != 0
+            && let Some(list) = list()?
+        {
+            return Ok(self.is_granted_by(&list, file.gid, wanted));
+        }
+        let shift = if self.is_in_group(file.gid) { 3 } else { 0 };
+        Ok(file.class(shift).contains(wanted))
+    }
+
+    /// Whether a list grants it to somebody who is not the owner.
+    #[doc(alias = "posix_acl_permission")]
+    fn is_granted_by(&self, list: &Acl, gid: u32, wanted: Access) -> bool {
+        let grants = |permissions| Access::from_bits_truncate(permissions).contains(wanted);
+        let entries = list.entries();
+        let of = |tag| entries.iter().find(|entry| entry.tag == tag).map(|entry| entry.permissions);
+        let passes_mask = of(AclTag::Mask).is_none_or(grants);
+        if let Some(permissions) = of(AclTag::User(self.uid())) {
+            return passes_mask && grants(permissions);
+        }
+        let is_mine = |tag| match tag {
+            AclTag::OwningGroup => self.is_in_group(gid),
+            AclTag::Group(group) => self.is_in_group(group),
+            _ => false,
+        };
+        let mut mine = entries.iter().filter(|entry| is_mine(entry.tag)).peekable();
+        if mine.peek().is_some() {
+            return passes_mask && mine.any(|entry| grants(entry.permissions));
+        }
+        of(AclTag::Other).is_some_and(grants)
+    }
+
+    fn overrides(&self, file: Rights, wanted: Access) -> bool {
+        let is_directory = file.is_directory();
+        let only_looks =
+            if is_directory { !wanted.contains(Access::WRITE) } else { wanted == Access::READ };
+        let can_be_done =
+            is_directory || !wanted.contains(Access::EXECUTE) || file.mode & EXECUTE_BITS != 0;
+        only_looks && self.has(Capabilities::DAC_READ_SEARCH)
+            || can_be_done && self.has(Capabilities::DAC_OVERRIDE)
+    }
+
+    pub(crate) fn is_as_owner(&self, core: &InodeCore) -> bool {
+        self.uid() == core.uid || self.has(Capabilities::FOWNER)
+    }
+
+    /// Whether a file of this group may keep or get its set-group-ID bit.
+    #[doc(alias = "in_group_or_capable")]
+    fn may_lend_group(&self, gid: u32) -> bool {
+        self.is_in_group(gid) || self.has(Capabilities::FSETID)
+    }
+}

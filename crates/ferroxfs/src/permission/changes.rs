@@ -1,0 +1,114 @@
+//! Changing what an inode says of itself: mode, owner, times, flags.
+
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags};
+use xfs_inode::Inode;
+
+use super::{Access, Who};
+use crate::credentials::{Capabilities, Credentials};
+use crate::writing::Changes;
+
+const SET_USER_ID: u16 = 0o4000;
+const SET_GROUP_ID: u16 = 0o2000;
+const GROUP_EXECUTE: u16 = 0o010;
+
+impl Who<'_> {
+    /// The set-ID bits that a file loses when somebody writes to it or gives it to another owner: nobody
+    /// shall act in the name of one who has not seen what they do. Without the right to execute, the bit
+    /// of the group means mandatory locks, and stays with those who are in it.
+    #[doc(alias = "setattr_should_drop_suidgid")]
+    pub(crate) fn lost_set_ids(self, core: &InodeCore) -> u16 {
+        let keeps_group = core.mode & GROUP_EXECUTE == 0 && self.may_lend_group(core.gid);
+        let lost = if keeps_group { SET_USER_ID } else { SET_USER_ID | SET_GROUP_ID };
+        core.mode & lost
+    }
+
+    /// The bit that a file of this group does not get from somebody who is not in it.
+    pub(crate) fn withheld_set_group_id(self, gid: u32) -> u16 {
+        if self.may_lend_group(gid) { 0 } else { SET_GROUP_ID }
+    }
+
+    /// Whether an inode may be changed so, and which set-ID bits that costs it beyond
+    /// [`lost_set_ids`](Self::lost_set_ids).
+    #[doc(alias = "setattr_prepare")]
+    pub(crate) fn check_change(self, core: &InodeCore, changes: &Changes) -> Result<u16> {
+        let Some(me) = self.somebody() else { return Ok(0) };
+        let has_right = me.may_give_away(core, changes)
+            && (!needs_owner(core, changes, self) || me.is_as_owner(core));
+        if !has_right {
+            return Err(PosixError::NotPermitted.into());
+        }
+        if changes.created.is_some() {
+            self.require(Capabilities::SYS_ADMIN)?;
+        }
+        self.check_flags(core, changes)?;
+        let mut withheld = 0;
+        if sets_mode(core, changes, self) {
+            withheld = self.withheld_set_group_id(changes.gid.unwrap_or(core.gid));
+        }
+        if sets_settings(changes) && !me.has(Capabilities::FSETID) {
+            withheld |= SET_USER_ID | SET_GROUP_ID;
+        }
+        Ok(withheld)
+    }
+
+    /// Whether the times may be set to now: by the owner, and by who may write.
+    #[doc(alias = "ATTR_TOUCH")]
+    pub(crate) fn check_touch(self, cache: &BufferCache, inode: &Inode) -> Result<()> {
+        match self.check_owner(inode.core()) {
+            Ok(()) => Ok(()),
+            Err(_) => self.check(cache, inode, Access::WRITE),
+        }
+    }
+
+    fn check_flags(self, core: &InodeCore, changes: &Changes) -> Result<()> {
+        let Some(wanted) = changes.xflags else { return Ok(()) };
+        let guarded = [
+            (ExtendedFlags::IMMUTABLE, InodeFlags::IMMUTABLE),
+            (ExtendedFlags::APPEND, InodeFlags::APPEND),
+        ];
+        let changes_one =
+            guarded.iter().any(|(flag, now)| wanted.contains(*flag) != core.flags.contains(*now));
+        if changes_one { self.require(Capabilities::LINUX_IMMUTABLE) } else { Ok(()) }
+    }
+
+    fn may_lend_group(self, gid: u32) -> bool {
+        self.somebody().is_none_or(|me| me.may_lend_group(gid))
+    }
+}
+
+impl Credentials {
+    /// Owners cannot give files away, but to groups that they are in.
+    #[doc(alias = "chown_ok")]
+    #[doc(alias = "chgrp_ok")]
+    fn may_give_away(&self, core: &InodeCore, changes: &Changes) -> bool {
+        let owns = self.uid() == core.uid;
+        let uid = changes.uid.is_none_or(|uid| owns && uid == core.uid);
+        let gid = changes.gid.is_none_or(|gid| owns && (gid == core.gid || self.is_in_group(gid)));
+        uid && gid || self.has(Capabilities::CHOWN)
+    }
+}
+
+fn needs_owner(core: &InodeCore, changes: &Changes, who: Who<'_>) -> bool {
+    sets_mode(core, changes, who)
+        || sets_settings(changes)
+        || changes.accessed.is_some()
+        || changes.modified.is_some()
+}
+
+/// Whether the mode changes: also because another owner takes the set-ID bits off, for which
+/// [`Capabilities::CHOWN`] alone is not enough.
+fn sets_mode(core: &InodeCore, changes: &Changes, who: Who<'_>) -> bool {
+    let is_directory = core.file_type() == Some(FileType::Directory);
+    let moves = (changes.uid.is_some() || changes.gid.is_some()) && !is_directory;
+    changes.mode.is_some() || moves && who.lost_set_ids(core) != 0
+}
+
+/// Whether anything changes that programs set together: flags, project, hints.
+#[doc(alias = "FS_IOC_FSSETXATTR")]
+fn sets_settings(changes: &Changes) -> bool {
+    changes.xflags.is_some()
+        || changes.project_id.is_some()
+        || changes.extent_size_hint_bytes.is_some()
+        || changes.cow_extent_size_hint_bytes.is_some()
+}

@@ -1,0 +1,85 @@
+//! Making, linking and removing names: beyond what the rights on a directory say.
+
+use xfs_buffer::{BufferCache, PosixError, Result};
+use xfs_format::inode::{FileType, InodeCore};
+use xfs_inode::Inode;
+
+use super::{Access, Who};
+use crate::credentials::{Capabilities, Credentials};
+use crate::writing::{Creation, NewKind};
+
+/// Of a directory: names are removed by owners only.
+const STICKY: u16 = 0o1000;
+const SET_USER_ID: u16 = 0o4000;
+const SET_GROUP_ID: u16 = 0o2000;
+const GROUP_EXECUTE: u16 = 0o010;
+/// What somebody can give a new directory: its set-ID bits come from the one above.
+const NEW_DIRECTORY_BITS: u16 = 0o1777;
+
+impl Who<'_> {
+    /// Whether what is in this directory may lose its name there.
+    pub(crate) fn check_sticky(self, directory: &InodeCore, file: &InodeCore) -> Result<()> {
+        let Some(me) = self.somebody() else { return Ok(()) };
+        let may = directory.mode & STICKY == 0 || directory.uid == me.uid() || me.is_as_owner(file);
+        if may { Ok(()) } else { Err(PosixError::NotPermitted.into()) }
+    }
+
+    /// Whether a file of this kind may be made. Everybody may make the device 0:0, which hides a name of
+    /// a lower layer and leads nowhere.
+    #[doc(alias = "vfs_mknod")]
+    pub(crate) fn check_kind(self, kind: &NewKind<'_>) -> Result<()> {
+        match kind {
+            NewKind::CharacterDevice(device) if device.major == 0 && device.minor == 0 => Ok(()),
+            NewKind::CharacterDevice(_) | NewKind::BlockDevice(_) => {
+                self.require(Capabilities::MKNOD)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What somebody gets who asks for a file in a directory: it is theirs, and lends the power of the
+    /// directory's group only where they have that.
+    #[doc(alias = "vfs_prepare_mode")]
+    pub(crate) fn creation(
+        self,
+        file_type: FileType,
+        wanted: &Creation,
+        directory: impl FnOnce() -> InodeCore,
+    ) -> Creation {
+        let Some(me) = self.somebody() else { return *wanted };
+        let directory = directory();
+        let mut mode = wanted.mode;
+        let lends_group = SET_GROUP_ID | GROUP_EXECUTE;
+        if file_type == FileType::Directory {
+            mode &= NEW_DIRECTORY_BITS;
+        } else if mode & lends_group == lends_group
+            && directory.mode & SET_GROUP_ID != 0
+            && !me.may_lend_group(directory.gid)
+        {
+            mode &= !SET_GROUP_ID;
+        }
+        Creation { mode, uid: me.uid(), gid: me.gid(), ..*wanted }
+    }
+
+    /// Whether a file may get a further name, where that is restricted: somebody could keep a program
+    /// of another's by it, or lead one to a file that it then changes.
+    #[doc(alias = "may_linkat")]
+    pub(crate) fn check_link(self, cache: &BufferCache, file: &Inode) -> Result<()> {
+        let guarded = self.somebody().filter(|me| me.protects_hard_links());
+        let Some(me) = guarded else { return Ok(()) };
+        if me.is_as_owner(file.core()) || is_harmless(me, cache, file) {
+            return Ok(());
+        }
+        Err(PosixError::NotPermitted.into())
+    }
+}
+
+#[doc(alias = "safe_hardlink_source")]
+fn is_harmless(me: &Credentials, cache: &BufferCache, file: &Inode) -> bool {
+    let mode = file.core().mode;
+    let lends_group = SET_GROUP_ID | GROUP_EXECUTE;
+    file.file_type() == FileType::Regular
+        && mode & SET_USER_ID == 0
+        && mode & lends_group != lends_group
+        && me.check(cache, file, Access::READ | Access::WRITE).is_ok()
+}

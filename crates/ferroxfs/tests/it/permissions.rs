@@ -1,0 +1,213 @@
+//! A volume as somebody else than root. That the rules are those of Linux is tested beside the kernel:
+//! `tests/kernel/permissions.rs`.
+
+use std::ffi::OsStr;
+use std::ops::ControlFlow;
+
+use ferroxfs::format::acl::{AclEntry, AclTag};
+use ferroxfs::{
+    Access, Acl, AclKind, BulkPath, Capabilities, Changes, Creation, Credentials, Error,
+    InodeNumber, NewKind, OpenOptions, PosixError, SetMode, Volume, Which,
+};
+use xfs_trans::testing::make_with;
+
+const ALICE: u32 = 1000;
+const BOB: u32 = 1001;
+
+fn volume() -> Volume {
+    let options = OpenOptions::new().writable(true);
+    options.with_devices(make_with(""), None).writable_volume().unwrap()
+}
+
+fn user(volume: &Volume, uid: u32) -> Volume {
+    volume.as_user(Credentials::new(uid, uid))
+}
+
+/// Makes a directory of somebody's.
+fn give(volume: &Volume, path: &str, mode: u16, uid: u32) {
+    let creation = Creation { mode, uid, gid: uid, umask: 0 };
+    volume.create_node(path, &NewKind::Directory, &creation).unwrap();
+}
+
+#[track_caller]
+fn refused<T>(result: ferroxfs::Result<T>) -> PosixError {
+    match result.map(drop).unwrap_err() {
+        Error::Posix(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn what_is_made_is_theirs() {
+    let volume = volume();
+    give(&volume, "/home", 0o755, ALICE);
+    let alice = user(&volume, ALICE);
+    let root = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+    let made = alice.create_node("/home/file", &NewKind::Regular, &root).unwrap();
+    assert_eq!((made.metadata().uid, made.metadata().gid), (ALICE, ALICE));
+    assert_eq!(refused(user(&volume, BOB).open_file("/home/file")), PosixError::AccessDenied);
+    assert_eq!(refused(user(&volume, BOB).remove_file("/home/file")), PosixError::AccessDenied);
+    drop(made);
+    alice.remove_file("/home/file").unwrap();
+}
+
+/// A path that was walked by remembered names asks for the rights as they are now.
+#[test]
+fn a_path_is_closed_by_the_next_change() {
+    let volume = volume();
+    give(&volume, "/a", 0o755, ALICE);
+    give(&volume, "/a/b", 0o755, ALICE);
+    volume.create_file("/a/b/file").unwrap();
+    let bob = user(&volume, BOB);
+    let set = |mode| {
+        let changes = Changes { mode: Some(mode), ..Changes::default() };
+        volume.lookup("/a").unwrap().change(&changes).unwrap();
+    };
+    let list = |permissions| {
+        let entry = |tag, permissions| AclEntry { tag, permissions };
+        let entries = vec![
+            entry(AclTag::Owner, 7),
+            entry(AclTag::User(BOB), permissions),
+            entry(AclTag::OwningGroup, 5),
+            entry(AclTag::Mask, 7),
+            entry(AclTag::Other, 5),
+        ];
+        volume.lookup("/a").unwrap().set_acl(AclKind::Access, Acl::new(entries).ok().as_ref())
+    };
+    let may = || (0..3).map(|_| bob.lookup("/a/b/file").is_ok()).collect::<Vec<_>>();
+    for _ in 0..3 {
+        assert_eq!(may(), [true; 3]);
+        set(0o700);
+        assert_eq!(may(), [false; 3]);
+        set(0o711);
+        assert_eq!(may(), [true; 3]);
+        list(0).unwrap();
+        assert_eq!(may(), [false; 3]);
+        list(1).unwrap();
+        assert_eq!(may(), [true; 3]);
+        volume.lookup("/a").unwrap().set_acl(AclKind::Access, None).unwrap();
+        set(0o755);
+    }
+    let owner = |uid| Changes { uid: Some(uid), ..Changes::default() };
+    set(0o700);
+    volume.lookup("/a").unwrap().change(&owner(BOB)).unwrap();
+    assert_eq!(may(), [true; 3]);
+    assert_eq!(refused(user(&volume, ALICE).lookup("/a/b/file")), PosixError::AccessDenied);
+}
+
+#[test]
+fn what_is_listed_is_not_found_without_search() {
+    let volume = volume();
+    give(&volume, "/listed", 0o744, ALICE);
+    volume.create_file("/listed/file").unwrap();
+    let bob = user(&volume, BOB);
+    let entries: Vec<_> = bob.read_dir("/listed").unwrap().map(Result::unwrap).collect();
+    assert_eq!(entries[0].name(), "file");
+    assert_eq!(refused(entries[0].node()), PosixError::AccessDenied);
+    assert_eq!(refused(bob.lookup("/listed/none")), PosixError::AccessDenied);
+    assert_eq!(refused(bob.remove_file("/listed/none")), PosixError::AccessDenied);
+    assert_eq!(refused(bob.lookup("/listed/.")), PosixError::AccessDenied);
+    assert!(bob.walk("/listed").unwrap().any(|entry| entry.is_err()));
+}
+
+/// Everything that comes of a volume acts as the same.
+#[test]
+fn handles_act_as_whom_they_come_from() {
+    let volume = volume();
+    give(&volume, "/home", 0o755, ALICE);
+    let bob = user(&volume, BOB);
+    let home = bob.root().unwrap().lookup(OsStr::new("home")).unwrap();
+    let creation = Creation { mode: 0o600, uid: ALICE, gid: ALICE, umask: 0 };
+    let clone = home.clone();
+    assert_eq!(refused(clone.create("x", &NewKind::Regular, &creation)), PosixError::AccessDenied);
+    let changes = Changes { mode: Some(0o777), ..Changes::default() };
+    assert_eq!(refused(home.change(&changes)), PosixError::NotPermitted);
+    assert_eq!(refused(home.parent().unwrap().remove_dir("home")), PosixError::AccessDenied);
+    let entry = bob.read_dir("/").unwrap().next().unwrap().unwrap();
+    assert_eq!(refused(entry.node().unwrap().change(&changes)), PosixError::NotPermitted);
+}
+
+#[test]
+fn an_open_file_stays_open() {
+    let volume = volume();
+    volume.write("/file", "contents").unwrap();
+    let node = volume.lookup("/file").unwrap();
+    let set = |mode| node.change(&Changes { mode: Some(mode), ..Changes::default() }).unwrap();
+    set(0o4666);
+    let alice = user(&volume, ALICE);
+    let file = alice.open_file("/file").unwrap();
+    set(0o4600);
+    file.write_at(0, b"C").unwrap();
+    assert_eq!(node.metadata().mode & 0o7777, 0o600);
+    assert_eq!(refused(alice.open_file("/file")), PosixError::AccessDenied);
+}
+
+#[test]
+fn a_file_that_may_only_be_written() {
+    let volume = volume();
+    give(&volume, "/box", 0o777, ALICE);
+    volume.write("/box/file", "contents").unwrap();
+    let changes = Changes { mode: Some(0o222), ..Changes::default() };
+    volume.lookup("/box/file").unwrap().change(&changes).unwrap();
+    let node = user(&volume, BOB).lookup("/box/file").unwrap();
+    assert_eq!(refused(node.open()), PosixError::AccessDenied);
+    assert_eq!(refused(node.open_read_only()), PosixError::AccessDenied);
+    let file = node.open_write_only().unwrap();
+    assert_eq!(refused(file.read_at(0, &mut [0; 4])), PosixError::BadDescriptor);
+    file.write_at(0, b"C").unwrap();
+    file.close().unwrap();
+    assert_eq!(volume.read("/box/file").unwrap(), b"Contents");
+}
+
+#[test]
+fn the_volume_as_a_whole_takes_capabilities() {
+    let volume = volume();
+    let root = volume.root().unwrap().number();
+    let bare = user(&volume, 0);
+    let with = |more| volume.as_user(Credentials::new(ALICE, ALICE).capabilities(more));
+    let administrator = with(Capabilities::SYS_ADMIN);
+    let bulkstat = |volume: &Volume| {
+        let next = |_: InodeNumber, _| ControlFlow::Break(());
+        volume.bulkstat(InodeNumber(0), BulkPath::PastCache, next).map(drop)
+    };
+    assert_eq!(refused(bulkstat(&bare)), PosixError::NotPermitted);
+    bulkstat(&administrator).unwrap();
+    assert_eq!(refused(bare.drop_caches()), PosixError::NotPermitted);
+    let walked = bare.iter_inodes(Which::Cached, |_| ControlFlow::Continue(()));
+    assert_eq!(refused(walked), PosixError::NotPermitted);
+    assert_eq!(refused(bare.node(root)), PosixError::NotPermitted);
+    assert_eq!(refused(administrator.node(root)), PosixError::NotPermitted);
+    with(Capabilities::DAC_READ_SEARCH).node(root).unwrap();
+    let set = |volume: &Volume| {
+        let node = volume.root().unwrap();
+        node.set_attribute("trusted.a", b"", SetMode::Either)
+    };
+    assert_eq!(refused(set(&bare)), PosixError::NotPermitted);
+    set(&administrator).unwrap();
+    let trusted = |volume: &Volume| {
+        let names =
+            volume.root().unwrap().attributes().into_iter().map(|found| found.unwrap().name);
+        names.filter(|name| name.as_encoded_bytes().starts_with(b"trusted.")).count()
+    };
+    assert_eq!((trusted(&bare), trusted(&administrator)), (0, trusted(&volume)));
+}
+
+/// Root is asked for nothing, but that an executable has an x bit.
+#[test]
+fn access_of_root() {
+    let volume = volume();
+    volume.create_file("/file").unwrap();
+    volume.access("/file", Access::READ | Access::WRITE).unwrap();
+    assert_eq!(refused(volume.access("/file", Access::EXECUTE)), PosixError::AccessDenied);
+    assert!(volume.as_user(Credentials::root()).access("/file", Access::all()).is_err());
+    volume.access("/", Access::all()).unwrap();
+}
+
+#[test]
+fn a_volume_is_open_as_long_as_anybody_acts_on_it() {
+    let volume = volume();
+    let alice = user(&volume, ALICE);
+    assert_eq!(refused(volume.close()), PosixError::Busy);
+    alice.root().unwrap();
+    alice.close().unwrap();
+}
