@@ -19,7 +19,7 @@ use crate::target::kernel::Directory;
 use crate::target::library::Library;
 use crate::target::{Performed, Target};
 use crate::variant::Variant;
-use crate::work::Work;
+use crate::work::{Step, Work};
 use crate::{NewVolume, Store};
 use sequence::{FILES, MARKS};
 
@@ -176,6 +176,12 @@ impl Session<'_> {
             latency,
         })
     }
+}
+
+/// Makes the files, without timing it.
+fn fill(target: &mut dyn Target, work: &Work) -> Result<(), WorkloadError> {
+    target.prepare(work)?;
+    target.perform(Step::Create, work).map(drop)
 }
 
 /// What is known of a run beside its times.

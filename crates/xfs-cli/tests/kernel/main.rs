@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Trial::new("a_frozen_volume_is_shown_as_it_is", a_frozen_volume_is_shown_as_it_is),
         Trial::new("a_volume_under_load_is_read", a_volume_under_load_is_read),
         Trial::new("a_dirty_log_stays_dirty", a_dirty_log_stays_dirty),
+        Trial::new("a_benchmark_leaves_nothing", a_benchmark_leaves_nothing),
     ])
 }
 
@@ -65,6 +66,23 @@ fn check(arguments: &[&str], output: &Output, codes: &[i32]) -> Result<(), Trial
         return Ok(());
     }
     Err(TrialError::Failed(format!("{arguments:?}: {}, {told}", output.status)))
+}
+
+/// The same work on both: what it leaves was compared by the program, or it would have failed.
+fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
+    let (_folder, image) = volume()?;
+    let mount = image.mount(&[])?;
+    let workloads = "create,walk,chmod,bulkstat,unlink,open,fsmark,pressure,stream,fsync";
+    let small = ["--threads=1,3", "--files=20", "--inodes=100", "--runs=1", "--log-size=64m"];
+    let arguments = [&["bench", workloads, "--no-before"], &small[..], &["--kernel"]].concat();
+    let output = ferroxfs(&arguments, mount.path());
+    check(&arguments, &output, &[0])?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    for section in ["files", "open", "fsmark", "pressure", "stream"] {
+        assert!(text.contains(&format!("{section}: ferroxfs / kernel, a second")), "{text}");
+    }
+    assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
+    Ok(mount.unmount()?)
 }
 
 fn a_mounted_volume_is_refused() -> Result<(), TrialError> {

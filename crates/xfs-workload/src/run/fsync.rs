@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ferroxfs::Changes;
 
-use super::{Beside, Session, Subject};
+use super::{Beside, Session, Subject, fill};
 use crate::counted::Counted;
 use crate::error::WorkloadError;
 use crate::report::Latency;
@@ -15,7 +15,7 @@ use crate::target::kernel::Directory;
 use crate::target::library::Library;
 use crate::target::{Performed, Target};
 use crate::variant::Variant;
-use crate::work::{Step, Work, folder};
+use crate::work::{Work, folder};
 
 const SECTION: &str = "fsync";
 
@@ -43,7 +43,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
             match &plan.kernel {
                 Some(path) if variant == Variant::Kernel => {
                     let mut directory = Directory::open(path)?;
-                    make(&mut directory, &work)?;
+                    fill(&mut directory, &work)?;
                     let files = Theirs { above: &path.join(folder(0)), work };
                     loads(session, variant, &files, &work)?;
                     directory.close()?;
@@ -51,7 +51,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
                 _ => {
                     let store = session.store(variant, work.total())?;
                     let mut library = Library::open(store, variant.options())?;
-                    make(&mut library, &work)?;
+                    fill(&mut library, &work)?;
                     loads(session, variant, &Ours { library: &library, work }, &work)?;
                     library.close()?;
                 }
@@ -59,11 +59,6 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
         }
     }
     Ok(())
-}
-
-fn make(target: &mut dyn Target, work: &Work) -> Result<(), WorkloadError> {
-    target.prepare(work)?;
-    target.perform(Step::Create, work).map(drop)
 }
 
 fn loads(

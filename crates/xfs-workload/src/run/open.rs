@@ -7,14 +7,14 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::{Beside, Session, Subject};
+use super::{Beside, Session, Subject, fill};
 use crate::error::WorkloadError;
 use crate::repeat::repeat;
 use crate::target::Target;
 use crate::target::kernel::Directory;
 use crate::target::library::Library;
 use crate::variant::Variant;
-use crate::work::{Step, Work, folder};
+use crate::work::{Work, folder};
 
 const SECTION: &str = "open";
 const FILES: [&str; 3] = ["file 1", "file 2", "file 3"];
@@ -33,7 +33,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
                 match &plan.kernel {
                     Some(path) if variant == Variant::Kernel => {
                         let mut directory = Directory::open(path)?;
-                        make(&mut directory, &work)?;
+                        fill(&mut directory, &work)?;
                         let open = |path: &Path| {
                             File::open(path).map(drop).map_err(WorkloadError::file(path))
                         };
@@ -43,7 +43,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
                     _ => {
                         let store = session.store(variant, work.total())?;
                         let mut library = Library::open(store, variant.options())?;
-                        make(&mut library, &work)?;
+                        fill(&mut library, &work)?;
                         let volume = library.volume();
                         let open = |path: &Path| Ok(volume.open_file_read_only(path).map(drop)?);
                         let above = Path::new("/").join(folder(0));
@@ -55,11 +55,6 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
         }
     }
     Ok(())
-}
-
-fn make(target: &mut dyn Target, work: &Work) -> Result<(), WorkloadError> {
-    target.prepare(work)?;
-    target.perform(Step::Create, work).map(drop)
 }
 
 /// Opens each of the files so often in each of so many threads.

@@ -1,6 +1,6 @@
 //! Looking files up in an order that no memory of inodes likes, with room for all of them and for a tenth.
 
-use super::{Beside, Session, Subject};
+use super::{Beside, Session, Subject, fill};
 use crate::error::WorkloadError;
 use crate::target::Target;
 use crate::target::library::Library;
@@ -71,8 +71,7 @@ fn visit(
     (variant, room): (Variant, Room),
     work: &Work,
 ) -> Result<(), WorkloadError> {
-    target.prepare(work)?;
-    target.perform(Step::Create, work)?;
+    fill(target, work)?;
     let is_cold = session.cool(target, variant)?;
     let before = target.counted()?;
     let performed = target.perform(Step::Visit, work)?;

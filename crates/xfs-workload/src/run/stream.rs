@@ -1,6 +1,6 @@
 //! All inodes of one large volume, listed again and again: it is filled once.
 
-use super::{Beside, Session, Subject};
+use super::{Beside, Session, Subject, fill};
 use crate::error::WorkloadError;
 use crate::store::Store;
 use crate::target::Target;
@@ -20,23 +20,23 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let plan = session.plan;
     let fillers = session.processors.count();
     let files = plan.inodes.div_ceil(fillers as u64).max(1);
-    let fill = Work { directories: files.div_ceil(DIRECTORY_FILES), ..Work::new(fillers, files) };
-    session.begin(&format!("{SECTION}: making {} files", fill.total()), Variant::Ours, fillers)?;
-    let store = session.store(Variant::Ours, fill.total())?;
+    let all = Work { directories: files.div_ceil(DIRECTORY_FILES), ..Work::new(fillers, files) };
+    session.begin(&format!("{SECTION}: making {} files", all.total()), Variant::Ours, fillers)?;
+    let store = session.store(Variant::Ours, all.total())?;
     let mut library = Library::open(store.clone(), Variant::Ours.options())?;
-    make(&mut library, &fill)?;
+    fill(&mut library, &all)?;
     library.close()?;
     let mut directory = match &plan.kernel {
         None => None,
         Some(path) => {
             session.begin(&format!("{SECTION}: making files"), Variant::Kernel, fillers)?;
             let mut directory = Directory::open(path)?;
-            make(&mut directory, &fill)?;
+            fill(&mut directory, &all)?;
             Some(directory)
         }
     };
     for threads in &plan.threads {
-        let work = Work { threads: *threads, ..fill };
+        let work = Work { threads: *threads, ..all };
         for _ in 0..plan.runs {
             for variant in plan.variants(&[Variant::OneList]) {
                 session.begin(SECTION, variant, *threads)?;
@@ -49,11 +49,6 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
         }
     }
     directory.map_or(Ok(()), |mut directory| directory.close())
-}
-
-fn make(target: &mut dyn Target, fill: &Work) -> Result<(), WorkloadError> {
-    target.prepare(fill)?;
-    target.perform(Step::Create, fill).map(drop)
 }
 
 fn list_ours(
