@@ -250,7 +250,8 @@ impl Acting<'_> {
             return birth;
         }
         let room = new_attribute_room(file_type, self.geometry());
-        let parent = xfs_dir::first_parent(&parent_link(directory, name), room);
+        let generation = directory.live().inode().core().generation;
+        let parent = xfs_dir::first_parent((directory.number(), generation), name, room);
         Birth { parent: parent.unwrap_or_default(), ..birth }
     }
 

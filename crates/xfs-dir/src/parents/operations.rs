@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use xfs_buffer::Result;
-use xfs_format::Geometry;
 use xfs_format::attr::{AttrEntry, AttrValue, Namespace, short_form};
 use xfs_format::inode::ForkKind;
 use xfs_format::parent::ParentDisk;
+use xfs_format::{Geometry, InodeNumber};
 use xfs_inode::Live;
 use xfs_trans::Transaction;
 use zerocopy::IntoBytes;
@@ -79,10 +79,14 @@ pub fn replace_parent(
 /// The attributes of a new file that has this one parent pointer and nothing else, as its inode holds
 /// them: with these it is made in one go. `None` where they are longer than `room`.
 #[must_use]
-pub fn first_parent(link: &ParentLink, room: usize) -> Option<Vec<u8>> {
-    let value = value(link);
+pub fn first_parent(
+    (directory, generation): (InodeNumber, u32),
+    name: &[u8],
+    room: usize,
+) -> Option<Vec<u8>> {
+    let value = ParentDisk { inode: directory.0.into(), generation: generation.into() };
     let value = AttrValue::Local(value.as_bytes());
-    let entry = AttrEntry { namespace: Namespace::Parent, name: &link.name, value };
+    let entry = AttrEntry { namespace: Namespace::Parent, name, value };
     short_form::encode(&[entry]).filter(|bytes| bytes.len() <= room)
 }
 

@@ -211,7 +211,8 @@ impl Names {
         let may =
             self.has_parents() && self.path == ParentPath::Direct && self.random.within(0..2) == 0;
         let file_type = if directory { FileType::Directory } else { FileType::Regular };
-        first_parent(link, new_attribute_room(file_type, geometry)).filter(|_| may)
+        let room = new_attribute_room(file_type, geometry);
+        first_parent((link.inode, link.generation), &link.name, room).filter(|_| may)
     }
 
     fn hard_link(&mut self) -> Result<()> {

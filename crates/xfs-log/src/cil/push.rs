@@ -7,6 +7,7 @@ use xfs_format::Lsn;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
 use xfs_sync::Ordering;
 
+use super::share::Members;
 use super::{Checkpoint, Cil, Fate, Gathered, Progress};
 use crate::ail::{CommitRecord, DurableCheckpoint, DurableItems};
 use crate::item::CheckpointEnd;
@@ -172,7 +173,15 @@ impl Cil {
 
     /// Drops what a checkpoint held, and keeps its memory for others.
     fn recycle(&self, gathered: Gathered) {
-        self.pool.recycle(gathered.shares.into_iter().map(|share| share.arena));
+        let arenas = self.slots.iter().zip(gathered.shares).map(|(slot, share)| {
+            let Members { mut list, arena, .. } = share;
+            // Before the slot is locked: the last reference to an item may go here.
+            list.clear();
+            let unneeded = slot.lock().keep(list);
+            drop(unneeded);
+            arena
+        });
+        self.pool.recycle(arenas);
     }
 
     /// The log is shut down, and the checkpoint is lost.
