@@ -250,11 +250,16 @@ impl Walk<'_> {
     }
 }
 
-/// Metadata of an inode in memory.
+/// Metadata of an inode in memory, with what has been written to the file and is not on the device.
 fn metadata(parts: &Parts, entry: &Entry) -> Metadata {
+    let buffered = entry.contents().shown();
     let live = entry.live();
     let _latch = live.record().latch().shared();
-    Metadata::new(&live.inode(), parts.geometry())
+    let mut metadata = Metadata::new(&live.inode(), parts.geometry());
+    if let Some(buffered) = buffered {
+        buffered.add_to(&mut metadata, parts.geometry());
+    }
+    metadata
 }
 
 fn of_core(core: &InodeCore, geometry: &Geometry) -> Result<Metadata> {

@@ -46,18 +46,22 @@ fn by_stat(volume: &Volume) -> BTreeMap<InodeNumber, Metadata> {
 fn it_shows_what_stat_shows_dirty_or_not() {
     let volume = volume();
     let changes = Changes { mode: Some(0o640), ..Changes::default() };
+    let buffered = volume.open_file("/file9").unwrap();
     for round in 0..3 {
+        buffered.write_at(round * 1000, &[7; 1000]).unwrap();
         volume.lookup(format!("/file{round}")).unwrap().change(&changes).unwrap();
         if round == 1 {
             volume.sync().unwrap();
             volume.drop_caches().unwrap();
         }
+        let written = (round + 1) * 1000;
         for path in [BulkPath::PastCache, BulkPath::ThroughCache] {
             let mut shown = all(&volume, path);
             // Besides what has names there are the inodes of the volume's own.
             let named = by_stat(&volume);
             shown.retain(|number, _| named.contains_key(number));
             assert_eq!(shown, named, "{path:?}");
+            assert_eq!(shown[&buffered.node().number()].size, written, "{path:?}");
             volume.drop_caches().unwrap();
         }
     }
