@@ -58,7 +58,7 @@ pub(crate) use put::write_all;
 pub(crate) trait Run {
     /// What the command still needs of the host, which for most is only what is open.
     fn reach(&self) -> Reach<'_> {
-        Reach::NOTHING
+        Reach::Nothing
     }
 
     /// Does the work.

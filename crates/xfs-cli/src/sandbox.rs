@@ -5,13 +5,20 @@
 //! process could otherwise ask of the kernel. Both stay for good. Does **not** own: which directories a
 //! command still needs, which it says itself ([`Reach`]).
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod calls;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod calls {
+    pub(super) fn filter() -> Result<(), String> {
+        Err(format!("there is no filter for {}", std::env::consts::ARCH))
+    }
+}
 
 use std::os::fd::BorrowedFd;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
 use crate::cli::SandboxWhen;
@@ -23,17 +30,37 @@ const NEWEST: ABI = ABI::V6;
 
 /// What a command still needs of the host when everything that it names is open.
 pub(crate) enum Reach<'a> {
-    /// Only what is open, and the files beneath these directories.
-    Beneath(Vec<BorrowedFd<'a>>),
+    /// Only what is open.
+    Nothing,
+    /// That, and so much beneath this directory.
+    Beneath(BorrowedFd<'a>, Rights),
     /// All of it: the command reads trees of the host, or starts programs.
     Host,
     /// All of it for the first thread; those that read the image enter by themselves.
     ByThread,
 }
 
-impl Reach<'_> {
-    /// Only what is open.
-    pub(crate) const NOTHING: Self = Self::Beneath(Vec::new());
+/// What may be done beneath a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// Files that are open get and lose names.
+    Names,
+    /// Trees of files are made, read and replaced.
+    Trees,
+    /// That, and devices are made: a way to every disk, for who may make them.
+    TreesAndDevices,
+}
+
+impl Rights {
+    fn accesses(self) -> BitFlags<AccessFs> {
+        let devices = AccessFs::MakeBlock | AccessFs::MakeChar;
+        let trees = AccessFs::from_all(NEWEST) & !(AccessFs::Execute | AccessFs::IoctlDev);
+        match self {
+            Self::Names => AccessFs::MakeReg | AccessFs::RemoveFile,
+            Self::Trees => trees & !devices,
+            Self::TreesAndDevices => trees,
+        }
+    }
 }
 
 /// Gives up everything but `reach`, for this thread and those that it starts.
@@ -43,16 +70,17 @@ impl Reach<'_> {
 /// A refusal, where the sandbox is asked for and the kernel cannot give it. Where it is not, the
 /// command goes on with what there is.
 pub(crate) fn enter(reach: Reach<'_>, when: SandboxWhen) -> Result<(), Failure> {
-    let directories = match (when, reach) {
+    let directory = match (when, reach) {
         (SandboxWhen::Never, _) | (_, Reach::ByThread) | (SandboxWhen::Auto, Reach::Host) => {
             return Ok(());
         }
         (SandboxWhen::Always, Reach::Host) => {
             return Err(refusal("this command needs the files of the host"));
         }
-        (_, Reach::Beneath(directories)) => directories,
+        (_, Reach::Nothing) => None,
+        (_, Reach::Beneath(directory, rights)) => Some((directory, rights)),
     };
-    let is_confined = confine(&directories);
+    let is_confined = confine(directory);
     let is_filtered = calls::filter();
     if when == SandboxWhen::Auto {
         return Ok(());
@@ -65,17 +93,18 @@ pub(crate) fn enter(reach: Reach<'_>, when: SandboxWhen) -> Result<(), Failure> 
     is_filtered.map_err(|error| refusal(&error))
 }
 
-/// Leaves of the file system what is beneath `directories`, of the network nothing.
-fn confine(directories: &[BorrowedFd<'_>]) -> Result<RulesetStatus, RulesetError> {
-    let files = AccessFs::from_all(NEWEST);
-    let rule = |directory| Ok::<_, RulesetError>(PathBeneath::new(directory, files));
+/// Leaves of the file system no more than these rights beneath a directory, of the network nothing.
+fn confine(directory: Option<(BorrowedFd<'_>, Rights)>) -> Result<RulesetStatus, RulesetError> {
+    let rule = |(directory, rights): (_, Rights)| {
+        Ok::<_, RulesetError>(PathBeneath::new(directory, rights.accesses()))
+    };
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(files)?
+        .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?
-        .add_rules(directories.iter().map(rule))?
+        .add_rules(directory.into_iter().map(rule))?
         .restrict_self()?;
     Ok(status.ruleset)
 }

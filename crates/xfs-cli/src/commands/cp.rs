@@ -24,7 +24,7 @@ use crate::image::{Target, Targets};
 use crate::names;
 use crate::node::{self, NodeSource};
 use crate::predicate::last_component;
-use crate::sandbox::Reach;
+use crate::sandbox::{Reach, Rights};
 
 struct Cp {
     targets: Targets,
@@ -108,9 +108,11 @@ fn raise_file_limit() {
 impl Run for Cp {
     fn reach(&self) -> Reach<'_> {
         match &self.destination {
-            Destination::Stdout => Reach::NOTHING,
+            Destination::Stdout => Reach::Nothing,
             Destination::Into(directory) | Destination::Name(directory, _) => {
-                Reach::Beneath(vec![directory.as_fd()])
+                let rights =
+                    if self.is_recursive { Rights::TreesAndDevices } else { Rights::Trees };
+                Reach::Beneath(directory.as_fd(), rights)
             }
         }
     }

@@ -37,6 +37,7 @@ const READY: &[u8] = b"ready\n";
 /// A process that starts the one that serves.
 struct Start {
     arguments: Vec<OsString>,
+    reads_only: bool,
 }
 
 /// The process that serves.
@@ -61,9 +62,11 @@ impl Handler for Confined {
     }
 
     fn begin_worker(&self) {
-        // It has been entered once, to read the volume's first blocks, or the mount would not be.
-        if let Err(failure) = sandbox::enter(Reach::NOTHING, self.sandbox) {
-            tracing::warn!(%failure, "a worker serves outside of the sandbox");
+        // An error is that of `always`, and the same way was gone to read the volume's first blocks: what
+        // is missing now is memory or a descriptor.
+        if let Err(failure) = sandbox::enter(Reach::Nothing, self.sandbox) {
+            tracing::error!(%failure, "a worker cannot enter the sandbox");
+            std::process::abort();
         }
     }
 
@@ -75,7 +78,7 @@ impl Handler for Confined {
 /// Does something in a thread that has entered the sandbox, and so all that it starts.
 fn inside<T: Send>(when: SandboxWhen, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
     let acted = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| sandbox::enter(Reach::NOTHING, when).map(|()| act()));
+        let thread = scope.spawn(|| sandbox::enter(Reach::Nothing, when).map(|()| act()));
         thread.join()
     });
     acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -100,7 +103,7 @@ pub(super) fn open(
         words.push(format!("--sandbox={}", global.sandbox).into());
         words.extend(lists.iter().map(|list| OsString::from(format!("-o{list}"))));
         words.extend(["--".into(), arguments.device.into(), arguments.folder.into()]);
-        return Ok(Box::new(Start { arguments: words }));
+        return Ok(Box::new(Start { arguments: words, reads_only: options.is_read_only() }));
     }
     let sandbox = global.sandbox;
     let open = open.writable(!options.is_read_only());
@@ -135,8 +138,9 @@ fn option_lists(
 }
 
 impl Run for Start {
+    /// It looks at no image, and starts who does.
     fn reach(&self) -> Reach<'_> {
-        Reach::Host
+        if self.reads_only { Reach::ByThread } else { Reach::Host }
     }
 
     fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {

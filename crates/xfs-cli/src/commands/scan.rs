@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
 use crate::interrupt::interrupt;
-use crate::sandbox::Reach;
+use crate::sandbox::{Reach, Rights};
 use crate::time::Clock;
 
 struct Scan {
@@ -34,7 +34,7 @@ struct Scan {
     began: i64,
 }
 
-/// Opens the images and the output, and asks to be told of interrupts.
+/// Opens the images and the output.
 pub(super) fn open(
     arguments: &ScanArguments,
     options: &GlobalOptions,
@@ -82,7 +82,6 @@ fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
         threads: arguments.threads.unwrap_or(0),
         spill,
         summary: arguments.summary,
-        cancel: Some(interrupt()?),
         ..ScanOptions::default()
     };
     if let Some(bytes) = arguments.memory {
@@ -113,11 +112,16 @@ fn to_format(format: ScanFormat) -> Format {
 
 impl Run for Scan {
     fn reach(&self) -> Reach<'_> {
-        Reach::Beneath(self.output_directory.iter().map(AsFd::as_fd).collect())
+        match &self.output_directory {
+            Some(directory) => Reach::Beneath(directory.as_fd(), Rights::Names),
+            None => Reach::Nothing,
+        }
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { images, output, format, mut options, began, .. } = *self;
+        // Here, so that its thread is inside as well.
+        options.cancel = Some(interrupt()?);
         let mut sources = Vec::new();
         for image in &images {
             let volume = image.volume(console)?;

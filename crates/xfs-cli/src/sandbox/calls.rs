@@ -1,7 +1,7 @@
 //! The system calls that a command may still make.
 //!
 //! A list of what is allowed: memory, threads, time, and files. What is not on it fails with EPERM: to
-//! start programs, to talk to the network, to look into other processes, to ask the kernel's newer and
+//! start processes and programs, to talk to the network, to look into other processes, to ask the kernel's newer and
 //! larger interfaces for anything. Which files, is a question for Landlock.
 
 use std::collections::BTreeMap;
@@ -9,43 +9,61 @@ use std::env::consts::ARCH;
 
 use libc::c_long;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, apply_filter,
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
+
+/// Calls, each with the arguments that are meant; none means any.
+type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Lets this thread, and those that it starts, make no more than these calls.
 pub(super) fn filter() -> Result<(), String> {
-    program()
-        .and_then(|program| apply_filter(&program).map_err(|error| format!("seccomp: {error}")))
+    let failed = |error: BackendError| format!("seccomp: {error}");
+    let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    let of_allowed = program(allowed().map_err(failed)?, SeccompAction::Allow, denied);
+    // What clone3 is to make lies in memory, where no filter sees it. Without it, threads are made by clone.
+    let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
+    let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let without_clone3 = program(clone3, unknown, SeccompAction::Allow);
+    for program in [of_allowed, without_clone3] {
+        let program = program.map_err(failed)?;
+        apply_filter(&program).map_err(|error| format!("seccomp: {error}"))?;
+    }
+    Ok(())
 }
 
-fn program() -> Result<BpfProgram, String> {
-    let architecture: TargetArch =
-        ARCH.try_into().map_err(|_| format!("there is no filter for {ARCH}"))?;
-    let failed = |error: seccompiler::BackendError| format!("seccomp: {error}");
-    let filter = SeccompFilter::new(
-        rules().map_err(failed)?,
-        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
-        SeccompAction::Allow,
-        architecture,
-    );
-    filter.map_err(failed)?.try_into().map_err(failed)
+fn program(
+    rules: Rules,
+    for_these: SeccompAction,
+    for_others: SeccompAction,
+) -> Result<BpfProgram, BackendError> {
+    SeccompFilter::new(rules, for_others, for_these, TargetArch::try_from(ARCH)?)?.try_into()
 }
 
-/// Each call, with the arguments that it may have; none means any.
-fn rules() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
+fn allowed() -> Result<Rules, BackendError> {
     let calls = [MEMORY, THREADS, CLOCKS, CONTENTS, NAMES, OLD_NAMES].concat();
-    let mut rules: BTreeMap<_, _> = calls.into_iter().map(|call| (call, Vec::new())).collect();
+    let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
     rules.insert(libc::SYS_ioctl, one_of(1, IOCTLS)?);
     let names = [libc::PR_SET_NAME, libc::PR_SET_VMA].map(|name| u64::from(name.unsigned_abs()));
     rules.insert(libc::SYS_prctl, one_of(0, &names)?);
-    // Limits of this process, not of another one.
+    // Limits of this process, and signals to it: that is how `abort` ends it.
     rules.insert(libc::SYS_prlimit64, one_of(0, &[0])?);
+    rules.insert(libc::SYS_tgkill, one_of(0, &[u64::from(std::process::id())])?);
+    // What wakes a thread when a signal comes.
+    rules.insert(libc::SYS_socketpair, one_of(0, &[u64::from(libc::AF_UNIX.unsigned_abs())])?);
+    let threads = u64::from(libc::CLONE_THREAD.unsigned_abs());
+    let is_thread = SeccompCondition::new(
+        0,
+        SeccompCmpArgLen::Dword,
+        SeccompCmpOp::MaskedEq(threads),
+        threads,
+    )?;
+    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
     Ok(rules)
 }
 
 /// Rules under which argument `index` has one of these values.
-fn one_of(index: u8, values: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+fn one_of(index: u8, values: &[u64]) -> Result<Vec<SeccompRule>, BackendError> {
     let rule = |value: &u64| {
         let (length, is) = (SeccompCmpArgLen::Dword, SeccompCmpOp::Eq);
         SeccompRule::new(vec![SeccompCondition::new(index, length, is, *value)?])
@@ -64,7 +82,7 @@ const MEMORY: &[c_long] = &[
 ];
 
 const THREADS: &[c_long] = &[
-    libc::SYS_clone,
+    // The second filter answers it.
     libc::SYS_clone3,
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -90,8 +108,6 @@ const THREADS: &[c_long] = &[
     libc::SYS_set_tid_address,
     libc::SYS_sigaltstack,
     libc::SYS_sysinfo,
-    // How `abort` ends this process.
-    libc::SYS_tgkill,
     libc::SYS_uname,
 ];
 
@@ -148,7 +164,7 @@ const NAMES: &[c_long] = &[
     libc::SYS_faccessat2,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    FCHMODAT2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_fgetxattr,
@@ -168,7 +184,6 @@ const NAMES: &[c_long] = &[
     libc::SYS_openat,
     libc::SYS_openat2,
     libc::SYS_readlinkat,
-    libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_setxattr,
     libc::SYS_statfs,
@@ -178,6 +193,9 @@ const NAMES: &[c_long] = &[
     libc::SYS_unlinkat,
     libc::SYS_utimensat,
 ];
+
+/// The same number everywhere.
+const FCHMODAT2: c_long = 452;
 
 /// What the C library still calls by its first names on this architecture.
 #[cfg(target_arch = "x86_64")]
@@ -191,12 +209,15 @@ const OLD_NAMES: &[c_long] = &[
     libc::SYS_poll,
     libc::SYS_readlink,
     libc::SYS_rename,
+    libc::SYS_renameat,
     libc::SYS_rmdir,
     libc::SYS_stat,
     libc::SYS_symlink,
     libc::SYS_unlink,
 ];
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+const OLD_NAMES: &[c_long] = &[libc::SYS_renameat];
+#[cfg(target_arch = "riscv64")]
 const OLD_NAMES: &[c_long] = &[];
 
 /// Terminals are asked for their size and never written to as if by their user; files for flags.

@@ -88,16 +88,11 @@ fn a_clean_image_is_not_written() {
 /// Where the kernel has all that is asked of it (Linux 6.12 with Landlock), each command gets along inside.
 #[test]
 fn a_clean_image_is_read_inside_the_sandbox() {
-    let place = Place::new();
-    let output = place.run(&["--sandbox=always", "info", "image"]);
-    if output.status.code() == Some(3) {
-        let modules = fs::read_to_string("/sys/kernel/security/lsm").unwrap_or_default();
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let numbers: Vec<u32> = release.split('.').map_while(|part| part.parse().ok()).collect();
-        let is_there = modules.contains("landlock") && numbers >= vec![6, 12];
-        assert!(!is_there, "{}", transcript(&output));
+    if !xfs_testkit::has_landlock() {
+        eprintln!("skipped: this kernel has no Landlock that keeps all of it (Linux 6.12)");
         return;
     }
+    let place = Place::new();
     check_untouched(&place, &["--sandbox=always"], |code| code == 0);
 }
 
