@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use xfs_sync::{Counts, thread_counts};
 use xfs_testkit::golden;
+use xfs_trans::testing::make_with;
 
-use crate::{OpenOptions, Volume};
+use crate::{Credentials, OpenOptions, Volume};
 
 fn volume() -> Volume {
     let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
@@ -34,6 +35,26 @@ fn check_shares_nothing(operation: impl Fn(&Volume)) {
 fn a_lookup_shares_nothing() {
     check_shares_nothing(|volume| drop(volume.lookup("/deep/1/2/3/4/5/6/7/8").unwrap()));
     check_shares_nothing(|volume| drop(volume.lookup("/node/a-longer-node-entry-77").unwrap()));
+}
+
+/// The rights on the way are read where they lie: they cost no write beyond what root's walk costs.
+#[test]
+fn a_remembered_path_costs_somebody_no_more_than_root() {
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    volume.create_dir_all("/a/b/c").unwrap();
+    let somebody = volume.as_user(Credentials::new(1000, 1000));
+    let walk = |volume: &Volume| {
+        for _ in 0..4 {
+            drop(volume.lookup("/a/b/c").unwrap());
+        }
+        let before = thread_counts();
+        drop(volume.lookup("/a/b/c").unwrap());
+        thread_counts().since(&before)
+    };
+    let (root, user) = (walk(&volume), walk(&somebody));
+    assert_eq!(user, root);
+    assert_eq!(user.volume.total() + user.group.total(), 0, "{user:?}");
 }
 
 #[test]

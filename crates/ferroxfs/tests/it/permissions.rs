@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use ferroxfs::format::acl::{AclEntry, AclTag};
 use ferroxfs::{
@@ -157,6 +158,24 @@ fn a_file_that_may_only_be_written() {
     file.write_at(0, b"C").unwrap();
     file.close().unwrap();
     assert_eq!(volume.read("/box/file").unwrap(), b"Contents");
+}
+
+/// What is open for reading is checked as well.
+#[test]
+fn a_volume_that_is_only_read() {
+    let device = make_with("");
+    let options = || OpenOptions::new().with_devices(Arc::clone(&device), None);
+    let writable = OpenOptions::new().writable(true).with_devices(Arc::clone(&device), None);
+    let volume = writable.writable_volume().unwrap();
+    give(&volume, "/home", 0o750, ALICE);
+    volume.write("/home/file", "contents").unwrap();
+    volume.close().unwrap();
+    let volume = options().volume().unwrap();
+    assert_eq!(user(&volume, ALICE).read("/home/file").unwrap(), b"contents");
+    let bob = user(&volume, BOB);
+    assert_eq!(refused(bob.open_file("/home/file")), PosixError::AccessDenied);
+    assert_eq!(refused(bob.read_dir("/home")), PosixError::AccessDenied);
+    assert_eq!(refused(user(&volume, ALICE).access("/home", Access::WRITE)), PosixError::ReadOnly);
 }
 
 #[test]
