@@ -37,11 +37,15 @@ pub enum Feature {
     Grown,
     /// It has been given another UUID than its metadata carries.
     Renamed,
+    /// Its free space is in small pieces before anything is done to it.
+    Fragmented,
 }
 
 /// Without these trees no space is set aside in each group, so that a volume can really be full.
 const NOTHING_RESERVED: &str = "-m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
 const PARENT_NOTHING_RESERVED: &str = "-n parent=1 -m rmapbt=0,reflink=0,finobt=0,inobtcount=0";
+
+const FRAGMENTED: &str = "-b size=4096 -n parent=1 -m rmapbt=1,reflink=1 -i exchange=1";
 
 /// A kind of volume.
 #[derive(Debug, Clone, Copy)]
@@ -111,6 +115,14 @@ impl Geometry {
         Geometry { feature: Feature::Full, ..newer("parent-full", PARENT_NOTHING_RESERVED) },
     ];
 
+    /// Kinds of volumes for those who break the free space into pieces themselves. Nothing is kept back
+    /// in one of them, so that nothing stays in one piece. Their directory blocks are no larger than
+    /// blocks: nobody recovers those that lie in several pieces.
+    pub const FRAGMENTED: [Self; 2] = [
+        Self { feature: Feature::Fragmented, ..system("fragmented", NOTHING_RESERVED) },
+        Self { feature: Feature::Fragmented, ..newer("parent-fragmented", FRAGMENTED) },
+    ];
+
     /// Makes a volume of this kind in `folder` and has the kernel fill it. Where this kernel cannot
     /// mount it, that is [`OracleError::Unavailable`].
     pub fn make_and_fill(&self, folder: &Path) -> Result<Image, OracleError> {
@@ -121,7 +133,7 @@ impl Geometry {
         }
         populate(mount.path(), SEED)?;
         match self.feature {
-            Feature::Aged => age(mount.path(), SEED)?,
+            Feature::Aged | Feature::Fragmented => age(mount.path(), SEED)?,
             Feature::Full => fill(mount.path(), SEED)?,
             Feature::Plain | Feature::ExternalLog | Feature::Grown | Feature::Renamed => {}
         }
@@ -159,7 +171,7 @@ impl Geometry {
     /// volume that is to be filled is the smallest that mkfs.xfs makes.
     fn size_bytes(&self) -> u64 {
         match self.feature {
-            Feature::Full => 320 << 20,
+            Feature::Full | Feature::Fragmented => 320 << 20,
             _ if self.options.contains("65536") || self.options.contains("agcount=16") => 2 << 30,
             _ => 1 << 30,
         }

@@ -29,7 +29,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = make(geometry, folder.path())?;
-    let (start, model) = prepare(&image, features, &script::preparation(features))?;
+    let (start, model) = prepare((geometry, &image), features, &script::preparation(features))?;
     let operations = script(&model, seed);
     let share = if is_long() { 1 } else { SHORT_SHARE };
     let faults = [RequestKind::Write, RequestKind::Flush, RequestKind::Read].into_iter();

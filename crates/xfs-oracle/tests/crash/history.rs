@@ -9,11 +9,11 @@ use ferroxfs::{SharedDevice, Superblock, Volume};
 use xfs_device::FileDevice;
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Durable, Features, Generator, Model, Operation};
-use xfs_oracle::{Chronicle, Image, Subject, guarded};
+use xfs_oracle::{Chronicle, Feature, Geometry, Image, Subject, guarded};
 use xfs_testkit::{CowDevice, Recording, RecordingDevice};
 
 use crate::library::Library;
-use crate::text;
+use crate::{fragments, text};
 
 /// What an image holds, for devices in memory over it.
 pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
@@ -32,11 +32,15 @@ pub(crate) fn writable(device: SharedDevice) -> Result<Volume, ferroxfs::OpenErr
 /// Performs operations on the empty volume of an image, which is closed then. Gives what the image holds,
 /// and the model of it.
 pub(crate) fn prepare(
-    image: &Image,
+    (geometry, image): (&Geometry, &Image),
     features: Features,
     operations: &[Operation],
 ) -> Result<(CowDevice, Model), TrialError> {
     let mut model = Model::new(features);
+    if geometry.feature == Feature::Fragmented {
+        let volume = patiently(|| Volume::open_writable(&image.data)).map_err(text)?;
+        fragments::make(volume, &mut model).map_err(text)?;
+    }
     let volume = patiently(|| Volume::open_writable(&image.data)).map_err(text)?;
     let mut library = Library::new(volume);
     for operation in operations {
@@ -58,14 +62,14 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Performs so many operations on the empty volume of an image, each beside a model; after every
-    /// `sync_every` of them everything is made durable.
+    /// Performs so many operations on a volume that holds what `model` says; after every `sync_every` of
+    /// them everything is made durable.
     pub(crate) fn random(
-        image: &Image,
-        (features, seed): (Features, u64),
+        (start, model): (CowDevice, Model),
+        seed: u64,
         (operations, sync_every): (usize, usize),
     ) -> Result<Self, TrialError> {
-        let mut generator = Generator::new(seed, features);
+        let mut generator = Generator::new(seed, model.features());
         let mut number = 0;
         let next = |model: &Model| {
             number += 1;
@@ -75,8 +79,7 @@ impl History {
                 _ => generator.next(model),
             })
         };
-        let start = CowDevice::new(base(image)?);
-        let history = Self::record(start, Model::new(features), next);
+        let history = Self::record(start, model, next);
         history.map_err(|what| text(format!("seed {seed}: {what}")))
     }
 

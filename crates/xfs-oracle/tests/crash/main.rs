@@ -17,6 +17,7 @@
 //! cuts, and every one of the others.
 
 mod failing;
+mod fragments;
 mod history;
 mod judge;
 #[path = "../agreement/library.rs"]
@@ -39,6 +40,9 @@ use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 /// Where the power fails with every seed: parent pointers, a reverse map, exchanged ranges.
 const ALWAYS: &str = "parent-exchange";
 
+/// Of so many seeds each volume in pieces has one.
+const FRAGMENTED_SHARE: usize = 4;
+
 type Check = fn(&Geometry, u64) -> Result<(), TrialError>;
 
 const CHECKS: [(&str, Check); 3] = [
@@ -50,7 +54,11 @@ const CHECKS: [(&str, Check); 3] = [
 fn main() -> ExitCode {
     let histories = if is_long() { 100 } else { 1 };
     let trials = seeds(histories).flat_map(|seed| {
-        let geometries = [volumes::named(ALWAYS), volumes::of_seed(seed)].into_iter().flatten();
+        // The first seed, which every short run has, takes none of them.
+        let number = (seed as usize + 2) % FRAGMENTED_SHARE;
+        let fragmented = Geometry::FRAGMENTED.into_iter().nth(number);
+        let geometries = [volumes::named(ALWAYS), volumes::of_seed(seed), fragmented];
+        let geometries = geometries.into_iter().flatten();
         geometries.flat_map(move |geometry| {
             CHECKS.map(|(what, check)| {
                 let name = format!("{what}::{}::{seed}", geometry.name);

@@ -6,7 +6,7 @@ use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Geometry, Image, ready};
 use xfs_testkit::{Atomicity, CowDevice, PowerCuts};
 
-use crate::history::{History, materialise, recover};
+use crate::history::{History, materialise, prepare, recover};
 use crate::judge::Crashed;
 use crate::text;
 use crate::volumes::make;
@@ -26,7 +26,8 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = make(geometry, folder.path())?;
-    let history = History::random(&image, (features, seed), (OPERATIONS, SYNC_EVERY))?;
+    let start = prepare((geometry, &image), features, &[])?;
+    let history = History::random(start, seed, (OPERATIONS, SYNC_EVERY))?;
     let cuts = PowerCuts::new(&history.recording, Atomicity::of(&history.superblock));
     check_judge(&history, &image, folder.path())?;
     for number in 0..CUTS {

@@ -27,7 +27,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = make(geometry, folder.path())?;
-    let (start, model) = prepare(&image, features, &script::preparation(features))?;
+    let (start, model) = prepare((geometry, &image), features, &script::preparation(features))?;
     let share = if is_long() { 1 } else { SHORT_SHARE };
     let pairs = script::operations(features).into_iter().flat_map(|operation| {
         let mut after = model.clone();

@@ -1,0 +1,70 @@
+//! Free space in small pieces, so that files and btrees have many extents.
+//!
+//! One file takes all blocks, and gives some of them back in many places. It stays as it is: it is
+//! immutable, and empty.
+
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{
+    AllocateMode, Changes, Creation, Error, File, NewKind, PosixError, RangeMode, Volume,
+};
+use xfs_oracle::FileFlags;
+use xfs_oracle::model::{AllocationMode, Model, Operation, Settings, Target};
+
+/// Pieces of free space.
+const PIECES: u64 = 1500;
+/// How large they are: inodes, which lie side by side, need room for some of them at least.
+const PIECE_BYTES: u64 = 32 << 10;
+const BALLAST: &str = "ballast";
+const MODE: u32 = 0o600;
+
+/// Breaks up the free space of a volume, which is closed then.
+pub(crate) fn make(volume: Volume, model: &mut Model) -> Result<(), String> {
+    take_and_give_back(volume).map_err(|error| error.to_string())?;
+    let path = || BALLAST.to_owned();
+    let flags = Settings { flags: FileFlags::IMMUTABLE, ..Settings::default() };
+    let done = [
+        Operation::Create { path: path(), mode: MODE },
+        Operation::Allocate {
+            file: Target::Path(path()),
+            mode: AllocationMode::AllocateKeepSize,
+            offset: 0,
+            length: PIECE_BYTES,
+        },
+        Operation::SetFlags { path: path(), settings: flags },
+    ];
+    done.iter().try_for_each(|operation| match model.perform(operation) {
+        Ok(_) => Ok(()),
+        Err(errno) => Err(format!("{operation:?} is refused by the model: {errno}")),
+    })
+}
+
+fn take_and_give_back(volume: Volume) -> ferroxfs::Result<()> {
+    let creation = Creation { mode: MODE as u16, uid: 0, gid: 0, umask: 0 };
+    let node = volume.root()?.create(BALLAST, &NewKind::Regular, &creation)?;
+    let file = node.open()?;
+    let taken = take_all(&file, volume.geometry().block_size.into())?;
+    let apart = taken / PIECES / PIECE_BYTES * PIECE_BYTES;
+    for start in (0..PIECES).map(|piece| piece * apart) {
+        file.change_range(start..start + PIECE_BYTES, RangeMode::Punch)?;
+    }
+    file.close()?;
+    let fixed = Changes { xflags: Some(ExtendedFlags::IMMUTABLE), ..Changes::default() };
+    node.change(&fixed)?;
+    drop(node);
+    volume.close()
+}
+
+/// Allocates until there is nothing left. Returns how many bytes there were.
+fn take_all(file: &File, block_bytes: u64) -> ferroxfs::Result<u64> {
+    const LARGEST_STEP_BYTES: u64 = 256 << 20;
+    let (mut taken, mut step) = (0, LARGEST_STEP_BYTES);
+    while step >= block_bytes {
+        let range = taken..taken + step;
+        match file.change_range(range, RangeMode::Allocate(AllocateMode::KeepSize)) {
+            Ok(()) => taken += step,
+            Err(Error::Posix(PosixError::NoSpace)) => step /= 2,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(taken)
+}
