@@ -2,8 +2,9 @@
 //!
 //! The model is judged first: the kernel's XFS must give what it gives.
 //!
-//! One number repeats a trial: `FERROXFS_SEED=N`, or several: `FERROXFS_SEED=N..M`. `cargo xtask test
-//! --long`, or `FERROXFS_LONG=1`, runs longer histories of more seeds.
+//! One number repeats a trial: `FERROXFS_SEED=N`, or several: `FERROXFS_SEED=N..M`. It chooses one of the
+//! volumes too, unless `FERROXFS_GEOMETRY=NAME` does. `cargo xtask test --long`, or `FERROXFS_LONG=1`,
+//! runs longer histories of more seeds.
 
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]

@@ -13,12 +13,16 @@ const SMALLEST_PAGE_BYTES: u64 = 4096;
 
 /// The geometry of this name.
 pub(crate) fn named(name: &str) -> Option<Geometry> {
-    Geometry::ALL.into_iter().find(|geometry| geometry.name == name)
+    let mut all = Geometry::ALL.into_iter().chain(Geometry::FRAGMENTED);
+    all.find(|geometry| geometry.name == name)
 }
 
 /// The geometry of a seed: seeds that follow each other go round all of those that make a difference to
-/// an empty volume on one device.
+/// an empty volume on one device. `FERROXFS_GEOMETRY` names one for all seeds.
 pub(crate) fn of_seed(seed: u64) -> Option<Geometry> {
+    if let Ok(name) = std::env::var("FERROXFS_GEOMETRY") {
+        return named(&name);
+    }
     let is_fit = |geometry: &Geometry| {
         matches!(geometry.feature, Feature::Plain | Feature::Renamed | Feature::Full)
     };

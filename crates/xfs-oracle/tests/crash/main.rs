@@ -11,10 +11,11 @@
 //! - [`single`]: one operation, one sync, and a cut: every pair of them.
 //! - [`failing`]: the n-th request fails, in a script of every operation.
 //!
-//! `FERROXFS_SEED=N` runs the trials of one seed, `FERROXFS_SEED=N..M` those of several. The log is
-//! written by threads, so that the requests come in another order each time: the image of a cut that
-//! fails is kept, and named in the report. `cargo xtask test --long`, or `FERROXFS_LONG=1`, makes 2,000
-//! cuts, and every one of the others.
+//! `FERROXFS_SEED=N` runs the trials of one seed, `FERROXFS_SEED=N..M` those of several. A seed chooses
+//! one of the volumes; `FERROXFS_GEOMETRY=NAME` chooses it for all. The log is written by threads, so
+//! that the requests come in another order each time: the image of a cut that fails is kept, and named in
+//! the report. `cargo xtask test --long`, or `FERROXFS_LONG=1`, makes 2,000 cuts, and every one of the
+//! others.
 
 mod failing;
 mod fragments;
