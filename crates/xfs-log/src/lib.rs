@@ -44,8 +44,8 @@ pub use item::{CheckpointEnd, ItemState, LogItem, Pushed};
 pub use log::{Log, LogConfig, LogCounts, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES, Shutdown};
 pub use reader::{Items, LogEntry, LogReader, Transaction};
 pub use recovery::{
-    Intent, IntentRecovery, MAX_REPLAY_BYTES, RecoveryError, Refusal, Replayed, Summary,
-    end_clean_log, finish_intents, replay, replay_all,
+    FreedInodes, Intent, IntentRecovery, MAX_REPLAY_BYTES, RecoveryError, Refusal, Replayed,
+    Summary, end_clean_log, finish_intents, replay, replay_all,
 };
 pub use space::SpaceUse;
 pub use state::{LogState, find_head_and_tail};

@@ -66,7 +66,7 @@ mod refusal;
 mod store;
 
 pub use clean::end_clean_log;
-pub use intent::{Intent, IntentRecovery, finish_intents};
+pub use intent::{FreedInodes, Intent, IntentRecovery, finish_intents};
 pub use refusal::{RecoveryError, Refusal};
 
 use std::ops::Range;
@@ -124,6 +124,8 @@ pub struct Summary {
     pub intents: u64,
     /// Unlinked inodes that were freed.
     pub unlinked: u64,
+    /// Unlinked inodes that are damaged, and so were not.
+    pub unlinked_damaged: u64,
 }
 
 /// How far apart intents of one volume are from those that recovery has found open.

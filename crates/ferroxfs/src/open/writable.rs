@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use xfs_buffer::Result as BufferResult;
+use xfs_alloc::UnlinkedList;
+use xfs_buffer::{Error as BufferError, Result as BufferResult};
 use xfs_format::log_item::AttrOperation;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::superblock::{Access, Superblock};
 use xfs_format::{AgNumber, Geometry};
 use xfs_inode::Live;
 use xfs_log::{
-    Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary, finish_intents,
+    FreedInodes, Intent, IntentRecovery, Log, LogConfig, RecoveryError, Replayed, Summary,
+    finish_intents,
 };
 use xfs_trans::{AttrPromise, Captured, Deferred, Journal, OpenIntent, Promise};
 
@@ -135,20 +137,14 @@ impl IntentRecovery for Finisher<'_> {
         Ok(())
     }
 
-    fn free_unlinked(&mut self) -> BufferResult<u64> {
-        let mut count = 0;
+    fn free_unlinked(&mut self) -> BufferResult<FreedInodes> {
+        let mut done = FreedInodes::default();
         for group in self.journal.geometry().groups() {
             for list in xfs_alloc::unlinked_lists(self.journal.cache(), group)? {
-                for number in &list.inodes {
-                    Arc::new(Live::load(self.journal, *number)?).inactivate(self.journal)?;
-                    count += 1;
-                }
-                if list.damage.is_some() {
-                    self.give_up(group, list.bucket)?;
-                }
+                self.free_list(group, &list, &mut done)?;
             }
         }
-        Ok(count)
+        Ok(done)
     }
 
     fn free_copies(&mut self) -> BufferResult<()> {
@@ -157,6 +153,40 @@ impl IntentRecovery for Finisher<'_> {
 }
 
 impl Finisher<'_> {
+    /// Frees what is on a list. An inode that cannot be read ends the list for good, as in the kernel:
+    /// to take out those behind it, it would have to be written.
+    #[doc(alias = "xlog_recover_iunlink_bucket")]
+    fn free_list(
+        &self,
+        group: AgNumber,
+        list: &UnlinkedList,
+        done: &mut FreedInodes,
+    ) -> BufferResult<()> {
+        let mut is_broken = list.damage.is_some();
+        done.damaged += u64::from(is_broken);
+        for (number, rest) in list.inodes.iter().zip((0..list.inodes.len()).rev()) {
+            let live = match Live::load(self.journal, *number) {
+                Ok(live) => Arc::new(live),
+                Err(error @ (BufferError::Io(_) | BufferError::Shutdown)) => return Err(error),
+                Err(_) => {
+                    is_broken = true;
+                    done.damaged += rest as u64 + 1;
+                    break;
+                }
+            };
+            match live.inactivate(self.journal) {
+                Ok(()) => done.freed += 1,
+                Err(BufferError::Corrupt(_) | BufferError::Posix(_))
+                    if !self.journal.is_shut_down() =>
+                {
+                    done.damaged += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if is_broken { self.give_up(group, list.bucket) } else { Ok(()) }
+    }
+
     /// Empties a list that cannot be followed: what hangs behind is lost to everybody but xfs_repair.
     fn give_up(&self, group: AgNumber, bucket: usize) -> BufferResult<()> {
         let mut tx = self.journal.begin(TransactionKind::ClearUnlinked, 0)?;

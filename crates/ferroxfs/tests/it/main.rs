@@ -22,6 +22,7 @@ mod opening;
 mod permissions;
 mod small_log;
 mod tree;
+mod unlinked;
 mod untouched;
 mod upkeep;
 mod writing;

@@ -8,6 +8,7 @@ use super::Run;
 use crate::cli::{GlobalOptions, RecoverArguments};
 use crate::console::Console;
 use crate::dump::{Fields, Value, fields_to_json};
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
 use crate::json;
@@ -37,7 +38,8 @@ impl Run for Recover {
                 json::write_document(out, object)?;
             }
             (false, None) => writeln!(out, "the log is clean, there is nothing to recover")?,
-            (false, Some(Summary { transactions, items, skipped, intents, unlinked })) => {
+            (false, Some(summary)) => {
+                let Summary { transactions, items, skipped, intents, unlinked, .. } = summary;
                 writeln!(
                     out,
                     "recovered: {transactions} transactions with {items} items, of which {skipped} \
@@ -48,6 +50,14 @@ impl Run for Recover {
                 }
                 if unlinked > 0 {
                     writeln!(out, "freed: {unlinked} inodes that had no name any more")?;
+                }
+                if summary.unlinked_damaged > 0 {
+                    let damaged = summary.unlinked_damaged;
+                    let message = format!(
+                        "{damaged} inodes that had no name any more are damaged, and were not freed"
+                    );
+                    let failure = self.image.failure(Failure::new(Exit::Corrupt, message));
+                    console.report(&failure.hint("xfs_repair frees them"));
                 }
             }
         }
@@ -62,5 +72,6 @@ fn fields(summary: Summary) -> Fields {
         ("skipped", Value::number(summary.skipped)),
         ("intents", Value::number(summary.intents)),
         ("unlinked", Value::number(summary.unlinked)),
+        ("unlinked_damaged", Value::number(summary.unlinked_damaged)),
     ]
 }

@@ -70,12 +70,13 @@ pub trait IntentRecovery {
     /// As above.
     fn finish(&mut self) -> Result<()>;
 
-    /// Frees the inodes without a name that nobody has open any more, and returns how many.
+    /// Frees the inodes without a name that nobody has open any more. One that is damaged hinders no
+    /// other.
     ///
     /// # Errors
     ///
     /// As above.
-    fn free_unlinked(&mut self) -> Result<u64>;
+    fn free_unlinked(&mut self) -> Result<FreedInodes>;
 
     /// Frees the blocks that were set aside for copies which were never made.
     ///
@@ -83,6 +84,15 @@ pub trait IntentRecovery {
     ///
     /// As above.
     fn free_copies(&mut self) -> Result<()>;
+}
+
+/// What became of the inodes without a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreedInodes {
+    /// How many were freed.
+    pub freed: u64,
+    /// How many could not be, and stay until the volume is repaired.
+    pub damaged: u64,
 }
 
 /// Has everything finished that a crash has left open: every intent in the order of the log, then
@@ -99,9 +109,10 @@ pub fn finish_intents(replayed: &Replayed, recovery: &mut dyn IntentRecovery) ->
         recovery.recover(intent)?;
     }
     recovery.finish()?;
-    let unlinked = recovery.free_unlinked()?;
+    let FreedInodes { freed, damaged } = recovery.free_unlinked()?;
     recovery.free_copies()?;
-    Ok(Summary { intents: replayed.intents.len() as u64, unlinked, ..replayed.summary })
+    let intents = replayed.intents.len() as u64;
+    Ok(Summary { intents, unlinked: freed, unlinked_damaged: damaged, ..replayed.summary })
 }
 
 /// Intents that have not met their completions.

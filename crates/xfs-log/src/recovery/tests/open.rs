@@ -10,7 +10,7 @@ use xfs_format::log_record::block_cycle;
 
 use super::{Bench, ORDER, intent, intent_done};
 use crate::log::first_number;
-use crate::recovery::{Intent, IntentRecovery, Replayed, finish_intents, replay_all};
+use crate::recovery::{FreedInodes, Intent, IntentRecovery, Replayed, finish_intents, replay_all};
 use crate::testing::LogImage;
 use crate::{
     Ail, CheckpointEnd, ItemState, Log, LogConfig, LogDevice, LogGeometry, LogItem, Pushed,
@@ -149,9 +149,9 @@ impl IntentRecovery for Completer<'_> {
         Ok(())
     }
 
-    fn free_unlinked(&mut self) -> Result<u64> {
+    fn free_unlinked(&mut self) -> Result<FreedInodes> {
         self.calls.push("unlinked".to_owned());
-        Ok(3)
+        Ok(FreedInodes { freed: 3, damaged: 1 })
     }
 
     fn free_copies(&mut self) -> Result<()> {
@@ -177,7 +177,7 @@ fn what_is_open_is_finished_in_order() {
     let log = disk.open(&disk.device, &replayed);
     let mut completer = Completer::new(&log, &replayed, 3);
     let summary = finish_intents(&replayed, &mut completer).unwrap();
-    assert_eq!((summary.intents, summary.unlinked), (3, 3));
+    assert_eq!((summary.intents, summary.unlinked, summary.unlinked_damaged), (3, 3, 1));
     let last = format!("EFI {}", u64::MAX - 1);
     assert_eq!(completer.calls, ["EFI 9", "EFI 5", &last, "finish", "unlinked", "copies"]);
     assert!(log.ail().is_empty());

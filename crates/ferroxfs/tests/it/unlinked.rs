@@ -1,0 +1,107 @@
+//! Inodes without a name that a crash has left, some of them damaged.
+
+use std::sync::Arc;
+
+use ferroxfs::{Creation, Error, NewKind, OpenOptions, PosixError, Volume};
+use xfs_alloc::{add_unlinked, open_journal, unlinked_lists};
+use xfs_device::{Durability, SharedDevice};
+use xfs_dir::remove_entry;
+use xfs_format::reservation::TransactionKind;
+use xfs_format::{Geometry, InodeNumber};
+use xfs_inode::Live;
+use xfs_testkit::CowDevice;
+use xfs_trans::Journal;
+use xfs_trans::testing::{Parts, make_with, parts, superblock};
+
+const CREATION: Creation = Creation { mode: 0o600, uid: 1, gid: 1, umask: 0 };
+/// More than there are lists, so that some have two inodes.
+const FILES: usize = 150;
+
+fn open(device: &SharedDevice) -> Volume {
+    let options = OpenOptions::new().writable(true);
+    options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
+}
+
+fn journal(device: &SharedDevice) -> Arc<Journal> {
+    let Parts { cache, log, superblock } = parts(device, 0);
+    open_journal(cache, log, &superblock).unwrap()
+}
+
+/// Takes the names of files away as if somebody had them open, and writes everything in place.
+fn unlink(device: &SharedDevice, files: &[InodeNumber]) {
+    let journal = journal(device);
+    let root = Arc::new(Live::load(&journal, superblock(device).root_inode).unwrap());
+    for (number, inode) in files.iter().enumerate() {
+        let live = Live::load(&journal, *inode).unwrap();
+        let mut tx = journal.begin(TransactionKind::Remove, 20).unwrap();
+        tx.join(root.record());
+        tx.join(live.record());
+        add_unlinked(&mut tx, live.record()).unwrap();
+        remove_entry(&mut tx, &root, format!("file {number}").as_bytes()).unwrap();
+        live.change(&mut tx, |core| core.nlink = 0);
+        tx.commit().unwrap();
+    }
+    journal.unmount().unwrap();
+}
+
+/// Leaves a log with a change of the root in it.
+fn crash(device: &SharedDevice) {
+    let journal = journal(device);
+    let root = Live::load(&journal, superblock(device).root_inode).unwrap();
+    let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
+    tx.join(root.record());
+    root.change(&mut tx, |core| core.mode = 0o40_700);
+    tx.commit().unwrap();
+    journal.force_all().unwrap();
+    journal.shut_down(xfs_log::Shutdown::Now).unwrap();
+}
+
+/// Breaks the checksum of an inode.
+fn damage(device: &SharedDevice, geometry: &Geometry, inode: InodeNumber) {
+    let place = geometry.inode_place(inode).unwrap();
+    let at = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes) + 60;
+    let mut bytes = vec![0; 512];
+    let sector = at / 512 * 512;
+    device.read_at(sector, &mut bytes).unwrap();
+    bytes[(at - sector) as usize] ^= 0x40;
+    device.write_at(sector, &bytes, Durability::Cached).unwrap();
+}
+
+#[test]
+fn damaged_ones_hinder_no_other() {
+    let device: SharedDevice = Arc::new(CowDevice::new(make_with("-d agcount=1")));
+    let geometry = superblock(&device).geometry;
+    let volume = open(&device);
+    let root = volume.root().unwrap();
+    let files: Vec<_> = (0..FILES)
+        .map(|number| {
+            let name = format!("file {number}");
+            root.create(name, &NewKind::Regular, &CREATION).unwrap().number()
+        })
+        .collect();
+    drop(root);
+    volume.close().unwrap();
+    unlink(&device, &files);
+    crash(&device);
+    // The first and the last of the files have the heads of lists, or the end of one.
+    let damaged = [files[3], files[FILES - 1]];
+    for inode in damaged {
+        damage(&device, &geometry, inode);
+    }
+
+    let options = OpenOptions::new().writable(true);
+    let summary = options.with_devices(Arc::clone(&device), None).recover().unwrap().unwrap();
+    assert_eq!(summary.unlinked + summary.unlinked_damaged, FILES as u64);
+    // What is behind a damaged one on its list is lost with it, and no more.
+    assert!((2..=2 * 3).contains(&summary.unlinked_damaged), "{}", summary.unlinked_damaged);
+    let volume = open(&device);
+    let inodes = volume.space().unwrap();
+    let in_use = inodes.inodes - inodes.free_inodes;
+    // Three are the volume's own: the root, and two for what it may yet have.
+    assert_eq!(in_use, 3 + summary.unlinked_damaged);
+    assert!(matches!(volume.node(damaged[0]), Err(Error::Corrupt(_))));
+    assert!(matches!(volume.node(files[0]), Err(Error::Posix(PosixError::NotFound))));
+    volume.close().unwrap();
+    let lists = unlinked_lists(journal(&device).cache(), xfs_format::AgNumber(0)).unwrap();
+    assert!(lists.is_empty(), "{lists:?}");
+}
