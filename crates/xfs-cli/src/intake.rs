@@ -1,6 +1,6 @@
-//! What a volume is filled with: a tree of the host, or a tar archive.
+//! What a volume is filled with: a tree of the host, a tar archive, or what a prototype file says.
 //!
-//! Owns: which of the two it is, and the order in which the members of an archive become files. Does
+//! Owns: which of them it is, and the order in which the members of an archive become files. Does
 //! **not** own what one file becomes ([`Deposit`]).
 
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ use crate::facts::FileKind;
 use crate::failure::Failure;
 use crate::host::HostSource;
 use crate::names;
+use crate::prototype::{PrototypeSource, Reading};
 use crate::source::{Source, is_safe_name};
 use crate::unarchive::{Member, MemberKind, Unarchive};
 
@@ -30,6 +31,8 @@ pub(crate) enum Intake {
     Tree(HostSource),
     /// A tar archive.
     Archive(Unarchive<Box<dyn Read>>),
+    /// The tree of a prototype file.
+    Prototype(PrototypeSource),
 }
 
 impl Intake {
@@ -59,6 +62,14 @@ impl Intake {
         }
     }
 
+    /// Opens what mkfs.xfs takes by `-p`: a directory, or a prototype file.
+    pub(crate) fn open_prototype(path: &Path, reading: Reading) -> Result<Self, Failure> {
+        match path.is_dir() {
+            true => Self::open(path),
+            false => Ok(Self::Prototype(PrototypeSource::open(path, reading)?)),
+        }
+    }
+
     /// Puts all of it into a directory.
     ///
     /// # Errors
@@ -67,6 +78,7 @@ impl Intake {
     pub(crate) fn fill(self, directory: Node, deposit: &mut Deposit<'_>) -> Result<(), Failure> {
         match self {
             Self::Tree(source) => deposit.put_contents(directory, source),
+            Self::Prototype(source) => deposit.put_contents(directory, source),
             Self::Archive(archive) => {
                 let mut unpack = Unpack { top: directory, deposit, open: BTreeMap::new() };
                 unpack.members(archive)?;

@@ -26,6 +26,7 @@ mod names;
 mod node;
 mod owners;
 mod predicate;
+mod prototype;
 mod sandbox;
 mod size;
 mod source;

@@ -57,8 +57,12 @@ pub(crate) struct MkfsArguments {
     /// Fill the volume with what is in a directory, or with a tar archive; "-" for one on standard input
     #[arg(long, value_name = "SOURCE")]
     pub(crate) from: Option<PathBuf>,
+    /// Fill the volume with what a prototype file says, or with a directory: [file=]FILE, atime=,
+    /// slashes_are_spaces=
+    #[arg(short = 'p', value_name = "OPTIONS", conflicts_with = "from")]
+    pub(crate) prototype: Vec<OsString>,
     /// Say that everything from there belongs to user and group 0
-    #[arg(long, requires = "from")]
+    #[arg(long)]
     pub(crate) all_root: bool,
     /// Seconds since 1970 that all time stamps get, in place of SOURCE_DATE_EPOCH
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
@@ -72,8 +76,6 @@ pub(crate) struct MkfsArguments {
     /// Options of mkfs.xfs that are refused by name
     #[arg(short = 'r', value_name = "OPTIONS", hide = true)]
     pub(crate) realtime: Vec<String>,
-    #[arg(short = 'p', value_name = "FILE", hide = true)]
-    pub(crate) prototype: Option<PathBuf>,
     #[arg(short = 'c', value_name = "OPTIONS", hide = true)]
     pub(crate) configuration: Vec<String>,
     #[command(flatten)]

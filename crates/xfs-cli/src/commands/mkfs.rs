@@ -1,5 +1,7 @@
 //! `mkfs`: making a volume.
 
+mod prototype;
+
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -19,13 +21,14 @@ use crate::cli::{GlobalOptions, MkfsArguments};
 use crate::console::Console;
 use crate::deposit::{Deposit, Manner};
 use crate::exit::Exit;
+use crate::facts::Time;
 use crate::failure::Failure;
 use crate::image::Image;
 use crate::intake::Intake;
 use crate::json::{self, Object};
 use crate::names;
 use crate::sandbox::Reach;
-use crate::time::source_date_epoch;
+use crate::time::{Clock, source_date_epoch};
 
 /// The generation of inodes that mkfs.xfs makes with DETERMINISTIC_SEED in its environment.
 const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
@@ -85,11 +88,7 @@ pub(super) fn open(
     let identity = identity(&arguments, &options, &target)?;
     let plan = Plan::new(&options, &target, &identity)
         .map_err(|error| geometry_failure(&data_path, &error))?;
-    let fill = arguments.from.as_deref().filter(|_| !arguments.dry_run).map(|from| {
-        let manner = Manner::faithful(arguments.all_root, asked_time(&arguments)?);
-        Ok::<_, Failure>(Fill { source: Intake::open(from)?, manner })
-    });
-    let fill = fill.transpose()?;
+    let fill = Fill::open(&arguments)?;
     let data = data.open(&arguments)?;
     let log = log.map(|log| log.open(&arguments)).transpose()?;
     Ok(Box::new(Mkfs { arguments, plan, data, log, fill }))
@@ -132,13 +131,33 @@ impl Run for Mkfs {
 }
 
 impl Fill {
+    /// Opens what the arguments name; `None` if that is nothing, or nothing is to be written.
+    fn open(arguments: &MkfsArguments) -> Result<Option<Self>, Failure> {
+        let time = asked_time(arguments)?;
+        let source = match (&arguments.from, prototype::parse(&arguments.prototype)?) {
+            (Some(from), _) if !arguments.dry_run => Intake::open(from)?,
+            (None, Some(asked)) if !arguments.dry_run => {
+                let chosen = time
+                    .map(|time| Time { seconds: time.seconds(), nanoseconds: time.nanoseconds() });
+                asked.open(chosen.unwrap_or_else(|| Clock::open().now()))?
+            }
+            (None, None) if arguments.all_root => {
+                return Err(Failure::usage("--all-root is for --from and -p"));
+            }
+            _ => return Ok(None),
+        };
+        let manner = Manner::faithful(arguments.all_root, time);
+        Ok(Some(Self { source, manner }))
+    }
+
     fn run(self, path: &Path, log: Option<&Path>, console: &mut Console) -> Result<(), Failure> {
         let Self { source, manner } = self;
         let volume = Image::open_made(path, log, manner.latest)?.read()?;
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
         let mut deposit = Deposit::new(manner, &mut report);
-        let root = volume.inner().root().map_err(|error| volume.whole_failure(error));
+        let root = volume.inner().root().map_err(Failure::from);
         let filled = root.and_then(|root| source.fill(root, &mut deposit));
+        let filled = filled.map_err(|failure| volume.whole_failure(failure));
         drop(deposit);
         volume.close()?;
         filled
@@ -225,10 +244,6 @@ impl Wanted<'_> {
 fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Options, Failure> {
     let refused = [
         (!arguments.realtime.is_empty(), "-r: realtime devices are not supported"),
-        (
-            arguments.prototype.is_some(),
-            "-p: prototype files are not supported; --from fills the volume with a directory or archive",
-        ),
         (!arguments.configuration.is_empty(), "-c: configuration files are not supported"),
     ];
     if let Some((_, message)) = refused.iter().find(|(is_given, _)| *is_given) {

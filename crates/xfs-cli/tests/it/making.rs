@@ -110,7 +110,11 @@ fn refusals_have_their_exit_codes() {
     check(&place, &with(&["-m", "crc=0"]), 3, "not supported");
     check(&place, &with(&["-n", "version=ci"]), 3, "not supported");
     check(&place, &with(&["-r", "rtdev=x"]), 3, "not supported");
-    check(&place, &with(&["-p", "x"]), 3, "not supported");
+    check(&place, &with(&["-p", "x"]), 1, "x: No such file");
+    check(&place, &with(&["-p", "x", "--from", "y"]), 2, "cannot be used");
+    check(&place, &with(&["-p", "x,file=y"]), 2, "one file or directory");
+    check(&place, &with(&["-p", "x,slashes_are_spaces=2"]), 2, "0 or 1");
+    check(&place, &with(&["--all-root"]), 2, "--from and -p");
     check(&place, &with(&["-d", "nonsense"]), 2, "no such option");
     check(&place, &with(&["-d", "agcount=1"]), 1, "two allocation groups");
     check(&place, &["mkfs", "-d", "size=9223372036854775808", "image"], 1, "");

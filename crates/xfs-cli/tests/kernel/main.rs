@@ -1,5 +1,6 @@
 //! The program and the kernel on one volume at the same time: what is mounted is refused, read
-//! with `--live` while the kernel writes it, and never written by us.
+//! with `--live` while the kernel writes it, and never written by us. And what it shows of volumes that
+//! we fill.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +11,7 @@
 
 mod freeze;
 mod load;
+mod prototype;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Trial::new("a_volume_under_load_is_read", a_volume_under_load_is_read),
         Trial::new("a_dirty_log_stays_dirty", a_dirty_log_stays_dirty),
         Trial::new("a_benchmark_leaves_nothing", a_benchmark_leaves_nothing),
+        Trial::new("a_prototype_makes_what_mkfs_xfs_makes", prototype::what_mkfs_xfs_makes),
     ])
 }
 
