@@ -28,12 +28,18 @@ pub enum MountError {
         said: String,
     },
     /// Nothing can be mounted there.
-    #[error("{}: {source}", path.display())]
+    #[error("{source}")]
     Place {
         /// The mount point.
         path: PathBuf,
         /// What the system call gave.
         source: io::Error,
+    },
+    /// Only root may mount so, and an ordinary user asks for it.
+    #[error("{option}: only root may mount with this option")]
+    Privileged {
+        /// The option.
+        option: &'static str,
     },
     /// The kernel's FUSE is too old.
     #[error("this kernel speaks version {major}.{minor} of FUSE; 7.36 (Linux 5.17) is needed")]
@@ -61,12 +67,18 @@ impl MountError {
             Self::NoDevice { source } if source.kind() == io::ErrorKind::NotFound => {
                 Some("load the kernel's FUSE (modprobe fuse), or give the container its device")
             }
-            Self::NoDevice { .. } => Some("ask for the right to read and write /dev/fuse"),
+            Self::NoDevice { .. } => Some(DEVICE_RIGHTS),
             Self::NoHelper { .. } => Some("install fuse3, through which an ordinary user mounts"),
             Self::Helper { said } if said.contains("user_allow_other") => {
                 Some("root has to allow that in /etc/fuse.conf; without allow_other it is allowed")
+            }
+            Self::Helper { said } if said.contains("/dev/fuse") => Some(DEVICE_RIGHTS),
+            Self::Place { source, .. } if source.kind() == io::ErrorKind::NotConnected => {
+                Some("who served what is mounted there was killed: ferroxfs umount clears it away")
             }
             _ => None,
         }
     }
 }
+
+const DEVICE_RIGHTS: &str = "ask for the right to read and write /dev/fuse";

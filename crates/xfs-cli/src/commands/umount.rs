@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use xfs_fuse::{PROCESS_ATTRIBUTE, Unmount, unmount};
 
@@ -49,8 +50,12 @@ impl Run for Umount {
     }
 }
 
-/// The process that serves a mount; `None` if it is not to be seen from here.
+/// The process that serves a mount; `None` if it is not to be seen from here, or was killed.
 fn find_server(folder: &Path) -> Result<Option<OwnedFd>, Failure> {
+    // What stat(2) says may come from before it was killed.
+    if let Err(Errno::NOTCONN) = rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) {
+        return Ok(None);
+    }
     let number = read_attribute(folder, PROCESS_ATTRIBUTE)?;
     let pid = std::str::from_utf8(&number).ok().and_then(|number| number.parse().ok());
     Ok(pid.and_then(Pid::from_raw).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()))

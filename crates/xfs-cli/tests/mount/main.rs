@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Trial::new("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
         Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
+        Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
         Trial::new("nothing_is_written_read_only", refusals::nothing_is_written_read_only),
         Trial::new("an_ordinary_user_mounts", user::an_ordinary_user_mounts),
     ])

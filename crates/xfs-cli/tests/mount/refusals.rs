@@ -7,6 +7,12 @@ use std::{io, thread};
 use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{ferroxfs, mounted, run, said, volume};
+use std::fs;
+use std::process::Command;
+
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::{await_end, mounted, run, said, volume};
 
 pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
     let volume = volume("default")?;
@@ -28,6 +34,24 @@ pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
     fs::write(&volume.image.data, "no volume").unwrap();
     check("ro", 3, "");
     Ok(())
+}
+
+/// Whoever serves was killed: the mount point answers to nobody.
+pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    let pid = volume.server();
+    run(Command::new("kill").args(["-KILL", &pid]));
+    await_end(&pid);
+    let output = volume.mount_command("rw").output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("hint: who served what is mounted there was killed"), "{text}");
+    let place = volume.path();
+    let shown = place.display();
+    assert_eq!(text.matches(&format!("{shown}: ")).count(), 1, "named once: {text}");
+    volume.unmount();
+    volume.mount("rw");
+    volume.check()
 }
 
 pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {

@@ -31,8 +31,16 @@ pub(crate) fn an_ordinary_user_mounts() -> Result<(), TrialError> {
     let script = r#"set -e
         mount -t tmpfs -o mode=755 none /mnt; mknod -m 666 /mnt/fuse c 10 229
         mount --bind /mnt/fuse /dev/fuse; cd "$1"
+        user="setpriv --reuid=$2 --regid=$2 --clear-groups --inh-caps=-all"
+        chmod 600 /mnt/fuse
+        ! $user ./ferroxfs mount image mnt 2>said
+        grep -q "hint: ask for the right to read and write /dev/fuse" said
+        chmod 666 /mnt/fuse
         setpriv --reuid=$2 --regid=$2 --clear-groups --inh-caps=-all sh -ec '
-            ! ./ferroxfs mount -o suid image nowhere 2>/dev/null
+            for option in suid dev; do
+                ! ./ferroxfs mount -o $option image mnt 2>refused
+                grep -q "mnt: $option: only root may mount with this option" refused
+            done
             ./ferroxfs mount -o uid=$1,gid=$1 image mnt
             trap "./ferroxfs umount mnt || fusermount3 -uz mnt" EXIT
             grep -q "mnt fuse.ferroxfs rw,nosuid,nodev" /proc/mounts

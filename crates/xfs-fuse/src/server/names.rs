@@ -184,8 +184,15 @@ impl Server {
             0 => RenameMode::Replace,
             RENAME_NOREPLACE => RenameMode::NoReplace,
             RENAME_EXCHANGE => RenameMode::Exchange,
-            // That nothing is replaced the kernel sees to before it asks.
-            flags if flags & !RENAME_NOREPLACE == RENAME_WHITEOUT => RenameMode::Whiteout,
+            RENAME_WHITEOUT => RenameMode::Whiteout,
+            // The kernel holds both directories meanwhile, so the name stays free.
+            flags if flags == RENAME_WHITEOUT | RENAME_NOREPLACE => {
+                match self.node(wanted.directory)?.lookup(to) {
+                    Err(Error::Posix(PosixError::NotFound)) => RenameMode::Whiteout,
+                    Err(error) => return Err(errno(error)),
+                    Ok(_) => return Err(Errno::EXIST),
+                }
+            }
             _ => return Err(Errno::INVAL),
         };
         self.rename_to(request, from, (wanted.directory, to), mode)

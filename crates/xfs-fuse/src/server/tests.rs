@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Server, Settings};
 use crate::transport::wire::{
-    EntryOut, InHeader, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn, RenameIn,
+    EntryOut, InHeader, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn, Rename2In, RenameIn,
 };
 use crate::transport::{Handler, Reply, Request};
 
@@ -62,6 +62,26 @@ fn an_open_file_outlives_a_late_forget() {
     ask(&server, Opcode::Release, node, handle.as_bytes()).unwrap();
     let gone = server.volume.node(number).unwrap_err();
     assert!(matches!(gone, ferroxfs::Error::Posix(PosixError::NotFound)), "{gone}");
+    server.close().unwrap();
+}
+
+#[test]
+fn a_whiteout_replaces_only_where_it_may() {
+    const NO_REPLACE: u32 = 1;
+    const WHITEOUT: u32 = 4;
+    let server = server(make_with("-l size=16m"));
+    put(&server, "file", "contents");
+    put(&server, "taken", "kept");
+    let rename = |flags, names: &[u8]| {
+        let wanted = Rename2In { directory: ROOT_NODE, flags, padding: 0 };
+        ask(&server, Opcode::Rename2, ROOT_NODE, &[wanted.as_bytes(), names].concat()).map(drop)
+    };
+    assert_eq!(rename(NO_REPLACE | WHITEOUT, b"file\0taken\0"), Err(Errno::EXIST));
+    assert_eq!(server.volume.read("/taken").unwrap(), b"kept");
+    rename(NO_REPLACE | WHITEOUT, b"file\0free\0").unwrap();
+    assert_eq!(server.volume.read("/free").unwrap(), b"contents");
+    rename(WHITEOUT, b"free\0taken\0").unwrap();
+    assert_eq!(server.volume.read("/taken").unwrap(), b"contents");
     server.close().unwrap();
 }
 

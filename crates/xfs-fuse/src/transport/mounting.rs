@@ -184,6 +184,11 @@ fn mount_directly(folder: &Path, facts: &MountFacts) -> Result<Device, MountErro
 }
 
 fn mount_through_helper(folder: &Path, facts: &MountFacts) -> Result<Device, MountError> {
+    for (option, is_set) in [("suid", facts.suid), ("dev", facts.dev)] {
+        if is_set {
+            return Err(MountError::Privileged { option });
+        }
+    }
     let failed = |source: io::Error| MountError::Helper { said: source.to_string() };
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
