@@ -78,6 +78,17 @@ impl Permissions {
     }
 }
 
+/// Why an entry cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WrongEntry {
+    /// It has not the form of one.
+    Entry(String),
+    /// This host knows no such user.
+    User(String),
+    /// This host knows no such group.
+    Group(String),
+}
+
 /// An entry as the command line has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Given {
@@ -89,16 +100,17 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Reads entries between commas; the error is the entry that makes no sense.
-    pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, String> {
+    /// Reads entries between commas.
+    pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, WrongEntry> {
         let entries = text.split([',', '\n']).map(str::trim).filter(|entry| !entry.is_empty());
-        entries.map(|entry| Self::parse(entry).ok_or_else(|| entry.to_owned())).collect()
+        entries.map(Self::parse).collect()
     }
 
     /// Reads one entry. Star puts the number of a user or group behind the permissions of its name, and
     /// others what of them is effective.
-    fn parse(text: &str) -> Option<Self> {
-        let text = text.split('#').next().unwrap_or_default().trim_end();
+    fn parse(entry: &str) -> Result<Self, WrongEntry> {
+        let wrong = || WrongEntry::Entry(entry.to_owned());
+        let text = entry.split('#').next().unwrap_or_default().trim_end();
         let mut words: Vec<&str> = text.split(':').map(str::trim).collect();
         let is_default = matches!(words.first(), Some(&("d" | "default")));
         if is_default {
@@ -110,27 +122,29 @@ impl Given {
         let (tag, rest) = match *words.as_slice() {
             ["u" | "user", "", ref rest @ ..] => (AclTag::Owner, rest),
             ["u" | "user", who, ref rest @ ..] => {
-                (AclTag::User(owners::user(who.as_bytes())?), rest)
+                let unknown = || WrongEntry::User((*who).to_owned());
+                (AclTag::User(owners::user(who.as_bytes()).ok_or_else(unknown)?), rest)
             }
             ["g" | "group", "", ref rest @ ..] => (AclTag::OwningGroup, rest),
             ["g" | "group", who, ref rest @ ..] => {
-                (AclTag::Group(owners::group(who.as_bytes())?), rest)
+                let unknown = || WrongEntry::Group((*who).to_owned());
+                (AclTag::Group(owners::group(who.as_bytes()).ok_or_else(unknown)?), rest)
             }
             // One colon and two mean the same here.
             ["m" | "mask", "", permissions] => {
-                return Self::new(is_default, AclTag::Mask, permissions);
+                return Self::new(is_default, AclTag::Mask, permissions).ok_or_else(wrong);
             }
             ["o" | "other", "", permissions] => {
-                return Self::new(is_default, AclTag::Other, permissions);
+                return Self::new(is_default, AclTag::Other, permissions).ok_or_else(wrong);
             }
             ["m" | "mask", ref rest @ ..] => (AclTag::Mask, rest),
             ["o" | "other", ref rest @ ..] => (AclTag::Other, rest),
-            _ => return None,
+            _ => return Err(wrong()),
         };
         match *rest {
-            [] | [""] => Some(Self { is_default, tag, permissions: None }),
-            [permissions] => Self::new(is_default, tag, permissions),
-            _ => None,
+            [] | [""] => Ok(Self { is_default, tag, permissions: None }),
+            [permissions] => Self::new(is_default, tag, permissions).ok_or_else(wrong),
+            _ => Err(wrong()),
         }
     }
 

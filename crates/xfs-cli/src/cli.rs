@@ -26,10 +26,10 @@ pub(crate) use structures::{
     DumpArguments, DumpBtree, DumpStructure, LogArguments, RecoverArguments,
 };
 pub(crate) use write::{
-    ChmodArguments, ChownArguments, FallocateArguments, GetArguments, GrowfsArguments,
-    ImportArguments, LabelArguments, LnArguments, MkdirArguments, MvArguments, PutArguments,
-    RmArguments, SetfaclArguments, SetfattrArguments, TouchArguments, TruncateArguments,
-    UuidArguments,
+    ChmodArguments, ChownArguments, FallocateArguments, FstrimArguments, GetArguments,
+    GrowfsArguments, ImportArguments, LabelArguments, LnArguments, MkdirArguments, MvArguments,
+    PutArguments, RmArguments, SetfaclArguments, SetfattrArguments, TouchArguments,
+    TruncateArguments, UuidArguments,
 };
 
 /// Read and write XFS v5 images without mounting them.
@@ -160,6 +160,7 @@ pub(crate) enum Command {
     Fallocate(FallocateArguments),
     Setfacl(SetfaclArguments),
     Setfattr(SetfattrArguments),
+    Fstrim(FstrimArguments),
     Label(LabelArguments),
     Uuid(UuidArguments),
     Growfs(GrowfsArguments),
@@ -206,6 +207,12 @@ pub(crate) struct LsArguments {
     /// Show the inode number
     #[arg(short, long)]
     pub(crate) inode: bool,
+    /// Use the long format; owners are numbers there in any case
+    #[arg(short, long)]
+    pub(crate) numeric_uid_gid: bool,
+    /// List one file on each line, which is done in any case
+    #[arg(short = '1')]
+    pub(crate) one_per_line: bool,
     /// List directories themselves, not what is in them
     #[arg(short, long)]
     pub(crate) directory: bool,
@@ -406,14 +413,24 @@ pub(crate) struct CpArguments {
     #[arg(short, long)]
     pub(crate) archive: bool,
     /// Copy directories and what is in them
-    #[arg(short, long)]
+    #[arg(short, long, visible_short_alias = 'R')]
     pub(crate) recursive: bool,
+    /// Carry over owners, permissions, times and attributes, as -a does
+    #[arg(short, long)]
+    pub(crate) preserve: bool,
     /// Leave files alone that exist already, and say so
     #[arg(short, long)]
     pub(crate) no_clobber: bool,
     /// Do not mind that owners, and what else only root may set, could not be set
     #[arg(long)]
     pub(crate) ignore_owner: bool,
+}
+
+impl CpArguments {
+    /// Whether copies get everything that is known of the file.
+    pub(crate) const fn keeps_facts(&self) -> bool {
+        self.archive || self.preserve
+    }
 }
 
 /// Write a tar archive of a directory or file

@@ -15,6 +15,7 @@ mod dump;
 mod extents;
 mod fallocate;
 mod find;
+mod fstrim;
 mod get;
 mod getfacl;
 mod getfattr;
@@ -97,6 +98,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Fallocate(arguments) => fallocate::open(&arguments, options),
         Command::Setfacl(arguments) => setfacl::open(&arguments, options),
         Command::Setfattr(arguments) => setfattr::open(&arguments, options),
+        Command::Fstrim(arguments) => fstrim::open(&arguments, options),
         Command::Label(arguments) => label::open(&arguments, options),
         Command::Growfs(arguments) => growfs::open(&arguments, options),
         Command::Uuid(arguments) => uuid::open(&arguments, options),

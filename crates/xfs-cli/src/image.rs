@@ -121,7 +121,7 @@ impl Image {
     fn open_devices(open: &OpenOptions, access: Access, path: &Path) -> Result<Self, Failure> {
         match open.open_devices(path) {
             Ok(devices) => Ok(Self { path: path.to_owned(), devices, access }),
-            Err(error) => Err(open_failure(path, &error)),
+            Err(error) => Err(hint_at_address(open_failure(path, &error), path)),
         }
     }
 
@@ -297,7 +297,10 @@ impl Targets {
         let mut images = HashMap::new();
         for address in &addresses {
             if !images.contains_key(&address.image) {
-                images.insert(address.image.clone(), open(&address.image, options)?);
+                let image = open(&address.image, options);
+                let first = addresses.first().filter(|_| !images.is_empty());
+                let image = image.map_err(|failure| hint_at_colon(failure, first, address))?;
+                images.insert(address.image.clone(), image);
             }
         }
         Ok(Self { images, addresses })
@@ -371,6 +374,30 @@ pub(crate) fn change_all(
         volume.close()?;
     }
     changed
+}
+
+/// Says how to name an image alone, where a path in it was given.
+fn hint_at_address(failure: Failure, path: &Path) -> Failure {
+    let bytes = path.as_os_str().as_bytes();
+    let image = bytes.windows(2).position(|pair| pair == b":/").and_then(|at| bytes.get(..at));
+    match image {
+        Some(image) if !path.exists() => failure
+            .hint(format!("this takes an image, and no path in it: {}", names::in_message(image))),
+        _ => failure,
+    }
+}
+
+/// Says how a path in an image is written, where it stands behind the image as a word of its own.
+fn hint_at_colon(failure: Failure, first: Option<&Address>, address: &Address) -> Failure {
+    match first {
+        Some(first) if address.image.is_absolute() && address.path == b"/" => {
+            let image = first.image.as_os_str().as_bytes();
+            let path = address.image.as_os_str().as_bytes();
+            let (image, path) = (names::in_message(image), names::in_message(path));
+            failure.hint(format!("a path in an image is written behind it: {image}:{path}"))
+        }
+        _ => failure,
+    }
 }
 
 pub(crate) fn about_image(failure: Failure, path: &Path) -> Failure {

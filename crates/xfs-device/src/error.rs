@@ -79,10 +79,11 @@ impl DeviceError {
                 _ => return None,
             },
             DeviceFailure::Locked(Access::ReadOnly) => {
-                "wait until the program that writes it is done, or read it as it is with --live"
+                "wait until the program that writes it is done (of a mount: ferroxfs umount DIR), or read it \
+                 as it is with --live"
             }
             DeviceFailure::Locked(Access::ReadWrite) => {
-                "wait until the other program that uses it is done"
+                "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)"
             }
             DeviceFailure::InUse(Usage::Mounted { .. }) => {
                 "unmount it; for reading alone there is --live"

@@ -1,7 +1,7 @@
 use ferroxfs::Acl;
 use ferroxfs::format::acl::{AclCheck, AclTag};
 
-use super::{Draft, Given, entry_text, value_text};
+use super::{Draft, Given, WrongEntry, entry_text, value_text};
 
 fn given(text: &str) -> Vec<Given> {
     Given::parse_all(text).unwrap()
@@ -59,9 +59,13 @@ fn a_new_list_is_completed() {
 
 #[test]
 fn what_is_no_entry() {
-    for text in ["u", "x::r", "u:7:z", "u:7:8", "u:no-such-user-here:r", "u:7:r:w", "m:7:r", "d:"] {
-        assert_eq!(Given::parse_all(text), Err(text.to_owned()));
+    for text in ["u", "x::r", "u:7:z", "u:7:8", "m:7:r", "d:"] {
+        assert_eq!(Given::parse_all(text), Err(WrongEntry::Entry(text.to_owned())));
     }
+    let nobody = || "no-such-name-here".to_owned();
+    assert_eq!(Given::parse_all("u:no-such-name-here:r"), Err(WrongEntry::User(nobody())));
+    assert_eq!(Given::parse_all("u:7:r:w"), Err(WrongEntry::User("w".to_owned())));
+    assert_eq!(Given::parse_all("d:g:no-such-name-here:r"), Err(WrongEntry::Group(nobody())));
     assert!(given("d:u:7:r")[0].is_default);
     assert!(!given("u:7")[0].has_permissions());
     assert_eq!(given("mask")[0].tag, AclTag::Mask);

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::JsonOption;
+
 /// Write standard input into a file
 #[derive(Args, Debug)]
 pub(crate) struct PutArguments {
@@ -258,6 +260,27 @@ pub(crate) struct SetfattrArguments {
     /// The files: IMAGE[:/path]
     #[arg(required = true, value_name = "ADDRESS")]
     pub(crate) addresses: Vec<OsString>,
+}
+
+/// Give what is free back to the device, or to the host of an image file, as fstrim(8) does
+#[derive(Args, Debug)]
+pub(crate) struct FstrimArguments {
+    /// The image or device
+    pub(crate) image: PathBuf,
+    /// Start at this byte of the volume; the suffixes k, m, g, t are units of 1024
+    #[arg(short = 'o', value_name = "BYTES", default_value = "0", value_parser = crate::size::parse)]
+    pub(crate) start: u64,
+    /// Look at so many bytes only
+    #[arg(short, long, value_name = "BYTES", value_parser = crate::size::parse)]
+    pub(crate) length: Option<u64>,
+    /// Leave alone what is shorter
+    #[arg(short, long, value_name = "BYTES", default_value = "0", value_parser = crate::size::parse)]
+    pub(crate) minimum: u64,
+    /// Say how many bytes were free
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
 }
 
 /// Show or set the label of a volume

@@ -54,11 +54,20 @@ pub(super) fn open(
     if options.image.is_none() && is_in_image(destination) {
         return into::open(sources, destination, arguments, options);
     }
-    let targets = Targets::open(sources, options)?;
+    let targets = Targets::open(sources, options).map_err(|failure| {
+        if options.image.is_some() || !Path::new(destination).is_file() {
+            return failure;
+        }
+        let shown = names::in_message(destination.as_bytes());
+        failure.hint(format!("a place in an image is written IMAGE:/path, such as {shown}:/"))
+    })?;
     let is_recursive = arguments.archive || arguments.recursive;
     let existing = if arguments.no_clobber { Existing::Keep } else { Existing::Replace };
-    let fidelity =
-        Fidelity { is_archive: arguments.archive, ignores_owner: arguments.ignore_owner, existing };
+    let fidelity = Fidelity {
+        is_archive: arguments.keeps_facts(),
+        ignores_owner: arguments.ignore_owner,
+        existing,
+    };
     let copies_root = targets.has_root();
     let is_one = sources.len() == 1;
     let destination = open_destination(destination, is_recursive && copies_root, is_one)?;

@@ -43,7 +43,8 @@ impl Run for Import {
             let mut report =
                 |failure: Failure| console.report(&target.volume.whole_failure(failure));
             let mut deposit = Deposit::new(manner, &mut report);
-            source.fill(directory, &mut deposit)
+            let filled = source.fill(directory, &mut deposit);
+            filled.map_err(|failure| target.volume.whole_failure(failure))
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use ferroxfs::Node;
+use ferroxfs::{AclKind, Node};
 
 use super::Run;
 use crate::cli::{GlobalOptions, LsArguments};
@@ -27,9 +27,10 @@ struct Ls {
 
 /// Opens the images.
 pub(super) fn open(
-    arguments: LsArguments,
+    mut arguments: LsArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
+    arguments.long |= arguments.numeric_uid_gid;
     let targets = Targets::open(&arguments.addresses, options)?;
     Ok(Box::new(Ls { arguments, targets, clock: Clock::open() }))
 }
@@ -41,6 +42,8 @@ struct Row {
     /// What the directory entry, or the inode where it has been read, says.
     kind: FileKind,
     facts: Option<Facts>,
+    /// Whether it has an access control list that says more than its mode.
+    has_list: bool,
     target: Option<Vec<u8>>,
 }
 
@@ -171,6 +174,7 @@ impl Listing<'_> {
                 inode: entry.number().0,
                 kind,
                 facts: None,
+                has_list: false,
                 target: None,
             };
             if self.needs_inodes(kind, console) {
@@ -232,7 +236,9 @@ impl Listing<'_> {
                 Err(error) => console.report(&target.volume.failure(&name, error)),
             }
         }
-        Row { name, inode: facts.inode, kind: facts.kind(), facts: Some(facts), target: link }
+        let has_list = self.arguments.long && has_list(node);
+        let (inode, kind) = (facts.inode, facts.kind());
+        Row { name, inode, kind, facts: Some(facts), has_list, target: link }
     }
 
     fn line_end(&self) -> &'static [u8] {
@@ -286,13 +292,19 @@ impl Listing<'_> {
         let Some(facts) = &row.facts else {
             let mark = row.kind.ls_letter();
             return format!(
-                "{mark}????????? {0:>1$} {0:<2$} {0:<3$} {0:>4$} {0:>12} ",
-                "?", widths.links, widths.uid, widths.gid, widths.size
+                "{mark}?????????{5} {0:>1$} {0:<2$} {0:<3$} {0:>4$} {0:>12} ",
+                "?",
+                widths.links,
+                widths.uid,
+                widths.gid,
+                widths.size,
+                widths.list_mark(false)
             );
         };
         format!(
-            "{} {:>6$} {:<7$} {:<8$} {:>9$} {:>12} ",
+            "{}{} {:>7$} {:<8$} {:<9$} {:>10$} {:>12} ",
             facts.mode_text(),
+            widths.list_mark(row.has_list),
             facts.links,
             facts.uid,
             facts.gid,
@@ -309,6 +321,8 @@ impl Listing<'_> {
 /// Width of each column of one list.
 #[derive(Default)]
 struct Widths {
+    /// Some line has the mark of a list.
+    has_lists: bool,
     inode: usize,
     links: usize,
     uid: usize,
@@ -317,10 +331,20 @@ struct Widths {
 }
 
 impl Widths {
+    /// What stands behind the permissions, as in ls(1).
+    fn list_mark(&self, has_list: bool) -> &'static str {
+        match (has_list, self.has_lists) {
+            (true, _) => "+",
+            (false, true) => " ",
+            (false, false) => "",
+        }
+    }
+
     fn of(rows: &[Row]) -> Self {
         let mut widths = Self::default();
         let widen = |width: &mut usize, text: String| *width = text.len().max(*width);
         for row in rows {
+            widths.has_lists |= row.has_list;
             widen(&mut widths.inode, row.inode.to_string());
             if let Some(facts) = &row.facts {
                 widen(&mut widths.links, facts.links.to_string());
@@ -331,6 +355,13 @@ impl Widths {
         }
         widths
     }
+}
+
+/// Whether an access control list says more of a file than its mode. One that cannot be read is for
+/// getfacl to tell.
+fn has_list(node: &Node) -> bool {
+    let is_there = |kind| matches!(node.acl(kind), Ok(Some(_)));
+    is_there(AclKind::Access) || (is_directory(node) && is_there(AclKind::Default))
 }
 
 fn size_column(facts: &Facts) -> String {

@@ -4,7 +4,7 @@ use ferroxfs::{Acl, AclKind, FileType, Node};
 
 use super::Run;
 use super::chmod::change_tree;
-use crate::acl::{Draft, Given};
+use crate::acl::{Draft, Given, WrongEntry};
 use crate::cli::{GlobalOptions, SetfaclArguments};
 use crate::console::Console;
 use crate::exit::Exit;
@@ -35,9 +35,9 @@ pub(super) fn open(
     let read = |texts: &[String], has_permissions: bool| -> Result<Vec<Given>, Failure> {
         let mut all = Vec::new();
         for text in texts {
-            let mut given = Given::parse_all(text).map_err(|entry| wrong(&entry))?;
+            let mut given = Given::parse_all(text).map_err(|why| wrong(&why))?;
             if given.iter().any(|given| given.has_permissions() != has_permissions) {
-                return Err(wrong(text));
+                return Err(wrong(&WrongEntry::Entry(text.clone())));
             }
             given.iter_mut().for_each(|given| given.is_default |= arguments.default);
             all.append(&mut given);
@@ -57,10 +57,19 @@ pub(super) fn open(
     Ok(Box::new(Setfacl { targets, plan }))
 }
 
-fn wrong(entry: &str) -> Failure {
-    Failure::usage(format!("setfacl: \"{entry}\" is no entry")).hint(
-        "an entry is [d:]u:USER:rwx, g:GROUP:rwx, m::rwx or o::rwx; -x takes them without rwx",
-    )
+fn wrong(why: &WrongEntry) -> Failure {
+    const NUMBERS: &str = "names are those of this host; a number can be any";
+    let unknown = |what: &str, name: &str| {
+        Failure::usage(format!("setfacl: \"{name}\" is no {what} of this host")).hint(NUMBERS)
+    };
+    match why {
+        WrongEntry::User(name) => unknown("user", name),
+        WrongEntry::Group(name) => unknown("group", name),
+        WrongEntry::Entry(entry) => Failure::usage(format!("setfacl: \"{entry}\" is no entry"))
+            .hint(
+                "an entry is [d:]u:USER:rwx, g:GROUP:rwx, m::rwx or o::rwx; -x takes them without rwx",
+            ),
+    }
 }
 
 impl Run for Setfacl {

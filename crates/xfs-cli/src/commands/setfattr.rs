@@ -12,6 +12,10 @@ use crate::cli::{GlobalOptions, SetfattrArguments};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::{Targets, change_each};
+use crate::names;
+
+/// What names of attributes start with.
+const NAMESPACES: [&[u8]; 4] = [b"user.", b"trusted.", b"security.", b"system."];
 
 enum Action {
     Set(OsString, Vec<u8>),
@@ -38,6 +42,12 @@ pub(super) fn open(
         (None, Some(name)) => Action::Remove(name.clone()),
         (None, None) => return Err(Failure::usage("setfattr: which attribute?")),
     };
+    let (Action::Set(name, _) | Action::Remove(name)) = &action;
+    if !NAMESPACES.iter().any(|namespace| name.as_bytes().starts_with(namespace)) {
+        let shown = names::in_message(name.as_bytes());
+        return Err(Failure::usage(format!("setfattr: {shown} is no name of an attribute"))
+            .hint("a name is user.NAME, trusted.NAME, security.NAME or system.posix_acl_access"));
+    }
     let targets = Targets::open_for_writing(&arguments.addresses, options)?;
     Ok(Box::new(Setfattr { targets, action, follows: !arguments.no_dereference }))
 }

@@ -189,6 +189,28 @@ fn lengths_and_ranges_are_changed() {
 }
 
 #[test]
+fn what_is_free_goes_back_to_the_host() {
+    let place = Place::new();
+    let contents = vec![7; 8 << 20];
+    place.put("image:/kept", &contents);
+    place.put("image:/gone", &contents);
+    place.check(&["rm", "image:/gone"]);
+    let blocks = || fs::metadata(place.path("image")).unwrap().blocks() * 512;
+    let before = blocks();
+    assert_eq!(place.check(&["fstrim", "-v", "-o", "0", "-l", "4k", "image"]), {
+        "image: 0 B (0 bytes) trimmed\n"
+    });
+    place.check(&["fstrim", "-m", "1g", "image"]);
+    assert!(blocks().abs_diff(before) < 1 << 20, "{} after {before}", blocks());
+    let said = place.check(&["fstrim", "--json", "image"]);
+    let bytes: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert!(bytes["trimmed_bytes"].as_u64().unwrap() > 200 << 20, "{said}");
+    assert!(blocks() + (7 << 20) < before, "{} of {before} are left", blocks());
+    assert!(place.check(&["cat", "image:/kept"]).into_bytes() == contents);
+    place.check_failure(&["fstrim", "--live", "image"], 2, "for reading");
+}
+
+#[test]
 fn attributes_are_set_and_removed() {
     let place = Place::new();
     place.put("image:/f", b"x");
@@ -199,7 +221,7 @@ fn attributes_are_set_and_removed() {
     place.check(&["setfattr", "-x", "user.text", "image:/f"]);
     place.check_failure(&["setfattr", "-x", "user.text", "image:/f"], 1, "no such attribute");
     place.check_failure(&["setfattr", "-n", "user.a", "-v", "0xz", "image:/f"], 2, "value");
-    place.check_failure(&["setfattr", "-n", "odd.name", "image:/f"], 1, "");
+    place.check_failure(&["setfattr", "-n", "system.odd", "image:/f"], 1, "");
 }
 
 #[test]

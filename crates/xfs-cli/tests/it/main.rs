@@ -11,6 +11,7 @@ mod benching;
 mod changing;
 mod errors;
 mod extraction;
+mod hints;
 mod importing;
 mod incomplete;
 mod looking;

@@ -64,7 +64,7 @@ pub(super) fn open(
     }
     places.push(destination.to_owned());
     let manner = Manner {
-        is_archive: arguments.archive,
+        is_archive: arguments.keeps_facts(),
         is_all_root: false,
         existing: if arguments.no_clobber { Existing::Keep } else { Existing::Replace },
         latest: source_date_epoch()?,
