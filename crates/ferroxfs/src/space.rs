@@ -24,6 +24,19 @@ pub struct Space {
     pub inodes: u64,
     /// Free inodes among them.
     pub free_inodes: u64,
+    /// How many inodes the volume can come to have, as `statfs` shows it: what is free could all become
+    /// inodes, up to the limit that mkfs has set.
+    #[doc(alias = "f_files")]
+    pub files: u64,
+}
+
+impl Space {
+    /// How many files can be made, as `statfs` shows it.
+    #[doc(alias = "f_ffree")]
+    #[must_use]
+    pub const fn free_files(&self) -> u64 {
+        self.files.saturating_sub(self.inodes.saturating_sub(self.free_inodes))
+    }
 }
 
 impl Volume {
@@ -64,7 +77,16 @@ pub(crate) fn count(core: &Core) -> Result<Space> {
         available_blocks,
         inodes: counters.inodes,
         free_inodes: counters.free_inodes,
+        files: files(core, counters.inodes, available_blocks),
     })
+}
+
+fn files(core: &Core, inodes: u64, available_blocks: u64) -> u64 {
+    let geometry = core.cache.geometry();
+    let more = available_blocks.saturating_mul(1 << geometry.inodes_per_block_log);
+    let limit = core.superblock.inode_limit(geometry.data_blocks).unwrap_or(u64::MAX);
+    // A volume may have a few more than the limit.
+    inodes.saturating_add(more).min(limit).max(inodes)
 }
 
 fn data_blocks_without_log(core: &Core) -> u64 {

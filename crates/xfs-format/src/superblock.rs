@@ -269,6 +269,18 @@ impl Superblock {
         Ok(Self::from_verified(disk))
     }
 
+    /// How many inodes a volume of so many blocks may have; `None` means no bound. It may have grown
+    /// since this superblock was read.
+    #[doc(alias = "maxicount")]
+    #[must_use]
+    pub fn inode_limit(&self, data_blocks: u64) -> Option<u64> {
+        let percent = u64::from(self.inode_max_percent);
+        let (geometry, all) = (&self.geometry, data_blocks);
+        let blocks = all / 100 * percent + all % 100 * percent / 100;
+        let chunk = u64::from(geometry.chunk_blocks());
+        (percent != 0).then(|| (blocks / chunk * chunk) << geometry.inodes_per_block_log)
+    }
+
     /// Copies the fields out of a superblock that [`verify`] has passed.
     fn from_verified(disk: &SuperblockDisk) -> Self {
         let incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());

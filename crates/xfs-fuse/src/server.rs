@@ -214,15 +214,12 @@ impl Server {
 
     fn stat_fs(&self, reply: &mut Reply) -> Result<(), Errno> {
         let space = self.volume.space().map_err(errno)?;
-        // Every free block could hold inodes.
-        let per_block = u64::from(space.block_size / self.volume.geometry().inode_size);
-        let free_files = space.free_inodes + space.available_blocks * per_block;
         reply.add(&StatFsOut {
             blocks: space.total_blocks,
             free_blocks: space.available_blocks,
             available_blocks: space.available_blocks,
-            files: space.inodes - space.free_inodes + free_files,
-            free_files,
+            files: space.files,
+            free_files: space.free_files(),
             block_size: space.block_size,
             fragment_size: space.block_size,
             name_length: NAME_BYTES,

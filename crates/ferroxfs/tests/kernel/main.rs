@@ -2,10 +2,13 @@
 //! broken at any time, and the kernel sees as much free space as we do. And access control lists, as the
 //! kernel keeps them; what is permitted to whom; labels and UUIDs; what a copy of a frozen volume
 //! holds; volumes that grow.
+//! broken at any time, and `statfs` is the kernel's. And volumes that run out of inodes; access control lists, as
+//! the kernel keeps them; labels and UUIDs; what a copy of a frozen volume holds; volumes that grow.
 
 mod freeze;
 mod grow;
 mod identity;
+mod inodes;
 mod lists;
 mod permissions;
 
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         .chain(trials("freeze", identities, freeze::check))
         .chain(trials("grow", grown, grow::check))
         .chain(trials("label", identities, identity::check_label))
+        .chain([Trial::new("inodes_run_out", inodes::check_limit)])
         .collect())
 }
 
@@ -64,29 +68,44 @@ fn check(geometry: &Geometry) -> Result<(), TrialError> {
             return Err(failed(format!("{left} blocks of {before} are left")));
         }
         let volume = Volume::open_writable(&image.data).map_err(failed)?;
-        on_threads(&volume, empty)?;
+        // Half of the files first.
+        on_threads(&volume, |volume, directory| empty(volume, directory, 2))?;
+        volume.close().map_err(failed)?;
+        judge(&image)?;
+        let volume = Volume::open_writable(&image.data).map_err(failed)?;
+        on_threads(&volume, |volume, directory| empty(volume, directory, 1))?;
         volume.close().map_err(failed)?;
         judge(&image)?;
     }
     Ok(())
 }
 
-/// Asks `xfs_repair` and the kernel, and returns how many blocks both see as free.
+/// Asks `xfs_repair`, and the kernel for all that `statfs` says; returns how many blocks are free.
 fn judge(image: &Image) -> Result<u64, TrialError> {
     if let Some(findings) = image.findings()? {
         return Err(failed(findings));
     }
     let mount = image.mount(&[])?;
-    let output = Command::new("stat").args(["-f", "-c", "%f"]).arg(mount.path()).output();
+    let figures = ["-f", "-c", "%b %f %c %d"];
+    let output = Command::new("stat").args(figures).arg(mount.path()).output();
     let output = output.map_err(failed)?;
     mount.unmount()?;
-    let kernel: u64 = String::from_utf8_lossy(&output.stdout).trim().parse().map_err(failed)?;
+    let kernel = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let volume = Volume::open(&image.data).map_err(failed)?;
-    let ours = volume.space().map_err(failed)?.available_blocks;
+    let space = volume.space().map_err(failed)?;
+    let ours = format!(
+        "{} {} {} {}",
+        space.total_blocks,
+        space.available_blocks,
+        space.files,
+        space.free_files()
+    );
     if ours != kernel {
-        return Err(failed(format!("{ours} blocks are free, but the kernel has {kernel}")));
+        return Err(failed(format!(
+            "blocks and files, free ones: {ours}; the kernel has {kernel}"
+        )));
     }
-    Ok(kernel)
+    Ok(space.available_blocks)
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -147,11 +166,11 @@ fn fill(volume: &Volume, directory: &str) -> Result<(), Failure> {
     }
 }
 
-/// Removes whatever a directory has.
-fn empty(volume: &Volume, directory: &str) -> Result<(), Failure> {
+/// Removes one in so many of the files that a directory has.
+fn empty(volume: &Volume, directory: &str, one_in: usize) -> Result<(), Failure> {
     let folder = volume.lookup(directory)?;
     let names = folder.entries()?.map(|entry| entry.map(|entry| entry.name().to_owned()));
-    for name in names.collect::<Result<Vec<_>, _>>()? {
+    for name in names.collect::<Result<Vec<_>, _>>()?.into_iter().step_by(one_in) {
         folder.remove_file(name)?;
     }
     Ok(())

@@ -65,17 +65,13 @@ impl<'journal> GroupInodes<'journal> {
     /// Far below the limit a group is allowed some chunks at once, so that the volume's number is
     /// not asked for each time. What a group has not made of them when others come to the limit it
     /// still may: by so little the limit, which is a wish, can be passed.
-    #[doc(alias = "maxicount")]
     fn may_grow(&self, tx: &Transaction<'_>, count: u32) -> bool {
         let (geometry, journal) = (tx.geometry(), tx.journal());
-        let percent = u64::from(journal.superblock().inode_max_percent);
-        if percent == 0 || self.state.take_allowance() {
+        let limit = journal.superblock().inode_limit(geometry.data_blocks);
+        let Some(limit) = limit else { return true };
+        if self.state.take_allowance() {
             return true;
         }
-        let all = geometry.data_blocks;
-        let blocks = all / 100 * percent + all % 100 * percent / 100;
-        let chunk = u64::from(geometry.chunk_blocks());
-        let limit = (blocks / chunk * chunk) << geometry.inodes_per_block_log;
         let left = limit.saturating_sub(journal.inodes()) / u64::from(count);
         let share = left / (2 * u64::from(geometry.ag_count));
         self.state.set_allowance(share.min(MOST_ALLOWED_CHUNKS) as u32);
