@@ -62,6 +62,7 @@ mod create;
 mod finish;
 mod inode;
 mod intent;
+mod pieces;
 mod refusal;
 mod store;
 
@@ -310,6 +311,7 @@ fn replay_items(replayed: &mut Replayed, log: &LogDevice) -> Result<OpenIntents,
     }
     let Pass { mut store, intents, summary, .. } = pass;
     store.seal()?;
+    store.join_pieces(replayed.state.head)?;
     store.verify(replayed.state.head)?;
     (replayed.superblock, replayed.buffers) = store.into_parts();
     replayed.summary = summary;
@@ -362,6 +364,13 @@ impl Pass {
             self.summary.items += 1;
             if !self.replay_item(item, transaction)? {
                 self.summary.skipped += 1;
+            }
+        }
+        if self.store.pieces.is_current() {
+            for item in &items {
+                if let LogItem::Inode(item) = item {
+                    self.store.pieces.note_owner(item.format.inode);
+                }
             }
         }
         Ok(())

@@ -1,9 +1,7 @@
 //! Volumes that the library fills to the last block from four threads, and empties again: nothing is
-//! broken at any time, and the kernel sees as much free space as we do. And access control lists, as the
-//! kernel keeps them; what is permitted to whom; labels and UUIDs; what a copy of a frozen volume
-//! holds; volumes that grow.
-//! broken at any time, and `statfs` is the kernel's. And volumes that run out of inodes; access control lists, as
-//! the kernel keeps them; labels and UUIDs; what a copy of a frozen volume holds; volumes that grow.
+//! broken at any time, and `statfs` is the kernel's. And volumes that run out of inodes; access control
+//! lists, as the kernel keeps them; what is permitted to whom; labels and UUIDs; what a copy of a frozen
+//! volume holds; volumes that grow; directory blocks that lie in pieces.
 
 mod freeze;
 mod grow;
@@ -11,6 +9,7 @@ mod identity;
 mod inodes;
 mod lists;
 mod permissions;
+mod pieces;
 
 use std::io;
 use std::process::{Command, ExitCode};
@@ -43,7 +42,10 @@ fn main() -> ExitCode {
         .chain(trials("freeze", identities, freeze::check))
         .chain(trials("grow", grown, grow::check))
         .chain(trials("label", identities, identity::check_label))
-        .chain([Trial::new("inodes_run_out", inodes::check_limit)])
+        .chain([
+            Trial::new("inodes_run_out", inodes::check_limit),
+            Trial::new("directory_blocks_in_pieces", pieces::check),
+        ])
         .collect())
 }
 

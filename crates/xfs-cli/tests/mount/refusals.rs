@@ -1,18 +1,13 @@
 //! What is refused.
 
 use std::fs::{self, DirEntry};
+use std::process::Command;
 use std::time::Duration;
 use std::{io, thread};
 
 use xfs_oracle::harness::TrialError;
 
-use crate::mounted::{ferroxfs, mounted, run, said, volume};
-use std::fs;
-use std::process::Command;
-
-use xfs_oracle::harness::TrialError;
-
-use crate::mounted::{await_end, mounted, run, said, volume};
+use crate::mounted::{await_end, ferroxfs, mounted, run, said, volume};
 
 pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
     let volume = volume("default")?;

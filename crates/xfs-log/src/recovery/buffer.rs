@@ -7,15 +7,18 @@ use xfs_format::kind;
 use xfs_format::log_item::{BufferFlags, BufferItem, BufferPiece, BufferType, LogItemCheck};
 use xfs_format::superblock::Superblock;
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Place, Structure,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Place, Structure, dabtree,
 };
 
-use super::refusal::{RecoveryError, Refusal};
+use super::refusal::RecoveryError;
 use super::store::Store;
 
 /// Where the hash index of a directory starts in its file.
 #[doc(alias = "XFS_DIR2_LEAF_OFFSET")]
 const INDEX_OFFSET: u64 = 32 << 30;
+
+/// Where a node says where it lies.
+const NODE_PLACE: usize = 16;
 
 /// Where the link of an unlinked list lies in an inode.
 const NEXT_UNLINKED: usize = 96;
@@ -41,16 +44,24 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
     let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
     let mut bytes = store.read(format.at, length)?;
     let logged = kind::find_lsn(&bytes, store.geometry());
-    if logged.is_some_and(|logged| logged >= store.lsn()) {
-        return Ok(false);
-    }
     for BufferPiece { offset_bytes, bytes: piece } in &item.pieces {
         let target = bytes.get_mut(*offset_bytes..offset_bytes + piece.len());
         // Decoding has compared the bitmap with the length.
         target.ok_or_else(wrong_type)?.copy_from_slice(piece);
     }
+    if is_part(buffer_type, (&bytes, format.at), store.geometry()) {
+        for piece in &item.pieces {
+            store.write(format.at, piece.offset_bytes, piece.bytes)?;
+        }
+        let lsn = store.lsn();
+        store.pieces.note(format.at, length, lsn);
+        return Ok(true);
+    }
+    if logged.is_some_and(|logged| logged >= store.lsn()) {
+        return Ok(false);
+    }
     let kind = kind_of(buffer_type, &bytes, store.geometry()).ok_or_else(wrong_type)?;
-    check_length(store, format.at, length, kind)?;
+    check_length(store, length, kind)?;
     for piece in &item.pieces {
         store.write(format.at, piece.offset_bytes, piece.bytes)?;
     }
@@ -84,6 +95,30 @@ fn kind_of(buffer_type: BufferType, bytes: &[u8], geometry: &Geometry) -> Option
     })
 }
 
+/// Whether a buffer, as it is after the change, is a part of a directory block that lies in several
+/// pieces.
+fn is_part(buffer_type: BufferType, (bytes, at): (&[u8], DiskAddr), geometry: &Geometry) -> bool {
+    let whole = geometry.directory_block_size() as usize;
+    if bytes.len() >= whole || !bytes.len().is_multiple_of(geometry.block_size as usize) {
+        return false;
+    }
+    match buffer_type {
+        BufferType::DirectoryBlock
+        | BufferType::DirectoryData
+        | BufferType::DirectoryFree
+        | BufferType::DirectoryLeaf1
+        | BufferType::DirectoryLeafN => true,
+        // Nodes of attributes are blocks, and have their header.
+        BufferType::DaNode => {
+            let place = bytes.get(NODE_PLACE..).and_then(<[u8]>::first_chunk::<8>);
+            let has_header = dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC)
+                && place.is_some_and(|place| u64::from_be_bytes(*place) == at.0);
+            !has_header || points_into_directory(bytes, geometry)
+        }
+        _ => false,
+    }
+}
+
 /// Whether the first child of a node lies where only directories have index blocks. Nodes of
 /// attributes are blocks, those of directories are directory blocks, and nothing else tells them
 /// apart.
@@ -95,29 +130,21 @@ fn points_into_directory(node: &[u8], geometry: &Geometry) -> bool {
 }
 
 /// A buffer that is stamped must have all that its checksum covers.
-fn check_length(
-    store: &Store,
-    at: DiskAddr,
-    length: usize,
-    kind: BlockKind,
-) -> Result<(), RecoveryError> {
+fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), RecoveryError> {
     let geometry = store.geometry();
-    let (needed, is_directory) = match kind {
+    let needed = match kind {
         BlockKind::Superblock | BlockKind::Agf | BlockKind::Agi | BlockKind::Agfl => {
-            (geometry.sector_size, false)
+            geometry.sector_size
         }
         BlockKind::DirectoryData | BlockKind::DirectoryIndex | BlockKind::DirectoryFree => {
-            (geometry.directory_block_size(), true)
+            geometry.directory_block_size()
         }
         BlockKind::Symlink => return Ok(()),
-        _ => (geometry.block_size, false),
+        _ => geometry.block_size,
     };
     let needed = needed as usize;
     if length == needed {
         return Ok(());
-    }
-    if is_directory && length < needed && length.is_multiple_of(geometry.block_size as usize) {
-        return Err(Refusal::DirectoryBlockInPieces { at }.into());
     }
     Err(store.corrupt(Check::Truncated { available: length, needed }).into())
 }

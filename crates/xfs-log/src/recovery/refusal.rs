@@ -34,9 +34,9 @@ pub enum Refusal {
         /// The new owner.
         inode: InodeNumber,
     },
-    /// A directory block that does not lie in one piece: the log has its pieces one by one, so that
-    /// its checksum cannot be made.
-    #[error("a directory block in several pieces, one at {at}")]
+    /// A directory block that does not lie in one piece, of which the log has pieces, and no inode in the
+    /// log says where the others are: so its checksum cannot be made.
+    #[error("a directory block in several pieces, one at {at}, whose directory is not found")]
     DirectoryBlockInPieces {
         /// The piece.
         at: DiskAddr,

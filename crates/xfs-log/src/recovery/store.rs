@@ -13,11 +13,12 @@ use xfs_format::{
     Structure, Superblock, VerifyContext,
 };
 
+use super::pieces::Pieces;
 use crate::device::LogGeometry;
 use crate::reader::Transaction;
 
 /// Bytes at the start of a block among which checksum and LSN lie.
-const STAMP_BYTES: usize = 512;
+pub(super) const STAMP_BYTES: usize = 512;
 
 /// A buffer that was replayed.
 #[derive(Clone, Copy)]
@@ -40,6 +41,10 @@ pub(super) struct Store {
     /// All buffers that were changed, as what they were last.
     touched: BTreeMap<DiskAddr, Touched>,
     inodes: BTreeSet<InodeNumber>,
+    /// Parts of directory blocks.
+    pub(super) pieces: Pieces,
+    /// Further ranges of bytes that are written as a whole.
+    atomic: Vec<Range<u64>>,
 }
 
 impl Store {
@@ -63,6 +68,8 @@ impl Store {
             unsealed: BTreeMap::new(),
             touched: BTreeMap::new(),
             inodes: BTreeSet::new(),
+            pieces: Pieces::default(),
+            atomic: Vec::new(),
         }
     }
 
@@ -72,6 +79,7 @@ impl Store {
             self.seal()?;
         }
         (self.lsn, self.place) = (transaction.lsn(), transaction.place());
+        self.pieces.begin();
         Ok(())
     }
 
@@ -112,10 +120,14 @@ impl Store {
     /// The superblock, and the ranges of bytes that must be written as a whole: a buffer of which
     /// only the stamp got to the disk would be taken for recovered.
     pub(super) fn into_parts(self) -> (Superblock, Vec<Range<u64>>) {
-        let block = u64::from(BASIC_BLOCK_BYTES);
-        let buffers = self.touched.iter();
-        let range = |at: &DiskAddr, length: usize| at.0 * block..at.0 * block + length as u64;
-        (self.superblock, buffers.map(|(at, touched)| range(at, touched.length)).collect())
+        let buffers = self.touched.iter().map(|(at, touched)| byte_range(*at, touched.length));
+        let buffers = buffers.chain(self.atomic).collect();
+        (self.superblock, buffers)
+    }
+
+    /// These bytes are written as a whole.
+    pub(super) fn note_atomic(&mut self, at: DiskAddr, length: usize) {
+        self.atomic.push(byte_range(at, length));
     }
 
     /// LSN of the transaction that is replayed.
@@ -168,6 +180,7 @@ impl Store {
     /// Forgets what was known of a range of blocks: it holds inodes from now on.
     pub(super) fn forget(&mut self, at: DiskAddr, blocks: u64) {
         let range = at..DiskAddr(at.0.saturating_add(blocks));
+        self.pieces.forget(&range);
         let inside: Vec<_> = self.unsealed.range(range.clone()).map(|(at, _)| *at).collect();
         for at in inside {
             self.unsealed.remove(&at);
@@ -209,4 +222,10 @@ impl Store {
         let (cluster, inside) = self.inode_address(number)?;
         self.write(cluster, inside, bytes)
     }
+}
+
+/// The bytes of a range that was checked.
+fn byte_range(at: DiskAddr, length: usize) -> Range<u64> {
+    let start = at.0 * u64::from(BASIC_BLOCK_BYTES);
+    start..start + length as u64
 }

@@ -1,0 +1,232 @@
+//! Directory blocks that do not lie in one piece.
+//!
+//! A directory block larger than a block can come to lie in several pieces, and each piece is logged as a
+//! buffer of its own, without a word of the others. So the pieces are replayed as bytes, and when all is
+//! replayed the maps of the directories tell which of them are one block: that is stamped and verified.
+//!
+//! Owns: which pieces were replayed, and putting them together. Does **not** own: applying a logged
+//! buffer to what is on disk.
+//!
+//! # Why no piece is skipped
+//!
+//! Only the first piece says when the block was last written. It need not: the log holds every change
+//! of the block from the tail on, and none before a cancellation is replayed, so a block that is newer
+//! than a change gets, in order, all that came after it too. That is also right where a crash has written
+//! some of the pieces and not the others.
+//!
+//! # Which directories
+//!
+//! Whoever changes a block of a directory changes its inode in the same transaction. So the inodes
+//! of the transactions with pieces are asked, and a piece that none of them has is refused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use xfs_buffer::Result;
+use xfs_format::btree::{BtreeBlock, BtreeKind};
+use xfs_format::extent::{Extent, ExtentCheck, ExtentList, ExtentRoot};
+use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore};
+use xfs_format::{
+    BASIC_BLOCK_BYTES, BlockKind, Corruption, DiskAddr, FsBlock, InodeNumber, Lsn, Place,
+    Structure, VerifyContext, directory, kind,
+};
+
+use super::refusal::{RecoveryError, Refusal};
+use super::store::{STAMP_BYTES, Store};
+
+/// Pieces that were replayed.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    found: BTreeMap<DiskAddr, Piece>,
+    /// What may be the directories that they are of.
+    owners: BTreeSet<InodeNumber>,
+    /// The transaction that is replayed has some.
+    is_current: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    length: usize,
+    /// Of the last change.
+    lsn: Lsn,
+}
+
+/// Where a directory block lies: its pieces, in order.
+type BlockMap = Vec<(DiskAddr, usize)>;
+
+impl Pieces {
+    /// Another transaction begins.
+    pub(super) const fn begin(&mut self) {
+        self.is_current = false;
+    }
+
+    /// A piece was replayed.
+    pub(super) fn note(&mut self, at: DiskAddr, length: usize, lsn: Lsn) {
+        self.found.insert(at, Piece { length, lsn });
+        self.is_current = true;
+    }
+
+    /// Whether the transaction that is replayed has some.
+    pub(super) const fn is_current(&self) -> bool {
+        self.is_current
+    }
+
+    /// They may be of this directory.
+    pub(super) fn note_owner(&mut self, inode: InodeNumber) {
+        self.owners.insert(inode);
+    }
+
+    /// These blocks hold something else now.
+    pub(super) fn forget(&mut self, range: &Range<DiskAddr>) {
+        self.found.retain(|at, _| !range.contains(at));
+    }
+}
+
+impl Store {
+    /// Stamps and verifies the blocks that were replayed piece by piece.
+    pub(super) fn join_pieces(&mut self, head: Lsn) -> Result<(), RecoveryError> {
+        let Pieces { mut found, owners, .. } = std::mem::take(&mut self.pieces);
+        for owner in owners {
+            if found.is_empty() {
+                break;
+            }
+            for map in self.blocks_in_pieces(owner)? {
+                let fits = |(at, length): &(DiskAddr, usize)| {
+                    found.get(at).is_none_or(|piece| piece.length == *length)
+                };
+                if !map.iter().all(fits) {
+                    continue;
+                }
+                let lsn = map.iter().filter_map(|(at, _)| found.remove(at)).map(|piece| piece.lsn);
+                if let Some(lsn) = lsn.max() {
+                    self.join(&map, lsn, head)?;
+                }
+            }
+        }
+        match found.keys().next() {
+            None => Ok(()),
+            Some(at) => Err(Refusal::DirectoryBlockInPieces { at: *at }.into()),
+        }
+    }
+
+    /// Stamps and verifies one block.
+    fn join(&mut self, map: &[(DiskAddr, usize)], lsn: Lsn, head: Lsn) -> Result<()> {
+        let mut bytes = Vec::new();
+        for (at, length) in map {
+            bytes.extend(self.read(*at, *length)?);
+        }
+        let Some((first, _)) = map.first() else { return Ok(()) };
+        let written = kind::find_lsn(&bytes, self.geometry());
+        let kind = kind_of(&bytes);
+        kind.seal(&mut bytes, lsn.max(written.unwrap_or(lsn)));
+        self.write(*first, 0, bytes.get(..STAMP_BYTES).unwrap_or(&bytes))?;
+        let context = VerifyContext { geometry: self.geometry(), log_head: Some(head) };
+        kind.verify(&bytes, *first, &context)?;
+        for (at, length) in map {
+            self.note_atomic(*at, *length);
+        }
+        Ok(())
+    }
+
+    /// The blocks of a directory that lie in several pieces; none for anything else.
+    fn blocks_in_pieces(&self, number: InodeNumber) -> Result<Vec<BlockMap>> {
+        let geometry = self.geometry();
+        let bytes = self.read_inode(number)?;
+        let core = InodeCore::decode(&bytes, number, geometry)?;
+        if core.file_type() != Some(FileType::Directory) {
+            return Ok(Vec::new());
+        }
+        let fork = inode::fork(&bytes, &core, ForkKind::Data);
+        let corrupt =
+            |check: ExtentCheck| Corruption::new(Structure::Extent, Place::Inode(number), check);
+        let extents = match core.fork_format(ForkKind::Data) {
+            Some(ForkFormat::Extents) => {
+                let list = ExtentList::decode(fork, core.fork_extents(ForkKind::Data));
+                list.map_err(corrupt)?.iter().collect()
+            }
+            Some(ForkFormat::Btree) => {
+                let root = ExtentRoot::decode(fork).map_err(corrupt)?;
+                self.extents_below(root.iter().map(|(_, child)| child).collect())?
+            }
+            _ => Vec::new(),
+        };
+        let blocks = u64::from(geometry.directory_block_size() >> geometry.block_log);
+        let mut maps = BTreeMap::<u64, (u64, BlockMap)>::new();
+        for extent in &extents {
+            for (index, part) in ends(extent, blocks) {
+                let Some(at) = geometry.block_disk_addr(part.start) else { continue };
+                let length = usize::try_from(part.length_blocks).unwrap_or(usize::MAX);
+                let (covered, map) = maps.entry(index).or_default();
+                *covered += u64::from(part.length_blocks);
+                map.push((at, length.saturating_mul(geometry.block_size as usize)));
+            }
+        }
+        let whole = maps.into_values().filter(|(covered, map)| *covered == blocks && map.len() > 1);
+        let maps: Vec<_> = whole.map(|(_, map)| map).collect();
+        for (at, length) in maps.iter().flatten() {
+            self.check_range(*at, (length / BASIC_BLOCK_BYTES as usize) as u64)?;
+        }
+        Ok(maps)
+    }
+
+    /// The extents in the leaves of a btree, in order, from the children of its root on.
+    fn extents_below(&self, children: Vec<FsBlock>) -> Result<Vec<Extent>> {
+        let geometry = self.geometry();
+        let kind = BtreeKind::Extent;
+        let (mut extents, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut open = children;
+        open.reverse();
+        while let Some(block) = open.pop() {
+            let at = geometry.block_disk_addr(block).unwrap_or(DiskAddr(u64::MAX));
+            self.check_range(at, u64::from(geometry.block_size / BASIC_BLOCK_BYTES))?;
+            let bytes = self.read(at, geometry.block_size as usize)?;
+            let context = VerifyContext { geometry, log_head: None };
+            BlockKind::Btree(kind).verify(&bytes, at, &context)?;
+            let node = BtreeBlock::decode(&bytes, kind, at)?;
+            // A block that is met twice goes round in circles; what it would tell is known.
+            if !seen.insert(block) {
+                continue;
+            }
+            if node.is_leaf() {
+                extents.extend(node.records().filter_map(Extent::decode_bytes));
+                continue;
+            }
+            let below = (0..node.count()).rev().filter_map(|index| node.pointer(index));
+            open.extend(below.map(FsBlock));
+        }
+        Ok(extents)
+    }
+}
+
+/// The parts of an extent that are less than a directory block, with the number of that block.
+fn ends(extent: &Extent, blocks: u64) -> Vec<(u64, Extent)> {
+    let (start, end) = (extent.file_block.0, extent.end().0);
+    let (first, last) = (start / blocks, end.saturating_sub(1) / blocks);
+    let part = |from: u64, to: u64| {
+        let length_blocks = u32::try_from(to.checked_sub(from)?).ok()?;
+        let start = extent.start.checked_add(from.checked_sub(start)?)?;
+        Some(Extent { start, length_blocks, ..*extent })
+    };
+    let mut parts = Vec::new();
+    let mut add = |index: u64, from: u64, to: u64| {
+        if to - from < blocks {
+            parts.extend(part(from, to).map(|part| (index, part)));
+        }
+    };
+    if first == last {
+        add(first, start, end);
+    } else {
+        add(first, start, (first + 1) * blocks);
+        add(last, last * blocks, end);
+    }
+    parts
+}
+
+/// What a block of a directory is, by its magic number. What is none fails its verifier.
+fn kind_of(bytes: &[u8]) -> BlockKind {
+    match bytes.first_chunk().map_or(0, |magic| u32::from_be_bytes(*magic)) {
+        directory::free::FREE_MAGIC => BlockKind::DirectoryFree,
+        directory::data::BLOCK_MAGIC | directory::data::DATA_MAGIC => BlockKind::DirectoryData,
+        _ => BlockKind::DirectoryIndex,
+    }
+}
