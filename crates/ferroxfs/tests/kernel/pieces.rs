@@ -8,6 +8,7 @@ use std::process::Command;
 
 use ferroxfs::format::inode::ForkKind;
 use ferroxfs::{AllocateMode, NewKind, OpenOptions, RangeMode, Volume};
+use rustix::fs::FallocateFlags;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Image, Xfsprogs, ready};
 
@@ -17,6 +18,8 @@ use crate::{CREATION, failed};
 const PIECE_BYTES: u64 = 16 << 10;
 const BLOCK_BYTES: u64 = 64 << 10;
 const VOLUME_BYTES: u64 = 320 << 20;
+/// More than there is in larger pieces.
+const TAKEN_BYTES: u64 = 24 << 20;
 /// Inodes that are there before free space is in pieces too small for more.
 const FILES: usize = 1500;
 
@@ -74,7 +77,18 @@ fn make(path: &Path, options: &str) -> Result<Image, TrialError> {
     }
     drop((sieve, from));
     volume.close().map_err(failed)?;
-    Ok(Image { data: path.to_owned(), log: None })
+    let image = Image { data: path.to_owned(), log: None };
+    take_what_is_larger(&image)?;
+    Ok(image)
+}
+
+/// Takes free space that is larger than the pieces: the kernel gives that first to who asks for much.
+fn take_what_is_larger(image: &Image) -> Result<(), TrialError> {
+    let mount = image.mount(&[])?;
+    let file = File::create_new(mount.path().join("taker")).map_err(failed)?;
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, TAKEN_BYTES).map_err(failed)?;
+    drop(file);
+    Ok(mount.unmount()?)
 }
 
 /// The kernel moves the names into the empty directory, and stops.
