@@ -72,9 +72,22 @@ impl Chronicle {
         self.len() == 0
     }
 
-    /// Whether the last state has any names.
-    pub fn has_names(&self) -> bool {
-        self.states.last().is_some_and(|state| state.model.paths().len() > 1)
+    /// Where the device was when the operation began that last changed names before a sync promised them;
+    /// `None` if nothing promised anything that was changed.
+    pub fn before_promised_change(&self) -> Option<usize> {
+        let promised = self.promises.iter().map(|promise| promise.names).max()?;
+        let names = self.states.get(promised)?.model.paths();
+        let before = self.states.iter().take(promised).rposition(|s| s.model.paths() != names)?;
+        self.states.get(before + 1).map(|state| state.began)
+    }
+
+    /// Whether a device at this position can show the names of a state: some state that had begun by then
+    /// has the same.
+    pub fn may_show(&self, state: usize, position: usize) -> bool {
+        let Some(shown) = self.states.get(state) else { return false };
+        let begun = self.states.iter().filter(|state| state.began <= position);
+        let mut begun = begun.map(|state| state.model.paths());
+        begun.any(|paths| paths == shown.model.paths())
     }
 
     /// Adds an operation, with the state after it, and where the device was when it began and when

@@ -80,21 +80,23 @@ fn check_recovery(
     Ok(())
 }
 
-/// A judge that finds nothing would not find this either: the device is as it was halfway, and every
-/// sync is said to have returned. Where every later operation was refused, it is as it was earlier.
+/// A judge that finds nothing would not find this either: the device is as it was before the last change of
+/// names that a sync promised, and every sync is said to have returned. Where names came back that there
+/// had been before, it may rightly find nothing; then it is asked further back.
 fn check_judge(history: &History, image: &Image, folder: &Path) -> Result<(), TrialError> {
-    let judge = Crashed { chronicle: &history.chronicle, point: usize::MAX, image, folder };
-    let mut requests = history.recording.requests().len();
-    while requests > 0 {
-        requests /= 2;
-        let recovery = recover(history.recording.replay(requests))?;
+    let chronicle = &history.chronicle;
+    let judge = Crashed { chronicle, point: usize::MAX, image, folder };
+    let Some(mut position) = chronicle.before_promised_change() else { return Ok(()) };
+    while position > 0 {
+        let recovery = recover(history.recording.replay(position))?;
         match judge.state(recovery.replay(usize::MAX)) {
             Err(_) => return Ok(()),
-            // Not even the names are there that the history has left.
-            Ok((state, tree)) if tree.nodes.len() == 1 && history.chronicle.has_names() => {
-                return Err(text(format!("an empty volume passes for state {state}")));
+            Ok((state, _)) if !chronicle.may_show(state, position) => {
+                return Err(text(format!(
+                    "the device before request {position} passes for state {state}"
+                )));
             }
-            Ok(_) => {}
+            Ok(_) => position /= 2,
         }
     }
     Ok(())
