@@ -5,6 +5,7 @@
 
 mod object;
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use xfs_sync::{Object as OfObject, RwLock};
 
 use crate::counted::{Counted, shared_writes};
 use crate::error::WorkloadError;
+use crate::parallel::join;
 use crate::target::Performed;
 use object::Object;
 
@@ -28,6 +30,9 @@ const SHARED_EVERY: u64 = 8;
 
 /// The unit in which a log is measured.
 const BLOCK_BYTES: u64 = 512;
+
+/// Bytes that a log may have here: room for what many threads reserve at once, and no more than mkfs makes.
+pub const LOG_BYTES: RangeInclusive<u64> = 8 << 20..=2038 << 20;
 
 /// Commits of many threads to one log.
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +57,7 @@ impl CommitLoad {
     ///
     /// # Errors
     ///
-    /// What the log says.
-    ///
-    /// # Panics
-    ///
-    /// Where a commit to a log in memory fails.
+    /// [`WorkloadError::LogSize`], and what the log says.
     pub fn run(&self) -> Result<(Performed, Counted), WorkloadError> {
         let log = open(self.log_bytes, self.slots)?;
         let common = self.shares.then(Object::buffer);
@@ -68,10 +69,10 @@ impl CommitLoad {
             drop(start_line.read());
             for (round, pair) in (0..self.commits / self.threads as u64).zip(pairs.iter().cycle()) {
                 let common = common.as_ref().filter(|_| round % SHARED_EVERY == 0);
-                commit(&log, pair, common).expect("a log in memory does not fail");
+                commit(&log, pair, common)?;
             }
             // Dropped by who joins: it is no part of committing.
-            pairs
+            Ok::<_, WorkloadError>(pairs)
         };
         let counted = || Counted { shared: shared_writes(), ..Counted::default() };
         let (performed, counted) = thread::scope(|scope| {
@@ -87,14 +88,15 @@ impl CommitLoad {
             let _ = all_ready.recv();
             let (before, start) = (counted(), Instant::now());
             drop(closed);
-            let objects: Vec<_> = handles.into_iter().map(thread::ScopedJoinHandle::join).collect();
+            let objects = join(handles)?;
             let worked = start.elapsed();
             let counted = counted().since(&before);
             let forced = log.force_all();
             let drained = start.elapsed();
             drop(objects);
             let operations = self.commits / self.threads as u64 * self.threads as u64;
-            forced.map(|()| (Performed { operations, worked, drained }, counted))
+            forced?;
+            Ok::<_, WorkloadError>((Performed { operations, worked, drained }, counted))
         })?;
         log.quiesce()?;
         Ok((performed, counted))
@@ -108,7 +110,10 @@ impl CommitLoad {
 
 /// An empty log in memory.
 fn open(log_bytes: u64, slots: usize) -> Result<Log, WorkloadError> {
-    let length_blocks = u32::try_from(log_bytes / BLOCK_BYTES).unwrap_or(u32::MAX);
+    if !LOG_BYTES.contains(&log_bytes) {
+        return Err(WorkloadError::LogSize(log_bytes));
+    }
+    let length_blocks = (log_bytes / BLOCK_BYTES) as u32;
     let geometry = LogGeometry {
         start: DiskAddr(0),
         length_blocks,
@@ -191,3 +196,6 @@ pub fn time_force(log_bytes: u64, commits: usize, times: u32) -> Result<Duration
     }
     Ok(best)
 }
+
+#[cfg(test)]
+mod tests;

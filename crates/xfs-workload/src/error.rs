@@ -39,6 +39,9 @@ pub enum WorkloadError {
     /// The volume that was asked for cannot be made.
     #[error("no volume can be made for this: {0}")]
     Geometry(#[from] xfs_mkfs::GeometryError),
+    /// A log of so many bytes is too small or too large to be measured.
+    #[error("a log of {0} bytes: from 8m to 2038m can be measured")]
+    LogSize(u64),
     /// Our own code failed.
     #[error(transparent)]
     Volume(#[from] ferroxfs::Error),

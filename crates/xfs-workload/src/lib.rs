@@ -43,7 +43,7 @@ mod text;
 mod variant;
 mod work;
 
-pub use commit::{CommitLoad, time_force};
+pub use commit::{CommitLoad, LOG_BYTES, time_force};
 pub use counted::{Counted, ScopeCount, SharedWrites, shared_writes};
 pub use digest::Digest;
 pub use error::WorkloadError;

@@ -50,8 +50,8 @@ pub(crate) struct BenchArguments {
     /// Allocation groups of the volumes; as many as there are processors, at least 4, if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) groups: Option<u64>,
-    /// Size of their logs
-    #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = crate::size::parse)]
+    /// Size of their logs, from 8m to 2038m
+    #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = log_size)]
     pub(crate) log_size: u64,
     /// Also show the tables of times, transactions and digests
     #[arg(long)]
@@ -62,6 +62,14 @@ pub(crate) struct BenchArguments {
     /// Also write it to this file, as one HTML page with charts
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+}
+
+fn log_size(text: &str) -> Result<u64, String> {
+    let bytes = crate::size::parse(text)?;
+    match xfs_workload::LOG_BYTES.contains(&bytes) {
+        true => Ok(bytes),
+        false => Err("a log has from 8m to 2038m".to_owned()),
+    }
 }
 
 /// Workloads by name, with a line of help for each.

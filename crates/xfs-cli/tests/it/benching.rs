@@ -48,6 +48,8 @@ fn what_cannot_be_is_refused() {
     for (arguments, code) in [
         (&["bench", "juggle"][..], 2),
         (&["bench", "--threads", "0"], 2),
+        (&["bench", "commit", "--log-size=64k"], 2),
+        (&["bench", "commit", "--log-size=4g"], 2),
         (&["bench", "create", "--kernel", "/proc"], 1),
         (&["bench", "create", "--folder", "nowhere"], 1),
     ] {
