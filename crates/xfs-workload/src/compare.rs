@@ -2,6 +2,7 @@
 
 use crate::error::WorkloadError;
 use crate::report::{Measurement, NotMeasured};
+use crate::variant::Variant;
 
 /// Measurements so far.
 #[derive(Debug, Default)]
@@ -15,9 +16,22 @@ impl Collected {
     ///
     /// # Errors
     ///
-    /// [`WorkloadError::Disagreement`] if it left something else behind than those before (I1).
+    /// [`WorkloadError::Disagreement`] if it did or left something else than those before (I1).
     pub(crate) fn add(&mut self, new: Measurement) -> Result<(), WorkloadError> {
         for other in self.measurements.iter().filter(|other| other.is_beside(&new)) {
+            // The kernel's bulkstat also lists what others have on its volume.
+            let is_ours = [other, &new].iter().all(|one| one.variant != Variant::Kernel);
+            if is_ours && other.operations != new.operations {
+                return Err(WorkloadError::Disagreement(format!(
+                    "{} with {} threads: {} has done {} operations, {} {}",
+                    new.step,
+                    new.threads,
+                    other.variant.name(),
+                    other.operations,
+                    new.variant.name(),
+                    new.operations,
+                )));
+            }
             let Some((theirs, ours)) = other.digest.as_ref().zip(new.digest.as_ref()) else {
                 continue;
             };

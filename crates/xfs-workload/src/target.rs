@@ -21,6 +21,27 @@ pub struct Performed {
     pub drained: Duration,
 }
 
+/// Checks that who walked has seen the files of a thread, each of which has one name.
+fn check_walk(names: u64, work: &Work) -> Result<(), WorkloadError> {
+    if names == work.files {
+        return Ok(());
+    }
+    let message = format!("{names} names in the directories of {} files", work.files);
+    Err(WorkloadError::Disagreement(message))
+}
+
+impl Performed {
+    /// Checks that nobody stopped before the last file: that would look fast (I1).
+    pub(crate) fn check_least(&self, files: u64, step: Step) -> Result<(), WorkloadError> {
+        if self.operations >= files {
+            return Ok(());
+        }
+        let (step, operations) = (step.name(), self.operations);
+        let message = format!("{step} came to {operations} of {files} files");
+        Err(WorkloadError::Disagreement(message))
+    }
+}
+
 /// Whether a step begins with nothing in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cold {

@@ -38,3 +38,18 @@ fn a_note_is_kept_once() {
     collected.note("a", "c");
     assert_eq!(collected.not_measured.len(), 2);
 }
+
+#[test]
+fn who_does_less_is_not_shown_as_faster() {
+    let mut collected = Collected::default();
+    collected.add(measurement("bulkstat", Variant::Ours, 1)).unwrap();
+    let half = |variant| {
+        let mut half = measurement("bulkstat", variant, 1);
+        half.operations /= 2;
+        half
+    };
+    // On the kernel's volume may be more.
+    collected.add(half(Variant::Kernel)).unwrap();
+    let refused = collected.add(half(Variant::OneList));
+    assert!(matches!(refused, Err(WorkloadError::Disagreement(_))));
+}

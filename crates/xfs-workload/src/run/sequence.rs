@@ -91,6 +91,7 @@ impl Sequence {
             }
             performed => performed?,
         };
+        performed.check_least(work.total(), step)?;
         let counted = target.counted()?.since(&before);
         let digest = target.digest(work)?;
         let left = if step == Step::Remove { 0 } else { work.total() };

@@ -82,6 +82,7 @@ fn list(
             }
             performed => performed?,
         };
+        performed.check_least(session.plan.inodes, step)?;
         let counted = target.counted()?.since(&before);
         let (section, step, threads) = (SECTION, step.name(), work.threads);
         let subject = Subject { section, step, variant, threads };

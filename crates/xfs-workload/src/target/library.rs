@@ -8,7 +8,7 @@ use ferroxfs::format::{AgInode, AgNumber};
 use ferroxfs::{BulkPath, Changes, Creation, NewKind, Node, OpenOptions, Volume};
 use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
 
-use super::{Cold, Performed, Target};
+use super::{Cold, Performed, Target, check_walk};
 use crate::counted::{Counted, shared_writes};
 use crate::digest::Digest;
 use crate::error::WorkloadError;
@@ -94,8 +94,12 @@ impl Target for Library {
             Step::BulkstatPast => bulkstat(self.volume(), work.threads, BulkPath::PastCache)?,
             Step::Bulkstat => bulkstat(self.volume(), work.threads, BulkPath::ThroughCache)?,
             _ => {
-                in_parallel(work.threads, |thread| {
-                    perform(step, &self.leaves(thread, work)?, work)
+                in_parallel(work.threads, |thread| -> Result<(), WorkloadError> {
+                    let leaves = self.leaves(thread, work)?;
+                    match step {
+                        Step::Walk => check_walk(walk(&leaves)?, work),
+                        _ => Ok(perform(step, &leaves, work)?),
+                    }
                 })?;
                 work.operations(step)
             }
@@ -184,17 +188,18 @@ fn bulkstat_group(volume: &Volume, group: AgNumber, path: BulkPath) -> ferroxfs:
     failure.map_or(Ok(count), Err)
 }
 
-fn perform(step: Step, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
-    if step == Step::Walk {
-        let mut count = 0;
-        for leaf in leaves {
-            for entry in leaf.entries()? {
-                count += u64::from(entry?.node()?.metadata().nlink);
-            }
+/// Lists directories. Returns how many names their files have.
+fn walk(leaves: &[Node]) -> ferroxfs::Result<u64> {
+    let mut count = 0;
+    for leaf in leaves {
+        for entry in leaf.entries()? {
+            count += u64::from(entry?.node()?.metadata().nlink);
         }
-        assert_eq!(count, work.files, "files of a directory");
-        return Ok(());
     }
+    Ok(count)
+}
+
+fn perform(step: Step, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
     if step == Step::Visit {
         let leaf = |number: u64| leaves.get(number as usize % leaves.len());
         for (number, leaf) in work.visits().filter_map(|number| Some((number, leaf(number)?))) {
