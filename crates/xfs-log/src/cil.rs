@@ -174,6 +174,12 @@ impl Cil {
         }
     }
 
+    /// Whether the current checkpoint is to be written.
+    #[cfg(test)]
+    pub(crate) fn is_push_requested(&self) -> bool {
+        self.requested.load(Ordering::Acquire) >= self.current()
+    }
+
     /// Waits until a push is asked for, or the log is shut down or closed, and returns the sequence.
     pub(crate) fn await_request(&self, closing: &AtomicBool<Volume>) -> Option<u64> {
         let mut committing = self.committing.lock();

@@ -441,8 +441,11 @@ impl Inner {
     }
 
     /// Somebody waits for log space: what is committed has to reach the AIL, and what is there its
-    /// place.
+    /// place. Who waits only for the log to be opened again is not helped by that.
     fn relieve(&self) {
+        if !self.space.is_short() {
+            return;
+        }
         if self.has_threads {
             self.cil.request_push(self.cil.current());
             self.kick.kick();

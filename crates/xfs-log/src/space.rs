@@ -153,6 +153,12 @@ impl Space {
         self.contended.load(Ordering::SeqCst)
     }
 
+    /// How many new transactions wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.lock().begins.len()
+    }
+
     /// Whether anybody waits for space, and not only for the log to be opened again.
     pub(crate) fn is_short(&self) -> bool {
         self.is_contended() && {

@@ -66,6 +66,24 @@ fn who_waits_for_space_is_told() {
     log.release(second);
 }
 
+/// The threads that write checkpoints would turn in circles: there is nothing to write.
+#[test]
+fn who_waits_for_a_suspended_log_has_nothing_written() {
+    let rig = Rig::new(2048);
+    let log = rig.open(&LogConfig { threads: 1, ..rig.config() });
+    log.suspend().unwrap();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| log.reserve(100, 1));
+        while log.inner.space.waiting() == 0 {
+            std::thread::yield_now();
+        }
+        log.inner.relieve();
+        assert!(!log.inner.cil.is_push_requested());
+        log.resume();
+        log.release(waiter.join().unwrap().unwrap());
+    });
+}
+
 #[test]
 fn a_commit_that_reserved_too_little_shuts_the_log_down() {
     let rig = Rig::new(2048);
