@@ -248,7 +248,8 @@ impl Parts {
             return taken.map(Some);
         }
         if let Ok(taken) = taken {
-            self.finish_with(taken);
+            // Who only reads does not wait for a log that is frozen.
+            self.release(taken);
         }
         found.map(|_| None)
     }
