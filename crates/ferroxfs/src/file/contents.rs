@@ -225,7 +225,9 @@ impl<'a> OpenContents<'a> {
         if !self.contents().has(AHEAD) || self.entry.locks().opens().writes > 0 {
             return;
         }
-        let Some(_writer) = self.parts.try_writer() else { return };
+        let Some(_writer) = self.parts.try_writer() else {
+            return self.parts.put_off_end(self.entry);
+        };
         let mut state = self.contents().state.write();
         let trimmed = self.flush(&mut state, 0).and_then(|_| self.trim());
         trimmed.unwrap_or_else(|error| self.parts.unsettled.fail(error));

@@ -19,19 +19,25 @@
 //! What must not wait, because it belongs to something that only reads (the time of an access, a handle
 //! that is dropped), is left out or put off while the gate is closed.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use xfs_buffer::{PosixError, Result};
 use xfs_format::Geometry;
 use xfs_sync::{Gate, Inside, Mutex, Volume};
 
 use super::Parts;
+use crate::table::Entry;
 
 /// Whether a volume stands still.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Freezer {
     gate: Gate,
     phase: Mutex<Phase, Volume>,
+    /// Files by number whose end of writing was put off, each with a use, so that it stays in memory:
+    /// nobody would know any more what was allocated ahead of it.
+    put_off: Mutex<BTreeMap<u64, Arc<Entry>>, Volume>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,11 +140,11 @@ impl Parts {
             self.table.drain();
             self.journal.freeze()
         });
-        if frozen.is_err() {
-            self.freezer.gate.open();
+        if frozen.is_ok() {
+            self.freezer.change_phase(Phase::Changing, rest);
+        } else {
+            self.open_gate();
         }
-        let phase = if frozen.is_ok() { rest } else { Phase::Thawed };
-        self.freezer.change_phase(Phase::Changing, phase);
         frozen
     }
 
@@ -147,10 +153,34 @@ impl Parts {
             return Err(PosixError::InvalidArgument.into());
         }
         self.journal.thaw();
+        self.open_gate();
+        Ok(())
+    }
+
+    fn open_gate(&self) {
         self.freezer.gate.open();
         self.freezer.change_phase(Phase::Changing, Phase::Thawed);
-        // What handles have left that were closed meanwhile.
-        self.for_unsettled(|entry| self.contents(entry).end_writing());
-        Ok(())
+        self.end_put_off();
+    }
+
+    /// Leaves the end of writing to a file for when the volume is thawed. The caller uses the file.
+    pub(crate) fn put_off_end(&self, entry: &Arc<Entry>) {
+        self.freezer.put_off.lock().entry(entry.number().0).or_insert_with(|| {
+            entry.share();
+            Arc::clone(entry)
+        });
+        // Who has opened the gate meanwhile may have looked before.
+        if self.try_writer().is_some() {
+            self.end_put_off();
+        }
+    }
+
+    /// Gives back what handles have left that were closed while the gate was.
+    fn end_put_off(&self) {
+        let put_off = std::mem::take(&mut *self.freezer.put_off.lock());
+        for entry in put_off.into_values() {
+            self.contents(&entry).end_writing();
+            self.release(entry);
+        }
     }
 }

@@ -92,6 +92,7 @@ fn readers_go_on_and_the_device_rests() {
     volume.drop_caches().unwrap();
     let blocks = ahead.metadata().blocks;
     drop((ahead, doomed));
+    volume.drop_caches().unwrap();
     thread::sleep(A_WHILE);
     assert_eq!(volume.metadata("/ahead").unwrap().blocks, blocks);
     assert_eq!(recording.position(), before);
