@@ -192,22 +192,6 @@ impl Parts {
         }
     }
 
-    /// Does what changes a file's names or attributes, once its delegations are given back. `act` asks for
-    /// that itself where nobody can give a new one, with [`check_undelegated`], and changes nothing if it
-    /// is refused.
-    fn undelegated<T>(&self, files: &[&Entry], act: impl Fn() -> Result<T>) -> Result<T> {
-        loop {
-            match act() {
-                Err(Error::Posix(PosixError::WouldBlock)) => {
-                    for file in files {
-                        break_and_wait(file, Breaker::Change, self.lease_grace)?;
-                    }
-                }
-                done => return done,
-            }
-        }
-    }
-
     /// Gives up a use of an entry at the end of an operation, which frees what it has doomed.
     pub(crate) fn finish_with(&self, entry: Arc<Entry>) {
         if entry.core().nlink == 0 {
@@ -344,7 +328,7 @@ pub(crate) fn break_and_wait(file: &Entry, breaker: Breaker, grace: Duration) ->
 }
 
 /// Whether a file that is about to change has no delegations. They are not broken here, as their holders
-/// may call back: see [`Parts::undelegated`].
+/// may call back: see [`Acting::undelegated`].
 fn check_undelegated(file: &Entry) -> Result<()> {
     match file.locks().is_leased_against(Breaker::Change) {
         true => Err(PosixError::WouldBlock.into()),

@@ -3,12 +3,14 @@
 //! Owns: asking, inside a transaction that has latched the inodes, whether somebody may do what they are
 //! about to do. Does **not** own the answer ([`permission`](crate::permission)).
 
+use std::cell::Cell;
 use std::ops::Deref;
 
-use xfs_buffer::Result;
+use xfs_buffer::{Error, PosixError, Result};
+use xfs_locks::Breaker;
 
 use super::access::check_mutable;
-use super::{Parts, Writer};
+use super::{Parts, Writer, break_and_wait};
 use crate::permission::{Access, Who};
 use crate::table::Entry;
 
@@ -17,18 +19,47 @@ pub(crate) struct Acting<'a> {
     parts: &'a Parts,
     pub(super) who: Who<'a>,
     /// The operation, where it is one by itself.
-    _writer: Option<Writer<'a>>,
+    writer: Cell<Option<Writer<'a>>>,
 }
 
 impl<'a> Acting<'a> {
     /// Somebody in an operation that is under way.
     pub(crate) fn within(parts: &'a Parts, who: Who<'a>) -> Self {
-        Self { parts, who, _writer: None }
+        Self { parts, who, writer: Cell::new(None) }
     }
 
     /// Somebody who begins an operation.
     pub(crate) fn writing(writer: Writer<'a>, who: Who<'a>) -> Self {
-        Self { parts: writer.parts(), who, _writer: Some(writer) }
+        Self { parts: writer.parts(), who, writer: Cell::new(Some(writer)) }
+    }
+
+    /// Does what changes a file's names or attributes, once its delegations are given back. `act` asks for
+    /// that itself where nobody can give a new one, with `check_undelegated`, and changes nothing if it
+    /// is refused.
+    pub(super) fn undelegated<T>(
+        &self,
+        files: &[&Entry],
+        act: impl Fn() -> Result<T>,
+    ) -> Result<T> {
+        let wait_for = |file: &&Entry| break_and_wait(file, Breaker::Change, self.lease_grace);
+        loop {
+            match act() {
+                Err(Error::Posix(PosixError::WouldBlock)) => {
+                    self.outside(|| files.iter().try_for_each(wait_for))?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Waits for somebody who may have to change something first: the volume can be frozen meanwhile, and
+    /// is not when this returns.
+    fn outside<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let Some(writer) = self.writer.take() else { return wait() };
+        drop(writer);
+        let waited = wait();
+        self.writer.set(Some(self.parts.writer()));
+        waited
     }
 
     /// Whether a file may be used so. The caller has latched it.

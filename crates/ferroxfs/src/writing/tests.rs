@@ -205,12 +205,13 @@ fn what_has_only_its_inode_goes_in_one_transaction() {
 
 #[test]
 fn who_looks_up_what_goes_meets_nothing() {
-    check(|parts, root| {
+    check(|acting, root| {
         for _ in 0..64 {
-            let one = make(parts, root, "one", &NewKind::Regular);
+            let one = make(acting, root, "one", &NewKind::Regular);
             let number = one.number();
-            parts.release(one);
+            acting.release(one);
             std::thread::scope(|scope| {
+                let parts: &Parts = acting;
                 let looks = scope.spawn(|| {
                     loop {
                         match parts.look_up(root, b"one") {
@@ -223,12 +224,12 @@ fn who_looks_up_what_goes_meets_nothing() {
                         }
                     }
                 });
-                parts.remove(root, b"one", Removal::File).unwrap();
+                acting.remove(root, b"one", Removal::File).unwrap();
                 let error = looks.join().unwrap();
                 assert!(matches!(error, Error::Posix(PosixError::NotFound)), "{error}");
             });
-            parts.table.drain();
-            assert!(matches!(parts.take(number), Err(Error::Posix(PosixError::NotFound))));
+            acting.table.drain();
+            assert!(matches!(acting.take(number), Err(Error::Posix(PosixError::NotFound))));
         }
     });
 }

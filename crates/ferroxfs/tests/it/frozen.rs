@@ -1,13 +1,15 @@
 //! A volume that is frozen: nothing reaches its device, a copy is whole, and reading goes on.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use ferroxfs::log::Shutdown;
-use ferroxfs::{Error, OpenOptions, PosixError, SharedDevice, Timestamp, Upkeep, Volume};
+use ferroxfs::{
+    Error, LeaseKind, LeaseMode, OpenOptions, PosixError, SharedDevice, Timestamp, Upkeep, Volume,
+};
 use xfs_testkit::RecordingDevice;
 use xfs_trans::testing::{crashed, is_clean, make};
 
@@ -151,6 +153,29 @@ fn writers_wait_and_every_copy_is_whole() {
     });
     volume.close().unwrap();
     assert!(is_clean(&device));
+}
+
+/// Who holds a delegation may have to write before it is given back, and so wait for the thaw.
+#[test]
+fn a_freeze_does_not_wait_for_a_delegation() {
+    let volume = open(&make());
+    volume.write("/file", b"bytes").unwrap();
+    let file = volume.lookup("/file").unwrap().open_read_only().unwrap();
+    let (tell, told) = mpsc::channel();
+    let notify = Arc::new(move |left| tell.send(left).unwrap_or_default());
+    file.set_lease(LeaseKind::Delegation, LeaseMode::Read, notify).unwrap();
+    thread::scope(|scope| {
+        let removing = scope.spawn(|| volume.remove_file("/file"));
+        told.recv().unwrap();
+        volume.freeze().unwrap();
+        file.release_lease(LeaseKind::Delegation).unwrap();
+        thread::sleep(A_WHILE);
+        assert!(!removing.is_finished(), "it waits for the thaw");
+        volume.thaw().unwrap();
+        removing.join().unwrap().unwrap();
+    });
+    drop(file);
+    volume.close().unwrap();
 }
 
 #[test]
