@@ -52,6 +52,9 @@ pub fn free_inode(
 ) -> Result<Freed> {
     let (mut group, inode) = GroupInodes::of_inode(tx, record.number())?;
     if standing == Standing::Unlinked {
+        // Before anything is changed: whoever meets damage here leaves this inode alone and goes on.
+        let found = group.chunks(tx)?.seek(Seek::AtOrBefore(inode))?;
+        in_use(found, inode).map_err(|check| group.corrupt(check))?;
         group.unlink(tx, inode)?;
     }
     let (chunk, left) = group.free_in_chunks(tx, inode)?;
@@ -74,6 +77,16 @@ pub fn free_inode(
 fn ends(geometry: &Geometry, left: InodeChunk) -> bool {
     let is_block_of_many = 1 << geometry.inodes_per_block_log > INODES_PER_CHUNK;
     left.free_count == left.count && !is_block_of_many
+}
+
+/// The place of an inode in the chunk that was found for it.
+fn in_use(found: Option<InodeChunk>, inode: AgInode) -> Result<(InodeChunk, u32), AgiCheck> {
+    let place = found.and_then(|chunk| Some((chunk, chunk.position(inode)?)));
+    let (chunk, position) = place.ok_or(AgiCheck::NoChunk { inode: inode.0 })?;
+    match chunk.allocated() >> position & 1 {
+        0 => Err(AgiCheck::NotInUse { inode: inode.0 }),
+        _ => Ok((chunk, position)),
+    }
 }
 
 /// Makes a free inode of an image.
@@ -106,13 +119,10 @@ impl<'journal> GroupInodes<'journal> {
         let geometry = tx.geometry();
         let mut chunks = self.chunks(tx)?;
         let found = chunks.seek(Seek::AtOrBefore(inode))?;
-        let position = found.and_then(|chunk| Some((chunk, chunk.position(inode)?)));
-        let Some((chunk, position)) = position else {
-            return Err(self.corrupt(AgiCheck::NoChunk { inode: inode.0 }));
+        let (chunk, position) = match in_use(found, inode) {
+            Ok(place) => place,
+            Err(check) => return Err(self.corrupt(check)),
         };
-        if chunk.allocated() >> position & 1 == 0 {
-            return Err(self.corrupt(AgiCheck::NotInUse { inode: inode.0 }));
-        }
         let left = chunk.with_freed(position);
         if !ends(geometry, left) {
             chunks.update(left)?;

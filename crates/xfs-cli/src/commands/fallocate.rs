@@ -45,12 +45,12 @@ impl Run for Fallocate {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, offset, length, mode } = *self;
         change_each(targets, console, |target| {
+            let end = offset.checked_add(length);
+            let end = end.ok_or_else(|| target.failure(PosixError::FileTooLarge))?;
             let makes = matches!(mode, RangeMode::Allocate(_));
             let is_missing = makes && is_missing(target);
             let node = find_or_make(target, makes)?;
             let node = node.ok_or_else(|| target.failure(PosixError::NotFound))?;
-            let end = offset.checked_add(length);
-            let end = end.ok_or_else(|| target.failure(PosixError::FileTooLarge))?;
             let file = node.open().map_err(|error| target.failure(error))?;
             let changed = file.change_range(offset..end, mode);
             if changed.is_err() && is_missing {

@@ -185,6 +185,8 @@ fn lengths_and_ranges_are_changed() {
     place.check_failure(&["fallocate", "-c", "-p", "-l", "1", "image:/f"], 2, "cannot be used");
     place.check_failure(&["fallocate", "-c", "-l", "1", "image:/f"], 1, "invalid");
     place.check_failure(&["fallocate", "-l", "1g", "image:/too-large"], 1, "no space left");
+    let past_the_end = ["fallocate", "-o", "18446744073709551615", "-l", "1", "image:/too-far"];
+    place.check_failure(&past_the_end, 1, "too large");
     assert_eq!(place.check(&["ls", "image"]), "f\n");
 }
 

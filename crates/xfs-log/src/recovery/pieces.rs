@@ -27,12 +27,15 @@ use xfs_format::btree::{BtreeBlock, BtreeKind};
 use xfs_format::extent::{Extent, ExtentCheck, ExtentList, ExtentRoot};
 use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Corruption, DiskAddr, FsBlock, InodeNumber, Lsn, Place,
-    Structure, VerifyContext, directory, kind,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FsBlock, InodeNumber, Lsn, Place,
+    Structure, VerifyContext, dabtree, directory, kind,
 };
 
 use super::refusal::{RecoveryError, Refusal};
 use super::store::{STAMP_BYTES, Store};
+
+/// Where the header of a block of entries, or of free space, has its owner (`xfs_dir3_blk_hdr`).
+const OWNER_OFFSET: usize = 40;
 
 /// Pieces that were replayed.
 #[derive(Debug, Default)]
@@ -99,7 +102,7 @@ impl Store {
                 }
                 let lsn = map.iter().filter_map(|(at, _)| found.remove(at)).map(|piece| piece.lsn);
                 if let Some(lsn) = lsn.max() {
-                    self.join(&map, lsn, head)?;
+                    self.join(owner, &map, (lsn, head))?;
                 }
             }
         }
@@ -109,8 +112,13 @@ impl Store {
         }
     }
 
-    /// Stamps and verifies one block.
-    fn join(&mut self, map: &[(DiskAddr, usize)], lsn: Lsn, head: Lsn) -> Result<()> {
+    /// Stamps and verifies one block of a directory.
+    fn join(
+        &mut self,
+        owner: InodeNumber,
+        map: &[(DiskAddr, usize)],
+        (lsn, head): (Lsn, Lsn),
+    ) -> Result<()> {
         let mut bytes = Vec::new();
         for (at, length) in map {
             bytes.extend(self.read(*at, *length)?);
@@ -118,6 +126,9 @@ impl Store {
         let Some((first, _)) = map.first() else { return Ok(()) };
         let written = kind::find_lsn(&bytes, self.geometry());
         let kind = kind_of(&bytes);
+        // Stamped as whole, a block of another file would pass for one of this directory.
+        let found = owner_of(kind, &bytes).unwrap_or(0);
+        check_owner(found, owner, (Structure::Directory, *first))?;
         kind.seal(&mut bytes, lsn.max(written.unwrap_or(lsn)));
         self.write(*first, 0, bytes.get(..STAMP_BYTES).unwrap_or(&bytes))?;
         let context = VerifyContext { geometry: self.geometry(), log_head: Some(head) };
@@ -146,7 +157,7 @@ impl Store {
             }
             Some(ForkFormat::Btree) => {
                 let root = ExtentRoot::decode(fork).map_err(corrupt)?;
-                self.extents_below(root.iter().map(|(_, child)| child).collect())?
+                self.extents_below(number, root.iter().map(|(_, child)| child).collect())?
             }
             _ => Vec::new(),
         };
@@ -169,8 +180,9 @@ impl Store {
         Ok(maps)
     }
 
-    /// The extents in the leaves of a btree, in order, from the children of its root on.
-    fn extents_below(&self, children: Vec<FsBlock>) -> Result<Vec<Extent>> {
+    /// The extents in the leaves of the btree of an inode, in order, from the children of its root on. Each
+    /// block is of one inode, so that many inodes cannot have it read for each of them.
+    fn extents_below(&self, number: InodeNumber, children: Vec<FsBlock>) -> Result<Vec<Extent>> {
         let geometry = self.geometry();
         let kind = BtreeKind::Extent;
         let (mut extents, mut seen) = (Vec::new(), BTreeSet::new());
@@ -183,6 +195,7 @@ impl Store {
             let context = VerifyContext { geometry, log_head: None };
             BlockKind::Btree(kind).verify(&bytes, at, &context)?;
             let node = BtreeBlock::decode(&bytes, kind, at)?;
+            check_owner(node.owner(), number, (Structure::Btree, at))?;
             // A block that is met twice goes round in circles; what it would tell is known.
             if !seen.insert(block) {
                 continue;
@@ -220,6 +233,27 @@ fn ends(extent: &Extent, blocks: u64) -> Vec<(u64, Extent)> {
         add(last, last * blocks, end);
     }
     parts
+}
+
+/// Refuses what belongs to another inode.
+fn check_owner(
+    found: u64,
+    expected: InodeNumber,
+    (structure, at): (Structure, DiskAddr),
+) -> Result<(), Corruption> {
+    if found == expected.0 {
+        return Ok(());
+    }
+    let check = Check::ForeignOwner { found, expected: expected.0 };
+    Err(Corruption::new(structure, Place::Disk(at), check))
+}
+
+/// Whose a block of a directory says that it is. Its entries and its free space have the same header.
+fn owner_of(kind: BlockKind, bytes: &[u8]) -> Option<u64> {
+    match kind {
+        BlockKind::DirectoryIndex => dabtree::owner(bytes).map(|owner| owner.0),
+        _ => bytes.get(OWNER_OFFSET..)?.first_chunk().map(|owner| u64::from_be_bytes(*owner)),
+    }
 }
 
 /// What a block of a directory is, by its magic number. What is none fails its verifier.
