@@ -213,7 +213,7 @@ impl Node {
     /// What stopped the log; the volume is shut down then.
     #[doc(alias = "fsync")]
     pub fn sync(&self) -> Result<()> {
-        let (parts, entry) = self.acting()?;
+        let (parts, entry) = self.writable()?;
         parts.sync(entry)
     }
 

@@ -90,6 +90,7 @@ fn readers_go_on_and_the_device_rests() {
     assert_eq!(volume.read_dir("/").unwrap().count(), 1);
     volume.root().unwrap().note_access(Timestamp::default()).unwrap();
     ahead.sync_all().unwrap();
+    volume.root().unwrap().sync().unwrap();
     volume.sync().unwrap();
     volume.drop_caches().unwrap();
     let blocks = ahead.metadata().blocks;
