@@ -13,7 +13,6 @@ use xfs_format::{Corruption, InodeNumber, Place, Structure};
 
 use crate::Result;
 use crate::node::Node;
-use crate::permission::Access;
 use crate::share::Share;
 
 /// The entries of a directory, without `.` and `..`.
@@ -118,16 +117,18 @@ impl DirEntry {
         self.file_type == Some(FileType::Directory)
     }
 
-    /// The inode itself.
+    /// The inode itself. For somebody else than root it is what the name means now: the number may
+    /// have gone to a file that they cannot reach by any name.
     ///
     /// # Errors
     ///
-    /// EACCES where the directory may be listed and not searched; what the volume holds may be corrupt.
+    /// EACCES where the directory may be listed and not searched, ENOENT where the name is gone; what the
+    /// volume holds may be corrupt.
     pub fn node(&self) -> Result<Node> {
-        if let Some(directory) = &self.directory {
-            directory.check(Access::EXECUTE)?;
+        match &self.directory {
+            Some(directory) => directory.lookup(&self.name),
+            None => self.share.node(self.number),
         }
-        self.share.node(self.number)
     }
 }
 

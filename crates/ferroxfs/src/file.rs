@@ -89,9 +89,15 @@ impl File {
     /// The entry of the inode, and what its volume is written with, for who changes the contents. What must
     /// be given back first may need the volume to be not frozen, so that is waited for before.
     fn changing(&self) -> Result<(Writer<'_>, &Arc<Entry>)> {
+        self.check_writable()?;
         let (parts, entry) = self.node.writable()?;
-        self.description.as_ref().map_or(Ok(()), |open| open.check_writable(parts))?;
         Ok((parts.writer(), entry))
+    }
+
+    /// Whether this handle may write. What was given away of where the data lies is taken back first.
+    fn check_writable(&self) -> Result<()> {
+        let (parts, _) = self.node.writable()?;
+        self.description.as_ref().map_or(Ok(()), |open| open.check_writable(parts))
     }
 
     /// What lets a program act in the name of the file's owner goes before somebody changes the contents.

@@ -169,8 +169,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// EOPNOTSUPP on a volume without the feature; EXDEV; EINVAL; EROFS, ENOSPC, EPERM; the device's
-    /// error.
+    /// EBADF unless both are open for reading and writing; EOPNOTSUPP on a volume without the feature;
+    /// EXDEV; EINVAL; EROFS, ENOSPC, EPERM; the device's error.
     #[doc(alias = "XFS_IOC_EXCHANGE_RANGE")]
     pub fn exchange_range(
         &self,
@@ -180,6 +180,8 @@ impl File {
         length_bytes: u64,
     ) -> Result<()> {
         self.check_readable()?;
+        // Before `with`, for the reason that `changing` gives.
+        other.check_writable()?;
         let (parts, here, there) = self.with(other)?;
         let _contents = settle_both(&parts, here, there)?;
         check_contents_mutable(&here.core(), 0)?;

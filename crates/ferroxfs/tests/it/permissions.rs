@@ -111,6 +111,38 @@ fn what_is_listed_is_not_found_without_search() {
     assert!(bob.walk("/listed").unwrap().any(|entry| entry.is_err()));
 }
 
+/// The number of a removed file goes to the next one that is made, which may lie anywhere.
+#[test]
+fn a_listed_entry_leads_to_no_other_file() {
+    let volume = volume();
+    give(&volume, "/home", 0o755, ALICE);
+    give(&volume, "/private", 0o700, BOB);
+    let alice = user(&volume, ALICE);
+    drop(alice.create_file("/home/file").unwrap());
+    let entry = alice.read_dir("/home").unwrap().next().unwrap().unwrap();
+    alice.remove_file("/home/file").unwrap();
+    let other = volume.create_file("/home/other").unwrap();
+    assert_eq!(other.node().number(), entry.number());
+    volume.rename("/home/other", "/private/file").unwrap();
+    assert_eq!(refused(entry.node()), PosixError::NotFound);
+}
+
+#[test]
+fn both_files_of_an_exchange_must_be_open_for_writing() {
+    let volume = volume();
+    give(&volume, "/home", 0o755, ALICE);
+    volume.write("/file", "contents").unwrap();
+    for who in [&volume, &user(&volume, ALICE)] {
+        let own = who.create_file("/home/own").unwrap();
+        let other = who.lookup("/file").unwrap().open_read_only().unwrap();
+        let exchanged = own.exchange_range(0, &other, 0, 0);
+        assert_eq!(refused(exchanged), PosixError::BadDescriptor);
+        drop(own);
+        who.remove_file("/home/own").unwrap();
+    }
+    assert_eq!(volume.read("/file").unwrap(), b"contents");
+}
+
 /// Everything that comes of a volume acts as the same.
 #[test]
 fn handles_act_as_whom_they_come_from() {
