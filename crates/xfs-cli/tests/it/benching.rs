@@ -1,6 +1,8 @@
 //! `bench` through the program. What the workloads do is tested where they are.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -56,4 +58,31 @@ fn what_cannot_be_is_refused() {
         let output = place.run(arguments);
         assert_eq!(output.status.code(), Some(code), "{}", transcript(&output));
     }
+}
+
+/// The first interrupt waits for the end of a step, which is far away here.
+#[test]
+fn a_second_interrupt_does_not_wait() {
+    const SIGINT: i32 = 2;
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_ferroxfs"))
+        .args(["bench", "create", "--threads=1", "--files=10000000", "--no-before"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", bench.id());
+    let is_caught = |line: &str| {
+        let mask = line.strip_prefix("SigCgt:").map(|mask| u64::from_str_radix(mask.trim(), 16));
+        mask.is_some_and(|mask| mask.unwrap() & (1 << (SIGINT - 1)) != 0)
+    };
+    while !fs::read_to_string(&status).unwrap().lines().any(is_caught) {
+        std::thread::yield_now();
+    }
+    let ended = loop {
+        Command::new("kill").args(["-INT", &bench.id().to_string()]).status().unwrap();
+        if let Some(ended) = bench.try_wait().unwrap() {
+            break ended;
+        }
+    };
+    assert_eq!(ended.signal(), Some(SIGINT));
 }
