@@ -96,7 +96,10 @@ impl CommitLoad {
             drop(objects);
             let operations = self.commits / self.threads as u64 * self.threads as u64;
             forced?;
-            Ok::<_, WorkloadError>((Performed { operations, worked, drained }, counted))
+            Ok::<_, WorkloadError>((
+                Performed { operations, worked, drained, is_certain: true },
+                counted,
+            ))
         })?;
         log.quiesce()?;
         Ok((performed, counted))

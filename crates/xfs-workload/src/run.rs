@@ -160,6 +160,12 @@ impl Session<'_> {
         beside: Beside,
     ) -> Result<(), WorkloadError> {
         let Beside { counted, digest, is_cold, latency } = beside;
+        if !performed.is_certain {
+            let what = format!("the end of {} by the {}", subject.step, subject.variant.name());
+            let why =
+                "others make or remove files on its volume: it may be later than what is shown";
+            self.collected.note(what, why);
+        }
         self.collected.add(Measurement {
             section: subject.section.to_owned(),
             step: subject.step.to_owned(),

@@ -19,6 +19,8 @@ pub struct Performed {
     pub worked: Duration,
     /// Until nothing of it was left to do: the log forced, what has no name freed.
     pub drained: Duration,
+    /// Whether that end was seen, and not hidden by what others did meanwhile.
+    pub is_certain: bool,
 }
 
 /// Checks that who walked has seen the files of a thread, each of which has one name.

@@ -80,7 +80,8 @@ fn loads(
             durations.push(start.elapsed());
         }
         let all = durations.iter().sum();
-        let performed = Performed { operations: times as u64, worked: all, drained: all };
+        let operations = times as u64;
+        let performed = Performed { operations, worked: all, drained: all, is_certain: true };
         let subject = Subject { section: SECTION, step, variant, threads: 1 };
         let latency = Some(latency(durations));
         let counted = Counted::default();

@@ -67,22 +67,6 @@ impl Directory {
         Ok(found.f_files - found.f_ffree)
     }
 
-    /// Waits for the inodes that are freed in the background. Where others make files on the volume
-    /// meanwhile it never comes back to what it was: a second without any progress ends the wait.
-    fn wait_for_freeing(&self) -> Result<(), WorkloadError> {
-        let (mut least, mut since) = (u64::MAX, Instant::now());
-        loop {
-            let used = self.used_inodes()?;
-            if used < least {
-                (least, since) = (used, Instant::now());
-            }
-            if used <= self.used || since.elapsed() >= NO_PROGRESS {
-                return Ok(());
-            }
-            thread::yield_now();
-        }
-    }
-
     fn sync(&self) -> Result<(), WorkloadError> {
         let directory = File::open(&self.path).map_err(self.failed())?;
         syncfs(directory).map_err(|error| self.failed()(error.into()))
@@ -195,11 +179,13 @@ impl Target for Directory {
             }
         };
         let worked = start.elapsed();
-        if step == Step::Remove {
-            self.wait_for_freeing()?;
-        }
+        let freeing = match step {
+            Step::Remove => wait_for_freeing(self.used, NO_PROGRESS, || self.used_inodes())?,
+            _ => Freeing { in_vain: Duration::ZERO, is_certain: true },
+        };
         self.sync()?;
-        Ok(Performed { operations, worked, drained: start.elapsed() })
+        let drained = start.elapsed() - freeing.in_vain;
+        Ok(Performed { operations, worked, drained, is_certain: freeing.is_certain })
     }
 
     fn counted(&self) -> Result<Counted, WorkloadError> {
@@ -247,6 +233,39 @@ impl Drop for Directory {
     fn drop(&mut self) {
         // A run that failed has said why; what it left behind goes as far as it will.
         _ = self.close();
+    }
+}
+
+/// How the wait for inodes that are freed in the background has ended.
+#[derive(Debug, PartialEq, Eq)]
+struct Freeing {
+    /// How long nothing had come of it any more.
+    in_vain: Duration,
+    /// Whether just those were freed that were waited for.
+    is_certain: bool,
+}
+
+/// Waits until so many inodes are in use as before. Where others make files on the volume meanwhile it
+/// never comes to that: some time without any progress ends the wait.
+fn wait_for_freeing(
+    before: u64,
+    patience: Duration,
+    mut used: impl FnMut() -> Result<u64, WorkloadError>,
+) -> Result<Freeing, WorkloadError> {
+    let (mut least, mut since) = (u64::MAX, Instant::now());
+    loop {
+        let used = used()?;
+        if used <= before {
+            return Ok(Freeing { in_vain: Duration::ZERO, is_certain: used == before });
+        }
+        if used < least {
+            (least, since) = (used, Instant::now());
+        }
+        let in_vain = since.elapsed();
+        if in_vain >= patience {
+            return Ok(Freeing { in_vain, is_certain: false });
+        }
+        thread::yield_now();
     }
 }
 

@@ -107,7 +107,7 @@ impl Target for Library {
         let worked = start.elapsed();
         // What lost its name was freed before its removal returned.
         self.volume().sync()?;
-        Ok(Performed { operations, worked, drained: start.elapsed() })
+        Ok(Performed { operations, worked, drained: start.elapsed(), is_certain: true })
     }
 
     fn counted(&self) -> Result<Counted, WorkloadError> {

@@ -1,7 +1,8 @@
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use super::Directory;
+use super::{Directory, Freeing, wait_for_freeing};
 use crate::WorkloadError;
 use crate::target::Target;
 use crate::work::{Step, Work};
@@ -30,4 +31,17 @@ fn a_file_of_somebody_else_is_told() {
     fs::write(folder.path().join("thread-0/theirs"), "").unwrap();
     let walked = directory.perform(Step::Walk, &work);
     assert!(matches!(walked, Err(WorkloadError::Disagreement(_))));
+}
+
+#[test]
+fn a_wait_in_vain_is_told_apart() {
+    let patience = Duration::from_millis(5);
+    let freeing = wait_for_freeing(3, patience, || Ok(4)).unwrap();
+    assert!(freeing.in_vain >= patience);
+    assert!(!freeing.is_certain);
+    for (last, is_certain) in [(3, true), (2, false)] {
+        let mut counts = [5, 4, last].into_iter();
+        let freeing = wait_for_freeing(3, Duration::MAX, || Ok(counts.next().unwrap())).unwrap();
+        assert_eq!(freeing, Freeing { in_vain: Duration::ZERO, is_certain });
+    }
 }
