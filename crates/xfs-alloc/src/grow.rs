@@ -34,7 +34,7 @@ use crate::open::{Opened, open_space};
 use crate::space::Space;
 
 /// Makes the volume as large as `geometry` says, which differs from what it has in the blocks and
-/// groups alone, and is larger. Durable on return. Copies of the superblock that cannot be changed are
+/// groups alone. One that is as large already, because somebody else was first, is left. Durable on return. Copies of the superblock that cannot be changed are
 /// left, and the first error of them is returned apart.
 ///
 /// # Errors
@@ -44,13 +44,18 @@ use crate::space::Space;
 #[doc(alias = "xfs_growfs_data")]
 pub fn grow(journal: &Arc<Journal>, geometry: &Geometry) -> Result<Result<()>> {
     let before = journal.geometry();
-    assert!(geometry.data_blocks > before.data_blocks, "a volume does not get smaller here");
-    let superblock = Superblock { geometry: geometry.clone(), ..journal.superblock().clone() };
-    // What it is counted from afterwards can be read.
-    open_space(journal.cache(), journal.superblock())?;
+    if geometry.data_blocks <= before.data_blocks {
+        return Ok(Ok(()));
+    }
+    let with = |geometry: &Geometry| Superblock {
+        geometry: geometry.clone(),
+        ..journal.superblock().clone()
+    };
+    let superblock = with(geometry);
+    let was = open_space(journal.cache(), &with(before))?;
     write_new_groups(journal, &superblock)?;
     change_groups(journal, before, geometry)?;
-    take_in(journal, &superblock).inspect_err(|_| {
+    take_in(journal, &superblock, &was).inspect_err(|_| {
         // The groups in memory are not those of the volume: nobody may go on with them.
         let _ = journal.shut_down(xfs_log::Shutdown::Flush);
     })?;
@@ -107,12 +112,14 @@ fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -
     Ok(())
 }
 
-/// Has what is kept in memory follow, as if the volume had just been opened.
-fn take_in(journal: &Journal, superblock: &Superblock) -> Result<()> {
+/// Has what is kept in memory follow: the groups as if the volume had just been opened, the counts by what
+/// has been added. Who has blocks in hand, for what is not done yet, may give them back afterwards.
+fn take_in(journal: &Journal, superblock: &Superblock, was: &Opened) -> Result<()> {
     let Opened { space, counts, pool } = open_space(journal.cache(), superblock)?;
     Space::of(journal).take_in(space);
     extend_groups(journal);
-    journal.set_free_blocks(counts.free_blocks, pool);
+    let added = |now: u64, was: u64| now.wrapping_sub(was).cast_signed();
+    journal.count_growth(added(counts.free_blocks, was.counts.free_blocks), added(pool, was.pool));
     Ok(())
 }
 

@@ -77,11 +77,16 @@ impl Counters {
         self.owes_pool.store(false, Ordering::Release);
     }
 
-    /// Sets the count of free blocks, of which nobody has taken any for what is not done yet.
-    pub(crate) fn set_free_blocks(&self, blocks: u64) {
+    /// Adds what a volume has got by growing, which can be less than nothing of free blocks where each group
+    /// keeps more back. What somebody has taken, and may yet give back, is not in it.
+    pub(crate) fn grow(&self, free_blocks: i64, pool: i64) {
         let mut shared = self.blocks.lock();
         self.drain(&mut shared);
-        *shared = blocks;
+        *shared = shared.saturating_add_signed(free_blocks);
+        drop(shared);
+        let mut own = self.pool.lock();
+        own.size = own.size.saturating_add_signed(pool);
+        own.left = own.left.saturating_add_signed(pool).min(own.size);
     }
 
     /// As [`take`](Self::take), from the pool if there are no others.

@@ -315,11 +315,9 @@ impl Journal {
         self.counters.inodes()
     }
 
-    /// Sets the count of free blocks and the pool anew, of a volume that has grown and in which nothing is
-    /// under way.
-    pub fn set_free_blocks(&self, blocks: u64, pool: u64) {
-        self.counters.set_free_blocks(blocks);
-        self.counters.set_pool(pool);
+    /// Adds what the volume has got by growing: free blocks, which can be fewer than before, and the pool.
+    pub fn count_growth(&self, free_blocks: i64, pool: i64) {
+        self.counters.grow(free_blocks, pool);
     }
 
     /// Adds or takes free blocks outside a transaction: what a group keeps for its own trees.

@@ -83,3 +83,18 @@ fn the_pool_serves_what_may_not_fail_and_is_filled_first() {
     counters.give(8);
     assert_eq!(counters.counts().free_blocks, 2 + 5);
 }
+
+#[test]
+fn what_is_in_hand_while_a_volume_grows_comes_back_once() {
+    let counters = Counters::new(Counts { inodes: 0, free_inodes: 0, free_blocks: 1000 });
+    counters.set_pool(50);
+    counters.take(300).unwrap();
+    counters.grow(400, 10);
+    counters.give(300);
+    assert_eq!(counters.counts().free_blocks, 1400);
+    counters.grow(-100, 0);
+    assert_eq!(counters.counts().free_blocks, 1300);
+    counters.take(1300).unwrap();
+    counters.take_from_pool(60).unwrap();
+    assert!(counters.take_from_pool(1).is_err());
+}
