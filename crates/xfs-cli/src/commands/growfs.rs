@@ -16,6 +16,20 @@ use crate::image::Image;
 struct Growfs {
     image: Image,
     blocks: Option<u64>,
+    lengthened: Option<Lengthened>,
+}
+
+/// An image file that was made longer, and how long it was. It is that again unless the volume grows.
+struct Lengthened {
+    file: File,
+    had: u64,
+}
+
+impl Lengthened {
+    fn undo(&self) {
+        // The error that counts is that of the volume.
+        let _ = self.file.set_len(self.had);
+    }
 }
 
 /// Makes an image file long enough, and opens it.
@@ -24,8 +38,8 @@ pub(super) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let path = &arguments.image;
-    let blocks = match (arguments.blocks, arguments.size) {
-        (None, None) => None,
+    let (blocks, lengthened) = match (arguments.blocks, arguments.size) {
+        (None, None) => (None, None),
         (blocks, bytes) => {
             let image = Image::open_as_it_stands(path, options)?;
             let block_log = image.describe()?.superblock.geometry.block_log;
@@ -33,24 +47,29 @@ pub(super) fn open(
             let needed = blocks.and_then(|blocks| blocks.checked_mul(1 << block_log));
             let has = image.length_bytes();
             drop(image);
-            if let Some(needed) = needed.filter(|needed| *needed > has) {
-                lengthen(path, has, needed)
-                    .map_err(|error| Failure::host(path.as_os_str(), &error))?;
-            }
-            blocks
+            let lengthened = match needed.filter(|needed| *needed > has) {
+                Some(needed) => lengthen(path, has, needed)
+                    .map_err(|error| Failure::host(path.as_os_str(), &error))?,
+                None => None,
+            };
+            (blocks, lengthened)
         }
     };
-    Ok(Box::new(Growfs { image: Image::open_for_writing(path, options)?, blocks }))
+    let image = Image::open_for_writing(path, options)
+        .inspect_err(|_| lengthened.iter().for_each(Lengthened::undo))?;
+    Ok(Box::new(Growfs { image, blocks, lengthened }))
 }
 
 /// Makes a file longer that is the volume's and nothing else's. Of any other it is said later that the device
 /// is too short.
-fn lengthen(path: &Path, has: u64, needed: u64) -> std::io::Result<()> {
+fn lengthen(path: &Path, has: u64, needed: u64) -> std::io::Result<Option<Lengthened>> {
     let metadata = path.metadata()?;
-    if metadata.is_file() && metadata.len() == has {
-        File::options().write(true).open(path)?.set_len(needed)?;
+    if !metadata.is_file() || metadata.len() != has {
+        return Ok(None);
     }
-    Ok(())
+    let file = File::options().write(true).open(path)?;
+    file.set_len(needed)?;
+    Ok(Some(Lengthened { file, had: has }))
 }
 
 impl Run for Growfs {
@@ -62,6 +81,9 @@ impl Run for Growfs {
             refused => volume.whole_failure(Failure::new(Exit::Failed, refused.to_string())),
         });
         volume.close()?;
+        if matches!(&grown, Ok(after) if *after == before) || grown.is_err() {
+            self.lengthened.iter().for_each(Lengthened::undo);
+        }
         let after = grown?;
         let said = if before == after {
             format!("data size unchanged: {before} blocks\n")
