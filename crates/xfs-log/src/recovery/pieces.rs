@@ -27,7 +27,7 @@ use xfs_format::btree::{BtreeBlock, BtreeKind};
 use xfs_format::extent::{Extent, ExtentCheck, ExtentList, ExtentRoot};
 use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, FsBlock, InodeNumber, Lsn, Place,
+    BASIC_BLOCK_BYTES, BlockKind, Corruption, DiskAddr, FsBlock, InodeNumber, Lsn, Place,
     Structure, VerifyContext, dabtree, directory, kind,
 };
 
@@ -97,12 +97,12 @@ impl Store {
                 let fits = |(at, length): &(DiskAddr, usize)| {
                     found.get(at).is_none_or(|piece| piece.length == *length)
                 };
-                if !map.iter().all(fits) {
+                if !map.iter().all(fits) || !self.is_block_of(owner, &map)? {
                     continue;
                 }
                 let lsn = map.iter().filter_map(|(at, _)| found.remove(at)).map(|piece| piece.lsn);
                 if let Some(lsn) = lsn.max() {
-                    self.join(owner, &map, (lsn, head))?;
+                    self.join(&map, lsn, head)?;
                 }
             }
         }
@@ -112,13 +112,16 @@ impl Store {
         }
     }
 
-    /// Stamps and verifies one block of a directory.
-    fn join(
-        &mut self,
-        owner: InodeNumber,
-        map: &[(DiskAddr, usize)],
-        (lsn, head): (Lsn, Lsn),
-    ) -> Result<()> {
+    /// Whether a block says that it belongs to this directory. Stamped as whole, one of another file would
+    /// pass for its own.
+    fn is_block_of(&self, owner: InodeNumber, map: &[(DiskAddr, usize)]) -> Result<bool> {
+        let Some((at, length)) = map.first() else { return Ok(false) };
+        let bytes = self.read(*at, *length)?;
+        Ok(owner_of(kind_of(&bytes), &bytes) == Some(owner.0))
+    }
+
+    /// Stamps and verifies one block.
+    fn join(&mut self, map: &[(DiskAddr, usize)], lsn: Lsn, head: Lsn) -> Result<()> {
         let mut bytes = Vec::new();
         for (at, length) in map {
             bytes.extend(self.read(*at, *length)?);
@@ -126,9 +129,6 @@ impl Store {
         let Some((first, _)) = map.first() else { return Ok(()) };
         let written = kind::find_lsn(&bytes, self.geometry());
         let kind = kind_of(&bytes);
-        // Stamped as whole, a block of another file would pass for one of this directory.
-        let found = owner_of(kind, &bytes).unwrap_or(0);
-        check_owner(found, owner, (Structure::Directory, *first))?;
         kind.seal(&mut bytes, lsn.max(written.unwrap_or(lsn)));
         self.write(*first, 0, bytes.get(..STAMP_BYTES).unwrap_or(&bytes))?;
         let context = VerifyContext { geometry: self.geometry(), log_head: Some(head) };
@@ -180,8 +180,9 @@ impl Store {
         Ok(maps)
     }
 
-    /// The extents in the leaves of the btree of an inode, in order, from the children of its root on. Each
-    /// block is of one inode, so that many inodes cannot have it read for each of them.
+    /// The extents in the leaves of the btree of an inode, in order, from the children of its root on. What
+    /// is no block of it is passed over: the inode may have been freed since, and its blocks be in use again.
+    /// So a map is followed for one inode only, however many say that it is theirs.
     fn extents_below(&self, number: InodeNumber, children: Vec<FsBlock>) -> Result<Vec<Extent>> {
         let geometry = self.geometry();
         let kind = BtreeKind::Extent;
@@ -189,15 +190,19 @@ impl Store {
         let mut open = children;
         open.reverse();
         while let Some(block) = open.pop() {
+            // A block that is met twice goes round in circles; what it would tell is known.
+            if !seen.insert(block) {
+                continue;
+            }
             let at = geometry.block_disk_addr(block).unwrap_or(DiskAddr(u64::MAX));
             self.check_range(at, u64::from(geometry.block_size / BASIC_BLOCK_BYTES))?;
             let bytes = self.read(at, geometry.block_size as usize)?;
             let context = VerifyContext { geometry, log_head: None };
-            BlockKind::Btree(kind).verify(&bytes, at, &context)?;
+            if BlockKind::Btree(kind).verify(&bytes, at, &context).is_err() {
+                continue;
+            }
             let node = BtreeBlock::decode(&bytes, kind, at)?;
-            check_owner(node.owner(), number, (Structure::Btree, at))?;
-            // A block that is met twice goes round in circles; what it would tell is known.
-            if !seen.insert(block) {
+            if node.owner() != number.0 {
                 continue;
             }
             if node.is_leaf() {
@@ -233,19 +238,6 @@ fn ends(extent: &Extent, blocks: u64) -> Vec<(u64, Extent)> {
         add(last, last * blocks, end);
     }
     parts
-}
-
-/// Refuses what belongs to another inode.
-fn check_owner(
-    found: u64,
-    expected: InodeNumber,
-    (structure, at): (Structure, DiskAddr),
-) -> Result<(), Corruption> {
-    if found == expected.0 {
-        return Ok(());
-    }
-    let check = Check::ForeignOwner { found, expected: expected.0 };
-    Err(Corruption::new(structure, Place::Disk(at), check))
 }
 
 /// Whose a block of a directory says that it is. Its entries and its free space have the same header.
