@@ -15,8 +15,8 @@ use crate::failure::Failure;
 /// Whether the run is to end.
 pub(crate) type Cancel = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Turns an interrupt into a question that a long run asks; a second one ends the program. A thread waits for it as long as the
-/// program runs.
+/// Turns an interrupt into a question that a long run asks; a second one ends the program. A thread waits
+/// for it as long as the program runs.
 pub(crate) fn interrupt() -> Result<Cancel, Failure> {
     let failed = |error: io::Error| Failure::new(Exit::Failed, format!("signals: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
