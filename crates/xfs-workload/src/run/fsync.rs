@@ -52,7 +52,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
                     let store = session.store(variant, work.total())?;
                     let mut library = Library::open(store, variant.options())?;
                     fill(&mut library, &work)?;
-                    loads(session, variant, &Ours { library: &library, work }, &work)?;
+                    loads(session, variant, &Ours { volumes: &library, work }, &work)?;
                     library.close()?;
                 }
             }
@@ -99,14 +99,14 @@ fn latency(mut durations: Vec<Duration>) -> Latency {
 }
 
 struct Ours<'a> {
-    library: &'a Library,
+    volumes: &'a Library,
     work: Work,
 }
 
 impl Ours<'_> {
     fn node(&self, number: u64) -> Result<ferroxfs::Node, WorkloadError> {
         let path = Path::new("/").join(folder(0)).join(self.work.name(number));
-        Ok(self.library.volume().lookup(path)?)
+        Ok(self.volumes.volume().lookup(path)?)
     }
 }
 
