@@ -18,6 +18,9 @@ pub const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 const BIGTIME_EPOCH_SECONDS: i64 = 1 << 31;
 /// The last second of the bigtime form, counted from its own start.
 const BIGTIME_LAST_SECOND: i64 = (u64::MAX / NANOSECONDS_PER_SECOND as u64) as i64;
+/// The last one that the kernel sets, a multiple of four.
+#[doc(alias = "XFS_BIGTIME_TIME_MAX")]
+const BIGTIME_LAST_SET_SECOND: i64 = BIGTIME_LAST_SECOND & !3;
 
 /// A moment: seconds since 1970-01-01 00:00:00 UTC, and the nanoseconds after that second.
 ///
@@ -85,22 +88,22 @@ impl Timestamp {
     /// The nearest moment that the older form holds.
     #[must_use]
     pub fn clamp_legacy(self) -> Self {
-        self.clamp_by(Self::encode_legacy, (i32::MIN.into(), i32::MAX.into()))
+        self.clamp_by(i32::MIN.into(), i32::MAX.into())
     }
 
-    /// The nearest moment that the newer form holds.
+    /// The nearest moment that the kernel sets in the newer form.
     #[must_use]
     pub fn clamp_bigtime(self) -> Self {
         let first = -BIGTIME_EPOCH_SECONDS;
-        self.clamp_by(Self::encode_bigtime, (first, first + BIGTIME_LAST_SECOND))
+        self.clamp_by(first, first + BIGTIME_LAST_SET_SECOND)
     }
 
-    /// Stays what can be encoded; what cannot becomes the start of the first or of the last second.
-    fn clamp_by(self, encode: fn(Self) -> Option<u64>, (first, last): (i64, i64)) -> Self {
-        match encode(self) {
-            Some(_) => self,
-            None => Self { seconds: self.seconds.clamp(first, last), nanoseconds: 0 },
+    /// What lies outside of these seconds becomes the start of the first or of the last.
+    fn clamp_by(self, first: i64, last: i64) -> Self {
+        if (first..=last).contains(&self.seconds) {
+            return self;
         }
+        Self { seconds: self.seconds.clamp(first, last), nanoseconds: 0 }
     }
 
     /// Whole seconds since 1970, rounded down.
