@@ -48,7 +48,7 @@ use alloc::vec::Vec;
 use core::iter::once;
 
 use crate::corruption::{Corruption, Place, Structure};
-use fields::{Fields, FieldsMut};
+use fields::{Fields, FieldsMut, Sink};
 
 /// "TRAN".
 #[doc(alias = "XFS_TRANS_HEADER_MAGIC")]
@@ -245,7 +245,8 @@ impl ItemHeader {
         Ok(Self { kind, regions })
     }
 
-    fn write(self, fields: &mut FieldsMut) {
+    #[inline]
+    fn write<S: Sink>(self, fields: &mut FieldsMut<S>) {
         fields.u16(self.kind.encode());
         fields.u16(self.regions);
     }
@@ -395,7 +396,9 @@ impl<'a> LogItem<'a> {
             Self::Dquot(item) => vec![item.format.encode(order), item.dquot.to_vec()],
             Self::Inode(item) => {
                 let regions = [Some(item.core), item.data, item.attr].into_iter().flatten();
-                once(item.format.encode(order)).chain(regions.map(<[u8]>::to_vec)).collect()
+                once(item.format.encode(order).to_vec())
+                    .chain(regions.map(<[u8]>::to_vec))
+                    .collect()
             }
             Self::Buffer(item) => {
                 let pieces = item.pieces.iter().map(|piece| piece.bytes.to_vec());

@@ -228,22 +228,20 @@ impl Live {
         let file_type = FileType::from_mode(made.mode).ok_or(PosixError::InvalidArgument)?;
         let record = Arc::clone(&made.inode.record);
         tx.join(&record);
-        let core = made.core(&record.image().core, file_type, tx.geometry());
+        let mut core = made.core(&record.image().core, file_type, tx.geometry());
+        fit_times(&mut core, tx.geometry());
         let view = Inode::from_parts(core, &[], &made.attributes, tx.geometry())?;
-        let live = Self { record, view: RwLock::new(view) };
         let touched = match (file_type.is_device(), made.attributes.is_empty()) {
             (true, _) => Touched::Both,
             (false, true) => Touched::Core,
             (false, false) => Touched::Fork(ForkKind::Attr),
         };
-        let core = live.inode().core().clone();
-        tx.change_inode(&live.record, LoggedFields::CORE, |image| {
-            image.core = core;
-            image.data.clear();
-            image.attr.clear();
+        tx.change_inode(&record, logged_fields(&view, touched), |image| {
+            image.core.clone_from(view.core());
+            image.data = view.fork(ForkKind::Data).encode();
+            image.attr.clone_from(&made.attributes);
         });
-        live.update(tx, touched, |_| ());
-        Ok(live)
+        Ok(Self { record, view: RwLock::new(view) })
     }
 
     /// What the log knows of it: its latch, and what was logged.

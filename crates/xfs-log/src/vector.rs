@@ -41,6 +41,7 @@ impl<'a> RegionWriter<'a> {
     }
 
     /// Adds a region with these bytes.
+    #[inline]
     pub fn region(&mut self, bytes: &[u8]) {
         let length = bytes.len().next_multiple_of(4);
         self.bytes.reserve(HEADER + length);
@@ -53,6 +54,7 @@ impl<'a> RegionWriter<'a> {
     }
 
     /// Adds a region with what `encode` puts behind the bytes that it is given.
+    #[inline]
     pub fn encoded(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
         let header_at = self.bytes.len();
         self.bytes.extend_from_slice(&[0; HEADER]);
@@ -72,6 +74,7 @@ impl<'a> RegionWriter<'a> {
 }
 
 /// The header of a region of so many bytes.
+#[inline]
 const fn operation(length: usize) -> LogOperation {
     let (flags, client) = (OperationFlags::empty(), CLIENT_TRANSACTION);
     LogOperation { transaction: 0, length: length as u32, client, flags }

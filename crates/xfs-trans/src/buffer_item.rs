@@ -64,6 +64,17 @@ enum Life {
     Gone,
 }
 
+/// What a transaction that has latched a buffer finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JoinOutcome {
+    /// It is joined.
+    Used,
+    /// It is joined, and its blocks are freed.
+    Freed,
+    /// It has left the table: the caller looks the address up again.
+    Gone,
+}
+
 /// A buffer as the log sees it.
 #[doc(alias = "xfs_buf_log_item")]
 pub(crate) struct BufferItem {
@@ -144,18 +155,31 @@ impl BufferItem {
         self.state.lsn()
     }
 
-    /// A transaction has latched the buffer. `false` if the buffer has left the table meanwhile: the
-    /// caller looks the address up again.
-    pub(crate) fn join(&self) -> bool {
+    /// A transaction has latched the buffer.
+    pub(crate) fn join(&self) -> JoinOutcome {
         let mut changes = self.changes.lock();
         assert!(!changes.joined, "a latched buffer joined twice");
         changes.joined = changes.life != Life::Gone;
-        changes.joined
+        match changes.life {
+            Life::Used => JoinOutcome::Used,
+            Life::Freed | Life::FreedInLog => JoinOutcome::Freed,
+            Life::Gone => JoinOutcome::Gone,
+        }
     }
 
     /// The transaction gives the buffer back; the caller unlatches it next.
     pub(crate) fn leave(&self, buffer: &Buffer) {
+        self.leave_with(buffer, |_| {});
+    }
+
+    /// As [`leave`](Self::leave), when what the step has changed of the buffer is in the log.
+    pub(crate) fn leave_committed(&self, buffer: &Buffer) {
+        self.leave_with(buffer, Changes::note_committed);
+    }
+
+    fn leave_with(&self, buffer: &Buffer, change: impl FnOnce(&mut Changes)) {
         let mut changes = self.changes.lock();
+        change(&mut changes);
         changes.joined = false;
         let released = self.settle(&mut changes, Some(buffer));
         drop(changes);
@@ -179,18 +203,26 @@ impl BufferItem {
 
     /// Marks bytes as changed. The caller holds the latch.
     pub(crate) fn log(&self, buffer: &Buffer, range: Range<usize>) {
-        assert!(range.end <= buffer.length_bytes() as usize, "{range:?} of {buffer:?}");
+        self.log_all(buffer, std::iter::once(range));
+    }
+
+    /// The same, of several ranges. `false` if there is none.
+    pub(crate) fn log_all(
+        &self,
+        buffer: &Buffer,
+        ranges: impl Iterator<Item = Range<usize>>,
+    ) -> bool {
         let mut changes = self.changes.lock();
-        changes.revive(buffer);
-        let mut start = 0;
-        for piece in &mut changes.pieces {
-            let length = usize::from(piece.blocks) * xfs_format::BASIC_BLOCK_BYTES as usize;
-            let inside = range.start.max(start)..range.end.min(start + length);
-            if inside.start < inside.end {
-                mark(&mut piece.bitmap, inside.start - start..inside.end - start);
+        let mut is_changed = false;
+        for range in ranges.filter(|range| !range.is_empty()) {
+            assert!(range.end <= buffer.length_bytes() as usize, "{range:?} of {buffer:?}");
+            if !is_changed {
+                changes.revive(buffer);
             }
-            start += length;
+            changes.mark(&range);
+            is_changed = true;
         }
+        is_changed
     }
 
     /// Tracks the buffer without logging its bytes. The caller holds the latch.
@@ -226,10 +258,7 @@ impl BufferItem {
 
     /// What the step has changed of the buffer is in the log.
     pub(crate) fn note_committed(&self) {
-        let mut changes = self.changes.lock();
-        if changes.life == Life::Freed {
-            changes.life = Life::FreedInLog;
-        }
+        self.changes.lock().note_committed();
     }
 
     /// Whether the log holds something of the buffer that is not in place and that logging it once
@@ -294,11 +323,31 @@ impl BufferItem {
 }
 
 impl Changes {
+    /// Marks bytes of the buffer, in whichever of its pieces they lie.
+    fn mark(&mut self, range: &Range<usize>) {
+        let mut start = 0;
+        for piece in &mut self.pieces {
+            let length = usize::from(piece.blocks) * xfs_format::BASIC_BLOCK_BYTES as usize;
+            let inside = range.start.max(start)..range.end.min(start + length);
+            if inside.start < inside.end {
+                mark(&mut piece.bitmap, inside.start - start..inside.end - start);
+            }
+            start += length;
+        }
+    }
+
     /// Something is about to be logged: a freed buffer that was claimed again is used.
     fn revive(&mut self, buffer: &Buffer) {
         (self.life, self.ends_inodes) = (Life::Used, false);
         if self.buffer.is_none() {
             self.buffer = Some(buffer.clone());
+        }
+    }
+
+    /// What a step has changed is in the log.
+    fn note_committed(&mut self) {
+        if self.life == Life::Freed {
+            self.life = Life::FreedInLog;
         }
     }
 
@@ -311,12 +360,14 @@ impl Changes {
     }
 }
 
-/// Sets the bits of the chunks that these bytes touch.
+/// Sets the bits of the chunks that these bytes touch. There are some.
 fn mark(bitmap: &mut [u32], bytes: Range<usize>) {
-    for chunk in bytes.start / CHUNK_BYTES..bytes.end.div_ceil(CHUNK_BYTES) {
-        if let Some(word) = bitmap.get_mut(chunk / 32) {
-            *word |= 1 << (chunk % 32);
-        }
+    let (first, last) = (bytes.start / CHUNK_BYTES, (bytes.end - 1) / CHUNK_BYTES);
+    let words = bitmap.iter_mut().enumerate().take(last / 32 + 1).skip(first / 32);
+    for (index, word) in words {
+        let from = if index == first / 32 { first % 32 } else { 0 };
+        let to = if index == last / 32 { last % 32 } else { 31 };
+        *word |= u32::MAX << from & u32::MAX >> (31 - to);
     }
 }
 

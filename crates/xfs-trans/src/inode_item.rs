@@ -30,13 +30,15 @@ use std::sync::Arc;
 
 use xfs_buffer::Buffer;
 use xfs_format::geometry::InodePlace;
-use xfs_format::inode::{CORE_BYTES, InodeCore};
+use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
 use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{
     AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering, RecursiveReadGuard, RecursiveRwLock,
 };
+
+use zerocopy::{FromBytes, FromZeros, transmute_ref};
 
 use crate::buffer_item::BufferItem;
 use crate::context::Context;
@@ -60,7 +62,7 @@ pub struct InodeImage {
 struct Contents {
     image: InodeImage,
     /// The core as it was last logged or read.
-    core: [u8; CORE_BYTES],
+    core: InodeDisk,
 }
 
 /// What of an inode is not known to be in place.
@@ -132,7 +134,8 @@ impl InodeRecord {
         let bytes = bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes);
         let core = InodeCore::decode(bytes, number, context.geometry())?;
         core.verify(bytes, verify)?;
-        let disk = bytes.first_chunk::<CORE_BYTES>().copied().unwrap_or([0; CORE_BYTES]);
+        let disk = InodeDisk::read_from_prefix(bytes);
+        let disk = disk.map_or_else(|_| InodeDisk::new_zeroed(), |(disk, _)| disk);
         let (data, attr) = fork::read(bytes, &core);
         let nothing = LoggedFields::empty();
         Ok(Self {
@@ -216,12 +219,10 @@ impl InodeRecord {
     /// format of the inode cannot hold a value of it.
     pub(crate) fn encode(&self) -> bool {
         let mut contents = self.contents.write();
-        let Some(disk) = contents.image.core.encode(self.context().geometry()) else {
+        let Some(core) = contents.image.core.encode(self.context().geometry()) else {
             return false;
         };
-        if let Some(core) = zerocopy::IntoBytes::as_bytes(&disk).first_chunk() {
-            contents.core = *core;
-        }
+        contents.core = core;
         true
     }
 
@@ -311,10 +312,13 @@ impl LogItem for InodeRecord {
         let logged = self.logged.lock();
         let forks = fork::logged(&contents.image, logged.dirty);
         let format = self.log_format(&contents.image.core, &forks);
-        regions.encoded(|bytes| format.encode_into(HostOrder::NATIVE, bytes));
-        regions.region(&core_to_log(&contents.core, HostOrder::NATIVE));
-        for fork in [forks.data, forks.attr].into_iter().flatten() {
-            regions.region(&fork);
+        regions.region(&format.encode(HostOrder::NATIVE));
+        regions.region(&core_to_log(transmute_ref!(&contents.core), HostOrder::NATIVE));
+        if let Some(data) = &forks.data {
+            regions.region(data);
+        }
+        if let Some(attr) = &forks.attr {
+            regions.region(attr);
         }
     }
 

@@ -239,27 +239,28 @@ impl BufferFormat {
 
     /// As [`encode`](Self::encode), behind what `bytes` holds: a commit formats many items and need
     /// not allocate for each.
+    #[inline]
     pub fn encode_into(&self, order: HostOrder, bytes: &mut Vec<u8>) {
-        let mut fields = FieldsMut::appending(core::mem::take(bytes), self.encoded_bytes(), order);
+        let mut fixed = [0; Self::FIXED_BYTES];
+        let mut fields = FieldsMut::within(&mut fixed, order);
         ItemHeader { kind: ItemKind::Buffer, regions: self.regions }.write(&mut fields);
         fields.u16(self.flags.bits());
         fields.u16(self.blocks);
         fields.u64(self.at.0);
         fields.u32(self.bitmap.len() as u32);
+        bytes.reserve(self.encoded_bytes());
+        bytes.extend_from_slice(&fixed);
         for word in &self.bitmap {
-            fields.u32(*word);
+            let mut field = [0; 4];
+            FieldsMut::within(&mut field, order).u32(*word);
+            bytes.extend_from_slice(&field);
         }
-        *bytes = fields.into_bytes();
     }
 
     /// The runs of dirty chunks: first, and how many.
+    #[inline]
     pub fn runs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let mut at = 0;
-        core::iter::from_fn(move || {
-            let first = self.find_bit(at, 0)?;
-            at = self.find_bit(first, u32::MAX).unwrap_or(self.bitmap.len() * 32);
-            Some((first, at - first))
-        })
+        Runs { rest: &self.bitmap, word: 0, next_bit: 0 }
     }
 
     /// How many [`runs`](Self::runs) there are.
@@ -275,24 +276,61 @@ impl BufferFormat {
         self.bitmap.iter().map(&mut begun).sum()
     }
 
-    /// The first bit from there on that is set once the bitmap's words have been inverted where
-    /// `inverted` says so.
-    fn find_bit(&self, from: usize, inverted: u32) -> Option<usize> {
-        let mut mask = u32::MAX << (from % 32);
-        for (index, word) in self.bitmap.iter().enumerate().skip(from / 32) {
-            let found = (word ^ inverted) & mask;
-            if found != 0 {
-                return Some(index * 32 + found.trailing_zeros() as usize);
-            }
-            mask = u32::MAX;
-        }
-        None
-    }
-
     /// What the buffer holds; `None` for a type that nobody knows.
     #[must_use]
     pub fn buffer_type(&self) -> Option<BufferType> {
         BufferType::of(self.flags)
+    }
+}
+
+/// The runs of set bits of a bitmap.
+struct Runs<'a> {
+    /// Words that were not looked at.
+    rest: &'a [u32],
+    /// What is left of the one before them.
+    word: u32,
+    /// The number of the first bit of `rest`.
+    next_bit: usize,
+}
+
+impl Runs<'_> {
+    /// Goes on to the next word, if there is one.
+    #[inline]
+    fn advance(&mut self) -> Option<u32> {
+        let (word, rest) = self.rest.split_first()?;
+        (self.word, self.rest) = (*word, rest);
+        self.next_bit += 32;
+        Some(*word)
+    }
+}
+
+impl Iterator for Runs<'_> {
+    type Item = (usize, usize);
+
+    #[inline]
+    fn next(&mut self) -> Option<(usize, usize)> {
+        while self.word == 0 {
+            self.advance()?;
+        }
+        let skipped = self.word.trailing_zeros();
+        let first = self.next_bit - 32 + skipped as usize;
+        // One added to the first bit of a run is carried up to the first one behind it.
+        let (left, goes_on) = self.word.overflowing_add(1 << skipped);
+        self.word &= left;
+        if !goes_on {
+            return Some((first, left.trailing_zeros() as usize + self.next_bit - 32 - first));
+        }
+        // It reaches the end of the word.
+        self.word = 0;
+        while let Some(word) = self.advance() {
+            let more = word.trailing_ones();
+            if more < 32 {
+                self.word = word & (u32::MAX << more);
+                return Some((first, self.next_bit - 32 + more as usize - first));
+            }
+            self.word = 0;
+        }
+        Some((first, self.next_bit - first))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::fields::{self, Fields, FieldsMut, Format, HostOrder};
+use super::fields::{self, Fields, FieldsMut, Format, HostOrder, Sink};
 use super::{ItemHeader, ItemKind};
 use crate::addr::{AgBlock, AgNumber};
 
@@ -52,7 +52,7 @@ impl Format for InodeCreate {
         })
     }
 
-    fn write(&self, fields: &mut FieldsMut) {
+    fn write<S: Sink>(&self, fields: &mut FieldsMut<S>) {
         ItemHeader { kind: ItemKind::InodeCreate, regions: 1 }.write(fields);
         let Self { group, start, count, inode_size, length_blocks, generation } = *self;
         for word in [group.0, start.0, count, inode_size, length_blocks, generation] {

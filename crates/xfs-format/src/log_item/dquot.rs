@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use super::fields::{self, Fields, FieldsMut, Format, HostOrder};
+use super::fields::{self, Fields, FieldsMut, Format, HostOrder, Sink};
 use super::{ItemHeader, ItemKind, LogItemCheck};
 use crate::addr::DiskAddr;
 
@@ -46,7 +46,7 @@ impl Format for DquotFormat {
         Some(Self { id, at, blocks: fields.u32()?, offset_bytes: fields.u32()? })
     }
 
-    fn write(&self, fields: &mut FieldsMut) {
+    fn write<S: Sink>(&self, fields: &mut FieldsMut<S>) {
         ItemHeader { kind: ItemKind::Dquot, regions: 2 }.write(fields);
         fields.u32(self.id);
         fields.u64(self.at.0);
@@ -105,7 +105,7 @@ impl Format for QuotaOff {
         Some(Self { flags: fields.u32()? })
     }
 
-    fn write(&self, fields: &mut FieldsMut) {
+    fn write<S: Sink>(&self, fields: &mut FieldsMut<S>) {
         ItemHeader { kind: ItemKind::QuotaOff, regions: 1 }.write(fields);
         fields.u32(self.flags);
         fields.bytes(&[0; 12]);

@@ -7,7 +7,7 @@
 
 use alloc::vec::Vec;
 
-use super::fields::{self, Fields, FieldsMut, Format, HostOrder};
+use super::fields::{self, Fields, FieldsMut, Format, HostOrder, Sink};
 use super::{ItemHeader, ItemKind};
 use crate::addr::{FileBlock, InodeNumber};
 
@@ -74,7 +74,7 @@ impl Format for ExchangeIntent {
         })
     }
 
-    fn write(&self, fields: &mut FieldsMut) {
+    fn write<S: Sink>(&self, fields: &mut FieldsMut<S>) {
         ItemHeader { kind: ItemKind::Exchange, regions: 1 }.write(fields);
         fields.u32(0);
         fields.u64(self.id);

@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 
-use super::fields::{Fields, FieldsMut, Format, HostOrder};
+use super::fields::{Fields, FieldsMut, Format, HostOrder, Sink};
 use super::{ItemHeader, ItemKind, LogItemCheck};
 use crate::addr::{FileBlock, FsBlock, InodeNumber};
 
@@ -36,7 +36,7 @@ impl Format for ExtentFree {
         Some(Self { start: FsBlock(fields.u64()?), length_blocks: fields.u32()? })
     }
 
-    fn write(&self, fields: &mut FieldsMut) {
+    fn write<S: Sink>(&self, fields: &mut FieldsMut<S>) {
         fields.u64(self.start.0);
         fields.u32(self.length_blocks);
         fields.u32(0);
@@ -88,7 +88,7 @@ impl Format for RmapExtent {
         })
     }
 
-    fn write(&self, fields: &mut FieldsMut) {
+    fn write<S: Sink>(&self, fields: &mut FieldsMut<S>) {
         fields.u64(self.owner);
         fields.u64(self.start.0);
         fields.u64(self.offset.0);
@@ -105,7 +105,7 @@ impl Format for MapExtent {
         Some(Self { inode: InodeNumber(owner), start, offset, length_blocks, flags })
     }
 
-    fn write(&self, fields: &mut FieldsMut) {
+    fn write<S: Sink>(&self, fields: &mut FieldsMut<S>) {
         let Self { inode, start, offset, length_blocks, flags } = *self;
         RmapExtent { owner: inode.0, start, offset, length_blocks, flags }.write(fields);
     }
@@ -131,7 +131,7 @@ impl Format for RefcountExtent {
         Some(Self { start, length_blocks, flags: fields.u32()? })
     }
 
-    fn write(&self, fields: &mut FieldsMut) {
+    fn write<S: Sink>(&self, fields: &mut FieldsMut<S>) {
         fields.u64(self.start.0);
         fields.u32(self.length_blocks);
         fields.u32(self.flags);

@@ -74,27 +74,62 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Where fields are written to.
+pub(super) trait Sink {
+    /// Writes these bytes behind those that are there.
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Vec<u8> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Room for as many bytes as a format takes: where that is a constant, no write has to look how much is
+/// left.
+impl Sink for &mut [u8] {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        let room = core::mem::take(self);
+        let (field, rest) = room.split_at_mut(bytes.len());
+        field.copy_from_slice(bytes);
+        *self = rest;
+    }
+}
+
 /// Writes fields one after the other.
-pub(super) struct FieldsMut {
-    bytes: Vec<u8>,
+pub(super) struct FieldsMut<S = Vec<u8>> {
+    sink: S,
     order: HostOrder,
 }
 
 impl FieldsMut {
     pub(super) const fn new(order: HostOrder) -> Self {
-        Self { bytes: Vec::new(), order }
+        Self { sink: Vec::new(), order }
     }
 
-    /// Writes behind what `bytes` holds, so much at least.
-    pub(super) fn appending(mut bytes: Vec<u8>, length: usize, order: HostOrder) -> Self {
-        bytes.reserve(length);
-        Self { bytes, order }
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.sink
     }
+}
 
+impl<'a> FieldsMut<&'a mut [u8]> {
+    /// Writes into `room`, which is as long as what is written.
+    #[inline]
+    pub(super) const fn within(room: &'a mut [u8], order: HostOrder) -> Self {
+        Self { sink: room, order }
+    }
+}
+
+impl<S: Sink> FieldsMut<S> {
+    #[inline]
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.sink.put(bytes);
     }
 
+    #[inline]
     pub(super) fn u16(&mut self, value: u16) {
         self.bytes(&match self.order {
             HostOrder::Little => value.to_le_bytes(),
@@ -102,6 +137,7 @@ impl FieldsMut {
         });
     }
 
+    #[inline]
     pub(super) fn u32(&mut self, value: u32) {
         self.bytes(&match self.order {
             HostOrder::Little => value.to_le_bytes(),
@@ -109,15 +145,12 @@ impl FieldsMut {
         });
     }
 
+    #[inline]
     pub(super) fn u64(&mut self, value: u64) {
         self.bytes(&match self.order {
             HostOrder::Little => value.to_le_bytes(),
             HostOrder::Big => value.to_be_bytes(),
         });
-    }
-
-    pub(super) fn into_bytes(self) -> Vec<u8> {
-        self.bytes
     }
 }
 
@@ -130,7 +163,7 @@ pub(super) trait Format: Sized {
     fn read(fields: &mut Fields<'_>) -> Option<Self>;
 
     /// Writes it.
-    fn write(&self, fields: &mut FieldsMut);
+    fn write<S: Sink>(&self, fields: &mut FieldsMut<S>);
 }
 
 /// Decodes a region that is at least as long as its format.

@@ -10,9 +10,7 @@
 //! writer. The root of a fork's btree is logged in the form that it has in memory: the header of a
 //! btree block, with keys and pointers placed by the length of the region.
 
-use alloc::vec::Vec;
-
-use super::fields::{self, Fields, FieldsMut, Format, HostOrder};
+use super::fields::{Fields, FieldsMut, Format, HostOrder, Sink};
 use super::{ItemHeader, ItemKind, LogItemCheck};
 use crate::addr::{DiskAddr, InodeNumber};
 use crate::inode::{CORE_BYTES, INODE_MAGIC, InodeFlags2};
@@ -20,6 +18,9 @@ use crate::inode::{CORE_BYTES, INODE_MAGIC, InodeFlags2};
 /// Bytes of the logged core.
 #[doc(alias = "xfs_log_dinode")]
 pub const LOG_CORE_BYTES: usize = CORE_BYTES;
+
+/// Bytes of the format.
+const FORMAT_BYTES: usize = 56;
 
 /// Bytes of the format as 32-bit x86 kernels write it, without padding.
 const PACKED_FORMAT_BYTES: usize = 52;
@@ -87,17 +88,12 @@ pub struct InodeFormat {
 
 impl InodeFormat {
     /// The region as it is logged.
+    #[inline]
     #[must_use]
-    pub fn encode(&self, order: HostOrder) -> Vec<u8> {
-        fields::encode(self, order)
-    }
-
-    /// As [`encode`](Self::encode), behind what `bytes` holds: a commit formats many items and need
-    /// not allocate for each.
-    pub fn encode_into(&self, order: HostOrder, bytes: &mut Vec<u8>) {
-        let mut fields = FieldsMut::appending(core::mem::take(bytes), Self::BYTES, order);
-        self.write(&mut fields);
-        *bytes = fields.into_bytes();
+    pub fn encode(&self, order: HostOrder) -> [u8; FORMAT_BYTES] {
+        let mut bytes = [0; FORMAT_BYTES];
+        self.write(&mut FieldsMut::within(&mut bytes, order));
+        bytes
     }
 
     fn read_fields(fields: &mut Fields<'_>, is_packed: bool) -> Option<Self> {
@@ -125,13 +121,14 @@ impl InodeFormat {
 }
 
 impl Format for InodeFormat {
-    const BYTES: usize = 56;
+    const BYTES: usize = FORMAT_BYTES;
 
     fn read(fields: &mut Fields<'_>) -> Option<Self> {
         Self::read_fields(fields, false)
     }
 
-    fn write(&self, fields: &mut FieldsMut) {
+    #[inline]
+    fn write<S: Sink>(&self, fields: &mut FieldsMut<S>) {
         ItemHeader { kind: ItemKind::Inode, regions: self.regions }.write(fields);
         fields.u32(self.fields.bits());
         fields.u16(self.attr_bytes);
@@ -210,11 +207,6 @@ const TIME_OFFSETS: [usize; 4] = [32, 40, 48, 144];
 /// Where the flags are that tell which.
 const FLAGS2_OFFSET: usize = 120;
 
-/// Where the other fields of two, four and eight bytes are. The UUID is bytes in any order.
-const SHORT_OFFSETS: [usize; 8] = [0, 2, 6, 20, 22, 80, 88, 90];
-const WORD_OFFSETS: [usize; 10] = [8, 12, 16, 72, 76, 84, 92, 96, 100, 128];
-const LONG_OFFSETS: [usize; 7] = [24, 56, 64, 104, 112, FLAGS2_OFFSET, 152];
-
 /// The core of an inode as it lies on disk, from the logged one.
 #[doc(alias = "xfs_log_dinode_to_disk")]
 #[must_use]
@@ -226,20 +218,32 @@ pub fn core_to_disk(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_C
 /// The core of an inode as it is logged, from the one on disk.
 #[doc(alias = "xfs_inode_to_log_dinode")]
 #[must_use]
+#[inline]
 pub fn core_to_log(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CORE_BYTES] {
     let bits = core.get(FLAGS2_OFFSET..).and_then(|rest| Fields::new(rest, HostOrder::Big).u64());
     exchange(core, order, bits.unwrap_or_default())
 }
 
+/// Reverses the bytes of the fields of one width. Every inode that is logged goes through here: the places
+/// are constants, and a field is loaded, reversed and stored as a word.
+macro_rules! reverse {
+    ($core:ident, $word:ident: $($offset:expr),*) => {$(
+        if let Some(field) = $core.get_mut($offset..).and_then(<[u8]>::first_chunk_mut) {
+            *field = $word::from_be_bytes(*field).swap_bytes().to_be_bytes();
+        }
+    )*};
+}
+
+#[inline]
 fn exchange(core: &[u8; LOG_CORE_BYTES], order: HostOrder, flags2: u64) -> [u8; LOG_CORE_BYTES] {
     let mut other = *core;
     if order == HostOrder::Big {
         return other;
     }
-    reverse::<2>(&mut other, &SHORT_OFFSETS);
-    reverse::<4>(&mut other, &WORD_OFFSETS);
-    reverse::<8>(&mut other, &LONG_OFFSETS);
-    reverse::<8>(&mut other, &TIME_OFFSETS);
+    // The UUID is bytes in any order.
+    reverse!(other, u16: 0, 2, 6, 20, 22, 80, 88, 90);
+    reverse!(other, u32: 8, 12, 16, 72, 76, 84, 92, 96, 100, 128);
+    reverse!(other, u64: 24, 32, 40, 48, 56, 64, 104, 112, FLAGS2_OFFSET, 144, 152);
     if flags2 & InodeFlags2::BIGTIME.bits() == 0 {
         // Seconds and nanoseconds have changed places with their bytes.
         for offset in TIME_OFFSETS {
@@ -247,14 +251,4 @@ fn exchange(core: &[u8; LOG_CORE_BYTES], order: HostOrder, flags2: u64) -> [u8; 
         }
     }
     other
-}
-
-/// Reverses the bytes of the fields of one width.
-fn reverse<const WIDTH: usize>(core: &mut [u8; LOG_CORE_BYTES], offsets: &[usize]) {
-    for offset in offsets {
-        let field = core.get_mut(*offset..).and_then(<[u8]>::first_chunk_mut::<WIDTH>);
-        if let Some(field) = field {
-            field.reverse();
-        }
-    }
 }

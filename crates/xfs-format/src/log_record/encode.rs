@@ -44,6 +44,7 @@ pub fn unmount_operation() -> (LogOperation, [u8; 8]) {
 
 impl LogOperation {
     /// The header as it lies on disk.
+    #[inline]
     #[must_use]
     pub fn encode(&self) -> [u8; OPERATION_BYTES as usize] {
         let disk = LogOperationDisk {

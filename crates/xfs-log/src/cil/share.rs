@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use super::Checkpoint;
 use super::arena::{Arena, Place};
-use crate::item::{LogItem, Seat, SharedVector};
+use crate::item::{ItemState, LogItem, Seat, SharedVector};
 use crate::vector::Vector;
 
 /// What becomes of a member.
@@ -142,7 +142,7 @@ impl Share {
         state.set_order(order);
         if state.sequence() != sequence {
             let place = self.members.arena.store(vector);
-            self.add(item, order, place, None);
+            self.add((item, state), order, place, None);
             item.pin();
             state.set_length_bytes(length as u64);
             return length;
@@ -163,7 +163,7 @@ impl Share {
             let shared = Arc::clone(state.shared().get_or_insert_default());
             replace_shared(&shared, vector, order);
             self.note(seat, Fate::Superseded);
-            self.add(item, order, Place::default(), Some(shared));
+            self.add((item, state), order, Place::default(), Some(shared));
         }
         growth
     }
@@ -171,14 +171,14 @@ impl Share {
     /// Adds a member for an item.
     fn add(
         &mut self,
-        item: &Arc<dyn LogItem>,
+        (item, state): (&Arc<dyn LogItem>, &ItemState),
         order: u64,
         place: Place,
         shared: Option<Arc<SharedVector>>,
     ) {
         let index = self.members.list.len() as u32;
         let seat = Seat { slot: self.number, index, is_shared: shared.is_some() };
-        item.state().sit(self.checkpoint.sequence, seat);
+        state.sit(self.checkpoint.sequence, seat);
         let (item, fate) = (Arc::clone(item), Fate::Written);
         self.members.list.push(Member { item, order, place, fate, shared });
     }

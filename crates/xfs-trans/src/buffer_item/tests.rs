@@ -7,7 +7,7 @@ use xfs_format::log_item::{BufferFlags, BufferType, HostOrder, LogItem as Decode
 use xfs_format::{BlockKind, DiskAddr, Place};
 use xfs_log::{CheckpointEnd, LogItem, regions_of};
 
-use super::{BufferItem, Life};
+use super::{BufferItem, JoinOutcome, Life, mark};
 use crate::context::Context;
 use crate::testing;
 
@@ -39,7 +39,7 @@ fn claimed(
         chunk.fill(index as u8 + 1);
     }
     let item = BufferItem::of(context, &buffer);
-    assert!(item.join());
+    assert_eq!(item.join(), JoinOutcome::Used);
     (buffer, item)
 }
 
@@ -84,6 +84,22 @@ fn changed_bytes_are_logged_in_runs_of_chunks() {
     check(&[(0, 256, 1), (512, 128, 5), (BLOCK - 128, 128, 32)]);
     item.log(&buffer, 0..BLOCK);
     check(&[(0, BLOCK, 1)]);
+}
+
+#[test]
+fn every_chunk_that_a_range_touches_is_marked() {
+    let edges = [0, 1, 127, 128, 129, 4095, 4096, 4097, 8191, 8192, 12_000];
+    for start in edges {
+        for end in edges.into_iter().filter(|end| *end > start) {
+            let mut bitmap = [0; 3];
+            mark(&mut bitmap, start..end);
+            for chunk in 0..96 {
+                let is_touched = chunk * 128 < end && start < (chunk + 1) * 128;
+                let is_marked = bitmap[chunk / 32] & 1 << (chunk % 32) != 0;
+                assert_eq!(is_marked, is_touched, "chunk {chunk} of {start}..{end}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -199,7 +215,7 @@ fn a_freed_buffer_is_gone_when_it_is_durable_and_given_back() {
         assert_eq!(item.changes.lock().life, Life::Gone);
         assert!(item.changes.lock().buffer.is_none());
         buffer.unlatch();
-        assert!(!item.join(), "who comes late looks again");
+        assert_eq!(item.join(), JoinOutcome::Gone, "who comes late looks again");
         let again = cache.claim(&[piece(20)], BlockKind::Attr).unwrap();
         assert_ne!(again, buffer);
     }

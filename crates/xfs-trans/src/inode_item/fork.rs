@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use xfs_format::inode::{
-    self, CORE_BYTES, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk,
-};
+use xfs_format::inode::{self, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk};
 use xfs_format::log_item::LoggedFields;
 use zerocopy::FromBytes;
 
@@ -47,11 +45,10 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (Vec<u8>, Vec<u8>) {
 
 /// Puts core and forks into the bytes of the inode. The link of an unlinked list stays: it is
 /// changed in the buffer.
-pub(super) fn write(slot: &mut [u8], core: &[u8; CORE_BYTES], image: &InodeImage) {
+pub(super) fn write(slot: &mut [u8], core: &InodeDisk, image: &InodeImage) {
     let Ok((target, literal)) = InodeDisk::mut_from_prefix(slot) else { return };
-    let Ok(source) = InodeDisk::ref_from_bytes(core) else { return };
     let next_unlinked = target.next_unlinked;
-    *target = *source;
+    *target = *core;
     target.next_unlinked = next_unlinked;
     let middle = match image.core.fork_offset {
         0 => literal.len(),

@@ -20,7 +20,7 @@ use xfs_format::{BlockKind, Check, Corruption, DiskAddr, Place};
 use xfs_log::LogItem;
 
 use super::Transaction;
-use crate::buffer_item::BufferItem;
+use crate::buffer_item::{BufferItem, JoinOutcome};
 
 /// A buffer that a transaction holds latched.
 struct Joined {
@@ -91,11 +91,15 @@ impl JoinedBuffers {
     /// The step is committed: what is not held is unlatched, and what is held is clean.
     pub(super) fn end_step(&mut self) {
         self.0.retain_mut(|joined| {
-            if std::mem::take(&mut joined.dirty) {
-                joined.item.note_committed();
-            }
-            if !joined.held {
-                joined.give_back();
+            match (joined.held, std::mem::take(&mut joined.dirty)) {
+                (true, true) => joined.item.note_committed(),
+                (true, false) => {}
+                (false, true) => {
+                    debug_assert!(!joined.claimed, "something of it is logged");
+                    joined.item.leave_committed(&joined.buffer);
+                    joined.buffer.unlatch();
+                }
+                (false, false) => joined.give_back(),
             }
             joined.held
         });
@@ -131,7 +135,8 @@ impl JoinedBuffers {
     ///
     /// If the buffer is not joined.
     fn find(&mut self, buffer: &Buffer) -> &mut Joined {
-        let joined = self.0.iter_mut().find(|joined| joined.buffer == *buffer);
+        // What is used was joined last, mostly.
+        let joined = self.0.iter_mut().rev().find(|joined| joined.buffer == *buffer);
         joined.unwrap_or_else(|| unreachable!("{buffer:?} used without being joined"))
     }
 }
@@ -201,17 +206,19 @@ impl Transaction<'_> {
                 Patience::Try => return Ok(None),
             }
             let item = BufferItem::of(self.journal.context(), &buffer);
-            if buffer.kind() != kind || !item.join() {
-                buffer.unlatch();
-                continue;
+            let outcome = if buffer.kind() == kind { item.join() } else { JoinOutcome::Gone };
+            match outcome {
+                JoinOutcome::Used => {
+                    self.buffers.add(&buffer, item, false);
+                    return Ok(Some(buffer));
+                }
+                JoinOutcome::Freed => {
+                    item.leave(&buffer);
+                    buffer.unlatch();
+                    return Err(freed(&buffer));
+                }
+                JoinOutcome::Gone => buffer.unlatch(),
             }
-            if item.is_stale() {
-                item.leave(&buffer);
-                buffer.unlatch();
-                return Err(freed(&buffer));
-            }
-            self.buffers.add(&buffer, item, false);
-            return Ok(Some(buffer));
         }
     }
 
@@ -248,7 +255,7 @@ impl Transaction<'_> {
                 forced?;
                 continue;
             }
-            if item.join() {
+            if item.join() != JoinOutcome::Gone {
                 // Whoever came with an old number has read what was here before.
                 item.records().set_freed();
                 self.buffers.add(&buffer, item, true);

@@ -63,8 +63,7 @@ fn what_is_written_is_read_again_and_the_unlinked_link_stays() {
     expected.data = (0..48).collect();
     expected.attr = vec![0, 4, 0, 0];
     let mut slot = vec![0x77; INODE_BYTES];
-    let core: &[u8; CORE_BYTES] = bytes.first_chunk().unwrap();
-    write(&mut slot, core, &expected);
+    write(&mut slot, InodeDisk::ref_from_prefix(&bytes).unwrap().0, &expected);
     let disk = InodeDisk::ref_from_prefix(&slot).unwrap().0;
     assert_eq!(disk.next_unlinked.get(), 0x7777_7777, "it belongs to the buffer");
     let found = image(&slot);
@@ -78,7 +77,7 @@ fn a_fork_that_is_too_long_is_a_fault() {
     let bytes = inode(ForkFormat::Extents, ForkFormat::Extents, |_| {});
     let mut image = image(&bytes);
     image.data = vec![1; 161];
-    write(&mut [0; INODE_BYTES], bytes.first_chunk().unwrap(), &image);
+    write(&mut [0; INODE_BYTES], InodeDisk::ref_from_prefix(&bytes).unwrap().0, &image);
 }
 
 #[test]
