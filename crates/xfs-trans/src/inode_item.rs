@@ -345,6 +345,10 @@ impl LogItem for InodeRecord {
         if !self.is_live() || self.is_pinned() {
             return Pushed::Pinned;
         }
+        if self.state.lsn().is_none() {
+            // The walk that asks has had the whole cluster written for another inode of it.
+            return Pushed::Done;
+        }
         crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, ail)
     }
 }

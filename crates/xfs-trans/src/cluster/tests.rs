@@ -64,6 +64,21 @@ fn one_push_writes_all_inodes_of_a_cluster_that_are_free_to_go() {
     assert_eq!(records.each_owner(&journal), [7, 7, 8, 7]);
 }
 
+/// An inode that the walk has had written with another one of its cluster has left the list by its turn.
+#[test]
+fn a_walk_finds_all_inodes_of_a_cluster_written_by_the_first() {
+    let journal = open(&make(), 0);
+    let records: Vec<_> = (4..8).map(|index| record(&journal, index)).collect();
+    for record in &records {
+        set_owner(&journal, record, 7);
+    }
+    journal.force_all().unwrap();
+    let report = journal.log().ail().push(journal.log().ail().head());
+    assert_eq!((report.started, report.busy, report.pinned), (4, 0, 0));
+    assert!(journal.log().ail().is_empty());
+    assert_eq!(records.each_owner(&journal), [7; 4]);
+}
+
 trait Owners {
     fn each_owner(&self, journal: &Journal) -> Vec<u32>;
 }
