@@ -67,8 +67,8 @@ impl<A: Anchor> Store for Anchored<'_, '_, A> {
         range: Range<usize>,
         change: impl FnOnce(&mut [u8]),
     ) -> Result<()> {
-        let joined = self.tx.read(block.at(), block.length_bytes(), block.kind())?;
-        self.tx.change(&joined, range, change);
+        self.tx.join_buffer(block)?;
+        self.tx.change(block, range, change);
         Ok(())
     }
 
@@ -81,8 +81,8 @@ impl<A: Anchor> Store for Anchored<'_, '_, A> {
     }
 
     fn free(&mut self, number: u64, block: &Buffer) -> Result<()> {
-        let joined = self.tx.read(block.at(), block.length_bytes(), block.kind())?;
-        self.tx.invalidate(&joined);
+        self.tx.join_buffer(block)?;
+        self.tx.invalidate(block);
         self.anchor.free_block(self.tx, number)
     }
 

@@ -9,6 +9,7 @@ use xfs_format::{AgNumber, Check, Corruption, InodeNumber, Place, Structure};
 use crate::path::{Direction, Path};
 use crate::records::{Leaves, Records};
 use crate::root::ForkRoot;
+use crate::spot::Spot;
 
 /// Which record to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,30 @@ impl<'a, F: BtreeFormat> Cursor<'a, F> {
     /// There must be such a group.
     pub fn new(cache: &'a BufferCache, group: AgNumber, root: BtreeRoot) -> Result<Self> {
         Ok(Self { cache, path: Path::in_group(cache.geometry(), group, root)? })
+    }
+
+    /// A cursor that stands where one stood, as
+    /// [`Editor::resume`](crate::Editor::resume).
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn resume(
+        cache: &'a BufferCache,
+        group: AgNumber,
+        root: BtreeRoot,
+        spot: Option<Spot<F>>,
+    ) -> Result<Self> {
+        match spot {
+            Some(Spot(path)) if path.is_in(group, root) => Ok(Self { cache, path }),
+            _ => Self::new(cache, group, root),
+        }
+    }
+
+    /// Where the cursor stands, to go on from there. No error may have come from it.
+    #[must_use]
+    pub fn leave(self) -> Spot<F> {
+        Spot(self.path)
     }
 
     /// The record that the cursor stands on, if it stands on one.

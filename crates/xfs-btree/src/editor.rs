@@ -33,11 +33,12 @@ use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat, Extents};
 use xfs_format::{AgBlock, AgNumber, InodeNumber};
 
 use crate::cursor::Seek;
-use crate::path::{Direction, Path, Step, corrupt, not_above};
+use crate::path::{Direction, Path, Step, corrupt};
 use crate::root::{ForkRoot, Root, TopRoot};
 use crate::source::TreeBlock;
+use crate::spot::Spot;
 use crate::store::Store;
-use entries::{Entry, Shape};
+use entries::{Entry, MAX_ENTRY_BYTES, Shape};
 pub(crate) use grow::{build, push_down};
 
 /// A place in a btree that can be changed.
@@ -59,6 +60,32 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
     pub fn new(store: S, group: AgNumber, root: BtreeRoot) -> Result<Self> {
         let path = Path::in_group(store.geometry(), group, root)?;
         Ok(Self { store, path, root_changed: false })
+    }
+
+    /// An editor that stands where another one of the same btree stood, which was the last that has
+    /// changed it; or nowhere, if that one was not kept or the root is another by now.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn resume(
+        store: S,
+        group: AgNumber,
+        root: BtreeRoot,
+        spot: Option<Spot<F, S::Block>>,
+    ) -> Result<Self> {
+        match spot {
+            Some(Spot(path)) if path.is_in(group, root) => {
+                Ok(Self { store, path, root_changed: false })
+            }
+            _ => Self::new(store, group, root),
+        }
+    }
+
+    /// Gives the store back, and where the editor stands, to go on from there. No error may have come
+    /// from it.
+    pub fn leave(self) -> (S, Spot<F, S::Block>) {
+        (self.store, Spot(self.path))
     }
 
     /// The record that the editor stands on, if it stands on one.
@@ -139,6 +166,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let entry = Entry::of_record::<F>(&record, self.store.geometry());
         let leaf = self.path.levels - 1;
         if self.insert_entry(leaf, index, entry)? {
+            self.path.forget();
             self.path.go_towards(&self.store, key)?;
         } else {
             self.step_mut(leaf).index = index;
@@ -160,15 +188,19 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let leaf = self.path.levels - 1;
         let (index, count) = (self.step(leaf).index, self.step(leaf).count);
         assert!(index < count, "an editor stands on the record that it changes");
-        self.verify_neighbours(&record, index.checked_sub(1), index + 1)?;
+        if !self.stays_in_place(&record, index)? {
+            self.verify_neighbours(&record, index.checked_sub(1), index + 1)?;
+        } else if !F::KIND.layout().has_high_keys {
+            // Nothing above tells more of the record than its key.
+            return self.put_record(&record, index);
+        }
         // Only a high key tells more of a record than where it lies.
         let old = match F::KIND.layout().has_high_keys {
             true => self.record()?,
             false => None,
         };
+        self.put_record(&record, index)?;
         let entry = Entry::of_record::<F>(&record, self.store.geometry());
-        let buffer = self.step(leaf).buffer.clone();
-        self.shape(0).put_entry(&mut self.store, &buffer, index, &entry)?;
         let old_high = old.map(|old| F::high_key(&old));
         let lowered = old_high.filter(|old| F::high_key(&record) < *old);
         let lowers = lowered.map(|old| self.is_highest(leaf, old)).transpose()?;
@@ -178,6 +210,33 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
             self.raise_keys(leaf, index, &entry)?;
         }
         self.keep_root()
+    }
+
+    /// Whether a record covers as much as the one at `index` of the leaf, at the same key.
+    fn stays_in_place(&self, record: &F::Record, index: usize) -> Result<bool> {
+        if !F::KEY_TELLS_ALL {
+            return Ok(false);
+        }
+        let leaf = self.step(self.path.levels - 1);
+        let bytes = leaf.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
+        let group = self.path.group(self.store.geometry());
+        let old = Path::<F, S::Block>::entry_key(&group, &block, index);
+        Ok(old.map_err(|check| corrupt(leaf.at, check))? == F::key(record))
+    }
+
+    /// Writes a record into its place in the leaf.
+    fn put_record(&mut self, record: &F::Record, index: usize) -> Result<()> {
+        let layout = F::KIND.layout();
+        let mut room = [0; MAX_ENTRY_BYTES];
+        let (encoded, _) = room.split_at_mut(layout.record_bytes);
+        F::encode_record(record, self.store.geometry(), encoded);
+        let start = layout.header_bytes() + index * layout.record_bytes;
+        let Some(leaf) = self.path.leaf() else {
+            unreachable!("whoever edits has descended to a leaf")
+        };
+        let range = start..start + layout.record_bytes;
+        self.store.change(&leaf.buffer, range, |bytes| bytes.copy_from_slice(encoded))
     }
 
     /// Takes out the record that the editor stands on, and goes to the next one. At the end it
@@ -196,6 +255,7 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
         let is_last = self.step(leaf).index + 1 == self.step(leaf).count;
         let restructured = self.remove_record(&record)?;
         if restructured {
+            self.path.forget();
             self.seek_behind(F::key(&record))?;
         } else if is_last && self.step(leaf).count != 0 {
             // The path stands behind its leaf; if there is no other leaf it stays there.
@@ -240,28 +300,17 @@ impl<F: BtreeFormat, S: Store> Editor<F, S> {
 
     /// Goes to the leaf that `key` belongs in, and says where in it.
     fn place_of(&mut self, key: F::Key) -> Result<usize> {
-        if !self.leaf_covers(key)? {
-            self.path.go_towards(&self.store, key)?;
-        }
+        self.path.go_towards(&self.store, key)?;
         let leaf = self.step(self.path.levels - 1);
-        let bytes = leaf.buffer.bytes();
-        let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
-        let geometry = self.store.geometry();
-        let key_at = |index| self.path.entry_key(geometry, &block, index);
-        let before = not_above(block.count(), key, key_at);
-        Ok(before.map_err(|check| corrupt(leaf.at, check))?)
-    }
-
-    /// Whether the path leads to a leaf that surely is the one for `key`.
-    fn leaf_covers(&self, key: F::Key) -> Result<bool> {
-        let Some(leaf) = self.path.leaf() else { return Ok(false) };
-        if leaf.count == 0 || leaf.upper.is_some_and(|upper| upper <= key) {
-            return Ok(false);
+        if leaf.count == 0 {
+            return Ok(0);
         }
         let bytes = leaf.buffer.bytes();
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
-        let first = self.path.entry_key(self.store.geometry(), &block, 0);
-        Ok(first.map_err(|check| corrupt(leaf.at, check))? <= key)
+        let group = self.path.group(self.store.geometry());
+        let found = Path::<F, S::Block>::entry_key(&group, &block, leaf.index);
+        let is_behind = found.map_err(|check| corrupt(leaf.at, check))? <= key;
+        Ok(leaf.index + usize::from(is_behind))
     }
 
     /// Checks that `record` may stand between two others of the leaf, where there are any.

@@ -27,6 +27,7 @@ mod root;
 #[cfg(test)]
 mod sample;
 mod source;
+mod spot;
 mod store;
 
 pub use anchored::{Anchor, Anchored};
@@ -35,4 +36,5 @@ pub use editor::Editor;
 pub use records::{Leaves, Records};
 pub use root::{ForkRoot, Root};
 pub use source::{Source, TreeBlock};
+pub use spot::Spot;
 pub use store::Store;

@@ -1,6 +1,6 @@
 //! A store in memory, for tests, and the check of everything that must hold of a btree in it.
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, Range};
 use std::rc::Rc;
@@ -69,6 +69,8 @@ pub(crate) struct MemoryStore {
     next: u64,
     pub(crate) root: BtreeRoot,
     pub(crate) fork: Option<ForkRoot>,
+    /// How many blocks were read.
+    pub(crate) reads: Cell<usize>,
     /// What was changed: block and bytes.
     pub(crate) changes: Vec<(DiskAddr, Range<usize>)>,
     /// Blocks that have not been read since they were damaged. Once anything is damaged, what would
@@ -94,6 +96,7 @@ impl MemoryStore {
             next: FIRST_BLOCK,
             root,
             fork: None,
+            reads: Cell::new(0),
             changes: Vec::new(),
             unread: None,
         }
@@ -213,6 +216,7 @@ impl Source for MemoryStore {
 
     fn read_block(&self, at: DiskAddr, kind: BtreeKind) -> Result<MemoryBlock> {
         assert_eq!(kind, self.kind);
+        self.reads.set(self.reads.get() + 1);
         let found = self.blocks.get(&at);
         self.expect(found.is_some(), at)?;
         let block = found.expect("just looked at");

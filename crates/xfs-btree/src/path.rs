@@ -125,14 +125,49 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
     }
 
     /// Goes to the leaf that `key` belongs in: to the last record that is not above it, or to the
-    /// first.
+    /// first. Where the path leads to that leaf already, nothing above it is looked at.
     pub(crate) fn go_towards(
         &mut self,
         source: &impl Source<Block = B>,
         key: F::Key,
     ) -> Result<()> {
+        if let Some(index) = self.index_in_leaf(source.geometry(), key)?
+            && let Some(leaf) = self.leaf_mut()
+        {
+            leaf.index = index;
+            return Ok(());
+        }
         self.restart();
         self.descend(source, 0, Towards::Key(key))
+    }
+
+    /// Where in the leaf that the path leads to a descent towards `key` would end, if it surely is
+    /// the leaf for it.
+    fn index_in_leaf(&self, geometry: &Geometry, key: F::Key) -> Result<Option<usize>> {
+        let Some(leaf) = self.leaf() else { return Ok(None) };
+        if leaf.count == 0 || leaf.upper.is_some_and(|upper| upper <= key) {
+            return Ok(None);
+        }
+        let bytes = leaf.buffer.bytes();
+        let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
+        let group = self.group(geometry);
+        let key_at = |index| Self::entry_key(&group, &block, index);
+        let before = not_above(block.count(), key, key_at);
+        let before = before.map_err(|check| corrupt(leaf.at, check))?;
+        let is_here = before != 0 || block.left_sibling().is_none();
+        Ok(is_here.then(|| before.saturating_sub(1)))
+    }
+
+    /// The blocks of the path may not be those of the btree any more: the next way starts at the root.
+    pub(crate) fn forget(&mut self) {
+        self.steps.clear();
+    }
+
+    /// Whether this is a path in the btree of a group that has this root.
+    pub(crate) fn is_in(&self, group: AgNumber, root: BtreeRoot) -> bool {
+        let TopRoot::Header(block) = &self.top.root else { return false };
+        let is_root = *block == u64::from(root.block.0) && self.levels == root.levels as usize;
+        is_root && self.group == group
     }
 
     pub(crate) fn advance(&mut self, source: &impl Source<Block = B>) -> Result<Option<F::Record>> {

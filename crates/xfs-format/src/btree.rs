@@ -48,6 +48,10 @@ pub trait BtreeFormat {
     /// What records are ordered by.
     type Key: Copy + Debug + Ord;
 
+    /// Whether the key of a record alone says what it covers. Then a record that changes and keeps its key
+    /// may stand where it stood.
+    const KEY_TELLS_ALL: bool = false;
+
     /// Decodes a record of this btree and checks it. `group` is the one that the btree belongs to; it
     /// has no meaning for the extents of a fork.
     ///

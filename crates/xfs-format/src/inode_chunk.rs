@@ -248,6 +248,8 @@ impl BtreeFormat for InodeChunks {
     const KIND: BtreeKind = BtreeKind::Inode;
     type Record = InodeChunk;
     type Key = AgInode;
+    // A chunk is as long as another.
+    const KEY_TELLS_ALL: bool = true;
 
     fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<InodeChunk, Check> {
         InodeChunk::decode(bytes, group)
@@ -288,6 +290,8 @@ impl BtreeFormat for FreeInodeChunks {
     const KIND: BtreeKind = BtreeKind::FreeInode;
     type Record = InodeChunk;
     type Key = AgInode;
+    // A chunk is as long as another.
+    const KEY_TELLS_ALL: bool = true;
 
     fn decode_record(bytes: &[u8], group: &Group<'_>) -> Result<InodeChunk, Check> {
         let chunk = InodeChunk::decode(bytes, group)?;

@@ -138,19 +138,6 @@ impl Shape {
         set_count(store, block, count - 1)
     }
 
-    /// Puts the body of `entry` in the place of that of entry `index`.
-    pub(super) fn put_entry<S: Store>(
-        &self,
-        store: &mut S,
-        block: &S::Block,
-        index: usize,
-        entry: &Entry,
-    ) -> Result<()> {
-        let [column, _] = self.columns;
-        let range = column.range(index..index + 1);
-        store.change(block, range, |bytes| copy_front(bytes, &entry.body, column.width))
-    }
-
     /// Puts the keys of a child of a node in the place of those that it has.
     pub(super) fn put_key<S: Store>(
         &self,

@@ -112,6 +112,13 @@ enum Mood {
     Shrink,
 }
 
+/// Another editor that goes on from where this one stands.
+fn resumed<F: BtreeFormat>(editor: Editor<F, MemoryStore>) -> Editor<F, MemoryStore> {
+    let (store, spot) = editor.leave();
+    let root = store.root;
+    Editor::resume(store, AgNumber(0), root, Some(spot)).unwrap()
+}
+
 /// One btree and the map that it must equal: by place, as places are in no kind's key order.
 struct Trial<F: Sample> {
     editor: Editor<F, MemoryStore>,
@@ -124,6 +131,12 @@ struct Trial<F: Sample> {
 impl<F: Sample> Trial<F> {
     fn new(editor: Editor<F, MemoryStore>, seed: u64, keeps_one: bool) -> Self {
         Self { editor, places: BTreeMap::new(), random: Prng::new(seed), keeps_one }
+    }
+
+    /// Goes on with another editor, from where this one stands.
+    fn resume(&mut self) {
+        let empty = editor_of(MemoryStore::new(geometry(9), F::KIND));
+        self.editor = resumed(std::mem::replace(&mut self.editor, empty));
     }
 
     fn sorted(&self) -> Vec<F::Record> {
@@ -190,6 +203,9 @@ impl<F: Sample> Trial<F> {
         for round in 0..rounds {
             let place = below(&mut self.random, places);
             self.edit(place, mood);
+            if self.editor.store().fork.is_none() && below(&mut self.random, 4) == 0 {
+                self.resume();
+            }
             if round % 1024 == 0 {
                 self.check();
             }
@@ -300,6 +316,55 @@ fn an_update_writes_its_record_and_nothing_else() {
     editor.update(FreeSpace { count: 7, ..found }).unwrap();
     let changes = editor.store_mut().take_changes();
     assert_eq!(changes.iter().map(|(_, range)| range.len()).collect::<Vec<_>>(), [8]);
+}
+
+#[test]
+fn who_goes_on_in_the_same_leaf_reads_nothing() {
+    let store = MemoryStore::new(geometry(9), InodeChunks::KIND);
+    let mut editor = editor_of::<InodeChunks>(store);
+    for place in 0..2000 {
+        editor.insert(chunk(2 * place, 1)).unwrap();
+    }
+    assert!(editor.store().root.levels >= 3);
+    // Numbers of a leaf in the middle, of the first and of what lies before the first, of the last.
+    for place in [1000, 0, 3998] {
+        editor.find(chunk(place, 1).start).unwrap().unwrap();
+        editor = resumed(editor);
+        let reads = editor.store().reads.take();
+        assert_ne!(reads, 0);
+        assert_eq!(editor.find(chunk(place, 1).start).unwrap(), Some(chunk(place, 1)));
+        editor.update(chunk(place, 3)).unwrap();
+        editor = resumed(editor);
+        let inside = Seek::AtOrBefore(AgInode(chunk(place, 1).start.0 + 63));
+        assert_eq!(editor.seek(inside).unwrap(), Some(chunk(place, 3)));
+        // The last leaf may be full.
+        if place != 3998 {
+            editor.insert(chunk(place + 1, 1)).unwrap();
+            assert_eq!(editor.remove().unwrap(), chunk(place + 1, 1));
+        }
+        assert_eq!(editor.store().reads.get(), 0, "around {place}");
+    }
+    editor.first().unwrap();
+    editor.store().reads.set(0);
+    assert_eq!(editor.seek(Seek::AtOrBefore(AgInode(64))).unwrap(), None);
+    assert_eq!(editor.record().unwrap(), Some(chunk(0, 3)));
+    assert_eq!(editor.store().reads.get(), 0);
+}
+
+#[test]
+fn a_spot_under_another_root_is_given_up() {
+    let mut editor = filled(10, 0..1000);
+    editor.first().unwrap();
+    let (store, spot) = editor.leave();
+    let other = MemoryStore::new(geometry(10), FreeSpaceByBlock::KIND);
+    let root = other.root;
+    assert_ne!(root, store.root);
+    let mut editor = Editor::resume(other, AgNumber(0), root, Some(spot)).unwrap();
+    assert_eq!(editor.first().unwrap(), None, "the other one is empty");
+    let spot: Option<crate::Spot<FreeSpaceByBlock, _>> = None;
+    let root = store.root;
+    let mut editor = Editor::resume(store, AgNumber(0), root, spot).unwrap();
+    assert_eq!(editor.first().unwrap().unwrap().start, AgBlock(100));
 }
 
 #[test]

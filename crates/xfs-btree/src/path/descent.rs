@@ -2,7 +2,7 @@
 
 use xfs_buffer::Result;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
-use xfs_format::{Check, Corruption, DiskAddr, Geometry};
+use xfs_format::{Check, Corruption, DiskAddr, Geometry, Group};
 
 use super::{Path, Step, corrupt};
 use crate::source::{Source, TreeBlock};
@@ -228,8 +228,8 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         child: &Child<F::Key>,
     ) -> Result<usize, Corruption> {
         let Some(last) = block.count().checked_sub(1) else { return Ok(0) };
-        let key =
-            |index| self.entry_key(geometry, block, index).map_err(|check| corrupt(at, check));
+        let group = self.group(geometry);
+        let key = |index| Self::entry_key(&group, block, index).map_err(|check| corrupt(at, check));
         let lowest = key(0)?;
         if child.lower.is_some_and(|lower| lowest < lower) {
             return Err(corrupt(at, BtreeCheck::OutsideParent { index: 0 }));
@@ -248,14 +248,13 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
 
     /// The key of entry `index`: of a record, or the lowest one below a child.
     pub(crate) fn entry_key(
-        &self,
-        geometry: &Geometry,
+        group: &Group<'_>,
         block: &BtreeBlock<'_>,
         index: usize,
     ) -> Result<F::Key, Check> {
         if block.is_leaf() {
             let record = block.record(index).unwrap_or_default();
-            return F::decode_record_key(record, &self.group(geometry));
+            return F::decode_record_key(record, group);
         }
         let key = block.key(index).and_then(F::decode_key);
         key.ok_or_else(|| Check::from(BtreeCheck::Order { index }))

@@ -58,7 +58,7 @@ pub struct BtreeBlock<'a> {
     layout: &'static BtreeLayout,
     level: u16,
     count: usize,
-    /// Where pointers start: behind as many keys as there is room for.
+    /// Where the pointers of a node start: behind as many keys as there is room for.
     pointers: usize,
 }
 
@@ -69,29 +69,28 @@ impl<'a> BtreeBlock<'a> {
     /// # Errors
     ///
     /// The check that failed.
+    #[inline]
     pub fn decode(bytes: &'a [u8], kind: BtreeKind, at: DiskAddr) -> Result<Self, Corruption> {
         Self::view(bytes, kind)
             .map_err(|check| Corruption::new(Structure::Btree, Place::Disk(at), check))
     }
 
+    #[inline]
     pub(super) fn view(bytes: &'a [u8], kind: BtreeKind) -> Result<Self, Check> {
         let layout = kind.layout();
-        let header_bytes = layout.header_bytes();
-        let truncated = envelope::truncated(bytes, header_bytes);
-        if bytes.len() < header_bytes {
-            return Err(truncated);
-        }
         // The first fields of both headers are the same.
-        let (disk, _) = ShortHeaderDisk::ref_from_prefix(bytes).map_err(|_| truncated)?;
+        let disk = match ShortHeaderDisk::ref_from_prefix(bytes) {
+            Ok((disk, _)) if bytes.len() >= layout.header_bytes() => disk,
+            _ => return Err(envelope::truncated(bytes, layout.header_bytes())),
+        };
         envelope::verify_magic(disk.magic.get(), layout.magic)?;
         let block_size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let (level, count) = (disk.level.get(), usize::from(disk.count.get()));
-        let max_pointers = layout.max_pointers(block_size);
-        let max = if level == 0 { layout.max_records(block_size) } else { max_pointers };
+        let max = layout.max_entries(level.into(), block_size);
         if count > max {
             return Err(BtreeCheck::Count { count, max, level }.into());
         }
-        let pointers = layout.pointers_offset(block_size);
+        let pointers = if level == 0 { 0 } else { layout.pointers_offset(block_size) };
         Ok(Self { bytes, layout, level, count, pointers })
     }
 

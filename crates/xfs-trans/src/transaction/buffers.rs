@@ -222,6 +222,30 @@ impl Transaction<'_> {
         }
     }
 
+    /// As [`read`](Self::read), of a buffer that the caller has in hand, and whose blocks have not been
+    /// freed since: it is not looked up.
+    ///
+    /// # Errors
+    ///
+    /// Blocks that are freed all the same are corruption.
+    pub fn join_buffer(&mut self, buffer: &Buffer) -> Result<()> {
+        if let Some(joined) = self.buffers.0.iter().find(|joined| joined.buffer == *buffer) {
+            return if joined.freed { Err(freed(buffer)) } else { Ok(()) };
+        }
+        buffer.latch();
+        let item = BufferItem::of(self.journal.context(), buffer);
+        match item.join() {
+            JoinOutcome::Used => {
+                self.buffers.add(buffer, item, false);
+                return Ok(());
+            }
+            JoinOutcome::Freed => item.leave(buffer),
+            JoinOutcome::Gone => {}
+        }
+        buffer.unlatch();
+        Err(freed(buffer))
+    }
+
     /// A buffer over space just allocated: not read, zeroed, latched. Where inodes were before, and that
     /// they are gone is not durable yet, this waits for the log.
     ///

@@ -173,6 +173,35 @@ fn changes_add_up_until_they_are_in_place() {
 }
 
 #[test]
+fn a_buffer_in_hand_is_joined_unless_it_was_freed() {
+    let device = testing::make();
+    let journal = testing::open(&device, 0);
+    commit(&journal, |tx| drop(add_block(tx, 0, b'a')));
+    let buffer = journal.cache().read(free_block(0), BLOCK, BlockKind::Symlink).unwrap();
+    commit(&journal, |tx| {
+        for _ in 0..2 {
+            tx.join_buffer(&buffer).unwrap();
+            assert!(buffer.is_latched());
+        }
+        tx.change(&buffer, TARGET..TARGET + 1, |bytes| bytes.fill(b'b'));
+    });
+    assert!(!buffer.is_latched());
+    let mut tx = begin(&journal);
+    free(&mut tx, 0);
+    for _ in 0..2 {
+        match tx.join_buffer(&buffer) {
+            Err(Error::Corrupt(found)) => assert_eq!(found.check(), &Check::BufferFreed),
+            other => panic!("{other:?}"),
+        }
+        // The second time it is another transaction that asks.
+        tx.commit().unwrap();
+        tx = begin(&journal);
+    }
+    tx.cancel();
+    assert!(!buffer.is_latched());
+}
+
+#[test]
 fn a_freed_block_is_pointed_to_by_nothing() {
     let device = testing::make();
     let journal = testing::open(&device, 0);
