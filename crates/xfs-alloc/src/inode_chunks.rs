@@ -59,7 +59,8 @@ pub fn inode_state(cache: &BufferCache, inode: InodeNumber) -> Result<InodeState
     Ok(chunk.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
 }
 
-fn state_in(chunk: &InodeChunk, inode: AgInode) -> InodeState {
+/// What a chunk says of an inode.
+pub(crate) fn state_in(chunk: &InodeChunk, inode: AgInode) -> InodeState {
     let bit = chunk.position(inode).map_or(0, |position| 1_u64 << position);
     if chunk.allocated() & bit != 0 {
         InodeState::Allocated

@@ -14,6 +14,10 @@
 //!   to the file that it is made for, the chunk is whole.
 //! - **I4** An inode is on an unlinked list from the transaction that takes its last name away to
 //!   the one that frees it, so that a crash in between leaves nobody's space behind.
+//! - **I5** The place in each btree that a group keeps ([`state`]) is that of the last editor which may have
+//!   changed the btree. Whoever works on a btree takes its place away, under the latch of the AGI, and
+//!   puts it back only if nothing has failed: so the blocks on the way to it are those of the btree,
+//!   checked against each other when they were walked through, and need no second walk.
 //!
 //! # What is shared
 //!

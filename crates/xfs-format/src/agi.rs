@@ -10,6 +10,7 @@
 //! ```
 
 use core::mem::offset_of;
+use core::ops::Range;
 
 use thiserror::Error;
 use zerocopy::big_endian::{U32, U64};
@@ -141,6 +142,101 @@ pub struct Agi {
     pub lsn: Lsn,
 }
 
+/// The AGI without its unlinked lists: what changes, or is asked for, with each inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields are those of `Agi`, documented there")]
+pub struct AgiFields {
+    pub length_blocks: u32,
+    pub count: u32,
+    pub free_count: u32,
+    pub inode_btree: BtreeRoot,
+    pub free_inode_btree: Option<BtreeRoot>,
+    pub newest_inode: Option<AgInode>,
+    pub inode_btree_blocks: Option<u32>,
+    pub free_inode_btree_blocks: Option<u32>,
+    pub lsn: Lsn,
+}
+
+impl AgiFields {
+    /// As [`Agi::decode`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Agi::decode`].
+    pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
+        disk_form(sector)
+            .map(|disk| Self::from_disk(disk, geometry))
+            .map_err(|check| Corruption::new(Structure::Agi, Place::Disk(at), check))
+    }
+
+    fn from_disk(disk: &AgiDisk, geometry: &Geometry) -> Self {
+        let has_free_btree = geometry.has_ro_compat(RoCompatFeatures::FINOBT);
+        let has_counts = geometry.has_ro_compat(RoCompatFeatures::INOBTCNT);
+        let root = |block: U32, levels: U32| BtreeRoot {
+            block: AgBlock(block.get()),
+            levels: levels.get(),
+        };
+        Self {
+            length_blocks: disk.length.get(),
+            count: disk.count.get(),
+            free_count: disk.free_count.get(),
+            inode_btree: root(disk.root, disk.levels),
+            free_inode_btree: has_free_btree.then(|| root(disk.free_root, disk.free_levels)),
+            newest_inode: present(disk.newest_inode),
+            inode_btree_blocks: has_counts.then(|| disk.inode_btree_blocks.get()),
+            free_inode_btree_blocks: (has_counts && has_free_btree)
+                .then(|| disk.free_inode_btree_blocks.get()),
+            lsn: Lsn(disk.lsn.get()),
+        }
+    }
+
+    /// Where the fields lie that are others than in `stored`, and what has to stand there. Length
+    /// and LSN are not among them: who changes those has other ways.
+    pub fn changes_since(&self, stored: &Self) -> impl Iterator<Item = (Range<usize>, [u8; 4])> {
+        let changed = self.words().into_iter().zip(stored.words());
+        changed.filter(|(new, old)| new != old).map(|((offset, word), _)| {
+            let bytes = word.to_be_bytes();
+            (offset..offset + bytes.len(), bytes)
+        })
+    }
+
+    fn words(&self) -> [(usize, u32); 9] {
+        let absent = BtreeRoot { block: AgBlock(0), levels: 0 };
+        let free_inode_btree = self.free_inode_btree.unwrap_or(absent);
+        let blocks = self.free_inode_btree_blocks.unwrap_or(0);
+        [
+            (offset_of!(AgiDisk, count), self.count),
+            (offset_of!(AgiDisk, root), self.inode_btree.block.0),
+            (offset_of!(AgiDisk, levels), self.inode_btree.levels),
+            (offset_of!(AgiDisk, free_count), self.free_count),
+            (offset_of!(AgiDisk, newest_inode), self.newest_inode.unwrap_or(AgInode::NULL).0),
+            (offset_of!(AgiDisk, free_root), free_inode_btree.block.0),
+            (offset_of!(AgiDisk, free_levels), free_inode_btree.levels),
+            (offset_of!(AgiDisk, inode_btree_blocks), self.inode_btree_blocks.unwrap_or(0)),
+            (offset_of!(AgiDisk, free_inode_btree_blocks), blocks),
+        ]
+    }
+}
+
+/// Where the first inode of an unlinked list is named.
+#[must_use]
+pub const fn unlinked_range(bucket: usize) -> Range<usize> {
+    let start = offset_of!(AgiDisk, unlinked) + bucket * size_of::<U32>();
+    start..start + size_of::<U32>()
+}
+
+/// The first inode of an unlinked list, of which `bytes` is what stands there.
+#[must_use]
+pub fn decode_unlinked(bytes: &[u8]) -> Option<AgInode> {
+    U32::read_from_bytes(bytes).ok().and_then(present)
+}
+
+/// What stands where the first inode of an unlinked list is named.
+#[must_use]
+pub fn encode_unlinked(first: Option<AgInode>) -> [u8; 4] {
+    first.unwrap_or(AgInode::NULL).0.to_be_bytes()
+}
+
 impl Agi {
     /// Decodes the AGI at the start of `sector`, which was read from `at`. Optional fields are
     /// there as the volume's features say. Values are taken as they are: [`BlockKind::verify`]
@@ -158,25 +254,19 @@ impl Agi {
     }
 
     fn from_disk(disk: &AgiDisk, geometry: &Geometry) -> Self {
-        let has_free_btree = geometry.has_ro_compat(RoCompatFeatures::FINOBT);
-        let has_counts = geometry.has_ro_compat(RoCompatFeatures::INOBTCNT);
-        let root = |block: U32, levels: U32| BtreeRoot {
-            block: AgBlock(block.get()),
-            levels: levels.get(),
-        };
+        let fields = AgiFields::from_disk(disk, geometry);
         Self {
             group: AgNumber(disk.group.get()),
-            length_blocks: disk.length.get(),
-            count: disk.count.get(),
-            free_count: disk.free_count.get(),
-            inode_btree: root(disk.root, disk.levels),
-            free_inode_btree: has_free_btree.then(|| root(disk.free_root, disk.free_levels)),
-            newest_inode: present(disk.newest_inode),
+            length_blocks: fields.length_blocks,
+            count: fields.count,
+            free_count: fields.free_count,
+            inode_btree: fields.inode_btree,
+            free_inode_btree: fields.free_inode_btree,
+            newest_inode: fields.newest_inode,
             unlinked: disk.unlinked.map(present),
-            inode_btree_blocks: has_counts.then(|| disk.inode_btree_blocks.get()),
-            free_inode_btree_blocks: (has_counts && has_free_btree)
-                .then(|| disk.free_inode_btree_blocks.get()),
-            lsn: Lsn(disk.lsn.get()),
+            inode_btree_blocks: fields.inode_btree_blocks,
+            free_inode_btree_blocks: fields.free_inode_btree_blocks,
+            lsn: fields.lsn,
         }
     }
 

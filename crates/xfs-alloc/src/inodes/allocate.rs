@@ -148,7 +148,7 @@ fn allocate_in(
             group.leave(tx);
             return Ok(Answer::Full);
         }
-        group.close(tx);
+        group.store(tx);
         tx.hold(&group.header);
         tx.roll()?;
         tx.unhold(&group.header);
@@ -168,27 +168,26 @@ impl<'journal> GroupInodes<'journal> {
     ) -> Result<AgInode> {
         let newest = self.agi.newest_inode;
         let missing = AgiCheck::NoneFree { free: self.agi.free_count };
-        let (chunk, position) = match self.free_chunks(tx)? {
-            Some(mut chunks) => {
-                let found = match near {
-                    Some(near) => nearest(&mut chunks, near)?,
-                    None => newest_or_first(&mut chunks, newest)?,
-                };
-                let taken = found.and_then(|chunk| Some((chunk, chunk.first_free()?)));
-                if let Some((chunk, position)) = taken {
-                    match chunk.with_used(position) {
-                        used if used.free_count == 0 => chunks.remove().map(drop)?,
-                        used => chunks.update(used)?,
-                    }
+        let place = |chunk: InodeChunk| Some((chunk, chunk.first_free()?));
+        let taken = self.in_free_chunks(tx, |chunks| {
+            let found = match near {
+                Some(near) => nearest(chunks, near)?,
+                None => newest_or_first(chunks, newest)?,
+            };
+            let taken = found.and_then(place);
+            if let Some((chunk, position)) = taken {
+                match chunk.with_used(position) {
+                    used if used.free_count == 0 => chunks.remove().map(drop)?,
+                    used => chunks.update(used)?,
                 }
-                taken
             }
-            None => {
-                let found = self.search_chunks(tx, near.or(newest))?;
-                found.and_then(|chunk| Some((chunk, chunk.first_free()?)))
-            }
-        }
-        .ok_or_else(|| self.corrupt(missing))?;
+            Ok(taken)
+        })?;
+        let taken = match taken {
+            Some(taken) => taken,
+            None => self.search_chunks(tx, near.or(newest))?.and_then(place),
+        };
+        let (chunk, position) = taken.ok_or_else(|| self.corrupt(missing))?;
         self.replace_in_chunks(tx, chunk, chunk.with_used(position))?;
         self.agi.free_count -= 1;
         tx.count_inodes(0, -1);
@@ -203,26 +202,27 @@ impl<'journal> GroupInodes<'journal> {
         near: Option<AgInode>,
     ) -> Result<Option<InodeChunk>> {
         let start = near.unwrap_or(AgInode(0));
-        let mut chunks = self.chunks(tx)?;
-        let mut next = match chunks.seek(Seek::AtOrBefore(start))? {
-            Some(chunk) => Some(chunk),
-            None => chunks.first()?,
-        };
-        let limit = next.map(|chunk| chunk.start);
-        while let Some(chunk) = next {
-            if chunk.free_count != 0 {
-                return Ok(Some(chunk));
+        self.in_chunks(tx, |chunks| {
+            let mut next = match chunks.seek(Seek::AtOrBefore(start))? {
+                Some(chunk) => Some(chunk),
+                None => chunks.first()?,
+            };
+            let limit = next.map(|chunk| chunk.start);
+            while let Some(chunk) = next {
+                if chunk.free_count != 0 {
+                    return Ok(Some(chunk));
+                }
+                next = chunks.advance()?;
             }
-            next = chunks.advance()?;
-        }
-        next = chunks.first()?;
-        while let Some(chunk) = next.filter(|chunk| Some(chunk.start) < limit) {
-            if chunk.free_count != 0 {
-                return Ok(Some(chunk));
+            next = chunks.first()?;
+            while let Some(chunk) = next.filter(|chunk| Some(chunk.start) < limit) {
+                if chunk.free_count != 0 {
+                    return Ok(Some(chunk));
+                }
+                next = chunks.advance()?;
             }
-            next = chunks.advance()?;
-        }
-        Ok(None)
+            Ok(None)
+        })
     }
 }
 

@@ -2,11 +2,11 @@
 
 use xfs_btree::{Cursor, Seek};
 use xfs_buffer::Result;
-use xfs_format::agi::AGI_SECTOR;
 use xfs_format::inode_chunk::{InodeChunk, InodeChunks};
-use xfs_format::{AgInode, AgNumber, BlockKind};
+use xfs_format::{AgInode, AgNumber};
 use xfs_trans::Journal;
 
+use super::state::InodeGroups;
 use crate::headers::read_agi;
 
 /// Adds to `chunks` up to `most` chunks of a group that start at `from` or behind it, or of which
@@ -23,9 +23,7 @@ pub fn latched_inode_chunks(
     most: usize,
     chunks: &mut Vec<InodeChunk>,
 ) -> Result<()> {
-    let geometry = journal.geometry();
-    let at = geometry.header_disk_addr(group, AGI_SECTOR);
-    let header = journal.cache().read(at, geometry.sector_size, BlockKind::Agi)?;
+    let header = InodeGroups::header(journal, group)?;
     header.latch();
     let read = read_chunks(journal, group, from, most, chunks);
     header.unlatch();

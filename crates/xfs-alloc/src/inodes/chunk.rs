@@ -174,11 +174,8 @@ impl<'journal> GroupInodes<'journal> {
     }
 
     fn insert_chunk(&mut self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {
-        self.chunks(tx)?.insert(chunk)?;
-        match self.free_chunks(tx)? {
-            Some(mut chunks) => chunks.insert(chunk),
-            None => Ok(()),
-        }
+        self.in_chunks(tx, |chunks| chunks.insert(chunk))?;
+        self.in_free_chunks(tx, |chunks| chunks.insert(chunk)).map(drop)
     }
 
     /// Adds inodes from `first` on to the chunk that they are part of, and returns its first one.
@@ -194,7 +191,7 @@ impl<'journal> GroupInodes<'journal> {
         let position = first.0 % alignment.max(1);
         let start = AgInode(first.0 - position);
         let part = InodeChunk::of_free(start, position, count);
-        match self.chunks(tx)?.find(start)? {
+        match self.in_chunks(tx, |chunks| chunks.find(start))? {
             None => self.insert_chunk(tx, part)?,
             Some(known) => {
                 let overlap = AgiCheck::ChunksDiffer { start: start.0 };

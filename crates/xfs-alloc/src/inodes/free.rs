@@ -53,7 +53,7 @@ pub fn free_inode(
     let (mut group, inode) = GroupInodes::of_inode(tx, record.number())?;
     if standing == Standing::Unlinked {
         // Before anything is changed: whoever meets damage here leaves this inode alone and goes on.
-        let found = group.chunks(tx)?.seek(Seek::AtOrBefore(inode))?;
+        let found = group.in_chunks(tx, |chunks| chunks.seek(Seek::AtOrBefore(inode)))?;
         in_use(found, inode).map_err(|check| group.corrupt(check))?;
         group.unlink(tx, inode)?;
     }
@@ -117,17 +117,19 @@ impl<'journal> GroupInodes<'journal> {
         inode: AgInode,
     ) -> Result<(InodeChunk, InodeChunk)> {
         let geometry = tx.geometry();
-        let mut chunks = self.chunks(tx)?;
-        let found = chunks.seek(Seek::AtOrBefore(inode))?;
-        let (chunk, position) = match in_use(found, inode) {
-            Ok(place) => place,
-            Err(check) => return Err(self.corrupt(check)),
-        };
-        let left = chunk.with_freed(position);
-        if !ends(geometry, left) {
-            chunks.update(left)?;
-        }
-        Ok((chunk, left))
+        let found = self.in_chunks(tx, |chunks| {
+            let found = chunks.seek(Seek::AtOrBefore(inode))?;
+            let (chunk, position) = match in_use(found, inode) {
+                Ok(place) => place,
+                Err(check) => return Ok(Err(check)),
+            };
+            let left = chunk.with_freed(position);
+            if !ends(geometry, left) {
+                chunks.update(left)?;
+            }
+            Ok(Ok((chunk, left)))
+        })?;
+        found.map_err(|check| self.corrupt(check))
     }
 
     /// Frees the blocks of a chunk, of whose inodes one was in use until now.
@@ -157,17 +159,25 @@ impl<'journal> GroupInodes<'journal> {
 
     fn remove_record(&mut self, tx: &mut Transaction<'journal>, chunk: InodeChunk) -> Result<()> {
         let differ = AgiCheck::ChunksDiffer { start: chunk.start.0 };
-        let mut chunks = self.chunks(tx)?;
-        if chunks.find(chunk.start)? != Some(chunk) {
+        let agreed = self.in_chunks(tx, |chunks| {
+            let agrees = chunks.find(chunk.start)? == Some(chunk);
+            if agrees {
+                chunks.remove()?;
+            }
+            Ok(agrees)
+        })?;
+        if !agreed {
             return Err(self.corrupt(differ));
         }
-        chunks.remove()?;
-        let Some(mut free) = self.free_chunks(tx)? else { return Ok(()) };
-        match free.find(chunk.start)? {
-            Some(found) if found == chunk => free.remove().map(drop),
-            None if chunk.free_count == 0 => Ok(()),
-            _ => Err(self.corrupt(differ)),
+        let agreed = self.in_free_chunks(tx, |free| match free.find(chunk.start)? {
+            Some(found) if found == chunk => free.remove().map(|_| true),
+            None => Ok(chunk.free_count == 0),
+            Some(_) => Ok(false),
+        })?;
+        if agreed == Some(false) {
+            return Err(self.corrupt(differ));
         }
+        Ok(())
     }
 
     /// The buffers of a chunk's clusters are of no use any more, nor are inodes in memory.

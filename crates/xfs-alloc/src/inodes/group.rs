@@ -1,12 +1,11 @@
 //! The inodes of one group while a transaction works on them.
 
-use std::ops::Range;
-
 use xfs_btree::{Anchor, Anchored, Editor, Root};
 use xfs_buffer::{Buffer, Result};
-use xfs_format::agf::BtreeRoot;
-use xfs_format::agi::{AGI_SECTOR, Agi, AgiCheck, AgiDisk};
-use xfs_format::btree::{BtreeCheck, BtreeFormat, BtreeKind};
+use xfs_format::agi::{
+    AGI_SECTOR, AgiCheck, AgiFields, decode_unlinked, encode_unlinked, unlinked_range,
+};
+use xfs_format::btree::{BtreeCheck, BtreeKind};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunk, InodeChunks};
 use xfs_format::{
     AgBlock, AgInode, AgNumber, BlockKind, Check, Corruption, DiskAddr, FsBlock, InodeNumber,
@@ -14,16 +13,10 @@ use xfs_format::{
 };
 use xfs_trans::Transaction;
 
-use super::state::{GroupState, InodeGroups};
+use super::state::{GroupState, InodeGroups, Spots};
 use crate::allocate::{SpaceRequest, Target, allocate_extent};
 use crate::deferred::{BlockExtent, defer_free};
 use crate::owner::{ExtentOwner, Purpose};
-
-/// The fields of an AGI that change: the counters with the root between them, the unlinked lists,
-/// and what goes with the free-inode btree.
-const CHANGING_BYTES: [Range<usize>; 3] = [16..36, 40..296, 328..344];
-/// The fields are of this many bytes.
-const FIELD_BYTES: usize = 4;
 
 /// The inodes of one group, its header latched by a transaction.
 ///
@@ -31,8 +24,11 @@ const FIELD_BYTES: usize = 4;
 pub(super) struct GroupInodes<'journal> {
     pub(super) number: AgNumber,
     pub(super) header: Buffer,
-    pub(super) agi: Agi,
+    pub(super) agi: AgiFields,
+    /// As the buffer has it.
+    stored: AgiFields,
     pub(super) state: &'journal GroupState,
+    spots: Spots,
 }
 
 /// An editor of one of the two btrees.
@@ -52,18 +48,19 @@ impl<'journal> GroupInodes<'journal> {
 
     /// Latches the header of a group, whoever has to be waited for.
     fn wait(tx: &mut Transaction<'journal>, number: AgNumber) -> Result<Self> {
-        let (at, bytes) = place(tx, number);
-        let header = tx.read(at, bytes, BlockKind::Agi)?;
+        let header = InodeGroups::header(tx.journal(), number)?;
+        tx.join_buffer(&header)?;
         Self::latched(tx, number, header)
     }
 
     fn latched(tx: &mut Transaction<'journal>, number: AgNumber, header: Buffer) -> Result<Self> {
         tx.mark_group(number);
-        let agi = Agi::decode(&header.bytes(), header.at(), tx.geometry())?;
+        let agi = AgiFields::decode(&header.bytes(), header.at(), tx.geometry())?;
         let state = InodeGroups::of(tx.journal()).group(number);
         let state = state.ok_or_else(|| corrupt(number, BtreeCheck::Outside))?;
         state.publish(&agi);
-        Ok(Self { number, header, agi, state })
+        let spots = state.take_spots();
+        Ok(Self { number, header, stored: agi, agi, state, spots })
     }
 
     /// Latches the header of the group that an inode lies in.
@@ -88,62 +85,73 @@ impl<'journal> GroupInodes<'journal> {
         Ok((Self::wait(tx, number)?, inode))
     }
 
-    /// Writes the fields back that have changed. The latch stays with the transaction.
-    pub(super) fn close(&mut self, tx: &mut Transaction<'_>) {
-        let mut new = [0; size_of::<AgiDisk>()];
-        self.agi.encode(tx.geometry(), &mut new);
-        let mut old = new;
-        if let Some(stored) = self.header.bytes().first_chunk() {
-            old = *stored;
+    /// Writes the fields back that have changed. Work on the group goes on.
+    pub(super) fn store(&mut self, tx: &mut Transaction<'_>) {
+        for (range, new) in self.agi.changes_since(&self.stored) {
+            tx.change(&self.header, range, |bytes| bytes.copy_from_slice(&new));
         }
-        for range in CHANGING_BYTES {
-            if old.get(range.clone()) == new.get(range.clone()) {
-                continue;
-            }
-            for start in range.step_by(FIELD_BYTES) {
-                let field = start..start + FIELD_BYTES;
-                let (old, new) = (old.get(field.clone()), new.get(field.clone()));
-                if let Some(new) = new.filter(|_| old != new) {
-                    tx.change(&self.header, field, |bytes| bytes.copy_from_slice(new));
-                }
-            }
-        }
+        self.stored = self.agi;
         self.state.publish(&self.agi);
     }
 
+    /// Writes the fields back that have changed, and keeps the spots in the btrees for who comes next.
+    /// The latch stays with the transaction.
+    pub(super) fn close(mut self, tx: &mut Transaction<'_>) {
+        self.store(tx);
+        self.state.keep_spots(self.spots);
+    }
+
     /// Gives the latch back if nothing has changed.
-    pub(super) fn leave(mut self, tx: &mut Transaction<'_>) {
+    pub(super) fn leave(self, tx: &mut Transaction<'_>) {
+        let header = self.header.clone();
         self.close(tx);
-        tx.release(&self.header);
+        tx.release(&header);
     }
 
-    /// The btree of all chunks.
-    pub(super) fn chunks<'t>(
-        &'t mut self,
-        tx: &'t mut Transaction<'journal>,
-    ) -> Result<ChunkEditor<'t, 'journal, InodeChunks>> {
-        let root = self.agi.inode_btree;
-        self.editor(tx, root)
+    /// Works on the btree of all chunks. After an error the place in it is not kept.
+    pub(super) fn in_chunks<R>(
+        &mut self,
+        tx: &mut Transaction<'journal>,
+        work: impl FnOnce(&mut ChunkEditor<'_, 'journal, InodeChunks>) -> Result<R>,
+    ) -> Result<R> {
+        let (root, spot) = (self.agi.inode_btree, self.spots.chunks.take());
+        let anchor = AgiAnchor { number: self.number, agi: &mut self.agi, kind: BtreeKind::Inode };
+        let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, spot)?;
+        let done = work(&mut editor)?;
+        self.spots.chunks = Some(editor.leave().1);
+        Ok(done)
     }
 
-    /// The btree of chunks with a free inode, if the volume has it.
-    pub(super) fn free_chunks<'t>(
-        &'t mut self,
-        tx: &'t mut Transaction<'journal>,
-    ) -> Result<Option<ChunkEditor<'t, 'journal, FreeInodeChunks>>> {
-        match self.agi.free_inode_btree {
-            Some(root) => self.editor(tx, root).map(Some),
-            None => Ok(None),
-        }
+    /// The same of the btree of chunks with a free inode; `None` if the volume does not have it.
+    pub(super) fn in_free_chunks<R>(
+        &mut self,
+        tx: &mut Transaction<'journal>,
+        work: impl FnOnce(&mut ChunkEditor<'_, 'journal, FreeInodeChunks>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let Some(root) = self.agi.free_inode_btree else { return Ok(None) };
+        let (kind, spot) = (BtreeKind::FreeInode, self.spots.free_chunks.take());
+        let anchor = AgiAnchor { number: self.number, agi: &mut self.agi, kind };
+        let mut editor = Editor::resume(Anchored { tx, anchor }, self.number, root, spot)?;
+        let done = work(&mut editor)?;
+        self.spots.free_chunks = Some(editor.leave().1);
+        Ok(Some(done))
     }
 
-    fn editor<'t, F: BtreeFormat>(
-        &'t mut self,
-        tx: &'t mut Transaction<'journal>,
-        root: BtreeRoot,
-    ) -> Result<ChunkEditor<'t, 'journal, F>> {
-        let anchor = AgiAnchor { number: self.number, agi: &mut self.agi, kind: F::KIND };
-        Editor::new(Anchored { tx, anchor }, self.number, root)
+    /// What is where the first inode of the unlinked list `bucket` is named.
+    pub(super) fn unlinked_head(&self, bucket: usize) -> Option<AgInode> {
+        let bytes = self.header.bytes();
+        decode_unlinked(bytes.get(unlinked_range(bucket)).unwrap_or_default())
+    }
+
+    /// Makes `first` the first inode of the unlinked list `bucket`.
+    pub(super) fn set_unlinked_head(
+        &self,
+        tx: &mut Transaction<'_>,
+        bucket: usize,
+        first: Option<AgInode>,
+    ) {
+        let new = encode_unlinked(first);
+        tx.change(&self.header, unlinked_range(bucket), |bytes| bytes.copy_from_slice(&new));
     }
 
     /// Makes `new` of the record of a chunk, which is `old`, in the btree of those with a free inode: the
@@ -154,21 +162,22 @@ impl<'journal> GroupInodes<'journal> {
         old: InodeChunk,
         new: InodeChunk,
     ) -> Result<()> {
-        let is_expected = |found: Option<InodeChunk>| {
-            found == Some(old) || (found.is_none() && old.free_count == 0)
-        };
-        let Some(mut free) = self.free_chunks(tx)? else { return Ok(()) };
-        let found = free.find(old.start)?;
-        if is_expected(found) {
+        let agreed = self.in_free_chunks(tx, |free| {
+            let found = free.find(old.start)?;
             match (found, new.free_count) {
+                (None, _) if old.free_count != 0 => return Ok(false),
+                (Some(found), _) if found != old => return Ok(false),
                 (Some(_), 0) => free.remove().map(drop)?,
                 (Some(_), _) => free.update(new)?,
                 (None, 0) => {}
                 (None, _) => free.insert(new)?,
             }
-            return Ok(());
+            Ok(true)
+        })?;
+        match agreed {
+            Some(false) => Err(self.corrupt(AgiCheck::ChunksDiffer { start: old.start.0 })),
+            _ => Ok(()),
         }
-        Err(self.corrupt(AgiCheck::ChunksDiffer { start: old.start.0 }))
     }
 
     /// Makes `new` of a record in the btree of all chunks alone: the other one has it already.
@@ -178,11 +187,14 @@ impl<'journal> GroupInodes<'journal> {
         old: InodeChunk,
         new: InodeChunk,
     ) -> Result<()> {
-        let mut chunks = self.chunks(tx)?;
-        if chunks.find(old.start)? == Some(old) {
-            return chunks.update(new);
+        let agreed = self.in_chunks(tx, |chunks| match chunks.find(old.start)? {
+            Some(found) if found == old => chunks.update(new).map(|()| true),
+            _ => Ok(false),
+        })?;
+        match agreed {
+            true => Ok(()),
+            false => Err(self.corrupt(AgiCheck::ChunksDiffer { start: old.start.0 })),
         }
-        Err(self.corrupt(AgiCheck::ChunksDiffer { start: old.start.0 }))
     }
 
     /// A finding about this group's inodes.
@@ -206,7 +218,7 @@ fn corrupt(group: AgNumber, check: impl Into<Check>) -> Corruption {
 /// One of the two btrees in its header.
 pub(super) struct AgiAnchor<'t> {
     number: AgNumber,
-    agi: &'t mut Agi,
+    agi: &'t mut AgiFields,
     kind: BtreeKind,
 }
 

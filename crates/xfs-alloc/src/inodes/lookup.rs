@@ -9,13 +9,16 @@
 //! was read if the number is still the same once the inode is latched: the last inode of a chunk is
 //! latched by who gives the chunk back.
 
-use xfs_buffer::Result;
-use xfs_format::agi::AGI_SECTOR;
-use xfs_format::{BlockKind, InodeNumber};
+use xfs_btree::{Cursor, Seek};
+use xfs_buffer::{Buffer, Result};
+use xfs_format::agi::AgiFields;
+use xfs_format::btree::BtreeCheck;
+use xfs_format::inode_chunk::InodeChunk;
+use xfs_format::{AgInode, AgNumber, Corruption, InodeNumber, Place, Structure};
 use xfs_trans::Journal;
 
 use super::state::InodeGroups;
-use crate::inode_chunks::{InodeState, inode_state};
+use crate::inode_chunks::{InodeState, state_in};
 
 /// How many chunks of the group of this inode have been given back since the volume was opened.
 #[must_use]
@@ -30,14 +33,34 @@ pub fn chunks_freed(journal: &Journal, inode: InodeNumber) -> u64 {
 ///
 /// # Errors
 ///
-/// As [`inode_state`].
+/// As [`inode_state`](crate::inode_state).
 pub fn latched_inode_state(journal: &Journal, inode: InodeNumber) -> Result<InodeState> {
-    let geometry = journal.geometry();
-    let Some((group, _)) = geometry.split_inode(inode) else { return Ok(InodeState::Absent) };
-    let at = geometry.header_disk_addr(group, AGI_SECTOR);
-    let header = journal.cache().read(at, geometry.sector_size, BlockKind::Agi)?;
+    let Some((group, inode)) = journal.geometry().split_inode(inode) else {
+        return Ok(InodeState::Absent);
+    };
+    let header = InodeGroups::header(journal, group)?;
     header.latch();
-    let state = inode_state(journal.cache(), inode);
+    let found = find_latched(journal, &header, group, inode);
     header.unlatch();
-    state
+    Ok(found?.map_or(InodeState::Absent, |chunk| state_in(&chunk, inode)))
+}
+
+/// The chunk that an inode number of a group belongs to, if it belongs to one: from the place where
+/// somebody last was in the btree.
+fn find_latched(
+    journal: &Journal,
+    header: &Buffer,
+    group: AgNumber,
+    inode: AgInode,
+) -> Result<Option<InodeChunk>> {
+    let outside = || Corruption::new(Structure::Agi, Place::Group(group), BtreeCheck::Outside);
+    let state = InodeGroups::of(journal).group(group).ok_or_else(outside)?;
+    let agi = AgiFields::decode(&header.bytes(), header.at(), journal.geometry())?;
+    let mut spots = state.take_spots();
+    let spot = spots.chunks.take();
+    let mut cursor = Cursor::resume(journal.cache(), group, agi.inode_btree, spot)?;
+    let found = cursor.seek(Seek::AtOrBefore(inode))?;
+    spots.chunks = Some(cursor.leave());
+    state.keep_spots(spots);
+    Ok(found.filter(|chunk| chunk.position(inode).is_some()))
 }

@@ -2,15 +2,24 @@
 
 use std::collections::HashMap;
 
-use xfs_format::agi::Agi;
-use xfs_format::{AgInode, AgNumber, Geometry};
+use xfs_btree::Spot;
+use xfs_buffer::{Buffer, Result};
+use xfs_format::agi::{AGI_SECTOR, AgiFields};
+use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
+use xfs_format::{AgInode, AgNumber, BlockKind, Geometry};
 use xfs_sync::{
-    AtomicU32, AtomicU64, CachePadded, Group, Growing, Mutex, Ordering, Slot, Slots, Volume,
+    AtomicU32, AtomicU64, CachePadded, Group, Growing, Mutex, Ordering, SetOnce, Slot, Slots,
+    Volume,
 };
 use xfs_trans::Journal;
 
 /// Nobody has looked at the group yet.
 const UNKNOWN: u32 = u32::MAX;
+
+/// Blocks of a group that are kept in memory with the spots in its btrees, if these are high.
+const KEPT_BLOCKS: u64 = 8;
+/// A volume of so many groups that they would keep more than this does without.
+const MOST_KEPT_BYTES: u64 = 16 << 20;
 
 /// The inodes of a volume.
 pub(super) struct InodeGroups {
@@ -18,6 +27,14 @@ pub(super) struct InodeGroups {
     /// Where the next directory goes, by slot.
     #[doc(alias = "m_agirotor")]
     rotors: Slots<AtomicU32<Slot>>,
+}
+
+/// Where somebody last was in the btrees of a group. Whoever takes them may change the btrees; who does
+/// not put them back, because of an error, has the next one start at the roots.
+#[derive(Default)]
+pub(super) struct Spots {
+    pub(super) chunks: Option<Spot<InodeChunks>>,
+    pub(super) free_chunks: Option<Spot<FreeInodeChunks>>,
 }
 
 /// The inodes of one group.
@@ -33,6 +50,12 @@ pub(super) struct GroupState {
     allowance: AtomicU32<Group>,
     /// For inodes on an unlinked list, the one before. Not all of them need be here.
     before: Mutex<HashMap<AgInode, AgInode>, Group>,
+    /// The AGI, which is never freed, once somebody has asked for it.
+    header: SetOnce<Buffer, Group>,
+    /// Used by who holds the latch of the AGI, which stands for all blocks on the way to them.
+    spots: Mutex<Spots, Group>,
+    /// Whether the two above are kept.
+    remembers: bool,
 }
 
 impl InodeGroups {
@@ -48,13 +71,29 @@ impl InodeGroups {
             slot += 1;
             AtomicU32::new(slot - 1)
         };
-        let groups = geometry.groups().map(|_| CachePadded::default()).collect();
+        let groups = geometry.groups().map(|_| GroupState::new(geometry)).collect();
         Self { groups, rotors: Slots::new(&mut rotor) }
     }
 
     /// The state of a group, if there is such a group.
     pub(super) fn group(&self, group: AgNumber) -> Option<&GroupState> {
         self.groups.get(group.0 as usize).map(|state| &**state)
+    }
+
+    /// The header of a group, which may be latched by somebody.
+    pub(super) fn header(journal: &Journal, number: AgNumber) -> Result<Buffer> {
+        let known = Self::of(journal).group(number).filter(|state| state.remembers);
+        if let Some(header) = known.and_then(|state| state.header.value()) {
+            return Ok(header.clone());
+        }
+        let geometry = journal.geometry();
+        let at = geometry.header_disk_addr(number, AGI_SECTOR);
+        let header = journal.cache().read(at, geometry.sector_size, BlockKind::Agi)?;
+        if let Some(state) = known {
+            // Somebody may have been faster, with the same buffer.
+            let _ = state.header.set(header.clone());
+        }
+        Ok(header)
     }
 
     /// The group that a new directory should lie in.
@@ -68,22 +107,36 @@ impl InodeGroups {
 pub(crate) fn extend_groups(journal: &Journal) {
     let groups = &InodeGroups::of(journal).groups;
     let new = journal.geometry().groups().skip(groups.len());
-    groups.extend(new.map(|_| CachePadded::default()));
+    groups.extend(new.map(|_| GroupState::new(journal.geometry())));
 }
 
-impl Default for GroupState {
-    fn default() -> Self {
-        Self {
+impl GroupState {
+    fn new(geometry: &Geometry) -> CachePadded<Self> {
+        let group_bytes = u64::from(geometry.block_size) * KEPT_BLOCKS;
+        CachePadded::new(Self {
             free_count: AtomicU32::new(UNKNOWN),
             chunks_made: AtomicU32::new(0),
             chunks_freed: AtomicU64::new(0),
             allowance: AtomicU32::new(0),
             before: Mutex::new(HashMap::new()),
+            header: SetOnce::new(),
+            spots: Mutex::new(Spots::default()),
+            remembers: u64::from(geometry.ag_count) * group_bytes <= MOST_KEPT_BYTES,
+        })
+    }
+
+    /// The spots in the btrees, for who has latched the AGI.
+    pub(super) fn take_spots(&self) -> Spots {
+        std::mem::take(&mut *self.spots.lock())
+    }
+
+    /// Keeps spots for the next one. The caller still has the AGI latched.
+    pub(super) fn keep_spots(&self, spots: Spots) {
+        if self.remembers {
+            *self.spots.lock() = spots;
         }
     }
-}
 
-impl GroupState {
     /// Whether there was a free inode when somebody last looked, or nobody has looked yet.
     pub(super) fn may_have_free(&self) -> bool {
         self.free_count.load(Ordering::Relaxed) != 0
@@ -91,7 +144,7 @@ impl GroupState {
 
     /// Makes the numbers of a header visible to those who choose a group. Written only if they have
     /// changed to or from none at all: nobody asks for more.
-    pub(super) fn publish(&self, agi: &Agi) {
+    pub(super) fn publish(&self, agi: &AgiFields) {
         let known = self.free_count.load(Ordering::Relaxed);
         if known == UNKNOWN || (known == 0) != (agi.free_count == 0) {
             self.free_count.store(agi.free_count, Ordering::Relaxed);

@@ -480,8 +480,7 @@ fn a_btree_that_cannot_grow_is_no_lack_of_space() {
     let mut group = GroupInodes::open(&mut tx, AgNumber(0)).unwrap().unwrap();
     let starts = (1000..1300).map(|chunk| AgInode(64 * chunk));
     let mut inserted = starts.map(|start| {
-        let mut chunks = group.chunks(&mut tx)?;
-        chunks.insert(InodeChunk::of_free(start, 0, 64))
+        group.in_chunks(&mut tx, |chunks| chunks.insert(InodeChunk::of_free(start, 0, 64)))
     });
     // The caller commits what ends in a lack of space, which this must not be.
     let error = inserted.find_map(Result::err).expect("there are more chunks than a block holds");

@@ -47,8 +47,8 @@ pub struct UnlinkedList {
 /// What reading meets; a list that does not start with an inode that could be on it.
 #[doc(alias = "xfs_iunlink")]
 pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<()> {
-    let (mut group, inode) = GroupInodes::of_inode(tx, record.number())?;
-    let first = group.first_of(inode)?;
+    let (group, inode) = GroupInodes::of_inode(tx, record.number())?;
+    let first = group.unlinked_head(bucket(inode));
     if first == Some(inode) {
         return Err(group.corrupt(AgiCheck::Unlinked { bucket: bucket(inode), inode: inode.0 }));
     }
@@ -56,7 +56,7 @@ pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Resu
         group.state.set_before(first, inode);
     }
     group.set_next(tx, inode, first)?;
-    group.set_first(inode, Some(inode));
+    group.set_unlinked_head(tx, bucket(inode), Some(inode));
     group.close(tx);
     Ok(())
 }
@@ -68,7 +68,7 @@ pub fn add_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Resu
 /// What reading meets; a list that does not have the inode.
 #[doc(alias = "xfs_iunlink_remove")]
 pub fn remove_unlinked(tx: &mut Transaction<'_>, record: &Arc<InodeRecord>) -> Result<()> {
-    let (mut group, inode) = GroupInodes::of_inode(tx, record.number())?;
+    let (group, inode) = GroupInodes::of_inode(tx, record.number())?;
     group.unlink(tx, inode)?;
     group.close(tx);
     Ok(())
@@ -114,11 +114,11 @@ fn follow(
 /// What reading meets.
 #[doc(alias = "xlog_recover_clear_agi_bucket")]
 pub fn clear_unlinked_list(tx: &mut Transaction<'_>, group: AgNumber, bucket: usize) -> Result<()> {
-    let Some(mut group) = GroupInodes::open(tx, group)? else {
+    let Some(group) = GroupInodes::open(tx, group)? else {
         unreachable!("the transaction has latched no other group")
     };
-    if let Some(first) = group.agi.unlinked.get_mut(bucket) {
-        *first = None;
+    if bucket < UNLINKED_BUCKETS {
+        group.set_unlinked_head(tx, bucket, None);
     }
     group.close(tx);
     Ok(())
@@ -126,12 +126,11 @@ pub fn clear_unlinked_list(tx: &mut Transaction<'_>, group: AgNumber, bucket: us
 
 impl<'journal> GroupInodes<'journal> {
     /// Takes an inode off its list.
-    pub(super) fn unlink(&mut self, tx: &mut Transaction<'journal>, inode: AgInode) -> Result<()> {
+    pub(super) fn unlink(&self, tx: &mut Transaction<'journal>, inode: AgInode) -> Result<()> {
         let next = next_of(tx.cache(), self.number, inode)?;
         let known = self.state.take_before(inode);
-        let first = self.first_of(inode)?;
+        let first = self.unlinked_head(bucket(inode));
         let before = if first == Some(inode) {
-            self.set_first(inode, next);
             None
         } else {
             let before = self.find_before(tx, (first, known), inode)?;
@@ -147,6 +146,9 @@ impl<'journal> GroupInodes<'journal> {
         }
         if next.is_some() {
             self.set_next(tx, inode, None)?;
+        }
+        if before.is_none() {
+            self.set_unlinked_head(tx, bucket(inode), next);
         }
         Ok(())
     }
@@ -172,19 +174,6 @@ impl<'journal> GroupInodes<'journal> {
             }
         }
         Err(not_on_list(self.number, inode).into())
-    }
-
-    /// The first inode of the list that `inode` belongs on.
-    fn first_of(&self, inode: AgInode) -> Result<Option<AgInode>> {
-        let bucket = bucket(inode);
-        let first = self.agi.unlinked.get(bucket).copied();
-        first.ok_or_else(|| self.corrupt(AgiCheck::Unlinked { bucket, inode: inode.0 }))
-    }
-
-    fn set_first(&mut self, inode: AgInode, first: Option<AgInode>) {
-        if let Some(place) = self.agi.unlinked.get_mut(bucket(inode)) {
-            *place = first;
-        }
     }
 
     /// Makes `inode` name `next` as the next one of its list, in the buffer of its cluster.

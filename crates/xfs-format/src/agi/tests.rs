@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use zerocopy::FromBytes;
 
-use super::{Agi, AgiCheck, AgiDisk};
+use super::{Agi, AgiCheck, AgiDisk, AgiFields, decode_unlinked, encode_unlinked, unlinked_range};
 use crate::addr::{AgBlock, AgInode, AgNumber, DiskAddr};
 use crate::agf::BtreeRoot;
 use crate::corruption::Check;
@@ -52,6 +52,47 @@ fn plain_agi_has_the_values_of_mkfs() {
     assert_eq!(agi.inode_btree, BtreeRoot { block: AgBlock(3), levels: 1 });
     assert_eq!(agi.free_inode_btree, Some(BtreeRoot { block: AgBlock(4), levels: 1 }));
     assert_eq!((agi.inode_btree_blocks, agi.free_inode_btree_blocks), (Some(1), Some(1)));
+}
+
+#[test]
+fn changed_fields_stand_where_a_whole_agi_has_them() {
+    let geometry = golden::geometry(AGED);
+    let sector = golden::sector(AGED, 2);
+    let whole = Agi::decode(&sector, AT, &geometry).unwrap();
+    let stored = AgiFields::decode(&sector, AT, &geometry).unwrap();
+    assert_eq!(stored.changes_since(&stored).count(), 0);
+    let changed = AgiFields {
+        count: 640,
+        free_count: 7,
+        inode_btree: BtreeRoot { block: AgBlock(77), levels: 2 },
+        free_inode_btree: Some(BtreeRoot { block: AgBlock(78), levels: 3 }),
+        newest_inode: None,
+        inode_btree_blocks: Some(5),
+        free_inode_btree_blocks: Some(6),
+        ..stored
+    };
+    let mut patched = sector.clone();
+    for (range, bytes) in changed.changes_since(&stored) {
+        patched[range].copy_from_slice(&bytes);
+    }
+    patched[unlinked_range(5)].copy_from_slice(&encode_unlinked(Some(AgInode(133))));
+    assert_eq!(decode_unlinked(&patched[unlinked_range(5)]), Some(AgInode(133)));
+    assert_eq!(decode_unlinked(&patched[unlinked_range(6)]), None);
+    let mut unlinked = whole.unlinked;
+    unlinked[5] = Some(AgInode(133));
+    let expected = Agi {
+        count: changed.count,
+        free_count: changed.free_count,
+        inode_btree: changed.inode_btree,
+        free_inode_btree: changed.free_inode_btree,
+        newest_inode: changed.newest_inode,
+        inode_btree_blocks: changed.inode_btree_blocks,
+        free_inode_btree_blocks: changed.free_inode_btree_blocks,
+        unlinked,
+        ..whole
+    };
+    assert_eq!(Agi::decode(&patched, AT, &geometry).unwrap(), expected);
+    assert_eq!(AgiFields::decode(&patched, AT, &geometry).unwrap(), changed);
 }
 
 #[test]

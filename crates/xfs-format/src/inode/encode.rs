@@ -71,11 +71,10 @@ impl InodeCore {
     }
 }
 
-/// Makes free inodes of `bytes`, which are as long as some number of inodes, the first of which is
+/// Makes free inodes of `bytes`, zeros as long as some number of inodes, the first of which is
 /// `first`: what lies in a chunk that nobody has used yet.
 #[doc(alias = "xfs_ialloc_inode_init")]
 pub fn encode_free(first: InodeNumber, generation: u32, geometry: &Geometry, bytes: &mut [u8]) {
-    bytes.fill(0);
     let slots = bytes.chunks_exact_mut(geometry.inode_size as usize);
     for (slot, number) in slots.zip(first.0..) {
         if let Ok((disk, _)) = InodeDisk::mut_from_prefix(slot) {

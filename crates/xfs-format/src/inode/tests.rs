@@ -383,7 +383,7 @@ fn no_flipped_bit_with_the_checksum_mended_panics() {
 fn inodes_nobody_has_used_are_free_and_whole() {
     let geometry = new_geometry();
     let size = geometry.inode_size as usize;
-    let mut bytes = std::vec![0xaa; 4 * size];
+    let mut bytes = std::vec![0; 4 * size];
     encode_free(InodeNumber(132), 7, &geometry, &mut bytes);
     for (inode, number) in bytes.chunks_exact(size).zip(132..) {
         let core = verify_as(InodeNumber(number), inode, &geometry).unwrap();
