@@ -17,11 +17,10 @@ use xfs_format::{Corruption, Place, Structure};
 use xfs_inode::Inode;
 
 use crate::Error;
+use crate::permission::bits;
 
 /// Read, write and execute, of one class.
 const CLASS_BITS: u16 = 0o7;
-/// Of all three.
-const MODE_BITS: u16 = 0o777;
 
 /// Which list of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,7 +107,7 @@ impl Acl {
     #[doc(alias = "posix_acl_create")]
     pub fn inherited(&self, mode: u16) -> (Self, u16) {
         let list = self.with_classes(|entry, shift| entry.permissions & mode >> shift);
-        let mode = mode & !MODE_BITS | list.mode_bits();
+        let mode = mode & !bits::CLASSES | list.mode_bits();
         (list, mode)
     }
 

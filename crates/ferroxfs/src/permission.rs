@@ -7,6 +7,7 @@
 //! Root, as which a volume is opened, may do everything: each rule returns at once.
 
 mod attributes;
+pub(crate) mod bits;
 mod changes;
 mod names;
 
@@ -21,12 +22,7 @@ use xfs_inode::Inode;
 use crate::acl::{Acl, AclKind};
 use crate::credentials::{Capabilities, Credentials};
 
-pub(crate) use attributes::AttributeUse;
-
-/// Execute, for each class.
-const EXECUTE_BITS: u16 = 0o111;
-/// What the class of the group has: where there is a list, its mask.
-const GROUP_BITS: u16 = 0o070;
+pub(crate) use attributes::{AttributeUse, CAPABILITIES};
 
 bitflags! {
     /// What somebody wants to do with a file. Nothing at all is granted to everybody.
@@ -157,7 +153,7 @@ impl Credentials {
         if self.uid() == file.uid {
             return Ok(file.class(6).contains(wanted));
         }
-        if file.mode & GROUP_BITS != 0
+        if file.mode & bits::GROUP != 0
             && let Some(list) = list()?
         {
             return Ok(self.is_granted_by(&list, file.gid, wanted));
@@ -193,7 +189,7 @@ impl Credentials {
         let only_looks =
             if is_directory { !wanted.contains(Access::WRITE) } else { wanted == Access::READ };
         let can_be_done =
-            is_directory || !wanted.contains(Access::EXECUTE) || file.mode & EXECUTE_BITS != 0;
+            is_directory || !wanted.contains(Access::EXECUTE) || file.mode & bits::EXECUTE != 0;
         only_looks && self.has(Capabilities::DAC_READ_SEARCH)
             || can_be_done && self.has(Capabilities::DAC_OVERRIDE)
     }

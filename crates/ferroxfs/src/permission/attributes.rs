@@ -5,13 +5,12 @@ use xfs_format::attr::Namespace;
 use xfs_format::inode::FileType;
 use xfs_inode::Inode;
 
+use super::bits::STICKY;
 use super::{Access, Who};
 use crate::credentials::Capabilities;
 
 /// What programs gain by executing the file, among the attributes of security.
-const CAPABILITIES: &[u8] = b"capability";
-/// Of a directory: others than its owner do not change its attributes.
-const STICKY: u16 = 0o1000;
+pub(crate) const CAPABILITIES: &[u8] = b"capability";
 
 /// What is to be done with an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

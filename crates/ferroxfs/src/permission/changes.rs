@@ -4,13 +4,10 @@ use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags};
 use xfs_inode::Inode;
 
+use super::bits::{GROUP_EXECUTE, SET_GROUP_ID, SET_USER_ID};
 use super::{Access, Who};
 use crate::credentials::{Capabilities, Credentials};
 use crate::writing::Changes;
-
-const SET_USER_ID: u16 = 0o4000;
-const SET_GROUP_ID: u16 = 0o2000;
-const GROUP_EXECUTE: u16 = 0o010;
 
 impl Who<'_> {
     /// The set-ID bits that a file loses when somebody writes to it or gives it to another owner: nobody

@@ -4,17 +4,13 @@ use xfs_buffer::{BufferCache, PosixError, Result};
 use xfs_format::inode::{FileType, InodeCore};
 use xfs_inode::Inode;
 
+use super::bits::{CLASSES, GROUP_EXECUTE, SET_GROUP_ID, SET_USER_ID, STICKY};
 use super::{Access, Who};
 use crate::credentials::{Capabilities, Credentials};
 use crate::writing::{Creation, NewKind};
 
-/// Of a directory: names are removed by owners only.
-const STICKY: u16 = 0o1000;
-const SET_USER_ID: u16 = 0o4000;
-const SET_GROUP_ID: u16 = 0o2000;
-const GROUP_EXECUTE: u16 = 0o010;
 /// What somebody can give a new directory: its set-ID bits come from the one above.
-const NEW_DIRECTORY_BITS: u16 = 0o1777;
+const NEW_DIRECTORY_BITS: u16 = STICKY | CLASSES;
 
 impl Who<'_> {
     /// Whether what is in this directory may lose its name there.

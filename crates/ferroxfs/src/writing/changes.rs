@@ -13,18 +13,14 @@ use xfs_trans::{Journal, Transaction};
 use super::access::{check_mutable, check_not_immutable};
 use super::lists::{Attempt, NewLists};
 use super::{Acting, Parts, check_undelegated};
-use crate::permission::{Access, AttributeUse, Who};
+use crate::permission::{Access, AttributeUse, CAPABILITIES, Who, bits};
 use crate::table::Entry;
 use crate::watch::WatchEvents;
 
-/// Permission bits of a mode.
-const PERMISSION_BITS: u16 = 0o7777;
 /// The longest value of an attribute.
 const MAX_VALUE_BYTES: usize = 64 << 10;
 /// The longest name of an attribute, without its namespace.
 const MAX_ATTRIBUTE_NAME_BYTES: usize = 255;
-/// What programs gain by executing the file, among the attributes of security.
-const CAPABILITIES: &[u8] = b"capability";
 
 /// What to change of an inode; what is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -350,7 +346,7 @@ pub(super) enum Purpose {
 impl Purpose {
     pub(super) fn apply(self, core: &mut InodeCore, who: Who<'_>) {
         let Self::List { bits: Some(bits) } = self else { return };
-        core.mode = (core.mode & !0o777 | bits) & !who.withheld_set_group_id(core.gid);
+        core.mode = (core.mode & !bits::CLASSES | bits) & !who.withheld_set_group_id(core.gid);
     }
 }
 
@@ -384,7 +380,7 @@ pub(super) fn take_attribute(
 
 fn apply(core: &mut InodeCore, changes: &Changes, who: Who<'_>) {
     if let Some(mode) = changes.mode {
-        core.mode = core.mode & !PERMISSION_BITS | mode & PERMISSION_BITS;
+        core.mode = core.mode & !bits::ALL | mode & bits::ALL;
     }
     let is_directory = core.file_type() == Some(FileType::Directory);
     if (changes.uid.is_some() || changes.gid.is_some()) && !is_directory {

@@ -16,14 +16,10 @@ use super::access::check_not_immutable;
 use super::links::check_gains_link;
 use super::lists::{Attempt, NewLists};
 use super::{Acting, check_name};
-use crate::permission::{Access, Who};
+use crate::permission::{Access, Who, bits};
 use crate::table::Entry;
 use crate::watch::WatchEvents;
 
-/// Set-group-ID: of a directory, what is made in it belongs to its group.
-const SET_GROUP_ID: u16 = 0o2000;
-/// What a mode may hold besides the type.
-const PERMISSION_BITS: u16 = 0o7777;
 /// The longest target of a symbolic link.
 #[doc(alias = "XFS_SYMLINK_MAXLEN")]
 const MAX_TARGET_BYTES: usize = 1024;
@@ -267,11 +263,11 @@ impl Acting<'_> {
         let parent = directory.core();
         let is_directory = *kind == NewKind::Directory;
         let heritage = Heritage::of(&parent, kind.file_type());
-        let from_group = parent.mode & SET_GROUP_ID != 0;
-        let bit = if from_group && is_directory { SET_GROUP_ID } else { 0 };
+        let from_group = parent.mode & bits::SET_GROUP_ID != 0;
+        let bit = if from_group && is_directory { bits::SET_GROUP_ID } else { 0 };
         let made = NewInode {
             inode,
-            mode: kind.file_type().mode_bits() | creation.mode & PERMISSION_BITS | bit,
+            mode: kind.file_type().mode_bits() | creation.mode & bits::ALL | bit,
             uid: creation.uid,
             gid: if from_group { parent.gid } else { creation.gid },
             project_id: heritage.project_id,
