@@ -26,10 +26,11 @@
 //! Lock order: the latch of a directory, then a ring.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use papaya::{Equivalent, HashMap, HashMapRef, LocalGuard};
+use xfs_buffer::AddressHash;
 use xfs_format::InodeNumber;
 use xfs_sync::{AtomicBool, AtomicU64, Mutex, Object, Ordering, Slot, Slots};
 
@@ -75,9 +76,12 @@ impl Hash for Key {
 
 impl Hash for KeyRef<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // In one piece: hashing is what a lookup costs.
+        // In words: hashing is what a lookup costs. The last one tells how long the name is.
         state.write_u64(self.directory.0);
-        state.write(self.name);
+        let (words, rest) = self.name.as_chunks();
+        words.iter().for_each(|word| state.write_u64(u64::from_be_bytes(*word)));
+        let rest = rest.iter().fold(rest.len() as u64, |word, byte| word << 8 | u64::from(*byte));
+        state.write_u64(rest);
     }
 }
 
@@ -108,10 +112,10 @@ impl Meaning {
     }
 }
 
-type Map = HashMap<Arc<Key>, Meaning>;
+type Map = HashMap<Arc<Key>, Meaning, AddressHash>;
 
 /// A thread's look at the names: what it finds stays readable as long as it has this.
-pub(crate) struct Reader<'a>(HashMapRef<'a, Arc<Key>, Meaning, RandomState, LocalGuard<'a>>);
+pub(crate) struct Reader<'a>(HashMapRef<'a, Arc<Key>, Meaning, AddressHash, LocalGuard<'a>>);
 
 impl Reader<'_> {
     /// What a name means, if that is remembered.
@@ -128,7 +132,7 @@ impl Reader<'_> {
 pub(crate) struct Names {
     names: Map,
     /// That of the map.
-    hasher: RandomState,
+    hasher: AddressHash,
     rings: Slots<Mutex<VecDeque<Arc<Key>>, Slot>>,
     noticed: Slots<Box<[AtomicU64<Slot>]>>,
     most_per_ring: usize,
@@ -143,7 +147,7 @@ impl Names {
         let rings = Slots::new(Mutex::default);
         let most_per_ring = (most / rings.iter().len()).max(1);
         let noticed = Slots::new(|| (0..NOTICED).map(|_| AtomicU64::default()).collect());
-        let hasher = RandomState::new();
+        let hasher = AddressHash::new();
         Self { names: Map::with_hasher(hasher.clone()), hasher, rings, noticed, most_per_ring }
     }
 

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::ParentPath;
+use xfs_format::directory::name_is_sound;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
 use xfs_locks::{Breaker, LockError, Wait, WaitGraph, Waiter};
@@ -72,6 +73,7 @@ pub(crate) struct Parts {
     pub(crate) lock_check: LockCheck,
     pub(crate) watches: Watches,
     freezer: Freezer,
+    reserves: Reserves,
     /// Held while a directory moves to another one: nobody else may move one meanwhile, so that none
     /// comes to lie below itself.
     pub(crate) moving: Mutex<(), Volume>,
@@ -82,6 +84,7 @@ impl Parts {
         let Terms { clock, parents, joins_writes, lease_grace, lock_check } = terms;
         Self {
             unsettled: Unsettled::default(),
+            reserves: Reserves::of(journal.geometry()),
             journal,
             table,
             clock,
@@ -105,11 +108,6 @@ impl Parts {
     /// Whether each file names its directories.
     fn has_parents(&self) -> bool {
         self.geometry().has_incompat(IncompatFeatures::PARENT)
-    }
-
-    /// Blocks to reserve for a change of one parent pointer.
-    fn parent_blocks(&self, name: &[u8]) -> u64 {
-        if self.has_parents() { xfs_dir::parent_blocks(self.geometry(), name.len()) } else { 0 }
     }
 
     /// Blocks that files can have.
@@ -194,10 +192,32 @@ impl Parts {
 
     /// Gives up a use of an entry at the end of an operation, which frees what it has doomed.
     pub(crate) fn finish_with(&self, entry: Arc<Entry>) {
-        if entry.core().nlink == 0 {
+        if entry.live().inode().core().nlink == 0 {
             self.uses.drain(&entry, &self.table);
         }
         self.table.finish_with(entry);
+    }
+}
+
+/// Blocks that changes of names reserve. They follow from the sizes of blocks alone, which stay as they are.
+#[derive(Clone, Copy, Debug)]
+struct Reserves {
+    /// For an entry that is added.
+    add: u64,
+    /// For one that is removed.
+    remove: u64,
+    /// For a change of one parent pointer, of whichever name; 0 where there are none.
+    parent: u64,
+}
+
+impl Reserves {
+    fn of(geometry: &Geometry) -> Self {
+        let parent = match geometry.has_incompat(IncompatFeatures::PARENT) {
+            true => xfs_dir::parent_blocks(geometry, MAX_NAME_BYTES),
+            false => 0,
+        };
+        let (add, remove) = (xfs_dir::blocks_to_add(geometry), xfs_dir::blocks_to_remove(geometry));
+        Self { add, remove, parent }
     }
 }
 
@@ -375,10 +395,8 @@ fn check_name(name: &[u8]) -> Result<()> {
         b"" => Err(PosixError::NotFound.into()),
         b"." | b".." => Err(PosixError::Exists.into()),
         _ if name.len() > MAX_NAME_BYTES => Err(PosixError::NameTooLong.into()),
-        _ if name.iter().any(|byte| matches!(byte, b'/' | 0)) => {
-            Err(PosixError::InvalidArgument.into())
-        }
-        _ => Ok(()),
+        _ if name_is_sound(name) => Ok(()),
+        _ => Err(PosixError::InvalidArgument.into()),
     }
 }
 

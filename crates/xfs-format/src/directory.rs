@@ -253,7 +253,25 @@ pub enum DirectoryCheck {
 /// Whether a directory may hold this name besides the two dot entries.
 #[must_use]
 pub fn name_is_sound(name: &[u8]) -> bool {
-    !is_dot_name(name) && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
+    let (words, rest) = name.as_chunks();
+    let has_bad = |word: &[u8; 8]| {
+        let word = u64::from_be_bytes(*word);
+        has_zero(word) || has_zero(word ^ u64::from_be_bytes([b'/'; 8]))
+    };
+    let is_bad = |byte: &u8| matches!(byte, 0 | b'/');
+    // The last bytes once more with those before them, where there are as many.
+    let ends_bad = match name.last_chunk() {
+        Some(last) => has_bad(last),
+        None => rest.iter().any(is_bad),
+    };
+    !is_dot_name(name) && !words.iter().any(has_bad) && !ends_bad
+}
+
+/// Whether one of eight bytes is 0: only there a borrow reaches a high bit that was not set.
+const fn has_zero(word: u64) -> bool {
+    const LOW: u64 = u64::from_be_bytes([0x01; 8]);
+    const HIGH: u64 = u64::from_be_bytes([0x80; 8]);
+    word.wrapping_sub(LOW) & !word & HIGH != 0
 }
 
 pub(crate) fn is_dot_name(name: &[u8]) -> bool {

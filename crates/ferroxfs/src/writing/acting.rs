@@ -84,10 +84,9 @@ impl<'a> Acting<'a> {
     #[doc(alias = "may_delete")]
     pub(super) fn check_removes(&self, directory: &Entry, file: &Entry) -> Result<()> {
         self.check(directory, Access::CHANGE_NAMES)?;
-        let above = directory.core();
-        check_mutable(&above)?;
+        check_mutable(directory.live().inode().core())?;
         match self.who.somebody() {
-            Some(_) => self.who.check_sticky(&above, &file.core()),
+            Some(_) => self.who.check_sticky(&directory.core(), &file.core()),
             None => Ok(()),
         }
     }

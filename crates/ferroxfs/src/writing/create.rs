@@ -138,8 +138,8 @@ impl Acting<'_> {
             return Err(PosixError::InvalidArgument.into());
         }
         let blocks = inode_blocks(self.geometry())
-            + xfs_dir::blocks_to_add(self.geometry())
-            + self.parent_blocks(name)
+            + self.reserves.add
+            + self.reserves.parent
             + self.target_blocks(kind);
         let made = self.transact_with_lists(kind.transaction(), blocks, |tx, room| {
             tx.join(directory.live().record());
@@ -148,7 +148,7 @@ impl Acting<'_> {
             self.who.check_kind(kind)?;
             self.names.forget(directory.number(), name);
             if *kind == NewKind::Directory {
-                check_gains_link(&directory.core())?;
+                check_gains_link(directory.live().inode().core())?;
             }
             check_target(kind)?;
             let birth = Birth::inheriting(tx, (directory, self.who), (kind, creation), 1)?;
@@ -226,7 +226,7 @@ impl Acting<'_> {
     /// Whether something may get a name in a directory.
     #[doc(alias = "may_create")]
     pub(super) fn check_adds(&self, directory: &Entry) -> Result<()> {
-        check_not_immutable(&directory.core())?;
+        check_not_immutable(directory.live().inode().core())?;
         self.check(directory, Access::CHANGE_NAMES)
     }
 
@@ -260,16 +260,19 @@ impl Acting<'_> {
     ) -> Result<Option<Arc<Live>>> {
         let Birth { kind, creation, lists, nlink, parent: attributes } = birth;
         let Some(inode) = find_inode(tx, directory.number(), kind)? else { return Ok(None) };
-        let parent = directory.core();
         let is_directory = *kind == NewKind::Directory;
-        let heritage = Heritage::of(&parent, kind.file_type());
-        let from_group = parent.mode & bits::SET_GROUP_ID != 0;
+        let (heritage, above, from_group) = {
+            let inode = directory.live().inode();
+            let core = inode.core();
+            let heritage = Heritage::of(core, kind.file_type());
+            (heritage, core.gid, core.mode & bits::SET_GROUP_ID != 0)
+        };
         let bit = if from_group && is_directory { bits::SET_GROUP_ID } else { 0 };
         let made = NewInode {
             inode,
             mode: kind.file_type().mode_bits() | creation.mode & bits::ALL | bit,
             uid: creation.uid,
-            gid: if from_group { parent.gid } else { creation.gid },
+            gid: if from_group { above } else { creation.gid },
             project_id: heritage.project_id,
             nlink: if is_directory { 2 } else { nlink },
             now: self.clock.now(),
@@ -283,7 +286,7 @@ impl Acting<'_> {
         };
         let live = Arc::new(Live::create(tx, &made)?);
         match kind {
-            NewKind::Directory => xfs_dir::init_directory(tx, &live, parent.number)?,
+            NewKind::Directory => xfs_dir::init_directory(tx, &live, directory.number())?,
             NewKind::Symlink(target) => live.set_target(tx, target)?,
             _ => {}
         }
@@ -351,11 +354,11 @@ pub(super) fn parent_link(directory: &Entry, name: &[u8]) -> ParentLink {
 
 /// Whether it is a directory that still has a name.
 pub(super) fn check_is_directory(directory: &Entry) -> Result<()> {
-    let core = directory.core();
-    if core.file_type() != Some(FileType::Directory) {
+    let inode = directory.live().inode();
+    if inode.file_type() != FileType::Directory {
         return Err(PosixError::NotDirectory.into());
     }
-    if core.nlink == 0 { Err(PosixError::NotFound.into()) } else { Ok(()) }
+    if inode.core().nlink == 0 { Err(PosixError::NotFound.into()) } else { Ok(()) }
 }
 
 fn check_target(kind: &NewKind<'_>) -> Result<()> {

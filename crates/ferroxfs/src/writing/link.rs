@@ -20,7 +20,7 @@ impl Acting<'_> {
     }
 
     fn link_file(&self, file: &Entry, directory: &Entry, name: &[u8]) -> Result<()> {
-        let blocks = xfs_dir::blocks_to_add(self.geometry()) + self.parent_blocks(name);
+        let blocks = self.reserves.add + self.reserves.parent;
         self.transact(TransactionKind::Link, blocks, |tx| {
             join_all(tx, [file, directory]);
             self.check_is_free(tx, directory, name)?;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;
-use xfs_format::inode::FileType;
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Transaction;
 
@@ -98,11 +97,12 @@ impl Acting<'_> {
         request: &Request<'_>,
         claimed: &Cell<bool>,
     ) -> Result<Option<bool>> {
-        let Request { child, name, .. } = *request;
+        let Request { child, .. } = *request;
         if !request.is_last() || !child.is_alone() {
             return Ok(None);
         }
-        let blocks = self.blocks_to_remove(name) + xfs_alloc::inode_blocks(self.geometry());
+        let blocks =
+            self.reserves.remove + self.reserves.parent + xfs_alloc::inode_blocks(self.geometry());
         self.table.throttle();
         let Some(tx) = self.with_room(|| self.journal.begin_removal(blocks))? else {
             return Ok(None);
@@ -124,7 +124,8 @@ impl Acting<'_> {
     /// `false` if the name means something else by now.
     fn remove_child(&self, request: &Request<'_>) -> Result<bool> {
         let Request { directory, name, child, removal } = *request;
-        self.transact(TransactionKind::Remove, self.blocks_to_remove(name), |tx| {
+        let blocks = self.reserves.remove + self.reserves.parent;
+        self.transact(TransactionKind::Remove, blocks, |tx| {
             if !self.check_request(tx, request)? {
                 return Ok(false);
             }
@@ -133,10 +134,6 @@ impl Acting<'_> {
             self.remove_parent(tx, child, directory, name)?;
             Ok(true)
         })
-    }
-
-    fn blocks_to_remove(&self, name: &[u8]) -> u64 {
-        xfs_dir::blocks_to_remove(self.geometry()) + self.parent_blocks(name)
     }
 
     /// Latches both inodes, and whether the name may be removed. `false` if it means something else
@@ -153,9 +150,9 @@ impl Acting<'_> {
         self.check_removes(directory, child)?;
         check_removable(tx, child, removal)?;
         check_undelegated(child)?;
-        check_loses_name(&child.core(), PosixError::NotEmpty)?;
+        check_loses_name(child.live().inode().core(), PosixError::NotEmpty)?;
         if removal == Removal::Directory {
-            check_loses_child(&directory.core())?;
+            check_loses_child(directory.live().inode().core())?;
         }
         Ok(true)
     }
@@ -188,7 +185,7 @@ impl Acting<'_> {
             core.nlink -= links.min(core.nlink);
             core.change_time = now;
         });
-        if child.core().nlink == 0 {
+        if child.live().inode().core().nlink == 0 {
             xfs_alloc::add_unlinked(tx, child.live().record())?;
         }
         Ok(())
@@ -261,9 +258,8 @@ pub(super) fn check_removable(
     child: &Entry,
     removal: Removal,
 ) -> Result<()> {
-    let core = child.core();
-    check_mutable(&core)?;
-    let is_directory = core.file_type() == Some(FileType::Directory);
+    check_mutable(child.live().inode().core())?;
+    let is_directory = child.is_directory();
     match removal {
         Removal::File if is_directory => Err(PosixError::IsDirectory.into()),
         Removal::Directory if !is_directory => Err(PosixError::NotDirectory.into()),

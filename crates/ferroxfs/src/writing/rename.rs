@@ -17,7 +17,7 @@ use super::access::check_mutable;
 use super::create::{Birth, Creation, NewKind, check_is_directory, parent_link};
 use super::link::check_project;
 use super::links::{check_gains_link, check_loses_child, check_loses_name};
-use super::{Acting, check_name, check_undelegated};
+use super::{Acting, Reserves, check_name, check_undelegated};
 use crate::permission::Access;
 use crate::table::Entry;
 use crate::watch::WatchEvents;
@@ -153,7 +153,8 @@ impl Acting<'_> {
                 _ => {}
             }
         }
-        let blocks = self.rename_blocks(rename);
+        let Reserves { add, remove, parent } = self.reserves;
+        let blocks = add + remove + 4 * parent;
         self.transact(TransactionKind::Rename, blocks, |tx| {
             join_known(tx, rename);
             if !still_named(tx, rename)? {
@@ -216,15 +217,6 @@ impl Acting<'_> {
         moved
             .filter(|file| file.is_directory())
             .try_for_each(|directory| self.check(directory, Access::WRITE))
-    }
-
-    fn rename_blocks(&self, rename: &Move<'_>) -> u64 {
-        let Move { from, to, .. } = *rename;
-        let geometry = self.geometry();
-        xfs_dir::blocks_to_add(geometry)
-            + xfs_dir::blocks_to_remove(geometry)
-            + 2 * self.parent_blocks(from.name)
-            + 2 * self.parent_blocks(to.name)
     }
 
     fn check_not_below(&self, child: &Entry, directory: &Entry) -> Result<()> {

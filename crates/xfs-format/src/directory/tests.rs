@@ -31,6 +31,18 @@ fn names() {
 }
 
 #[test]
+fn bad_bytes_anywhere_in_a_name() {
+    let mut name = std::vec![b'x'; 19];
+    for place in 0..name.len() {
+        for byte in 0..=u8::MAX {
+            name[place] = byte;
+            assert_eq!(name_is_sound(&name), !matches!(byte, 0 | b'/'), "{byte} at {place}");
+        }
+        name[place] = 0x80;
+    }
+}
+
+#[test]
 fn cookies() {
     let first = Cookie::from_offset(64).unwrap();
     assert_eq!((first, first.offset(), first.after()), (Cookie(8), 64, Cookie(9)));
