@@ -69,6 +69,8 @@ pub struct Transaction<'journal> {
     deferred: DeferredWork,
     on_commit: Vec<OnCommit>,
     group_mark: Option<AgNumber>,
+    /// How often it was rolled.
+    step: u64,
     /// The last step that was logged.
     committed: Committed,
 }
@@ -149,6 +151,7 @@ impl<'journal> Transaction<'journal> {
             deferred: DeferredWork::default(),
             on_commit: Vec::new(),
             group_mark: None,
+            step: 0,
             committed: Committed { sequence: 0 },
         }
     }
@@ -184,6 +187,12 @@ impl<'journal> Transaction<'journal> {
     /// Has something done once this step has been committed, before its latches are given back.
     pub fn on_commit(&mut self, call: impl FnOnce(&Committed) + Send + 'static) {
         self.on_commit.push(Box::new(call));
+    }
+
+    /// Which step of the chain this is. Buffers that are not held are given back with theirs.
+    #[must_use]
+    pub const fn step(&self) -> u64 {
+        self.step
     }
 
     /// The highest group whose headers this step has latched: those of lower ones are only tried.
@@ -245,6 +254,7 @@ impl<'journal> Transaction<'journal> {
     fn roll_step(&mut self) -> Result<()> {
         self.inodes.relog();
         self.buffers.relog();
+        self.step += 1;
         self.commit_step(StepEnd::Roll)?;
         let Some(ticket) = &mut self.ticket else { return Err(Error::Shutdown) };
         self.journal.log.roll(ticket)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 use xfs_buffer::{Error, PosixError, Result};
-use xfs_dir::{NewEntry, ParentLink, ParentPath};
+use xfs_dir::{EntryPlace, ParentLink, ParentPath};
 use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{DeviceNumber, FileType, InodeCore, InodeFlags, InodeFlags2};
@@ -143,7 +143,7 @@ impl Acting<'_> {
             + self.target_blocks(kind);
         let made = self.transact_with_lists(kind.transaction(), blocks, |tx, room| {
             tx.join(directory.live().record());
-            self.check_is_free(tx, directory, name)?;
+            let place = self.check_is_free(tx, directory, name)?;
             self.check_adds(directory)?;
             self.who.check_kind(kind)?;
             self.names.forget(directory.number(), name);
@@ -160,7 +160,7 @@ impl Acting<'_> {
             let Some(live) = self.make_inode(tx, directory, birth)? else {
                 return Ok(Attempt::Done(None));
             };
-            self.name_it(tx, directory, &live, name)?;
+            self.name_it(tx, directory, &live, place)?;
             if !has_parent {
                 self.add_parent(tx, &live, directory, name)?;
             }
@@ -208,18 +208,19 @@ impl Acting<'_> {
         made.inspect(|entry| entry.set_ready()).ok_or(PosixError::NoSpace.into())
     }
 
-    /// Whether nothing has this name in a directory, where somebody may look for it.
-    pub(super) fn check_is_free(
+    /// The place of a name that nothing has in a directory, where somebody may look for it.
+    pub(super) fn check_is_free<'n>(
         &self,
         tx: &mut Transaction<'_>,
         directory: &Entry,
-        name: &[u8],
-    ) -> Result<()> {
+        name: &'n [u8],
+    ) -> Result<EntryPlace<'n>> {
         check_is_directory(directory)?;
         self.check(directory, Access::EXECUTE)?;
-        match xfs_dir::find_entry(tx, directory.live(), name)? {
+        let place = xfs_dir::seek_entry(tx, directory.live(), name)?;
+        match place.meaning() {
             Some(_) => Err(PosixError::Exists.into()),
-            None => Ok(()),
+            None => Ok(place),
         }
     }
 
@@ -300,12 +301,11 @@ impl Acting<'_> {
         tx: &mut Transaction<'_>,
         directory: &Entry,
         live: &Arc<Live>,
-        name: &[u8],
+        place: EntryPlace<'_>,
     ) -> Result<()> {
         let (file_type, now) = (live.inode().file_type(), self.clock.now());
-        let entry_type = EntryType::of(file_type);
-        let entry = NewEntry { name, inode: live.number(), entry_type };
-        xfs_dir::add_entry(tx, directory.live(), &entry)?;
+        let meaning = (live.number(), EntryType::of(file_type));
+        xfs_dir::add_entry_at(tx, directory.live(), place, meaning)?;
         directory.live().change(tx, |core| {
             (core.modify_time, core.change_time) = (now, now);
             core.nlink += u32::from(file_type == FileType::Directory);

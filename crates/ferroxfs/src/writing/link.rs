@@ -1,7 +1,6 @@
 //! Giving a file one more name.
 
 use xfs_buffer::{PosixError, Result};
-use xfs_dir::NewEntry;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeCore, InodeFlags};
 use xfs_format::reservation::TransactionKind;
@@ -23,7 +22,7 @@ impl Acting<'_> {
         let blocks = self.reserves.add + self.reserves.parent;
         self.transact(TransactionKind::Link, blocks, |tx| {
             join_all(tx, [file, directory]);
-            self.check_is_free(tx, directory, name)?;
+            let place = self.check_is_free(tx, directory, name)?;
             self.check_link(file)?;
             self.check_adds(directory)?;
             self.names.forget(directory.number(), name);
@@ -36,8 +35,7 @@ impl Acting<'_> {
                 xfs_alloc::remove_unlinked(tx, file.live().record())?;
             }
             let entry_type = EntryType::of(file.live().inode().file_type());
-            let entry = NewEntry { name, inode: file.number(), entry_type };
-            xfs_dir::add_entry(tx, directory.live(), &entry)?;
+            xfs_dir::add_entry_at(tx, directory.live(), place, (file.number(), entry_type))?;
             let now = self.clock.now();
             directory.live().change(tx, |core| (core.modify_time, core.change_time) = (now, now));
             file.live().change(tx, |core| {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
+use xfs_dir::EntryPlace;
 use xfs_format::InodeNumber;
 use xfs_format::reservation::TransactionKind;
 use xfs_trans::Transaction;
@@ -108,15 +109,13 @@ impl Acting<'_> {
             return Ok(None);
         };
         end(tx, |tx| {
-            if !self.check_request(tx, request)? {
-                return Ok(Some(false));
-            }
+            let Some(place) = self.check_request(tx, request)? else { return Ok(Some(false)) };
             if !request.is_last() || !child.claim() {
                 return Ok(None);
             }
             claimed.set(true);
             child.live().free_with_name(tx)?;
-            self.remove_entry(tx, request)?;
+            self.remove_entry(tx, request, place)?;
             Ok(Some(true))
         })
     }
@@ -126,25 +125,28 @@ impl Acting<'_> {
         let Request { directory, name, child, removal } = *request;
         let blocks = self.reserves.remove + self.reserves.parent;
         self.transact(TransactionKind::Remove, blocks, |tx| {
-            if !self.check_request(tx, request)? {
-                return Ok(false);
-            }
+            let Some(place) = self.check_request(tx, request)? else { return Ok(false) };
             self.drop_name(tx, child, removal.links())?;
-            self.remove_entry(tx, request)?;
+            self.remove_entry(tx, request, place)?;
             self.remove_parent(tx, child, directory, name)?;
             Ok(true)
         })
     }
 
-    /// Latches both inodes, and whether the name may be removed. `false` if it means something else
-    /// by now.
-    fn check_request(&self, tx: &mut Transaction<'_>, request: &Request<'_>) -> Result<bool> {
+    /// Latches both inodes, and where the name is, if it may be removed. `None` if it means something
+    /// else by now.
+    fn check_request<'a>(
+        &self,
+        tx: &mut Transaction<'_>,
+        request: &Request<'a>,
+    ) -> Result<Option<EntryPlace<'a>>> {
         let Request { directory, name, child, removal } = *request;
         join_all(tx, [directory, child]);
         check_is_directory(directory)?;
-        match xfs_dir::find_entry(tx, directory.live(), name)? {
+        let place = xfs_dir::seek_entry(tx, directory.live(), name)?;
+        match place.meaning() {
             Some((number, _)) if number == child.number() => {}
-            Some(_) => return Ok(false),
+            Some(_) => return Ok(None),
             None => return Err(PosixError::NotFound.into()),
         }
         self.check_removes(directory, child)?;
@@ -154,13 +156,18 @@ impl Acting<'_> {
         if removal == Removal::Directory {
             check_loses_child(directory.live().inode().core())?;
         }
-        Ok(true)
+        Ok(Some(place))
     }
 
-    fn remove_entry(&self, tx: &mut Transaction<'_>, request: &Request<'_>) -> Result<()> {
+    fn remove_entry(
+        &self,
+        tx: &mut Transaction<'_>,
+        request: &Request<'_>,
+        place: EntryPlace<'_>,
+    ) -> Result<()> {
         let Request { directory, name, removal, .. } = *request;
         self.names.forget(directory.number(), name);
-        xfs_dir::remove_entry(tx, directory.live(), name)?;
+        xfs_dir::remove_entry_at(tx, directory.live(), place)?;
         let now = self.clock.now();
         directory.live().change(tx, |core| {
             (core.modify_time, core.change_time) = (now, now);

@@ -39,6 +39,7 @@ use xfs_format::{BlockKind, Corruption, FileBlock, InodeNumber, Structure, dabtr
 use crate::store::{Contents, ForkStore};
 use crate::tree::{Path, TreeShape};
 
+use find::Found;
 use short_form::Short;
 
 /// An entry to be put into a directory.
@@ -72,6 +73,46 @@ enum Form<B> {
     Node(B),
 }
 
+/// Where the search for a name ended: in the form that the directory has, with the entry if there is one.
+pub(crate) enum Spot<B> {
+    /// Which entry it is.
+    Short(Short, Option<usize>),
+    Block(B, Option<Found<B>>),
+    Leaf(B, Option<Found<B>>),
+    /// The way to the leaf that holds the entry, or would.
+    Node(Path<B>, Option<Found<B>>),
+}
+
+impl<B> Spot<B> {
+    /// Whether there is an entry.
+    fn is_taken(&self) -> bool {
+        match self {
+            Self::Short(_, index) => index.is_some(),
+            Self::Block(_, found) | Self::Leaf(_, found) | Self::Node(_, found) => found.is_some(),
+        }
+    }
+
+    /// What the name that was looked for stands for, in directory `number`.
+    pub(crate) fn meaning(
+        &self,
+        number: InodeNumber,
+        name: &[u8],
+    ) -> Option<(InodeNumber, EntryType)> {
+        match self {
+            Self::Short(short, index) => match name {
+                b"." => Some((number, EntryType::Directory)),
+                b".." => Some((short.parent, EntryType::Directory)),
+                _ => index
+                    .and_then(|index| short.entries.get(index))
+                    .map(|entry| (entry.inode, entry.entry_type)),
+            },
+            Self::Block(_, found) | Self::Leaf(_, found) | Self::Node(_, found) => {
+                found.as_ref().map(|found| (found.inode, found.entry_type))
+            }
+        }
+    }
+}
+
 impl<'s, S: ForkStore> DirectoryChange<'s, S> {
     pub(crate) fn new(store: &'s mut S) -> Self {
         let geometry = store.geometry();
@@ -88,84 +129,92 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
 
     /// The inode that a name stands for.
     pub(crate) fn find(&mut self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
+        let spot = self.seek(name)?;
+        Ok(spot.meaning(self.store.number(), name))
+    }
+
+    /// Where the entry of a name is, or would be. That holds until the directory is changed.
+    pub(crate) fn seek(&mut self, name: &[u8]) -> Result<Spot<S::Block>> {
         if name.len() > MAX_NAME {
             return Err(PosixError::NameTooLong.into());
         }
         Ok(match self.form()? {
-            Form::Short(short) => match name {
-                b"." => Some((self.store.number(), EntryType::Directory)),
-                b".." => Some((short.parent, EntryType::Directory)),
-                _ => short.find(name).and_then(|index| {
-                    short.entries.get(index).map(|entry| (entry.inode, entry.entry_type))
-                }),
-            },
+            Form::Short(short) => {
+                let index = short.find(name);
+                Spot::Short(short, index)
+            }
             Form::Block(block) => {
                 let found = self.find_in_block(&block, name)?;
-                found.map(|found| (found.inode, found.entry_type))
+                Spot::Block(block, found)
             }
             Form::Leaf(leaf) => {
                 let found = self.find_in_leaf(&leaf, name)?;
-                found.map(|found| (found.inode, found.entry_type))
+                Spot::Leaf(leaf, found)
             }
             Form::Node(root) => {
-                let (found, _) = self.find_in_tree(root, name)?;
-                found.map(|found| (found.inode, found.entry_type))
+                let (found, path) = self.find_in_tree(root, name)?;
+                Spot::Node(path, found)
             }
         })
     }
 
     /// Adds an entry.
     pub(crate) fn add(&mut self, entry: &NewEntry<'_>) -> Result<()> {
+        let spot = self.seek(entry.name)?;
+        self.add_at(spot, entry)
+    }
+
+    /// Adds an entry where its name was looked for.
+    pub(crate) fn add_at(&mut self, spot: Spot<S::Block>, entry: &NewEntry<'_>) -> Result<()> {
         verify_new_name(entry.name)?;
-        let refuse = |exists: bool| if exists { Err(PosixError::Exists) } else { Ok(()) };
-        match self.form()? {
-            Form::Short(short) => {
-                refuse(short.find(entry.name).is_some())?;
-                self.add_to_short(short, entry)
-            }
-            Form::Block(block) => {
-                refuse(self.find_in_block(&block, entry.name)?.is_some())?;
-                self.add_to_block(&block, entry)
-            }
-            Form::Leaf(leaf) => {
-                refuse(self.find_in_leaf(&leaf, entry.name)?.is_some())?;
-                self.add_to_leaf(&leaf, entry)
-            }
-            Form::Node(root) => {
-                let (found, path) = self.find_in_tree(root, entry.name)?;
-                refuse(found.is_some())?;
-                self.add_to_tree(path, entry)
-            }
+        if spot.is_taken() {
+            return Err(PosixError::Exists.into());
+        }
+        match spot {
+            Spot::Short(short, _) => self.add_to_short(short, entry),
+            Spot::Block(block, _) => self.add_to_block(&block, entry),
+            Spot::Leaf(leaf, _) => self.add_to_leaf(&leaf, entry),
+            Spot::Node(path, _) => self.add_to_tree(path, entry),
         }
     }
 
     /// Removes an entry; returns what it named.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Result<(InodeNumber, EntryType)> {
+        let spot = self.seek(name)?;
+        self.remove_at(name, spot)
+    }
+
+    /// Removes an entry where its name was looked for; returns what it named.
+    pub(crate) fn remove_at(
+        &mut self,
+        name: &[u8],
+        spot: Spot<S::Block>,
+    ) -> Result<(InodeNumber, EntryType)> {
         verify_new_name(name)?;
         let missing = || PosixError::NotFound;
-        match self.form()? {
-            Form::Short(mut short) => {
-                let entry = short.entries.remove(short.find(name).ok_or_else(missing)?);
+        let found = match spot {
+            Spot::Short(mut short, index) => {
+                let entry = short.entries.remove(index.ok_or_else(missing)?);
                 self.store.set_local(&short.encode())?;
-                Ok((entry.inode, entry.entry_type))
+                return Ok((entry.inode, entry.entry_type));
             }
-            Form::Block(block) => {
-                let found = self.find_in_block(&block, name)?.ok_or_else(missing)?;
+            Spot::Block(block, found) => {
+                let found = found.ok_or_else(missing)?;
                 self.remove_from_block(&block, &found)?;
-                Ok((found.inode, found.entry_type))
+                found
             }
-            Form::Leaf(leaf) => {
-                let found = self.find_in_leaf(&leaf, name)?.ok_or_else(missing)?;
+            Spot::Leaf(leaf, found) => {
+                let found = found.ok_or_else(missing)?;
                 self.remove_from_leaf(&leaf, &found)?;
-                Ok((found.inode, found.entry_type))
+                found
             }
-            Form::Node(root) => {
-                let (found, path) = self.find_in_tree(root, name)?;
+            Spot::Node(path, found) => {
                 let found = found.ok_or_else(missing)?;
                 self.remove_from_tree(path, &found)?;
-                Ok((found.inode, found.entry_type))
+                found
             }
-        }
+        };
+        Ok((found.inode, found.entry_type))
     }
 
     /// Makes an entry name another inode; returns which it named. `..` may be named, `.` not.
@@ -173,14 +222,11 @@ impl<'s, S: ForkStore> DirectoryChange<'s, S> {
         if entry.name != b".." {
             verify_new_name(entry.name)?;
         }
-        let missing = || PosixError::NotFound;
-        let found = match self.form()? {
-            Form::Short(short) => return self.replace_in_short(short, entry),
-            Form::Block(block) => self.find_in_block(&block, entry.name)?,
-            Form::Leaf(leaf) => self.find_in_leaf(&leaf, entry.name)?,
-            Form::Node(root) => self.find_in_tree(root, entry.name)?.0,
+        let found = match self.seek(entry.name)? {
+            Spot::Short(short, _) => return self.replace_in_short(short, entry),
+            Spot::Block(_, found) | Spot::Leaf(_, found) | Spot::Node(_, found) => found,
         };
-        let found = found.ok_or_else(missing)?;
+        let found = found.ok_or(PosixError::NotFound)?;
         let offset = found.cookie.offset() as usize % self.block_bytes;
         let entry_type = if entry.name == b".." { EntryType::Directory } else { entry.entry_type };
         let inode = entry.inode;

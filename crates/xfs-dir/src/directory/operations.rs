@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use xfs_buffer::Result;
+use xfs_buffer::{Buffer, Result};
 use xfs_format::directory::EntryType;
 use xfs_format::inode::ForkKind;
 use xfs_format::{Geometry, InodeNumber};
 use xfs_inode::Live;
 use xfs_trans::Transaction;
 
-use super::change::{DirectoryChange, NewEntry};
+use super::change::{DirectoryChange, NewEntry, Spot};
 use crate::store::live::LiveFork;
 
 /// Blocks of the tree that one change may add: one on each level, for names and for free space.
@@ -62,6 +62,76 @@ pub fn remove_entry(
     name: &[u8],
 ) -> Result<(InodeNumber, EntryType)> {
     DirectoryChange::new(&mut fork(tx, directory)).remove(name)
+}
+
+/// What a name stood for when it was looked for in a transaction, and where its entry is or would be: so
+/// that adding or removing it needs no second search.
+pub struct EntryPlace<'n> {
+    name: &'n [u8],
+    meaning: Option<(InodeNumber, EntryType)>,
+    /// In which step of its transaction it was looked for: the blocks are given back with the step.
+    step: u64,
+    spot: Spot<Buffer>,
+}
+
+impl EntryPlace<'_> {
+    /// What the name stands for.
+    #[must_use]
+    pub const fn meaning(&self) -> Option<(InodeNumber, EntryType)> {
+        self.meaning
+    }
+}
+
+/// Looks for a name that may be added or removed next, in the same transaction. Nothing else may change
+/// the directory meanwhile.
+///
+/// # Errors
+///
+/// As [`find_entry`].
+pub fn seek_entry<'n>(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<Live>,
+    name: &'n [u8],
+) -> Result<EntryPlace<'n>> {
+    let spot = DirectoryChange::new(&mut fork(tx, directory)).seek(name)?;
+    let meaning = spot.meaning(directory.number(), name);
+    Ok(EntryPlace { name, meaning, step: tx.step(), spot })
+}
+
+/// As [`add_entry`], where the name was looked for.
+///
+/// # Errors
+///
+/// As [`add_entry`].
+pub fn add_entry_at(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<Live>,
+    place: EntryPlace<'_>,
+    (inode, entry_type): (InodeNumber, EntryType),
+) -> Result<()> {
+    let EntryPlace { name, step, spot, .. } = place;
+    let entry = NewEntry { name, inode, entry_type };
+    let is_valid = step == tx.step();
+    let mut fork = fork(tx, directory);
+    let mut change = DirectoryChange::new(&mut fork);
+    if is_valid { change.add_at(spot, &entry) } else { change.add(&entry) }
+}
+
+/// As [`remove_entry`], where the name was looked for.
+///
+/// # Errors
+///
+/// As [`remove_entry`].
+pub fn remove_entry_at(
+    tx: &mut Transaction<'_>,
+    directory: &Arc<Live>,
+    place: EntryPlace<'_>,
+) -> Result<(InodeNumber, EntryType)> {
+    let EntryPlace { name, step, spot, .. } = place;
+    let is_valid = step == tx.step();
+    let mut fork = fork(tx, directory);
+    let mut change = DirectoryChange::new(&mut fork);
+    if is_valid { change.remove_at(name, spot) } else { change.remove(name) }
 }
 
 /// Makes an entry name another inode; returns the one that it named. The name `..` changes the

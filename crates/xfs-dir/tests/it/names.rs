@@ -14,10 +14,10 @@ use xfs_alloc::{InodePurpose, add_unlinked, allocate_inode, inode_blocks};
 use xfs_buffer::{BufferCache, Result};
 use xfs_dir::{
     Attributes, Directory, EntryType, Namespace, NewAttribute, NewEntry, ParentLink, ParentPath,
-    Parents, SetMode, add_entry, add_parent, attribute_blocks, attribute_removal_blocks,
-    attribute_value_blocks, blocks_to_add, blocks_to_remove, first_parent, init_directory,
-    parent_blocks, remove_attribute, remove_entry, remove_parent, replace_entry, replace_parent,
-    set_attribute,
+    Parents, SetMode, add_entry, add_entry_at, add_parent, attribute_blocks,
+    attribute_removal_blocks, attribute_value_blocks, blocks_to_add, blocks_to_remove,
+    first_parent, init_directory, parent_blocks, remove_attribute, remove_entry, remove_entry_at,
+    remove_parent, replace_entry, replace_parent, seek_entry, set_attribute,
 };
 use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
@@ -97,6 +97,11 @@ impl Names {
         tx.commit().map(|_| ())
     }
 
+    /// Gives blocks back that were looked for, now and then.
+    fn may_roll(&mut self, tx: &mut Transaction<'_>) -> Result<()> {
+        if self.random.within(0..8) == 0 { tx.roll() } else { Ok(()) }
+    }
+
     fn has_parents(&self) -> bool {
         self.model.has_parents
     }
@@ -163,6 +168,9 @@ impl Names {
             inode_blocks(geometry) + blocks_to_add(geometry) + parent_blocks(geometry, name.len());
         let mut tx = journal.begin(TransactionKind::Create, blocks)?;
         tx.join(live.record());
+        let place = seek_entry(&mut tx, &live, &name)?;
+        assert_eq!(place.meaning(), None);
+        self.may_roll(&mut tx)?;
         let purpose = if directory { InodePurpose::Directory } else { InodePurpose::File };
         let made = match allocate_inode(&mut tx, live.number(), purpose) {
             Ok(made) => made,
@@ -183,7 +191,7 @@ impl Names {
             init_directory(&mut tx, &child, live.number())?;
             live.change(&mut tx, |core| core.nlink += 1);
         }
-        add_entry(&mut tx, &live, &NewEntry { name: &name, inode: made.number(), entry_type })?;
+        add_entry_at(&mut tx, &live, place, (made.number(), entry_type))?;
         if self.has_parents() && !is_born_with_it {
             add_parent(&mut tx, &child, &link, self.path)?;
         }
@@ -266,8 +274,11 @@ impl Names {
             blocks_to_remove(journal.geometry()) + attribute_removal_blocks(journal.geometry());
         let mut tx = journal.begin(TransactionKind::Remove, blocks)?;
         join(&mut tx, &[&live, &node]);
-        let removed = remove_entry(&mut tx, &live, &name)?;
-        assert_eq!(removed, (node.number(), entry_type(is_directory)));
+        let place = seek_entry(&mut tx, &live, &name)?;
+        let meaning = (node.number(), entry_type(is_directory));
+        assert_eq!(place.meaning(), Some(meaning));
+        self.may_roll(&mut tx)?;
+        assert_eq!(remove_entry_at(&mut tx, &live, place)?, meaning);
         if is_directory {
             live.change(&mut tx, |core| core.nlink -= 1);
         }

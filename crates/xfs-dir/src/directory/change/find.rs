@@ -1,15 +1,15 @@
 //! Finding an entry that is to be changed: where it lies, and the block that holds it.
 
 use xfs_buffer::Result;
-use xfs_format::InodeNumber;
 use xfs_format::directory::{Cookie, DataBlock, DirectoryCheck, EntryType, LeafBlock, name_hash};
+use xfs_format::{InodeNumber, Place};
 
 use super::DirectoryChange;
 use crate::store::ForkStore;
 use crate::tree::Path;
 
 /// An entry that was found.
-pub(super) struct Found<B> {
+pub(crate) struct Found<B> {
     pub(super) hash: u32,
     pub(super) cookie: Cookie,
     pub(super) inode: InodeNumber,
@@ -20,6 +20,21 @@ pub(super) struct Found<B> {
 
 /// The entry that was found, if there is one, and the way to its leaf.
 pub(super) type InTree<B> = (Option<Found<B>>, Path<B>);
+
+/// The entries of one hash in a leaf.
+struct Candidates {
+    /// Nearly always the only one, which takes no memory to keep.
+    first: Option<Cookie>,
+    others: Vec<Cookie>,
+    /// Whether there may be more of them in the next leaf.
+    goes_on: bool,
+}
+
+impl Candidates {
+    fn cookies(&self) -> impl Iterator<Item = Cookie> {
+        self.first.iter().chain(&self.others).copied()
+    }
+}
 
 impl<S: ForkStore> DirectoryChange<'_, S> {
     /// The entry of this name, in the block form.
@@ -47,19 +62,38 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         }))
     }
 
-    /// The entry of this name, by one leaf.
+    /// The entry of this name, by the only leaf.
     pub(super) fn find_in_leaf(
         &mut self,
         leaf: &S::Block,
         name: &[u8],
     ) -> Result<Option<Found<S::Block>>> {
-        let place = self.store.inode_place();
         let hash = name_hash(name);
-        let cookies = self.store.view(leaf, |bytes| -> Result<Vec<Cookie>> {
-            let found = LeafBlock::decode(bytes, place)?.find(hash);
-            Ok(found.map(|entry| Cookie(entry.cookie.get())).collect())
-        })?;
-        for cookie in cookies.into_iter().filter(|cookie| *cookie != Cookie::START) {
+        let candidates = self.candidates(leaf, self.store.inode_place(), hash)?;
+        self.find_among(candidates.cookies(), hash, name)
+    }
+
+    /// What a leaf says of a hash.
+    fn candidates(&self, leaf: &S::Block, place: Place, hash: u32) -> Result<Candidates> {
+        self.store.view(leaf, |bytes| -> Result<_> {
+            let leaf = LeafBlock::decode(bytes, place)?;
+            let mut cookies = leaf
+                .find(hash)
+                .map(|entry| Cookie(entry.cookie.get()))
+                .filter(|cookie| *cookie != Cookie::START);
+            let (first, others) = (cookies.next(), cookies.collect());
+            let goes_on = leaf.entries().last().is_none_or(|last| last.hash.get() == hash);
+            Ok(Candidates { first, others, goes_on })
+        })
+    }
+
+    fn find_among(
+        &mut self,
+        cookies: impl Iterator<Item = Cookie>,
+        hash: u32,
+        name: &[u8],
+    ) -> Result<Option<Found<S::Block>>> {
+        for cookie in cookies {
             if let Some(found) = self.find_at(hash, cookie, name)? {
                 return Ok(Some(found));
             }
@@ -98,16 +132,12 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
         let mut path = Path::descend_from(self.store, self.tree_shape(), root, hash)?;
         let mut has_moved = false;
         loop {
-            let found = self.find_in_leaf(&path.leaf.clone(), name)?;
+            let candidates = self.candidates(&path.leaf, self.store.place(path.at), hash)?;
+            let found = self.find_among(candidates.cookies(), hash, name)?;
             if found.is_some() {
                 return Ok((found, path));
             }
-            let place = self.store.place(path.at);
-            let goes_on = self.store.view(&path.leaf, |bytes| -> Result<bool> {
-                let entries = LeafBlock::decode(bytes, place)?.entries();
-                Ok(entries.last().is_none_or(|last| last.hash.get() == hash))
-            })?;
-            if !goes_on || !path.advance(self.store)? {
+            if !candidates.goes_on || !path.advance(self.store)? {
                 break;
             }
             has_moved = true;

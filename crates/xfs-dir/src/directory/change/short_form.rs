@@ -14,7 +14,7 @@ const TAIL: usize = 8;
 
 /// An entry that owns its name.
 #[derive(Clone, Debug)]
-pub(super) struct ShortEntry {
+pub(crate) struct ShortEntry {
     pub(super) name: Box<[u8]>,
     pub(super) inode: InodeNumber,
     pub(super) entry_type: EntryType,
@@ -45,7 +45,7 @@ impl From<Entry<'_>> for ShortEntry {
 
 /// A directory in short form, taken apart.
 #[derive(Clone, Debug)]
-pub(super) struct Short {
+pub(crate) struct Short {
     pub(super) parent: InodeNumber,
     pub(super) entries: Vec<ShortEntry>,
 }
