@@ -46,13 +46,13 @@ impl<'a> Tree<'a> {
         loop {
             let buffer = self.read(block)?;
             let bytes = buffer.bytes();
-            let found = self.verify_level(&bytes, block, level)?;
-            if found == 0 {
+            let node = self.verify_level(&bytes, block, level)?;
+            let Some(node) = node else {
                 drop(bytes);
                 return Ok(Some(Leaf { block, buffer }));
-            }
-            match Node::decode(&bytes, self.place(block))?.find(hash) {
-                Some(child) => (block, level) = (child, Some(found - 1)),
+            };
+            match node.find(hash) {
+                Some(child) => (block, level) = (child, Some(node.level() - 1)),
                 None => return Ok(None),
             }
         }
@@ -78,29 +78,35 @@ impl<'a> Tree<'a> {
         Ok(buffer)
     }
 
-    /// The level of a block, which its parent, if there is one, knows already. A leaf has 0.
-    fn verify_level(&self, bytes: &[u8], block: FileBlock, expected: Option<u16>) -> Result<u16> {
-        let found = match dabtree::magic(bytes) {
-            Some(NODE_MAGIC) => Node::decode(bytes, self.place(block))?.level(),
-            _ => 0,
+    /// The node that a block is, `None` for a leaf. Its parent, if there is one, knows the level already.
+    /// A leaf has 0.
+    fn verify_level<'b>(
+        &self,
+        bytes: &'b [u8],
+        block: FileBlock,
+        expected: Option<u16>,
+    ) -> Result<Option<Node<'b>>> {
+        let node = match dabtree::magic(bytes) {
+            Some(NODE_MAGIC) => Some(Node::decode(bytes, self.place(block))?),
+            _ => None,
         };
+        let found = node.as_ref().map_or(0, Node::level);
         match expected {
             Some(expected) if found != expected => {
                 Err(self.corrupt(block, DaBtreeCheck::LevelBelow { found, expected }).into())
             }
-            _ => Ok(found),
+            _ => Ok(node),
         }
     }
 
     fn step(&self, block: FileBlock, expected: Option<u16>) -> Result<Step> {
         let buffer = self.read(block)?;
         let bytes = buffer.bytes();
-        let level = self.verify_level(&bytes, block, expected)?;
-        if level == 0 {
+        let Some(node) = self.verify_level(&bytes, block, expected)? else {
             drop(bytes);
             return Ok(Step::Leaf(Leaf { block, buffer }));
-        }
-        let node = Node::decode(&bytes, self.place(block))?;
+        };
+        let level = node.level();
         let children = node.entries().iter().rev();
         let children = children.map(|entry| FileBlock(entry.before.get().into())).collect();
         Ok(Step::Node { level, children })

@@ -107,8 +107,7 @@ impl<'a> Directory<'a> {
     /// Whether the directory is one block, which holds its index too.
     fn is_block_form(&self) -> Result<bool> {
         let map = self.inode.extent_map(self.cache, ForkKind::Data)?;
-        let blocks = u64::from(self.blocks());
-        Ok(map.iter().next_back().is_some_and(|extent| extent.end().0 <= blocks))
+        Ok(!map.is_empty() && map.end().0 <= u64::from(self.blocks()))
     }
 
     /// Filesystem blocks in a directory block.

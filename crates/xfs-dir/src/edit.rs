@@ -11,13 +11,55 @@ use std::ops::Range;
 /// The bytes of a block that its transaction may change.
 pub(crate) struct BlockEdit<'b> {
     bytes: &'b mut [u8],
-    touched: Vec<Range<usize>>,
+    touched: Touched,
+}
+
+/// What of a block has changed: ranges that may touch, in the order of the changes. No more than that: what
+/// a transaction may log is little beside a large block.
+#[derive(Default)]
+pub(crate) struct Touched {
+    /// Most edits touch no more places: they need no memory for that.
+    first: [Range<u32>; FEW],
+    count: usize,
+    more: Vec<Range<u32>>,
+}
+
+const FEW: usize = 6;
+
+impl Touched {
+    fn add(&mut self, start: usize, end: usize) {
+        let (start, end) = (start as u32, end as u32);
+        let last = match self.more.last_mut() {
+            Some(last) => Some(last),
+            None => self.count.checked_sub(1).and_then(|last| self.first.get_mut(last)),
+        };
+        if let Some(last) = last
+            && start <= last.end
+            && last.start <= end
+        {
+            (last.start, last.end) = (last.start.min(start), last.end.max(end));
+            return;
+        }
+        match self.first.get_mut(self.count) {
+            Some(next) => {
+                (next.start, next.end) = (start, end);
+                self.count += 1;
+            }
+            None => self.more.push(start..end),
+        }
+    }
+
+    /// The ranges.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<usize>> {
+        let ranges = self.first.iter().take(self.count).chain(&self.more);
+        ranges.map(|range| range.start as usize..range.end as usize)
+    }
 }
 
 impl<'b> BlockEdit<'b> {
     /// The block in `bytes`, nothing of which has changed.
     pub(crate) fn new(bytes: &'b mut [u8]) -> Self {
-        Self { bytes, touched: Vec::new() }
+        Self { bytes, touched: Touched::default() }
     }
 
     /// The whole block as it is now.
@@ -30,19 +72,13 @@ impl<'b> BlockEdit<'b> {
         self.bytes.len()
     }
 
-    /// What has changed: ranges that may touch, in the order of the changes.
-    pub(crate) fn into_touched(self) -> Vec<Range<usize>> {
+    /// What has changed.
+    pub(crate) fn into_touched(self) -> Touched {
         self.touched
     }
 
     fn slice(&mut self, range: Range<usize>) -> &mut [u8] {
-        match self.touched.last_mut() {
-            Some(last) if range.start <= last.end && last.start <= range.end => {
-                last.start = last.start.min(range.start);
-                last.end = last.end.max(range.end);
-            }
-            _ => self.touched.push(range.clone()),
-        }
+        self.touched.add(range.start, range.end);
         self.bytes.get_mut(range).expect("an edit lies inside its block")
     }
 

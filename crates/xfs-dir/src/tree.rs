@@ -94,18 +94,17 @@ impl<B: Clone> Path<B> {
         loop {
             let place = store.place(self.at);
             let step = store.view(&self.leaf, |bytes| -> Result<_> {
-                let found = match dabtree::magic(bytes) {
-                    Some(NODE_MAGIC) => Node::decode(bytes, place)?.level(),
-                    _ => 0,
+                let node = match dabtree::magic(bytes) {
+                    Some(NODE_MAGIC) => Some(Node::decode(bytes, place)?),
+                    _ => None,
                 };
+                let found = node.as_ref().map_or(0, Node::level);
                 if let Some(expected) = level.filter(|expected| *expected != found) {
                     let check = DaBtreeCheck::LevelBelow { found, expected };
                     return Err(Corruption::new(Structure::DaBtree, place, check).into());
                 }
-                if found == 0 {
-                    return Ok(None);
-                }
-                let entries = Node::decode(bytes, place)?.entries();
+                let Some(node) = node else { return Ok(None) };
+                let entries = node.entries();
                 let index = choose(entries).min(entries.len() - 1);
                 let child = entries.get(index).map(|entry| entry.before.get());
                 Ok(child.map(|child| (found, index, FileBlock(child.into()))))

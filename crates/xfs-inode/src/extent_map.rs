@@ -108,6 +108,13 @@ impl ExtentMap {
         first.iter().chain(rest.unwrap_or_default().iter().flatten())
     }
 
+    /// Where the last extent ends, 0 if there is none.
+    #[must_use]
+    pub fn end(&self) -> FileBlock {
+        let last = self.chunks.last().and_then(|chunk| chunk.last());
+        last.map_or(FileBlock(0), Extent::end)
+    }
+
     /// The last extent that starts before `limit`.
     #[must_use]
     pub fn last_before(&self, limit: FileBlock) -> Option<Extent> {
@@ -117,10 +124,17 @@ impl ExtentMap {
         chunk.get(chunk.partition_point(starts_before).checked_sub(1)?).copied()
     }
 
+    /// The extent that `block` is in, if it is in one.
+    #[inline]
+    #[must_use]
+    pub fn extent_over(&self, block: FileBlock) -> Option<&Extent> {
+        self.extent_at(self.position(block)).filter(|extent| extent.file_block <= block)
+    }
+
     /// What is at `block`.
     #[must_use]
     pub fn find(&self, block: FileBlock) -> Mapping {
-        let next = self.iter_from(block).next();
+        let next = self.extent_at(self.position(block));
         if let Some(extent) = next.filter(|extent| extent.file_block <= block) {
             return Mapping::Extent(*extent);
         }
@@ -172,7 +186,11 @@ impl ExtentMap {
     /// The first extent that ends behind `block`, or the place behind the last extent.
     fn position(&self, block: FileBlock) -> Position {
         let ends_before = |extent: &Extent| extent.end() <= block;
-        let chunk = self.chunks.partition_point(|chunk| chunk.last().is_some_and(ends_before));
+        let chunk = match &*self.chunks {
+            // Most maps are short.
+            [only] => usize::from(only.last().is_some_and(ends_before)),
+            all => all.partition_point(|chunk| chunk.last().is_some_and(ends_before)),
+        };
         let index = self.chunks.get(chunk).map_or(0, |chunk| chunk.partition_point(ends_before));
         Position { chunk, index }
     }

@@ -72,6 +72,9 @@ impl Fork {
             Some(ForkFormat::Btree) => {
                 Self::Btree(BtreeFork { root: fork.into(), map: SetOnce::new() })
             }
+            Some(ForkFormat::Extents) if core.fork_extents(kind) == 0 => {
+                Self::Extents(ExtentMap::default())
+            }
             Some(ForkFormat::Extents) => {
                 let rules = ExtentRules::of(core, kind, geometry);
                 let extents = ExtentList::decode(fork, core.fork_extents(kind))

@@ -7,7 +7,7 @@ use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, Corruption, FileBlock, Geometry, Place, Structure};
 
-use crate::extent_map::{ExtentMap, Mapping};
+use crate::extent_map::ExtentMap;
 use crate::inode::Inode;
 
 /// How long a metadata block of a fork is, and what it holds.
@@ -85,7 +85,7 @@ fn map_blocks(
     let mut file_block = first;
     let mut next = || {
         let not_mapped = ExtentCheck::NotMapped { file_block };
-        let Mapping::Extent(extent) = map.find(file_block) else { return Err(not_mapped) };
+        let extent = map.extent_over(file_block).ok_or(not_mapped)?;
         let skipped = file_block.0 - extent.file_block.0;
         let blocks = (u64::from(extent.length_blocks) - skipped).min(left);
         let start = extent.start.checked_add(skipped).ok_or(not_mapped)?;

@@ -193,9 +193,7 @@ impl ForkStore for LiveFork<'_, '_> {
             let outcome = change(&mut edit);
             (outcome, edit.into_touched())
         };
-        for range in touched {
-            self.tx.log(block, range);
-        }
+        self.tx.log_all(block, touched.ranges());
         outcome
     }
 }

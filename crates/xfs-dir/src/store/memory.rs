@@ -271,7 +271,7 @@ impl ForkStore for MemoryFork {
         let before = if is_compared { bytes.clone() } else { Vec::new() };
         let mut edit = BlockEdit::new(&mut bytes);
         let outcome = change(&mut edit);
-        let touched = edit.into_touched();
+        let touched: Vec<_> = edit.into_touched().ranges().collect();
         self.bytes_touched += touched.iter().map(|range| range.len() as u64).sum::<u64>();
         if is_compared {
             // What is not said to have changed has not.

@@ -35,6 +35,7 @@ fn find() {
     check(11, Mapping::Extent(last));
     check(12, hole(12, LIMIT));
     check(u64::MAX, hole(12, LIMIT));
+    assert_eq!((map.end(), ExtentMap::EMPTY.end()), (FileBlock(12), FileBlock(0)));
 }
 
 #[test]

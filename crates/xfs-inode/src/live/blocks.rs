@@ -170,7 +170,11 @@ impl Live {
         limit: FileBlock,
     ) -> Result<FileBlock> {
         let inode = self.inode();
-        let last = inode.extent_map(tx.cache(), fork)?.last_before(limit);
+        let map = inode.extent_map(tx.cache(), fork)?;
+        if map.end() <= limit {
+            return Ok(map.end());
+        }
+        let last = map.last_before(limit);
         Ok(last.map_or(FileBlock(0), |extent| extent.end().min(limit)))
     }
 

@@ -324,6 +324,18 @@ impl Transaction<'_> {
         (joined.dirty, joined.claimed) = (true, false);
     }
 
+    /// Logs ranges of a buffer that is joined.
+    ///
+    /// # Panics
+    ///
+    /// If the buffer is not joined, or ends before one of them does.
+    pub fn log_all(&mut self, buffer: &Buffer, ranges: impl Iterator<Item = Range<usize>>) {
+        let joined = self.buffers.find(buffer);
+        if joined.item.log_all(buffer, ranges) {
+            (joined.dirty, joined.claimed) = (true, false);
+        }
+    }
+
     /// Gives a buffer back at once if it is clean in this step and not held.
     pub fn release(&mut self, buffer: &Buffer) {
         self.buffers.0.retain(|joined| {

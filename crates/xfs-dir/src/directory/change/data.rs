@@ -48,14 +48,14 @@ impl BestFree {
     }
 
     fn store(self, edit: &mut BlockEdit<'_>) {
-        let before = Self::load(edit.bytes());
-        let pairs = self.records.into_iter().zip(before.records).enumerate();
-        for (index, (record, old)) in pairs {
-            if record != old {
-                edit.put_u16(TABLE + 4 * index, record.0);
-                edit.put_u16(TABLE + 4 * index + 2, record.1);
-            }
+        if self == Self::load(edit.bytes()) {
+            return;
         }
+        let mut bytes = [[0; 4]; TABLE_SIZE];
+        for (bytes, (offset, length)) in bytes.iter_mut().zip(self.records) {
+            *bytes = (u32::from(offset) << 16 | u32::from(length)).to_be_bytes();
+        }
+        edit.put(TABLE, bytes.as_flattened());
     }
 
     fn is_full(&self) -> bool {
@@ -65,26 +65,31 @@ impl BestFree {
 
     /// Takes a record off the table, if it is there.
     fn remove(&mut self, offset: usize) -> bool {
-        let Some(index) =
-            self.records.iter().position(|record| usize::from(record.0) == offset && record.1 != 0)
-        else {
+        let is_it = |record: (u16, u16)| usize::from(record.0) == offset && record.1 != 0;
+        let [first, second, third] = self.records;
+        self.records = if is_it(first) {
+            [second, third, (0, 0)]
+        } else if is_it(second) {
+            [first, third, (0, 0)]
+        } else if is_it(third) {
+            [first, second, (0, 0)]
+        } else {
             return false;
         };
-        self.records.get_mut(index..).into_iter().for_each(|rest| rest.rotate_left(1));
-        let [.., last] = &mut self.records;
-        *last = (0, 0);
         true
     }
 
     /// Puts a record where its length belongs; the shortest falls off a full table.
     fn insert(&mut self, free: &Free) {
-        let length = free.len() as u16;
-        let index = self.records.partition_point(|record| record.1 >= length);
-        if let Some(rest) = self.records.get_mut(index..) {
-            // What is longer keeps its place, the others make room.
-            rest.rotate_right(usize::from(!rest.is_empty()));
-            rest.first_mut().into_iter().for_each(|first| *first = (free.start as u16, length));
-        }
+        let new = (free.start as u16, free.len() as u16);
+        let [first, second, third] = self.records;
+        // What is as long keeps its place, the others make room.
+        self.records = match new.1 {
+            length if length > first.1 => [new, first, second],
+            length if length > second.1 => [first, new, second],
+            length if length > third.1 => [first, second, new],
+            _ => self.records,
+        };
     }
 
     /// The table of the records up to `end`, by walking them.

@@ -64,10 +64,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
     }
 
     /// A data block with a free record of `length` bytes, or else the first place for a new one.
-    pub(super) fn find_free(&mut self, length: usize) -> Result<FreeFound> {
+    pub(super) fn find_free(&mut self, length: usize) -> Result<FreeFound<S::Block>> {
         let blocks = self.free_blocks()?;
-        if let Some(index) = self.find_free_at_end(blocks, length)? {
-            return Ok(FreeFound::Block(index));
+        if let Some(found) = self.find_free_at_end(blocks, length)? {
+            return Ok(found);
         }
         let mut hole = None;
         for number in 0..blocks {
@@ -85,7 +85,7 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
                 Ok((found, gap.or((!is_full).then_some(lengths.len()))))
             })?;
             if let Some(index) = found {
-                return Ok(FreeFound::Block(first + index as u64));
+                return Ok(FreeFound::Block(first + index as u64, block));
             }
             hole = hole.or(gap.map(|index| first + index as u64));
         }
@@ -94,14 +94,19 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
 
     /// The last data block, if it has room: a directory that grows has its room there, so that the
     /// search need not begin at the start.
-    fn find_free_at_end(&mut self, blocks: u64, length: usize) -> Result<Option<u64>> {
+    fn find_free_at_end(
+        &mut self,
+        blocks: u64,
+        length: usize,
+    ) -> Result<Option<FreeFound<S::Block>>> {
         let Some(last) = blocks.checked_sub(1) else { return Ok(None) };
-        let Some(block) = self.read_free(last)? else { return Ok(None) };
+        let block = self.store.read_owned(self.free_block_at(last), BlockKind::DirectoryFree)?;
         let index = self.store.view(&block, |bytes| {
             let index = u32_at(bytes, COUNT).checked_sub(1)?;
             fits(u16_at(bytes, BASE + LENGTH * index as usize), length).then_some(index)
         });
-        Ok(index.map(|index| last * self.free_capacity() + u64::from(index)))
+        let first = last * self.free_capacity();
+        Ok(index.map(|index| FreeFound::Block(first + u64::from(index), block)))
     }
 
     /// Makes the block of the index that says something about this data block, if it is missing.
@@ -118,10 +123,16 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
 
     /// Sets the length of a data block, which is there.
     pub(super) fn set_free(&mut self, data_block: u64, length: u16) -> Result<()> {
-        let slot = self.slot(data_block);
-        let block = self.store.read_owned(slot.at, BlockKind::DirectoryFree)?;
-        self.store.edit(&block, |edit| set_length(edit, slot.index, length));
+        let at = self.slot(data_block).at;
+        let block = self.store.read_owned(at, BlockKind::DirectoryFree)?;
+        self.set_free_in(&block, data_block, length);
         Ok(())
+    }
+
+    /// The same, in the block of the index that says something about this data block.
+    pub(super) fn set_free_in(&mut self, block: &S::Block, data_block: u64, length: u16) {
+        let index = self.slot(data_block).index;
+        self.store.edit(block, |edit| set_length(edit, index, length));
     }
 
     /// Says that a data block is gone. A block of the index without data blocks goes, too.
@@ -174,10 +185,9 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
 }
 
 /// What a search for room ended with.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum FreeFound {
-    /// This data block has room.
-    Block(u64),
+pub(super) enum FreeFound<B> {
+    /// This data block has room, as this block of the index says.
+    Block(u64, B),
     /// None has; here is the first place for another.
     New(u64),
 }

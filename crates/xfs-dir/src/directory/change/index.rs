@@ -71,9 +71,8 @@ impl Run {
 
     /// Puts an entry at `index`.
     pub(super) fn put(self, edit: &mut BlockEdit<'_>, index: usize, hash: u32, cookie: Cookie) {
-        let at = self.base + ENTRY * index;
-        edit.put_u32(at, hash);
-        edit.put_u32(at + 4, cookie.0);
+        let entry = u64::from(hash) << 32 | u64::from(cookie.0);
+        edit.put_u64(self.base + ENTRY * index, entry);
     }
 
     /// The entry of this hash and cookie.

@@ -18,17 +18,21 @@ const JOINED_PERCENT: usize = 75;
 impl<S: ForkStore> DirectoryChange<'_, S> {
     /// Adds an entry in the node form. The path leads to the leaf where it belongs.
     pub(super) fn add_to_tree(&mut self, path: Path<S::Block>, entry: &NewEntry<'_>) -> Result<()> {
-        let index = match self.find_free(data::length_of(entry.name))? {
-            FreeFound::Block(index) => index,
+        let (index, offset) = match self.find_free(data::length_of(entry.name))? {
+            FreeFound::Block(index, free) => {
+                let data = self.read_data(index)?;
+                let (offset, best) = self.put_in_data(&data, index, entry)?;
+                self.set_free_in(&free, index, best);
+                (index, offset)
+            }
             FreeFound::New(index) => {
-                self.grow_data(index)?;
+                let data = self.grow_data(index)?;
                 self.ensure_free(index)?;
-                index
+                let (offset, best) = self.put_in_data(&data, index, entry)?;
+                self.set_free(index, best)?;
+                (index, offset)
             }
         };
-        let data = self.read_data(index)?;
-        let (offset, best) = self.put_in_data(&data, index, entry)?;
-        self.set_free(index, best)?;
         let cookie = self.cookie(index, offset)?;
         self.insert_in_tree(path, (name_hash(entry.name), cookie.0))
     }
