@@ -41,6 +41,7 @@ pub(crate) use counts::{Count, InodeCounts};
 use doomed::Doomed;
 use entry::Taken;
 pub(crate) use entry::{Entry, Inode, Keep, Phase, Release, Sweep};
+pub(crate) use group::HeldChunk;
 use group::{Before, Group};
 use size::Size;
 pub(crate) use store::Store;
@@ -153,6 +154,11 @@ impl<S: Store> Table<S> {
     /// Which of 64 inodes are in memory: a bit for each, from this number on, which 64 divides.
     pub(crate) fn present(&self, first: InodeNumber) -> u64 {
         self.place(first).map_or(0, |(group, inode)| group.present(inode))
+    }
+
+    /// Keeps room in the index for the 64 inodes of this one's chunk, for who has many of them come and go.
+    pub(crate) fn hold(&self, number: InodeNumber) -> Option<HeldChunk<'_, S::Inode>> {
+        self.place(number).ok().map(|(group, inode)| group.hold(inode))
     }
 
     /// Shows the inode of this number to `look`, if it is in memory: nobody keeps it from going.

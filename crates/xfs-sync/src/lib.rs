@@ -2,8 +2,8 @@
 //!
 //! Owns: the only raw locks and atomics of the workspace. Each says in its type how widely it is
 //! shared ([`Scope`]), so that "this path writes nothing that the whole volume shares" is a number
-//! that a test asserts. Does **not** own: lock order (stated by each user), or epochs (the
-//! concurrent map of the buffer cache brings its own).
+//! that a test asserts; and places that are read under an epoch ([`Shelf`]). Does **not** own: lock order
+//! (stated by each user), or epochs themselves (`seize`, which the concurrent maps use too).
 //!
 //! # The scopes, narrowest first
 //!
@@ -43,6 +43,7 @@ mod lock;
 mod raw;
 mod recursive;
 mod scope;
+mod shelf;
 mod slots;
 
 #[cfg(feature = "count")]
@@ -62,6 +63,8 @@ pub use lock::{
 };
 pub use recursive::{RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard};
 pub use scope::{Group, Object, Scope, Slot, Volume};
+pub use seize::Collector;
+pub use shelf::Shelf;
 pub use slots::Slots;
 
 /// Lets other threads go on: for who waits for a step that another one is about to take.

@@ -1,16 +1,21 @@
-//! What is known of 64 neighbouring inodes without looking at one of them.
+//! 64 neighbouring inodes, and what is known of them without looking at one.
 //!
 //! # Invariants
 //!
-//! - **I1** A bit of `present` is set exactly while the index has an inode there. Both change under
+//! - **I1** A bit of `present` is set exactly while there is an inode at its place. Both change under
 //!   the chunk's lock.
 //! - **I2** A tag is set on an inode that walks for it have to see; it may stand on others too. It goes
 //!   with the inode.
-//! - **I3** A chunk that has been without inodes leaves the index, and never gets one again.
+//! - **I3** A chunk that has lost its last inode, or else the last who held it, leaves the index, and never
+//!   gets one again.
+//! - **I4** An inode points to its chunk, and the chunk to the inode as long as that is in it: so that a
+//!   table that goes takes them out.
 
 use std::sync::Arc;
 
-use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object, Ordering};
+use xfs_sync::{AtomicU64, Collector, Mutex, MutexGuard, Object, Ordering, Shelf};
+
+use super::entry::{Entry, Inode};
 
 /// Inodes of a chunk.
 pub(crate) const CHUNK_INODES: u32 = 64;
@@ -26,17 +31,35 @@ pub(crate) enum Tag {
     Unsettled,
 }
 
-/// What is known of 64 neighbouring inodes.
-#[derive(Default)]
-pub(crate) struct Chunk {
-    /// Whether it has left the index (I3).
-    gone: Mutex<bool, Object>,
+/// 64 neighbouring inodes.
+pub(crate) struct Chunk<I> {
+    stay: Mutex<Stay, Object>,
     present: AtomicU64<Object>,
     idle: AtomicU64<Object>,
     unsettled: AtomicU64<Object>,
+    entries: Shelf<Entry<I>, Object, { CHUNK_INODES as usize }>,
 }
 
-impl Chunk {
+/// Why a chunk is in the index.
+#[derive(Default)]
+pub(super) struct Stay {
+    /// It has left the index (I3).
+    gone: bool,
+    /// Those who keep it there without an inode.
+    holders: u32,
+}
+
+impl<I> Chunk<I> {
+    pub(super) fn new(collector: &Collector) -> Self {
+        Self {
+            stay: Mutex::default(),
+            present: AtomicU64::default(),
+            idle: AtomicU64::default(),
+            unsettled: AtomicU64::default(),
+            entries: Shelf::new(collector),
+        }
+    }
+
     /// The inodes that bear a tag: a bit for each.
     pub(super) fn tagged(&self, tag: Tag) -> u64 {
         match tag {
@@ -46,32 +69,77 @@ impl Chunk {
         }
     }
 
+    /// Shows one of its inodes.
+    pub(super) fn look<R>(
+        &self,
+        collector: &Collector,
+        place: u32,
+        look: impl FnOnce(&Arc<Entry<I>>) -> R,
+    ) -> Option<R> {
+        self.entries.look(collector, place as usize, look)
+    }
+
     /// The lock under which inodes come and go; `None` once the chunk has left the index.
-    pub(super) fn lock(&self) -> Option<MutexGuard<'_, bool>> {
-        let gone = self.gone.lock();
-        (!*gone).then_some(gone)
+    pub(super) fn lock(&self) -> Option<MutexGuard<'_, Stay>> {
+        let stay = self.stay.lock();
+        (!stay.gone).then_some(stay)
     }
 
-    /// Notes an inode that has come. The caller holds the lock.
-    pub(super) fn enter(&self, bit: u64) {
-        self.present.fetch_or(bit, Ordering::AcqRel);
+    /// Whether nothing keeps it in the index. Then it has left it: the caller takes it out, and holds the
+    /// lock until it has.
+    pub(super) fn leave_index(&self, stay: &mut Stay) -> bool {
+        stay.gone = stay.holders == 0 && self.present.load(Ordering::Acquire) == 0;
+        stay.gone
+    }
+}
+
+impl Stay {
+    /// One more who keeps the chunk in the index.
+    pub(super) fn hold(&mut self) {
+        self.holders += 1;
     }
 
-    /// Notes that an inode has gone. The caller holds the lock. Whether it was the last one.
-    pub(super) fn leave(&self, bit: u64) -> bool {
-        self.idle.fetch_and(!bit, Ordering::AcqRel);
-        self.unsettled.fetch_and(!bit, Ordering::AcqRel);
-        self.present.fetch_and(!bit, Ordering::AcqRel) == bit
+    /// One less.
+    pub(super) fn let_go(&mut self) {
+        assert!(self.holders > 0, "a chunk that nobody held let go");
+        self.holders -= 1;
+    }
+}
+
+impl<I: Inode> Chunk<I> {
+    /// Puts an inode at its place. The caller holds the lock.
+    pub(super) fn enter(&self, collector: &Collector, place: u32, entry: Arc<Entry<I>>) {
+        self.entries.put(collector, place as usize, Some(entry));
+        self.present.fetch_or(1 << place, Ordering::AcqRel);
+    }
+
+    /// Takes an inode out. The caller holds the lock.
+    pub(super) fn leave(&self, collector: &Collector, place: u32) {
+        let bit = 1 << place;
+        // Most have nothing to write.
+        if self.unsettled.load(Ordering::Acquire) & bit != 0 {
+            self.unsettled.fetch_and(!bit, Ordering::AcqRel);
+        }
+        if self.idle.load(Ordering::Acquire) & bit != 0 {
+            self.idle.fetch_and(!bit, Ordering::AcqRel);
+        }
+        self.present.fetch_and(!bit, Ordering::AcqRel);
+        self.entries.put(collector, place as usize, None);
+    }
+
+    /// Takes all out, for a table that goes (I4).
+    pub(super) fn clear(&self, collector: &Collector) {
+        (0..CHUNK_INODES as usize).for_each(|place| self.entries.put(collector, place, None));
     }
 }
 
 /// Where the tags of an inode are.
-pub(crate) struct Spot {
-    pub(super) chunk: Arc<Chunk>,
+pub(crate) struct Spot<I> {
+    pub(super) chunk: Arc<Chunk<I>>,
     pub(super) bit: u64,
 }
 
-impl Spot {
+impl<I> Spot<I> {
     /// Tags the inode as without a user. Who does it holds the inode's state.
     pub(super) fn set_idle(&self) {
         if self.chunk.idle.load(Ordering::Relaxed) & self.bit == 0 {

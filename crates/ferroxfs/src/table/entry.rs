@@ -37,7 +37,7 @@ use crate::permission::Rights;
 use crate::superblock::{Marks, Which};
 
 /// What has to be known of an inode to keep it in memory.
-pub(crate) trait Inode: Send + Sync {
+pub(crate) trait Inode: Send + Sync + 'static {
     /// Its number.
     fn number(&self) -> InodeNumber;
 
@@ -73,7 +73,7 @@ pub(crate) struct Entry<I = Live> {
     /// What holds it for somebody outside.
     marks: Marks,
     /// Its tags, where walks go by tags.
-    spot: Option<Spot>,
+    spot: Option<Spot<I>>,
 }
 
 /// Where an inode is in its life: see the figure above.
@@ -152,7 +152,7 @@ pub(crate) enum Sweep {
 
 impl<I: Inode> Entry<I> {
     /// An entry with one user.
-    pub(crate) fn new(live: Arc<I>, phase: Phase, keep: Keep, spot: Option<Spot>) -> Self {
+    pub(crate) fn new(live: Arc<I>, phase: Phase, keep: Keep, spot: Option<Spot<I>>) -> Self {
         assert!(matches!(phase, Phase::New | Phase::Live), "I1");
         let state = State { users: 1, phase, keep, referenced: false };
         let (hints, locks) = (Hints::new(live.file_type()), LockState::new());
@@ -228,7 +228,7 @@ impl<I> Entry<I> {
         self.spot.iter().for_each(|spot| spot.set_unsettled(is_unsettled));
     }
 
-    pub(super) fn spot(&self) -> Option<&Spot> {
+    pub(super) fn spot(&self) -> Option<&Spot<I>> {
         self.spot.as_ref()
     }
 

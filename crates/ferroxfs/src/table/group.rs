@@ -1,10 +1,9 @@
-//! The index of one group: its inodes by number, and its chunks in order.
+//! The index of one group: its chunks of inodes by number, and in order.
 //!
 //! ```text
-//!  entries   number ─► inode       read without a lock, under an epoch
-//!  chunks    number / 64 ─► tags   likewise
-//!  order     the same, in order    for walks: one lock, taken once for each chunk that comes or goes,
-//!                                  and by a walk once for each chunk that it looks at
+//!  chunks   number / 64 ─► 64 places, tags   read without a lock, under an epoch
+//!  order    the same, in order               for walks: one lock, taken once for each chunk that comes or
+//!                                            goes, and by a walk once for each chunk that it looks at
 //! ```
 //!
 //! Lock order: the state of an inode before nothing of this; the lock of a chunk, then `order`.
@@ -13,20 +12,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xfs_buffer::AddressHash;
-use xfs_sync::{Group as GroupScope, Mutex};
+use xfs_sync::{Collector, Group as GroupScope, Mutex};
 
 use super::chunk::{CHUNK_INODES, Chunk, Spot, Tag};
-use super::entry::Entry;
+use super::entry::{Entry, Inode};
 use crate::superblock::{Existing, Step, Visit};
 
 /// Chunks that one step of a walk looks at, at most: for so long `order` is held.
 const STEP_CHUNKS: usize = 64;
 
 /// The inodes of one group that are in memory.
-pub(super) struct Group<I> {
-    entries: papaya::HashMap<u32, Arc<Entry<I>>, AddressHash>,
-    chunks: papaya::HashMap<u32, Arc<Chunk>, AddressHash>,
-    order: Mutex<BTreeMap<u32, Arc<Chunk>>, GroupScope>,
+pub(super) struct Group<I: Inode> {
+    chunks: papaya::HashMap<u32, Arc<Chunk<I>>, AddressHash>,
+    order: Mutex<BTreeMap<u32, Arc<Chunk<I>>>, GroupScope>,
+    /// Of the map and of the chunks: one guard is good for both.
+    collector: Arc<Collector>,
     /// Where reclaiming goes on.
     pub(super) hand: Mutex<u64, GroupScope>,
 }
@@ -41,12 +41,38 @@ pub(super) enum Before {
     Stays,
 }
 
-impl<I> Group<I> {
+/// A chunk that stays in the index while this is held, whatever comes and goes in it.
+pub(crate) struct HeldChunk<'a, I: Inode> {
+    group: &'a Group<I>,
+    key: u32,
+    chunk: Arc<Chunk<I>>,
+}
+
+impl<I: Inode> Drop for HeldChunk<'_, I> {
+    fn drop(&mut self) {
+        // One that is held has not left the index.
+        let Some(mut stay) = self.chunk.lock() else { return };
+        stay.let_go();
+        if self.chunk.leave_index(&mut stay) {
+            self.group.forget_chunk(self.key);
+        }
+    }
+}
+
+impl<I: Inode> Drop for Group<I> {
+    fn drop(&mut self) {
+        self.order.lock().values().for_each(|chunk| chunk.clear(&self.collector));
+    }
+}
+
+impl<I: Inode> Group<I> {
     pub(super) fn new() -> Self {
+        let collector = Arc::new(Collector::new());
+        let chunks = papaya::HashMap::builder().hasher(AddressHash::new());
         Self {
-            entries: papaya::HashMap::with_hasher(AddressHash::new()),
-            chunks: papaya::HashMap::with_hasher(AddressHash::new()),
+            chunks: chunks.shared_collector(Arc::clone(&collector)).build(),
             order: Mutex::default(),
+            collector,
             hand: Mutex::new(0),
         }
     }
@@ -54,11 +80,11 @@ impl<I> Group<I> {
     /// Whether nothing is left of any inode.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.chunks.is_empty() && self.order.lock().is_empty()
+        self.chunks.is_empty() && self.order.lock().is_empty()
     }
 
     pub(super) fn find(&self, inode: u32) -> Option<Arc<Entry<I>>> {
-        self.entries.pin().get(&inode).map(Arc::clone)
+        self.peek(inode, Arc::clone)
     }
 
     /// Which inodes of a chunk are here.
@@ -69,64 +95,30 @@ impl<I> Group<I> {
 
     /// Shows the inode of this number to `look`, without a use of it.
     pub(super) fn peek<R>(&self, inode: u32, look: impl FnOnce(&Arc<Entry<I>>) -> R) -> Option<R> {
-        self.entries.pin().get(&inode).map(look)
+        let chunks = self.chunks.pin();
+        let chunk = chunks.get(&(inode / CHUNK_INODES))?;
+        chunk.look(&self.collector, inode % CHUNK_INODES, look)
     }
 
-    /// Puts an inode in, in the place of one that `replaces` lets go.
-    pub(super) fn insert(
-        &self,
-        inode: u32,
-        make: impl FnOnce(Spot) -> Arc<Entry<I>>,
-        replaces: impl FnOnce(&Entry<I>) -> bool,
-    ) -> (Arc<Entry<I>>, Before) {
-        let bit = 1 << (inode % CHUNK_INODES);
-        loop {
-            let chunk = self.chunk(inode / CHUNK_INODES);
-            let Some(_lock) = chunk.lock() else { continue };
-            let entry = make(Spot { chunk: Arc::clone(&chunk), bit });
-            let pinned = self.entries.pin();
-            let before = match pinned.get(&inode) {
-                Some(before) if !replaces(before) => return (entry, Before::Stays),
-                Some(_) => Before::Replaced,
-                None => Before::Nothing,
-            };
-            pinned.insert(inode, Arc::clone(&entry));
-            chunk.enter(bit);
-            return (entry, before);
-        }
-    }
-
-    /// Takes an inode out, unless another has its place already.
-    pub(super) fn remove(&self, inode: u32, entry: &Arc<Entry<I>>) -> bool {
-        let Some(Spot { chunk, bit }) = entry.spot() else { return false };
-        let Some(mut gone) = chunk.lock() else { return false };
-        let is_it = |_: &u32, found: &Arc<Entry<I>>| Arc::ptr_eq(found, entry);
-        let pinned = self.entries.pin();
-        if !matches!(pinned.remove_if(&inode, is_it), Ok(Some(_))) {
-            return false;
-        }
-        if chunk.leave(*bit) {
-            *gone = true;
-            let key = inode / CHUNK_INODES;
-            let mut order = self.order.lock();
-            self.chunks.pin().remove(&key);
-            order.remove(&key);
-        }
-        true
-    }
-
-    fn chunk(&self, key: u32) -> Arc<Chunk> {
+    fn chunk(&self, key: u32) -> Arc<Chunk<I>> {
         if let Some(chunk) = self.chunks.pin().get(&key) {
             return Arc::clone(chunk);
         }
         let mut order = self.order.lock();
-        let chunk = order.entry(key).or_default();
+        let chunk = order.entry(key).or_insert_with(|| Arc::new(Chunk::new(&self.collector)));
         self.chunks.pin().insert(key, Arc::clone(chunk));
         Arc::clone(chunk)
     }
 
+    /// Takes a chunk out of the index that has left it. The caller holds its lock.
+    fn forget_chunk(&self, key: u32) {
+        let mut order = self.order.lock();
+        self.chunks.pin().remove(&key);
+        order.remove(&key);
+    }
+
     /// The next chunk from a key on in which an inode bears the tag, or where to look on.
-    fn next_chunk(&self, from: u32, tag: Tag) -> NextChunk {
+    fn next_chunk(&self, from: u32, tag: Tag) -> NextChunk<I> {
         let order = self.order.lock();
         let mut last = None;
         for (key, chunk) in order.range(from..).take(STEP_CHUNKS) {
@@ -149,22 +141,71 @@ impl<I> Group<I> {
             NextChunk::Found(key, chunk) => (key, chunk),
         };
         let mut bits = chunk.tagged(tag);
-        let pinned = self.entries.pin();
+        let _guard = self.chunks.guard();
         while bits != 0 {
-            let inode = key * CHUNK_INODES + bits.trailing_zeros();
+            let place = bits.trailing_zeros();
             bits &= bits - 1;
-            if let Some(entry) = pinned.get(&inode)
-                && visit(Existing(entry)).is_break()
+            if let Some(shown) = chunk.look(&self.collector, place, |entry| visit(Existing(entry)))
+                && shown.is_break()
             {
                 return Step::Stopped;
             }
         }
         Step::On(behind(key))
     }
+
+    /// Keeps the chunk of an inode in the index, for who has many of its inodes come and go.
+    pub(super) fn hold(&self, inode: u32) -> HeldChunk<'_, I> {
+        let key = inode / CHUNK_INODES;
+        loop {
+            let chunk = self.chunk(key);
+            let held = chunk.lock().map(|mut stay| stay.hold());
+            if held.is_some() {
+                return HeldChunk { group: self, key, chunk };
+            }
+        }
+    }
+
+    /// Puts an inode in, in the place of one that `replaces` lets go.
+    pub(super) fn insert(
+        &self,
+        inode: u32,
+        make: impl FnOnce(Spot<I>) -> Arc<Entry<I>>,
+        replaces: impl FnOnce(&Entry<I>) -> bool,
+    ) -> (Arc<Entry<I>>, Before) {
+        let place = inode % CHUNK_INODES;
+        loop {
+            let chunk = self.chunk(inode / CHUNK_INODES);
+            let Some(_stay) = chunk.lock() else { continue };
+            let entry = make(Spot { chunk: Arc::clone(&chunk), bit: 1 << place });
+            let before = match chunk.look(&self.collector, place, |before| replaces(before)) {
+                Some(false) => return (entry, Before::Stays),
+                Some(true) => Before::Replaced,
+                None => Before::Nothing,
+            };
+            chunk.enter(&self.collector, place, Arc::clone(&entry));
+            return (entry, before);
+        }
+    }
+
+    /// Takes an inode out, unless another has its place already.
+    pub(super) fn remove(&self, inode: u32, entry: &Arc<Entry<I>>) -> bool {
+        let Some(Spot { chunk, .. }) = entry.spot() else { return false };
+        let Some(mut stay) = chunk.lock() else { return false };
+        let place = inode % CHUNK_INODES;
+        if chunk.look(&self.collector, place, |found| Arc::ptr_eq(found, entry)) != Some(true) {
+            return false;
+        }
+        chunk.leave(&self.collector, place);
+        if chunk.leave_index(&mut stay) {
+            self.forget_chunk(inode / CHUNK_INODES);
+        }
+        true
+    }
 }
 
-enum NextChunk {
-    Found(u32, Arc<Chunk>),
+enum NextChunk<I> {
+    Found(u32, Arc<Chunk<I>>),
     /// None up to this one.
     Passed(u32),
     End,

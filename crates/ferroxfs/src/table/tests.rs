@@ -138,6 +138,40 @@ fn what_is_looked_at_once_does_not_stay() {
 }
 
 #[test]
+fn a_chunk_that_is_held_stays_when_its_inodes_go() {
+    check(|table, _, numbers| {
+        let is_empty = || table.groups.iter().all(|group| group.is_empty());
+        let held = table.hold(numbers[0]);
+        for number in numbers {
+            table.release(table.take_as(*number, Keep::Once).unwrap());
+        }
+        assert_eq!((present(table), is_empty()), (0, false));
+        drop(held);
+        assert!(is_empty());
+        // Nor does it keep anything from coming, or take out what has come.
+        let held = table.hold(numbers[0]);
+        table.release(take(table, numbers[0]));
+        drop(held);
+        assert_eq!((present(table), is_empty()), (1, false));
+    });
+}
+
+#[test]
+fn a_table_that_goes_takes_its_inodes_along() {
+    let (volume, numbers) = volume();
+    let root = volume.root().unwrap();
+    let (parts, _) = root.writable().unwrap();
+    let table = Table::new(Arc::clone(&parts.journal), MOST, InodeIndex::ByGroup);
+    let live = Arc::downgrade(take(&table, numbers[0]).live());
+    // In use or not, or taken out and not given back yet.
+    table.release(take(&table, numbers[1]));
+    table.release(table.take_as(numbers[2], Keep::Once).unwrap());
+    assert!(live.strong_count() > 0);
+    drop(table);
+    assert_eq!(live.strong_count(), 0);
+}
+
+#[test]
 fn dropping_caches_leaves_what_is_used() {
     check(|table, _, numbers| {
         let used = take(table, numbers[0]);

@@ -206,6 +206,7 @@ impl Walk<'_> {
             BulkPath::ThroughCache => wanted,
             BulkPath::PastCache => wanted & self.parts.table.present(first),
         };
+        let _held = (in_memory != 0).then(|| self.parts.table.hold(first));
         for index in bits(in_memory) {
             let number = InodeNumber(first.0 + u64::from(index));
             match self.through(number) {
