@@ -151,7 +151,7 @@ impl<S: Store> Table<S> {
         }
     }
 
-    /// Which of 64 inodes are in memory: a bit for each, from this number on, which 64 divides.
+    /// Which of 64 inodes are in memory: a bit for each, from this number on.
     pub(crate) fn present(&self, first: InodeNumber) -> u64 {
         self.place(first).map_or(0, |(group, inode)| group.present(inode))
     }

@@ -87,10 +87,16 @@ impl<I: Inode> Group<I> {
         self.peek(inode, Arc::clone)
     }
 
-    /// Which inodes of a chunk are here.
+    /// Which of 64 inodes are here, from this one on. A chunk of a volume need not begin where one of ours
+    /// does: without sparse chunks it is aligned to a cluster.
     pub(super) fn present(&self, inode: u32) -> u64 {
         let chunks = self.chunks.pin();
-        chunks.get(&(inode / CHUNK_INODES)).map_or(0, |chunk| chunk.tagged(Tag::Present))
+        let tagged = |key: u32| chunks.get(&key).map_or(0, |chunk| chunk.tagged(Tag::Present));
+        let (key, skipped) = (inode / CHUNK_INODES, inode % CHUNK_INODES);
+        match skipped {
+            0 => tagged(key),
+            _ => tagged(key) >> skipped | tagged(key + 1) << (CHUNK_INODES - skipped),
+        }
     }
 
     /// Shows the inode of this number to `look`, without a use of it.

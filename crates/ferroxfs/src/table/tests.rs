@@ -60,6 +60,20 @@ fn an_idle_inode_is_found_again() {
 }
 
 #[test]
+fn what_is_in_memory_is_told_from_any_number_on() {
+    check(|table, _, numbers| {
+        let held: Vec<_> = numbers[..3].iter().map(|number| take(table, *number)).collect();
+        for before in 0..80 {
+            let first = InodeNumber(numbers[0].0 - before);
+            let bits = numbers[..3].iter().map(|number| number.0 - first.0);
+            let expected = bits.filter(|bit| *bit < 64).fold(0, |bits, bit| bits | 1 << bit);
+            assert_eq!(table.present(first), expected, "from {before} before the first on");
+        }
+        held.into_iter().for_each(|entry| table.release(entry));
+    });
+}
+
+#[test]
 fn no_more_stay_than_may() {
     check(|table, _, numbers| {
         for number in numbers {
