@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;
-use xfs_sync::{AtomicBool, CachePadded, Growing, Ordering, Volume, yield_now};
+use xfs_sync::{AtomicBool, CachePadded, Growing, Mutex, Ordering, Slot, Slots, Volume, yield_now};
 use xfs_trans::Journal;
 
 pub(crate) use chunk::Tag;
@@ -72,6 +72,8 @@ pub(crate) struct Table<S: Store = Arc<Journal>> {
     groups: Growing<CachePadded<Group<S::Inode>>, Volume>,
     /// With [`InodeIndex::OneList`].
     list: Option<InodeList<S::Inode>>,
+    /// Where each slot has read an inode last: the next one often lies beside it.
+    near: Slots<Mutex<S::Near, Slot>>,
     size: Size,
     doomed: Doomed<S::Inode>,
     counts: InodeCounts,
@@ -85,6 +87,7 @@ impl<S: Store> Table<S> {
         Self {
             groups,
             list: (index == InodeIndex::OneList).then(InodeList::new),
+            near: Slots::new(Mutex::default),
             size: Size::new(most),
             doomed: Doomed::new(),
             counts: InodeCounts::new(),
@@ -140,7 +143,7 @@ impl<S: Store> Table<S> {
                 return Ok(entry);
             }
             let put = |live| self.put(group, inode, (live, Phase::Live, keep), |_| false);
-            match self.store.load(number, put)? {
+            match self.load(number, put)? {
                 Some((entry, Before::Nothing | Before::Replaced)) => {
                     self.counts.note(Count::Missed);
                     return Ok(entry);
@@ -149,6 +152,28 @@ impl<S: Store> Table<S> {
                 None => {}
             }
         }
+    }
+
+    /// Reads an inode, as [`Store::load`] does, by way of what this thread has kept of the last one.
+    fn load<R>(
+        &self,
+        number: InodeNumber,
+        put: impl FnOnce(Arc<S::Inode>) -> R,
+    ) -> Result<Option<R>> {
+        // Another thread of this slot may be reading: nobody waits for that.
+        let Some(mut near) = self.near.mine().try_lock() else {
+            return self.store.load(number, &mut S::Near::default(), put);
+        };
+        let loaded = self.store.load(number, &mut near, put);
+        if !matches!(loaded, Ok(Some(_))) {
+            *near = S::Near::default();
+        }
+        loaded
+    }
+
+    /// Lets go of what is kept of where inodes were read last.
+    pub(crate) fn forget_near(&self) {
+        self.near.iter().for_each(|near| *near.lock() = S::Near::default());
     }
 
     /// Which of 64 inodes are in memory: a bit for each, from this number on.
@@ -295,6 +320,7 @@ impl<S: Store> Table<S> {
     /// From now on inodes go with their last user, and walks give no uses of those without one.
     pub(crate) fn deactivate(&self) {
         self.active.store(false, Ordering::SeqCst);
+        self.forget_near();
     }
 
     /// What happened to inodes.

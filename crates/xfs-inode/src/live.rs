@@ -199,7 +199,9 @@ impl Live {
     /// [`PosixError::NotFound`] for a free inode; the device's error; the check that failed.
     #[doc(alias = "xfs_iget")]
     pub fn load(journal: &Journal, number: InodeNumber) -> Result<Self> {
-        Self::of_record(journal.inode(number)?, journal.geometry())
+        let record = journal.inode(number)?;
+        let view = view_of(&record, journal.geometry())?;
+        Ok(Self { record, view: RwLock::new(view) })
     }
 
     /// As [`load`](Self::load), from a record that the caller has.
@@ -207,15 +209,9 @@ impl Live {
     /// # Errors
     ///
     /// [`PosixError::NotFound`] for a free inode; the check that failed.
-    pub fn of_record(record: Arc<InodeRecord>, geometry: &Geometry) -> Result<Self> {
-        let view = {
-            let image = record.image();
-            if image.core.is_free() {
-                return Err(PosixError::NotFound.into());
-            }
-            Inode::from_parts(image.core.clone(), &image.data, &image.attr, geometry)?
-        };
-        Ok(Self { record, view: RwLock::new(view) })
+    pub fn of_record(record: Arc<InodeRecord>, geometry: &Geometry) -> Result<Arc<Self>> {
+        let view = view_of(&record, geometry)?;
+        Ok(Arc::new(Self { record, view: RwLock::new(view) }))
     }
 
     /// Makes a file of an inode that was just allocated. Its record is joined.
@@ -312,6 +308,16 @@ impl Live {
     pub(crate) fn load_map(&self, cache: &BufferCache, kind: ForkKind) -> Result<()> {
         self.inode().extent_map(cache, kind).map(|_| ())
     }
+}
+
+/// An inode as it is read, from its record.
+#[inline]
+fn view_of(record: &InodeRecord, geometry: &Geometry) -> Result<Inode> {
+    let image = record.image();
+    if image.core.is_free() {
+        return Err(PosixError::NotFound.into());
+    }
+    Inode::from_parts(image.core.clone(), &image.data, &image.attr, geometry)
 }
 
 /// Gives the inode times that its form can hold, the newer form where the volume has it.

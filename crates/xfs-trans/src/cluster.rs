@@ -12,10 +12,11 @@
 //! Lock order: the latch of the buffer, then, by trying, the latch of an inode. The AIL's thread
 //! takes both by trying. The list's lock is held over neither.
 
+use std::mem;
 use std::sync::{Arc, Weak};
 
 use xfs_buffer::Buffer;
-use xfs_format::{Corruption, InodeNumber};
+use xfs_format::Corruption;
 use xfs_log::{Ail, LogItem, Pushed};
 use xfs_sync::{Mutex, Object};
 
@@ -23,35 +24,45 @@ use crate::buffer_item::BufferItem;
 use crate::context::Context;
 use crate::inode_item::{InodeRecord, Taken};
 
+/// New records after which those that are gone are looked for, at least.
+const SWEEP_RECORDS: usize = 8;
+
 /// The records of a cluster that are in memory. They hold the buffer, and it does not hold them.
 #[derive(Default)]
-pub(crate) struct Records(Mutex<Vec<(InodeNumber, Weak<InodeRecord>)>, Object>);
+pub(crate) struct Records(Mutex<Listed, Object>);
+
+#[derive(Default)]
+struct Listed {
+    /// By the place of the inode in the cluster: the newest record of each.
+    newest: Vec<Weak<InodeRecord>>,
+    /// Those of freed inodes that have got a newer one.
+    older: Vec<Weak<InodeRecord>>,
+    /// Records that may come before those that are gone give their memory back.
+    until_sweep: usize,
+}
 
 impl Records {
-    /// The record of this inode: the one in memory, or a new one.
+    /// The record of the inode at this place of the cluster: the one in memory, or a new one.
     pub(crate) fn find_or_add(
         &self,
-        number: InodeNumber,
-        make: impl FnOnce() -> Result<InodeRecord, Corruption>,
+        index: u32,
+        make: impl FnOnce() -> Result<Arc<InodeRecord>, Corruption>,
     ) -> Result<Arc<InodeRecord>, Corruption> {
-        let mut records = self.0.lock();
-        let those = records.iter().filter(|(listed, _)| *listed == number);
-        let mut live = those.filter_map(|(_, record)| record.upgrade());
-        if let Some(record) = live.find(|record| record.is_live()) {
+        let index = index as usize;
+        let mut listed = self.0.lock();
+        let found = listed.newest.get(index).and_then(Weak::upgrade);
+        if let Some(record) = found.filter(|record| record.is_live()) {
             return Ok(record);
         }
-        let record = Arc::new(make()?);
-        // Those that are gone make room before the list grows, and not each time.
-        if records.len() == records.capacity() {
-            records.retain(|(_, record)| record.strong_count() > 0);
-        }
-        records.push((number, Arc::downgrade(&record)));
+        let record = make()?;
+        listed.add(index, Arc::downgrade(&record));
         Ok(record)
     }
 
     /// The records that are in memory.
     pub(crate) fn live(&self) -> Vec<Arc<InodeRecord>> {
-        self.0.lock().iter().filter_map(|(_, record)| record.upgrade()).collect()
+        let listed = self.0.lock();
+        listed.newest.iter().chain(&listed.older).filter_map(Weak::upgrade).collect()
     }
 
     /// The blocks of the cluster are freed, or become one anew: none of the inodes that it has had is
@@ -65,6 +76,37 @@ impl Records {
     pub(crate) fn set_gone(&self) -> Vec<Arc<dyn LogItem>> {
         let gone = self.live().into_iter().filter(|record| !record.is_live());
         gone.inspect(|record| record.set_gone()).map(|record| record as Arc<dyn LogItem>).collect()
+    }
+}
+
+impl Listed {
+    fn add(&mut self, index: usize, record: Weak<InodeRecord>) {
+        if self.until_sweep == 0 {
+            self.sweep();
+        }
+        self.until_sweep -= 1;
+        if index >= self.newest.len() {
+            self.newest.resize_with((index + 1).next_power_of_two(), Weak::new);
+        }
+        let Some(place) = self.newest.get_mut(index) else { return };
+        let before = mem::replace(place, record);
+        if before.strong_count() > 0 {
+            self.older.push(before);
+        }
+    }
+
+    /// Gives back the memory of those that are gone, which what points to them keeps.
+    fn sweep(&mut self) {
+        self.older.retain(|record| record.strong_count() > 0);
+        let mut left = self.older.len();
+        for record in &mut self.newest {
+            if record.strong_count() > 0 {
+                left += 1;
+            } else {
+                *record = Weak::new();
+            }
+        }
+        self.until_sweep = left.max(SWEEP_RECORDS);
     }
 }
 

@@ -126,7 +126,7 @@ impl InodeRecord {
         cluster: &Buffer,
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
-    ) -> Result<Self, Corruption> {
+    ) -> Result<Arc<Self>, Corruption> {
         let context = cluster_item.context();
         let bytes = cluster.bytes();
         let from = place.offset_bytes as usize;
@@ -138,7 +138,7 @@ impl InodeRecord {
         let disk = disk.map_or_else(|_| InodeDisk::new_zeroed(), |(disk, _)| disk);
         let (data, attr) = fork::read(bytes, &core);
         let nothing = LoggedFields::empty();
-        Ok(Self {
+        Ok(Arc::new(Self {
             number,
             place,
             cluster: cluster.clone(),
@@ -153,7 +153,7 @@ impl InodeRecord {
             fate: AtomicU32::new(Fate::Stays as u32),
             lost: AtomicBool::new(false),
             state: ItemState::new(),
-        })
+        }))
     }
 
     /// That of the cluster: a reference of each inode would be a count that the whole volume writes.

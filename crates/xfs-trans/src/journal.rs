@@ -4,6 +4,7 @@
 //! record of an inode, what upper layers hang on the volume, opening and unmounting. Does **not** own
 //! what a transaction does ([`transaction`](crate::transaction)).
 
+mod cluster;
 mod cover;
 mod freeze;
 mod peek;
@@ -16,11 +17,10 @@ use std::sync::Arc;
 use xfs_buffer::{BufferCache, Error, PosixError, Result};
 use xfs_format::reservation::{Reservation, Reservations, TransactionKind};
 use xfs_format::superblock::Superblock;
-use xfs_format::{BlockKind, Geometry, InodeNumber};
+use xfs_format::{Geometry, InodeNumber};
 use xfs_log::{Log, Shutdown};
-use xfs_sync::{Mutex, Ordering, SetOnce, Slot, Slots, Volume, fence};
+use xfs_sync::{Mutex, SetOnce, Slot, Slots, Volume};
 
-use crate::buffer_item::BufferItem;
 use crate::context::Context;
 use crate::counters::{Counters, Counts};
 use crate::earmark::{Earmark, RestOfBlocks};
@@ -28,6 +28,7 @@ use crate::inode_item::InodeRecord;
 use crate::transaction::Transaction;
 use upkeep::Keeper;
 
+pub use cluster::InodeCluster;
 pub use recovery::OpenIntent;
 pub use upkeep::Upkeep;
 
@@ -252,22 +253,7 @@ impl Journal {
     /// [`PosixError::NotFound`] for a number outside the volume or in a cluster that is freed, what
     /// reading the cluster meets, and [`Error::Corrupt`] for bytes that are no inode.
     pub fn inode(&self, number: InodeNumber) -> Result<Arc<InodeRecord>> {
-        let place = self.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
-        let buffer =
-            self.cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
-        let item = BufferItem::of(&self.context, &buffer);
-        let make = || {
-            // Whoever has written it in place last has said how far the log goes before it let go of the record.
-            fence(Ordering::Acquire);
-            InodeRecord::read((number, place), &buffer, &item, &self.cache.verify_context())
-        };
-        let record = item.records().find_or_add(number, make)?;
-        // After that: a cluster is freed before its records are, so one that was made too late for
-        // them is met here. Its bytes are still those of the inodes that were.
-        if item.is_stale() {
-            return Err(PosixError::NotFound.into());
-        }
-        Ok(record)
+        self.inode_cluster(number)?.inode(self, number)
     }
 
     /// Makes everything up to this checkpoint durable.

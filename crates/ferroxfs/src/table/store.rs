@@ -7,7 +7,7 @@ use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::agi::AgiCheck;
 use xfs_format::{Corruption, InodeNumber, Place, Structure};
 use xfs_inode::Live;
-use xfs_trans::Journal;
+use xfs_trans::{InodeCluster, Journal};
 
 use super::entry::Inode;
 
@@ -22,11 +22,16 @@ pub(crate) trait Store: Send + Sync {
     /// The group of a number, and the number in it; `None` for one that no inode has.
     fn place(&self, number: InodeNumber) -> Option<(u32, u32)>;
 
+    /// What is kept of where an inode was read, for those that lie beside it.
+    type Near: Default + Send;
+
     /// Reads an inode and gives it to `put`, while nobody makes or frees one of that number. `None`
-    /// means that what was read may be no inode any more, and has to be looked for again.
+    /// means that what was read may be no inode any more, and has to be looked for again, without what was
+    /// `near`.
     fn load<R>(
         &self,
         number: InodeNumber,
+        near: &mut Self::Near,
         put: impl FnOnce(Arc<Self::Inode>) -> R,
     ) -> Result<Option<R>>;
 
@@ -48,14 +53,28 @@ impl Store for Arc<Journal> {
         self.geometry().split_inode(number).map(|(group, inode)| (group.0, inode.0))
     }
 
-    fn load<R>(&self, number: InodeNumber, put: impl FnOnce(Arc<Live>) -> R) -> Result<Option<R>> {
-        let freed = chunks_freed(self, number);
+    type Near = Option<Near>;
+
+    fn load<R>(
+        &self,
+        number: InodeNumber,
+        near: &mut Self::Near,
+        put: impl FnOnce(Arc<Live>) -> R,
+    ) -> Result<Option<R>> {
+        let known = near.take_if(|near| near.cluster.holds(self, number));
+        let was_near = known.is_some();
+        let freed = known.as_ref().map_or_else(|| chunks_freed(self, number), |near| near.freed);
         if freed > 0 && latched_inode_state(self, number)? != InodeState::Allocated {
             return Err(PosixError::NotFound.into());
         }
-        match load(self, number, freed, put) {
+        let read = || self.inode_cluster(number).map(|cluster| Near { cluster, freed });
+        let loaded = known.map_or_else(read, Ok).and_then(|known| {
+            let known = near.insert(known);
+            load(self, &known.cluster, (number, freed), put)
+        });
+        match loaded {
             // What was read may have been no inode any more.
-            Err(_) if chunks_freed(self, number) != freed => Ok(None),
+            Err(_) if was_near || chunks_freed(self, number) != freed => Ok(None),
             loaded => loaded,
         }
     }
@@ -72,16 +91,22 @@ impl Store for Arc<Journal> {
     }
 }
 
+/// A cluster that inodes were read from, and how many chunks of its group had been given back before.
+pub(crate) struct Near {
+    cluster: InodeCluster,
+    freed: u64,
+}
+
 /// Reads an inode. `None`: a chunk was given back since there were `freed`.
 fn load<R>(
     journal: &Journal,
-    number: InodeNumber,
-    freed: u64,
+    cluster: &InodeCluster,
+    (number, freed): (InodeNumber, u64),
     put: impl FnOnce(Arc<Live>) -> R,
 ) -> Result<Option<R>> {
     // Shared until the inode is in the table: a transaction that makes a file of this number, or
     // frees it, comes before or after, and never meets a second inode in memory.
-    let record = journal.inode(number)?;
+    let record = cluster.inode(journal, number)?;
     let _latch = record.latch().shared();
     if !record.is_live() || chunks_freed(journal, number) != freed {
         return Ok(None);
@@ -91,5 +116,5 @@ fn load<R>(
     if live.inode().core().nlink == 0 {
         return Err(PosixError::NotFound.into());
     }
-    Ok(Some(put(Arc::new(live))))
+    Ok(Some(put(live)))
 }

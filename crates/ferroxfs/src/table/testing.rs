@@ -120,7 +120,14 @@ impl Store for Arc<Shelf> {
         (group < u64::from(self.groups)).then_some((group as u32, inode as u32))
     }
 
-    fn load<R>(&self, number: InodeNumber, put: impl FnOnce(Arc<Book>) -> R) -> Result<Option<R>> {
+    type Near = ();
+
+    fn load<R>(
+        &self,
+        number: InodeNumber,
+        (): &mut (),
+        put: impl FnOnce(Arc<Book>) -> R,
+    ) -> Result<Option<R>> {
         let record = self.record(number);
         let latch = (self.plant != Plant::Unlatched).then(|| record.latch.shared());
         let state = *record.state.lock();

@@ -171,6 +171,32 @@ fn a_chunk_that_is_held_stays_when_its_inodes_go() {
 }
 
 #[test]
+fn inodes_that_lie_beside_each_other_are_read_from_one_cluster() {
+    let (volume, numbers) = volume();
+    let root = volume.root().unwrap();
+    let (parts, _) = root.writable().unwrap();
+    let table = Table::new(Arc::clone(&parts.journal), MOST, InodeIndex::ByGroup);
+    let reads = || volume.statistics().unwrap().buffers.reads;
+    table.release(take(&table, numbers[0]));
+    let before = reads();
+    let first = volume.geometry().inode_place(numbers[0]).unwrap().cluster;
+    let is_beside =
+        |number: &&InodeNumber| volume.geometry().inode_place(**number).unwrap().cluster == first;
+    let beside: Vec<_> = numbers[1..].iter().filter(is_beside).collect();
+    assert!(beside.len() > 2);
+    for number in &beside {
+        let entry = take(&table, **number);
+        assert_eq!(entry.number(), **number);
+        table.release(entry);
+    }
+    assert_eq!(reads(), before);
+    // Nobody keeps a cluster when caches are dropped.
+    table.forget_near();
+    table.release(table.take_as(*beside[0], Keep::Once).unwrap());
+    assert!(reads() <= before + 1);
+}
+
+#[test]
 fn a_table_that_goes_takes_its_inodes_along() {
     let (volume, numbers) = volume();
     let root = volume.root().unwrap();

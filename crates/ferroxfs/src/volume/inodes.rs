@@ -43,6 +43,7 @@ impl Volume {
         let parts = self.share().parts()?;
         parts.names.forget_all();
         parts.uses.forget(&parts.table);
+        parts.table.forget_near();
         Ok(drop_idle(&parts.table))
     }
 

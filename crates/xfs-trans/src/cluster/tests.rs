@@ -1,10 +1,12 @@
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use xfs_format::log_item::LoggedFields;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{BlockKind, InodeNumber};
 use xfs_log::LogItem;
 
+use super::SWEEP_RECORDS;
+use crate::buffer_item::BufferItem;
 use crate::testing::{crashed, make, open, recover};
 use crate::{InodeRecord, Journal};
 
@@ -40,6 +42,24 @@ fn one_record_of_an_inode_is_in_memory() {
     // Nobody but the log holds it now, and still it is found.
     drop(first);
     assert_eq!(record(&journal, 5).image().core.uid, 9);
+}
+
+#[test]
+fn records_that_are_gone_give_their_memory_back() {
+    let journal = open(&make(), 0);
+    let kept = record(&journal, 1);
+    (0..32).for_each(|index| drop(record(&journal, index)));
+    let InodeNumber(root) = journal.superblock().root_inode;
+    let place = journal.geometry().inode_place(InodeNumber(root)).unwrap();
+    let kind = BlockKind::InodeCluster;
+    let buffer = journal.cache().read(place.cluster, place.cluster_bytes, kind).unwrap();
+    let item = buffer.attached::<BufferItem>().unwrap();
+    let listed = item.records().0.lock();
+    let none = Weak::new();
+    let left = listed.newest.iter().filter(|record| !record.ptr_eq(&none)).count();
+    assert!(left <= SWEEP_RECORDS + 1, "{left} of 32");
+    drop(listed);
+    assert!(Arc::ptr_eq(&kept, &record(&journal, 1)));
 }
 
 #[test]

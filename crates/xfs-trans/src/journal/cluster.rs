@@ -1,0 +1,77 @@
+//! Bringing the inodes of one cluster into memory: the cluster is looked up once for all of them.
+
+use std::sync::Arc;
+
+use xfs_buffer::{Buffer, PosixError, Result};
+use xfs_format::geometry::InodePlace;
+use xfs_format::{BlockKind, InodeNumber};
+use xfs_sync::{Ordering, fence};
+
+use super::Journal;
+use crate::buffer_item::BufferItem;
+use crate::inode_item::InodeRecord;
+
+/// A cluster of inodes, kept in memory for who wants several of them.
+pub struct InodeCluster {
+    /// Its first inode.
+    first: InodeNumber,
+    /// Of that one.
+    place: InodePlace,
+    buffer: Buffer,
+    item: Arc<BufferItem>,
+}
+
+impl Journal {
+    /// The cluster that an inode lies in.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::NotFound`] for a number outside the volume; what reading the cluster meets.
+    pub fn inode_cluster(&self, number: InodeNumber) -> Result<InodeCluster> {
+        let place = self.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
+        let buffer =
+            self.cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
+        let item = BufferItem::of(&self.context, &buffer);
+        let index = place.offset_bytes / self.geometry().inode_size;
+        let first = InodeNumber(number.0 - u64::from(index));
+        Ok(InodeCluster { first, place: InodePlace { offset_bytes: 0, ..place }, buffer, item })
+    }
+}
+
+impl InodeCluster {
+    /// Which inode of the cluster this is, and where it lies, if it is one.
+    fn place(&self, journal: &Journal, number: InodeNumber) -> Option<(u32, InodePlace)> {
+        let index = u32::try_from(number.0.checked_sub(self.first.0)?).ok()?;
+        let offset_bytes = index.checked_mul(journal.geometry().inode_size)?;
+        let place = InodePlace { offset_bytes, ..self.place };
+        (offset_bytes < place.cluster_bytes).then_some((index, place))
+    }
+
+    /// Whether an inode is one of this cluster.
+    #[must_use]
+    pub fn holds(&self, journal: &Journal, number: InodeNumber) -> bool {
+        self.place(journal, number).is_some()
+    }
+
+    /// As [`Journal::inode`], for an inode of this cluster.
+    ///
+    /// # Errors
+    ///
+    /// As [`Journal::inode`], and [`PosixError::NotFound`] for an inode of another cluster.
+    pub fn inode(&self, journal: &Journal, number: InodeNumber) -> Result<Arc<InodeRecord>> {
+        let (index, place) = self.place(journal, number).ok_or(PosixError::NotFound)?;
+        let make = || {
+            // Whoever has written it in place last has said how far the log goes before it let go of the record.
+            fence(Ordering::Acquire);
+            let verify = journal.cache.verify_context();
+            InodeRecord::read((number, place), &self.buffer, &self.item, &verify)
+        };
+        let record = self.item.records().find_or_add(index, make)?;
+        // After that: a cluster is freed before its records are, so one that was made too late for
+        // them is met here. Its bytes are still those of the inodes that were.
+        if self.item.is_stale() {
+            return Err(PosixError::NotFound.into());
+        }
+        Ok(record)
+    }
+}
