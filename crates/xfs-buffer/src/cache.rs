@@ -5,7 +5,8 @@
 //! A read that does not find it loads it; others who want that buffer wait for it, and nobody else
 //! does.
 //!
-//! The other half, claiming new blocks and writing in place, stands in [`write`](mod@write).
+//! The other half, claiming new blocks and writing in place, stands in [`write`](mod@write); looking at
+//! blocks that do not come into memory in [`past`].
 //!
 //! ```text
 //!            enter                    finish_load, keep
@@ -18,6 +19,7 @@
 //!           forget: freed, and that is durable
 //! ```
 
+mod past;
 mod write;
 
 use std::hash::BuildHasher;

@@ -149,6 +149,14 @@ fn behind(chunk: &InodeChunk) -> Option<AgInode> {
     chunk.start.0.checked_add(u64::BITS).map(AgInode)
 }
 
+/// What was found of one chunk.
+#[derive(Default)]
+struct Found {
+    inodes: Vec<(InodeNumber, Result<Metadata>)>,
+    /// Room for the bytes of a cluster.
+    scratch: Vec<u8>,
+}
+
 /// A bulkstat of one group.
 struct Walk<'a> {
     parts: &'a Parts,
@@ -161,7 +169,7 @@ impl Walk<'_> {
         let journal = &self.parts.journal;
         let any = journal.geometry().join_inode(self.group, AgInode(0));
         let mut chunks = Vec::with_capacity(BATCH_CHUNKS);
-        let mut found = Vec::with_capacity(u64::BITS as usize);
+        let mut found = Found::default();
         loop {
             let freed = chunks_freed(journal, any);
             chunks.clear();
@@ -170,14 +178,14 @@ impl Walk<'_> {
                 return Ok(ControlFlow::Continue(()));
             }
             for chunk in &chunks {
-                found.clear();
+                found.inodes.clear();
                 let looked = self.look(chunk, from, &mut found);
                 if chunks_freed(journal, any) != freed {
                     // I2: from here on once more.
                     break;
                 }
                 looked?;
-                for (number, metadata) in found.drain(..) {
+                for (number, metadata) in found.inodes.drain(..) {
                     if f(number, metadata).is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
@@ -191,12 +199,7 @@ impl Walk<'_> {
     }
 
     /// Looks at the inodes of a chunk from `from` on.
-    fn look(
-        &self,
-        chunk: &InodeChunk,
-        from: AgInode,
-        found: &mut Vec<(InodeNumber, Result<Metadata>)>,
-    ) -> Result<()> {
+    fn look(&self, chunk: &InodeChunk, from: AgInode, found: &mut Found) -> Result<()> {
         let first = self.parts.geometry().join_inode(self.group, chunk.start);
         let mut wanted = chunk.allocated();
         if let Some(position) = chunk.position(from) {
@@ -211,12 +214,12 @@ impl Walk<'_> {
             let number = InodeNumber(first.0 + u64::from(index));
             match self.through(number) {
                 Err(Error::Posix(PosixError::NotFound)) => {}
-                metadata => found.push((number, metadata)),
+                metadata => found.inodes.push((number, metadata)),
             }
         }
         self.past(first, wanted & !in_memory, found)?;
         if in_memory != 0 && in_memory != wanted {
-            found.sort_by_key(|(number, _)| *number);
+            found.inodes.sort_by_key(|(number, _)| *number);
         }
         Ok(())
     }
@@ -230,20 +233,16 @@ impl Walk<'_> {
     }
 
     /// What lies in the clusters of a chunk.
-    fn past(
-        &self,
-        mut first: InodeNumber,
-        mut wanted: u64,
-        found: &mut Vec<(InodeNumber, Result<Metadata>)>,
-    ) -> Result<()> {
+    fn past(&self, mut first: InodeNumber, mut wanted: u64, found: &mut Found) -> Result<()> {
         let geometry = self.parts.geometry();
+        let Found { inodes, scratch } = found;
         while wanted != 0 {
             let show = |number, core: Result<InodeCore>| match core {
                 // It is being freed, or waits for that.
                 Ok(core) if core.nlink == 0 => {}
-                core => found.push((number, core.and_then(|core| of_core(&core, geometry)))),
+                core => inodes.push((number, core.and_then(|core| of_core(&core, geometry)))),
             };
-            let count = self.parts.journal.peek_cluster(first, wanted, show)?;
+            let count = self.parts.journal.peek_cluster(first, wanted, scratch, show)?;
             wanted = wanted.checked_shr(count).unwrap_or(0);
             first = InodeNumber(first.0 + u64::from(count));
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use xfs_buffer::{Buffer, PosixError, Result};
+use xfs_format::geometry::InodePlace;
 use xfs_format::inode::InodeCore;
 use xfs_format::{BlockKind, InodeNumber};
 
@@ -15,6 +16,8 @@ impl Journal {
     /// the disk, or else what its cluster holds. `wanted` has a bit for each inode from `first` on; those of
     /// other clusters are left out, and so are free ones. Returns how many inodes from `first` on it was about.
     ///
+    /// A cluster that is not in memory is read into `scratch`, and does not come into memory.
+    ///
     /// The caller holds no latch of an inode, and knows from the inode btree that the cluster is one.
     ///
     /// # Errors
@@ -24,6 +27,7 @@ impl Journal {
         &self,
         first: InodeNumber,
         wanted: u64,
+        scratch: &mut Vec<u8>,
         mut f: impl FnMut(InodeNumber, Result<InodeCore>),
     ) -> Result<u32> {
         let geometry = self.geometry();
@@ -34,21 +38,23 @@ impl Journal {
         if wanted == 0 {
             return Ok(count);
         }
-        let buffer =
-            self.cache().read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
-        // Whoever comes into memory after this look had not changed before it.
-        let records = in_memory(&buffer);
+        let mut cluster = self.look_at(place, scratch)?;
         let mut left = wanted;
         while left != 0 {
             let index = left.trailing_zeros();
             left &= left - 1;
             let number = InodeNumber(first.0 + u64::from(index));
-            let core = match find(&records, number) {
-                Some(record) => {
-                    let _latch = record.latch().shared();
-                    Ok(record.image().core.clone())
-                }
-                None => self.decode(&buffer, place.offset_bytes + index * inode_size, number),
+            let offset_bytes = place.offset_bytes + index * inode_size;
+            let core = match &cluster {
+                Cluster::OnDevice => match self.decode_bytes(scratch, offset_bytes, number) {
+                    Ok(core) => Ok(core),
+                    // Damaged, or just being written in place: that is seen where both are kept apart.
+                    Err(_) => {
+                        cluster = self.bring_in(place)?;
+                        self.peek_in(&cluster, offset_bytes, number)
+                    }
+                },
+                in_memory @ Cluster::InMemory(..) => self.peek_in(in_memory, offset_bytes, number),
             };
             if !matches!(&core, Ok(core) if core.is_free()) {
                 f(number, core);
@@ -57,20 +63,81 @@ impl Journal {
         Ok(count)
     }
 
-    fn decode(&self, buffer: &Buffer, offset_bytes: u32, number: InodeNumber) -> Result<InodeCore> {
-        let decode = || {
-            let bytes = buffer.bytes();
-            let bytes = bytes.get(offset_bytes as usize..).unwrap_or_default();
-            let core = InodeCore::decode(bytes, number, self.geometry())?;
-            core.verify(bytes, &self.cache().verify_context())?;
-            Ok(core)
+    /// The cluster as it is in memory, or else its bytes in `scratch`: what is not in memory waits for
+    /// nothing to be written, so that all that was done before is on the device.
+    fn look_at(&self, place: InodePlace, scratch: &mut Vec<u8>) -> Result<Cluster> {
+        let (at, length_bytes, kind) =
+            (place.cluster, place.cluster_bytes, BlockKind::InodeCluster);
+        if let Some(buffer) = self.cache().find(at, length_bytes, kind)? {
+            return Ok(Cluster::of(buffer));
+        }
+        scratch.resize(length_bytes as usize, 0);
+        match self.cache().read_past(at, kind, scratch) {
+            Ok(()) => Ok(Cluster::OnDevice),
+            Err(_) => self.bring_in(place),
+        }
+    }
+
+    fn bring_in(&self, place: InodePlace) -> Result<Cluster> {
+        let kind = BlockKind::InodeCluster;
+        self.cache().read(place.cluster, place.cluster_bytes, kind).map(Cluster::of)
+    }
+
+    /// An inode of a cluster that is in memory.
+    fn peek_in(
+        &self,
+        cluster: &Cluster,
+        offset_bytes: u32,
+        number: InodeNumber,
+    ) -> Result<InodeCore> {
+        let Cluster::InMemory(buffer, records) = cluster else {
+            return Err(PosixError::NotFound.into());
         };
+        match find(records, number) {
+            Some(record) => {
+                let _latch = record.latch().shared();
+                Ok(record.image().core.clone())
+            }
+            None => self.decode(buffer, offset_bytes, number),
+        }
+    }
+
+    fn decode(&self, buffer: &Buffer, offset_bytes: u32, number: InodeNumber) -> Result<InodeCore> {
+        let decode = || self.decode_bytes(&buffer.bytes(), offset_bytes, number);
         // It may have come into memory since, and be just being written in place: then the cluster has a
         // later LSN than the cache knows of. Once it is in place, the cache knows.
         decode().or_else(|_| match find(&in_memory(buffer), number) {
             Some(record) => Ok(record.image().core.clone()),
             None => decode(),
         })
+    }
+
+    fn decode_bytes(
+        &self,
+        cluster: &[u8],
+        offset_bytes: u32,
+        number: InodeNumber,
+    ) -> Result<InodeCore> {
+        let bytes = cluster.get(offset_bytes as usize..).unwrap_or_default();
+        let core = InodeCore::decode(bytes, number, self.geometry())?;
+        core.verify(bytes, &self.cache().verify_context())?;
+        Ok(core)
+    }
+}
+
+/// Where the bytes of a cluster are.
+enum Cluster {
+    /// Nowhere in memory: they were read from the device.
+    OnDevice,
+    /// In its buffer, with those inodes of it that were in memory. Whoever has come into memory after the
+    /// look had not changed before it.
+    InMemory(Buffer, Vec<Arc<InodeRecord>>),
+}
+
+impl Cluster {
+    fn of(buffer: Buffer) -> Self {
+        let records = in_memory(&buffer);
+        Self::InMemory(buffer, records)
     }
 }
 

@@ -81,6 +81,32 @@ fn nothing_stays_in_memory_that_was_not_there() {
 }
 
 #[test]
+fn past_the_cache_no_cluster_comes_into_memory() {
+    let device = make_with("");
+    let open = || {
+        let options = OpenOptions::new().writable(true);
+        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+    };
+    let volume = open();
+    let root = volume.root().unwrap();
+    for number in 0..FILES {
+        root.create(format!("file{number}"), &NewKind::Regular, &PLAIN).unwrap();
+    }
+    drop(root);
+    volume.close().unwrap();
+    let volume = open();
+    let shown = all(&volume, BulkPath::PastCache);
+    let buffers = || volume.statistics().unwrap().buffers.missed;
+    let before = buffers();
+    assert_eq!(all(&volume, BulkPath::PastCache), shown);
+    assert_eq!(buffers(), before);
+    // Through it all of them do.
+    assert_eq!(all(&volume, BulkPath::ThroughCache), shown);
+    assert!(buffers() > before);
+    assert_eq!(all(&volume, BulkPath::PastCache), shown);
+}
+
+#[test]
 fn it_goes_on_where_it_is_told() {
     let volume = volume();
     let whole: Vec<_> = all(&volume, BulkPath::PastCache).into_keys().collect();
