@@ -16,6 +16,7 @@ use crate::Result;
 use crate::acl::{Acl, AclKind};
 use crate::node::Node;
 use crate::permission::Access;
+use crate::table::Count;
 use crate::writing::{Acting, Changes, Creation, NewKind, Place, Removal, RenameMode};
 
 impl Node {
@@ -33,6 +34,7 @@ impl Node {
     ) -> Result<Self> {
         let (parts, directory) = self.acting()?;
         let entry = parts.create(directory, name.as_ref().as_bytes(), kind, creation)?;
+        parts.note(Count::NameAdded);
         Ok(self.share().live(entry))
     }
 
@@ -58,7 +60,9 @@ impl Node {
     pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, directory) = self.acting()?;
         let entry = self.of_this_volume(file)?;
-        parts.link(entry, directory, name.as_ref().as_bytes())
+        parts.link(entry, directory, name.as_ref().as_bytes())?;
+        parts.note(Count::NameAdded);
+        Ok(())
     }
 
     /// Removes a name of anything but a directory. The file is freed when it has no other name and
@@ -70,7 +74,9 @@ impl Node {
     #[doc(alias = "unlink")]
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, directory) = self.acting()?;
-        parts.remove(directory, name.as_ref().as_bytes(), Removal::File)
+        parts.remove(directory, name.as_ref().as_bytes(), Removal::File)?;
+        parts.note(Count::NameRemoved);
+        Ok(())
     }
 
     /// Removes an empty directory.
@@ -81,7 +87,9 @@ impl Node {
     #[doc(alias = "rmdir")]
     pub fn remove_dir(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, directory) = self.acting()?;
-        parts.remove(directory, name.as_ref().as_bytes(), Removal::Directory)
+        parts.remove(directory, name.as_ref().as_bytes(), Removal::Directory)?;
+        parts.note(Count::NameRemoved);
+        Ok(())
     }
 
     /// Moves a name of this directory to `directory`, which may be the same.
@@ -102,7 +110,10 @@ impl Node {
         let to = self.of_this_volume(directory)?;
         let from = Place { directory: from, name: name.as_ref().as_bytes() };
         let to = Place { directory: to, name: new_name.as_ref().as_bytes() };
-        parts.rename(from, to, mode)
+        parts.rename(from, to, mode)?;
+        parts.note(Count::NameAdded);
+        parts.note(Count::NameRemoved);
+        Ok(())
     }
 
     /// Changes mode, owner, times, flags or hints.
@@ -136,7 +147,9 @@ impl Node {
     #[doc(alias = "xfs_set_acl")]
     pub fn set_acl(&self, kind: AclKind, list: Option<&Acl>) -> Result<()> {
         let (parts, entry) = self.acting()?;
-        parts.set_acl(entry, kind, list)
+        parts.set_acl(entry, kind, list)?;
+        parts.note(attribute_count(list));
+        Ok(())
     }
 
     /// Sets the time of the last access. Unlike [`change`](Self::change) it leaves the time of the last
@@ -170,10 +183,15 @@ impl Node {
         let (parts, entry) = self.acting()?;
         let full = name.as_ref().as_bytes();
         if let Some(kind) = AclKind::of_linux_name(full) {
-            return parts.set_acl(entry, kind, Acl::of_linux_value(value)?.as_ref());
+            let list = Acl::of_linux_value(value)?;
+            parts.set_acl(entry, kind, list.as_ref())?;
+            parts.note(attribute_count(list.as_ref()));
+            return Ok(());
         }
         let (namespace, name) = split_linux_name(full).ok_or(PosixError::NotSupported)?;
-        parts.set_attribute(entry, &NewAttribute { namespace, name, value }, mode)
+        parts.set_attribute(entry, &NewAttribute { namespace, name, value }, mode)?;
+        parts.note(Count::AttributeSet);
+        Ok(())
     }
 
     /// Removes an extended attribute by its Linux name.
@@ -185,11 +203,15 @@ impl Node {
         let (parts, entry) = self.acting()?;
         let full = name.as_ref().as_bytes();
         if let Some(kind) = AclKind::of_linux_name(full) {
-            return parts.set_acl(entry, kind, None);
+            parts.set_acl(entry, kind, None)?;
+            parts.note(Count::AttributeRemoved);
+            return Ok(());
         }
         let split = split_linux_name(full);
         let (namespace, name) = split.ok_or(PosixError::NotSupported)?;
-        parts.remove_attribute(entry, namespace, name)
+        parts.remove_attribute(entry, namespace, name)?;
+        parts.note(Count::AttributeRemoved);
+        Ok(())
     }
 
     /// Takes off what lets a program act in the name of its owner, as is due before somebody else writes
@@ -226,4 +248,9 @@ impl Node {
         }
         Ok(entry)
     }
+}
+
+/// What is counted of setting an access control list.
+fn attribute_count(list: Option<&Acl>) -> Count {
+    if list.is_some() { Count::AttributeSet } else { Count::AttributeRemoved }
 }

@@ -14,6 +14,7 @@ use xfs_format::{Corruption, InodeNumber, Place, Structure};
 use crate::Result;
 use crate::node::Node;
 use crate::share::Share;
+use crate::table::Count;
 
 /// The entries of a directory, without `.` and `..`.
 ///
@@ -34,6 +35,7 @@ impl ReadDir {
     /// Reads the entries of the next block; `None` at the end.
     fn refill(&mut self) -> Option<()> {
         let position = self.position.take()?;
+        self.node.note(Count::Listing);
         let mut batch = Vec::new();
         let read = |directory: &Directory<'_>| Ok(directory.read_batch(position, &mut batch));
         match self.node.in_directory(read) {

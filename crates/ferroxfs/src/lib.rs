@@ -65,7 +65,10 @@ pub use node::{InodeView, Node};
 pub use open::{Description, Devices, OpenError, OpenOptions, UuidChange};
 pub use permission::Access;
 pub use space::Space;
-pub use statistics::{Buffers, InodeLookups, InodesInMemory, LogUse, Statistics};
+pub use statistics::{
+    AttributeOperations, Buffers, DirectoryOperations, InodeLookups, InodesInMemory, LogUse,
+    Statistics,
+};
 pub use superblock::{CacheCounts, Which};
 pub use table::InodeIndex;
 pub use volume::{BulkPath, GrowError, InodeChunkUse, Staleness, Volume};

@@ -20,7 +20,7 @@ use crate::extents::FileExtents;
 use crate::metadata::Metadata;
 use crate::permission::{Access, Who};
 use crate::share::{Share, User};
-use crate::table::Entry;
+use crate::table::{Count, Entry};
 use crate::whereabouts::{self, Parent};
 use crate::writing::{Acting, Parts};
 use crate::{ReadDir, Result};
@@ -94,6 +94,13 @@ impl Node {
     pub(crate) fn acting(&self) -> Result<(Acting<'_>, &Arc<Entry>)> {
         let (parts, entry) = self.writable()?;
         Ok((Acting::writing(parts.writer(), self.who()), entry))
+    }
+
+    /// Counts what was done to the inode. Of a volume that is open for reading nothing is counted.
+    pub(crate) fn note(&self, count: Count) {
+        if let Ok((parts, _)) = self.writable() {
+            parts.note(count);
+        }
     }
 
     /// Who asks.
@@ -220,7 +227,9 @@ impl Node {
             return self.in_directory(|_| Ok(())).map(|()| self.clone());
         }
         if let Source::Live(user) = &self.inode {
-            let entry = self.share().parts()?.look_up_and_note(user.entry(), name.as_bytes())?;
+            let parts = self.share().parts()?;
+            parts.note(Count::NameLookup);
+            let entry = parts.look_up_and_note(user.entry(), name.as_bytes())?;
             return Ok(self.share().live(entry));
         }
         let (number, _) = self.in_directory(|directory| directory.lookup(name.as_bytes()))?;
@@ -276,6 +285,7 @@ impl Node {
     /// among them.
     #[must_use]
     pub fn attributes(&self) -> Vec<Result<Attribute>> {
+        self.note(Count::AttributeListing);
         attributes::list(self)
     }
 
@@ -285,6 +295,7 @@ impl Node {
     ///
     /// ENODATA if there is none, or none for who asks; EACCES; what the volume holds may be corrupt.
     pub fn attribute(&self, name: &OsStr) -> Result<Vec<u8>> {
+        self.note(Count::AttributeRead);
         attributes::value(self, name)
     }
 

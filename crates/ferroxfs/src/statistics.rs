@@ -7,6 +7,7 @@ use xfs_buffer::BufferCache;
 use xfs_log::LogCounts;
 
 use crate::table::{Count, InodeCounts, Store, Table};
+use crate::writing::Parts;
 
 /// What a volume that is open for writing has counted since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,48 @@ pub struct Statistics {
     /// Transactions and the log.
     #[doc(alias = "trans")]
     pub log: LogUse,
+    /// What was done to directories.
+    #[doc(alias = "dir")]
+    pub directories: DirectoryOperations,
+    /// What was done to extended attributes.
+    #[doc(alias = "attr")]
+    pub attributes: AttributeOperations,
+}
+
+/// What was done to directories: the line `dir`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DirectoryOperations {
+    /// Directories searched for a name; what a remembered name means is not searched for.
+    #[doc(alias = "xs_dir_lookup")]
+    pub lookups: u64,
+    /// Names added, also by links and renames.
+    #[doc(alias = "xs_dir_create")]
+    pub added: u64,
+    /// Names removed, also by renames.
+    #[doc(alias = "xs_dir_remove")]
+    pub removed: u64,
+    /// Pieces of directories listed, a block or so each.
+    #[doc(alias = "xs_dir_getdents")]
+    pub listings: u64,
+}
+
+/// What was done to extended attributes: the line `attr`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AttributeOperations {
+    /// Values asked for.
+    #[doc(alias = "xs_attr_get")]
+    pub reads: u64,
+    /// Attributes set, access control lists among them.
+    #[doc(alias = "xs_attr_set")]
+    pub set: u64,
+    /// Attributes removed.
+    #[doc(alias = "xs_attr_remove")]
+    pub removed: u64,
+    /// Listings of names.
+    #[doc(alias = "xs_attr_list")]
+    pub listings: u64,
 }
 
 /// Transactions and the log: of the lines `trans` and `log`.
@@ -111,7 +154,26 @@ impl Statistics {
             inodes: in_memory(counts),
             buffers: Buffers::gather(buffers),
             log: LogUse { commits: log.commits, written_bytes: log.written_bytes },
+            directories: DirectoryOperations {
+                lookups: counts.sum(Count::NameLookup),
+                added: counts.sum(Count::NameAdded),
+                removed: counts.sum(Count::NameRemoved),
+                listings: counts.sum(Count::Listing),
+            },
+            attributes: AttributeOperations {
+                reads: counts.sum(Count::AttributeRead),
+                set: counts.sum(Count::AttributeSet),
+                removed: counts.sum(Count::AttributeRemoved),
+                listings: counts.sum(Count::AttributeListing),
+            },
         }
+    }
+}
+
+impl Parts {
+    /// Counts what somebody has done.
+    pub(crate) fn note(&self, count: Count) {
+        self.table.counts().note(count);
     }
 }
 
@@ -154,3 +216,6 @@ impl Buffers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,16 +111,33 @@ impl Statistics {
 
 /// Adds what the volume itself counts.
 pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
-    let (lookups, buffers) = (&volume.inode_lookups, &volume.buffers);
+    let (lookups, inodes) = (&volume.inode_lookups, &volume.inodes);
+    let (buffers, log) = (&volume.buffers, &volume.log);
+    let (names, attributes) = (&volume.directories, &volume.attributes);
     for (name, kind, value) in [
         ("inode_lookups_total", "counter", lookups.attempts),
+        ("inode_hits_total", "counter", lookups.found),
+        ("inode_recycles_total", "counter", lookups.recycled),
         ("inode_reads_total", "counter", lookups.missed),
-        ("inodes_in_memory", "gauge", volume.inodes.active),
+        ("inode_duplicate_reads_total", "counter", lookups.duplicates),
+        ("inode_evictions_total", "counter", lookups.reclaims),
+        ("inode_frees_total", "counter", inodes.removed),
+        ("inodes_in_memory", "gauge", inodes.active),
         ("buffer_reads_total", "counter", buffers.reads),
         ("buffer_misses_total", "counter", buffers.missed),
+        ("buffer_evictions_total", "counter", buffers.evicted),
+        ("buffers", "gauge", buffers.buffers),
         ("buffer_bytes", "gauge", buffers.memory_bytes),
-        ("commits_total", "counter", volume.log.commits),
-        ("log_bytes_total", "counter", volume.log.written_bytes),
+        ("commits_total", "counter", log.commits),
+        ("log_bytes_total", "counter", log.written_bytes),
+        ("name_lookups_total", "counter", names.lookups),
+        ("names_added_total", "counter", names.added),
+        ("names_removed_total", "counter", names.removed),
+        ("listings_total", "counter", names.listings),
+        ("attribute_reads_total", "counter", attributes.reads),
+        ("attributes_set_total", "counter", attributes.set),
+        ("attributes_removed_total", "counter", attributes.removed),
+        ("attribute_listings_total", "counter", attributes.listings),
     ] {
         // Writing to a string does not fail.
         let _ = write!(text, "# TYPE ferroxfs_{name} {kind}\nferroxfs_{name} {value}\n");

@@ -1,4 +1,4 @@
-//! What happened to the inodes in memory, counted by slot.
+//! What happened to the inodes in memory, and what was done by way of them, counted by slot.
 
 use xfs_sync::{AtomicU64, Ordering, Slot, Slots};
 
@@ -23,9 +23,25 @@ pub(crate) enum Count {
     Evicted,
     /// One left memory because it was freed.
     Freed,
+    /// A directory was searched for a name.
+    NameLookup,
+    /// A name was added to a directory.
+    NameAdded,
+    /// A name was removed from one.
+    NameRemoved,
+    /// A piece of a directory was listed.
+    Listing,
+    /// An attribute was asked for.
+    AttributeRead,
+    /// An attribute was set.
+    AttributeSet,
+    /// An attribute was removed.
+    AttributeRemoved,
+    /// Attributes were listed.
+    AttributeListing,
 }
 
-const KINDS: usize = Count::Freed as usize + 1;
+const KINDS: usize = Count::AttributeListing as usize + 1;
 
 /// Counters of everything in [`Count`].
 pub(crate) struct InodeCounts(Slots<[AtomicU64<Slot>; KINDS]>);
@@ -35,7 +51,8 @@ impl InodeCounts {
         Self(Slots::new(Default::default))
     }
 
-    pub(super) fn note(&self, count: Count) {
+    /// Notes that it has happened.
+    pub(crate) fn note(&self, count: Count) {
         if let Some(counter) = self.0.mine().get(count as usize) {
             counter.fetch_add(1, Ordering::Relaxed);
         }

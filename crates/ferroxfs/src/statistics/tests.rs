@@ -1,0 +1,34 @@
+use xfs_dir::SetMode;
+use xfs_trans::testing::make_with;
+
+use crate::OpenOptions;
+use crate::writing::{Creation, NewKind, RenameMode};
+
+const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
+
+#[test]
+fn what_is_done_by_name_is_counted() {
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let root = volume.root().unwrap();
+    let before = volume.statistics().unwrap();
+    root.create("one", &NewKind::Regular, &PLAIN).unwrap();
+    let file = root.lookup("one".as_ref()).unwrap();
+    root.link(&file, "two").unwrap();
+    root.rename("two", &root, "three", RenameMode::Replace).unwrap();
+    root.remove_file("three").unwrap();
+    assert!(root.remove_file("three").is_err());
+    file.set_attribute("user.a", b"1", SetMode::Either).unwrap();
+    assert_eq!(file.attribute("user.a".as_ref()).unwrap(), b"1");
+    assert_eq!(file.attributes().len(), 1);
+    file.remove_attribute("user.a").unwrap();
+    assert_eq!(root.entries().unwrap().count(), 1);
+    let after = volume.statistics().unwrap();
+    let (dir, was) = (after.directories, before.directories);
+    let names = [dir.lookups - was.lookups, dir.added - was.added, dir.removed - was.removed];
+    assert_eq!(names, [1, 3, 2]);
+    assert!(dir.listings > was.listings);
+    let attributes = after.attributes;
+    let counts = [attributes.reads, attributes.set, attributes.removed, attributes.listings];
+    assert_eq!(counts, [1, 1, 1, 1]);
+}
