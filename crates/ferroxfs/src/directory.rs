@@ -12,9 +12,11 @@ use xfs_format::inode::FileType;
 use xfs_format::{Corruption, InodeNumber, Place, Structure};
 
 use crate::Result;
+use crate::metadata::Metadata;
 use crate::node::Node;
 use crate::share::Share;
 use crate::table::Count;
+use crate::volume::metadata_of;
 
 /// The entries of a directory, without `.` and `..`.
 ///
@@ -62,6 +64,56 @@ impl Iterator for ReadDir {
                 Err(error) => return Some(Err(error)),
             }
         }
+    }
+}
+
+/// The entries of a directory, without `.` and `..`, each with the metadata of what it names.
+///
+/// It shows what looking at each of them would. What is not in memory is read from its cluster together with its neighbours,
+/// and does not come into memory.
+#[doc(alias = "readdirplus")]
+pub struct ReadDirPlus {
+    entries: ReadDir,
+    lot: vec::IntoIter<Result<(DirEntry, Option<Metadata>)>>,
+}
+
+/// Entries whose inodes are looked at together: as many as a cluster mostly has.
+const LOT: usize = 32;
+
+impl ReadDirPlus {
+    pub(crate) fn new(entries: ReadDir) -> Self {
+        Self { entries, lot: Vec::new().into_iter() }
+    }
+
+    /// Takes the next entries; empty at the end.
+    fn next_lot(&mut self) -> Vec<Result<(DirEntry, Option<Metadata>)>> {
+        let is_checked = self.entries.node.who().somebody().is_some();
+        let together = if is_checked { 1 } else { LOT };
+        let entries: Vec<_> = self.entries.by_ref().take(together).collect();
+        let Some(parts) = self.entries.node.share().parts().ok().filter(|_| !is_checked) else {
+            let with_metadata = |entry: DirEntry| {
+                let metadata = entry.node().ok().map(|node| node.metadata());
+                (entry, metadata)
+            };
+            return entries.into_iter().map(|entry| entry.map(with_metadata)).collect();
+        };
+        let numbers: Vec<_> = entries.iter().flatten().map(DirEntry::number).collect();
+        let mut metadata = metadata_of(parts, &numbers).into_iter();
+        let mut with_metadata = |entry| (entry, metadata.next().flatten());
+        entries.into_iter().map(|entry| entry.map(&mut with_metadata)).collect()
+    }
+}
+
+impl Iterator for ReadDirPlus {
+    /// An entry, and the metadata of what it names: `None` where that is gone or cannot be read, as
+    /// [`DirEntry::node`] says.
+    type Item = Result<(DirEntry, Option<Metadata>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.lot.as_slice().is_empty() {
+            self.lot = self.next_lot().into_iter();
+        }
+        self.lot.next()
     }
 }
 

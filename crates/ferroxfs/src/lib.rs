@@ -56,7 +56,7 @@ mod writing;
 pub use acl::{Acl, AclKind};
 pub use attributes::Attribute;
 pub use credentials::{Capabilities, Credentials};
-pub use directory::{DirEntry, ReadDir};
+pub use directory::{DirEntry, ReadDir, ReadDirPlus};
 pub use errno::errno;
 pub use extents::{FileExtent, FileExtents};
 pub use file::{AllocateMode, DirectAlignment, File, LockOwner, RangeMode};

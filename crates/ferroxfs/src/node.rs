@@ -23,7 +23,7 @@ use crate::share::{Share, User};
 use crate::table::{Count, Entry};
 use crate::whereabouts::{self, Parent};
 use crate::writing::{Acting, Parts};
-use crate::{ReadDir, Result};
+use crate::{ReadDir, ReadDirPlus, Result};
 
 /// A handle on one inode, as a descriptor opened with `O_PATH` is: it can be asked for metadata,
 /// looked into, or opened.
@@ -267,6 +267,15 @@ impl Node {
         self.in_directory(|_| Ok(()))?;
         self.check(Access::READ)?;
         Ok(ReadDir::new(self.clone(), from))
+    }
+
+    /// As [`entries_from`](Self::entries_from), each with the metadata of what it names.
+    ///
+    /// # Errors
+    ///
+    /// As [`entries`](Self::entries).
+    pub fn entries_with_metadata_from(&self, from: Cookie) -> Result<ReadDirPlus> {
+        self.entries_from(from).map(ReadDirPlus::new)
     }
 
     /// Where a symbolic link points.

@@ -28,6 +28,7 @@ use crate::share::{Core, Holder, Share};
 use crate::space::{self, Space};
 use crate::walk::Walk;
 use crate::whereabouts::{self, Whereabouts};
+pub(crate) use bulk::metadata_of;
 pub use bulk::{BulkPath, InodeChunkUse};
 pub use grow::GrowError;
 

@@ -1,8 +1,9 @@
 //! All inodes of a volume that is written to, group by group, in the order of their numbers.
 //!
 //! Owns: the order, and that what is shown is what an operation would find: the inode btree says which
-//! inodes there are, memory what they are if it has them, and else their cluster. Does **not** own a
-//! walk over what is in memory ([`superblock`](crate::superblock)).
+//! inodes there are, memory what they are if it has them, and else their cluster. So the metadata of all that
+//! a directory names comes from here too. Does **not** own a walk over what is in memory
+//! ([`superblock`](crate::superblock)).
 //!
 //! # Invariants
 //!
@@ -27,6 +28,8 @@ use crate::{Metadata, Result};
 
 /// Chunks that are looked up at once.
 const BATCH_CHUNKS: usize = 32;
+/// 64 numbers from a multiple of 64 on can lie in so many chunks.
+const CHUNKS_OF_64_NUMBERS: usize = 2;
 
 /// How bulkstat looks at inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +51,35 @@ pub struct InodeChunkUse {
     pub present: u64,
     /// A bit for each that is in use.
     pub allocated: u64,
+}
+
+/// Metadata of inodes to which names led a moment ago, one for each number; `None` for what is gone or
+/// damaged, which a lookup tells apart. Neighbours are looked at together, and nothing comes into memory.
+pub(crate) fn metadata_of(parts: &Parts, numbers: &[InodeNumber]) -> Vec<Option<Metadata>> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut found = Found::default();
+    let same_chunk = |a: &InodeNumber, b: &InodeNumber| word_of(*a) == word_of(*b);
+    for chunk in sorted.chunk_by(same_chunk) {
+        let Some((group, _)) = chunk.first().and_then(|one| parts.geometry().split_inode(*one))
+        else {
+            continue;
+        };
+        Walk { parts, group, path: BulkPath::PastCache }.look_at(chunk, &mut found);
+    }
+    let Found { mut inodes, .. } = found;
+    inodes.sort_unstable_by_key(|(number, _)| *number);
+    let of = |number: &InodeNumber| {
+        let place = inodes.binary_search_by_key(number, |(found, _)| *found).ok()?;
+        inodes.get(place)?.1.as_ref().ok().cloned()
+    };
+    numbers.iter().map(of).collect()
+}
+
+/// The first of the 64 numbers around this one of which the table keeps tags together.
+fn word_of(number: InodeNumber) -> InodeNumber {
+    InodeNumber(number.0 - number.0 % u64::from(u64::BITS))
 }
 
 /// What is done with what was found: inodes of which one is damaged come as an error.
@@ -222,6 +254,53 @@ impl Walk<'_> {
             found.inodes.sort_by_key(|(number, _)| *number);
         }
         Ok(())
+    }
+
+    /// Looks at these inodes, which lie among 64 numbers and have had names.
+    fn look_at(&self, numbers: &[InodeNumber], found: &mut Found) {
+        let before = found.inodes.len();
+        if self.look_together(numbers, found).is_ok_and(|looked| looked) {
+            return;
+        }
+        found.inodes.truncate(before);
+        found.inodes.extend(numbers.iter().map(|number| (*number, self.through(*number))));
+    }
+
+    /// The same with each cluster read once. `false` if a chunk was given back meanwhile (I2).
+    fn look_together(&self, numbers: &[InodeNumber], found: &mut Found) -> Result<bool> {
+        let journal = &self.parts.journal;
+        let Some(first) = numbers.first().map(|number| word_of(*number)) else { return Ok(true) };
+        let freed = chunks_freed(journal, first);
+        let mut wanted =
+            numbers.iter().fold(0, |bits, number| bits | 1_u64 << (number.0 - first.0));
+        if freed > 0 {
+            wanted &= self.allocated(first)?;
+        }
+        let in_memory = wanted & self.parts.table.present(first);
+        for index in bits(in_memory) {
+            let number = InodeNumber(first.0 + u64::from(index));
+            found.inodes.push((number, self.through(number)));
+        }
+        let rest = wanted & !in_memory;
+        if rest != 0 {
+            // From the first that is wanted: what lies before it may be no inode.
+            let skipped = rest.trailing_zeros();
+            self.past(InodeNumber(first.0 + u64::from(skipped)), rest >> skipped, found)?;
+        }
+        Ok(chunks_freed(journal, first) == freed)
+    }
+
+    /// Which of 64 numbers, from a multiple of 64 on, the inode btree says to be in use.
+    fn allocated(&self, first: InodeNumber) -> Result<u64> {
+        let Some((_, from)) = self.parts.geometry().split_inode(first) else { return Ok(0) };
+        let mut chunks = Vec::with_capacity(CHUNKS_OF_64_NUMBERS);
+        let journal = &self.parts.journal;
+        latched_inode_chunks(journal, self.group, from, CHUNKS_OF_64_NUMBERS, &mut chunks)?;
+        let of = |chunk: &InodeChunk| match chunk.start.0.checked_sub(from.0) {
+            Some(later) => chunk.allocated().checked_shl(later),
+            None => chunk.allocated().checked_shr(from.0 - chunk.start.0),
+        };
+        Ok(chunks.iter().filter_map(of).fold(0, |all, bits| all | bits))
     }
 
     /// What an operation finds.

@@ -144,13 +144,17 @@ impl Server {
 
     /// A node and its attributes, as an answer that makes the kernel know it.
     pub(super) fn entry_out(&self, node: &Node) -> EntryOut {
-        let metadata = node.metadata();
+        self.entry_of(&node.metadata())
+    }
+
+    /// The same of what is known of a node.
+    pub(super) fn entry_of(&self, metadata: &Metadata) -> EntryOut {
         EntryOut {
             node: self.node_of(metadata.number),
             generation: metadata.generation.into(),
             entry_valid: VALID.as_secs(),
             attr_valid: VALID.as_secs(),
-            attributes: self.attributes(&metadata),
+            attributes: self.attributes(metadata),
             ..EntryOut::default()
         }
     }

@@ -6,7 +6,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::inode::FileType;
-use ferroxfs::{Cookie, Node};
+use ferroxfs::{Cookie, DirEntry as Entry, Metadata};
 use rustix::io::Errno;
 
 use super::{Server, errno};
@@ -33,8 +33,9 @@ struct Listed<'a> {
     inode: u64,
     file_type: Option<FileType>,
     next: u64,
-    /// Makes the kernel know the node; none for `.` and `..`.
-    node: Option<&'a Node>,
+    /// Makes the kernel know the node; none for `.` and `..`, and for what cannot be read, as whoever
+    /// looks it up finds out.
+    metadata: Option<&'a Metadata>,
 }
 
 impl Server {
@@ -70,29 +71,38 @@ impl Server {
                 };
                 let file_type = Some(FileType::Directory);
                 let entry =
-                    Listed { name, inode: inode.0, file_type, next: cookie + 1, node: None };
+                    Listed { name, inode: inode.0, file_type, next: cookie + 1, metadata: None };
                 if !self.add(listing, &entry, most, reply) {
                     return Ok(());
                 }
             }
         }
         let from = u32::try_from(wanted.offset.saturating_sub(DOTS)).map_err(|_| Errno::INVAL)?;
-        for entry in directory.entries_from(Cookie(from)).map_err(errno)? {
-            let entry = entry.map_err(errno)?;
-            let node = match listing {
-                Listing::Names => None,
-                // What cannot be read is found out by whoever looks it up.
-                Listing::NamesAndAttributes => entry.node().ok(),
-            };
-            let entry = Listed {
+        let mut add = |entry: &Entry, metadata: Option<&Metadata>| {
+            let listed = Listed {
                 name: entry.name().as_bytes(),
                 inode: entry.number().0,
                 file_type: entry.file_type(),
                 next: u64::from(entry.cookie().after().0) + DOTS,
-                node: node.as_ref(),
+                metadata,
             };
-            if !self.add(listing, &entry, most, reply) {
-                return Ok(());
+            self.add(listing, &listed, most, reply)
+        };
+        match listing {
+            Listing::Names => {
+                for entry in directory.entries_from(Cookie(from)).map_err(errno)? {
+                    if !add(&entry.map_err(errno)?, None) {
+                        break;
+                    }
+                }
+            }
+            Listing::NamesAndAttributes => {
+                for entry in directory.entries_with_metadata_from(Cookie(from)).map_err(errno)? {
+                    let (entry, metadata) = entry.map_err(errno)?;
+                    if !add(&entry, metadata.as_ref()) {
+                        break;
+                    }
+                }
             }
         }
         Ok(())
@@ -109,7 +119,8 @@ impl Server {
             return false;
         }
         if listing == Listing::NamesAndAttributes {
-            reply.add(&entry.node.map(|node| self.entry_out(node)).unwrap_or_default());
+            let known = entry.metadata.map(|metadata| self.entry_of(metadata));
+            reply.add(&known.unwrap_or_default());
         }
         reply.add(&DirEntry {
             inode: entry.inode,

@@ -8,7 +8,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Server, Settings};
 use crate::transport::wire::{
-    EntryOut, InHeader, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn, Rename2In, RenameIn,
+    DirEntry, EntryOut, InHeader, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn, Rename2In,
+    RenameIn,
 };
 use crate::transport::{Handler, Reply, Request};
 
@@ -111,4 +112,42 @@ fn nothing_is_replaced_that_cannot_be_kept() {
     // It has not been done, and can be done now.
     ask(&second, Opcode::Rename, ROOT_NODE, &rename).unwrap();
     second.close().unwrap();
+}
+
+#[test]
+fn what_is_listed_is_what_a_lookup_shows() {
+    const FILES: usize = 500;
+    let server = server(make_with("-l size=16m"));
+    (0..FILES).for_each(|index| put(&server, &format!("file{index}"), &"x".repeat(index)));
+    for is_cold in [false, true] {
+        if is_cold {
+            server.volume.sync().unwrap();
+            server.volume.drop_caches().unwrap();
+        }
+        let (mut names, mut offset) = (0, 0);
+        loop {
+            let wanted = ReadIn { offset, size: 8192, ..ReadIn::default() };
+            let listed = ask(&server, Opcode::ReadDirectoryPlus, ROOT_NODE, wanted.as_bytes());
+            let listed = listed.unwrap();
+            if listed.is_empty() {
+                break;
+            }
+            let mut rest = listed.as_slice();
+            while let Ok((entry, tail)) = EntryOut::read_from_prefix(rest) {
+                let (head, tail) = DirEntry::read_from_prefix(tail).unwrap();
+                let (name, tail) = tail.split_at(head.name_length as usize);
+                if offset >= 2 {
+                    let looked = ask(&server, Opcode::Lookup, ROOT_NODE, &[name, b"\0"].concat());
+                    assert_eq!(looked.unwrap(), entry.as_bytes());
+                    assert_eq!(head.inode, entry.node);
+                    names += 1;
+                }
+                offset = head.next;
+                let padding = name.len().next_multiple_of(8) - name.len();
+                rest = tail.get(padding..).unwrap();
+            }
+        }
+        assert_eq!(names, FILES);
+    }
+    server.close().unwrap();
 }

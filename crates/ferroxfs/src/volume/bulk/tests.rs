@@ -3,6 +3,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
 
+use xfs_alloc::chunks_freed;
+use xfs_dir::Cookie;
 use xfs_format::InodeNumber;
 use xfs_trans::testing::make_with;
 
@@ -15,8 +17,12 @@ const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 const FILES: usize = 300;
 
 fn volume() -> Volume {
+    volume_with("")
+}
+
+fn volume_with(format: &str) -> Volume {
     let options = OpenOptions::new().writable(true);
-    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let volume = options.with_devices(make_with(format), None).writable_volume().unwrap();
     let root = volume.root().unwrap();
     for number in 0..FILES {
         root.create(format!("file{number}"), &NewKind::Regular, &PLAIN).unwrap();
@@ -65,6 +71,89 @@ fn it_shows_what_stat_shows_dirty_or_not() {
             volume.drop_caches().unwrap();
         }
     }
+}
+
+/// What the root's entries are listed with, and what stat shows of each.
+fn check_listed(volume: &Volume) {
+    let root = volume.root().unwrap();
+    for entry in root.entries_with_metadata_from(Cookie::START).unwrap() {
+        let (entry, metadata) = entry.unwrap();
+        assert_eq!(metadata.as_ref(), Some(&entry.node().unwrap().metadata()), "{entry:?}");
+    }
+}
+
+#[test]
+fn entries_are_listed_with_what_stat_shows() {
+    // Chunks of 64 inodes then begin at any multiple of 32.
+    for format in ["", "-i sparse=0"] {
+        let volume = volume_with(format);
+        let root = volume.root().unwrap();
+        let changes = Changes { mode: Some(0o640), ..Changes::default() };
+        let buffered = volume.open_file("/file9").unwrap();
+        root.link(&volume.lookup("/file7").unwrap(), "again").unwrap();
+        for round in 0..4 {
+            buffered.write_at(round * 1000, &[7; 1000]).unwrap();
+            volume.lookup(format!("/file{}", round + 250)).unwrap().change(&changes).unwrap();
+            if round == 1 {
+                volume.sync().unwrap();
+                volume.drop_caches().unwrap();
+            }
+            if round == 2 {
+                (20..240).for_each(|it| root.remove_file(format!("file{it}")).unwrap());
+                let parts = volume.share().parts().unwrap();
+                parts.table.drain();
+                assert!(chunks_freed(&parts.journal, root.number()) > 0);
+            }
+            check_listed(&volume);
+            volume.drop_caches().unwrap();
+            check_listed(&volume);
+        }
+        let listed = root.entries_with_metadata_from(Cookie::START).unwrap();
+        assert_eq!(listed.count(), FILES - 220 + 1);
+    }
+}
+
+#[test]
+fn nothing_listed_stays_in_memory_that_was_not_there() {
+    let volume = volume();
+    volume.drop_caches().unwrap();
+    let root = volume.root().unwrap();
+    let before = volume.statistics().unwrap().inode_lookups;
+    assert_eq!(root.entries_with_metadata_from(Cookie::START).unwrap().count(), FILES);
+    assert_eq!(volume.statistics().unwrap().inode_lookups, before);
+}
+
+#[test]
+fn what_is_listed_beside_files_that_come_and_go() {
+    let volume = volume();
+    let root = volume.root().unwrap();
+    thread::scope(|scope| {
+        let churn = scope.spawn(|| {
+            let changes = Changes { mode: Some(0o640), ..Changes::default() };
+            for round in 0..4 {
+                let name = |number: usize| format!("more{round}-{number}");
+                for number in 0..FILES {
+                    let made = root.create(name(number), &NewKind::Regular, &PLAIN).unwrap();
+                    made.change(&changes).unwrap();
+                }
+                (0..FILES).for_each(|number| root.remove_file(name(number)).unwrap());
+            }
+        });
+        while !churn.is_finished() {
+            let mut kept = 0;
+            for entry in root.entries_with_metadata_from(Cookie::START).unwrap() {
+                let (entry, metadata) = entry.unwrap();
+                // A number may have a new file since.
+                assert!(metadata.as_ref().is_none_or(|it| it.number == entry.number()));
+                if entry.name().to_string_lossy().starts_with("file") {
+                    assert_eq!(metadata.unwrap().mode & 0o777, 0o600);
+                    kept += 1;
+                }
+            }
+            assert_eq!(kept, FILES);
+        }
+        churn.join().unwrap();
+    });
 }
 
 #[test]
@@ -196,6 +285,10 @@ fn a_damaged_inode_is_an_error_and_the_only_one() {
         assert!(done.unwrap().is_continue());
         assert_eq!(damaged, [number], "{path:?}");
     }
+    volume.root().unwrap().create("sound", &NewKind::Regular, &PLAIN).unwrap();
+    let listed = volume.root().unwrap().entries_with_metadata_from(Cookie::START).unwrap();
+    let listed = listed.map(|entry| entry.unwrap().1.map(|metadata| metadata.number == number));
+    assert_eq!(listed.collect::<Vec<_>>(), [None, Some(false)]);
 }
 
 #[test]
