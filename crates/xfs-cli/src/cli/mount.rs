@@ -56,7 +56,7 @@ pub(crate) struct UmountArguments {
 
 /// Show how many requests a mount has served, and how long they took
 ///
-/// With --prometheus also what the volume counts: inodes, buffers, transactions, the log.
+/// Beside them, of a mount for writing, what the volume counts: inodes, buffers, transactions, the log.
 #[derive(Args, Debug)]
 pub(crate) struct StatsArguments {
     /// The folder

@@ -1,6 +1,6 @@
 //! `stats`: what a mount has done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,6 +19,8 @@ use crate::sandbox::Reach;
 const MOST_BYTES: usize = 64 << 10;
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 const MICROSECONDS_PER_SECOND: f64 = 1e6;
+/// In front of the name of each figure.
+const PREFIX: &str = "ferroxfs_";
 
 struct Stats {
     folder: PathBuf,
@@ -26,12 +28,31 @@ struct Stats {
     watch: bool,
 }
 
+/// What a mount has counted.
+#[derive(Clone, Default)]
+struct Figures {
+    requests: BTreeMap<String, Row>,
+    /// Of the volume, in the order in which they are told.
+    volume: Vec<Figure>,
+}
+
 /// Of one kind of request.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Row {
     count: f64,
     failures: f64,
     seconds: f64,
+    /// How many took so many seconds or less, from the shortest time on.
+    classes: Vec<(f64, f64)>,
+}
+
+/// One number.
+#[derive(Clone, PartialEq)]
+struct Figure {
+    name: String,
+    value: f64,
+    /// It only rises: what came since is the difference.
+    is_counter: bool,
 }
 
 pub(super) fn open(arguments: StatsArguments) -> Box<dyn Run> {
@@ -45,20 +66,20 @@ impl Run for Stats {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let mut before = BTreeMap::new();
+        let mut before = Figures::default();
         loop {
             let text = read_attribute(&self.folder, FIGURES_ATTRIBUTE)?;
             if self.prometheus {
                 console.out().write_all(&text)?;
                 return Ok(());
             }
-            let rows = parse(&String::from_utf8_lossy(&text));
-            print(&rows, &before, console.out())?;
+            let figures = parse(&String::from_utf8_lossy(&text));
+            print(&figures, &before, console.out())?;
             if !self.watch {
                 return Ok(());
             }
             console.out().flush()?;
-            before = rows;
+            before = figures;
             std::thread::sleep(WATCH_INTERVAL);
         }
     }
@@ -80,40 +101,107 @@ pub(super) fn read_attribute(folder: &Path, name: &str) -> Result<Vec<u8>, Failu
     }
 }
 
-/// The figures of each request, from the text format of Prometheus.
-fn parse(text: &str) -> BTreeMap<String, Row> {
-    let mut rows = BTreeMap::<String, Row>::new();
+/// What the text format of Prometheus says.
+fn parse(text: &str) -> Figures {
+    let mut figures = Figures::default();
+    let mut counters = BTreeSet::new();
     for line in text.lines() {
-        let Some((metric, value)) = line.rsplit_once(' ') else { continue };
-        let Some((metric, label)) = metric.split_once("{request=\"") else { continue };
-        let Some(request) = label.strip_suffix("\"}") else { continue };
-        let row = rows.entry(request.to_owned()).or_default();
+        if let Some(words) = line.strip_prefix("# TYPE ") {
+            counters.extend(words.strip_suffix(" counter"));
+            continue;
+        }
+        let Some((metric, value)) = line.rsplit_once(' ').filter(|_| !line.starts_with('#')) else {
+            continue;
+        };
         let value = value.parse().unwrap_or_default();
+        match metric.split_once("{request=\"") {
+            Some((metric, labels)) => {
+                let (request, rest) = labels.split_once('"').unwrap_or((labels, ""));
+                let row = figures.requests.entry(request.to_owned()).or_default();
+                row.note(metric, rest, value);
+            }
+            None => {
+                let name = metric.strip_prefix(PREFIX).unwrap_or(metric);
+                let name = name.strip_suffix("_total").unwrap_or(name).replace('_', " ");
+                let is_counter = counters.contains(metric);
+                figures.volume.push(Figure { name, value, is_counter });
+            }
+        }
+    }
+    figures
+}
+
+impl Row {
+    fn note(&mut self, metric: &str, labels: &str, value: f64) {
         match metric {
-            "ferroxfs_request_seconds_count" => row.count = value,
-            "ferroxfs_request_seconds_sum" => row.seconds = value,
-            "ferroxfs_request_failures_total" => row.failures = value,
+            "ferroxfs_request_seconds_count" => self.count = value,
+            "ferroxfs_request_seconds_sum" => self.seconds = value,
+            "ferroxfs_request_failures_total" => self.failures = value,
+            "ferroxfs_request_seconds_bucket" => {
+                let end = labels.trim_start_matches(",le=\"").trim_end_matches("\"}");
+                self.classes.extend(end.parse().ok().map(|end| (end, value)));
+            }
             _ => {}
         }
     }
-    rows
+
+    /// What came since then.
+    fn since(&self, old: &Self) -> Self {
+        let classes = self.classes.iter().enumerate().map(|(index, (end, count))| {
+            let old = old.classes.get(index).map_or(0.0, |(_, count)| *count);
+            (*end, count - old)
+        });
+        Self {
+            count: self.count - old.count,
+            failures: self.failures - old.failures,
+            seconds: self.seconds - old.seconds,
+            classes: classes.collect(),
+        }
+    }
+
+    /// The time within which this part of all was answered, in seconds: within a class as if its requests were
+    /// spread evenly; of the last class, which has no end, its beginning.
+    fn quantile(&self, part: f64) -> f64 {
+        let wanted = self.count * part;
+        let (mut start, mut below) = (0.0, 0.0);
+        for (end, count) in &self.classes {
+            if *count >= wanted && count > &below && end.is_finite() {
+                return start + (end - start) * (wanted - below) / (count - below);
+            }
+            if end.is_finite() {
+                (start, below) = (*end, *count);
+            }
+        }
+        start
+    }
 }
 
-fn print(
-    rows: &BTreeMap<String, Row>,
-    before: &BTreeMap<String, Row>,
-    out: &mut impl Write,
-) -> std::io::Result<()> {
-    writeln!(out, "{:<16} {:>12} {:>10} {:>12}", "request", "count", "failed", "mean us")?;
-    for (name, row) in rows {
-        let old = before.get(name).copied().unwrap_or_default();
-        let count = row.count - old.count;
-        if count == 0.0 {
+fn print(figures: &Figures, before: &Figures, out: &mut impl Write) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "{:<16} {:>12} {:>10} {:>12} {:>12} {:>12}",
+        "request", "count", "failed", "mean us", "median us", "99 % us"
+    )?;
+    for (name, row) in &figures.requests {
+        let row = before.requests.get(name).map_or_else(|| row.clone(), |old| row.since(old));
+        if row.count == 0.0 {
             continue;
         }
-        let mean = (row.seconds - old.seconds) / count * MICROSECONDS_PER_SECOND;
-        let failures = row.failures - old.failures;
-        writeln!(out, "{name:<16} {count:>12} {failures:>10} {mean:>12.1}")?;
+        let [mean, median, most] = [row.seconds / row.count, row.quantile(0.5), row.quantile(0.99)]
+            .map(|seconds| seconds * MICROSECONDS_PER_SECOND);
+        let (count, failures) = (row.count, row.failures);
+        writeln!(
+            out,
+            "{name:<16} {count:>12} {failures:>10} {mean:>12.1} {median:>12.1} {most:>12.1}"
+        )?;
+    }
+    if !figures.volume.is_empty() {
+        writeln!(out)?;
+    }
+    for figure in &figures.volume {
+        let old = before.volume.iter().find(|old| old.name == figure.name && old.is_counter);
+        let value = figure.value - old.map_or(0.0, |old| old.value);
+        writeln!(out, "{:<28} {value:>16}", figure.name)?;
     }
     Ok(())
 }

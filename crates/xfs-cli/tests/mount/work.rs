@@ -100,6 +100,7 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
     fs::write(volume.at("file"), "contents").unwrap();
     let table = run(ferroxfs(&["stats"]).arg(volume.path()));
     assert!(table.lines().any(|line| line.starts_with("create ")), "{table}");
+    assert!(table.lines().any(|line| line.starts_with("commits ")), "{table}");
     let text = run(ferroxfs(&["stats", "--prometheus"]).arg(volume.path()));
     assert!(text.contains("ferroxfs_request_seconds_count{request=\"write\"} 1\n"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("ferroxfs_commits_total ")), "{text}");
