@@ -400,6 +400,7 @@ impl Devices {
     fn replay(&self, superblock: &Superblock) -> Result<Replayed, OpenError> {
         let log = self.log(superblock).ok_or(OpenError::LogDeviceMissing)?;
         let log = log.map_err(OpenError::Log)?;
+        let _span = tracing::info_span!("replay").entered();
         xfs_log::replay(self.data.clone(), &log, superblock).map_err(|error| match error {
             RecoveryError::Refused(refusal) => OpenError::DirtyLog(refusal),
             RecoveryError::Failed(source) => OpenError::Recovery(source),

@@ -31,6 +31,7 @@ mod sandbox;
 mod size;
 mod source;
 mod time;
+mod trace;
 mod unarchive;
 
 use std::process::ExitCode;

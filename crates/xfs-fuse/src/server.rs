@@ -252,6 +252,8 @@ impl Handler for Server {
 
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let opcode = request.opcode().ok_or(Errno::NOSYS)?;
+        let span = tracing::debug_span!("request", of = opcode.name(), node = request.node());
+        let _entered = span.enter();
         self.statistics.measure(opcode, || self.answer(opcode, request, reply))
     }
 }

@@ -262,6 +262,7 @@ impl Journal {
     ///
     /// What stopped the log.
     pub fn force(&self, sequence: u64) -> Result<()> {
+        let _span = tracing::trace_span!("log_force", sequence).entered();
         self.log.force(sequence)
     }
 
@@ -271,6 +272,7 @@ impl Journal {
     ///
     /// What stopped the log.
     pub fn force_all(&self) -> Result<()> {
+        let _span = tracing::trace_span!("log_force").entered();
         self.log.force_all()
     }
 

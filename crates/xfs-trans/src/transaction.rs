@@ -227,6 +227,7 @@ impl<'journal> Transaction<'journal> {
     /// What deferred work meets, or what stopped the log. The transaction has been cancelled then,
     /// and the volume is shut down if it was dirty.
     pub fn commit(mut self) -> Result<Committed> {
+        let _span = tracing::trace_span!("commit").entered();
         let committed = self.finish_deferred().and_then(|()| self.commit_step(StepEnd::Last));
         match committed {
             Ok(committed) => {

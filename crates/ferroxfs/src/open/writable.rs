@@ -57,6 +57,7 @@ impl Devices {
         if self.log_is_clean()? {
             return Ok(None);
         }
+        let _span = tracing::info_span!("recovery").entered();
         let (_, journal, summary) = self.open_journal(Access::Recover)?;
         journal.unmount().map_err(OpenError::Recovery)?;
         Ok(Some(summary))

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 /// Mount a volume, as an ordinary user too, and serve it in the background
 ///
@@ -24,6 +24,10 @@ pub(crate) struct MountArguments {
     /// Stay in the foreground
     #[arg(short, long)]
     pub(crate) foreground: bool,
+    /// Tell on standard error what the mount does: with -v its phases, with -vv each request, with -vvv
+    /// transactions and log forces too, and how long each of them took
+    #[arg(short, long, action = ArgAction::Count, requires = "foreground")]
+    pub(crate) verbose: u8,
     /// Serve, and say on standard output when that has begun
     #[arg(long, hide = true, conflicts_with = "foreground")]
     pub(crate) background: bool,

@@ -28,6 +28,7 @@ use crate::failure::Failure;
 use crate::image::{about_image, open_failure};
 use crate::names;
 use crate::sandbox::{self, Reach};
+use crate::trace;
 
 /// How long those who use the mount have to leave it once it is to end.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -105,6 +106,9 @@ pub(super) fn open(
         words.extend(["--".into(), arguments.device.into(), arguments.folder.into()]);
         return Ok(Box::new(Start { arguments: words, reads_only: options.is_read_only() }));
     }
+    if arguments.foreground {
+        trace::begin(arguments.verbose);
+    }
     let sandbox = global.sandbox;
     let open = open.writable(!options.is_read_only());
     let devices = open.open_devices(&arguments.device);
@@ -174,10 +178,12 @@ impl Run for Serve {
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
             .map_err(|error| Failure::new(Exit::Failed, format!("signals: {error}")))?;
         let sandbox = if options.is_read_only() { sandbox } else { SandboxWhen::Never };
+        let opening = tracing::info_span!("open").entered();
         let volume = match options.is_read_only() {
             true => inside(sandbox, || devices.volume())?,
             false => devices.writable_volume(),
         };
+        drop(opening);
         let volume = volume.map_err(|error| open_failure(&device, &error))?;
         drop(devices);
         let source = device.canonicalize().unwrap_or_else(|_| device.clone());
@@ -191,6 +197,7 @@ impl Run for Serve {
         serve(&mount);
         handle.close();
         let _ = watcher.join();
+        let _span = tracing::info_span!("close").entered();
         match mount.finish() {
             Some(confined) => {
                 confined.server.close().map_err(|error| about_image(error.into(), &device))

@@ -28,6 +28,11 @@ fn main() -> ExitCode {
         Trial::new("an_overlay_lies_over_it", work::an_overlay_lies_over_it),
         Trial::new("mount_calls_the_helper", work::mount_calls_the_helper),
         Trial::new("figures_are_shown", work::figures_are_shown),
+        Trial::new("a_mount_tells_what_it_does", work::a_mount_tells_what_it_does),
+        Trial::new(
+            "a_mount_goes_on_when_nobody_listens",
+            work::a_mount_goes_on_when_nobody_listens,
+        ),
         Trial::new("files_without_names_are_kept", files::files_without_names_are_kept),
         Trial::new("ranges_and_copies", files::ranges_and_copies),
         Trial::new("flags_and_attributes", files::flags_and_attributes),

@@ -116,6 +116,18 @@ impl Mounted {
     }
 }
 
+/// Waits until something of ours is mounted on a folder.
+pub(crate) fn await_mount(folder: &Path) {
+    let mut value = [0; 16];
+    for _ in 0..1000 {
+        if rustix::fs::getxattr(folder, "ferroxfs.pid", &mut value).is_ok() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{} is not mounted", folder.display());
+}
+
 /// Waits until a process is gone.
 pub(crate) fn await_end(pid: &str) {
     let folder = Path::new("/proc").join(pid);

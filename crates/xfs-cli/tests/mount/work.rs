@@ -1,13 +1,13 @@
 //! Trees, the kernel's beside ours.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::populate;
 
-use crate::mounted::{ferroxfs, mounted, run, volume};
+use crate::mounted::{await_mount, ferroxfs, mounted, run, volume};
 
 /// The tree that is copied: some thousand small files, directories and links.
 const TREE: &str = "/usr/share/perl";
@@ -106,5 +106,38 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
     assert!(text.lines().any(|line| line.starts_with("ferroxfs_commits_total ")), "{text}");
     let elsewhere = ferroxfs(&["stats", "/"]).output().unwrap();
     assert_eq!(elsewhere.status.code(), Some(1), "/ is no mount of ours");
+    volume.check()
+}
+
+pub(crate) fn a_mount_tells_what_it_does() -> Result<(), TrialError> {
+    let volume = volume("parent-exchange")?;
+    let mut serve = ferroxfs(&["mount", "-f", "-vvv"]);
+    serve.arg(&volume.image.data).arg(volume.path()).stderr(Stdio::piped());
+    let serving = serve.spawn().unwrap();
+    await_mount(&volume.path());
+    let file = File::create(volume.at("file")).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    run(ferroxfs(&["umount"]).arg(volume.path()));
+    let told = String::from_utf8(serving.wait_with_output().unwrap().stderr).unwrap();
+    for span in
+        [" open: close ", "of=\"create\"", ":commit: close ", ":log_force", " close: close "]
+    {
+        assert!(told.contains(span), "{span}: {told}");
+    }
+    assert!(told.contains("time.busy="), "{told}");
+    volume.check()
+}
+
+pub(crate) fn a_mount_goes_on_when_nobody_listens() -> Result<(), TrialError> {
+    let volume = volume("parent-exchange")?;
+    let mut serve = ferroxfs(&["mount", "-f", "-vvv"]);
+    serve.arg(&volume.image.data).arg(volume.path()).stderr(Stdio::piped());
+    let mut serving = serve.spawn().unwrap();
+    await_mount(&volume.path());
+    drop(serving.stderr.take());
+    File::create(volume.at("file")).unwrap().sync_all().unwrap();
+    run(ferroxfs(&["umount"]).arg(volume.path()));
+    assert!(serving.wait().unwrap().success(), "the mount did not end well");
     volume.check()
 }
