@@ -232,7 +232,6 @@ impl Server {
 impl Handler for Server {
     fn wishes(&self) -> InitFlags {
         let always = InitFlags::ASYNC_READ
-            | InitFlags::ASYNC_DIO
             | InitFlags::BIG_WRITES
             | InitFlags::MAX_PAGES
             | InitFlags::DO_READDIRPLUS
@@ -246,8 +245,14 @@ impl Handler for Server {
             | InitFlags::DONT_MASK
             | InitFlags::HANDLE_KILLPRIV_V2
             | InitFlags::SETXATTR_EXT;
-        // Opening for writing is refused for some files; for reading only the kernel knows enough.
-        if self.settings.read_only { always | InitFlags::NO_OPEN_SUPPORT } else { always }
+        // Opening for writing is refused for some files; for reading only the kernel knows enough. What
+        // it has read while a direct write was under way it drops afterwards, but not where nobody
+        // waited for that write.
+        if self.settings.read_only {
+            always | InitFlags::NO_OPEN_SUPPORT | InitFlags::ASYNC_DIO
+        } else {
+            always
+        }
     }
 
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {

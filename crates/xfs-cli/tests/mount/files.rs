@@ -121,7 +121,10 @@ pub(crate) fn flags_and_attributes() -> Result<(), TrialError> {
     assert_eq!(CStr::from_bytes_with_nul(&room[..length]).unwrap(), c"user.long");
     rustix::fs::removexattr(&path, "user.long").unwrap();
     assert_eq!(rustix::fs::getxattr(&path, "user.long", room.as_mut_slice()), Err(Errno::NODATA));
+    let changed = |file: &fs::Metadata| (file.ctime(), file.ctime_nsec());
+    let before = changed(&fs::metadata(&path).unwrap());
     run(Command::new("chattr").arg("+i").arg(&path));
+    assert!(changed(&fs::metadata(&path).unwrap()) > before);
     for refused in [fs::write(&path, "x"), fs::remove_file(&path), symlink("x", path.join("y"))] {
         let kind = refused.unwrap_err().kind();
         assert!(matches!(kind, ErrorKind::PermissionDenied | ErrorKind::NotADirectory), "{kind}");
@@ -137,6 +140,10 @@ pub(crate) fn flags_and_attributes() -> Result<(), TrialError> {
     added.write_all(b" and more").unwrap();
     drop(added);
     assert_eq!(fs::read(&path).unwrap(), b"contents and more");
+    // Nobody gives it times, but it is touched.
+    run(Command::new("touch").arg(&path));
+    let given = Command::new("touch").arg("--date=@1").arg(&path).output().unwrap();
+    assert!(!given.status.success());
     assert_eq!(rustix::fs::getxattr(&path, name, room.as_mut_slice()), Err(Errno::NODATA));
     assert_eq!(rustix::fs::removexattr(&path, name), Err(Errno::NODATA));
     rustix::fs::setxattr(&path, "user.x", b"x", XattrFlags::CREATE).unwrap_err();
@@ -177,6 +184,14 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
     write.args(["--reuid=1000", "--regid=1000", "--clear-groups", "sh", "-c", script, "sh"]);
     assert_eq!(write.arg(&program).output().unwrap().status.success(), reachable);
     let kept = if reachable { 0o777 } else { 0o6777 };
+    assert_eq!(fs::metadata(&program).unwrap().mode() & 0o7777, kept);
+    // Past the page cache too.
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o6777)).unwrap();
+    let mut write = Command::new("setpriv");
+    write.args(["--reuid=1000", "--regid=1000", "--clear-groups", "dd", "if=/dev/zero"]);
+    write.args(["bs=4096", "count=1", "oflag=direct", "conv=notrunc"]);
+    write.arg(format!("of={}", program.display()));
+    assert_eq!(write.output().unwrap().status.success(), reachable);
     assert_eq!(fs::metadata(&program).unwrap().mode() & 0o7777, kept);
     let name = "system.posix_acl_access";
     rustix::fs::setxattr(&path, name, list, XattrFlags::empty()).unwrap();

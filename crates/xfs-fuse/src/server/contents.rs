@@ -88,7 +88,7 @@ impl Server {
         let bytes = rest.get(..wanted.size as usize).ok_or(Errno::IO)?;
         let file = self.file(request.node(), wanted.handle)?;
         let set_ids = wanted.write_flags & WRITE_KILL_SET_IDS != 0;
-        file.node().drop_privileges(set_ids).map_err(errno)?;
+        self.drop_privileges(&file, set_ids, reply)?;
         let written = file.write_at(wanted.offset, bytes).map_err(errno)?;
         // O_SYNC holds the bit of O_DSYNC.
         let flags = OFlags::from_bits_retain(wanted.flags);
@@ -96,6 +96,14 @@ impl Server {
             file.sync_data().map_err(errno)?;
         }
         reply.add(&WriteOut { size: written as u32, padding: 0 });
+        Ok(())
+    }
+
+    /// Takes off what lets a program act in the name of its owner, before its contents change.
+    fn drop_privileges(&self, file: &File, set_ids: bool, reply: &mut Reply) -> Result<(), Errno> {
+        if file.node().drop_privileges(set_ids).map_err(errno)? {
+            reply.outdate(self.node_of(file.node().number()));
+        }
         Ok(())
     }
 

@@ -75,6 +75,8 @@ impl Server {
 
     fn change_flags(&self, node: &Node, changes: &Changes, reply: &mut Reply) -> Result<(), Errno> {
         node.change(changes).map_err(errno)?;
+        // The kernel does not think that this changes the time of change.
+        reply.outdate(self.node_of(node.number()));
         self.settle(node)?;
         answer(&[], 0, reply);
         Ok(())

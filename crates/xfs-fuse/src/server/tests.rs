@@ -8,8 +8,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Server, Settings};
 use crate::transport::wire::{
-    DirEntry, EntryOut, InHeader, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn, Rename2In,
-    RenameIn,
+    DirEntry, EntryOut, InHeader, InitFlags, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn,
+    Rename2In, RenameIn,
 };
 use crate::transport::{Handler, Reply, Request};
 
@@ -63,6 +63,14 @@ fn an_open_file_outlives_a_late_forget() {
     ask(&server, Opcode::Release, node, handle.as_bytes()).unwrap();
     let gone = server.volume.node(number).unwrap_err();
     assert!(matches!(gone, ferroxfs::Error::Posix(PosixError::NotFound)), "{gone}");
+    server.close().unwrap();
+}
+
+/// Linux 6.18 leaves pages in its cache that were read while nobody waited for a direct write.
+#[test]
+fn direct_writes_are_waited_for() {
+    let server = server(make_with("-l size=16m"));
+    assert!(!server.wishes().contains(InitFlags::ASYNC_DIO));
     server.close().unwrap();
 }
 

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
-use super::wire::OutHeader;
+use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 
 /// An answer that is being written. It has no bytes until a handler adds some.
 ///
@@ -14,13 +14,31 @@ pub struct Reply {
     buffer: Vec<u8>,
     /// Bytes of the answer: the header, whose place is kept free, and the body.
     length: usize,
+    /// The node of which the kernel is told first that its attributes have changed.
+    outdated: Option<u64>,
 }
 
 impl Reply {
     /// Forgets the answer before.
     pub(crate) fn clear(&mut self) {
         self.length = 0;
+        self.outdated = None;
         self.add(&OutHeader::default());
+    }
+
+    /// Has the kernel forget the attributes of a node before it gets this answer, whatever it says: where
+    /// a request changes more than the kernel accounts for.
+    pub(crate) fn outdate(&mut self, node: u64) {
+        self.outdated = Some(node);
+    }
+
+    /// The message for that, which is sent before the answer. The kernel waits for nothing to take it,
+    /// as it is about attributes and not about contents.
+    pub(crate) fn notice(&self) -> Option<StaleInode> {
+        let node = self.outdated?;
+        let length = size_of::<StaleInode>() as u32;
+        let header = OutHeader { length, error: NOTICE_STALE_INODE, unique: 0 };
+        Some(StaleInode { header, node, offset: -1, length: 0 })
     }
 
     /// Adds a structure.
@@ -63,7 +81,7 @@ impl Reply {
         let error = match outcome {
             Ok(()) => 0,
             Err(errno) => {
-                self.clear();
+                self.length = size_of::<OutHeader>();
                 -errno.raw_os_error()
             }
         };

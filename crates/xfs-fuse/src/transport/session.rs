@@ -221,7 +221,9 @@ fn serve<H: Handler>(device: &Device, gate: &Gate<H>) -> io::Result<()> {
         if !is_answered {
             continue;
         }
-        if let Err(error) = device.send(reply.finish(request.unique(), outcome)) {
+        let told = reply.notice().map_or(Ok(()), |notice| device.send(notice.as_bytes()));
+        let sent = told.and_then(|()| device.send(reply.finish(request.unique(), outcome)));
+        if let Err(error) = sent {
             break Err(error);
         }
     };

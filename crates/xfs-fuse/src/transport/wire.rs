@@ -138,12 +138,20 @@ pub(crate) mod set {
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
     pub(crate) const KILL_SET_IDS: u32 = 1 << 11;
+    /// Both times are set to now, as utime(2) asks for without times.
+    pub(crate) const TOUCH: u32 = ATIME | ATIME_NOW | MTIME | MTIME_NOW;
+    /// All that is changed.
+    pub(crate) const ALL: u32 = MODE | UID | GID | SIZE | TOUCH;
 }
 
 /// Of an answer to OPEN: what was read before stays in the page cache.
 pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
 /// Of a WRITE: set-ID bits go.
 pub(crate) const WRITE_KILL_SET_IDS: u32 = 1 << 2;
+/// In the place of an error, where a message answers no request: what the kernel knows of an inode is
+/// out of date.
+#[doc(alias = "FUSE_NOTIFY_INVAL_INODE")]
+pub(crate) const NOTICE_STALE_INODE: i32 = 2;
 /// Of a SETXATTR of an access control list: the set-group-ID bit goes.
 pub(crate) const XATTR_KILL_SET_GROUP_ID: u32 = 1 << 0;
 
@@ -171,6 +179,8 @@ wire! {
     }
     /// In front of every answer.
     OutHeader: 16 { length: u32, error: i32, unique: u64, }
+    /// With [`NOTICE_STALE_INODE`]: from a negative offset on, attributes only.
+    StaleInode: 40 { header: OutHeader, node: u64, offset: i64, length: i64, }
     Attributes: 88 {
         inode: u64, size: u64, blocks: u64, atime: i64, mtime: i64, ctime: i64, atime_ns: u32,
         mtime_ns: u32, ctime_ns: u32, mode: u32, nlink: u32, uid: u32, gid: u32, rdev: u32,

@@ -30,6 +30,20 @@ fn an_error_has_no_body() {
 }
 
 #[test]
+fn the_kernel_is_told_of_an_answer_whether_it_fails_or_not() {
+    let mut reply = Reply::default();
+    reply.clear();
+    assert!(reply.notice().is_none());
+    reply.outdate(128);
+    reply.finish(1, Err(Errno::NOSPC));
+    let notice = reply.notice().expect("attributes have changed");
+    let told = (notice.header.error, notice.header.unique, notice.node, notice.offset);
+    assert_eq!(told, (2, 0, 128, -1));
+    reply.clear();
+    assert!(reply.notice().is_none());
+}
+
+#[test]
 fn what_is_not_filled_is_not_sent() {
     let mut reply = Reply::default();
     reply.clear();
