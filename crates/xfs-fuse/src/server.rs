@@ -173,7 +173,7 @@ impl Server {
             Opcode::Read => self.read(request, reply),
             Opcode::Write => self.write(request, reply),
             Opcode::Fsync | Opcode::FsyncDirectory => self.fsync(request),
-            Opcode::Allocate => self.allocate(request),
+            Opcode::Allocate => self.allocate(request, reply),
             Opcode::Seek => self.seek(request, reply),
             Opcode::CopyFileRange => self.copy_range(request, reply),
             Opcode::ReadDirectory => self.list(request, reply),

@@ -193,6 +193,12 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
     write.arg(format!("of={}", program.display()));
     assert_eq!(write.output().unwrap().status.success(), reachable);
     assert_eq!(fs::metadata(&program).unwrap().mode() & 0o7777, kept);
+    // So does a range that is given to it.
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o6777)).unwrap();
+    let mut allocate = Command::new("setpriv");
+    allocate.args(["--reuid=1000", "--regid=1000", "--clear-groups", "fallocate", "-l", "8192"]);
+    assert_eq!(allocate.arg(&program).output().unwrap().status.success(), reachable);
+    assert_eq!(fs::metadata(&program).unwrap().mode() & 0o7777, kept);
     let name = "system.posix_acl_access";
     rustix::fs::setxattr(&path, name, list, XattrFlags::empty()).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);

@@ -32,6 +32,12 @@ fn writes(flags: u32) -> bool {
     matches!(OFlags::from_bits_retain(flags) & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR)
 }
 
+/// Whether a request that does not say it takes set-ID bits off: the kernel asks for `CAP_FSETID`, of which
+/// requests know nothing.
+fn loses_set_ids(request: &Request<'_>) -> bool {
+    request.uid() != 0
+}
+
 impl Server {
     pub(super) fn open(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         if self.settings.read_only {
@@ -114,7 +120,7 @@ impl Server {
         self.node(request.node())?.sync().map_err(errno)
     }
 
-    pub(super) fn allocate(&self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn allocate(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<AllocateIn>()?;
         let size = if wanted.mode & KEEP_SIZE != 0 {
             AllocateMode::KeepSize
@@ -132,6 +138,7 @@ impl Server {
         };
         let end = wanted.offset.checked_add(wanted.length).ok_or(Errno::FBIG)?;
         let file = self.file(request.node(), wanted.handle)?;
+        self.drop_privileges(&file, loses_set_ids(request), reply)?;
         file.change_range(wanted.offset..end, mode).map_err(errno)?;
         self.settle(file.node())
     }
@@ -154,6 +161,7 @@ impl Server {
         let (wanted, _) = request.argument::<CopyFileRangeIn>()?;
         let source = self.file(request.node(), wanted.handle)?;
         let target = self.file(wanted.node_out, wanted.handle_out)?;
+        self.drop_privileges(&target, loses_set_ids(request), reply)?;
         // Less than was asked for is no error: the caller goes on.
         let there = source.metadata().size.saturating_sub(wanted.offset);
         let length = wanted.length.min(there).min(u64::from(u32::MAX) & !(COPY_BYTES - 1));
