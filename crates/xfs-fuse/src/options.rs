@@ -16,6 +16,10 @@ const THREADS_PER_PROCESSOR: usize = 2;
 const MOST_THREADS: usize = 64;
 /// The smallest cache: less would be read again at every step.
 const LEAST_CACHE_BYTES: u64 = 1 << 20;
+/// What one of so many bytes of the cache is for inodes, where they are kept apart from their blocks.
+const INODES_PART: usize = 4;
+/// About what an inode takes.
+const INODE_BYTES: usize = 2 << 10;
 
 /// Options for the volume, the mount and the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -241,7 +245,10 @@ impl MountOptions {
             open = open.log_device(path);
         }
         if let Some(bytes) = self.cache_bytes {
-            open = open.cache_bytes(bytes);
+            let for_inodes = if self.is_read_only() { 0 } else { bytes / INODES_PART };
+            open = open
+                .cache_bytes(bytes - for_inodes)
+                .cached_inodes((for_inodes / INODE_BYTES) as u64);
         }
         Ok(open)
     }

@@ -45,7 +45,8 @@ Mount options:
   noatime, relatime          when the time of access is set (relatime)
   suid, dev, noexec          as in mount(8); nosuid and nodev unless asked otherwise
   threads=N                  how many requests are served at a time (2 per processor)
-  cache=SIZE                 bytes of metadata that are kept (64M)";
+  cache=SIZE                 bytes of metadata that are kept, a quarter of them for inodes of a
+                             volume that is written (64M, and 128M for inodes)";
 
 /// Unmount a volume that `mount` has mounted, and wait until its image is closed
 #[derive(Args, Debug)]

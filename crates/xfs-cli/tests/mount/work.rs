@@ -95,6 +95,19 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     volume.check()
 }
 
+pub(crate) fn what_is_kept_is_bounded() -> Result<(), TrialError> {
+    let volume = mounted("rw,cache=1M")?;
+    for index in 0..6000 {
+        File::create(volume.at(&format!("file{index}"))).unwrap();
+    }
+    let text = run(ferroxfs(&["stats", "--prometheus"]).arg(volume.path()));
+    let mut lines = text.lines();
+    let kept = lines.find_map(|line| line.strip_prefix("ferroxfs_inodes_in_memory ")).unwrap();
+    // 128, and what each processor has not counted yet.
+    assert!(kept.parse::<u64>().unwrap() < 4000, "{kept} of 6000 inodes are kept");
+    volume.check()
+}
+
 pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
     let volume = mounted("rw")?;
     fs::write(volume.at("file"), "contents").unwrap();
