@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Trial::new("an_overlay_lies_over_it", work::an_overlay_lies_over_it),
         Trial::new("mount_calls_the_helper", work::mount_calls_the_helper),
         Trial::new("what_is_kept_is_bounded", work::what_is_kept_is_bounded),
+        Trial::new("free_space_is_given_back", work::free_space_is_given_back),
         Trial::new("figures_are_shown", work::figures_are_shown),
         Trial::new("a_mount_tells_what_it_does", work::a_mount_tells_what_it_does),
         Trial::new(

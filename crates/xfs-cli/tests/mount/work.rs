@@ -1,8 +1,10 @@
 //! Trees, the kernel's beside ours.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::populate;
@@ -11,6 +13,8 @@ use crate::mounted::{await_mount, ferroxfs, mounted, run, volume};
 
 /// The tree that is copied: some thousand small files, directories and links.
 const TREE: &str = "/usr/share/perl";
+/// How long it may take until what was removed is free.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn a_tree_is_copied_there_and_back() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
@@ -105,6 +109,32 @@ pub(crate) fn what_is_kept_is_bounded() -> Result<(), TrialError> {
     let kept = lines.find_map(|line| line.strip_prefix("ferroxfs_inodes_in_memory ")).unwrap();
     // 128, and what each processor has not counted yet.
     assert!(kept.parse::<u64>().unwrap() < 4000, "{kept} of 6000 inodes are kept");
+    volume.check()
+}
+
+pub(crate) fn free_space_is_given_back() -> Result<(), TrialError> {
+    const BYTES: usize = 8 << 20;
+    let volume = mounted("rw")?;
+    let path = volume.at("file");
+    fs::write(&path, vec![b'x'; BYTES]).unwrap();
+    File::open(&path).unwrap().sync_all().unwrap();
+    let taken = || fs::metadata(&volume.image.data).unwrap().blocks() * 512;
+    let before = taken();
+    fs::remove_file(&path).unwrap();
+    File::open(volume.path()).unwrap().sync_all().unwrap();
+    // What was removed is freed in the background, and the log takes blocks of the image meanwhile.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = run(Command::new("fstrim").arg("-v").arg(volume.path()));
+        assert!(said.contains("trimmed"), "{said}");
+        if taken() + BYTES as u64 / 2 <= before {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{} of {before} bytes are left", taken());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let beyond = Command::new("fstrim").args(["-o", "1E"]).arg(volume.path()).output().unwrap();
+    assert!(!beyond.status.success());
     volume.check()
 }
 

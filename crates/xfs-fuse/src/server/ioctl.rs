@@ -1,4 +1,4 @@
-//! The calls of ioctl that the kernel passes on: flags of files.
+//! The calls of ioctl that the kernel passes on: flags of files, and giving free space back.
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{Changes, Metadata, Node};
@@ -15,6 +15,7 @@ const FS_IOC_SETFLAGS: u32 = 0x4008_6602;
 const FS_IOC_GETVERSION: u32 = 0x8008_7601;
 const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
+const FITRIM: u32 = 0xc018_5879;
 
 /// The flags of `chattr`, and ours.
 const FLAGS: [(u32, ExtendedFlags); 7] = [
@@ -40,6 +41,15 @@ struct FileFlags {
 }
 
 const _: () = assert!(size_of::<FileFlags>() == 28);
+
+/// Where free space is looked for (`fstrim_range`), and in the answer how much there was.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct TrimRange {
+    start: u64,
+    length: u64,
+    minimum: u64,
+}
 
 impl Server {
     pub(super) fn ioctl(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
@@ -69,8 +79,30 @@ impl Server {
                 let (wanted, _) = split_argument::<FileFlags>(argument)?;
                 self.change_flags(&node, &to_changes(&metadata, &wanted), reply)
             }
+            FITRIM => {
+                let (range, _) = split_argument::<TrimRange>(argument)?;
+                let length = self.trim(request, &range)?;
+                answer(TrimRange { length, ..range }.as_bytes(), wanted.out_size, reply);
+                Ok(())
+            }
             _ => Err(Errno::NOTTY),
         }
+    }
+
+    /// Returns how many bytes the device need not keep.
+    fn trim(&self, request: &Request<'_>, range: &TrimRange) -> Result<u64, Errno> {
+        if request.uid() != 0 {
+            return Err(Errno::PERM);
+        }
+        let geometry = self.volume.geometry();
+        let block = u64::from(geometry.block_size);
+        let end = geometry.data_blocks.saturating_mul(block);
+        let group = u64::from(geometry.ag_blocks) * block;
+        if range.start >= end || range.length < block || range.minimum > group {
+            return Err(Errno::INVAL);
+        }
+        let range = (range.start..range.start.saturating_add(range.length), range.minimum);
+        self.volume.trim(range.0, range.1).map_err(errno)
     }
 
     fn change_flags(&self, node: &Node, changes: &Changes, reply: &mut Reply) -> Result<(), Errno> {
