@@ -366,13 +366,7 @@ impl Pass {
                 self.summary.skipped += 1;
             }
         }
-        if self.store.pieces.is_current() {
-            for item in &items {
-                if let LogItem::Inode(item) = item {
-                    self.store.pieces.note_owner(item.format.inode);
-                }
-            }
-        }
+        self.store.pieces.end();
         Ok(())
     }
 
@@ -401,6 +395,7 @@ impl Pass {
                 if self.cancelled.contains(cluster, blocks) {
                     return Ok(false);
                 }
+                self.store.pieces.note_inode(item.format.inode);
                 inode::replay(&mut self.store, item, transaction.order())
             }
             // A volume that accounts quota is refused; in others there is nothing to replay onto.

@@ -27,7 +27,7 @@ use xfs_format::btree::{BtreeBlock, BtreeKind};
 use xfs_format::extent::{Extent, ExtentCheck, ExtentList, ExtentRoot};
 use xfs_format::inode::{self, FileType, ForkFormat, ForkKind, InodeCore};
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Corruption, DiskAddr, FsBlock, InodeNumber, Lsn, Place,
+    BASIC_BLOCK_BYTES, BlockKind, Corruption, DiskAddr, FsBlock, Geometry, InodeNumber, Lsn, Place,
     Structure, VerifyContext, dabtree, directory, kind,
 };
 
@@ -43,6 +43,8 @@ pub(super) struct Pieces {
     found: BTreeMap<DiskAddr, Piece>,
     /// What may be the directories that they are of.
     owners: BTreeSet<InodeNumber>,
+    /// Inodes of the transaction that is replayed.
+    inodes: Vec<InodeNumber>,
     /// The transaction that is replayed has some.
     is_current: bool,
 }
@@ -59,24 +61,27 @@ type BlockMap = Vec<(DiskAddr, usize)>;
 
 impl Pieces {
     /// Another transaction begins.
-    pub(super) const fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
+        self.inodes.clear();
         self.is_current = false;
+    }
+
+    /// The transaction has been replayed: if it had pieces, they are of one of its inodes.
+    pub(super) fn end(&mut self) {
+        if self.is_current {
+            self.owners.extend(self.inodes.drain(..));
+        }
+    }
+
+    /// The transaction changes this inode, which is not given up later on.
+    pub(super) fn note_inode(&mut self, inode: InodeNumber) {
+        self.inodes.push(inode);
     }
 
     /// A piece was replayed.
     pub(super) fn note(&mut self, at: DiskAddr, length: usize, lsn: Lsn) {
         self.found.insert(at, Piece { length, lsn });
         self.is_current = true;
-    }
-
-    /// Whether the transaction that is replayed has some.
-    pub(super) const fn is_current(&self) -> bool {
-        self.is_current
-    }
-
-    /// They may be of this directory.
-    pub(super) fn note_owner(&mut self, inode: InodeNumber) {
-        self.owners.insert(inode);
     }
 
     /// These blocks hold something else now.
@@ -93,7 +98,7 @@ impl Store {
             if found.is_empty() {
                 break;
             }
-            for map in self.blocks_in_pieces(owner)? {
+            for map in self.blocks_in_pieces(owner, &found)? {
                 let fits = |(at, length): &(DiskAddr, usize)| {
                     found.get(at).is_none_or(|piece| piece.length == *length)
                 };
@@ -139,8 +144,12 @@ impl Store {
         Ok(())
     }
 
-    /// The blocks of a directory that lie in several pieces; none for anything else.
-    fn blocks_in_pieces(&self, number: InodeNumber) -> Result<Vec<BlockMap>> {
+    /// The blocks of a directory that lie in several pieces of which some were found; none for anything else.
+    fn blocks_in_pieces(
+        &self,
+        number: InodeNumber,
+        found: &BTreeMap<DiskAddr, Piece>,
+    ) -> Result<Vec<BlockMap>> {
         let geometry = self.geometry();
         let bytes = self.read_inode(number)?;
         let core = InodeCore::decode(&bytes, number, geometry)?;
@@ -150,43 +159,38 @@ impl Store {
         let fork = inode::fork(&bytes, &core, ForkKind::Data);
         let corrupt =
             |check: ExtentCheck| Corruption::new(Structure::Extent, Place::Inode(number), check);
-        let extents = match core.fork_format(ForkKind::Data) {
+        let mut maps = BlockMaps::new(geometry, found);
+        match core.fork_format(ForkKind::Data) {
             Some(ForkFormat::Extents) => {
                 let list = ExtentList::decode(fork, core.fork_extents(ForkKind::Data));
-                list.map_err(corrupt)?.iter().collect()
+                list.map_err(corrupt)?.iter().for_each(|extent| maps.add(&extent));
             }
             Some(ForkFormat::Btree) => {
                 let root = ExtentRoot::decode(fork).map_err(corrupt)?;
-                self.extents_below(number, root.iter().map(|(_, child)| child).collect())?
+                let children = root.iter().map(|(_, child)| child).collect();
+                self.extents_below(number, children, |extent| maps.add(extent))?;
             }
-            _ => Vec::new(),
-        };
-        let blocks = u64::from(geometry.directory_block_size() >> geometry.block_log);
-        let mut maps = BTreeMap::<u64, (u64, BlockMap)>::new();
-        for extent in &extents {
-            for (index, part) in ends(extent, blocks) {
-                let Some(at) = geometry.block_disk_addr(part.start) else { continue };
-                let length = usize::try_from(part.length_blocks).unwrap_or(usize::MAX);
-                let (covered, map) = maps.entry(index).or_default();
-                *covered += u64::from(part.length_blocks);
-                map.push((at, length.saturating_mul(geometry.block_size as usize)));
-            }
+            _ => {}
         }
-        let whole = maps.into_values().filter(|(covered, map)| *covered == blocks && map.len() > 1);
-        let maps: Vec<_> = whole.map(|(_, map)| map).collect();
+        let maps = maps.into_maps();
         for (at, length) in maps.iter().flatten() {
             self.check_range(*at, (length / BASIC_BLOCK_BYTES as usize) as u64)?;
         }
         Ok(maps)
     }
 
-    /// The extents in the leaves of the btree of an inode, in order, from the children of its root on. What
+    /// Visits the extents in the leaves of the btree of an inode, in order, from the children of its root on. What
     /// is no block of it is passed over: the inode may have been freed since, and its blocks be in use again.
     /// So a map is followed for one inode only, however many say that it is theirs.
-    fn extents_below(&self, number: InodeNumber, children: Vec<FsBlock>) -> Result<Vec<Extent>> {
+    fn extents_below(
+        &self,
+        number: InodeNumber,
+        children: Vec<FsBlock>,
+        mut visit: impl FnMut(&Extent),
+    ) -> Result<()> {
         let geometry = self.geometry();
         let kind = BtreeKind::Extent;
-        let (mut extents, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut seen = BTreeSet::new();
         let mut open = children;
         open.reverse();
         while let Some(block) = open.pop() {
@@ -206,13 +210,70 @@ impl Store {
                 continue;
             }
             if node.is_leaf() {
-                extents.extend(node.records().filter_map(Extent::decode_bytes));
+                node.records().filter_map(Extent::decode_bytes).for_each(|extent| visit(&extent));
                 continue;
             }
             let below = (0..node.count()).rev().filter_map(|index| node.pointer(index));
             open.extend(below.map(FsBlock));
         }
-        Ok(extents)
+        Ok(())
+    }
+}
+
+/// Puts blocks of a directory together from its extents, in the order of the file. Of a directory of any size it
+/// keeps no more than the pieces that were found.
+struct BlockMaps<'a> {
+    geometry: &'a Geometry,
+    found: &'a BTreeMap<DiskAddr, Piece>,
+    /// Those of `found` that are in a map.
+    taken: BTreeSet<DiskAddr>,
+    maps: Vec<BlockMap>,
+    /// The directory block that the extents have come to, how much of it they cover, and its pieces.
+    open: (u64, u64, BlockMap),
+}
+
+impl<'a> BlockMaps<'a> {
+    const fn new(geometry: &'a Geometry, found: &'a BTreeMap<DiskAddr, Piece>) -> Self {
+        Self { geometry, found, taken: BTreeSet::new(), maps: Vec::new(), open: (0, 0, Vec::new()) }
+    }
+
+    /// Blocks to a directory block.
+    fn blocks(&self) -> u64 {
+        u64::from(self.geometry.directory_block_size() >> self.geometry.block_log)
+    }
+
+    fn add(&mut self, extent: &Extent) {
+        let blocks = self.blocks();
+        for (index, part) in ends(extent, blocks) {
+            if index != self.open.0 {
+                self.close();
+                self.open.0 = index;
+            }
+            let Some(at) = self.geometry.block_disk_addr(part.start) else { continue };
+            let (_, covered, map) = &mut self.open;
+            *covered = covered.saturating_add(part.length_blocks.into());
+            // Extents that overlap make no block, however many they are.
+            if *covered <= blocks {
+                let length = usize::try_from(part.length_blocks).unwrap_or(usize::MAX);
+                map.push((at, length.saturating_mul(self.geometry.block_size as usize)));
+            }
+        }
+    }
+
+    /// Keeps the block that the extents have come to the end of, if it is whole and of interest.
+    fn close(&mut self) {
+        let (_, covered, map) = std::mem::take(&mut self.open);
+        let found = || map.iter().map(|(at, _)| *at).filter(|at| self.found.contains_key(at));
+        let is_new = found().next().is_some() && found().all(|at| !self.taken.contains(&at));
+        if covered == self.blocks() && map.len() > 1 && is_new {
+            self.taken.extend(found());
+            self.maps.push(map);
+        }
+    }
+
+    fn into_maps(mut self) -> Vec<BlockMap> {
+        self.close();
+        self.maps
     }
 }
 
@@ -256,3 +317,6 @@ fn kind_of(bytes: &[u8]) -> BlockKind {
         _ => BlockKind::DirectoryIndex,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+use xfs_format::FileBlock;
+use xfs_testkit::golden;
+
+use super::*;
+
+/// A geometry whose directory blocks have four blocks.
+fn geometry() -> Geometry {
+    let mut geometry = golden().geometry();
+    geometry.directory_block_log = 2;
+    geometry
+}
+
+fn extent(file_block: u64, start: u64, length_blocks: u32) -> Extent {
+    let (file_block, start) = (FileBlock(file_block), FsBlock(start));
+    Extent { file_block, start, length_blocks, unwritten: false }
+}
+
+/// What of these extents is kept if pieces at these blocks of the volume were found: the blocks that maps begin with.
+fn kept(found: &[u64], extents: impl IntoIterator<Item = Extent>) -> Vec<Vec<u64>> {
+    let geometry = geometry();
+    let address = |block: u64| geometry.block_disk_addr(FsBlock(block)).unwrap();
+    let piece = Piece { length: geometry.block_size as usize, lsn: Lsn(1) };
+    let found = found.iter().map(|block| (address(*block), piece)).collect();
+    let mut maps = BlockMaps::new(&geometry, &found);
+    for extent in extents {
+        maps.add(&extent);
+        assert!(maps.open.2.len() <= 4, "more pieces than a directory block has blocks");
+    }
+    let block = |at: &DiskAddr| at.0 / (u64::from(geometry.block_size) / 512);
+    let maps = maps.into_maps().into_iter();
+    maps.map(|map| map.iter().map(|(at, _)| block(at)).collect()).collect()
+}
+
+#[test]
+fn a_block_is_made_of_what_lies_before_and_after_whole_ones() {
+    let extents = [extent(0, 10, 1), extent(1, 20, 7), extent(8, 30, 2), extent(10, 40, 2)];
+    assert_eq!(kept(&[10, 40], extents), [[10, 20], [30, 40]]);
+    // The second block of the directory lies in one piece.
+    assert_eq!(kept(&[23], extents), Vec::<Vec<u64>>::new());
+}
+
+#[test]
+fn what_nobody_found_a_piece_of_is_not_kept() {
+    let many = || (0..20_000).flat_map(|block| [extent(block * 2, 100 + block, 2)]);
+    assert_eq!(kept(&[], many()), Vec::<Vec<u64>>::new());
+    assert_eq!(kept(&[105], many()), [[104, 105]]);
+}
+
+#[test]
+fn extents_that_overlap_are_no_block() {
+    assert!(kept(&[10], (0..20_000).map(|at| extent(0, 10 + at % 5, 1))).is_empty());
+    // Four blocks that are covered by the last one's being said twice are not four blocks, but they fill
+    // one by what they say, and that is for its checksum to refuse.
+    let doubled = [extent(0, 10, 1), extent(1, 20, 1), extent(1, 20, 1), extent(3, 30, 1)];
+    assert_eq!(kept(&[10], doubled).len(), 1);
+}
+
+#[test]
+fn a_piece_is_of_one_block_only() {
+    let lie =
+        (0..20_000).flat_map(|block| [extent(block * 4, 10, 2), extent(block * 4 + 2, 20, 2)]);
+    assert_eq!(kept(&[20], lie), [[10, 20]]);
+}
+
+#[test]
+fn a_hole_is_no_piece() {
+    assert!(kept(&[10], [extent(0, 10, 1), extent(2, 20, 2)]).is_empty());
+}
+
+#[test]
+fn inodes_are_asked_whose_transactions_have_pieces() {
+    let mut pieces = Pieces::default();
+    let transaction = |pieces: &mut Pieces, inode, piece: Option<u64>| {
+        pieces.begin();
+        pieces.note_inode(InodeNumber(inode));
+        if let Some(at) = piece {
+            pieces.note(DiskAddr(at), 4096, Lsn(1));
+        }
+        pieces.end();
+    };
+    transaction(&mut pieces, 128, None);
+    transaction(&mut pieces, 129, Some(8));
+    transaction(&mut pieces, 130, None);
+    assert_eq!(pieces.owners, BTreeSet::from([InodeNumber(129)]));
+}
