@@ -271,6 +271,7 @@ impl Target {
 /// Places in images that are open but unread.
 pub(crate) struct Targets {
     images: HashMap<PathBuf, Image>,
+    log_device: Option<PathBuf>,
     addresses: Vec<Address>,
 }
 
@@ -303,7 +304,12 @@ impl Targets {
                 images.insert(address.image.clone(), image);
             }
         }
-        Ok(Self { images, addresses })
+        Ok(Self { images, log_device: options.log_device.clone(), addresses })
+    }
+
+    /// The files that are read: the images that the words name, and the log of one.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.images.keys().chain(&self.log_device).map(PathBuf::as_path)
     }
 
     /// How many images the words name.

@@ -24,6 +24,7 @@ mod interrupt;
 mod json;
 mod names;
 mod node;
+mod output;
 mod owners;
 mod predicate;
 mod prototype;

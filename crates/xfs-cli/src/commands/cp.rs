@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::image::{Target, Targets};
 use crate::names;
 use crate::node::{self, NodeSource};
+use crate::output::{Output, check_no_image, check_no_volume};
 use crate::predicate::last_component;
 use crate::sandbox::{Reach, Rights};
 
@@ -37,6 +38,8 @@ struct Cp {
 enum Destination {
     /// Standard output.
     Stdout,
+    /// Into a pipe or a device.
+    Special(Output),
     /// Into a directory, under their own names.
     Into(Directory),
     /// To one name in a directory; a directory that is copied gives its contents to a new one.
@@ -70,7 +73,10 @@ pub(super) fn open(
     };
     let copies_root = targets.has_root();
     let is_one = sources.len() == 1;
-    let destination = open_destination(destination, is_recursive && copies_root, is_one)?;
+    let destination = match special(destination, &targets, existing)? {
+        Some(output) if sources.len() == 1 => Destination::Special(output),
+        _ => open_destination(destination, is_recursive && copies_root, is_one)?,
+    };
     raise_file_limit();
     Ok(Box::new(Cp { targets, destination, is_recursive, fidelity }))
 }
@@ -78,6 +84,23 @@ pub(super) fn open(
 /// Whether a word means a place in an image, and no file of the host.
 fn is_in_image(word: &OsStr) -> bool {
     word.as_bytes().windows(2).any(|pair| pair == b":/") && !Path::new(word).exists()
+}
+
+/// A pipe or a device is written to and not replaced. No volume is replaced either: who names one without a
+/// path means its root.
+fn special(
+    destination: &OsStr,
+    targets: &Targets,
+    existing: Existing,
+) -> Result<Option<Output>, Failure> {
+    let path = Path::new(destination);
+    check_no_image(path, targets.files())?;
+    check_no_volume(path)?;
+    let is_special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    match existing {
+        Existing::Replace if is_special => Output::open(path, targets.files()).map(Some),
+        _ => Ok(None),
+    }
 }
 
 fn open_destination(
@@ -117,7 +140,7 @@ fn raise_file_limit() {
 impl Run for Cp {
     fn reach(&self) -> Reach<'_> {
         match &self.destination {
-            Destination::Stdout => Reach::Nothing,
+            Destination::Stdout | Destination::Special(_) => Reach::Nothing,
             Destination::Into(directory) | Destination::Name(directory, _) => {
                 let rights =
                     if self.is_recursive { Rights::TreesAndDevices } else { Rights::Trees };
@@ -132,6 +155,9 @@ impl Run for Cp {
         let root = match &destination {
             Destination::Stdout => {
                 return targets.iter().try_for_each(|target| cat::copy_to(target, console));
+            }
+            Destination::Special(output) => {
+                return targets.iter().try_for_each(|target| output.write_contents(target));
             }
             Destination::Into(root) | Destination::Name(root, _) => root,
         };
@@ -174,7 +200,7 @@ fn copy(
     let source =
         NodeSource::new(node).map_err(|failure| failure.about(&names::in_message(path)))?;
     match destination {
-        Destination::Stdout => Ok(()),
+        Destination::Stdout | Destination::Special(_) => Ok(()),
         Destination::Name(_, name) => extraction.copy(source, name.as_bytes()),
         Destination::Into(_) => match last_component(path) {
             b"/" | b"." | b".." if is_directory => extraction.copy_contents(source),

@@ -1,18 +1,15 @@
 //! `get`: the contents of a file.
 
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::PathBuf;
-
 use super::{Run, cat};
 use crate::cli::{GetArguments, GlobalOptions};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::Targets;
+use crate::output::Output;
 
 struct Get {
     targets: Targets,
-    output: Option<(PathBuf, File)>,
+    output: Option<Output>,
 }
 
 /// Opens the image and the output.
@@ -22,27 +19,18 @@ pub(super) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let GetArguments { address, output } = arguments;
     let targets = Targets::open(&[address], options)?;
-    let create = |path: PathBuf| match File::create(&path) {
-        Ok(file) => Ok((path, file)),
-        Err(error) => Err(Failure::host(path.as_os_str(), &error)),
-    };
-    Ok(Box::new(Get { targets, output: output.map(create).transpose()? }))
+    let output = output.map(|path| Output::open(&path, targets.files())).transpose()?;
+    Ok(Box::new(Get { targets, output }))
 }
 
 impl Run for Get {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, output } = *self;
         for target in targets.read(console) {
-            let Some((path, file)) = &output else {
-                cat::copy_to(&target, console)?;
-                continue;
-            };
-            let opened = target.node(true)?.open();
-            let mut source = opened.map_err(|error| target.failure(error))?;
-            let mut writer = io::BufWriter::with_capacity(1 << 20, file);
-            io::copy(&mut source, &mut writer)
-                .and_then(|_| writer.flush())
-                .map_err(|error| Failure::host(path.as_os_str(), &error))?;
+            match &output {
+                None => cat::copy_to(&target, console)?,
+                Some(output) => output.write_contents(&target)?,
+            }
         }
         Ok(())
     }

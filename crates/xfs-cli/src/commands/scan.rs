@@ -20,6 +20,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
 use crate::interrupt::interrupt;
+use crate::output::check_no_image;
 use crate::sandbox::{Reach, Rights};
 use crate::time::Clock;
 
@@ -57,6 +58,8 @@ pub(super) fn open(
     let output = match &arguments.output {
         None => None,
         Some(path) => {
+            let read = arguments.images.iter().chain(&options.log_device);
+            check_no_image(path, read.map(PathBuf::as_path))?;
             let file = OutputFile::create(path)
                 .map_err(|error| Failure::host(path.as_os_str(), &error))?;
             Some((path.clone(), file))

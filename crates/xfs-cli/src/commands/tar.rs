@@ -1,8 +1,6 @@
 //! `tar`: an archive of a directory or file.
 
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::PathBuf;
 
 use super::Run;
 use crate::archive::Archive;
@@ -11,11 +9,12 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::{Target, Targets};
 use crate::node::NodeSource;
+use crate::output::Output;
 use crate::predicate::last_component;
 
 struct Tar {
     targets: Targets,
-    output: Option<(PathBuf, File)>,
+    output: Option<Output>,
 }
 
 /// Opens the image and the output.
@@ -30,11 +29,7 @@ pub(super) fn open(
                 .hint("say where it goes with -o FILE, or pass it on with |"));
         }
         None => None,
-        Some(path) => {
-            let file =
-                File::create(path).map_err(|error| Failure::host(path.as_os_str(), &error))?;
-            Some((path.clone(), file))
-        }
+        Some(path) => Some(Output::open(path, targets.files())?),
     };
     Ok(Box::new(Tar { targets, output }))
 }
@@ -42,31 +37,30 @@ pub(super) fn open(
 impl Run for Tar {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, output } = *self;
-        let Some((path, file)) = output else {
-            for target in targets.read(console) {
-                // The archive has a buffer of its own: the console's is flushed at each report.
-                let stdout = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-                write(&target, stdout, console)??;
-            }
-            return Ok(());
-        };
         for target in targets.read(console) {
-            let file = file.try_clone().map_err(|error| Failure::host(path.as_os_str(), &error))?;
-            write(&target, BufWriter::with_capacity(1 << 20, file), console)?
-                .map_err(|error| Failure::host(path.as_os_str(), &error))?;
+            let node = target.node(false)?;
+            let source = NodeSource::new(node).map_err(|failure| target.failure(failure))?;
+            match &output {
+                // The archive has a buffer of its own: the console's is flushed at each report.
+                None => {
+                    let stdout = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+                    write(&target, source, stdout, console)?;
+                }
+                Some(output) => write(&target, source, output.begin()?, console)
+                    .map_err(|error| output.failure(&error))?,
+            }
         }
         Ok(())
     }
 }
 
-/// Writes one archive; the inner error is that of writing.
+/// Writes one archive.
 fn write(
     target: &Target,
+    source: NodeSource,
     mut out: impl Write,
     console: &mut Console,
-) -> Result<io::Result<()>, Failure> {
-    let node = target.node(false)?;
-    let source = NodeSource::new(node).map_err(|failure| target.failure(failure))?;
+) -> io::Result<()> {
     let path = target.path.as_os_str();
     let name = match last_component(std::os::unix::ffi::OsStrExt::as_bytes(path)) {
         b"/" | b".." => b".",
@@ -74,6 +68,5 @@ fn write(
     };
     let volume = &target.volume;
     let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
-    let written = Archive::new(&mut out, &mut report).write(source, name);
-    Ok(written.and_then(|()| out.flush()))
+    Archive::new(&mut out, &mut report).write(source, name).and_then(|()| out.flush())
 }

@@ -65,7 +65,7 @@ impl Place {
     }
 
     #[track_caller]
-    fn put(&self, address: &str, contents: &[u8]) {
+    pub(crate) fn put(&self, address: &str, contents: &[u8]) {
         let mut child =
             self.command(&["put", address]).stdin(Stdio::piped()).spawn().expect("it starts");
         child.stdin.take().unwrap().write_all(contents).unwrap();

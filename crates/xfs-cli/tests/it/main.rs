@@ -16,6 +16,7 @@ mod importing;
 mod incomplete;
 mod looking;
 mod making;
+mod outputs;
 mod partitions;
 mod scanning;
 mod untouched;

@@ -1,5 +1,6 @@
 //! Copying into an image: from the host, or from an image.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -95,9 +96,15 @@ impl Run for CpInto {
                             put_node(&place, from, is_recursive, manner, console)
                         })
                     }
-                    Piece::Same(number) => inside.get(number).map_or(Ok(()), |from| {
-                        put_node(&place, from, is_recursive, manner, console)
-                    }),
+                    Piece::Same(number) => {
+                        inside.get(number).map_or(Ok(()), |from| match place.check_other(from) {
+                            Ok(()) => put_node(&place, from, is_recursive, manner, console),
+                            Err(failure) => {
+                                console.report(&failure);
+                                Ok(())
+                            }
+                        })
+                    }
                 };
                 copied?;
             }
@@ -148,6 +155,31 @@ impl<'a> Place<'a> {
             Ok(_) => Err(target.failure(PosixError::NotDirectory)),
             Err(error) => Err(target.failure(error)),
         }
+    }
+
+    /// Whether something in the same image can be copied here: it is not there already, and this place is
+    /// not in it.
+    fn check_other(&self, from: &Target) -> Result<(), Failure> {
+        // What is not there is said where it is copied.
+        let Ok(node) = from.node(false) else { return Ok(()) };
+        let name = match &self.name {
+            Some(name) => name.as_bytes(),
+            None => last_component(from.path.as_os_str().as_bytes()),
+        };
+        let there = self.directory.lookup(OsStr::from_bytes(name));
+        if there.is_ok_and(|there| there.number() == node.number()) {
+            return Err(from.failure(Failure::new(Exit::Failed, "is what it is copied to")));
+        }
+        // Up to the root, and in an image that leads round in circles no further than once.
+        let (mut above, mut seen) = (self.directory.clone(), HashSet::new());
+        while node.file_type() == FileType::Directory && seen.insert(above.number()) {
+            if above.number() == node.number() {
+                let message = "a directory cannot be copied into itself";
+                return Err(from.failure(Failure::new(Exit::Failed, message)));
+            }
+            above = above.parent().map_err(|error| self.target.failure(error))?;
+        }
+        Ok(())
     }
 
     fn put<S: Source>(

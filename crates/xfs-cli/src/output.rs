@@ -1,0 +1,98 @@
+//! A file of the host that one command writes from its beginning: what `-o` names, or a pipe or device that is
+//! copied to.
+//!
+//! Owns: that no image is written over by what is read from it, and that what was in the file stays until
+//! there is something else.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::image::Target;
+use crate::names;
+
+/// What a volume begins with (`sb_magicnum`).
+const MAGIC: &[u8; 4] = b"XFSB";
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// An open file that still holds what it held.
+pub(crate) struct Output {
+    path: PathBuf,
+    file: File,
+}
+
+impl Output {
+    /// Opens a file, which is made if there is none, and is none of the files that are read.
+    pub(crate) fn open<'a>(
+        path: &Path,
+        read: impl IntoIterator<Item = &'a Path>,
+    ) -> Result<Self, Failure> {
+        check_no_image(path, read)?;
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| Failure::host(path.as_os_str(), &error))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Empties it: what is written from now on is all that it holds.
+    pub(crate) fn begin(&self) -> Result<impl Write, Failure> {
+        let is_file = self.file.metadata().map(|metadata| metadata.is_file());
+        is_file
+            .and_then(|is_file| if is_file { self.file.set_len(0) } else { Ok(()) })
+            .map_err(|error| self.failure(&error))?;
+        Ok(BufWriter::with_capacity(BUFFER_BYTES, &self.file))
+    }
+
+    /// Writes the contents of a file of an image.
+    pub(crate) fn write_contents(&self, target: &Target) -> Result<(), Failure> {
+        let opened = target.node(true)?.open();
+        let mut source = opened.map_err(|error| target.failure(error))?;
+        // What cannot be read leaves everything as it was.
+        let mut first = vec![0; BUFFER_BYTES];
+        let read = source.read(&mut first).map_err(|error| target.failure(error))?;
+        let mut writer = self.begin()?;
+        writer
+            .write_all(first.get(..read).unwrap_or_default())
+            .and_then(|()| io::copy(&mut source, &mut writer))
+            .and_then(|_| writer.flush())
+            .map_err(|error| self.failure(&error))
+    }
+
+    /// An error of writing it.
+    pub(crate) fn failure(&self, error: &io::Error) -> Failure {
+        Failure::host(self.path.as_os_str(), error)
+    }
+}
+
+/// Refuses to write over an image, or its log, what is read from it.
+pub(crate) fn check_no_image<'a>(
+    path: &Path,
+    read: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), Failure> {
+    let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
+    let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino(), metadata.rdev());
+    for file in read {
+        if fs::metadata(file).is_ok_and(|file| identity(&file) == identity(&metadata)) {
+            return Err(over_image(path, "is what is read"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to replace a volume by one file.
+pub(crate) fn check_no_volume(path: &Path) -> Result<(), Failure> {
+    let mut magic = [0; MAGIC.len()];
+    let is_volume = fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
+        && magic == *MAGIC;
+    if is_volume { Err(over_image(path, "holds an XFS volume")) } else { Ok(()) }
+}
+
+fn over_image(path: &Path, what: &str) -> Failure {
+    let shown = names::in_message(path.as_os_str().as_bytes());
+    Failure::new(Exit::Failed, format!("{shown}: {what}"))
+        .hint(format!("a place in an image is written IMAGE:/path, such as {shown}:/"))
+}

@@ -1,0 +1,86 @@
+//! What commands write on the host: never over the image that they read, and not before there is something.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+
+use rustix::fs::Mode;
+
+use crate::changing::Place;
+
+#[test]
+fn an_image_is_not_written_over_by_what_is_in_it() {
+    let place = Place::new();
+    place.put("image:/f", b"contents");
+    let before = fs::read(place.path("image")).unwrap();
+    let here: [&[&str]; 5] = [
+        &["cp", "image:/f", "image"],
+        &["cp", "-a", "image:/f", "image"],
+        &["get", "-o", "image", "image:/f"],
+        &["tar", "-o", "image", "image"],
+        &["scan", "-o", "image", "image"],
+    ];
+    for words in here {
+        place.check_failure(words, 1, "such as image:/");
+    }
+    fs::copy(place.path("image"), place.path("log")).unwrap();
+    place.check_failure(
+        &["get", "-o", "log", "--log-device", "log", "image:/f"],
+        1,
+        "is what is read",
+    );
+    place.check_failure(
+        &["scan", "-o", "log", "--log-device", "log", "image"],
+        1,
+        "is what is read",
+    );
+    place.check(&["mkfs", "-q", "-d", "size=300m", "other"]);
+    place.check_failure(&["cp", "image:/f", "other"], 1, "holds an XFS volume");
+    assert!(fs::read(place.path("image")).unwrap() == before);
+}
+
+#[test]
+fn what_fails_leaves_what_was_in_the_output() {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d"]);
+    fs::write(place.path("kept"), "kept").unwrap();
+    place.check_failure(&["get", "-o", "kept", "image:/none"], 1, "no such file");
+    place.check_failure(&["get", "-o", "kept", "image:/d"], 1, "is a directory");
+    place.check_failure(&["tar", "-o", "kept", "image:/none"], 1, "no such file");
+    assert_eq!(fs::read_to_string(place.path("kept")).unwrap(), "kept");
+    place.put("image:/f", b"x");
+    place.check(&["get", "-o", "kept", "image:/f"]);
+    assert_eq!(fs::read_to_string(place.path("kept")).unwrap(), "x");
+}
+
+#[test]
+fn a_pipe_is_written_to_and_not_replaced() {
+    let place = Place::new();
+    place.put("image:/f", b"contents");
+    let pipe = place.path("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).unwrap()
+    });
+    place.check(&["cp", "-a", "image:/f", "pipe"]);
+    assert_eq!(reader.join().unwrap(), "contents");
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn nothing_is_copied_into_itself() {
+    let place = Place::new();
+    place.check(&["mkdir", "-p", "image:/d/e"]);
+    place.put("image:/d/f", b"x");
+    place.check(&["ln", "image:/d/f", "image:/d/g"]);
+    let into = "cannot be copied into itself";
+    place.check_failure(&["cp", "-a", "image:/d", "image:/d/e"], 1, into);
+    place.check_failure(&["cp", "-a", "image:/d", "image:/d/new"], 1, into);
+    place.check_failure(&["cp", "-a", "image:/", "image:/copy"], 1, into);
+    place.check_failure(&["cp", "-a", "image:/d/f", "image:/d/g"], 1, "is what it is copied to");
+    place.check_failure(&["cp", "image:/d/f", "image:/d"], 1, "is what it is copied to");
+    assert_eq!(place.check(&["find", "image", "-type", "f", "-links", "2"]), "/d/f\n/d/g\n");
+    assert_eq!(place.check(&["ls", "image:/d"]), "e\nf\ng\n");
+    place.check(&["cp", "-a", "image:/d", "image:/new"]);
+    assert_eq!(place.check(&["ls", "image:/new"]), "e\nf\ng\n");
+}
