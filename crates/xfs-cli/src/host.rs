@@ -24,6 +24,17 @@ use crate::source::{NamedValue, Source};
 /// The numbers that files of several devices get, so that no two have the same.
 type Numbers = Rc<RefCell<HashMap<(u64, u64), u64>>>;
 
+/// Makes a file so long, with a hole at its end.
+pub(crate) fn lengthen(file: &File, bytes: u64) -> io::Result<()> {
+    if i64::try_from(bytes).is_err() {
+        return Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("{bytes} bytes are more than a file can have"),
+        ));
+    }
+    file.set_len(bytes)
+}
+
 /// A file of the host.
 pub(crate) struct HostSource {
     path: PathBuf,

@@ -11,6 +11,7 @@ use crate::cli::{GlobalOptions, GrowfsArguments};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::host;
 use crate::image::Image;
 
 struct Growfs {
@@ -19,16 +20,20 @@ struct Growfs {
     lengthened: Option<Lengthened>,
 }
 
-/// An image file that was made longer, and how long it was. It is that again unless the volume grows.
+/// An image file that was made longer, and how long it was. It is that again unless the volume grows,
+/// whatever comes between.
 struct Lengthened {
     file: File,
     had: u64,
+    is_needed: bool,
 }
 
-impl Lengthened {
-    fn undo(&self) {
-        // The error that counts is that of the volume.
-        let _ = self.file.set_len(self.had);
+impl Drop for Lengthened {
+    fn drop(&mut self) {
+        if !self.is_needed {
+            // The error that counts is that of the volume.
+            let _ = self.file.set_len(self.had);
+        }
     }
 }
 
@@ -55,8 +60,7 @@ pub(super) fn open(
             (blocks, lengthened)
         }
     };
-    let image = Image::open_for_writing(path, options)
-        .inspect_err(|_| lengthened.iter().for_each(Lengthened::undo))?;
+    let image = Image::open_for_writing(path, options)?;
     Ok(Box::new(Growfs { image, blocks, lengthened }))
 }
 
@@ -68,22 +72,23 @@ fn lengthen(path: &Path, has: u64, needed: u64) -> std::io::Result<Option<Length
         return Ok(None);
     }
     let file = File::options().write(true).open(path)?;
-    file.set_len(needed)?;
-    Ok(Some(Lengthened { file, had: has }))
+    host::lengthen(&file, needed)?;
+    Ok(Some(Lengthened { file, had: has, is_needed: false }))
 }
 
 impl Run for Growfs {
-    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+    fn run(mut self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let volume = self.image.volume(console)?;
         let before = volume.inner().geometry().data_blocks;
         let grown = volume.inner().grow(self.blocks).map_err(|error| match error {
             GrowError::Failed(error) => volume.whole_failure(error),
             refused => volume.whole_failure(Failure::new(Exit::Failed, refused.to_string())),
         });
-        volume.close()?;
-        if matches!(&grown, Ok(after) if *after == before) || grown.is_err() {
-            self.lengthened.iter().for_each(Lengthened::undo);
+        if let Some(lengthened) = &mut self.lengthened {
+            // It may have grown and have failed then, at a copy of the superblock for example.
+            lengthened.is_needed = volume.inner().geometry().data_blocks > before;
         }
+        volume.close()?;
         let after = grown?;
         let said = if before == after {
             format!("data size unchanged: {before} blocks\n")

@@ -1,5 +1,7 @@
 //! `import`: a tree of the host, or a tar archive, into an image.
 
+use std::path::Path;
+
 use ferroxfs::{Error, FileType, Node, PosixError};
 
 use super::Run;
@@ -39,14 +41,28 @@ impl Run for Import {
         let Self { source, targets, manner } = *self;
         change_all(targets, console, |targets, console| {
             let [target] = targets else { return Ok(()) };
-            let directory = directory_at(target)?;
+            let missing = missing(target);
             let mut report =
                 |failure: Failure| console.report(&target.volume.whole_failure(failure));
             let mut deposit = Deposit::new(manner, &mut report);
-            let filled = source.fill(directory, &mut deposit);
+            let filled =
+                directory_at(target).and_then(|directory| source.fill(directory, &mut deposit));
+            if filled.is_err() {
+                // They stay if something came into them.
+                let volume = target.volume.inner();
+                let _ = missing.into_iter().try_for_each(|path| volume.remove_dir(path));
+            }
             filled.map_err(|failure| target.volume.whole_failure(failure))
         })
     }
+}
+
+/// The directories that have to be made for a place to be there, the last of them first.
+fn missing(target: &Target) -> Vec<&Path> {
+    let volume = target.volume.inner();
+    let is_missing =
+        |path: &&Path| matches!(volume.lookup(path), Err(Error::Posix(PosixError::NotFound)));
+    target.path.ancestors().take_while(is_missing).collect()
 }
 
 /// The directory at a place, which is made if there is none.

@@ -23,6 +23,7 @@ use crate::deposit::{Deposit, Manner};
 use crate::exit::Exit;
 use crate::facts::Time;
 use crate::failure::Failure;
+use crate::host;
 use crate::image::Image;
 use crate::intake::Intake;
 use crate::json::{self, Object};
@@ -226,12 +227,11 @@ impl Wanted<'_> {
         let Some(bytes) = self.bytes else { return Ok(()) };
         match std::fs::metadata(self.path) {
             Ok(metadata) if metadata.is_file() && self.grows && metadata.len() < bytes => {
-                File::options().write(true).open(self.path)?.set_len(bytes)
+                host::lengthen(&File::options().write(true).open(self.path)?, bytes)
             }
             Ok(_) => Ok(()),
             // What the host's filesystem cannot hold leaves no empty file behind.
-            Err(_) => File::create_new(self.path)?
-                .set_len(bytes)
+            Err(_) => host::lengthen(&File::create_new(self.path)?, bytes)
                 .inspect_err(|_| _ = std::fs::remove_file(self.path)),
         }
     }

@@ -300,6 +300,7 @@ fn a_volume_grows_with_its_image() {
     let length = fs::metadata(place.path("image")).unwrap().len();
     assert_eq!(length, 81920 << 12, "a refused growth leaves the file as it was");
     place.check_failure(&["growfs", "--size", "1g", "-D", "1", "image"], 2, "cannot be used with");
+    place.check_failure(&["growfs", "--size", "9000000t", "image"], 1, "more than a file can have");
     let said = place.check(&["growfs", "--size", "400m", "image"]);
     assert_eq!(said, "data blocks changed from 81920 to 102400\n");
     assert_eq!(fs::metadata(place.path("image")).unwrap().len(), 400 << 20);
@@ -309,6 +310,24 @@ fn a_volume_grows_with_its_image() {
     assert_eq!(said, "data blocks changed from 102400 to 128000\n");
     assert!(place.check(&["info", "--xfs-info", "image"]).contains("agcount=7, agsize=20480 blks"));
     assert_eq!(place.check(&["cat", "image:/file"]), "contents");
+}
+
+#[test]
+fn an_image_that_cannot_grow_keeps_its_length() {
+    let place = Place::new();
+    let image = fs::File::options().write(true).open(place.path("image")).unwrap();
+    let length = image.metadata().unwrap().len();
+    // Of the header of the first group's free space.
+    image.write_all_at(b"????", 512).unwrap();
+    place.check_failure(&["growfs", "--size", "1g", "image"], 5, "magic");
+    assert_eq!(image.metadata().unwrap().len(), length);
+    // A copy of the superblock that is damaged is said, and keeps no volume from growing.
+    place.make("other");
+    let other = fs::File::options().write(true).open(place.path("other")).unwrap();
+    other.write_all_at(b"????", 20480 << 12).unwrap();
+    place.check_failure(&["growfs", "--size", "1g", "other"], 5, "magic");
+    assert_eq!(other.metadata().unwrap().len(), 1 << 30);
+    assert!(place.check(&["info", "--xfs-info", "other"]).contains("blocks=262144"));
 }
 
 /// A tree with a file of each kind that an ordinary user can make.
@@ -409,6 +428,8 @@ fn two_imports_give_the_same_bytes() {
     let owners = place.check(&["find", "image:/again", "!", "-uid", "0"]);
     assert_eq!(owners, "");
     place.check_failure(&["import", "tree/text", "image"], 1, "no tar archive");
+    place.check_failure(&["import", "tree/text", "image:/new/and/newer"], 1, "no tar");
+    place.check_failure(&["ls", "image:/new"], 1, "no such file");
     place.check_failure(&["import", "none", "image"], 1, "No such file");
 }
 
