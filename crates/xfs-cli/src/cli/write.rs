@@ -106,7 +106,7 @@ pub(crate) struct LnArguments {
 /// Change the permissions of files
 #[derive(Args, Debug)]
 pub(crate) struct ChmodArguments {
-    /// The mode: octal, or symbolic such as u=rw,go-w
+    /// The mode: octal, or symbolic such as u=rwX,go-w
     #[arg(allow_hyphen_values = true)]
     pub(crate) mode: String,
     /// The files: IMAGE[:/path]

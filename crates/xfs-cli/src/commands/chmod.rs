@@ -16,9 +16,16 @@ struct Chmod {
 }
 
 /// What a mode that a command was given makes of another one.
-pub(super) fn mode_of(command: &str, text: &str, mode: u32) -> Result<u16, Failure> {
-    let changed = change_mode(text, mode & 0o7777).and_then(|mode| u16::try_from(mode).ok());
-    changed.ok_or_else(|| Failure::usage(format!("{command}: \"{text}\" is no mode")))
+pub(super) fn mode_of(
+    command: &str,
+    text: &str,
+    (mode, kind): (u16, FileType),
+) -> Result<u16, Failure> {
+    let is_directory = kind == FileType::Directory;
+    let changed = change_mode(text, u32::from(mode) & 0o7777, is_directory);
+    let changed = changed.and_then(|mode| u16::try_from(mode).ok());
+    let wrong = || format!("{command}: \"{text}\" is no mode, such as 644 or u=rwX,go-w");
+    changed.ok_or_else(|| Failure::usage(wrong()))
 }
 
 /// Opens the images.
@@ -26,7 +33,7 @@ pub(super) fn open(
     arguments: ChmodArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    mode_of("chmod", &arguments.mode, 0)?;
+    mode_of("chmod", &arguments.mode, (0, FileType::Regular))?;
     let targets = Targets::open_for_writing(&arguments.addresses, options)?;
     let (mode, is_recursive) = (arguments.mode, arguments.recursive);
     Ok(Box::new(Chmod { targets, mode, is_recursive }))
@@ -40,7 +47,7 @@ impl Run for Chmod {
                 if node.file_type() == FileType::Symlink {
                     return Ok(());
                 }
-                let mode = mode_of("chmod", &mode, node.metadata().mode.into())?;
+                let mode = mode_of("chmod", &mode, (node.metadata().mode, node.file_type()))?;
                 Ok(node.change(&Changes { mode: Some(mode), ..Changes::default() })?)
             })
         })

@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::{Changes, Creation, NewKind, PosixError};
+use ferroxfs::{Changes, Creation, FileType, NewKind, PosixError};
 
 use super::Run;
 use super::chmod::mode_of;
@@ -22,7 +22,7 @@ pub(super) fn open(
     arguments: &MkdirArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let mode = mode_of("mkdir", &arguments.mode, 0o777)?;
+    let mode = mode_of("mkdir", &arguments.mode, (0o777, FileType::Directory))?;
     let targets = Targets::open_for_writing(&arguments.addresses, options)?;
     Ok(Box::new(Mkdir { targets, has_parents: arguments.parents, mode }))
 }

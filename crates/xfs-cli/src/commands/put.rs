@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use ferroxfs::{Creation, Error, File, NewKind, PosixError};
+use ferroxfs::{Creation, Error, File, FileType, NewKind, PosixError};
 
 use super::Run;
 use super::chmod::mode_of;
@@ -25,7 +25,7 @@ pub(super) fn open(
     arguments: &PutArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let mode = mode_of("put", &arguments.mode, 0o666)?;
+    let mode = mode_of("put", &arguments.mode, (0o666, FileType::Regular))?;
     let words = std::slice::from_ref(&arguments.address);
     Ok(Box::new(Put { targets: Targets::open_for_writing(words, options)?, mode }))
 }

@@ -2,6 +2,9 @@
 
 use std::ffi::OsStr;
 
+/// Execute, for each class.
+const EXECUTE: u32 = 0o111;
+
 /// A question about permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
@@ -41,19 +44,23 @@ impl Permission {
 
 /// Reads `644` or `u=rw,go+r`, starting from no permissions.
 fn parse_mode(text: &str) -> Option<u32> {
-    change_mode(text, 0)
+    change_mode(text, 0, false)
 }
 
-/// What `644` or `u=rw,go+r` makes of a mode.
-pub(crate) fn change_mode(text: &str, mode: u32) -> Option<u32> {
+/// What `644` or `u=rw,go+rX` makes of a mode, of a directory or something else.
+pub(crate) fn change_mode(text: &str, mode: u32, is_directory: bool) -> Option<u32> {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o7777);
     }
-    text.split(',').try_fold(mode, apply_clause)
+    text.split(',').try_fold(mode, |mode, clause| {
+        // By what the clauses before have made of it, as chmod(1) has it.
+        let executes = is_directory || mode & EXECUTE != 0;
+        apply_clause(mode, clause, executes)
+    })
 }
 
-/// Applies one clause, such as `go+r`.
-fn apply_clause(mode: u32, clause: &str) -> Option<u32> {
+/// Applies one clause, such as `go+r`. An `X` is an `x` if it `executes`.
+fn apply_clause(mode: u32, clause: &str, executes: bool) -> Option<u32> {
     let operator = clause.find(['+', '-', '='])?;
     let (who, rest) = clause.split_at_checked(operator)?;
     let mut classes = 0;
@@ -76,7 +83,9 @@ fn apply_clause(mode: u32, clause: &str) -> Option<u32> {
         bits |= match letter {
             'r' => 0o444,
             'w' => 0o222,
-            'x' => 0o111,
+            'x' => EXECUTE,
+            'X' if executes => EXECUTE,
+            'X' => 0,
             's' => 0o6000,
             't' => 0o1000,
             _ => return None,

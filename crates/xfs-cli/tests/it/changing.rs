@@ -154,6 +154,13 @@ fn permissions_owners_and_times_are_set() {
     place.check(&["chmod", "-R", "go+r,u-w", "image:/d"]);
     assert!(place.fact("image:/d/f", "Access:").contains("0444"));
     place.check_failure(&["chmod", "u+z", "image:/d/f"], 2, "no mode");
+    place.check(&["chmod", "u+x,g+X", "image:/d/f"]);
+    assert!(place.fact("image:/d/f", "Access:").contains("0554"));
+    place.check(&["chmod", "a-x,a+X", "image:/d/f"]);
+    assert!(place.fact("image:/d/f", "Access:").contains("0444"));
+    place.check(&["chmod", "-R", "a=rX,u+w", "image:/d"]);
+    assert!(place.check(&["ls", "-la", "image:/d"]).contains("-rw-r--r--"));
+    assert!(place.check(&["ls", "-la", "image:/"]).contains("drwxr-xr-x"));
     place.check(&["chown", "-R", "12:34", "image:/d"]);
     assert_eq!(place.check(&["find", "image", "-uid", "12", "-gid", "34"]), "/d\n/d/f\n");
     place.check(&["chown", ":root", "image:/d"]);
