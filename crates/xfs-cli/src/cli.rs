@@ -32,6 +32,8 @@ pub(crate) use write::{
     TruncateArguments, UuidArguments,
 };
 
+use crate::size;
+
 /// Read and write XFS v5 images without mounting them.
 ///
 /// A path inside an image is written IMAGE:/path. It is split at the first ":/"; where a file of
@@ -52,12 +54,13 @@ Exit codes: 0 fine; 1 failed; 2 usage; 3 refused by name; 4 log dirty; 5 corrupt
 /// What every command understands.
 #[derive(Args, Debug)]
 pub(crate) struct GlobalOptions {
-    /// Use partition N of a partitioned disk image, counted from 1
+    /// Use partition N of a partitioned disk image, counted from 1 (not for mkfs)
     #[arg(long, global = true, value_name = "N", conflicts_with = "offset")]
     #[arg(help_heading = "Image options")]
     pub(crate) partition: Option<u32>,
-    /// The filesystem starts at this byte of the image
+    /// The filesystem starts at this byte of the image, such as 1m (not for mkfs)
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Image options")]
+    #[arg(value_parser = size::parse)]
     pub(crate) offset: Option<u64>,
     /// Read an image or device that is mounted right now; what is shown may be stale
     #[arg(long, global = true, help_heading = "Image options")]

@@ -450,6 +450,11 @@ pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
         OpenError::DirtyLog(_) => (Exit::LogDirty, error.to_string()),
         _ => (Exit::Failed, error.to_string()),
     };
+    let path = match error {
+        // It may be that of the log.
+        OpenError::Device(error) => error.path(),
+        _ => path,
+    };
     let failure = about_image(Failure::new(exit, message), path);
     match error.hint() {
         Some(hint) => failure.hint(hint),

@@ -84,3 +84,10 @@ fn nothing_is_copied_into_itself() {
     place.check(&["cp", "-a", "image:/d", "image:/new"]);
     assert_eq!(place.check(&["ls", "image:/new"]), "e\nf\ng\n");
 }
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    let place = Place::new();
+    place.check_failure(&["ls", "none"], 1, "none: cannot be opened");
+    place.check_failure(&["ls", "--log-device", "none", "image"], 1, ": none: cannot be opened");
+}
