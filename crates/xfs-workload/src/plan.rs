@@ -13,7 +13,7 @@ use crate::work::Step;
 pub enum Workload {
     /// Making empty files.
     Create,
-    /// Listing directories with what `stat` shows, nothing in memory.
+    /// Listing directories with what `stat` shows, nothing in memory: all together, and file by file.
     Walk,
     /// Changing permissions, nothing in memory.
     Chmod,
@@ -74,7 +74,9 @@ impl Workload {
     pub const fn description(self) -> &'static str {
         match self {
             Self::Create => "Make empty files, each thread in a directory of its own",
-            Self::Walk => "List the directories with what stat shows",
+            Self::Walk => {
+                "List the directories with what stat shows, all together and file by file"
+            }
             Self::Chmod => "Look each file up and change its permissions",
             Self::Bulkstat => "List all inodes, past those in memory and through them",
             Self::Unlink => "Remove the files",
@@ -99,7 +101,7 @@ impl Workload {
     pub(crate) fn has(self, step: Step) -> bool {
         match self {
             Self::Create => step == Step::Create,
-            Self::Walk => step == Step::Walk,
+            Self::Walk => matches!(step, Step::Walk | Step::WalkThrough),
             Self::Chmod => step == Step::Change,
             Self::Bulkstat => matches!(step, Step::BulkstatPast | Step::Bulkstat),
             Self::Unlink => step == Step::Remove,

@@ -12,6 +12,8 @@ pub enum Step {
     Link,
     /// List the directories, with what `stat` shows of each file.
     Walk,
+    /// The same, each file looked up: its inode comes into memory.
+    WalkThrough,
     /// Look each file up and change its permissions.
     Change,
     /// Look each file up and at what `stat` shows, twice, in an order that is not that of making.
@@ -32,6 +34,7 @@ impl Step {
             Self::Create => "create",
             Self::Link => "link",
             Self::Walk => "walk",
+            Self::WalkThrough => "walk through memory",
             Self::Change => "chmod",
             Self::Visit => "visit",
             Self::BulkstatPast => "bulkstat past memory",

@@ -22,6 +22,7 @@ pub(super) const FILES: Sequence = Sequence {
     steps: &[
         Step::Create,
         Step::Walk,
+        Step::WalkThrough,
         Step::Change,
         Step::BulkstatPast,
         Step::Bulkstat,
@@ -110,7 +111,7 @@ impl Sequence {
 /// Whether it makes a difference to a step that this decision is taken back.
 fn concerns(variant: Variant, step: Step) -> bool {
     match variant {
-        Variant::OneList => step != Step::BulkstatPast,
+        Variant::OneList => !matches!(step, Step::Walk | Step::BulkstatPast),
         Variant::OneSlot => matches!(step, Step::Create | Step::Change | Step::Remove),
         Variant::Intents => matches!(step, Step::Create | Step::Remove),
         _ => true,

@@ -171,7 +171,9 @@ impl Target for Directory {
                 in_parallel(work.threads, |thread| {
                     let leaves = self.leaves(thread, work);
                     match step {
-                        Step::Walk => check_walk(walk(&leaves).map_err(self.failed())?, work),
+                        Step::Walk | Step::WalkThrough => {
+                            check_walk(walk(&leaves).map_err(self.failed())?, work)
+                        }
                         _ => perform(step, &leaves, work).map_err(self.failed()),
                     }
                 })?;
@@ -302,7 +304,7 @@ fn perform(step: Step, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
                     fs::remove_file(leaf.join(work.second_name(number)))?;
                 }
             }
-            Step::Walk | Step::Visit | Step::BulkstatPast | Step::Bulkstat => {}
+            Step::Walk | Step::WalkThrough | Step::Visit | Step::BulkstatPast | Step::Bulkstat => {}
         }
     }
     Ok(())

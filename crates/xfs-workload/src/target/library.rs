@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use ferroxfs::format::{AgInode, AgNumber};
-use ferroxfs::{BulkPath, Changes, Creation, NewKind, Node, OpenOptions, Volume};
+use ferroxfs::{BulkPath, Changes, Cookie, Creation, NewKind, Node, OpenOptions, Volume};
 use xfs_sync::{AtomicU32, Ordering, Volume as OfVolume};
 
 use super::{Cold, Performed, Target, check_walk};
@@ -98,6 +98,7 @@ impl Target for Library {
                     let leaves = self.leaves(thread, work)?;
                     match step {
                         Step::Walk => check_walk(walk(&leaves)?, work),
+                        Step::WalkThrough => check_walk(walk_through(&leaves)?, work),
                         _ => Ok(perform(step, &leaves, work)?),
                     }
                 })?;
@@ -188,8 +189,20 @@ fn bulkstat_group(volume: &Volume, group: AgNumber, path: BulkPath) -> ferroxfs:
     failure.map_or(Ok(count), Err)
 }
 
-/// Lists directories. Returns how many names their files have.
+/// Lists directories together with what `stat` shows. Returns how many names their files have.
 fn walk(leaves: &[Node]) -> ferroxfs::Result<u64> {
+    let mut count = 0;
+    for leaf in leaves {
+        for entry in leaf.entries_with_metadata_from(Cookie::START)? {
+            // What could not be shown is missing from the count.
+            count += entry?.1.map_or(0, |metadata| u64::from(metadata.nlink));
+        }
+    }
+    Ok(count)
+}
+
+/// Lists directories, and looks at each file. Returns how many names they have.
+fn walk_through(leaves: &[Node]) -> ferroxfs::Result<u64> {
     let mut count = 0;
     for leaf in leaves {
         for entry in leaf.entries()? {
@@ -222,7 +235,7 @@ fn perform(step: Step, leaves: &[Node], work: &Work) -> ferroxfs::Result<()> {
                     leaf.remove_file(work.second_name(number))?;
                 }
             }
-            Step::Walk | Step::Visit | Step::BulkstatPast | Step::Bulkstat => {}
+            Step::Walk | Step::WalkThrough | Step::Visit | Step::BulkstatPast | Step::Bulkstat => {}
         }
     }
     Ok(())

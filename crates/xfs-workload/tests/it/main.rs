@@ -80,6 +80,22 @@ fn what_comes_into_memory_goes_again() {
     }
 }
 
+/// Listed together, what directories name does not come into memory; file by file all of it does.
+#[test]
+fn a_walk_through_memory_brings_each_inode_in() {
+    let report = report_of(&small(&[Workload::Walk]));
+    for threads in [1, 3] {
+        let came = |step| {
+            let one = report.find("files", step, Variant::Ours, threads).unwrap();
+            (one.counted.inodes_in.unwrap(), one.operations)
+        };
+        let ((listed, _), (brought_in, files)) = (came("walk"), came("walk through memory"));
+        // The root, and a directory for each thread.
+        let directories = 1 + threads as u64;
+        assert_eq!((listed, brought_in), (directories, files + directories));
+    }
+}
+
 #[test]
 fn little_memory_lets_inodes_go() {
     let plan = Plan { files: 2000, threads: vec![1], ..small(&[Workload::Pressure]) };
