@@ -16,7 +16,7 @@ use crate::metadata::Metadata;
 use crate::node::Node;
 use crate::share::Share;
 use crate::table::Count;
-use crate::volume::metadata_of;
+use crate::volume::{metadata_of, word_of};
 
 /// The entries of a directory, without `.` and `..`.
 ///
@@ -47,6 +47,15 @@ impl ReadDir {
         self.batch = batch.into_iter();
         Some(())
     }
+
+    /// Whether the next entry names an inode beside this one.
+    fn goes_on_beside(&mut self, number: InodeNumber) -> bool {
+        if self.batch.as_slice().is_empty() && self.refill().is_none() {
+            return false;
+        }
+        let next = self.batch.as_slice().first();
+        matches!(next, Some(Ok(entry)) if word_of(entry.inode) == word_of(number))
+    }
 }
 
 impl Iterator for ReadDir {
@@ -75,21 +84,37 @@ impl Iterator for ReadDir {
 pub struct ReadDirPlus {
     entries: ReadDir,
     lot: vec::IntoIter<Result<(DirEntry, Option<Metadata>)>>,
+    /// Room for the bytes of a cluster.
+    scratch: Vec<u8>,
 }
 
-/// Entries whose inodes are looked at together: as many as a cluster mostly has.
+/// Entries whose inodes are looked at together, at least: as many as a cluster mostly has.
 const LOT: usize = 32;
+/// More than that only as long as they lie beside each other, so that no cluster is read for two lots.
+const LARGEST_LOT: usize = 128;
 
 impl ReadDirPlus {
     pub(crate) fn new(entries: ReadDir) -> Self {
-        Self { entries, lot: Vec::new().into_iter() }
+        Self { entries, lot: Vec::new().into_iter(), scratch: Vec::new() }
+    }
+
+    fn take_together(&mut self) -> Vec<Result<DirEntry>> {
+        let mut together: Vec<_> = self.entries.by_ref().take(LOT).collect();
+        while together.len() < LARGEST_LOT
+            && matches!(together.last(), Some(Ok(last)) if self.entries.goes_on_beside(last.number))
+        {
+            together.extend(self.entries.next());
+        }
+        together
     }
 
     /// Takes the next entries; empty at the end.
     fn next_lot(&mut self) -> Vec<Result<(DirEntry, Option<Metadata>)>> {
         let is_checked = self.entries.node.who().somebody().is_some();
-        let together = if is_checked { 1 } else { LOT };
-        let entries: Vec<_> = self.entries.by_ref().take(together).collect();
+        let entries = match is_checked {
+            true => self.entries.by_ref().take(1).collect(),
+            false => self.take_together(),
+        };
         let Some(parts) = self.entries.node.share().parts().ok().filter(|_| !is_checked) else {
             let with_metadata = |entry: DirEntry| {
                 let metadata = entry.node().ok().map(|node| node.metadata());
@@ -98,7 +123,7 @@ impl ReadDirPlus {
             return entries.into_iter().map(|entry| entry.map(with_metadata)).collect();
         };
         let numbers: Vec<_> = entries.iter().flatten().map(DirEntry::number).collect();
-        let mut metadata = metadata_of(parts, &numbers).into_iter();
+        let mut metadata = metadata_of(parts, &numbers, &mut self.scratch).into_iter();
         let mut with_metadata = |entry| (entry, metadata.next().flatten());
         entries.into_iter().map(|entry| entry.map(&mut with_metadata)).collect()
     }

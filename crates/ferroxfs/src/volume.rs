@@ -28,8 +28,8 @@ use crate::share::{Core, Holder, Share};
 use crate::space::{self, Space};
 use crate::walk::Walk;
 use crate::whereabouts::{self, Whereabouts};
-pub(crate) use bulk::metadata_of;
 pub use bulk::{BulkPath, InodeChunkUse};
+pub(crate) use bulk::{metadata_of, word_of};
 pub use grow::GrowError;
 
 use crate::{Error, File, Metadata, ReadDir, Result};

@@ -54,12 +54,18 @@ pub struct InodeChunkUse {
 }
 
 /// Metadata of inodes to which names led a moment ago, one for each number; `None` for what is gone or
-/// damaged, which a lookup tells apart. Neighbours are looked at together, and nothing comes into memory.
-pub(crate) fn metadata_of(parts: &Parts, numbers: &[InodeNumber]) -> Vec<Option<Metadata>> {
+/// damaged, which a lookup tells apart. Neighbours are looked at together, and nothing comes into memory:
+/// clusters are read into `scratch`.
+pub(crate) fn metadata_of(
+    parts: &Parts,
+    numbers: &[InodeNumber],
+    scratch: &mut Vec<u8>,
+) -> Vec<Option<Metadata>> {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let mut found = Found::default();
+    let inodes = Vec::with_capacity(sorted.len());
+    let mut found = Found { inodes, scratch: std::mem::take(scratch) };
     let same_chunk = |a: &InodeNumber, b: &InodeNumber| word_of(*a) == word_of(*b);
     for chunk in sorted.chunk_by(same_chunk) {
         let Some((group, _)) = chunk.first().and_then(|one| parts.geometry().split_inode(*one))
@@ -68,7 +74,8 @@ pub(crate) fn metadata_of(parts: &Parts, numbers: &[InodeNumber]) -> Vec<Option<
         };
         Walk { parts, group, path: BulkPath::PastCache }.look_at(chunk, &mut found);
     }
-    let Found { mut inodes, .. } = found;
+    let Found { mut inodes, scratch: used } = found;
+    *scratch = used;
     inodes.sort_unstable_by_key(|(number, _)| *number);
     let of = |number: &InodeNumber| {
         let place = inodes.binary_search_by_key(number, |(found, _)| *found).ok()?;
@@ -78,7 +85,7 @@ pub(crate) fn metadata_of(parts: &Parts, numbers: &[InodeNumber]) -> Vec<Option<
 }
 
 /// The first of the 64 numbers around this one of which the table keeps tags together.
-fn word_of(number: InodeNumber) -> InodeNumber {
+pub(crate) fn word_of(number: InodeNumber) -> InodeNumber {
     InodeNumber(number.0 - number.0 % u64::from(u64::BITS))
 }
 

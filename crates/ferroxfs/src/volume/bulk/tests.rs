@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::thread;
+use std::sync::{Arc, Mutex};
+use std::{io, thread};
 
 use xfs_alloc::chunks_freed;
+use xfs_device::BlockDevice;
 use xfs_dir::Cookie;
 use xfs_format::InodeNumber;
 use xfs_trans::testing::make_with;
@@ -11,7 +12,7 @@ use xfs_trans::testing::make_with;
 use super::BulkPath;
 use crate::log::Shutdown;
 use crate::writing::{Changes, Creation, NewKind};
-use crate::{Durability, Error, Metadata, OpenOptions, Volume};
+use crate::{Durability, Error, Metadata, OpenOptions, SharedDevice, Volume};
 
 const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 const FILES: usize = 300;
@@ -23,11 +24,15 @@ fn volume() -> Volume {
 fn volume_with(format: &str) -> Volume {
     let options = OpenOptions::new().writable(true);
     let volume = options.with_devices(make_with(format), None).writable_volume().unwrap();
+    fill(&volume);
+    volume
+}
+
+fn fill(volume: &Volume) {
     let root = volume.root().unwrap();
     for number in 0..FILES {
         root.create(format!("file{number}"), &NewKind::Regular, &PLAIN).unwrap();
     }
-    volume
 }
 
 fn all(volume: &Volume, path: BulkPath) -> BTreeMap<InodeNumber, Metadata> {
@@ -121,6 +126,68 @@ fn nothing_listed_stays_in_memory_that_was_not_there() {
     let before = volume.statistics().unwrap().inode_lookups;
     assert_eq!(root.entries_with_metadata_from(Cookie::START).unwrap().count(), FILES);
     assert_eq!(volume.statistics().unwrap().inode_lookups, before);
+}
+
+/// A device that remembers what was read of it.
+struct Reads {
+    inner: SharedDevice,
+    seen: Mutex<Vec<(u64, usize)>>,
+}
+
+impl BlockDevice for Reads {
+    fn length_bytes(&self) -> u64 {
+        self.inner.length_bytes()
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.inner.sector_size()
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.seen.lock().unwrap().push((offset, buffer.len()));
+        self.inner.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+        self.inner.write_at(offset, bytes, durability)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.inner.discard(offset, length)
+    }
+}
+
+/// Files of one cluster are looked at together, also where it does not begin with the first of them.
+#[test]
+fn a_listing_reads_each_cluster_once() {
+    let device = make_with("");
+    let open = |device: SharedDevice| {
+        OpenOptions::new().writable(true).with_devices(device, None).writable_volume().unwrap()
+    };
+    let volume = open(Arc::clone(&device));
+    fill(&volume);
+    volume.close().unwrap();
+    let reads = Arc::new(Reads { inner: device, seen: Mutex::default() });
+    let volume = open(Arc::<Reads>::clone(&reads));
+    let root = volume.root().unwrap();
+    let cluster = volume.geometry().inode_place(root.number()).unwrap();
+    reads.seen.lock().unwrap().clear();
+    assert_eq!(root.entries_with_metadata_from(Cookie::START).unwrap().count(), FILES);
+    let mut seen = reads.seen.lock().unwrap().clone();
+    seen.retain(|(_, length)| *length == cluster.cluster_bytes as usize);
+    let all = seen.len();
+    assert!(all >= FILES / 64, "{seen:?}");
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), all, "some were read twice");
 }
 
 #[test]
