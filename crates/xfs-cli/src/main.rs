@@ -4,6 +4,7 @@
 
 mod acl;
 mod address;
+mod allocator;
 mod archive;
 mod cli;
 mod colour;
@@ -43,11 +44,8 @@ use crate::cli::Cli;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Threads that share nothing must not wait for each other to allocate (docs/adr/0005).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    allocator::keep_freed_memory();
     // Prints help and mistakes by itself, and exits with 2 for the latter.
     let cli = Cli::parse_from(helper::arguments(std::env::args_os()));
     let mut console = Console::open(cli.global.color);

@@ -1,6 +1,6 @@
 //! The project of a file: the one thing that extraction sets for which there is no safe wrapper.
 //!
-//! This module holds all `unsafe` of the crate. The kernel gets a buffer of ours whose layout is
+//! The kernel gets a buffer of ours whose layout is
 //! fixed by its user-space interface, and only plain integers are read back.
 
 #![allow(unsafe_code, reason = "an ioctl is declared by its number and the layout of a buffer")]

@@ -1,0 +1,13 @@
+use libmimalloc_sys::mi_option_get;
+
+use super::*;
+
+/// The number of an option is a matter of the allocator's version: its default tells whether it is right.
+#[test]
+fn freed_memory_is_kept_for_longer_than_by_default() {
+    // SAFETY: An option is read, which nobody else does or changes in tests.
+    let value = || unsafe { mi_option_get(PURGE_DELAY) };
+    assert_eq!(value(), 1000);
+    keep_freed_memory();
+    assert_eq!(value(), KEPT_MS);
+}
