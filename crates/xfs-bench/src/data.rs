@@ -1,40 +1,52 @@
-//! How fast one large file is written and read, and small pieces of it are written at random.
+//! How fast large files are written, written over and read, and small pieces of them written at random.
 //!
-//! The same is done through the library to an image, through the kernel's XFS on an image of the same
-//! kind with direct I/O, and to a plain file in the same folder: what the device gives. Each step ends
-//! with a sync; before reading, volume and file are opened again.
+//! The same is done through the library to an image, to the bare bytes of a file like the image (what the
+//! device gives), and through the kernel's XFS with direct I/O on an image of the same kind. The contenders
+//! take turns after each slice of a few MiB, which ends with a sync: what else the machine does, and what
+//! the host writes back, is spread over all of them. All files are written once before, by turns, so that
+//! nobody waits for memory or space that the host uses for the first time.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+mod contenders;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ferroxfs::{Creation, NewKind, Volume};
-use rustix::fs::OFlags;
-use xfs_oracle::{Mount, Random};
-use xfs_workload::Work;
+use xfs_oracle::Random;
 
 use crate::error::BenchError;
-use crate::files;
+use crate::price::processor_seconds;
+use contenders::{Bare, Kernel, Library, Target, fill};
 
 /// How the benchmark of data runs.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Size of the file, in MiB
+    /// Size of each file, in MiB
     #[arg(long, default_value_t = 1024)]
     megabytes: u64,
+    /// Threads, each with a file of its own
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
     /// Bytes of one streaming request, in KiB
     #[arg(long, default_value_t = 1024)]
     request_kilobytes: usize,
-    /// How many pieces of 4 KiB are written at random
+    /// How much of each file is written before the next contender has its turn, in MiB
+    #[arg(long, default_value_t = 64)]
+    slice_megabytes: u64,
+    /// How many pieces of 4 KiB each thread writes at random
     #[arg(long, default_value_t = 50_000)]
     pieces: u64,
-    /// Where images and file go
+    /// Where images and files go
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
-    /// Runs of each; the fastest counts
-    #[arg(long, default_value_t = 2)]
+    /// Runs; each has rows of its own
+    #[arg(long, default_value_t = 3)]
     runs: u32,
+    /// Leave out of the host's memory and space what was not written yet
+    #[arg(long)]
+    untouched: bool,
+    /// Ours only, to profile it
+    #[arg(long)]
+    alone: bool,
 }
 
 /// Bytes of a piece that is written at random.
@@ -44,205 +56,221 @@ const ALIGNMENT: usize = 4096;
 /// Where the random places come from: the same ones for each contender.
 const SEED: u64 = 0x5eed;
 
-/// A file of one contender.
-trait Target {
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), BenchError>;
-    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError>;
-    fn sync(&mut self) -> Result<(), BenchError>;
-    /// Closes it and opens it again, with nothing in memory.
-    fn reopen(&mut self) -> Result<(), BenchError>;
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Write,
+    WriteOver,
+    Read,
+    WriteAtRandom,
 }
 
-/// Ours.
-struct Library {
-    image: PathBuf,
-    /// The file first: it goes before its volume.
-    open: Option<(ferroxfs::File, Volume)>,
-}
+impl Taken {
+    fn elapsed(&self) -> Duration {
+        self.slices.iter().sum()
+    }
 
-impl Library {
-    fn file(&self) -> &ferroxfs::File {
-        &self.open.as_ref().expect("the file is open").0
+    /// How often as fast as another in the slice in the middle: what the machine did beside for a moment
+    /// does not count.
+    fn median_ratio(&self, other: &Self) -> Option<f64> {
+        let pairs = self.slices.iter().zip(&other.slices);
+        let mut ratios: Vec<_> =
+            pairs.map(|(own, other)| other.as_secs_f64() / own.as_secs_f64()).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios.get(ratios.len() / 2).copied()
     }
 }
 
-impl Target for Library {
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
-        let written = self.file().write_at(offset, bytes)?;
-        assert_eq!(written, bytes.len(), "the volume has room");
-        Ok(())
-    }
+impl Step {
+    const ALL: [Self; 4] = [Self::Write, Self::WriteOver, Self::Read, Self::WriteAtRandom];
 
-    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError> {
-        let read = self.file().read_at(offset, bytes)?;
-        assert_eq!(read, bytes.len(), "the file is as long as it was written");
-        Ok(())
-    }
-
-    fn sync(&mut self) -> Result<(), BenchError> {
-        Ok(self.file().sync_all()?)
-    }
-
-    fn reopen(&mut self) -> Result<(), BenchError> {
-        if let Some((file, volume)) = self.open.take() {
-            drop(file);
-            volume.close()?;
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write a new file, MB/s",
+            Self::WriteOver => "write over it, MB/s",
+            Self::Read => "read it, MB/s",
+            Self::WriteAtRandom => "4 KiB at random, writes/s",
         }
-        let volume = Volume::open_writable(&self.image)?;
-        let root = volume.root()?;
-        let file = match root.lookup("file".as_ref()) {
-            Ok(node) => node.open()?,
-            Err(_) => {
-                let creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
-                root.create("file", &NewKind::Regular, &creation)?.open()?
-            }
-        };
-        self.open = Some((file, volume));
-        Ok(())
     }
 }
 
-/// The kernel's: a file of a mounted volume, or a plain one.
-struct Host {
-    path: PathBuf,
-    direct: bool,
-    file: Option<File>,
+/// What a contender took for a step.
+#[derive(Clone, Default)]
+struct Taken {
+    /// Of each slice.
+    slices: Vec<Duration>,
+    processor_seconds: f64,
 }
 
-impl Host {
-    fn file(&self) -> &File {
-        self.file.as_ref().expect("the file is open")
-    }
-}
-
-impl Target for Host {
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
-        self.file().write_all_at(bytes, offset).map_err(BenchError::file(&self.path))
-    }
-
-    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError> {
-        self.file().read_exact_at(bytes, offset).map_err(BenchError::file(&self.path))
-    }
-
-    fn sync(&mut self) -> Result<(), BenchError> {
-        self.file().sync_all().map_err(BenchError::file(&self.path))
-    }
-
-    fn reopen(&mut self) -> Result<(), BenchError> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        if self.direct {
-            options.custom_flags(OFlags::DIRECT.bits().cast_signed());
-        }
-        self.file = Some(options.open(&self.path).map_err(BenchError::file(&self.path))?);
-        Ok(())
-    }
+/// What one thread does in one turn.
+#[derive(Clone, Copy)]
+struct Turn {
+    step: Step,
+    slice: u64,
+    file: usize,
 }
 
 /// Measures and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
-    let mut rows: [Option<[Duration; 3]>; 3] = [None; 3];
-    for _ in 0..arguments.runs {
+    println!(
+        "| run | step | ours | device | kernel, direct | ours / device | median of slices | \
+         ours / kernel | median of slices | processor s, ours | device |"
+    );
+    println!("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    for run in 1..=arguments.runs {
         let folder = tempfile::tempdir_in(&arguments.folder);
         let folder = folder.map_err(BenchError::file(&arguments.folder))?;
-        for (row, contender) in rows.iter_mut().zip([ours, kernel, plain]) {
-            let times = contender(arguments, folder.path())?;
-            *row = Some(match *row {
-                None => times,
-                Some([a, b, c]) => [a.min(times[0]), b.min(times[1]), c.min(times[2])],
-            });
+        let mut targets = contenders(arguments, folder.path())?;
+        for step in Step::ALL {
+            if matches!(step, Step::Write | Step::Read) {
+                targets.iter_mut().try_for_each(|target| target.reopen())?;
+            }
+            print(arguments, run, step, &measure(arguments, step, &targets)?);
         }
-    }
-    println!(
-        "| contender | streaming write, MB/s | streaming read, MB/s | 4 KiB random writes/s |"
-    );
-    println!("|---|---|---|---|");
-    for (row, name) in rows.into_iter().zip(["ours", "kernel, direct", "plain file"]) {
-        let Some([write, read, random]) = row else { continue };
-        let stream = |time: Duration| arguments.megabytes as f64 * 1.048_576 / time.as_secs_f64();
-        let random = arguments.pieces as f64 / random.as_secs_f64();
-        println!("| {name} | {:.0} | {:.0} | {random:.0} |", stream(write), stream(read));
+        targets.into_iter().try_for_each(Target::close)?;
     }
     Ok(())
 }
 
-fn ours(arguments: &Arguments, folder: &Path) -> Result<[Duration; 3], BenchError> {
-    let image = image(arguments, folder)?;
-    let mut target = Library { image: image.clone(), open: None };
-    let times = measure(arguments, &mut target)?;
-    if let Some((file, volume)) = target.open.take() {
-        drop(file);
-        volume.close()?;
+/// Ours, then the device, then the kernel.
+fn contenders(arguments: &Arguments, folder: &Path) -> Result<Vec<Box<dyn Target>>, BenchError> {
+    let paths = ["ours", "bare", "kernel"].map(|name| folder.join(name));
+    let [ours, bare, kernel] = &paths;
+    if arguments.alone {
+        fill(arguments, std::slice::from_ref(ours))?;
+        return Ok(vec![Box::new(Library::new(arguments, ours)?)]);
     }
-    fs::remove_file(&image).map_err(BenchError::file(&image))?;
-    Ok(times)
+    fill(arguments, &paths)?;
+    Ok(vec![
+        Box::new(Library::new(arguments, ours)?),
+        Box::new(Bare::new(arguments, bare)?),
+        Box::new(Kernel::new(arguments, kernel)?),
+    ])
 }
 
-fn kernel(arguments: &Arguments, folder: &Path) -> Result<[Duration; 3], BenchError> {
-    let image = image(arguments, folder)?;
-    let mount = Mount::new(&image, None, &[])?;
-    let mut target = Host { path: mount.path().join("file"), direct: true, file: None };
-    let times = measure(arguments, &mut target)?;
-    drop(target);
-    mount.unmount()?;
-    fs::remove_file(&image).map_err(BenchError::file(&image))?;
-    Ok(times)
+fn print(arguments: &Arguments, run: u32, step: Step, taken: &[Taken]) {
+    let amount = arguments.amount(step);
+    let rate = |index: usize| Some(amount / taken.get(index)?.elapsed().as_secs_f64());
+    let ratio = |index: usize| Some(rate(0)? / rate(index)?);
+    let median = |index: usize| taken.first()?.median_ratio(taken.get(index)?);
+    let processor = |index: usize| taken.get(index).map(|taken| taken.processor_seconds);
+    let shown = crate::files::shown;
+    println!(
+        "| {run} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        step.name(),
+        shown(rate(0), 0),
+        shown(rate(1), 0),
+        shown(rate(2), 0),
+        shown(ratio(1), 2),
+        shown(median(1), 2),
+        shown(ratio(2), 2),
+        shown(median(2), 2),
+        shown(processor(0), 2),
+        shown(processor(1), 2),
+    );
 }
 
-fn plain(arguments: &Arguments, folder: &Path) -> Result<[Duration; 3], BenchError> {
-    let path = folder.join("plain");
-    let mut target = Host { path: path.clone(), direct: false, file: None };
-    let times = measure(arguments, &mut target)?;
-    fs::remove_file(&path).map_err(BenchError::file(&path))?;
-    Ok(times)
+/// A step of all contenders, which take turns. Who is first changes too.
+fn measure(
+    arguments: &Arguments,
+    step: Step,
+    targets: &[Box<dyn Target>],
+) -> Result<Vec<Taken>, BenchError> {
+    let mut all = vec![Taken::default(); targets.len()];
+    let mut buffers: Vec<_> = (0..arguments.threads).map(|_| arguments.buffer()).collect();
+    for slice in 0..arguments.slices() {
+        for place in 0..targets.len() {
+            let index = (slice as usize + place) % targets.len();
+            let (Some(target), Some(taken)) = (targets.get(index), all.get_mut(index)) else {
+                continue;
+            };
+            let (processor, start) = (processor_seconds(), Instant::now());
+            one_turn(arguments, (step, slice), &**target, &mut buffers)?;
+            taken.slices.push(start.elapsed());
+            taken.processor_seconds += processor_seconds() - processor;
+        }
+    }
+    Ok(all)
 }
 
-/// An empty volume with room for the file.
-fn image(arguments: &Arguments, folder: &Path) -> Result<PathBuf, BenchError> {
-    let files = arguments.megabytes * 256;
-    files::make(folder, 1, &Work::new(1, files))
+/// All threads of one contender. Nobody starts a thread who is the only one.
+fn one_turn<'buffers>(
+    arguments: &Arguments,
+    (step, slice): (Step, u64),
+    target: &dyn Target,
+    buffers: &'buffers mut [Vec<u8>],
+) -> Result<(), BenchError> {
+    if let [buffer] = buffers {
+        return work(arguments, Turn { step, slice, file: 0 }, target, buffer);
+    }
+    std::thread::scope(|scope| {
+        let start = |(file, buffer): (usize, &'buffers mut Vec<u8>)| {
+            scope.spawn(move || work(arguments, Turn { step, slice, file }, target, buffer))
+        };
+        let threads: Vec<_> = buffers.iter_mut().enumerate().map(start).collect();
+        let ended = threads.into_iter().map(|thread| thread.join().expect("no thread panics"));
+        ended.fold(Ok(()), Result::and)
+    })
 }
 
-/// Streaming write, streaming read, random writes.
-fn measure(arguments: &Arguments, target: &mut dyn Target) -> Result<[Duration; 3], BenchError> {
-    let request_bytes = arguments.request_kilobytes << 10;
-    let mut memory = vec![0x5a; request_bytes.max(PIECE_BYTES) + ALIGNMENT];
+fn work(
+    arguments: &Arguments,
+    Turn { step, slice, file }: Turn,
+    target: &dyn Target,
+    memory: &mut [u8],
+) -> Result<(), BenchError> {
     let skipped = memory.as_ptr().align_offset(ALIGNMENT);
     let buffer = memory.get_mut(skipped..).unwrap_or_default();
-    let length = arguments.megabytes << 20;
-    target.reopen()?;
-    let write = timed(target, |target| {
-        for offset in (0..length).step_by(request_bytes) {
-            let bytes = request_bytes.min((length - offset) as usize);
-            target.write(offset, buffer.get(..bytes).unwrap_or_default())?;
+    if step == Step::WriteAtRandom {
+        let mut random = Random::new(SEED + slice * arguments.threads as u64 + file as u64);
+        let all = arguments.bytes() / PIECE_BYTES as u64;
+        for _ in 0..arguments.pieces_of_slice() {
+            let offset = random.below(all) * PIECE_BYTES as u64;
+            target.write(file, offset, buffer.get(..PIECE_BYTES).unwrap_or_default())?;
         }
-        target.sync()
-    })?;
-    target.reopen()?;
-    let read = timed(target, |target| {
-        for offset in (0..length).step_by(request_bytes) {
-            let bytes = request_bytes.min((length - offset) as usize);
-            target.read(offset, buffer.get_mut(..bytes).unwrap_or_default())?;
+        return target.sync(file);
+    }
+    let slice_bytes = arguments.slice_megabytes << 20;
+    let end = ((slice + 1) * slice_bytes).min(arguments.bytes());
+    for offset in (slice * slice_bytes..end).step_by(arguments.request_bytes()) {
+        let count = arguments.request_bytes().min((end - offset) as usize);
+        let bytes = buffer.get_mut(..count).unwrap_or_default();
+        match step {
+            Step::Read => target.read(file, offset, bytes)?,
+            _ => target.write(file, offset, bytes)?,
         }
-        Ok(())
-    })?;
-    let mut random = Random::new(SEED);
-    let pieces = length / PIECE_BYTES as u64;
-    let write_random = timed(target, |target| {
-        for _ in 0..arguments.pieces {
-            let offset = random.below(pieces) * PIECE_BYTES as u64;
-            target.write(offset, buffer.get(..PIECE_BYTES).unwrap_or_default())?;
-        }
-        target.sync()
-    })?;
-    Ok([write, read, write_random])
+    }
+    if step == Step::Read { Ok(()) } else { target.sync(file) }
 }
 
-fn timed(
-    target: &mut dyn Target,
-    work: impl FnOnce(&mut dyn Target) -> Result<(), BenchError>,
-) -> Result<Duration, BenchError> {
-    let start = Instant::now();
-    work(target)?;
-    Ok(start.elapsed())
+impl Arguments {
+    /// Of one file.
+    const fn bytes(&self) -> u64 {
+        self.megabytes << 20
+    }
+
+    const fn request_bytes(&self) -> usize {
+        self.request_kilobytes << 10
+    }
+
+    const fn slices(&self) -> u64 {
+        self.megabytes.div_ceil(self.slice_megabytes)
+    }
+
+    const fn pieces_of_slice(&self) -> u64 {
+        self.pieces.div_ceil(self.slices())
+    }
+
+    /// Megabytes, or pieces, of a step.
+    fn amount(&self, step: Step) -> f64 {
+        let each = match step {
+            Step::WriteAtRandom => (self.pieces_of_slice() * self.slices()) as f64,
+            _ => self.bytes() as f64 / 1e6,
+        };
+        each * self.threads as f64
+    }
+
+    fn buffer(&self) -> Vec<u8> {
+        vec![0x5a; self.request_bytes().max(PIECE_BYTES) + ALIGNMENT]
+    }
 }

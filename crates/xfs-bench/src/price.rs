@@ -167,7 +167,7 @@ fn measure(
 }
 
 /// Seconds of processor time that this process has used, in user space and in the kernel.
-fn processor_seconds() -> f64 {
+pub(crate) fn processor_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

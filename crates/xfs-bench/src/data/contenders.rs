@@ -1,0 +1,236 @@
+//! Who writes and reads the files.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use ferroxfs::{Creation, NewKind, Volume};
+use rustix::fs::OFlags;
+use xfs_oracle::{Mount, Xfsprogs};
+
+use super::Arguments;
+use crate::error::BenchError;
+
+/// What is written at once to what is to be there already.
+const FILL_BYTES: usize = 1 << 20;
+/// What a volume has beside its files.
+const SPARE_BYTES: u64 = 512 << 20;
+
+/// Files of one contender, numbered from zero.
+pub(super) trait Target: Sync {
+    fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError>;
+    fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError>;
+    fn sync(&self, file: usize) -> Result<(), BenchError>;
+    /// Closes everything and opens it again, with nothing in memory.
+    fn reopen(&mut self) -> Result<(), BenchError>;
+    fn close(self: Box<Self>) -> Result<(), BenchError>;
+}
+
+/// Ours.
+pub(super) struct Library {
+    image: PathBuf,
+    count: usize,
+    /// The files first: they go before their volume.
+    files: Vec<ferroxfs::File>,
+    volume: Option<Volume>,
+}
+
+impl Library {
+    pub(super) fn new(arguments: &Arguments, image: &Path) -> Result<Self, BenchError> {
+        make_volume(image)?;
+        Ok(Self {
+            image: image.to_owned(),
+            count: arguments.threads,
+            files: Vec::new(),
+            volume: None,
+        })
+    }
+
+    fn file(&self, index: usize) -> &ferroxfs::File {
+        self.files.get(index).expect("each thread has a file")
+    }
+
+    fn close_volume(&mut self) -> Result<(), BenchError> {
+        self.files.clear();
+        Ok(self.volume.take().map_or(Ok(()), Volume::close)?)
+    }
+}
+
+impl Target for Library {
+    fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
+        let written = self.file(file).write_at(offset, bytes)?;
+        assert_eq!(written, bytes.len(), "the volume has room");
+        Ok(())
+    }
+
+    fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError> {
+        let read = self.file(file).read_at(offset, bytes)?;
+        assert_eq!(read, bytes.len(), "the file is as long as it was written");
+        Ok(())
+    }
+
+    fn sync(&self, file: usize) -> Result<(), BenchError> {
+        Ok(self.file(file).sync_all()?)
+    }
+
+    fn reopen(&mut self) -> Result<(), BenchError> {
+        self.close_volume()?;
+        let volume = Volume::open_writable(&self.image)?;
+        let root = volume.root()?;
+        for index in 0..self.count {
+            let name = format!("file{index}");
+            let node = match root.lookup(name.as_ref()) {
+                Ok(node) => node,
+                Err(_) => {
+                    let creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+                    root.create(&name, &NewKind::Regular, &creation)?
+                }
+            };
+            self.files.push(node.open()?);
+        }
+        self.volume = Some(volume);
+        Ok(())
+    }
+
+    fn close(mut self: Box<Self>) -> Result<(), BenchError> {
+        self.close_volume()
+    }
+}
+
+/// The bare device: a file like the images, each part of which is the file of a thread.
+pub(super) struct Bare {
+    path: PathBuf,
+    part_bytes: u64,
+    file: File,
+}
+
+impl Bare {
+    pub(super) fn new(arguments: &Arguments, path: &Path) -> Result<Self, BenchError> {
+        let part_bytes = image_bytes(arguments) / arguments.threads as u64;
+        Ok(Self { path: path.to_owned(), part_bytes, file: open(path, OFlags::empty())? })
+    }
+
+    const fn at(&self, file: usize, offset: u64) -> u64 {
+        self.part_bytes * file as u64 + offset
+    }
+}
+
+impl Target for Bare {
+    fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
+        let written = self.file.write_all_at(bytes, self.at(file, offset));
+        written.map_err(BenchError::file(&self.path))
+    }
+
+    fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError> {
+        let read = self.file.read_exact_at(bytes, self.at(file, offset));
+        read.map_err(BenchError::file(&self.path))
+    }
+
+    fn sync(&self, _file: usize) -> Result<(), BenchError> {
+        self.file.sync_data().map_err(BenchError::file(&self.path))
+    }
+
+    fn reopen(&mut self) -> Result<(), BenchError> {
+        self.file = open(&self.path, OFlags::empty())?;
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<(), BenchError> {
+        Ok(())
+    }
+}
+
+/// The kernel's XFS, past its cache: its loop device writes the image through that of the host, so that
+/// bytes are copied once, as with ours.
+pub(super) struct Kernel {
+    mount: Mount,
+    count: usize,
+    files: Vec<File>,
+}
+
+impl Kernel {
+    pub(super) fn new(arguments: &Arguments, image: &Path) -> Result<Self, BenchError> {
+        make_volume(image)?;
+        let mount = Mount::new(image, None, &[])?;
+        Ok(Self { mount, count: arguments.threads, files: Vec::new() })
+    }
+
+    fn file(&self, index: usize) -> &File {
+        self.files.get(index).expect("each thread has a file")
+    }
+}
+
+impl Target for Kernel {
+    fn write(&self, file: usize, offset: u64, bytes: &[u8]) -> Result<(), BenchError> {
+        self.file(file).write_all_at(bytes, offset).map_err(BenchError::file(self.mount.path()))
+    }
+
+    fn read(&self, file: usize, offset: u64, bytes: &mut [u8]) -> Result<(), BenchError> {
+        self.file(file).read_exact_at(bytes, offset).map_err(BenchError::file(self.mount.path()))
+    }
+
+    fn sync(&self, file: usize) -> Result<(), BenchError> {
+        self.file(file).sync_all().map_err(BenchError::file(self.mount.path()))
+    }
+
+    fn reopen(&mut self) -> Result<(), BenchError> {
+        self.files.clear();
+        for index in 0..self.count {
+            self.files.push(open(&self.mount.path().join(format!("file{index}")), OFlags::DIRECT)?);
+        }
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<(), BenchError> {
+        let Self { mount, files, .. } = *self;
+        drop(files);
+        Ok(mount.unmount()?)
+    }
+}
+
+fn open(path: &Path, flags: OFlags) -> Result<File, BenchError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.custom_flags(flags.bits().cast_signed());
+    options.open(path).map_err(BenchError::file(path))
+}
+
+/// As long as an image is.
+const fn image_bytes(arguments: &Arguments) -> u64 {
+    arguments.bytes() * arguments.threads as u64 + SPARE_BYTES
+}
+
+/// Makes files as long as an image and writes all of them, unless nothing is to be touched. They grow by
+/// turns, so that the memory which they get is of the same kind: two files that were filled one after the
+/// other differed by half in how fast they could be read.
+pub(super) fn fill(arguments: &Arguments, paths: &[PathBuf]) -> Result<(), BenchError> {
+    let mut files = Vec::new();
+    for path in paths {
+        let file = File::create(path).map_err(BenchError::file(path))?;
+        file.set_len(image_bytes(arguments)).map_err(BenchError::file(path))?;
+        files.push((path, file));
+    }
+    if arguments.untouched {
+        return Ok(());
+    }
+    let bytes = vec![0xa5; FILL_BYTES];
+    for offset in (0..image_bytes(arguments)).step_by(FILL_BYTES) {
+        for (path, file) in &files {
+            file.write_all_at(&bytes, offset).map_err(BenchError::file(path))?;
+        }
+    }
+    files.iter().try_for_each(|(path, file)| file.sync_all().map_err(BenchError::file(path)))
+}
+
+/// An empty volume over all of a file.
+fn make_volume(image: &Path) -> Result<(), BenchError> {
+    let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
+    // -K: what was written stays there.
+    let status = mkfs.args(["-q", "-f", "-K"]).arg(image).status();
+    let status = status.map_err(BenchError::file(image))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(BenchError::Failed { name: "mkfs.xfs".to_owned(), status })
+    }
+}
