@@ -7,6 +7,7 @@
 
 mod device;
 mod mounting;
+mod pages;
 mod reply;
 mod request;
 mod session;

@@ -3,6 +3,7 @@
 use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
+use super::pages::Pages;
 use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 
 /// An answer that is being written. It has no bytes until a handler adds some.
@@ -11,7 +12,7 @@ use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 /// each read would cost as much as the read.
 #[derive(Debug, Default)]
 pub struct Reply {
-    buffer: Vec<u8>,
+    buffer: Pages,
     /// Bytes of the answer: the header, whose place is kept free, and the body.
     length: usize,
     /// The node of which the kernel is told first that its attributes have changed.
@@ -70,10 +71,21 @@ impl Reply {
     /// So many bytes behind the answer.
     fn room(&mut self, length: usize) -> &mut [u8] {
         let end = self.length + length;
-        if self.buffer.len() < end {
-            self.buffer.resize(end, 0);
+        if self.buffer.bytes().len() < end {
+            self.grow(end);
         }
-        self.buffer.get_mut(self.length..end).unwrap_or_default()
+        self.buffer.bytes_mut().get_mut(self.length..end).unwrap_or_default()
+    }
+
+    /// Room for `end` bytes at the least, with what was added so far. The body starts a page: it may be
+    /// what was read from a file.
+    fn grow(&mut self, end: usize) {
+        let mut larger = Pages::new(end.max(2 * self.length), size_of::<OutHeader>());
+        let old = self.buffer.bytes().get(..self.length).unwrap_or_default();
+        if let Some(place) = larger.bytes_mut().get_mut(..old.len()) {
+            place.copy_from_slice(old);
+        }
+        self.buffer = larger;
     }
 
     /// The bytes to send.
@@ -87,8 +99,8 @@ impl Reply {
         };
         let header = OutHeader { length: self.length as u32, error, unique };
         // The place for it is there since `clear`.
-        let _ = header.write_to_prefix(&mut self.buffer);
-        self.buffer.get(..self.length).unwrap_or_default()
+        let _ = header.write_to_prefix(self.buffer.bytes_mut());
+        self.buffer.bytes().get(..self.length).unwrap_or_default()
     }
 }
 

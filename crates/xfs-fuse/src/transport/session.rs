@@ -26,9 +26,12 @@ use xfs_sync::{CachePadded, Mutex, Slot};
 use zerocopy::IntoBytes;
 
 use super::device::Device;
+use super::pages::Pages;
 use super::reply::Reply;
 use super::request::Request;
-use super::wire::{InitFlags, InitIn, InitOut, MAJOR, MINOR, OLDEST_MINOR, Opcode};
+use super::wire::{
+    InHeader, InitFlags, InitIn, InitOut, MAJOR, MINOR, OLDEST_MINOR, Opcode, WriteIn,
+};
 use crate::MountError;
 
 /// The most bytes that one request writes or reads: what the kernel allows by itself.
@@ -37,7 +40,7 @@ pub const MAX_WRITE_BYTES: u32 = 1 << 20;
 const ARGUMENT_BYTES: usize = 4096;
 /// Requests that the kernel sends ahead of anybody waiting for them: what is read ahead, mostly.
 const MAX_BACKGROUND: u16 = 64;
-const PAGE_BYTES: u32 = 4096;
+pub(super) const PAGE_BYTES: u32 = 4096;
 
 /// Who answers requests.
 pub trait Handler: Send + Sync + 'static {
@@ -195,17 +198,23 @@ impl Drop for EndWithPanic {
     }
 }
 
+/// Room for the largest request. What is written to a file lies in it from the start of a page on.
+fn request_pages() -> Pages {
+    let before = size_of::<InHeader>() + size_of::<WriteIn>();
+    Pages::new(MAX_WRITE_BYTES as usize + ARGUMENT_BYTES, before)
+}
+
 /// Serves requests until there are none any more.
 fn serve<H: Handler>(device: &Device, gate: &Gate<H>) -> io::Result<()> {
-    let mut buffer = vec![0; MAX_WRITE_BYTES as usize + ARGUMENT_BYTES];
+    let mut buffer = request_pages();
     let mut reply = Reply::default();
     let served = loop {
-        let length = match device.receive(&mut buffer) {
+        let length = match device.receive(buffer.bytes_mut()) {
             Ok(Some(length)) => length,
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         };
-        let Some(request) = buffer.get(..length).and_then(Request::decode) else {
+        let Some(request) = buffer.bytes().get(..length).and_then(Request::decode) else {
             break Err(Errno::PROTO.into());
         };
         let handler = gate.lock();
@@ -234,11 +243,11 @@ fn serve<H: Handler>(device: &Device, gate: &Gate<H>) -> io::Result<()> {
 /// Answers the kernel's first request.
 fn greet(device: &Device, wishes: InitFlags) -> Result<(), MountError> {
     let failed = |source| MountError::Failed { what: "the first exchange".to_owned(), source };
-    let mut buffer = vec![0; MAX_WRITE_BYTES as usize + ARGUMENT_BYTES];
+    let mut buffer = request_pages();
     loop {
-        let length = device.receive(&mut buffer).map_err(failed)?;
+        let length = device.receive(buffer.bytes_mut()).map_err(failed)?;
         let length = length.ok_or_else(|| failed(Errno::NODEV.into()))?;
-        let request = buffer.get(..length).and_then(Request::decode);
+        let request = buffer.bytes().get(..length).and_then(Request::decode);
         let request = request.ok_or_else(|| failed(Errno::PROTO.into()))?;
         let (init, _) = request.argument::<InitIn>().map_err(|errno| failed(errno.into()))?;
         let mut reply = Reply::default();
@@ -275,3 +284,6 @@ fn greet(device: &Device, wishes: InitFlags) -> Result<(), MountError> {
         return device.send(reply.finish(request.unique(), Ok(()))).map_err(failed);
     }
 }
+
+#[cfg(test)]
+mod tests;

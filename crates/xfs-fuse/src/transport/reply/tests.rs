@@ -54,3 +54,28 @@ fn what_is_not_filled_is_not_sent() {
     filled.expect("filled");
     assert_eq!(&reply.finish(1, Ok(()))[16..], b"abc");
 }
+
+#[test]
+fn what_is_read_from_a_file_is_put_at_the_start_of_a_page() {
+    let mut reply = Reply::default();
+    reply.clear();
+    for most in [1, 4096, 1 << 20] {
+        reply.clear();
+        let at_start = |room: &mut [u8]| {
+            assert_eq!(room.as_ptr().addr() % 4096, 0, "room for {most}");
+            Ok(0)
+        };
+        reply.fill_with(most, at_start).expect("filled");
+    }
+}
+
+#[test]
+fn an_answer_keeps_what_it_has_when_it_needs_more_room() {
+    let mut reply = Reply::default();
+    reply.clear();
+    let body: Vec<u8> = (0..100_000).map(|index| index as u8).collect();
+    for part in body.chunks(777) {
+        reply.add_bytes(part);
+    }
+    assert_eq!(&reply.finish(1, Ok(()))[16..], body);
+}
