@@ -133,8 +133,10 @@ pub(crate) fn await_end(pid: &str) {
     let folder = Path::new("/proc").join(pid);
     for _ in 0..1000 {
         let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
-        // Its parent may take a while to notice.
-        if !folder.exists() || stat.contains(") Z ") {
+        // Its parent may take a while to notice. A process whose first thread has ended keeps its files
+        // open as long as there is another thread.
+        let threads = fs::read_dir(folder.join("task")).map_or(0, Iterator::count);
+        if !folder.exists() || stat.contains(") Z ") && threads <= 1 {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
