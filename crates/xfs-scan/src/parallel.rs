@@ -13,11 +13,14 @@
 //!   results that wait are bounded, however slow one unit is.
 //! - **I2** The first failure, a cancellation or a worker's panic ends all: nobody waits for what
 //!   will not come.
+//! - **I3** Only workers that have started are counted. Where the system gives fewer threads than
+//!   were asked for the others do their units; where it gives none the caller does them all.
 //!
 //! One lock, taken twice per unit of some ten thousand inodes. Nothing else is locked while it is
 //! held.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::thread;
 
 use xfs_sync::{Condvar, Mutex, Volume};
@@ -79,48 +82,72 @@ impl Crew<'_> {
         work: impl Fn(&mut S, usize) -> Result<R, ScanError> + Sync,
         mut consume: impl FnMut(usize, R) -> Result<(), ScanError>,
     ) -> Result<(), ScanError> {
-        let workers = self.threads.min(count);
         let shared = Shared {
             state: Mutex::new(State {
                 next_taken: 0,
                 next_consumed: 0,
                 pending: BTreeMap::new(),
-                workers,
+                workers: 0,
                 failure: None,
             }),
             room: Condvar::new(),
             result: Condvar::new(),
         };
-        thread::scope(|scope| {
-            for _ in 0..workers {
-                scope.spawn(|| {
-                    let _guard = WorkerGuard(&shared);
-                    let mut worker = start();
-                    while let Some(unit) = self.take(&shared, count, workers) {
-                        let result = work(&mut worker, unit);
-                        shared.put(unit, result);
-                    }
-                });
+        let serve = || {
+            let _guard = WorkerGuard(&shared);
+            let mut worker = start();
+            while let Some(unit) = self.take(&shared, count) {
+                let result = work(&mut worker, unit);
+                shared.put(unit, result);
             }
+        };
+        let started = thread::scope(|scope| {
+            let started = shared.start(self.threads.min(count), || {
+                thread::Builder::new().spawn_scoped(scope, serve)
+            });
             while let Some((unit, result)) = shared.next_result(count) {
                 let consumed = consume(unit, result);
                 shared.consumed(consumed);
             }
+            started
         });
+        if started == 0 {
+            return self.run_alone(count, start(), work, consume);
+        }
         shared.state.into_inner().failure.map_or(Ok(()), Err)
     }
 
+    /// Does all units in the calling thread.
+    fn run_alone<S, R>(
+        &self,
+        count: usize,
+        mut worker: S,
+        work: impl Fn(&mut S, usize) -> Result<R, ScanError>,
+        mut consume: impl FnMut(usize, R) -> Result<(), ScanError>,
+    ) -> Result<(), ScanError> {
+        for unit in 0..count {
+            if self.is_cancelled() {
+                return Err(ScanError::Cancelled);
+            }
+            consume(unit, work(&mut worker, unit)?)?;
+        }
+        Ok(())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.is_some_and(|cancel| cancel())
+    }
+
     /// The next unit to do, waiting for room in the window (**I1**).
-    fn take<R>(&self, shared: &Shared<R>, count: usize, workers: usize) -> Option<usize> {
-        let is_cancelled = self.cancel.is_some_and(|cancel| cancel());
+    fn take<R>(&self, shared: &Shared<R>, count: usize) -> Option<usize> {
+        let is_cancelled = self.is_cancelled();
         let mut state = shared.state.lock();
         if is_cancelled && state.failure.is_none() {
             state.failure = Some(ScanError::Cancelled);
         }
-        let window = workers * WINDOW_PER_WORKER;
         while state.failure.is_none()
             && state.next_taken < count
-            && state.next_taken >= state.next_consumed + window
+            && state.next_taken >= state.next_consumed + state.workers * WINDOW_PER_WORKER
         {
             shared.room.wait(&mut state);
         }
@@ -133,6 +160,19 @@ impl Crew<'_> {
 }
 
 impl<R> Shared<R> {
+    /// Starts so many workers, or as many as can be had (**I3**), and returns how many they are. A
+    /// worker is counted before it runs: it may be gone before its start returns.
+    fn start<T>(&self, wanted: usize, spawn: impl Fn() -> io::Result<T>) -> usize {
+        for started in 0..wanted {
+            self.state.lock().workers += 1;
+            if spawn().is_err() {
+                self.state.lock().workers -= 1;
+                return started;
+            }
+        }
+        wanted
+    }
+
     fn put(&self, unit: usize, result: Result<R, ScanError>) {
         let mut state = self.state.lock();
         match result {

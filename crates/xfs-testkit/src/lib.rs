@@ -21,7 +21,7 @@ pub use failing::{FailingDevice, Fault, Persistence, RequestKind};
 pub use golden::golden;
 pub use image::{Image, mend};
 pub use landlock::has_landlock;
-pub use limits::{Limits, run_limited};
+pub use limits::{Limits, ThreadLimit, run_limited, run_with_threads};
 pub use pack::{pack, unpack};
 pub use power_cut::{Cut, MAX_ENUMERATED, PowerCuts};
 pub use prng::Prng;

@@ -6,3 +6,5 @@ mod damage;
 mod paths;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod threads;
