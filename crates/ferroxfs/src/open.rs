@@ -460,6 +460,9 @@ pub enum OpenError {
     /// The log is external and its device was not named.
     #[error("the log is on a device of its own, which was not named")]
     LogDeviceMissing,
+    /// The system does not give the threads that a volume needs which is written to.
+    #[error("its threads cannot be started: {0}")]
+    Threads(#[source] io::Error),
 }
 
 impl OpenError {
@@ -478,10 +481,15 @@ impl OpenError {
             Self::Volume(Error::Unsupported(Unsupported::NeedsRepair)) => {
                 Some("run xfs_repair, or read it as it stands with --no-recovery")
             }
+            Self::Threads(_) => Some(NO_THREADS),
             Self::Volume(_) => None,
         }
     }
 }
+
+/// What keeps a system from giving threads.
+const NO_THREADS: &str = "a limit on processes or on memory is reached: see ulimit -u and ulimit -v, and \
+                          TasksMax of systemd";
 
 fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
     let length = usize::try_from(device.length_bytes()).unwrap_or(usize::MAX).min(MAX_SECTOR_BYTES);

@@ -19,9 +19,10 @@ mod lists;
 mod remove;
 mod rename;
 
+use std::io;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use xfs_buffer::{Error, PosixError, Result};
@@ -251,20 +252,31 @@ pub(crate) struct Writing {
 
 impl Writing {
     /// Starts the threads that free inodes and write what is buffered.
-    pub(crate) fn start(journal: Arc<Journal>, table: Table, terms: Terms) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// The system does not give the threads. Those that have started end again, and nothing was
+    /// written.
+    pub(crate) fn start(journal: Arc<Journal>, table: Table, terms: Terms) -> io::Result<Self> {
         let parts = Arc::new(Parts::new(journal, table, terms));
-        let mine = Arc::clone(&parts);
-        let mut workers = vec![std::thread::spawn(move || mine.table.serve())];
+        let mut writing = Self { parts, workers: Vec::new() };
+        writing.start_worker("free inodes", |parts| parts.table.serve())?;
         // What is made twice shall be the same, also if the one took longer.
         if matches!(terms.clock, Clock::Host) {
-            let mine = Arc::clone(&parts);
-            workers.push(std::thread::spawn(move || {
-                while mine.unsettled.wait() {
-                    mine.write_back_old();
+            writing.start_worker("write back", |parts| {
+                while parts.unsettled.wait() {
+                    parts.write_back_old();
                 }
-            }));
+            })?;
         }
-        Self { parts, workers }
+        Ok(writing)
+    }
+
+    fn start_worker(&mut self, name: &str, work: fn(&Parts)) -> io::Result<()> {
+        let parts = Arc::clone(&self.parts);
+        let worker = thread::Builder::new().name(name.to_owned()).spawn(move || work(&parts))?;
+        self.workers.push(worker);
+        Ok(())
     }
 
     pub(crate) fn parts(&self) -> &Parts {

@@ -35,14 +35,14 @@ impl Devices {
         let cache = Arc::clone(journal.cache());
         let options = &self.options;
         if let Some(upkeep) = options.chosen_upkeep() {
-            journal.start_upkeep(upkeep);
+            journal.start_upkeep(upkeep).map_err(OpenError::Threads)?;
         }
         if options.discards {
             xfs_alloc::discard_what_is_freed(&journal);
         }
         let index = options.inode_index;
         let table = Table::new(Arc::clone(&journal), options.cached_inodes, index);
-        let writing = Writing::start(journal, table, options.terms);
+        let writing = Writing::start(journal, table, options.terms).map_err(OpenError::Threads)?;
         Ok(Volume::new(Core::new(superblock, cache, None, None).with_writing(writing), Vec::new()))
     }
 

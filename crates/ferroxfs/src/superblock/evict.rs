@@ -96,7 +96,9 @@ pub(crate) fn drop_idle(filesystem: &impl Filesystem) -> u64 {
         return work();
     }
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        // This thread does what is left where there are fewer than that.
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        let workers: Vec<_> = (1..threads).map_while(spawn).collect();
         let mine = work();
         let theirs = workers.into_iter().map(|worker| match worker.join() {
             Ok(count) => count,

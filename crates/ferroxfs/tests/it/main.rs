@@ -21,6 +21,7 @@ mod names;
 mod opening;
 mod permissions;
 mod small_log;
+mod threads;
 mod tree;
 mod unlinked;
 mod untouched;

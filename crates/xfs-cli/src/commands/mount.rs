@@ -9,6 +9,8 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
@@ -16,8 +18,8 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
-    Handler, InitFlags, Mount, MountError, MountOptions, OptionError, Reply, Request, Server,
-    Waited,
+    Halter, Handler, InitFlags, Mount, MountError, MountOptions, OptionError, Reply, Request,
+    Server, Waited,
 };
 
 use super::Run;
@@ -78,11 +80,15 @@ impl Handler for Confined {
 
 /// Does something in a thread that has entered the sandbox, and so all that it starts.
 fn inside<T: Send>(when: SandboxWhen, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
-    let acted = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| sandbox::enter(Reach::Nothing, when).map(|()| act()));
-        thread.join()
-    });
-    acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    std::thread::scope(|scope| {
+        let act = || sandbox::enter(Reach::Nothing, when).map(|()| act());
+        let thread = Builder::new().spawn_scoped(scope, act).map_err(|error| no_thread(&error))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn no_thread(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("its threads cannot be started: {error}"))
 }
 
 /// Reads the options; opens the devices where this is the process that serves.
@@ -180,7 +186,8 @@ impl Run for Serve {
         let sandbox = if options.is_read_only() { sandbox } else { SandboxWhen::Never };
         let opening = tracing::info_span!("open").entered();
         let volume = match options.is_read_only() {
-            true => inside(sandbox, || devices.volume())?,
+            true => inside(sandbox, || devices.volume())
+                .map_err(|failure| about_image(failure, &device))?,
             false => devices.writable_volume(),
         };
         drop(opening);
@@ -188,30 +195,42 @@ impl Run for Serve {
         drop(devices);
         let source = device.canonicalize().unwrap_or_else(|_| device.clone());
         let server = Confined { server: Server::new(volume, options.settings()), sandbox };
+        let handle = signals.handle();
+        // Before the workers, who take as many threads as they get.
+        let (tell, told) = channel();
+        let watcher = watch(signals, told).map_err(|failure| about_image(failure, &device))?;
         let mount = Mount::new(server, &folder, &options.facts(source), options.threads())
             .map_err(|error| mount_failure(&folder, &error))?;
-        announce(background, console)?;
-        let halter = mount.halter();
-        let handle = signals.handle();
-        let watcher = std::thread::spawn(move || await_signal(signals, || halter.halt()));
-        serve(&mount);
+        let _ = tell.send(mount.halter());
+        let announced = announce(background, console);
+        match &announced {
+            Ok(()) => serve(&mount),
+            // Nobody knows that it can be used.
+            Err(_) => drop(mount.unmount()),
+        }
         handle.close();
         let _ = watcher.join();
         let _span = tracing::info_span!("close").entered();
-        match mount.finish() {
+        let closed = match mount.finish() {
             Some(confined) => {
                 confined.server.close().map_err(|error| about_image(error.into(), &device))
             }
             None => Ok(()),
-        }
+        };
+        announced.and(closed)
     }
 }
 
-/// Calls for every signal until the handle is closed.
-fn await_signal(mut signals: Signals, call: impl Fn()) {
-    for _ in &mut signals {
-        call();
-    }
+/// Halts for every signal until its handle is closed.
+fn watch(mut signals: Signals, told: Receiver<Halter>) -> Result<JoinHandle<()>, Failure> {
+    let watcher = Builder::new().name("signals".to_owned()).spawn(move || {
+        // There is none where nothing was mounted.
+        let Ok(halter) = told.recv() else { return };
+        for _ in &mut signals {
+            halter.halt();
+        }
+    });
+    watcher.map_err(|error| no_thread(&error))
 }
 
 /// Tells who waits that the mount can be used, and leaves their terminal.

@@ -22,6 +22,10 @@ use xfs_oracle::harness::{Trial, run};
 
 fn main() -> ExitCode {
     run(vec![
+        Trial::new(
+            "it_serves_with_the_threads_there_are",
+            work::it_serves_with_the_threads_there_are,
+        ),
         Trial::new("a_tree_is_copied_there_and_back", work::a_tree_is_copied_there_and_back),
         Trial::new("a_mount_agrees_with_the_model", agreement::a_mount_agrees_with_the_model),
         Trial::new("what_the_kernel_made_is_shown", work::what_the_kernel_made_is_shown),

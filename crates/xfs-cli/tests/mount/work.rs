@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::populate;
 
-use crate::mounted::{await_mount, ferroxfs, mounted, run, volume};
+use crate::mounted::{await_mount, ferroxfs, mounted, run, said, volume};
 
 /// The tree that is copied: some thousand small files, directories and links.
 const TREE: &str = "/usr/share/perl";
@@ -169,6 +169,36 @@ pub(crate) fn a_mount_tells_what_it_does() -> Result<(), TrialError> {
         assert!(told.contains(span), "{span}: {told}");
     }
     assert!(told.contains("time.busy="), "{told}");
+    volume.check()
+}
+
+/// Each thread asks for a GiB of address space for its stack, of which there are more and more.
+pub(crate) fn it_serves_with_the_threads_there_are() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    fs::write(volume.at("file"), "contents").unwrap();
+    volume.unmount();
+    let (mut refused, mut served) = (0, Vec::new());
+    for limit_gib in 1..16_u64 {
+        let mut mount = Command::new("sh");
+        let words = format!("ulimit -v {}; exec \"$@\"", limit_gib << 20);
+        mount.args(["-c", &words, "sh", env!("CARGO_BIN_EXE_ferroxfs"), "mount"]);
+        mount.args(["-o", "ro,threads=4"]).arg(&volume.image.data).arg(volume.path());
+        let output = mount.env("RUST_MIN_STACK", (1 << 30).to_string()).output().unwrap();
+        if output.status.success() {
+            assert_eq!(fs::read(volume.at("file")).unwrap(), b"contents");
+            let server = Path::new("/proc").join(volume.server());
+            served.push(fs::read_dir(server.join("task")).unwrap().count());
+            run(ferroxfs(&["umount"]).arg(volume.path()));
+        } else {
+            let text = said(&output);
+            assert_eq!(output.status.code(), Some(1), "{text}");
+            assert!(text.contains("threads") && !text.contains("panicked"), "{text}");
+            refused += 1;
+        }
+    }
+    // The first thread, the one for signals, and the workers.
+    assert!(served.contains(&3) && served.ends_with(&[6]), "{served:?}");
+    assert!(refused > 0 && served.is_sorted(), "{served:?}");
     volume.check()
 }
 

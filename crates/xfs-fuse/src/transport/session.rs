@@ -101,7 +101,8 @@ pub enum Waited {
 }
 
 impl<H: Handler> Session<H> {
-    /// Answers the kernel's first request and starts `threads` workers.
+    /// Answers the kernel's first request and starts `threads` workers, or as many as the system gives
+    /// if that is at least one.
     pub(crate) fn start(device: Device, handler: H, threads: usize) -> Result<Self, MountError> {
         greet(&device, handler.wishes())?;
         let mut devices = vec![device];
@@ -129,9 +130,23 @@ impl<H: Handler> Session<H> {
                 served
             })
         };
-        let workers = devices.into_iter().enumerate().map(spawn).collect::<io::Result<_>>();
-        let failed = |source| MountError::Failed { what: "its threads".to_owned(), source };
-        let workers = workers.map_err(failed)?;
+        let mut workers = Vec::new();
+        for (index, device) in devices.into_iter().enumerate() {
+            match spawn((index, device)) {
+                Ok(worker) => workers.push(worker),
+                Err(source) if workers.is_empty() => {
+                    return Err(MountError::Failed { what: "its threads".to_owned(), source });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, wanted = threads, "{index} threads serve");
+                    // Nobody is behind the other gates, and nobody shall wait for them.
+                    for gate in gates.iter().skip(index) {
+                        gate.lock().take();
+                    }
+                    break;
+                }
+            }
+        }
         Ok(Self { gates, workers, notices, halter: Halter(sender), handler })
     }
 

@@ -7,6 +7,7 @@
 //! The thread holds no reference to the journal while it waits, so a journal that nobody uses any more
 //! goes away, and ends the thread.
 
+use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -80,11 +81,12 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    fn start(journal: Weak<Journal>, upkeep: Upkeep) -> Self {
+    fn start(journal: Weak<Journal>, upkeep: Upkeep) -> io::Result<Self> {
         let stop = Arc::<Stop>::default();
         let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || keep_up(&journal, upkeep, &stopped));
-        Self { stop, thread: Some(thread) }
+        let thread = thread::Builder::new().name("log upkeep".to_owned());
+        let thread = thread.spawn(move || keep_up(&journal, upkeep, &stopped))?;
+        Ok(Self { stop, thread: Some(thread) })
     }
 }
 
@@ -122,10 +124,15 @@ impl Drop for Keeper {
 impl Journal {
     /// Starts a thread that forces and covers the log now and then, until the volume is closed or
     /// [`stop_upkeep`](Self::stop_upkeep) is called.
-    pub fn start_upkeep(self: &Arc<Self>, upkeep: Upkeep) {
-        let keeper = Keeper::start(Arc::downgrade(self), upkeep);
+    ///
+    /// # Errors
+    ///
+    /// The system gives no thread; nothing is changed then.
+    pub fn start_upkeep(self: &Arc<Self>, upkeep: Upkeep) -> io::Result<()> {
+        let keeper = Keeper::start(Arc::downgrade(self), upkeep)?;
         let replaced = self.keeper.lock().replace(keeper);
         drop(replaced);
+        Ok(())
     }
 
     /// Ends the thread and waits for it.

@@ -36,7 +36,7 @@ fn change(journal: &Arc<Journal>, uid: u32) -> u64 {
 #[test]
 fn what_nobody_forces_becomes_durable() {
     let journal = open(&make(), 1);
-    journal.start_upkeep(Upkeep::new(SOON, NEVER));
+    journal.start_upkeep(Upkeep::new(SOON, NEVER)).unwrap();
     for uid in 1..4 {
         let sequence = change(&journal, uid);
         await_that("durable", || journal.log().durable_sequence() >= sequence);
@@ -49,7 +49,7 @@ fn what_nobody_forces_becomes_durable() {
 fn a_log_that_becomes_idle_is_covered_and_then_left_alone() {
     let device = make();
     let journal = open(&device, 1);
-    journal.start_upkeep(Upkeep::new(NEVER, SOON));
+    journal.start_upkeep(Upkeep::new(NEVER, SOON)).unwrap();
     for uid in 1..4 {
         // The change itself, and the superblock twice.
         let sequence = change(&journal, uid);
@@ -68,7 +68,7 @@ fn a_log_that_becomes_idle_is_covered_and_then_left_alone() {
 fn an_upkeep_that_is_stopped_does_nothing_more() {
     let device = make();
     let journal = open(&device, 1);
-    journal.start_upkeep(Upkeep::new(SOON, SOON));
+    journal.start_upkeep(Upkeep::new(SOON, SOON)).unwrap();
     journal.stop_upkeep();
     let sequence = change(&journal, 1);
     thread::sleep(20 * SOON);
@@ -83,7 +83,7 @@ fn a_journal_that_is_dropped_ends_its_upkeep() {
     let device = make();
     for _ in 0..20 {
         let journal = open(&device, 1);
-        journal.start_upkeep(Upkeep::new(SOON, SOON));
+        journal.start_upkeep(Upkeep::new(SOON, SOON)).unwrap();
         thread::sleep(SOON);
         drop(journal);
         await_that("let go", || Arc::strong_count(&device) == 1);
@@ -99,7 +99,7 @@ fn an_upkeep_that_fails_shuts_the_volume_down() {
         nth: 1,
         persistence: Persistence::Forever,
     }));
-    journal.start_upkeep(Upkeep::new(SOON, SOON));
+    journal.start_upkeep(Upkeep::new(SOON, SOON)).unwrap();
     let _ = change(&journal, 1);
     await_that("shut down", || journal.is_shut_down());
     assert!(journal.unmount().is_err());

@@ -1,0 +1,39 @@
+//! A system that does not give the threads that a volume asks for.
+
+use std::sync::Arc;
+
+use ferroxfs::{OpenError, OpenOptions};
+use xfs_testkit::run_with_threads;
+use xfs_trans::testing::{is_clean, make};
+
+/// Threads of the log itself.
+const LOG_THREADS: u64 = 2;
+/// What a volume that is written to has: it keeps up the log, frees inodes and writes back.
+const ALL_THREADS: u64 = LOG_THREADS + 3;
+
+#[test]
+fn a_volume_without_its_threads_is_not_opened_for_writing() {
+    run_with_threads("threads::a_volume_without_its_threads_is_not_opened_for_writing", |limit| {
+        let device = make();
+        let devices = OpenOptions::new().writable(true).with_devices(Arc::clone(&device), None);
+        for most in LOG_THREADS..ALL_THREADS {
+            limit.allow(most);
+            let refused = devices.writable_volume().err();
+            assert!(matches!(&refused, Some(OpenError::Threads(_))), "{most}: {refused:?}");
+            assert!(refused.is_some_and(|error| error.hint().is_some()));
+            assert!(is_clean(&device));
+        }
+        limit.allow(ALL_THREADS);
+        let volume = devices.writable_volume().unwrap();
+        for file in 0..100 {
+            volume.write(format!("/{file}"), b"contents").unwrap();
+        }
+        assert!(volume.cache_counts().unwrap().total() > 100);
+        // What is dropped by many threads is dropped by this one where there are no others.
+        volume.drop_caches().unwrap();
+        assert!(volume.cache_counts().unwrap().total() < 100, "{:?}", volume.cache_counts());
+        assert_eq!(volume.read("/99").unwrap(), b"contents");
+        volume.close().unwrap();
+        assert!(is_clean(&device));
+    });
+}
