@@ -17,7 +17,7 @@ use xfs_device::{DeviceError, FindError, OverlayDevice, Selection, SharedDevice}
 use xfs_dir::ParentPath;
 use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{Corruption, DiskAddr, Place, Structure};
+use xfs_format::{Check, Corruption, DiskAddr, Place, Structure};
 use xfs_log::{LogDevice, LogState, RecoveryError, Refusal, Replayed};
 use xfs_trans::Upkeep;
 
@@ -482,9 +482,18 @@ impl OpenError {
                 Some("run xfs_repair, or read it as it stands with --no-recovery")
             }
             Self::Threads(_) => Some(NO_THREADS),
+            Self::Volume(Error::Corrupt(corruption)) if is_first_sector(corruption) => {
+                Some("xfs_repair may restore its first sector from one of the copies")
+            }
             Self::Volume(_) => None,
         }
     }
+}
+
+/// Whether a superblock is none at all.
+fn is_first_sector(corruption: &Corruption) -> bool {
+    corruption.structure() == Structure::Superblock
+        && matches!(corruption.check(), Check::Magic { .. })
 }
 
 /// What keeps a system from giving threads.

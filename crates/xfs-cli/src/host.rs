@@ -17,12 +17,17 @@ use std::rc::Rc;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
+use crate::exit::Exit;
 use crate::facts::{Facts, Time};
 use crate::failure::Failure;
+use crate::names;
 use crate::source::{NamedValue, Source};
 
+/// What is one and the same file on the host: device and inode.
+type Identity = (u64, u64);
+
 /// The numbers that files of several devices get, so that no two have the same.
-type Numbers = Rc<RefCell<HashMap<(u64, u64), u64>>>;
+type Numbers = Rc<RefCell<HashMap<Identity, u64>>>;
 
 /// Makes a file so long, with a hole at its end.
 pub(crate) fn lengthen(file: &File, bytes: u64) -> io::Result<()> {
@@ -42,15 +47,41 @@ pub(crate) struct HostSource {
     number: u64,
     file: Option<File>,
     numbers: Numbers,
+    left_out: Rc<[Identity]>,
 }
 
 impl HostSource {
     /// The file at `path`; a link in the last place is followed only if `follows`.
     pub(crate) fn open(path: &Path, follows: bool) -> Result<Self, Failure> {
-        Self::with(path.to_owned(), follows, Numbers::default())
+        Self::with(path.to_owned(), follows, (Numbers::default(), Rc::new([])))
     }
 
-    fn with(path: PathBuf, follows: bool, numbers: Numbers) -> Result<Self, Failure> {
+    /// The same without the images below it that are written to: they would grow by what they hold.
+    pub(crate) fn without<'a>(mut self, images: impl IntoIterator<Item = &'a Path>) -> Self {
+        let identities = images.into_iter().filter_map(|image| fs::metadata(image).ok());
+        self.left_out = identities.map(|image| identity(&image)).collect();
+        self
+    }
+
+    /// Whether it is one of the images that are written to.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.left_out.contains(&identity(&self.metadata))
+    }
+
+    /// Says that it is not read. Nothing has failed by that.
+    pub(crate) fn leaving_out(&self) -> Failure {
+        let shown = names::in_message(self.path.as_os_str().as_bytes());
+        Failure::new(
+            Exit::Fine,
+            format!("{shown}: is the image that is written to, and is left out"),
+        )
+    }
+
+    fn with(
+        path: PathBuf,
+        follows: bool,
+        (numbers, left_out): (Numbers, Rc<[Identity]>),
+    ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::host(path.as_os_str(), &error);
         let metadata = if follows { fs::metadata(&path) } else { fs::symlink_metadata(&path) };
         let metadata = metadata.map_err(failed)?;
@@ -58,9 +89,9 @@ impl HostSource {
         let number = {
             let mut numbers = numbers.borrow_mut();
             let next = numbers.len() as u64 + 1;
-            *numbers.entry((metadata.dev(), metadata.ino())).or_insert(next)
+            *numbers.entry(identity(&metadata)).or_insert(next)
         };
-        Ok(Self { path, metadata, number, file, numbers })
+        Ok(Self { path, metadata, number, file, numbers, left_out })
     }
 
     /// The path on the host.
@@ -167,8 +198,13 @@ impl Source for HostSource {
             directory: self.path.clone(),
             names: names.into_iter(),
             numbers: Rc::clone(&self.numbers),
+            left_out: Rc::clone(&self.left_out),
         })
     }
+}
+
+fn identity(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino())
 }
 
 /// The entries of a directory of the host, by name.
@@ -176,6 +212,7 @@ pub(crate) struct HostEntries {
     directory: PathBuf,
     names: std::vec::IntoIter<OsString>,
     numbers: Numbers,
+    left_out: Rc<[Identity]>,
 }
 
 impl Iterator for HostEntries {
@@ -184,7 +221,10 @@ impl Iterator for HostEntries {
     fn next(&mut self) -> Option<Self::Item> {
         let name = self.names.next()?;
         let path = self.directory.join(&name);
-        let source = HostSource::with(path, false, Rc::clone(&self.numbers));
-        Some(source.map(|source| (name.as_bytes().to_vec(), source)))
+        let shared = (Rc::clone(&self.numbers), Rc::clone(&self.left_out));
+        Some(HostSource::with(path, false, shared).and_then(|source| match source.is_left_out() {
+            true => Err(source.leaving_out()),
+            false => Ok((name.as_bytes().to_vec(), source)),
+        }))
     }
 }

@@ -70,6 +70,14 @@ impl Intake {
         }
     }
 
+    /// The same without the images that are written to, where they lie in a directory that is read.
+    pub(crate) fn without<'a>(self, images: impl IntoIterator<Item = &'a Path>) -> Self {
+        match self {
+            Self::Tree(source) => Self::Tree(source.without(images)),
+            other => other,
+        }
+    }
+
     /// Puts all of it into a directory.
     ///
     /// # Errors

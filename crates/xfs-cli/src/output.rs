@@ -10,13 +10,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ferroxfs::format::superblock::SUPERBLOCK_MAGIC;
+
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Target;
 use crate::names;
 
 /// What a volume begins with (`sb_magicnum`).
-const MAGIC: &[u8; 4] = b"XFSB";
+const MAGIC: [u8; 4] = SUPERBLOCK_MAGIC.to_be_bytes();
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// An open file that still holds what it held.
@@ -87,7 +89,7 @@ pub(crate) fn check_no_volume(path: &Path) -> Result<(), Failure> {
     let mut magic = [0; MAGIC.len()];
     let is_volume = fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
         && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
-        && magic == *MAGIC;
+        && magic == MAGIC;
     if is_volume { Err(over_image(path, "holds an XFS volume")) } else { Ok(()) }
 }
 

@@ -3,10 +3,15 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::device::SharedDevice;
+use crate::device::{BlockDevice, SharedDevice};
 use crate::partition::{Partition, PartitionError, PartitionTable, partitions};
 use crate::signature::{self, Contents};
 use crate::window::WindowDevice;
+
+/// The logarithms of the sizes that a sector of XFS can have.
+const SECTOR_LOGS: std::ops::RangeInclusive<u32> = 9..=15;
+/// What the second sector of an allocation group begins with, and the third.
+const GROUP_MAGICS: [[u8; 4]; 2] = [*b"XAGF", *b"XAGI"];
 
 /// Which part of a device holds the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,9 +19,9 @@ pub enum Selection {
     /// Whatever is the only one: the whole device, or the one partition with XFS.
     #[default]
     Auto,
-    /// The partition of this number, unless it is known to hold something else.
+    /// The partition of this number, if it holds XFS.
     Partition(u32),
-    /// From this byte to the end, unless it is known to hold something else.
+    /// From this byte to the end, if XFS is there.
     Offset(u64),
 }
 
@@ -92,13 +97,12 @@ impl FindError {
             }
             Self::NotXfs(Contents::XfsMetadump) => "restore it to an image with xfs_mdrestore",
             Self::NotXfs(Contents::Gzip | Contents::Xz | Contents::Zstd) => "decompress it first",
-            Self::NotXfs(_) => {
-                "if the volume's first sector is damaged, say where it is with --offset 0"
-            }
             Self::NoXfsPartition(_) => {
                 "if a volume's first sector is damaged, choose its partition with --partition N"
             }
-            Self::Io(_) | Self::Table(_) | Self::OffsetPastEnd { .. } => return None,
+            Self::Io(_) | Self::Table(_) | Self::OffsetPastEnd { .. } | Self::NotXfs(_) => {
+                return None;
+            }
         })
     }
 }
@@ -144,13 +148,31 @@ pub fn find_filesystem(device: SharedDevice, selection: Selection) -> Result<Fou
     }
 }
 
-/// Refuses what is known to be something else. What is not known at all passes: it may be a volume
-/// whose first sector is damaged, and whoever asked for this very place wants to hear that.
+/// Refuses what is not XFS. A volume of which only the first sector is damaged passes: whoever opens
+/// it is told that.
 fn refuse_others(found: Found) -> Result<Found, FindError> {
     match signature::detect(&*found.device, 0)? {
-        Contents::Xfs | Contents::Zeros | Contents::Unknown => Ok(found),
+        Contents::Xfs => Ok(found),
+        Contents::Zeros | Contents::Unknown if has_group_headers(&*found.device)? => Ok(found),
         other => Err(FindError::NotXfs(other)),
     }
+}
+
+/// Whether the headers of an allocation group lie behind the first sector, as they do on a volume.
+fn has_group_headers(device: &dyn BlockDevice) -> io::Result<bool> {
+    for sector_log in SECTOR_LOGS {
+        let sector = 1_u64 << sector_log;
+        let mut found = [[0; 4]; 2];
+        for (place, magic) in [sector, 2 * sector].into_iter().zip(&mut found) {
+            if place + 4 <= device.length_bytes() {
+                device.read_at(place, magic)?;
+            }
+        }
+        if found == GROUP_MAGICS {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn find_only(device: SharedDevice) -> Result<Found, FindError> {
@@ -161,7 +183,9 @@ fn find_only(device: SharedDevice) -> Result<Found, FindError> {
     if contents.is_disk_image() {
         return Err(FindError::NotXfs(contents));
     }
-    let Some(table) = partitions(&*device)? else { return Err(FindError::NotXfs(contents)) };
+    let Some(table) = partitions(&*device)? else {
+        return refuse_others(Found { device, start: 0, partition: None });
+    };
     let mut candidates: Vec<Partition> = table.xfs_partitions().cloned().collect();
     match (candidates.pop(), candidates.is_empty()) {
         (Some(partition), true) => Ok(partition_of(device, partition)),

@@ -5,6 +5,7 @@ use std::path::Path;
 use ferroxfs::{Error, FileType, Node, PosixError};
 
 use super::Run;
+use crate::address::Address;
 use crate::cli::{GlobalOptions, ImportArguments};
 use crate::console::Console;
 use crate::deposit::{Deposit, Manner};
@@ -25,7 +26,9 @@ pub(super) fn open(
     arguments: &ImportArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let source = Intake::open(&arguments.source)?;
+    let image = Address::parse(&arguments.address, options.image.as_deref())?.image;
+    let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
+    let source = Intake::open(&arguments.source)?.without(images);
     let manner = Manner::faithful(arguments.all_root, source_date_epoch()?);
     let words = std::slice::from_ref(&arguments.address);
     let targets = Targets::open_for_writing(words, options)?;

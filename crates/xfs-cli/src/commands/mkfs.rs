@@ -153,6 +153,7 @@ impl Fill {
 
     fn run(self, path: &Path, log: Option<&Path>, console: &mut Console) -> Result<(), Failure> {
         let Self { source, manner } = self;
+        let source = source.without(std::iter::once(path).chain(log));
         let volume = Image::open_made(path, log, manner.latest)?.read()?;
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
         let mut deposit = Deposit::new(manner, &mut report);
@@ -355,8 +356,8 @@ fn option_failure(error: &OptionError) -> Failure {
 }
 
 fn geometry_failure(path: &Path, error: &GeometryError) -> Failure {
-    let failure = Failure::new(Exit::Failed, error.to_string())
-        .about(&names::in_message(path.as_os_str().as_bytes()));
+    let failure =
+        Failure::usage(error.to_string()).about(&names::in_message(path.as_os_str().as_bytes()));
     match error {
         GeometryError::TooSmall { .. }
         | GeometryError::SmallLog { .. }

@@ -8,7 +8,7 @@ use expect_test::expect;
 use xfs_format::DiskAddr;
 use xfs_testkit::golden;
 
-use crate::{Place, check, shared, transcript};
+use crate::{Place, check, shared, transcript, write_image};
 
 #[test]
 fn mistakes_exit_with_2() {
@@ -78,7 +78,6 @@ fn what_is_no_xfs_exits_with_3() {
     fs::write(place.path().join("text"), "text\n".repeat(20_000)).unwrap();
     expect![[r#"
         ! ferroxfs: text: is not an XFS volume: it holds nothing that is known
-        ! hint: if the volume's first sector is damaged, say where it is with --offset 0
         exit 3
     "#]]
     .assert_eq(&transcript(&place.run(&["ls", "text"])));
@@ -210,4 +209,62 @@ fn a_damaged_superblock_is_shown_field_by_field() {
     let sound = shared().run(&["dump", "image", "sb"]);
     let lines = |text: &str| text.lines().count();
     assert_eq!(lines(&shown), lines(&String::from_utf8_lossy(&sound.stdout)));
+}
+
+/// The table of docs/exit-codes.md, a command of each kind for each of its rows.
+#[test]
+fn exit_codes_are_as_documented() {
+    let place = Place::new();
+    let write = |name: &str, bytes: &[u8]| fs::write(place.path().join(name), bytes).unwrap();
+    write("zeros", &[0; 1 << 20]);
+    write("text", "text\n".repeat(20_000).as_bytes());
+    let mut headless = golden();
+    headless.replace(DiskAddr(0), &[0; 512]);
+    write_image(&headless, &place.path().join("headless"));
+    let reading = ["info", "ls", "tree", "stat", "find", "du", "getfattr", "getfacl", "log"];
+    let changing = [["mkdir", ":/d"], ["touch", ":/f"], ["rm", ":/f"], ["label", ""], ["uuid", ""]];
+    let check = |arguments: &[&str], code: i32| {
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", transcript(&output));
+    };
+    for command in reading {
+        check(&[command, "image"], 0);
+        check(&[command, "none"], 1);
+        check(&[command, "--partition", "1", "image"], 2);
+        check(&[command, "--offset", "1t", "image"], 2);
+        check(&[command, "--no-such-option", "image"], 2);
+        for not_xfs in ["text", "zeros"] {
+            check(&[command, not_xfs], 3);
+            check(&[command, "--offset", "0", not_xfs], 3);
+            check(&[command, "--offset", "1k", not_xfs], 3);
+        }
+        check(&[command, "headless"], 5);
+        check(&[command, "--offset", "0", "headless"], 5);
+    }
+    for [command, path] in changing {
+        for (image, code) in [("none", 1), ("text", 3), ("zeros", 3), ("headless", 5)] {
+            check(&[command, &format!("{image}{path}")], code);
+        }
+        check(&[command, "--offset", "0", &format!("text{path}")], 3);
+    }
+    for options in [["-dagcount=1000000", "new"], ["-bsize=3000", "new"], ["-isize=7", "new"]] {
+        check(&[&["mkfs", "-dsize=300m"][..], &options].concat(), 2);
+        assert!(!place.path().join("new").exists(), "{options:?}");
+    }
+    check(&["mkfs", "-dsize=1m", "new"], 2);
+    check(&["mkfs", "new"], 1);
+    check(&["mkfs", "--unsupported", "image"], 1);
+    check(&["mkfs", "-rsize=1m", "new"], 3);
+}
+
+#[test]
+fn a_volume_without_its_first_sector_says_what_can_be_done() {
+    let mut image = golden();
+    image.replace(DiskAddr(0), &[0; 512]);
+    expect![[r#"
+        ! ferroxfs: image: superblock at disk address 0: magic number is 0x0, not 0x58465342
+        ! hint: xfs_repair may restore its first sector from one of the copies
+        exit 5
+    "#]]
+    .assert_eq(&transcript(&Place::with(&image).run(&["ls", "image"])));
 }

@@ -138,3 +138,27 @@ fn archives_that_cannot_be_believed() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
+
+/// An image that lies in the directory that is put into it would grow by what it holds.
+#[test]
+fn no_image_comes_into_itself() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::write(place.path("tree/file"), "contents").unwrap();
+    let check = |arguments: &[&str]| {
+        let output = place.command(arguments).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{told}");
+        assert_eq!(
+            told,
+            "ferroxfs: tree/new: tree/new: is the image that is written to, and is left out\n"
+        );
+        assert_eq!(place.check(&["find", "tree/new", "-printf", "%P "]), " file ");
+    };
+    check(&["mkfs", "-q", "-dsize=300m", "--from", "tree", "tree/new"]);
+    check(&["mkfs", "-q", "-f", "-dsize=300m", "-ptree", "tree/new"]);
+    check(&["import", "tree", "tree/new"]);
+    place.check(&["import", "tree", "image:/tree"]);
+    assert_eq!(place.check(&["find", "image:/tree", "-printf", "%P "]), " file new ");
+    check(&["cp", "tree/new", "tree/file", "tree/new:/"]);
+}

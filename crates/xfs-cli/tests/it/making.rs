@@ -116,9 +116,9 @@ fn refusals_have_their_exit_codes() {
     check(&place, &with(&["-p", "x,slashes_are_spaces=2"]), 2, "0 or 1");
     check(&place, &with(&["--all-root"]), 2, "--from and -p");
     check(&place, &with(&["-d", "nonsense"]), 2, "no such option");
-    check(&place, &with(&["-d", "agcount=1"]), 1, "two allocation groups");
+    check(&place, &with(&["-d", "agcount=1"]), 2, "two allocation groups");
     check(&place, &["mkfs", "-d", "size=9223372036854775808", "image"], 1, "");
-    check(&place, &["mkfs", "-d", "size=1m", "image"], 1, "too small");
+    check(&place, &["mkfs", "-d", "size=1m", "image"], 2, "too small");
     check(&place, &["mkfs", "image"], 1, "no such device");
     check(&place, &["mkfs"], 2, "no device");
     assert!(!place.path().join("image").exists());

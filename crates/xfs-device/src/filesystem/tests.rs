@@ -76,13 +76,41 @@ fn what_is_there_instead_is_named() {
 
 #[test]
 fn an_offset_is_taken_at_its_word() {
-    let found = find(MemoryDevice::new(5000), Selection::Offset(1000)).unwrap();
+    let disk = MemoryDevice::new(5000);
+    write(&disk, 1000, b"XFSB");
+    let found = find(disk, Selection::Offset(1000)).unwrap();
     assert_eq!((found.start, found.device.length_bytes()), (1000, 4000));
-    assert!(find(MemoryDevice::new(0), Selection::Offset(0)).is_ok());
+    let nothing = error(MemoryDevice::new(5000), Selection::Offset(1000));
+    assert!(matches!(nothing, FindError::NotXfs(Contents::Zeros)));
+    assert!(matches!(error(MemoryDevice::new(0), Selection::Offset(0)), FindError::NotXfs(_)));
     for offset in [5000, u64::MAX] {
         let past = error(MemoryDevice::new(5000), Selection::Offset(offset));
         assert!(matches!(past, FindError::OffsetPastEnd { .. }));
     }
+}
+
+/// Whoever opens it is told that the superblock is damaged, which is more than that there is none.
+#[test]
+fn a_volume_without_its_first_sector_is_one() {
+    let start = 100 * 512;
+    for sector in [512, 4096] {
+        let disk = |magics: &[&[u8]]| {
+            let disk = two_partitions();
+            for (index, magic) in magics.iter().enumerate() {
+                write(&disk, start + sector * (index as u64 + 1), magic);
+            }
+            disk
+        };
+        for selection in [Selection::Partition(1), Selection::Offset(start)] {
+            let refused = error(disk(&[b"XAGF"]), selection);
+            assert!(matches!(refused, FindError::NotXfs(_)), "{refused}");
+            assert_eq!(find(disk(&[b"XAGF", b"XAGI"]), selection).unwrap().start, start);
+        }
+    }
+    let whole = MemoryDevice::new(1 << 20);
+    write(&whole, 32 << 10, b"XAGF");
+    write(&whole, 64 << 10, b"XAGI");
+    assert_eq!(find(whole, Selection::Auto).unwrap().start, 0);
 }
 
 #[test]

@@ -55,7 +55,8 @@ pub(super) fn open(
     let (mut pieces, mut places) = (Vec::new(), Vec::new());
     for word in sources {
         pieces.push(if !is_in_image(word) {
-            Piece::Host(HostSource::open(Path::new(word), !is_recursive)?)
+            let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
+            Piece::Host(HostSource::open(Path::new(word), !is_recursive)?.without(images))
         } else if Address::parse(word, None)?.image == image {
             places.push(word.clone());
             Piece::Same(places.len() - 1)
@@ -86,6 +87,10 @@ impl Run for CpInto {
             let place = Place::find(destination, pieces.len())?;
             for piece in pieces {
                 let copied = match piece {
+                    Piece::Host(source) if source.is_left_out() => {
+                        console.report(&destination.volume.whole_failure(source.leaving_out()));
+                        Ok(())
+                    }
                     Piece::Host(source) => {
                         let path = source.path().as_os_str().as_bytes().to_vec();
                         place.put((&path, source), is_recursive, manner, console)
