@@ -16,7 +16,7 @@ use crate::Result;
 use crate::acl::{Acl, AclKind};
 use crate::node::Node;
 use crate::permission::Access;
-use crate::table::Count;
+use crate::statistics::Activity;
 use crate::writing::{Acting, Changes, Creation, NewKind, Place, Removal, RenameMode};
 
 impl Node {
@@ -34,7 +34,7 @@ impl Node {
     ) -> Result<Self> {
         let (parts, directory) = self.acting()?;
         let entry = parts.create(directory, name.as_ref().as_bytes(), kind, creation)?;
-        parts.note(Count::NameAdded);
+        parts.note(Activity::NameAdded);
         Ok(self.share().live(entry))
     }
 
@@ -61,7 +61,7 @@ impl Node {
         let (parts, directory) = self.acting()?;
         let entry = self.of_this_volume(file)?;
         parts.link(entry, directory, name.as_ref().as_bytes())?;
-        parts.note(Count::NameAdded);
+        parts.note(Activity::NameAdded);
         Ok(())
     }
 
@@ -75,7 +75,7 @@ impl Node {
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, directory) = self.acting()?;
         parts.remove(directory, name.as_ref().as_bytes(), Removal::File)?;
-        parts.note(Count::NameRemoved);
+        parts.note(Activity::NameRemoved);
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl Node {
     pub fn remove_dir(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, directory) = self.acting()?;
         parts.remove(directory, name.as_ref().as_bytes(), Removal::Directory)?;
-        parts.note(Count::NameRemoved);
+        parts.note(Activity::NameRemoved);
         Ok(())
     }
 
@@ -110,10 +110,7 @@ impl Node {
         let to = self.of_this_volume(directory)?;
         let from = Place { directory: from, name: name.as_ref().as_bytes() };
         let to = Place { directory: to, name: new_name.as_ref().as_bytes() };
-        parts.rename(from, to, mode)?;
-        parts.note(Count::NameAdded);
-        parts.note(Count::NameRemoved);
-        Ok(())
+        parts.rename(from, to, mode)
     }
 
     /// Changes mode, owner, times, flags or hints.
@@ -190,7 +187,7 @@ impl Node {
         }
         let (namespace, name) = split_linux_name(full).ok_or(PosixError::NotSupported)?;
         parts.set_attribute(entry, &NewAttribute { namespace, name, value }, mode)?;
-        parts.note(Count::AttributeSet);
+        parts.note(Activity::AttributeSet);
         Ok(())
     }
 
@@ -204,13 +201,13 @@ impl Node {
         let full = name.as_ref().as_bytes();
         if let Some(kind) = AclKind::of_linux_name(full) {
             parts.set_acl(entry, kind, None)?;
-            parts.note(Count::AttributeRemoved);
+            parts.note(Activity::AttributeRemoved);
             return Ok(());
         }
         let split = split_linux_name(full);
         let (namespace, name) = split.ok_or(PosixError::NotSupported)?;
         parts.remove_attribute(entry, namespace, name)?;
-        parts.note(Count::AttributeRemoved);
+        parts.note(Activity::AttributeRemoved);
         Ok(())
     }
 
@@ -251,6 +248,6 @@ impl Node {
 }
 
 /// What is counted of setting an access control list.
-fn attribute_count(list: Option<&Acl>) -> Count {
-    if list.is_some() { Count::AttributeSet } else { Count::AttributeRemoved }
+fn attribute_count(list: Option<&Acl>) -> Activity {
+    if list.is_some() { Activity::AttributeSet } else { Activity::AttributeRemoved }
 }

@@ -15,7 +15,7 @@ use crate::Result;
 use crate::metadata::Metadata;
 use crate::node::Node;
 use crate::share::Share;
-use crate::table::Count;
+use crate::statistics::Activity;
 use crate::volume::{metadata_of, word_of};
 
 /// The entries of a directory, without `.` and `..`.
@@ -37,7 +37,7 @@ impl ReadDir {
     /// Reads the entries of the next block; `None` at the end.
     fn refill(&mut self) -> Option<()> {
         let position = self.position.take()?;
-        self.node.note(Count::Listing);
+        self.node.note(Activity::Listing);
         let mut batch = Vec::new();
         let read = |directory: &Directory<'_>| Ok(directory.read_batch(position, &mut batch));
         match self.node.in_directory(read) {

@@ -20,7 +20,8 @@ use crate::extents::FileExtents;
 use crate::metadata::Metadata;
 use crate::permission::{Access, Who};
 use crate::share::{Share, User};
-use crate::table::{Count, Entry};
+use crate::statistics::Activity;
+use crate::table::Entry;
 use crate::whereabouts::{self, Parent};
 use crate::writing::{Acting, Parts};
 use crate::{ReadDir, ReadDirPlus, Result};
@@ -97,9 +98,9 @@ impl Node {
     }
 
     /// Counts what was done to the inode. Of a volume that is open for reading nothing is counted.
-    pub(crate) fn note(&self, count: Count) {
+    pub(crate) fn note(&self, activity: Activity) {
         if let Ok((parts, _)) = self.writable() {
-            parts.note(count);
+            parts.note(activity);
         }
     }
 
@@ -228,7 +229,7 @@ impl Node {
         }
         if let Source::Live(user) = &self.inode {
             let parts = self.share().parts()?;
-            parts.note(Count::NameLookup);
+            parts.note(Activity::NameLookup);
             let entry = parts.look_up_and_note(user.entry(), name.as_bytes())?;
             return Ok(self.share().live(entry));
         }
@@ -294,7 +295,7 @@ impl Node {
     /// among them.
     #[must_use]
     pub fn attributes(&self) -> Vec<Result<Attribute>> {
-        self.note(Count::AttributeListing);
+        self.note(Activity::AttributeListing);
         attributes::list(self)
     }
 
@@ -304,7 +305,7 @@ impl Node {
     ///
     /// ENODATA if there is none, or none for who asks; EACCES; what the volume holds may be corrupt.
     pub fn attribute(&self, name: &OsStr) -> Result<Vec<u8>> {
-        self.note(Count::AttributeRead);
+        self.note(Activity::AttributeRead);
         attributes::value(self, name)
     }
 

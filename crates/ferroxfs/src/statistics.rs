@@ -3,11 +3,13 @@
 //! Owns: the figures, put together from the layers that count. Counters are kept by slot and read one
 //! after the other, so they need not fit each other while others are at work.
 
-use xfs_buffer::BufferCache;
-use xfs_log::LogCounts;
+mod activity;
 
-use crate::table::{Count, InodeCounts, Store, Table};
+use xfs_buffer::BufferCache;
+
+use crate::table::{Count, InodeCounts};
 use crate::writing::Parts;
+pub(crate) use activity::{Activity, ActivityCounts};
 
 /// What a volume that is open for writing has counted since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +42,8 @@ pub struct DirectoryOperations {
     /// Directories searched for a name; what a remembered name means is not searched for.
     #[doc(alias = "xs_dir_lookup")]
     pub lookups: u64,
-    /// Names added, also by links and renames.
+    /// Names added, also by links and renames. A name that means another file from then on, because it
+    /// was replaced or exchanged, is neither added nor removed.
     #[doc(alias = "xs_dir_create")]
     pub added: u64,
     /// Names removed, also by renames.
@@ -147,24 +150,25 @@ pub struct Buffers {
 }
 
 impl Statistics {
-    pub(crate) fn gather(table: &Table<impl Store>, buffers: &BufferCache, log: LogCounts) -> Self {
-        let counts = table.counts();
+    pub(crate) fn gather(parts: &Parts) -> Self {
+        let (counts, done) = (parts.table.counts(), &parts.activity);
+        let (buffers, log) = (parts.journal.cache(), parts.journal.log().counts());
         Self {
             inode_lookups: lookups(counts),
             inodes: in_memory(counts),
             buffers: Buffers::gather(buffers),
             log: LogUse { commits: log.commits, written_bytes: log.written_bytes },
             directories: DirectoryOperations {
-                lookups: counts.sum(Count::NameLookup),
-                added: counts.sum(Count::NameAdded),
-                removed: counts.sum(Count::NameRemoved),
-                listings: counts.sum(Count::Listing),
+                lookups: done.sum(Activity::NameLookup),
+                added: done.sum(Activity::NameAdded),
+                removed: done.sum(Activity::NameRemoved),
+                listings: done.sum(Activity::Listing),
             },
             attributes: AttributeOperations {
-                reads: counts.sum(Count::AttributeRead),
-                set: counts.sum(Count::AttributeSet),
-                removed: counts.sum(Count::AttributeRemoved),
-                listings: counts.sum(Count::AttributeListing),
+                reads: done.sum(Activity::AttributeRead),
+                set: done.sum(Activity::AttributeSet),
+                removed: done.sum(Activity::AttributeRemoved),
+                listings: done.sum(Activity::AttributeListing),
             },
         }
     }
@@ -172,8 +176,8 @@ impl Statistics {
 
 impl Parts {
     /// Counts what somebody has done.
-    pub(crate) fn note(&self, count: Count) {
-        self.table.counts().note(count);
+    pub(crate) fn note(&self, activity: Activity) {
+        self.activity.note(activity);
     }
 }
 

@@ -37,6 +37,7 @@ use xfs_trans::{Journal, Transaction};
 
 use crate::file::{OpenContents, Unsettled};
 use crate::names::Names;
+use crate::statistics::ActivityCounts;
 use crate::superblock::{Filesystem, Which, take_down};
 use crate::table::{Entry, Table};
 use crate::uses::Uses;
@@ -73,6 +74,7 @@ pub(crate) struct Parts {
     pub(crate) lease_grace: Duration,
     pub(crate) lock_check: LockCheck,
     pub(crate) watches: Watches,
+    pub(crate) activity: ActivityCounts,
     freezer: Freezer,
     reserves: Reserves,
     /// Held while a directory moves to another one: nobody else may move one meanwhile, so that none
@@ -93,6 +95,7 @@ impl Parts {
             joins_writes,
             uses: Uses::new(),
             watches: Watches::default(),
+            activity: ActivityCounts::default(),
             freezer: Freezer::default(),
             names: Names::new(),
             waits: WaitGraph::new(),

@@ -36,6 +36,7 @@
 
 mod atomic;
 mod cell;
+mod counters;
 mod gate;
 mod growing;
 mod latch;
@@ -54,6 +55,7 @@ pub use cell::SetOnce;
 pub use core::sync::atomic::{Ordering, fence};
 #[cfg(feature = "count")]
 pub use count::{Counts, Tally, counts, thread_counts};
+pub use counters::SlotCounters;
 pub use crossbeam_utils::CachePadded;
 pub use gate::{Gate, Inside};
 pub use growing::{Chain, Growing};

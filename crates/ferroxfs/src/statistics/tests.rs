@@ -32,3 +32,26 @@ fn what_is_done_by_name_is_counted() {
     let counts = [attributes.reads, attributes.set, attributes.removed, attributes.listings];
     assert_eq!(counts, [1, 1, 1, 1]);
 }
+
+#[test]
+fn a_rename_counts_the_entries_that_come_and_go() {
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let root = volume.root().unwrap();
+    for name in ["a", "b", "c", "d"] {
+        root.create(name, &NewKind::Regular, &PLAIN).unwrap();
+    }
+    root.link(&root.lookup("d".as_ref()).unwrap(), "e").unwrap();
+    let check = |from: &str, to: &str, mode, expected: [u64; 2]| {
+        let was = volume.statistics().unwrap().directories;
+        root.rename(from, &root, to, mode).unwrap();
+        let dir = volume.statistics().unwrap().directories;
+        assert_eq!([dir.added - was.added, dir.removed - was.removed], expected, "{mode:?}");
+    };
+    check("a", "b", RenameMode::Exchange, [0, 0]);
+    check("a", "b", RenameMode::Replace, [0, 1]);
+    check("b", "a", RenameMode::NoReplace, [1, 1]);
+    check("a", "b", RenameMode::Whiteout, [1, 0]);
+    check("b", "c", RenameMode::Whiteout, [0, 0]);
+    check("d", "e", RenameMode::Replace, [0, 0]);
+}

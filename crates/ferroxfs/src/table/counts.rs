@@ -1,6 +1,6 @@
-//! What happened to the inodes in memory, and what was done by way of them, counted by slot.
+//! What happened to the inodes in memory, counted by slot.
 
-use xfs_sync::{AtomicU64, Ordering, Slot, Slots};
+use xfs_sync::SlotCounters;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,46 +23,25 @@ pub(crate) enum Count {
     Evicted,
     /// One left memory because it was freed.
     Freed,
-    /// A directory was searched for a name.
-    NameLookup,
-    /// A name was added to a directory.
-    NameAdded,
-    /// A name was removed from one.
-    NameRemoved,
-    /// A piece of a directory was listed.
-    Listing,
-    /// An attribute was asked for.
-    AttributeRead,
-    /// An attribute was set.
-    AttributeSet,
-    /// An attribute was removed.
-    AttributeRemoved,
-    /// Attributes were listed.
-    AttributeListing,
 }
 
-const KINDS: usize = Count::AttributeListing as usize + 1;
+const KINDS: usize = Count::Freed as usize + 1;
 
 /// Counters of everything in [`Count`].
-pub(crate) struct InodeCounts(Slots<[AtomicU64<Slot>; KINDS]>);
+pub(crate) struct InodeCounts(SlotCounters<KINDS>);
 
 impl InodeCounts {
     pub(super) fn new() -> Self {
-        Self(Slots::new(Default::default))
+        Self(SlotCounters::new())
     }
 
     /// Notes that it has happened.
-    pub(crate) fn note(&self, count: Count) {
-        if let Some(counter) = self.0.mine().get(count as usize) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
+    pub(super) fn note(&self, count: Count) {
+        self.0.add(count as usize, 1);
     }
 
     /// How often that has happened.
     pub(crate) fn sum(&self, count: Count) -> u64 {
-        let of = |slot: &[AtomicU64<Slot>; KINDS]| {
-            slot.get(count as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
-        };
-        self.0.iter().map(of).sum()
+        self.0.sum(count as usize)
     }
 }

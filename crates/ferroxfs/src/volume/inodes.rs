@@ -75,7 +75,6 @@ impl Volume {
     ///
     /// EROFS on a volume that is open for reading.
     pub fn statistics(&self) -> Result<Statistics> {
-        let parts = self.share().parts()?;
-        Ok(Statistics::gather(&parts.table, self.cache(), parts.journal.log().counts()))
+        Ok(Statistics::gather(self.share().parts()?))
     }
 }

@@ -19,6 +19,7 @@ use super::link::check_project;
 use super::links::{check_gains_link, check_loses_child, check_loses_name};
 use super::{Acting, Reserves, check_name, check_undelegated};
 use crate::permission::Access;
+use crate::statistics::Activity;
 use crate::table::Entry;
 use crate::watch::WatchEvents;
 
@@ -96,6 +97,7 @@ impl Acting<'_> {
                 renamed
             });
             if let Ok(true) = renamed {
+                self.count_renamed(&child, target.as_deref(), mode);
                 self.notify_renamed(&child, target.as_deref(), (from, to), mode);
             }
             self.release(child);
@@ -103,6 +105,21 @@ impl Acting<'_> {
             if renamed? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Counts the names that came and went. An entry that means another file from then on is still the
+    /// same entry, as it is for the kernel's counters.
+    fn count_renamed(&self, child: &Entry, target: Option<&Entry>, mode: RenameMode) {
+        let is_same = target.is_some_and(|target| target.number() == child.number());
+        if is_same || mode == RenameMode::Exchange {
+            return;
+        }
+        if target.is_none() {
+            self.note(Activity::NameAdded);
+        }
+        if mode != RenameMode::Whiteout {
+            self.note(Activity::NameRemoved);
         }
     }
 

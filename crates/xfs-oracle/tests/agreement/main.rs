@@ -10,6 +10,7 @@
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
 mod ours;
 
+mod counters;
 mod library;
 mod volumes;
 
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
                 trial("the_library_keeps_contents", check_contents),
                 trial("the_library_and_the_kernel_take_turns", check_turns),
                 trial("threads_of_the_library_agree_with_their_models", check_threads),
+                trial("the_library_counts_what_the_kernel_counts", counters::check),
             ]
         })
     });
