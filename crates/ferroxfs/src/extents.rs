@@ -68,6 +68,7 @@ impl<'a> FileExtents<'a> {
                 if let Ok((parts, entry)) = node.writable() {
                     // Who asks for the file to be synced is told of a failure.
                     let _ = parts.contents(entry).write_back();
+                    parts.note_map_read();
                 }
                 let extents: Vec<_> = node.inode().extents(node.cache(), fork).collect();
                 Source::Taken(extents.into_iter())

@@ -66,8 +66,8 @@ pub use open::{Description, Devices, OpenError, OpenOptions, UuidChange};
 pub use permission::Access;
 pub use space::Space;
 pub use statistics::{
-    AttributeOperations, Buffers, DirectoryOperations, InodeLookups, InodesInMemory, LogUse,
-    Statistics,
+    AttributeOperations, Buffers, Checkpoints, DirectoryOperations, ExtentMaps, InodeLookups,
+    InodesInMemory, LogSpace, LogUse, Statistics, Transactions, WriteBack,
 };
 pub use superblock::{CacheCounts, Which};
 pub use table::InodeIndex;

@@ -4,12 +4,15 @@
 //! after the other, so they need not fit each other while others are at work.
 
 mod activity;
+mod log;
 
 use xfs_buffer::BufferCache;
+use xfs_inode::{MapCounts, MapUse};
 
 use crate::table::{Count, InodeCounts};
 use crate::writing::Parts;
 pub(crate) use activity::{Activity, ActivityCounts};
+pub use log::{Checkpoints, LogSpace, LogUse, Transactions, WriteBack};
 
 /// What a volume that is open for writing has counted since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,9 +27,23 @@ pub struct Statistics {
     /// Buffers of metadata.
     #[doc(alias = "buf")]
     pub buffers: Buffers,
-    /// Transactions and the log.
+    /// Transactions.
     #[doc(alias = "trans")]
+    pub transactions: Transactions,
+    /// What transactions are gathered to before they are written to the log.
+    #[doc(alias = "cil")]
+    pub checkpoints: Checkpoints,
+    /// Writing the log, and waiting for it.
     pub log: LogUse,
+    /// Room in the log.
+    #[doc(alias = "grant")]
+    pub log_space: LogSpace,
+    /// Writing in place what the log has.
+    #[doc(alias = "push_ail")]
+    pub write_back: WriteBack,
+    /// The maps from files to blocks.
+    #[doc(alias = "blk_map")]
+    pub extent_maps: ExtentMaps,
     /// What was done to directories.
     #[doc(alias = "dir")]
     pub directories: DirectoryOperations,
@@ -72,16 +89,26 @@ pub struct AttributeOperations {
     pub listings: u64,
 }
 
-/// Transactions and the log: of the lines `trans` and `log`.
+/// The maps from blocks of files, directories and attributes to blocks of the volume: of the line `blk_map`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct LogUse {
-    /// Transactions that were committed, each step of a chain being one.
-    #[doc(alias = "xs_trans_async")]
-    pub commits: u64,
-    /// Bytes that were written to the log.
-    #[doc(alias = "xs_log_blocks")]
-    pub written_bytes: u64,
+pub struct ExtentMaps {
+    /// How often the contents of a file were looked for, to be read or listed. Lookups of directories and
+    /// attributes are not counted.
+    #[doc(alias = "xs_blk_mapr")]
+    pub reads: u64,
+    /// How often blocks were asked for, or converted from unwritten ones or to them.
+    #[doc(alias = "xs_blk_mapw")]
+    pub writes: u64,
+    /// Steps of unmapping a range.
+    #[doc(alias = "xs_blk_unmap")]
+    pub unmaps: u64,
+    /// Extents that came into a map.
+    #[doc(alias = "xs_add_exlist")]
+    pub insertions: u64,
+    /// Extents that went out of one, also in part.
+    #[doc(alias = "xs_del_exlist")]
+    pub deletions: u64,
 }
 
 /// Looking inodes up in memory: the line `ig`.
@@ -152,12 +179,18 @@ pub struct Buffers {
 impl Statistics {
     pub(crate) fn gather(parts: &Parts) -> Self {
         let (counts, done) = (parts.table.counts(), &parts.activity);
-        let (buffers, log) = (parts.journal.cache(), parts.journal.log().counts());
+        let journal = &parts.journal;
+        let (log, transactions) = (journal.log().counts(), journal.transactions());
         Self {
             inode_lookups: lookups(counts),
             inodes: in_memory(counts),
-            buffers: Buffers::gather(buffers),
-            log: LogUse { commits: log.commits, written_bytes: log.written_bytes },
+            buffers: Buffers::gather(journal.cache()),
+            transactions: Transactions::of(log.commits, transactions),
+            checkpoints: Checkpoints::of(&log),
+            log: LogUse::of(&log),
+            log_space: LogSpace::of(&log, journal.log().space()),
+            write_back: WriteBack::of(&log.pushes),
+            extent_maps: ExtentMaps::gather(MapCounts::of(journal)),
             directories: DirectoryOperations {
                 lookups: done.sum(Activity::NameLookup),
                 added: done.sum(Activity::NameAdded),
@@ -178,6 +211,11 @@ impl Parts {
     /// Counts what somebody has done.
     pub(crate) fn note(&self, activity: Activity) {
         self.activity.note(activity);
+    }
+
+    /// Counts that somebody looks where contents are.
+    pub(crate) fn note_map_read(&self) {
+        MapCounts::of(&self.journal).note(MapUse::Read);
     }
 }
 
@@ -203,6 +241,18 @@ fn in_memory(counts: &InodeCounts) -> InodesInMemory {
         released: counts.sum(Count::Released),
         removed,
         freed,
+    }
+}
+
+impl ExtentMaps {
+    fn gather(counts: &MapCounts) -> Self {
+        Self {
+            reads: counts.sum(MapUse::Read),
+            writes: counts.sum(MapUse::Write),
+            unmaps: counts.sum(MapUse::Unmap),
+            insertions: counts.sum(MapUse::Insertion),
+            deletions: counts.sum(MapUse::Deletion),
+        }
     }
 }
 

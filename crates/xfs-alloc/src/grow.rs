@@ -80,14 +80,14 @@ fn write_new_groups(journal: &Journal, superblock: &Superblock) -> Result<()> {
 /// Step 2.
 fn change_groups(journal: &Arc<Journal>, before: &Geometry, geometry: &Geometry) -> Result<()> {
     let mut tx = journal.begin_while_frozen(TransactionKind::Grow)?;
+    tx.set_synchronous();
     match change_in(&mut tx, before, geometry) {
-        Ok(()) => tx.commit()?,
+        Ok(()) => tx.commit().map(drop),
         Err(error) => {
             tx.cancel();
-            return Err(error);
+            Err(error)
         }
-    };
-    journal.force_all()
+    }
 }
 
 fn change_in(tx: &mut Transaction<'_>, before: &Geometry, geometry: &Geometry) -> Result<()> {

@@ -114,6 +114,8 @@ pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
     let (lookups, inodes) = (&volume.inode_lookups, &volume.inodes);
     let (buffers, log) = (&volume.buffers, &volume.log);
     let (names, attributes) = (&volume.directories, &volume.attributes);
+    let (transactions, checkpoints) = (&volume.transactions, &volume.checkpoints);
+    let (space, write_back, maps) = (&volume.log_space, &volume.write_back, &volume.extent_maps);
     for (name, kind, value) in [
         ("inode_lookups_total", "counter", lookups.attempts),
         ("inode_hits_total", "counter", lookups.found),
@@ -129,7 +131,28 @@ pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
         ("buffers", "gauge", buffers.buffers),
         ("buffer_bytes", "gauge", buffers.memory_bytes),
         ("commits_total", "counter", log.commits),
+        ("synchronous_commits_total", "counter", transactions.synchronous),
+        ("empty_transactions_total", "counter", transactions.empty),
+        ("checkpoints_total", "counter", checkpoints.written),
+        ("checkpoint_bytes_total", "counter", checkpoints.bytes),
+        ("log_writes_total", "counter", log.writes),
         ("log_bytes_total", "counter", log.written_bytes),
+        ("log_buffer_waits_total", "counter", log.buffer_waits),
+        ("log_forces_total", "counter", log.forces),
+        ("log_force_waits_total", "counter", log.forces_waited),
+        ("log_space_waits_total", "counter", space.waits),
+        ("log_reserved_bytes", "gauge", space.reserved_bytes),
+        ("log_used_bytes", "gauge", space.used_bytes),
+        ("write_back_walks_total", "counter", write_back.walks),
+        ("write_back_items_total", "counter", write_back.started),
+        ("write_back_pinned_total", "counter", write_back.pinned),
+        ("write_back_locked_total", "counter", write_back.locked),
+        ("write_back_flushing_total", "counter", write_back.flushing),
+        ("map_reads_total", "counter", maps.reads),
+        ("map_writes_total", "counter", maps.writes),
+        ("map_unmaps_total", "counter", maps.unmaps),
+        ("map_insertions_total", "counter", maps.insertions),
+        ("map_deletions_total", "counter", maps.deletions),
         ("name_lookups_total", "counter", names.lookups),
         ("names_added_total", "counter", names.added),
         ("names_removed_total", "counter", names.removed),

@@ -28,6 +28,7 @@ mod fork_block;
 mod fork_room;
 mod inode;
 mod live;
+mod map_counts;
 mod target;
 #[cfg(test)]
 mod testing;
@@ -42,3 +43,4 @@ pub use live::{
     ExchangedRange, KeepSize, Live, LiveInode, MapRequest, NewInode, SharedRange, WriteTerms,
     map_blocks, map_blocks_at_worst, new_attribute_room, resume,
 };
+pub use map_counts::{MapCounts, MapUse};

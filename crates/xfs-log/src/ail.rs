@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
-use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, Volume};
+use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, SlotCounters, Volume};
 
 use crate::item::{ItemState, LogItem, Pushed};
 use crate::space::Space;
@@ -79,10 +79,40 @@ pub struct PushReport {
     pub started: usize,
     /// Items that a checkpoint pins.
     pub pinned: usize,
-    /// Items that are locked or being written.
-    pub busy: usize,
+    /// Items that somebody holds locked.
+    pub locked: usize,
+    /// Items that are being written.
+    pub underway: usize,
     /// Items that could not be written. The log must be shut down.
     pub failed: usize,
+}
+
+impl PushReport {
+    /// Items that are locked or being written: asking again helps.
+    #[must_use]
+    pub const fn busy(&self) -> usize {
+        self.locked + self.underway
+    }
+}
+
+/// What all walks over the list have met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PushCounts {
+    /// Walks.
+    #[doc(alias = "xs_push_ail")]
+    pub walks: u64,
+    /// As in [`PushReport`].
+    #[doc(alias = "xs_push_ail_success")]
+    pub started: u64,
+    /// As in [`PushReport`].
+    #[doc(alias = "xs_push_ail_pinned")]
+    pub pinned: u64,
+    /// As in [`PushReport`].
+    #[doc(alias = "xs_push_ail_locked")]
+    pub locked: u64,
+    /// As in [`PushReport`].
+    #[doc(alias = "xs_push_ail_flushing")]
+    pub underway: u64,
 }
 
 /// Items that are not in place, by LSN.
@@ -93,6 +123,8 @@ pub struct Ail {
     list: Mutex<List, Volume>,
     /// The list has become empty.
     removed: Condvar<Volume>,
+    /// The fields of [`PushCounts`], in their order.
+    pushes: SlotCounters<5>,
 }
 
 struct List {
@@ -123,6 +155,7 @@ impl Ail {
             tail: AtomicU64::new(state.tail.0),
             list: Mutex::new(list),
             removed: Condvar::new(),
+            pushes: SlotCounters::new(),
         };
         ail.space.set_used(ail.distance_bytes(state.tail, state.head));
         ail
@@ -299,6 +332,21 @@ impl Ail {
     /// The walk holds no reference into the list between two batches: it goes on from the position
     /// of the last item, whatever has become of that one.
     pub fn push(&self, target: Lsn) -> PushReport {
+        let report = self.walk(target);
+        let PushReport { started, pinned, locked, underway, .. } = report;
+        let met = [1, started, pinned, locked, underway];
+        met.iter().enumerate().for_each(|(kind, count)| self.pushes.add(kind, *count as u64));
+        report
+    }
+
+    /// What all pushes since the log was opened have met.
+    pub(crate) fn push_counts(&self) -> PushCounts {
+        let [walks, started, pinned, locked, underway] =
+            std::array::from_fn(|kind| self.pushes.sum(kind));
+        PushCounts { walks, started, pinned, locked, underway }
+    }
+
+    fn walk(&self, target: Lsn) -> PushReport {
         let mut report = PushReport::default();
         let mut cursor = None;
         loop {
@@ -312,7 +360,8 @@ impl Ail {
                     Pushed::Started => report.started += 1,
                     Pushed::Pinned => report.pinned += 1,
                     Pushed::Failed => report.failed += 1,
-                    Pushed::Locked | Pushed::Underway => report.busy += 1,
+                    Pushed::Locked => report.locked += 1,
+                    Pushed::Underway => report.underway += 1,
                 }
             }
             report.started += done.len();

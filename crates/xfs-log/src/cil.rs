@@ -40,7 +40,9 @@ use std::sync::Arc;
 
 use xfs_buffer::Result;
 use xfs_format::Lsn;
-use xfs_sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Slot, Slots, Volume};
+use xfs_sync::{
+    AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Slot, SlotCounters, Slots, Volume,
+};
 
 use crate::ail::Ail;
 use crate::health::Health;
@@ -119,6 +121,8 @@ pub(crate) struct Cil {
     changed: Condvar<Volume>,
     /// Memory of checkpoints that have been written.
     pool: Pool,
+    /// Bytes of the vectors of all checkpoints.
+    written: SlotCounters<1>,
 }
 
 impl Cil {
@@ -141,12 +145,18 @@ impl Cil {
             committing: Mutex::default(),
             durable: AtomicU64::new(0),
             changed: Condvar::new(),
+            written: SlotCounters::new(),
         }
     }
 
     /// Commits since the log was opened.
     pub(crate) fn commits(&self) -> u64 {
         self.slots.iter().map(|slot| slot.lock().commits).sum()
+    }
+
+    /// Bytes of all checkpoints that have been written, or are being written.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written.sum(0)
     }
 
     /// The checkpoint that is being gathered.

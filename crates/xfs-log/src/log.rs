@@ -32,9 +32,9 @@ use std::time::Duration;
 use xfs_buffer::{PosixError, Result};
 use xfs_device::SharedDevice;
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
-use xfs_sync::{AtomicBool, AtomicU64, Ordering, Volume};
+use xfs_sync::{AtomicBool, AtomicU64, Ordering, SlotCounters, Volume};
 
-use crate::ail::{Ail, PushReport};
+use crate::ail::{Ail, PushCounts, PushReport};
 use crate::cil::{Cil, CilParts, Committed, Pressure};
 use crate::device::LogDevice;
 use crate::health::Health;
@@ -72,9 +72,30 @@ pub enum Shutdown {
 pub struct LogCounts {
     /// Transactions, each step of a chain being one.
     pub commits: u64,
+    /// Checkpoints that were written, or are being written.
+    pub checkpoints: u64,
+    /// Bytes that these hold, without the headers of records.
+    pub checkpoint_bytes: u64,
+    /// Records.
+    pub records: u64,
     /// Bytes of records, headers and padding included.
     pub written_bytes: u64,
+    /// How often a record waited for one of the buffers in which records are made.
+    pub buffer_waits: u64,
+    /// How often somebody wanted what was committed to be durable.
+    pub forces: u64,
+    /// Of those, that had to wait for it.
+    pub forces_waited: u64,
+    /// How often a transaction waited for log space.
+    pub space_waits: u64,
+    /// Having items written in place.
+    pub pushes: PushCounts,
 }
+
+/// Counter of forces.
+const FORCES: usize = 0;
+/// Counter of those that waited.
+const FORCES_WAITED: usize = 1;
 
 /// A log that is written to.
 pub struct Log {
@@ -94,6 +115,7 @@ struct Inner {
     /// The checkpoint up to which the log is covered.
     covered: AtomicU64<Volume>,
     has_threads: bool,
+    forces: SlotCounters<2>,
     plants: Plants,
 }
 
@@ -158,6 +180,7 @@ impl Log {
             closing: AtomicBool::new(false),
             covered: AtomicU64::new(0),
             has_threads: config.threads > 0,
+            forces: SlotCounters::new(),
             plants,
         });
         let threads = Threads::start(&inner, config.threads);
@@ -221,7 +244,7 @@ impl Log {
             if space.try_take(bytes, Urgency::Roll) {
                 return Ok(());
             }
-            if report.started + report.busy == 0 {
+            if report.started + report.busy() == 0 {
                 break;
             }
             ail.await_empty(BACKOFF);
@@ -340,8 +363,21 @@ impl Log {
     /// What has gone through the log since it was opened.
     #[must_use]
     pub fn counts(&self) -> LogCounts {
-        let inner = &self.inner;
-        LogCounts { commits: inner.cil.commits(), written_bytes: inner.writer.written_bytes() }
+        let Inner { cil, ail, space, writer, forces, .. } = &*self.inner;
+        let written = writer.written();
+        LogCounts {
+            commits: cil.commits(),
+            checkpoints: cil.current() - 1,
+            checkpoint_bytes: cil.written_bytes(),
+            records: written.records,
+            written_bytes: written.bytes,
+            buffer_waits: written.waits,
+            // Who has waited has been counted as a force before.
+            forces_waited: forces.sum(FORCES_WAITED),
+            forces: forces.sum(FORCES),
+            space_waits: space.waits(),
+            pushes: ail.push_counts(),
+        }
     }
 
     /// Used and granted bytes. What slots keep counts as granted.
@@ -433,7 +469,12 @@ impl Inner {
     }
 
     fn force(&self, sequence: u64) -> Result<()> {
+        let before = self.cil.durable();
+        self.forces.add(FORCES, 1);
         self.cil.force(sequence).inspect_err(|_| self.shut_down())?;
+        if self.cil.durable() > before {
+            self.forces.add(FORCES_WAITED, 1);
+        }
         if self.ail.target().is_some() {
             self.kick.kick();
         }

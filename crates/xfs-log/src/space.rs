@@ -27,7 +27,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use xfs_buffer::Result;
-use xfs_sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Slot, Slots, Volume};
+use xfs_sync::{
+    AtomicBool, AtomicU64, Condvar, Mutex, Ordering, Slot, SlotCounters, Slots, Volume,
+};
 
 use crate::health::Health;
 use crate::plant::{Plant, Plants};
@@ -117,6 +119,8 @@ pub(crate) struct Space {
     contended: AtomicBool<Volume>,
     queue: Mutex<Queue, Volume>,
     freed: Condvar<Volume>,
+    /// How often somebody has waited.
+    waits: SlotCounters<1>,
     plants: Plants,
 }
 
@@ -135,6 +139,7 @@ impl Space {
             contended: AtomicBool::new(false),
             queue: Mutex::default(),
             freed: Condvar::new(),
+            waits: SlotCounters::new(),
             plants,
         }
     }
@@ -146,6 +151,11 @@ impl Space {
     /// What is used and granted now.
     pub(crate) fn in_use(&self) -> SpaceUse {
         SpaceUse::unpack(self.word.load(Ordering::Acquire))
+    }
+
+    /// How often somebody has waited for space since the log was opened.
+    pub(crate) fn waits(&self) -> u64 {
+        self.waits.sum(0)
     }
 
     /// Whether anybody waits.
@@ -211,6 +221,7 @@ impl Space {
         if self.take_at_once(bytes, urgency) {
             return Ok(());
         }
+        self.waits.add(0, 1);
         self.wait(bytes, urgency, health, on_wait)
     }
 

@@ -80,8 +80,17 @@ struct State {
     /// The newest tail before which a flush has been.
     flushed_tail: Lsn,
     free: Vec<Vec<u8>>,
-    /// Bytes of records that were written, headers and padding included.
-    written_bytes: u64,
+    written: Written,
+}
+
+/// What was written since the log was opened.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Written {
+    pub(crate) records: u64,
+    /// Headers and padding included.
+    pub(crate) bytes: u64,
+    /// Waits for a record that can be begun.
+    pub(crate) waits: u64,
 }
 
 /// A closed record, which its owner must write.
@@ -128,16 +137,16 @@ impl Writer {
             closed: BTreeMap::new(),
             flushed_tail: Lsn(0),
             free: Vec::new(),
-            written_bytes: 0,
+            written: Written::default(),
         };
         let WriterParts { log, data, layout, buffers, health, ail, plants } = parts;
         let (state, changed) = (Mutex::new(state), Condvar::new());
         Self { log, data, layout, buffers, health, ail, plants, state, changed }
     }
 
-    /// Bytes that were written to the log.
-    pub(crate) fn written_bytes(&self) -> u64 {
-        self.state.lock().written_bytes
+    /// What was written to the log.
+    pub(crate) fn written(&self) -> Written {
+        self.state.lock().written
     }
 
     pub(crate) const fn layout(&self) -> &RecordLayout {
@@ -300,7 +309,10 @@ impl Writer {
                 None if state.closed.len() + 1 < self.buffers => {
                     self.open(&mut state);
                 }
-                None => self.changed.wait(&mut state),
+                None => {
+                    state.written.waits += 1;
+                    self.changed.wait(&mut state);
+                }
             }
         }
     }
@@ -344,7 +356,8 @@ impl Writer {
         let mut state = self.state.lock();
         state.closed.remove(&closed.number);
         let bytes = closed.record.into_bytes();
-        state.written_bytes += bytes.len() as u64;
+        state.written.records += 1;
+        state.written.bytes += bytes.len() as u64;
         state.free.push(bytes);
         self.changed.notify_all();
         (state, result)

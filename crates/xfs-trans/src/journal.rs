@@ -19,7 +19,7 @@ use xfs_format::reservation::{Reservation, Reservations, TransactionKind};
 use xfs_format::superblock::Superblock;
 use xfs_format::{Geometry, InodeNumber};
 use xfs_log::{Log, Shutdown};
-use xfs_sync::{Mutex, SetOnce, Slot, Slots, Volume};
+use xfs_sync::{Mutex, SetOnce, Slot, SlotCounters, Slots, Volume};
 
 use crate::context::Context;
 use crate::counters::{Counters, Counts};
@@ -37,12 +37,26 @@ const EXTENSIONS: usize = 8;
 /// Numbers of intents that a slot takes at once.
 const INTENT_BATCH: u64 = 256;
 
+/// Counter of chains that were durable when their commit returned.
+pub(crate) const SYNCHRONOUS: usize = 0;
+/// Counter of chains that had nothing to log.
+pub(crate) const EMPTY: usize = 1;
+
 /// The numbers that the superblock gets.
 type DiskCounts = Box<dyn Fn(&Journal) -> Result<Counts> + Send + Sync>;
 
 struct Extension {
     kind: TypeId,
     value: Box<dyn Any + Send + Sync>,
+}
+
+/// Chains of transactions that ended otherwise than most do, which are committed and become durable later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransactionCounts {
+    /// Durable when their commit returned.
+    pub synchronous: u64,
+    /// Committed with nothing to log.
+    pub empty: u64,
 }
 
 /// The journal of a volume that is open for writing.
@@ -57,6 +71,7 @@ pub struct Journal {
     /// To remove a name and free its inode at once, where the log is large enough for that.
     removal: Option<Reservation>,
     pub(crate) counters: Counters,
+    pub(crate) transactions: SlotCounters<2>,
     extensions: [SetOnce<Extension, Volume>; EXTENSIONS],
     disk_counts: SetOnce<DiskCounts, Volume>,
     intent_ids: Slots<Mutex<std::ops::Range<u64>, Slot>>,
@@ -84,6 +99,7 @@ impl Journal {
             reservations,
             removal,
             counters: Counters::new(counts),
+            transactions: SlotCounters::new(),
             extensions: Default::default(),
             disk_counts: SetOnce::new(),
             intent_ids: Slots::new(|| Mutex::new(0..0)),
@@ -289,6 +305,13 @@ impl Journal {
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
         self.log.is_shut_down()
+    }
+
+    /// Chains of transactions since the volume was opened, of two kinds.
+    #[must_use]
+    pub fn transactions(&self) -> TransactionCounts {
+        let sum = |kind| self.transactions.sum(kind);
+        TransactionCounts { synchronous: sum(SYNCHRONOUS), empty: sum(EMPTY) }
     }
 
     /// What the volume counts. What transactions under way have reserved counts as used.

@@ -35,7 +35,7 @@ use xfs_format::reservation::Reservation;
 use xfs_format::{AgNumber, Geometry};
 use xfs_log::{LogItem, Shutdown, Ticket};
 
-use crate::journal::{Journal, unencodable};
+use crate::journal::{EMPTY, Journal, SYNCHRONOUS, unencodable};
 use buffers::JoinedBuffers;
 use deferred::DeferredWork;
 use inodes::JoinedInodes;
@@ -71,6 +71,8 @@ pub struct Transaction<'journal> {
     group_mark: Option<AgNumber>,
     /// How often it was rolled.
     step: u64,
+    /// It is durable when it has been committed.
+    synchronous: bool,
     /// The last step that was logged.
     committed: Committed,
 }
@@ -152,6 +154,7 @@ impl<'journal> Transaction<'journal> {
             on_commit: Vec::new(),
             group_mark: None,
             step: 0,
+            synchronous: false,
             committed: Committed { sequence: 0 },
         }
     }
@@ -187,6 +190,12 @@ impl<'journal> Transaction<'journal> {
     /// Has something done once this step has been committed, before its latches are given back.
     pub fn on_commit(&mut self, call: impl FnOnce(&Committed) + Send + 'static) {
         self.on_commit.push(Box::new(call));
+    }
+
+    /// Has the log forced once the chain is committed, before its commit returns.
+    #[doc(alias = "xfs_trans_set_sync")]
+    pub const fn set_synchronous(&mut self) {
+        self.synchronous = true;
     }
 
     /// Which step of the chain this is. Buffers that are not held are given back with theirs.
@@ -232,6 +241,7 @@ impl<'journal> Transaction<'journal> {
         match committed {
             Ok(committed) => {
                 self.end();
+                self.note_end(committed)?;
                 Ok(committed)
             }
             Err(error) => {
@@ -239,6 +249,17 @@ impl<'journal> Transaction<'journal> {
                 Err(error)
             }
         }
+    }
+
+    /// Counts a chain that was committed, and makes it durable if that was asked for.
+    fn note_end(&self, committed: Committed) -> Result<()> {
+        if committed.sequence == 0 {
+            self.journal.transactions.add(EMPTY, 1);
+        } else if self.synchronous {
+            self.journal.transactions.add(SYNCHRONOUS, 1);
+            self.journal.force(committed.sequence)?;
+        }
+        Ok(())
     }
 
     /// Ends the transaction without its changes. If it is dirty that cannot be undone: the volume is

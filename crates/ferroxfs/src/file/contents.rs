@@ -269,6 +269,7 @@ impl<'a> OpenContents<'a> {
             end > buffered.offset || end > self.entry.live().inode().core().size
         };
         let _reading = self.read(meets)?;
+        self.parts.note_map_read();
         let _latch = self.entry.live().record().latch().shared();
         self.entry.live().inode().read_at(self.parts.journal.cache(), offset, bytes)
     }

@@ -1,8 +1,8 @@
 use xfs_dir::SetMode;
 use xfs_trans::testing::make_with;
 
-use crate::OpenOptions;
 use crate::writing::{Creation, NewKind, RenameMode};
+use crate::{Label, OpenOptions};
 
 const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 
@@ -54,4 +54,47 @@ fn a_rename_counts_the_entries_that_come_and_go() {
     check("a", "b", RenameMode::Whiteout, [1, 0]);
     check("b", "c", RenameMode::Whiteout, [0, 0]);
     check("d", "e", RenameMode::Replace, [0, 0]);
+}
+
+#[test]
+fn extents_transactions_and_the_log_are_counted() {
+    let options = OpenOptions::new().writable(true).join_writes(false).cached_inodes(16);
+    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let root = volume.root().unwrap();
+    let file = root.create("file", &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
+    let before = volume.statistics().unwrap();
+    file.write_at(0, b"first").unwrap();
+    file.write_at(1 << 20, b"second").unwrap();
+    file.read_at(0, &mut [0; 5]).unwrap();
+    file.set_len(1).unwrap();
+    let after = volume.statistics().unwrap();
+    let (maps, was) = (after.extent_maps, before.extent_maps);
+    let counts = [maps.reads - was.reads, maps.insertions - was.insertions];
+    assert_eq!(counts, [1, 2]);
+    assert!(maps.writes >= was.writes + 2);
+    assert!(maps.unmaps > was.unmaps);
+    assert_eq!(maps.deletions - was.deletions, 1);
+
+    let (was, old) = (after.log, after.transactions);
+    volume.sync().unwrap();
+    let synced = volume.statistics().unwrap();
+    assert!(synced.log.forces_waited > was.forces_waited);
+    assert!(synced.log.writes > was.writes && synced.checkpoints.written > 0);
+    assert!(synced.log.written_bytes > synced.checkpoints.bytes && synced.checkpoints.bytes > 0);
+    assert!(synced.log_space.used_bytes > 0);
+    // Nothing was left to wait for.
+    volume.sync().unwrap();
+    let idle = volume.statistics().unwrap().log;
+    assert_eq!(idle.forces_waited, synced.log.forces_waited);
+    assert!(idle.forces > synced.log.forces);
+
+    volume.set_label(&Label::new(b"name").unwrap()).unwrap();
+    let labelled = volume.statistics().unwrap();
+    let now = labelled.transactions;
+    assert_eq!(now.synchronous - old.synchronous, 1);
+    assert_eq!(now.synchronous + now.asynchronous, labelled.checkpoints.commits);
+    volume.freeze().unwrap();
+    volume.thaw().unwrap();
+    let quiet = volume.statistics().unwrap();
+    assert!(quiet.write_back.walks > 0 && quiet.write_back.started > 0);
 }

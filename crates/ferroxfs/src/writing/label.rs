@@ -29,6 +29,9 @@ impl Parts {
         let at = self.geometry().header_disk_addr(group, 0);
         let bytes = self.geometry().sector_size;
         self.transact(TransactionKind::Superblock, 0, |tx| {
+            if group == AgNumber(0) {
+                tx.set_synchronous();
+            }
             let buffer = tx.read(at, bytes, BlockKind::Superblock)?;
             let padded = label.padded();
             tx.change(&buffer, LABEL..LABEL + padded.len(), |field| field.copy_from_slice(&padded));

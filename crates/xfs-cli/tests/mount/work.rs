@@ -146,7 +146,18 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
     assert!(table.lines().any(|line| line.starts_with("commits ")), "{table}");
     let text = run(ferroxfs(&["stats", "--prometheus"]).arg(volume.path()));
     assert!(text.contains("ferroxfs_request_seconds_count{request=\"write\"} 1\n"), "{text}");
-    assert!(text.lines().any(|line| line.starts_with("ferroxfs_commits_total ")), "{text}");
+    for figure in [
+        "commits",
+        "checkpoints",
+        "log_forces",
+        "log_space_waits",
+        "write_back_pinned",
+        "map_insertions",
+        "empty_transactions",
+    ] {
+        let start = format!("ferroxfs_{figure}_total ");
+        assert!(text.lines().any(|line| line.starts_with(&start)), "{figure}: {text}");
+    }
     let elsewhere = ferroxfs(&["stats", "/"]).output().unwrap();
     assert_eq!(elsewhere.status.code(), Some(1), "/ is no mount of ours");
     volume.check()

@@ -24,6 +24,7 @@ use xfs_trans::Transaction;
 use super::Live;
 use crate::edit::{BlockRange, Target, plan};
 use crate::extent_map::Mapping;
+use crate::map_counts::{MapCounts, MapUse};
 
 /// Extents that one step unmaps: as many as a reservation for truncation has room for.
 #[doc(alias = "XFS_ITRUNC_MAX_EXTENTS")]
@@ -53,6 +54,7 @@ impl Live {
     #[doc(alias = "xfs_bmapi_write")]
     pub fn map(&self, tx: &mut Transaction<'_>, request: &MapRequest) -> Result<Extent> {
         let MapRequest { fork, range, unwritten } = *request;
+        MapCounts::of(tx.journal()).note(MapUse::Write);
         if let Mapping::Extent(extent) = self.find_joined(tx, fork, range.start)? {
             return range.cut(&extent).ok_or_else(|| PosixError::InvalidArgument.into());
         }
@@ -102,6 +104,7 @@ impl Live {
             plan(map, BlockRange::of(extent), target)
         };
         self.change_map(tx, fork, &change, extent.length_blocks.into())?;
+        MapCounts::of(tx.journal()).note(MapUse::Insertion);
         defer_map(tx, &self.file_mapping(fork, extent));
         Ok(())
     }
@@ -119,6 +122,7 @@ impl Live {
             plan(map, BlockRange::of(extent), Target::Hole)
         };
         self.change_map(tx, fork, &change, -i64::from(extent.length_blocks))?;
+        MapCounts::of(tx.journal()).note(MapUse::Deletion);
         defer_unmap(tx, &self.file_mapping(fork, extent));
         Ok(())
     }
@@ -137,6 +141,7 @@ impl Live {
         unwritten: bool,
     ) -> Result<FileBlock> {
         let fork = ForkKind::Data;
+        MapCounts::of(tx.journal()).note(MapUse::Write);
         self.find_joined(tx, fork, range.start)?;
         let (extent, change) = {
             let inode = self.inode();
@@ -167,6 +172,7 @@ impl Live {
         fork: ForkKind,
         range: BlockRange,
     ) -> Result<Option<BlockRange>> {
+        MapCounts::of(tx.journal()).note(MapUse::Unmap);
         self.find_joined(tx, fork, range.start)?;
         let mut rest = range;
         for _ in 0..UNMAP_EXTENTS {

@@ -32,6 +32,7 @@ use super::map::{MapRequest, map_blocks};
 use super::{Live, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
+use crate::map_counts::{MapCounts, MapUse};
 
 /// Zeros, or bytes of a copy, that are handled at once.
 pub(super) const CHUNK_BYTES: usize = 1 << 16;
@@ -270,6 +271,7 @@ impl Writer<'_> {
         let blocks = hole.length_blocks + map_blocks(self.journal.geometry(), ForkKind::Data);
         let reserved = (blocks, &mut self.earmark);
         let (written, length) = step::run_allocation(self.journal, reserved, |tx| {
+            MapCounts::of(tx.journal()).note(MapUse::Write);
             let extent = live.take_space(tx, ForkKind::Data, hole)?;
             let piece = clip(piece, &extent, tx.geometry());
             let written = data::write_whole_blocks(tx.cache(), &extent, piece, None);

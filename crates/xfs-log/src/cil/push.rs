@@ -90,6 +90,7 @@ impl Cil {
     fn write(&self, gathered: &Gathered) -> Result<(Lsn, CommitRecord)> {
         let (writer, sequence) = (&self.parts.writer, gathered.sequence);
         let (regions, vectors) = gathered.vectors(self.parts.plants);
+        self.written.add(0, vectors.iter().map(|vector| vector.len() as u64).sum());
         let transaction = self.parts.first_number.wrapping_add(sequence as u32);
         let header = TransactionHeader { kind: CHECKPOINT, transaction, regions };
         let mut first = Vec::new();

@@ -94,7 +94,7 @@ fn a_walk_finds_all_inodes_of_a_cluster_written_by_the_first() {
     }
     journal.force_all().unwrap();
     let report = journal.log().ail().push(journal.log().ail().head());
-    assert_eq!((report.started, report.busy, report.pinned), (4, 0, 0));
+    assert_eq!((report.started, report.busy(), report.pinned), (4, 0, 0));
     assert!(journal.log().ail().is_empty());
     assert_eq!(records.each_owner(&journal), [7; 4]);
 }

@@ -13,7 +13,7 @@ use xfs_format::{AgNumber, BlockKind, InodeNumber};
 use std::sync::Arc;
 
 use crate::testing::{crashed, is_clean, make, open, recover};
-use crate::{InodeRecord, Journal, Transaction};
+use crate::{InodeRecord, Journal, Transaction, TransactionCounts};
 
 /// Where the label is in the superblock: bytes that nothing else depends on.
 const LABEL: std::ops::Range<usize> = 108..120;
@@ -53,7 +53,24 @@ fn a_clean_transaction_logs_nothing() {
     begin(&journal).cancel();
     drop(begin(&journal));
     assert_eq!(journal.log().space().used, used);
+    assert_eq!(journal.transactions(), TransactionCounts { synchronous: 0, empty: 1 });
     assert!(root(&journal).latch().try_lock_exclusive());
+}
+
+#[test]
+fn a_synchronous_transaction_is_durable_when_it_is_committed() {
+    let device = make();
+    let journal = open(&device, 0);
+    let mut tx = begin(&journal);
+    tx.set_synchronous();
+    let buffer = copy_of_superblock(&mut tx);
+    tx.change(&buffer, LABEL, |label| label.copy_from_slice(b"hello label!"));
+    let _ = tx.commit().unwrap();
+    assert_eq!(journal.transactions(), TransactionCounts { synchronous: 1, empty: 0 });
+    let (recovered, _) = recover(&crashed(&device));
+    let mut tx = begin(&recovered);
+    let buffer = copy_of_superblock(&mut tx);
+    assert_eq!(&buffer.bytes()[LABEL], b"hello label!");
 }
 
 #[test]

@@ -113,11 +113,11 @@ fn a_held_buffer_is_not_pushed() {
     journal.force_all().unwrap();
     let mut tx = begin(&journal);
     let buffer = tx.read(free_block(0), BLOCK, BlockKind::Symlink).unwrap();
-    assert!(journal.log().ail().push(Lsn(u64::MAX)).busy > 0);
+    assert!(journal.log().ail().push(Lsn(u64::MAX)).busy() > 0);
     tx.release(&buffer);
     assert!(!buffer.is_latched());
     tx.cancel();
-    assert_eq!(journal.log().ail().push(Lsn(u64::MAX)).busy, 0);
+    assert_eq!(journal.log().ail().push(Lsn(u64::MAX)).busy(), 0);
 }
 
 /// A dirty buffer is found in memory however little room the cache has.

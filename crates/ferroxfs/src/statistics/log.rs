@@ -1,0 +1,131 @@
+//! What is counted of transactions and the log.
+
+use xfs_log::{LogCounts, PushCounts, SpaceUse};
+use xfs_trans::TransactionCounts;
+
+/// Transactions: the line `trans`. Each step of a chain is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Transactions {
+    /// Durable when their commit returned: of label, UUID and growth.
+    #[doc(alias = "xs_trans_sync")]
+    pub synchronous: u64,
+    /// Durable later.
+    #[doc(alias = "xs_trans_async")]
+    pub asynchronous: u64,
+    /// That had changed nothing.
+    #[doc(alias = "xs_trans_empty")]
+    pub empty: u64,
+}
+
+/// Checkpoints: what transactions have committed is gathered in memory, and written to the log together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checkpoints {
+    /// That were written, or are being written.
+    pub written: u64,
+    /// Transactions that were added to them.
+    pub commits: u64,
+    /// Bytes that were written of what they held: what is changed again before is written once.
+    pub bytes: u64,
+}
+
+/// Writing the log, and waiting for it: the line `log`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogUse {
+    /// Transactions that were committed, each step of a chain being one.
+    pub commits: u64,
+    /// Records that were written.
+    #[doc(alias = "xs_log_writes")]
+    pub writes: u64,
+    /// Bytes of these, which are whole blocks of 512 bytes.
+    #[doc(alias = "xs_log_blocks")]
+    pub written_bytes: u64,
+    /// How often a record waited until another one was written, because as many as there may be were in
+    /// the making.
+    #[doc(alias = "xs_log_noiclogs")]
+    pub buffer_waits: u64,
+    /// How often somebody wanted what was committed to be durable.
+    #[doc(alias = "xs_log_force")]
+    pub forces: u64,
+    /// Of those, that had to wait: something became durable meanwhile.
+    #[doc(alias = "xs_log_force_sleep")]
+    pub forces_waited: u64,
+}
+
+/// Room in the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogSpace {
+    /// How often a transaction waited for room.
+    #[doc(alias = "xs_sleep_logspace")]
+    pub waits: u64,
+    /// Bytes that are reserved now, by transactions, by what they have committed that is not written yet,
+    /// and for transactions to come.
+    #[doc(alias = "write_grant_head_bytes")]
+    pub reserved_bytes: u64,
+    /// Bytes that are in use now: a recovery would replay them.
+    pub used_bytes: u64,
+}
+
+/// Writing in place what the log has: the line `push_ail`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WriteBack {
+    /// How often the list of what is not in place was walked.
+    #[doc(alias = "xs_push_ail")]
+    pub walks: u64,
+    /// Items of which a write was begun.
+    #[doc(alias = "xs_push_ail_success")]
+    pub started: u64,
+    /// Items that could not be written before the log has them as they are.
+    #[doc(alias = "xs_push_ail_pinned")]
+    pub pinned: u64,
+    /// Items that somebody was changing.
+    #[doc(alias = "xs_push_ail_locked")]
+    pub locked: u64,
+    /// Items that were being written already.
+    #[doc(alias = "xs_push_ail_flushing")]
+    pub flushing: u64,
+}
+
+impl Transactions {
+    pub(super) fn of(commits: u64, counts: TransactionCounts) -> Self {
+        let TransactionCounts { synchronous, empty } = counts;
+        Self { synchronous, asynchronous: commits.saturating_sub(synchronous), empty }
+    }
+}
+
+impl Checkpoints {
+    pub(super) const fn of(log: &LogCounts) -> Self {
+        Self { written: log.checkpoints, commits: log.commits, bytes: log.checkpoint_bytes }
+    }
+}
+
+impl LogUse {
+    pub(super) const fn of(log: &LogCounts) -> Self {
+        Self {
+            commits: log.commits,
+            writes: log.records,
+            written_bytes: log.written_bytes,
+            buffer_waits: log.buffer_waits,
+            forces: log.forces,
+            forces_waited: log.forces_waited,
+        }
+    }
+}
+
+impl LogSpace {
+    pub(super) const fn of(log: &LogCounts, space: SpaceUse) -> Self {
+        let SpaceUse { used, granted } = space;
+        Self { waits: log.space_waits, reserved_bytes: granted, used_bytes: used }
+    }
+}
+
+impl WriteBack {
+    pub(super) const fn of(counts: &PushCounts) -> Self {
+        let PushCounts { walks, started, pinned, locked, underway } = *counts;
+        Self { walks, started, pinned, locked, flushing: underway }
+    }
+}
