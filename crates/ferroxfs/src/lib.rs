@@ -41,6 +41,7 @@ mod node;
 mod open;
 mod permission;
 mod resolve;
+mod scratch;
 mod share;
 mod space;
 mod statistics;
@@ -64,6 +65,7 @@ pub use metadata::Metadata;
 pub use node::{InodeView, Node};
 pub use open::{Description, Devices, OpenError, OpenOptions, UuidChange};
 pub use permission::Access;
+pub use scratch::{ScratchEntry, ScratchNode, ScratchVolume};
 pub use space::Space;
 pub use statistics::{
     AttributeOperations, Buffers, Checkpoints, DirectoryOperations, ExtentMaps, InodeLookups,

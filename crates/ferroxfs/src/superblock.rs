@@ -24,6 +24,7 @@
 mod evict;
 mod list;
 mod marks;
+mod small;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub use evict::CacheCounts;
 pub(crate) use evict::{count_inodes, drop_idle, evict_all, evict_step};
 pub(crate) use list::InodeList;
 pub(crate) use marks::{Mark, Marks, take_down};
+pub(crate) use small::{Small, SmallContents, SmallInode, SmallNames};
 
 use crate::table::{Entry, Inode, Tag};
 
@@ -178,7 +180,5 @@ fn iter_part<F: Filesystem>(
     }
 }
 
-#[cfg(test)]
-mod scratch;
 #[cfg(test)]
 mod tests;

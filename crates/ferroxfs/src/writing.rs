@@ -405,7 +405,7 @@ fn join_all<const N: usize>(tx: &mut Transaction<'_>, mut entries: [&Entry; N]) 
 }
 
 /// Checks a name that is to be made.
-fn check_name(name: &[u8]) -> Result<()> {
+pub(crate) fn check_name(name: &[u8]) -> Result<()> {
     match name {
         b"" => Err(PosixError::NotFound.into()),
         b"." | b".." => Err(PosixError::Exists.into()),

@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_format::InodeNumber;
+use xfs_format::inode::FileType;
 
-use super::scratch::Scratch;
+use super::small::{Small, SmallContents, SmallInode};
 use super::{Filesystem, Mark, Which, count_inodes, drop_idle, evict_all, take_down};
 use crate::table::testing::{Plant, Shelf};
 use crate::table::{Entry, InodeIndex, Table};
@@ -13,6 +14,13 @@ use crate::watch::{Queue, Scope, WatchEvents};
 
 /// More than a step, and over two groups where there are groups.
 const INODES: u64 = 1100;
+
+/// As much as anybody asks for here.
+const MOST_BYTES: u64 = 1 << 30;
+
+fn create(small: &Small, number: u64) -> Arc<Entry<SmallInode>> {
+    small.create(InodeNumber(number), SmallContents::Special(FileType::Regular)).unwrap()
+}
 
 fn numbers<F: Filesystem>(filesystem: &F, which: Which) -> Vec<u64> {
     let mut seen = Vec::new();
@@ -77,9 +85,9 @@ fn check<F: Filesystem>(
 
 #[test]
 fn a_filesystem_with_a_list() {
-    let scratch = Scratch::new();
-    let entries = (0..INODES).map(|number| scratch.create(number)).collect();
-    check(&scratch, entries, Scratch::deactivate);
+    let small = Small::new(MOST_BYTES);
+    let entries = (0..INODES).map(|number| create(&small, number)).collect();
+    check(&small, entries, Small::deactivate);
 }
 
 #[test]
@@ -95,28 +103,28 @@ fn a_filesystem_with_an_index() {
 
 #[test]
 fn keepers_are_released_after_watches() {
-    let scratch = Scratch::new();
-    let entry = scratch.create(7);
+    let small = Small::new(MOST_BYTES);
+    let entry = create(&small, 7);
     let (watched, queue) = watch();
     mark(&entry, watched);
     mark(&entry, Mark::Keeper);
-    scratch.release(entry);
-    scratch.deactivate();
-    assert_eq!(evict_all(&scratch), 0);
-    super::marks::release_watches(&scratch);
+    small.release(entry);
+    small.deactivate();
+    assert_eq!(evict_all(&small), 0);
+    super::marks::release_watches(&small);
     // Whoever keeps it still has it, when nobody can be told of it any more.
     assert!(queue.is_closed());
-    assert_eq!(numbers(&scratch, Which::Referenced), [7]);
-    super::marks::release_keepers(&scratch);
-    assert_eq!(count_inodes(&scratch).total(), 0);
+    assert_eq!(numbers(&small, Which::Referenced), [7]);
+    super::marks::release_keepers(&small);
+    assert_eq!(count_inodes(&small).total(), 0);
 }
 
 #[test]
 fn a_file_without_a_name_goes_with_its_last_user() {
-    let scratch = Scratch::new();
-    let entry = scratch.create(7);
+    let small = Small::new(MOST_BYTES);
+    let entry = create(&small, 7);
     entry.live().unlink();
-    assert_eq!(drop_idle(&scratch), 0);
-    scratch.release(entry);
-    assert_eq!(count_inodes(&scratch).total(), 0);
+    assert_eq!(drop_idle(&small), 0);
+    small.release(entry);
+    assert_eq!(count_inodes(&small).total(), 0);
 }

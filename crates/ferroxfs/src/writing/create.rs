@@ -44,7 +44,7 @@ pub enum NewKind<'a> {
 }
 
 impl NewKind<'_> {
-    pub(super) const fn file_type(&self) -> FileType {
+    pub(crate) const fn file_type(&self) -> FileType {
         match self {
             Self::Regular => FileType::Regular,
             Self::Directory => FileType::Directory,

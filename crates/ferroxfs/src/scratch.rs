@@ -1,0 +1,346 @@
+//! A small volume in memory that is no XFS: for who needs a tree of files for a while, and no image.
+//!
+//! Owns: the tree of names of a [`ScratchVolume`], and the contents of its files. Does **not** own the
+//! inodes, or the walks over them: those are the iterators of [`superblock`](crate::superblock), which go
+//! over a list here.
+//!
+//! Nothing is written anywhere. There are no owners, modes, times or attributes, and one lock for all
+//! changes of names: what wants those, or threads that do not meet, makes an XFS volume in memory.
+//!
+//! # Invariants
+//!
+//! - **I1** A name is a use of its inode. So an inode leaves memory with its last name and its last handle,
+//!   whichever goes last.
+//! - **I2** Names change under `changing`, and a directory that has lost its name gets none.
+//!
+//! Lock order: `changing`, one directory, one inode's state.
+
+mod tree;
+
+use std::ffi::{OsStr, OsString};
+use std::ops::ControlFlow;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
+
+use xfs_buffer::PosixError;
+use xfs_format::InodeNumber;
+use xfs_format::inode::FileType;
+
+use crate::Result;
+use crate::superblock::{CacheCounts, Filesystem, SmallContents, SmallInode, Which, count_inodes};
+use crate::table::Entry;
+use crate::writing::NewKind;
+use tree::Tree;
+
+/// A small volume in memory, with nothing behind it. It is gone with its last handle.
+///
+/// ```
+/// use ferroxfs::{NewKind, ScratchVolume};
+///
+/// let volume = ScratchVolume::new(1 << 20);
+/// let folder = volume.root().create("folder", &NewKind::Directory)?;
+/// let file = folder.create("file", &NewKind::Regular)?;
+/// file.write_at(0, b"for a while")?;
+/// folder.rename("file", &volume.root(), "elsewhere")?;
+/// let found = volume.root().lookup("elsewhere")?;
+/// let mut bytes = [0; 3];
+/// assert_eq!(found.read_at(0, &mut bytes)?, 3);
+/// assert_eq!(&bytes, b"for");
+/// assert_eq!(volume.cache_counts().total(), 3);
+/// # Ok::<(), ferroxfs::Error>(())
+/// ```
+pub struct ScratchVolume {
+    tree: Arc<Tree>,
+}
+
+/// A handle on an inode of a [`ScratchVolume`].
+pub struct ScratchNode {
+    tree: Arc<Tree>,
+    /// There until it is dropped.
+    entry: Option<Arc<Entry<SmallInode>>>,
+}
+
+/// An entry of a directory of a [`ScratchVolume`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScratchEntry {
+    /// The name.
+    pub name: OsString,
+    /// What it names.
+    pub number: InodeNumber,
+    /// What that is.
+    pub file_type: FileType,
+}
+
+impl ScratchVolume {
+    /// An empty volume that may take so many bytes of memory, about: contents count as they are long,
+    /// holes included, and every inode and name for what it takes.
+    #[must_use]
+    pub fn new(most_bytes: u64) -> Self {
+        Self { tree: Arc::new(Tree::new(most_bytes)) }
+    }
+
+    /// The root directory.
+    #[must_use]
+    pub fn root(&self) -> ScratchNode {
+        let root = self.tree.root();
+        root.share();
+        ScratchNode::new(&self.tree, Arc::clone(root))
+    }
+
+    /// Hands each inode to `f`, until that stops the walk. No lock is held meanwhile: `f` may do whatever
+    /// it likes, on this volume too. There is none without a user, as names are users.
+    #[doc(alias = "super_iter_inodes")]
+    pub fn iter_inodes(
+        &self,
+        which: Which,
+        mut f: impl FnMut(&ScratchNode) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        self.tree.inodes.iter_inodes(which, |entry| {
+            entry.share();
+            f(&ScratchNode::new(&self.tree, Arc::clone(entry)))
+        })
+    }
+
+    /// Counts the inodes, by looking at each.
+    #[must_use]
+    pub fn cache_counts(&self) -> CacheCounts {
+        count_inodes(&self.tree.inodes)
+    }
+
+    /// Bytes that count against what the volume may take.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.tree.inodes.room.used_bytes()
+    }
+}
+
+impl ScratchNode {
+    /// A handle, for the use that the caller has.
+    fn new(tree: &Arc<Tree>, entry: Arc<Entry<SmallInode>>) -> Self {
+        Self { tree: Arc::clone(tree), entry: Some(entry) }
+    }
+
+    fn entry(&self) -> &Arc<Entry<SmallInode>> {
+        self.entry.as_ref().expect("it is held until it is dropped")
+    }
+
+    fn inode(&self) -> &SmallInode {
+        self.entry().live()
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> InodeNumber {
+        self.entry().number()
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn file_type(&self) -> FileType {
+        self.entry().file_type()
+    }
+
+    /// How many names it has.
+    #[must_use]
+    pub fn nlink(&self) -> u32 {
+        self.inode().nlink()
+    }
+
+    /// Makes a file, a directory, a link or a special file in this directory.
+    ///
+    /// # Errors
+    ///
+    /// EEXIST, ENOTDIR, ENOENT for a directory that has been removed, ENAMETOOLONG, EINVAL, ENOSPC.
+    pub fn create(&self, name: impl AsRef<OsStr>, kind: &NewKind<'_>) -> Result<Self> {
+        let entry = self.tree.create(self.entry(), name.as_ref().as_bytes(), kind)?;
+        Ok(Self::new(&self.tree, entry))
+    }
+
+    /// The inode that `name` means in this directory; links are not followed.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT, ENOTDIR.
+    pub fn lookup(&self, name: impl AsRef<OsStr>) -> Result<Self> {
+        let entry = Tree::look_up(self.entry(), name.as_ref().as_bytes())?;
+        Ok(Self::new(&self.tree, entry))
+    }
+
+    /// Gives `file` a name in this directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create); EPERM for a directory, EXDEV for a file of another volume, ENOENT for
+    /// one that has lost its last name.
+    pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
+        self.check_same(file)?;
+        self.tree.link(self.entry(), name.as_ref().as_bytes(), file.entry())
+    }
+
+    /// Removes a name of a file, or of an empty directory.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT, ENOTDIR, ENOTEMPTY.
+    pub fn remove(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        self.tree.remove(self.entry(), name.as_ref().as_bytes())
+    }
+
+    /// Moves a name of this directory to `directory`, which may be the same. What has the new name loses
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// ENOENT; EISDIR, ENOTDIR, ENOTEMPTY for what cannot be replaced; EINVAL for a directory that would
+    /// come to lie below itself; EXDEV, ENOSPC.
+    pub fn rename(
+        &self,
+        name: impl AsRef<OsStr>,
+        directory: &Self,
+        new_name: impl AsRef<OsStr>,
+    ) -> Result<()> {
+        self.check_same(directory)?;
+        let from = (self.entry(), name.as_ref().as_bytes());
+        self.tree.rename(from, (directory.entry(), new_name.as_ref().as_bytes()))
+    }
+
+    /// The entries of this directory, by name, as they are now.
+    ///
+    /// # Errors
+    ///
+    /// ENOTDIR.
+    pub fn entries(&self) -> Result<Vec<ScratchEntry>> {
+        let SmallContents::Directory(names) = &self.inode().contents else {
+            return Err(PosixError::NotDirectory.into());
+        };
+        let names = names.lock();
+        let entries = names.iter().map(|(name, entry)| ScratchEntry {
+            name: OsString::from_vec(name.to_vec()),
+            number: entry.number(),
+            file_type: entry.file_type(),
+        });
+        Ok(entries.collect())
+    }
+
+    /// Where a symbolic link points.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL if this is no link.
+    pub fn read_link(&self) -> Result<OsString> {
+        match &self.inode().contents {
+            SmallContents::Symlink(target) => Ok(OsString::from_vec(target.to_vec())),
+            _ => Err(PosixError::InvalidArgument.into()),
+        }
+    }
+
+    /// How long a regular file is.
+    ///
+    /// # Errors
+    ///
+    /// EISDIR, EINVAL for what is no regular file.
+    pub fn length_bytes(&self) -> Result<u64> {
+        Ok(self.bytes()?.read().len() as u64)
+    }
+
+    /// Reads from byte `offset` on; returns how many bytes were read, fewer than asked for only at the end
+    /// of the file.
+    ///
+    /// # Errors
+    ///
+    /// EISDIR, EINVAL for what is no regular file.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let bytes = self.bytes()?.read();
+        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..));
+        let rest = rest.unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        if let (Some(to), Some(from)) = (buffer.get_mut(..count), rest.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        Ok(count)
+    }
+
+    /// Writes all of `bytes` from byte `offset` on. What lies between the end of the file and `offset`
+    /// reads as zeros.
+    ///
+    /// # Errors
+    ///
+    /// EISDIR, EINVAL for what is no regular file; ENOSPC, with nothing written.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut contents = self.bytes()?.write();
+        let end = offset.checked_add(bytes.len() as u64).ok_or(PosixError::FileTooLarge)?;
+        if !bytes.is_empty() && end > contents.len() as u64 {
+            self.resize(&mut contents, end)?;
+        }
+        // In memory, so the offset fits.
+        if let Some(target) = contents.get_mut(offset as usize..end as usize) {
+            target.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    /// Makes a regular file so long. What is added reads as zeros.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_at`](Self::write_at).
+    pub fn set_len(&self, length_bytes: u64) -> Result<()> {
+        self.resize(&mut self.bytes()?.write(), length_bytes)
+    }
+
+    fn bytes(&self) -> Result<&xfs_sync::RwLock<Vec<u8>, xfs_sync::Object>> {
+        match &self.inode().contents {
+            SmallContents::File(bytes) => Ok(bytes),
+            SmallContents::Directory(_) => Err(PosixError::IsDirectory.into()),
+            SmallContents::Symlink(_) | SmallContents::Special(_) => {
+                Err(PosixError::InvalidArgument.into())
+            }
+        }
+    }
+
+    fn resize(&self, contents: &mut Vec<u8>, length_bytes: u64) -> Result<()> {
+        let (room, now) = (&self.tree.inodes.room, contents.len() as u64);
+        let length = usize::try_from(length_bytes).map_err(|_| PosixError::FileTooLarge)?;
+        match length_bytes.checked_sub(now) {
+            Some(more) => {
+                room.take(more)?;
+                if contents.try_reserve(length - contents.len()).is_err() {
+                    room.give_back(more);
+                    return Err(PosixError::NoSpace.into());
+                }
+                contents.resize(length, 0);
+            }
+            None => {
+                contents.truncate(length);
+                contents.shrink_to_fit();
+                room.give_back(now - length_bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_same(&self, other: &Self) -> Result<()> {
+        match Arc::ptr_eq(&self.tree, &other.tree) {
+            true => Ok(()),
+            false => Err(PosixError::CrossDevice.into()),
+        }
+    }
+}
+
+impl Clone for ScratchNode {
+    fn clone(&self) -> Self {
+        self.entry().share();
+        Self::new(&self.tree, Arc::clone(self.entry()))
+    }
+}
+
+impl Drop for ScratchNode {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            self.tree.inodes.release(entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use super::*;
+use crate::Error;
+
+fn posix<T>(result: Result<T>) -> PosixError {
+    match result {
+        Err(Error::Posix(case)) => case,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it went well"),
+    }
+}
+
+fn names(directory: &ScratchNode) -> Vec<String> {
+    let entries = directory.entries().unwrap();
+    entries.into_iter().map(|entry| entry.name.into_string().unwrap()).collect()
+}
+
+#[test]
+fn names_come_go_and_move() {
+    let volume = ScratchVolume::new(1 << 20);
+    let root = volume.root();
+    let folder = root.create("folder", &NewKind::Directory).unwrap();
+    let file = folder.create("file", &NewKind::Regular).unwrap();
+    root.link(&file, "other").unwrap();
+    assert_eq!(file.nlink(), 2);
+    assert_eq!(posix(root.create("folder", &NewKind::Regular)), PosixError::Exists);
+    assert_eq!(posix(root.create("a/b", &NewKind::Regular)), PosixError::InvalidArgument);
+    assert_eq!(posix(root.link(&folder, "again")), PosixError::NotPermitted);
+    assert_eq!(posix(root.remove("folder")), PosixError::NotEmpty);
+    assert_eq!(posix(root.lookup("nothing")), PosixError::NotFound);
+    assert_eq!(posix(file.lookup("below")), PosixError::NotDirectory);
+    root.create("link", &NewKind::Symlink(b"folder/file")).unwrap();
+    assert_eq!(root.lookup("link").unwrap().read_link().unwrap(), "folder/file");
+
+    let inner = folder.create("inner", &NewKind::Directory).unwrap();
+    assert_eq!(posix(root.rename("folder", &inner, "loop")), PosixError::InvalidArgument);
+    assert_eq!(posix(root.rename("folder", &root, "other")), PosixError::NotDirectory);
+    assert_eq!(posix(root.rename("other", &root, "folder")), PosixError::IsDirectory);
+    // Two names of one file: both stay.
+    root.rename("other", &folder, "file").unwrap();
+    assert_eq!(file.nlink(), 2);
+    root.rename("link", &folder, "file").unwrap();
+    assert_eq!((names(&root), file.nlink()), (vec!["folder".into(), "other".into()], 1));
+    folder.rename("inner", &root, "outer").unwrap();
+    root.remove("outer").unwrap();
+    assert_eq!(posix(inner.create("late", &NewKind::Regular)), PosixError::NotFound);
+    let elsewhere = ScratchVolume::new(1 << 20).root();
+    assert_eq!(posix(elsewhere.link(&file, "file")), PosixError::CrossDevice);
+}
+
+#[test]
+fn contents_take_room_and_give_it_back() {
+    let volume = ScratchVolume::new(64 << 10);
+    let root = volume.root();
+    let empty = volume.used_bytes();
+    let file = root.create("file", &NewKind::Regular).unwrap();
+    file.write_at(4, b"text").unwrap();
+    let mut bytes = [1; 16];
+    assert_eq!(file.read_at(0, &mut bytes).unwrap(), 8);
+    assert_eq!(&bytes[..8], b"\0\0\0\0text");
+    assert_eq!(file.read_at(u64::MAX, &mut bytes).unwrap(), 0);
+    let used = volume.used_bytes();
+    assert_eq!(posix(file.write_at(64 << 10, b"x")), PosixError::NoSpace);
+    assert_eq!(posix(file.write_at(u64::MAX, b"x")), PosixError::FileTooLarge);
+    assert_eq!(posix(file.set_len(1 << 40)), PosixError::NoSpace);
+    assert_eq!((file.length_bytes().unwrap(), volume.used_bytes()), (8, used));
+    file.set_len(5).unwrap();
+    file.set_len(8).unwrap();
+    assert_eq!(file.read_at(4, &mut bytes).unwrap(), 4);
+    assert_eq!(&bytes[..4], b"t\0\0\0");
+    root.remove("file").unwrap();
+    assert!(volume.used_bytes() > empty, "a handle keeps it");
+    drop(file);
+    assert_eq!(volume.used_bytes(), empty);
+    let made = (0..).take_while(|index| root.create(index.to_string(), &NewKind::Fifo).is_ok());
+    assert!((50..150).contains(&made.count()));
+    assert_eq!(posix(root.create("more", &NewKind::Fifo)), PosixError::NoSpace);
+}
+
+#[test]
+fn every_inode_is_walked_over_and_goes_with_its_last_use() {
+    let volume = ScratchVolume::new(1 << 20);
+    let (mut folder, mut numbers) = (volume.root(), vec![1]);
+    for _ in 0..300 {
+        folder = folder.create("below", &NewKind::Directory).unwrap();
+        numbers.push(folder.number().0);
+    }
+    let mut seen = Vec::new();
+    let _ = volume.iter_inodes(Which::Referenced, |node| {
+        seen.push(node.number().0);
+        ControlFlow::Continue(())
+    });
+    assert_eq!(seen, numbers);
+    assert_eq!(volume.cache_counts().live, 301);
+    let stopped = volume.iter_inodes(Which::Cached, |_| ControlFlow::Break(()));
+    assert!(stopped.is_break());
+    // A walk may change what it walks over.
+    let _ = volume.iter_inodes(Which::Cached, |node| {
+        if node.entries().is_ok_and(|entries| entries.is_empty()) {
+            node.create("file", &NewKind::Regular).unwrap();
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(volume.cache_counts().total(), 302);
+    let room = Arc::clone(&volume.tree.inodes.room);
+    drop((volume, folder));
+    let names: u64 = 300 * (64 + 5) + 64 + 4;
+    assert_eq!(room.used_bytes(), names, "only what names took, as nobody asks any more");
+}
+
+#[test]
+fn a_deep_tree_goes_without_a_deep_stack() {
+    let small = std::thread::Builder::new().stack_size(128 << 10);
+    let work = || {
+        let volume = ScratchVolume::new(1 << 30);
+        let mut folder = volume.root();
+        for _ in 0..50_000 {
+            folder = folder.create("below", &NewKind::Directory).unwrap();
+        }
+    };
+    small.spawn(work).unwrap().join().unwrap();
+}
+
+#[test]
+fn threads_change_one_tree() {
+    let volume = ScratchVolume::new(64 << 20);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let root = volume.root();
+            scope.spawn(move || {
+                for index in 0..500 {
+                    let name = format!("{}", index % 7);
+                    let _ = root.create(&name, &NewKind::Regular);
+                    let _ = root.rename(&name, &root, format!("{thread}"));
+                    let _ =
+                        root.lookup(format!("{}", thread + 1)).map(|node| node.write_at(0, b"x"));
+                    let _ = root.remove(&name);
+                }
+            });
+        }
+    });
+    let root = volume.root();
+    assert_eq!(volume.cache_counts().total(), root.entries().unwrap().len() as u64 + 1);
+}

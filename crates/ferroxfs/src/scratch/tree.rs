@@ -1,0 +1,205 @@
+//! The names of a scratch volume.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use xfs_buffer::{Error, PosixError};
+use xfs_format::InodeNumber;
+use xfs_format::inode::FileType;
+use xfs_sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock, Volume};
+
+use crate::Result;
+use crate::superblock::{
+    Filesystem, Small, SmallContents, SmallInode, SmallNames, Which, take_down,
+};
+use crate::table::Entry;
+use crate::writing::{NewKind, check_name};
+
+/// What a name takes besides its bytes, about.
+const NAME_BYTES: u64 = 64;
+
+type Node = Arc<Entry<SmallInode>>;
+
+/// All names, and the inodes that they are uses of.
+pub(super) struct Tree {
+    pub(super) inodes: Small,
+    root: Node,
+    next_number: AtomicU64<Volume>,
+    /// Held while names change (I2).
+    changing: Mutex<(), Volume>,
+}
+
+impl Tree {
+    pub(super) fn new(most_bytes: u64) -> Self {
+        const ROOT: InodeNumber = InodeNumber(1);
+        let inodes = Small::new(most_bytes.max(1 << 10));
+        let root = inodes.create(ROOT, SmallContents::Directory(Mutex::default()));
+        let Ok(root) = root else { unreachable!("there is room for the root") };
+        Self { inodes, root, next_number: AtomicU64::new(2), changing: Mutex::new(()) }
+    }
+
+    pub(super) fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// What a name means, with one more user. The name is one (I1), and stays while the directory is
+    /// locked.
+    pub(super) fn look_up(directory: &Node, name: &[u8]) -> Result<Node> {
+        let names = names_of(directory)?;
+        let found = names.get(name).ok_or(PosixError::NotFound)?;
+        found.share();
+        Ok(Arc::clone(found))
+    }
+
+    /// Makes an inode with a name, and returns it with a use for the caller.
+    pub(super) fn create(&self, directory: &Node, name: &[u8], kind: &NewKind<'_>) -> Result<Node> {
+        let contents = match kind {
+            NewKind::Regular => SmallContents::File(RwLock::new(Vec::new())),
+            NewKind::Directory => SmallContents::Directory(Mutex::default()),
+            NewKind::Symlink(target) if (1..1024).contains(&target.len()) => {
+                SmallContents::Symlink((*target).into())
+            }
+            NewKind::Symlink(_) => return Err(PosixError::InvalidArgument.into()),
+            other => SmallContents::Special(other.file_type()),
+        };
+        let _changing = self.changing.lock();
+        self.check_free(directory, name)?;
+        let number = InodeNumber(self.next_number.fetch_add(1, Ordering::Relaxed));
+        self.inodes.room.take(room_of(name))?;
+        let made = self.inodes.create(number, contents);
+        let node = made.inspect_err(|_| self.inodes.room.give_back(room_of(name)))?;
+        node.share();
+        names_of(directory)?.insert(name.into(), Arc::clone(&node));
+        Ok(node)
+    }
+
+    pub(super) fn link(&self, directory: &Node, name: &[u8], file: &Node) -> Result<()> {
+        let _changing = self.changing.lock();
+        self.check_free(directory, name)?;
+        if file.file_type() == FileType::Directory {
+            return Err(PosixError::NotPermitted.into());
+        }
+        if file.live().nlink() == 0 {
+            return Err(PosixError::NotFound.into());
+        }
+        self.inodes.room.take(room_of(name))?;
+        file.live().link();
+        file.share();
+        names_of(directory)?.insert(name.into(), Arc::clone(file));
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, directory: &Node, name: &[u8]) -> Result<()> {
+        let _changing = self.changing.lock();
+        check_replaceable(names_of(directory)?.get(name).ok_or(PosixError::NotFound)?)?;
+        self.take_out(directory, name)
+    }
+
+    pub(super) fn rename(&self, from: (&Node, &[u8]), to: (&Node, &[u8])) -> Result<()> {
+        let _changing = self.changing.lock();
+        let child = names_of(from.0)?.get(from.1).cloned().ok_or(PosixError::NotFound)?;
+        let target = match self.check_free(to.0, to.1) {
+            Err(Error::Posix(PosixError::Exists)) => {
+                Some(names_of(to.0)?.get(to.1).cloned().ok_or(PosixError::InvalidArgument)?)
+            }
+            free => free.map(|()| None)?,
+        };
+        if is_below(&child, to.0) {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        if let Some(target) = target {
+            if Arc::ptr_eq(&target, &child) {
+                return Ok(());
+            }
+            match [&child, &target].map(|node| node.file_type() == FileType::Directory) {
+                [true, false] => return Err(PosixError::NotDirectory.into()),
+                [false, true] => return Err(PosixError::IsDirectory.into()),
+                _ => check_replaceable(&target)?,
+            }
+        }
+        // The new name takes what the old one gives back, and what it is longer. After this nothing is
+        // refused any more.
+        let (old, new) = (room_of(from.1), room_of(to.1));
+        self.inodes.room.take(new.saturating_sub(old))?;
+        self.take_out(to.0, to.1)?;
+        let moved = names_of(from.0)?.remove(from.1);
+        if let Some(moved) = moved {
+            names_of(to.0)?.insert(to.1.into(), moved);
+        }
+        self.inodes.room.give_back(old.saturating_sub(new));
+        Ok(())
+    }
+
+    /// Takes a name out, with what it takes, and its use with it.
+    fn take_out(&self, directory: &Node, name: &[u8]) -> Result<()> {
+        let removed = names_of(directory)?.remove(name);
+        if let Some(removed) = removed {
+            self.inodes.room.give_back(room_of(name));
+            removed.live().unlink();
+            self.inodes.release(removed);
+        }
+        Ok(())
+    }
+
+    /// Whether a directory can get this name.
+    fn check_free(&self, directory: &Node, name: &[u8]) -> Result<()> {
+        check_name(name)?;
+        let names = names_of(directory)?;
+        if directory.live().nlink() == 0 {
+            return Err(PosixError::NotFound.into());
+        }
+        match names.contains_key(name) {
+            true => Err(PosixError::Exists.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Nobody has a handle any more. The uses that names are go first, all of them at once: an inode that went
+/// with the directory above it would take those below it along, one within the other.
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let mut held = vec![Arc::clone(&self.root)];
+        let _ = self.inodes.iter_inodes(Which::Cached, |entry| {
+            held.extend(entry.live().take_names().into_values());
+            ControlFlow::Continue(())
+        });
+        self.inodes.deactivate();
+        held.into_iter().for_each(|entry| self.inodes.release(entry));
+        take_down(&self.inodes);
+    }
+}
+
+fn room_of(name: &[u8]) -> u64 {
+    NAME_BYTES + name.len() as u64
+}
+
+fn names_of(directory: &Node) -> Result<MutexGuard<'_, SmallNames>> {
+    match &directory.live().contents {
+        SmallContents::Directory(names) => Ok(names.lock()),
+        _ => Err(PosixError::NotDirectory.into()),
+    }
+}
+
+/// Whether an inode can lose its name: a directory that holds something cannot.
+fn check_replaceable(node: &Node) -> Result<()> {
+    match names_of(node) {
+        Ok(names) if !names.is_empty() => Err(PosixError::NotEmpty.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether `directory` is `top`, or lies below it. Names do not change meanwhile.
+fn is_below(top: &Node, directory: &Node) -> bool {
+    let mut pending = vec![Arc::clone(top)];
+    while let Some(node) = pending.pop() {
+        if Arc::ptr_eq(&node, directory) {
+            return true;
+        }
+        if let Ok(names) = names_of(&node) {
+            let below = names.values().filter(|node| node.file_type() == FileType::Directory);
+            pending.extend(below.cloned());
+        }
+    }
+    false
+}
