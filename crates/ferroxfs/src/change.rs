@@ -162,6 +162,18 @@ impl Node {
         acting.map_or(Ok(()), |acting| acting.note_access(entry, time))
     }
 
+    /// Sets the times of the last change of the contents and of anything: for a cache that has
+    /// changed the contents by [`File::write_back_at`](crate::File::write_back_at), now or before long. It is
+    /// possible for an immutable file.
+    ///
+    /// # Errors
+    ///
+    /// EROFS; the device's error.
+    pub fn note_modified(&self, modified: Timestamp, changed: Timestamp) -> Result<()> {
+        let (acting, entry) = self.acting()?;
+        acting.note_modified(entry, modified, changed)
+    }
+
     /// Sets an extended attribute by its Linux name. An access control list, `system.posix_acl_access` or
     /// `system.posix_acl_default`, is given in the form that programs use, and set as by
     /// [`set_acl`](Self::set_acl), whatever `mode`.

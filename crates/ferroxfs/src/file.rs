@@ -94,6 +94,12 @@ impl File {
         Ok((parts.writer(), entry))
     }
 
+    /// Whether it was opened for writing.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.description.as_ref().is_some_and(|open| open.mode() == OpenMode::Write)
+    }
+
     /// Whether this handle may write. What was given away of where the data lies is taken back first.
     fn check_writable(&self) -> Result<()> {
         let (parts, _) = self.node.writable()?;
@@ -228,7 +234,18 @@ impl File {
     /// EROFS, ENOSPC, EFBIG, EPERM for an immutable file; EINVAL for a direct write that is not
     /// aligned; the device's error.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
-        self.write_slices(offset, bytes.len(), std::iter::once(bytes))
+        self.write_slices(offset, bytes.len(), std::iter::once(bytes), self.way())
+    }
+
+    /// As [`write_at`](Self::write_at), of bytes that a cache in front of this volume has acknowledged
+    /// before: neither flags nor permissions that the file has got since keep them away, and no time
+    /// changes. That cache tells the times by [`Node::note_modified`].
+    ///
+    /// # Errors
+    ///
+    /// EROFS, ENOSPC, EFBIG; the device's error.
+    pub fn write_back_at(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
+        self.write_slices(offset, bytes.len(), std::iter::once(bytes), Way::Acknowledged)
     }
 
     /// Writes one slice after the other from byte `offset` on; nobody writes between them.
@@ -239,7 +256,11 @@ impl File {
     #[doc(alias = "pwritev")]
     pub fn write_vectored_at(&self, offset: u64, slices: &[IoSlice<'_>]) -> Result<usize> {
         let length = slices.iter().map(|slice| slice.len()).sum();
-        self.write_slices(offset, length, slices.iter().map(|slice| &**slice))
+        self.write_slices(offset, length, slices.iter().map(|slice| &**slice), self.way())
+    }
+
+    fn way(&self) -> Way {
+        if self.is_direct { Way::Direct } else { Way::Joined }
     }
 
     fn write_slices<'b>(
@@ -247,6 +268,7 @@ impl File {
         offset: u64,
         length: usize,
         slices: impl Iterator<Item = &'b [u8]>,
+        way: Way,
     ) -> Result<usize> {
         let (parts, entry) = self.changing()?;
         self.check_alignment(offset, length)?;
@@ -256,7 +278,6 @@ impl File {
         if !self.has_written.load(Ordering::Relaxed) {
             self.has_written.store(true, Ordering::Relaxed);
         }
-        let way = if self.is_direct { Way::Direct } else { Way::Joined };
         let written = parts.contents(entry).write(offset, slices, way)?;
         parts.notify(entry, WatchEvents::MODIFY);
         Ok(written)

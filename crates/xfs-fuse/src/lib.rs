@@ -22,6 +22,7 @@ mod statistics;
 mod transport;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,6 +44,13 @@ pub struct Mount<H: Handler = Server> {
     point: MountPoint,
 }
 
+/// A mount that has left the tree. While this is held, one that was in use does not end by itself.
+#[derive(Debug, Default)]
+pub struct Unmounted {
+    /// Where the kernel can be asked to write what it holds.
+    root: Option<OwnedFd>,
+}
+
 impl<H: Handler> Mount<H> {
     /// Mounts and begins to serve. When it returns the mount can be used.
     ///
@@ -60,7 +68,7 @@ impl<H: Handler> Mount<H> {
             Ok(session) => Ok(Self { session, point }),
             Err(error) => {
                 // Nobody answers there.
-                let _ = point.unmount();
+                let _ = point.unmount(Unmount::Now);
                 Err(error)
             }
         }
@@ -83,14 +91,43 @@ impl<H: Handler> Mount<H> {
         self.session.wait(timeout)
     }
 
-    /// Unmounts. What is in use leaves the tree and stays for those who use it, until
-    /// [`finish`](Self::finish).
+    /// Unmounts, when what the kernel has acknowledged has been written. What is in use leaves the tree and
+    /// stays for those who use it, until [`finish`](Self::finish).
     ///
     /// # Errors
     ///
     /// What the system gives.
-    pub fn unmount(&self) -> io::Result<()> {
-        self.point.unmount()
+    pub fn unmount(&self) -> io::Result<Unmounted> {
+        if self.holds_back() {
+            self.settle(self.point.open().ok().flatten().as_ref());
+        }
+        if self.point.unmount(Unmount::Now).is_ok() {
+            return Ok(Unmounted { root: None });
+        }
+        let root = if self.holds_back() { self.point.open()? } else { None };
+        self.point.unmount(Unmount::WhenUnused)?;
+        Ok(Unmounted { root })
+    }
+
+    /// Has the kernel write what it has acknowledged to those who go on using what is unmounted.
+    pub fn settle_rest(&self, unmounted: &Unmounted) {
+        if self.holds_back() {
+            self.settle(unmounted.root.as_ref());
+        }
+    }
+
+    /// Whether the kernel may hold what it has acknowledged.
+    fn holds_back(&self) -> bool {
+        !self.session.handler().unsettled().is_empty()
+    }
+
+    /// syncfs has the kernel send everything, times too, but does not wait for what it has sent. What
+    /// cannot be written is told to who wrote it.
+    fn settle(&self, root: Option<&OwnedFd>) {
+        let sent = root.map_or(Ok(()), |root| rustix::fs::syncfs(root).map_err(io::Error::from));
+        if let Err(error) = sent.and(self.session.settle()) {
+            tracing::warn!(%error, "the kernel holds what it has not written");
+        }
     }
 
     /// Ends it, and returns the handler.

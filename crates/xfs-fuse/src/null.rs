@@ -178,7 +178,10 @@ fn number(name: &std::ffi::OsStr) -> Result<u64, Errno> {
 
 impl Handler for Null {
     fn wishes(&self) -> InitFlags {
-        InitFlags::all() - InitFlags::NO_OPEN_SUPPORT - InitFlags::POSIX_ACL
+        InitFlags::all()
+            - InitFlags::NO_OPEN_SUPPORT
+            - InitFlags::POSIX_ACL
+            - InitFlags::WRITEBACK_CACHE
     }
 
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {

@@ -83,7 +83,7 @@ impl OptionError {
 }
 
 /// Options of the kernel's XFS, or of FUSE, that are refused, and why.
-const REFUSED: [(&str, &str); 32] = [
+const REFUSED: [(&str, &str); 30] = [
     ("lazytime", LAZY),
     ("strictatime", LAZY),
     ("swalloc", ALIGNMENT),
@@ -111,8 +111,6 @@ const REFUSED: [(&str, &str); 32] = [
     ("pqnoenforce", QUOTA),
     ("grpid", "use the set-group-ID bit of directories"),
     ("bsdgroups", "use the set-group-ID bit of directories"),
-    ("writeback_cache", WRITEBACK),
-    ("writeback", WRITEBACK),
     ("io_uring", "requests come through read and write"),
     ("auto_unmount", "use an entry in fstab, or ferroxfs umount"),
     ("allow_root", "use allow_other"),
@@ -121,7 +119,6 @@ const LAZY: &str = "times of access are relatime or noatime";
 const ALIGNMENT: &str = "the layout follows the superblock";
 const LOG: &str = "the log's buffers are not to be set";
 const QUOTA: &str = "quota is not enforced";
-const WRITEBACK: &str = "writes would be acknowledged before they have space";
 
 /// Options of mount(8) that are for itself or say what is so anyway.
 const IGNORED: [&str; 24] = [
@@ -178,6 +175,7 @@ impl MountOptions {
             "wsync" | "dirsync" => {
                 self.settings.durability = self.settings.durability.max(Durability::Names);
             }
+            "writeback_cache" => self.settings.writeback = true,
             "noatime" | "nodiratime" => self.settings.access_times = AccessTimes::Never,
             _ if IGNORED.contains(&name) || is_comment(name) => {}
             _ => return Err(unknown(name)),
@@ -241,6 +239,9 @@ impl MountOptions {
             (None, Some(bytes)) => open = open.offset(bytes),
             (None, None) => {}
         }
+        if self.settings.writeback && self.settings.durability == Durability::All {
+            return Err(OptionError::Conflict { first: "writeback_cache", second: "sync" });
+        }
         if let Some(path) = &self.log_device {
             open = open.log_device(path);
         }
@@ -269,7 +270,8 @@ impl MountOptions {
     /// How the volume is served.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        Settings { read_only: self.is_read_only(), ..self.settings }
+        let read_only = self.is_read_only();
+        Settings { read_only, writeback: self.settings.writeback && !read_only, ..self.settings }
     }
 
     /// How many threads serve it.

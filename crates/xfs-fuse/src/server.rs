@@ -18,6 +18,7 @@ mod ioctl;
 mod names;
 mod shards;
 mod unnamed;
+mod writeback;
 mod xattrs;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -51,6 +52,8 @@ pub struct Settings {
     pub durability: Durability,
     /// What becomes of the times of access.
     pub access_times: AccessTimes,
+    /// What is written waits in the kernel's page cache, acknowledged before it has space.
+    pub writeback: bool,
 }
 
 /// Which changes are durable before they are answered.
@@ -172,7 +175,7 @@ impl Server {
             Opcode::Release => self.release(request),
             Opcode::Read => self.read(request, reply),
             Opcode::Write => self.write(request, reply),
-            Opcode::Fsync | Opcode::FsyncDirectory => self.fsync(request),
+            Opcode::Fsync | Opcode::FsyncDirectory => self.fsync(request, reply),
             Opcode::Allocate => self.allocate(request, reply),
             Opcode::Seek => self.seek(request, reply),
             Opcode::CopyFileRange => self.copy_range(request, reply),
@@ -250,9 +253,18 @@ impl Handler for Server {
         // waited for that write.
         if self.settings.read_only {
             always | InitFlags::NO_OPEN_SUPPORT | InitFlags::ASYNC_DIO
+        } else if self.settings.writeback {
+            always | InitFlags::WRITEBACK_CACHE
         } else {
             always
         }
+    }
+
+    fn unsettled(&self) -> Vec<u64> {
+        if !self.settings.writeback {
+            return Vec::new();
+        }
+        self.handles.written().into_iter().map(|number| self.node_of(number)).collect()
     }
 
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {

@@ -138,6 +138,9 @@ impl Buffered {
 pub(crate) enum Way {
     Joined,
     Direct,
+    /// As `Joined`, of what somebody has acknowledged before: what the file forbids since is too late,
+    /// and its times are told apart.
+    Acknowledged,
 }
 
 /// The lock of the contents, held to read them.
@@ -310,20 +313,27 @@ impl<'a> OpenContents<'a> {
     fn write_slice(&self, state: &mut State, offset: u64, bytes: &[u8], way: Way) -> Result<usize> {
         let mut core = self.entry.core();
         core.size = core.size.max(state.buffered.as_ref().map_or(0, |buffered| buffered.end()));
-        check_contents_mutable(&core, offset)?;
+        if way != Way::Acknowledged {
+            check_contents_mutable(&core, offset)?;
+        }
+        let now = match (way, state.buffered.as_deref()) {
+            (Way::Joined | Way::Direct, _) => self.parts.clock.now(),
+            (Way::Acknowledged, Some(buffered)) => buffered.now,
+            (Way::Acknowledged, None) => core.modify_time,
+        };
         self.entry.live().check_write(&self.parts.journal, offset, bytes.len() as u64)?;
         let goes_on = state.next == Some(offset);
         let is_expected = goes_on
             || offset == core.size
             || state.buffered.as_ref().is_some_and(|buffered| buffered.takes(offset));
-        let joins = is_expected && way == Way::Joined && self.parts.joins_writes;
+        let joins = is_expected && way != Way::Direct && self.parts.joins_writes;
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             let at = offset + done as u64;
-            let buffered = if joins { self.buffer(state, at, rest) } else { Ok(None) };
+            let buffered = if joins { self.buffer(state, (at, rest), now) } else { Ok(None) };
             let written = match buffered {
                 Ok(Some(count)) => Ok(count),
-                Ok(None) => self.write_through(state, (at, rest), goes_on && joins),
+                Ok(None) => self.write_through(state, (at, rest), (goes_on && joins, now)),
                 Err(error) => Err(error),
             };
             match written {
@@ -339,7 +349,12 @@ impl<'a> OpenContents<'a> {
 
     /// Puts the head of `bytes` into the buffer, and says how much. `None`: they do not belong there, or
     /// there are no blocks to earmark for them, or no memory.
-    fn buffer(&self, state: &mut State, at: u64, bytes: &[u8]) -> Result<Option<usize>> {
+    fn buffer(
+        &self,
+        state: &mut State,
+        (at, bytes): (u64, &[u8]),
+        now: Timestamp,
+    ) -> Result<Option<usize>> {
         let mut memory = Vec::new();
         if let Some(buffered) = state.buffered.as_deref().filter(|buffered| !buffered.takes(at)) {
             let ahead = if buffered.end() == at { self.ahead(at) } else { 0 };
@@ -348,7 +363,6 @@ impl<'a> OpenContents<'a> {
         if state.buffered.is_none() && bytes.len() as u64 >= BUFFER_BYTES {
             return Ok(None);
         }
-        let now = self.parts.clock.now();
         let buffered = state.buffered.get_or_insert_with(|| {
             Box::new(Buffered {
                 offset: at,
@@ -408,13 +422,12 @@ impl<'a> OpenContents<'a> {
         &self,
         state: &mut State,
         (offset, bytes): (u64, &[u8]),
-        goes_on: bool,
+        (goes_on, now): (bool, Timestamp),
     ) -> Result<usize> {
         self.flush(state, 0)?;
         let (live, journal) = (self.entry.live(), &self.parts.journal);
         let end = offset + bytes.len() as u64;
         let ahead_blocks = if goes_on { self.ahead(end) } else { 0 };
-        let now = self.parts.clock.now();
         let written = self.parts.with_room(|| {
             let terms = WriteTerms { ahead_blocks, ..WriteTerms::at(now) };
             live.write_on(journal, (offset, bytes), terms)

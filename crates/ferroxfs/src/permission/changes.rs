@@ -35,7 +35,7 @@ impl Who<'_> {
         if !has_right {
             return Err(PosixError::NotPermitted.into());
         }
-        if changes.created.is_some() {
+        if changes.created.is_some() || changes.changed.is_some() {
             self.require(Capabilities::SYS_ADMIN)?;
         }
         self.check_flags(core, changes)?;

@@ -37,6 +37,8 @@ pub struct Changes {
     pub accessed: Option<Timestamp>,
     /// Last change of the contents.
     pub modified: Option<Timestamp>,
+    /// Last change of anything; now, if none is given.
+    pub changed: Option<Timestamp>,
     /// When the inode was made.
     pub created: Option<Timestamp>,
     /// Flags; those that are no property of one file are taken no notice of.
@@ -117,7 +119,7 @@ impl Acting<'_> {
                 apply(core, changes, self.who);
                 core.mode &= !withheld;
                 hints.apply(core);
-                core.change_time = now;
+                core.change_time = changes.changed.unwrap_or(now);
             });
             Ok(Attempt::Done(()))
         })?;
@@ -131,6 +133,26 @@ impl Acting<'_> {
             tx.join(file.live().record());
             self.check(file, Access::READ)?;
             file.live().change(tx, |core| core.access_time = time);
+            Ok(())
+        })
+    }
+
+    /// Sets the times of the last change of the contents and of anything, and nothing else, whatever the
+    /// flags of the file: the contents have changed.
+    pub(crate) fn note_modified(
+        &self,
+        file: &Arc<Entry>,
+        modified: Timestamp,
+        changed: Timestamp,
+    ) -> Result<()> {
+        // What is written later would give the file its own time.
+        self.contents(file).write_back()?;
+        self.transact(TransactionKind::ChangeInode, 0, |tx| {
+            tx.join(file.live().record());
+            self.check(file, Access::WRITE)?;
+            file.live().change(tx, |core| {
+                (core.modify_time, core.change_time) = (modified, changed);
+            });
             Ok(())
         })
     }

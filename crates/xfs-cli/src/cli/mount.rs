@@ -42,6 +42,8 @@ Mount options:
   allow_other                other users may use it; permissions are always checked
   uid=N, gid=N               whose everything appears to be
   sync, wsync                all changes, or those of names and inodes, are durable at once
+  writeback_cache            the kernel keeps what is written, and writes it later: it is acknowledged
+                             before it has space, and lost in a crash unless it is synced
   noatime, relatime          when the time of access is set (relatime)
   suid, dev, noexec          as in mount(8); nosuid and nodev unless asked otherwise
   threads=N                  how many requests are served at a time (2 per processor)

@@ -19,7 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
     Halter, Handler, InitFlags, Mount, MountError, MountOptions, OptionError, Reply, Request,
-    Server, Waited,
+    Server, Unmounted, Waited,
 };
 
 use super::Run;
@@ -71,6 +71,10 @@ impl Handler for Confined {
             tracing::error!(%failure, "a worker cannot enter the sandbox");
             std::process::abort();
         }
+    }
+
+    fn unsettled(&self) -> Vec<u64> {
+        self.server.unsettled()
     }
 
     fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
@@ -260,12 +264,19 @@ fn serve(mount: &Mount<Confined>) {
     if mount.wait(Duration::MAX) == Waited::Ended {
         return;
     }
-    if let Err(error) = mount.unmount() {
+    let unmounted = mount.unmount().unwrap_or_else(|error| {
         tracing::warn!(%error, "unmounting");
-    }
-    // Whoever still uses it is served for a while, and the kernel writes back what it holds.
+        Unmounted::default()
+    });
+    // Whoever still uses it is served for a while.
     let end = Instant::now() + PATIENCE;
-    while mount.wait(end.saturating_duration_since(Instant::now())) == Waited::Halted {}
+    loop {
+        match mount.wait(end.saturating_duration_since(Instant::now())) {
+            Waited::Halted => {}
+            Waited::Ended => return,
+            Waited::TimedOut => return mount.settle_rest(&unmounted),
+        }
+    }
 }
 
 fn option_failure(error: &OptionError) -> Failure {

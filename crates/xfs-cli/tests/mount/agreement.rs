@@ -17,14 +17,22 @@ const FEATURES: Features =
     Features { block_bytes: 4096, inode_bytes: 512, abilities: Abilities::all() };
 
 pub(crate) fn a_mount_agrees_with_the_model() -> Result<(), TrialError> {
+    check_seeds("noatime,suid,dev")
+}
+
+pub(crate) fn so_does_one_that_writes_back() -> Result<(), TrialError> {
+    check_seeds("noatime,suid,dev,writeback_cache")
+}
+
+fn check_seeds(options: &str) -> Result<(), TrialError> {
     let seed = std::env::var("FERROXFS_SEED").ok().and_then(|seed| seed.parse().ok());
     let count = if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 1 };
     let mut seeds = seed.map_or(0..count, |seed| seed..seed + 1);
-    seeds.try_for_each(check)
+    seeds.try_for_each(|seed| check(seed, options))
 }
 
-fn check(seed: u64) -> Result<(), TrialError> {
-    let mut volume = mounted("noatime,suid,dev")?;
+fn check(seed: u64, options: &str) -> Result<(), TrialError> {
+    let mut volume = mounted(options)?;
     let root = volume.at("judged");
     fs::create_dir(&root).unwrap();
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();

@@ -15,6 +15,7 @@ mod mounted;
 mod refusals;
 mod user;
 mod work;
+mod writeback;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         ),
         Trial::new("a_tree_is_copied_there_and_back", work::a_tree_is_copied_there_and_back),
         Trial::new("a_mount_agrees_with_the_model", agreement::a_mount_agrees_with_the_model),
+        Trial::new("so_does_one_that_writes_back", agreement::so_does_one_that_writes_back),
         Trial::new("what_the_kernel_made_is_shown", work::what_the_kernel_made_is_shown),
         Trial::new("an_overlay_lies_over_it", work::an_overlay_lies_over_it),
         Trial::new("mount_calls_the_helper", work::mount_calls_the_helper),
@@ -48,6 +50,26 @@ fn main() -> ExitCode {
         Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
         Trial::new("nothing_is_written_read_only", refusals::nothing_is_written_read_only),
+        Trial::new(
+            "signals_lose_nothing_acknowledged",
+            writeback::signals_lose_nothing_acknowledged,
+        ),
+        Trial::new(
+            "what_is_written_after_a_signal_is_kept",
+            writeback::what_is_written_after_a_signal_is_kept,
+        ),
+        Trial::new("what_was_synced_survives_a_kill", writeback::what_was_synced_survives_a_kill),
+        Trial::new("times_are_those_of_the_kernel", writeback::times_are_those_of_the_kernel),
+        Trial::new(
+            "what_can_only_be_added_to_keeps_all",
+            writeback::what_can_only_be_added_to_keeps_all,
+        ),
+        Trial::new("a_full_volume_is_told_by_fsync", writeback::a_full_volume_is_told_by_fsync),
+        Trial::new("what_is_not_written_yet_is_read", writeback::what_is_not_written_yet_is_read),
+        Trial::new(
+            "programs_lose_their_rights_when_written_to",
+            writeback::programs_lose_their_rights_when_written_to,
+        ),
         Trial::new("an_ordinary_user_mounts", user::an_ordinary_user_mounts),
     ])
 }

@@ -43,15 +43,24 @@ fn sizes_have_suffixes() {
 
 #[test]
 fn what_is_refused_is_refused_by_name() {
-    for name in ["lazytime", "uquota", "swalloc", "writeback_cache"] {
+    for name in ["lazytime", "uquota", "swalloc", "io_uring"] {
         let refused = parse(name).expect_err(name);
         assert!(refused.is_refusal() && refused.to_string().starts_with(name), "{refused}");
     }
     let refused = parse("sunit=8").expect_err("sunit");
     assert!(refused.is_refusal(), "{refused}");
     assert_eq!(parse("nonsense"), Err(OptionError::Unknown { name: "nonsense".to_owned() }));
-    let both = parse("partition=1,offset=512").expect("options").open_options();
-    assert!(matches!(both, Err(OptionError::Conflict { .. })));
+    for both in ["partition=1,offset=512", "writeback_cache,sync"] {
+        let both = parse(both).expect("options").open_options();
+        assert!(matches!(both, Err(OptionError::Conflict { .. })));
+    }
+}
+
+#[test]
+fn only_what_is_written_is_written_back() {
+    assert!(parse("writeback_cache").expect("options").settings().writeback);
+    assert!(!parse("writeback_cache,ro").expect("options").settings().writeback);
+    assert!(!parse("rw").expect("options").settings().writeback);
 }
 
 #[test]

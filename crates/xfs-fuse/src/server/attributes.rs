@@ -69,7 +69,8 @@ impl Server {
             stat.attributes_mask |= bit;
             stat.attributes |= if metadata.xflags.contains(flag) { bit } else { 0 };
         }
-        reply.add(&StatXOut { valid: VALID.as_secs(), stat, ..StatXOut::default() });
+        let valid = self.valid_seconds(&metadata);
+        reply.add(&StatXOut { valid, stat, ..StatXOut::default() });
         Ok(())
     }
 
@@ -84,6 +85,11 @@ impl Server {
         let (wanted, _) = request.argument::<SetAttrIn>()?;
         let has = |bit| wanted.valid & bit != 0;
         let node = self.node(request.node())?;
+        if self.take_times(&wanted, &node)? {
+            reply.add(&self.attr_out(&node));
+            return Ok(());
+        }
+        let changed = self.given_change(&wanted, &node)?;
         if (has(set::UID) && self.settings.uid.is_some())
             || (has(set::GID) && self.settings.gid.is_some())
         {
@@ -109,11 +115,12 @@ impl Server {
             gid: has(set::GID).then_some(wanted.gid),
             accessed: time(set::ATIME, set::ATIME_NOW, wanted.atime, wanted.atime_ns)?,
             modified: time(set::MTIME, set::MTIME_NOW, wanted.mtime, wanted.mtime_ns)?,
+            changed,
             ..Changes::default()
         };
         if changes != Changes::default() {
             // With no times given, an append-only file is touched all the same.
-            let is_touched = wanted.valid & set::ALL == set::TOUCH;
+            let is_touched = self.is_touched(&wanted) && is_append_only(&node);
             if is_touched { node.touch() } else { node.change(&changes) }.map_err(errno)?;
         }
         if killed || changes != Changes::default() || has(set::SIZE) {
@@ -140,8 +147,9 @@ impl Server {
     }
 
     fn attr_out(&self, node: &Node) -> AttrOut {
-        let attributes = self.attributes(&node.metadata());
-        AttrOut { valid: VALID.as_secs(), attributes, ..AttrOut::default() }
+        let metadata = node.metadata();
+        let (valid, attributes) = (self.valid_seconds(&metadata), self.attributes(&metadata));
+        AttrOut { valid, attributes, ..AttrOut::default() }
     }
 
     /// A node and its attributes, as an answer that makes the kernel know it.
@@ -155,7 +163,7 @@ impl Server {
             node: self.node_of(metadata.number),
             generation: metadata.generation.into(),
             entry_valid: VALID.as_secs(),
-            attr_valid: VALID.as_secs(),
+            attr_valid: self.valid_seconds(metadata),
             attributes: self.attributes(metadata),
             ..EntryOut::default()
         }
@@ -165,7 +173,7 @@ impl Server {
         Attributes {
             inode: metadata.number.0,
             size: metadata.size,
-            blocks: metadata.blocks,
+            blocks: self.shown_blocks(metadata),
             atime: metadata.accessed.seconds(),
             mtime: metadata.modified.seconds(),
             ctime: metadata.changed.seconds(),
@@ -181,6 +189,10 @@ impl Server {
             flags: 0,
         }
     }
+}
+
+fn is_append_only(node: &Node) -> bool {
+    node.metadata().xflags.contains(ExtendedFlags::APPEND)
 }
 
 /// A device number as the kernel packs it for user space.

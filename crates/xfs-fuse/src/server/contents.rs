@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{Durability, Server, errno};
 use crate::transport::wire::{
-    AllocateIn, CopyFileRangeIn, OPEN_KEEP_CACHE, OpenIn, OpenOut, ReadIn, SeekIn, SeekOut,
+    AllocateIn, CopyFileRangeIn, OpenIn, OpenOut, ReadIn, SeekIn, SeekOut, WRITE_CACHE,
     WRITE_KILL_SET_IDS, WriteIn, WriteOut,
 };
 use crate::transport::{MAX_WRITE_BYTES, Reply, Request};
@@ -29,7 +29,11 @@ const COPY_BYTES: u64 = 1 << 20;
 
 /// Whether a file that is opened with these flags is written to.
 fn writes(flags: u32) -> bool {
-    matches!(OFlags::from_bits_retain(flags) & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR)
+    matches!(flags_of(flags) & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR)
+}
+
+fn flags_of(flags: u32) -> OFlags {
+    OFlags::from_bits_retain(flags)
 }
 
 /// Whether a request that does not say it takes set-ID bits off: the kernel asks for `CAP_FSETID`, of which
@@ -46,7 +50,7 @@ impl Server {
         let (wanted, _) = request.argument::<OpenIn>()?;
         let node = self.node(request.node())?;
         if writes(wanted.flags) {
-            let flags = OFlags::from_bits_retain(wanted.flags);
+            let flags = flags_of(wanted.flags);
             let kept = node.metadata().xflags;
             let only_adds = flags.contains(OFlags::APPEND) && !flags.contains(OFlags::TRUNC);
             if kept.contains(ExtendedFlags::IMMUTABLE)
@@ -56,7 +60,8 @@ impl Server {
             }
         }
         let handle = self.opened(&node, wanted.flags)?;
-        reply.add(&OpenOut { handle, flags: OPEN_KEEP_CACHE, padding: 0 });
+        let flags = self.open_flags(&node, writes(wanted.flags));
+        reply.add(&OpenOut { handle, flags, padding: 0 });
         Ok(())
     }
 
@@ -85,7 +90,10 @@ impl Server {
         let file = self.file(request.node(), wanted.handle)?;
         let most = wanted.size.min(MAX_WRITE_BYTES) as usize;
         reply.fill_with(most, |room| file.read_at(wanted.offset, room).map_err(errno))?;
-        self.note_access(file.node());
+        // The kernel reads for itself as well, around what a program writes.
+        if flags_of(wanted.flags) & OFlags::RWMODE != OFlags::WRONLY {
+            self.note_access(file.node());
+        }
         Ok(())
     }
 
@@ -95,9 +103,14 @@ impl Server {
         let file = self.file(request.node(), wanted.handle)?;
         let set_ids = wanted.write_flags & WRITE_KILL_SET_IDS != 0;
         self.drop_privileges(&file, set_ids, reply)?;
-        let written = file.write_at(wanted.offset, bytes).map_err(errno)?;
+        let is_late = self.settings.writeback && wanted.write_flags & WRITE_CACHE != 0;
+        let written = match is_late {
+            true => file.write_back_at(wanted.offset, bytes),
+            false => file.write_at(wanted.offset, bytes),
+        };
+        let written = written.map_err(errno)?;
         // O_SYNC holds the bit of O_DSYNC.
-        let flags = OFlags::from_bits_retain(wanted.flags);
+        let flags = flags_of(wanted.flags);
         if flags.contains(OFlags::DSYNC) || self.settings.durability == Durability::All {
             file.sync_data().map_err(errno)?;
         }
@@ -113,11 +126,14 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn fsync(&self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn fsync(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         if self.settings.read_only {
             return Ok(());
         }
-        self.node(request.node())?.sync().map_err(errno)
+        let node = self.node(request.node())?;
+        node.sync().map_err(errno)?;
+        self.note_written(&node, reply);
+        Ok(())
     }
 
     pub(super) fn allocate(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
@@ -144,6 +160,10 @@ impl Server {
     }
 
     pub(super) fn seek(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        if self.settings.writeback {
+            // What the kernel holds may lie in a hole of ours: it answers by itself, that all is data.
+            return Err(Errno::NOSYS);
+        }
         let (wanted, _) = request.argument::<SeekIn>()?;
         let file = self.file(request.node(), wanted.handle)?;
         let found = match wanted.whence {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ferroxfs::File;
+use ferroxfs::{File, InodeNumber};
 
 use super::shards::{SHARDS, Shards};
 
@@ -37,6 +37,19 @@ impl Handles {
     /// The file of a handle.
     pub(super) fn file(&self, handle: u64) -> Option<Arc<File>> {
         self.0.of(handle).lock().files.get(&handle).cloned()
+    }
+
+    /// The numbers of the inodes that are open for writing.
+    pub(super) fn written(&self) -> Vec<InodeNumber> {
+        let mut numbers = Vec::new();
+        for shard in self.0.iter() {
+            let shard = shard.lock();
+            let written = shard.files.values().filter(|file| file.is_writable());
+            numbers.extend(written.map(|file| file.node().number()));
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
     }
 
     /// Gives up a handle.

@@ -10,8 +10,7 @@ use rustix::io::Errno;
 use super::attributes::decode_device;
 use super::{Server, VALID, errno};
 use crate::transport::wire::{
-    CreateIn, EntryOut, LinkIn, MakeDirectoryIn, MakeNodeIn, OPEN_KEEP_CACHE, OpenOut, Rename2In,
-    RenameIn,
+    CreateIn, EntryOut, LinkIn, MakeDirectoryIn, MakeNodeIn, OpenOut, Rename2In, RenameIn,
 };
 use crate::transport::{Reply, Request};
 
@@ -106,7 +105,7 @@ impl Server {
     fn answer_opened(&self, node: &Node, flags: u32, reply: &mut Reply) -> Result<(), Errno> {
         let handle = self.opened(node, flags)?;
         reply.add(&self.entry_out(node));
-        reply.add(&OpenOut { handle, flags: OPEN_KEEP_CACHE, padding: 0 });
+        reply.add(&OpenOut { handle, flags: self.open_flags(node, true), padding: 0 });
         Ok(())
     }
 

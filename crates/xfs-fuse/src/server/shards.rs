@@ -15,6 +15,11 @@ impl<T: Default> Default for Shards<T> {
 }
 
 impl<T> Shards<T> {
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Mutex<T, Group>> {
+        self.0.iter().map(|shard| &**shard)
+    }
+
     /// The one that a number belongs to.
     #[expect(clippy::indexing_slicing, reason = "a remainder is less than the number of shards")]
     pub(super) fn of(&self, number: u64) -> &Mutex<T, Group> {

@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use rustix::io::{Errno, FdFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{
@@ -90,14 +90,23 @@ impl MountPoint {
         Ok((device, Self { place: Some(Place { folder, mount }) }))
     }
 
-    /// Unmounts, but not what somebody else has mounted on the folder since: that is EINVAL. What is in
-    /// use is taken out of the tree all the same, and goes when nobody uses it any more.
-    pub(crate) fn unmount(&self) -> io::Result<()> {
+    /// The root of the mount, which is in use while that is held. `None` where somebody else has mounted it.
+    pub(crate) fn open(&self) -> io::Result<Option<OwnedFd>> {
+        let Some(Place { folder, mount }) = &self.place else { return Ok(None) };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(folder, flags, Mode::empty())?;
+        let flags = AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH;
+        let found = statx(&root, "", flags, StatxFlags::MNT_ID | STATX_MNT_ID_UNIQUE)?;
+        if found.stx_mnt_id == *mount { Ok(Some(root)) } else { Err(Errno::INVAL.into()) }
+    }
+
+    /// Unmounts, but not what somebody else has mounted on the folder since: that is EINVAL.
+    pub(crate) fn unmount(&self, when: Unmount) -> io::Result<()> {
         let Some(Place { folder, mount }) = &self.place else { return Ok(()) };
         if mount_number(folder)? != *mount {
             return Err(Errno::INVAL.into());
         }
-        unmount(folder, Unmount::Now).or_else(|_| unmount(folder, Unmount::WhenUnused))
+        unmount(folder, when)
     }
 }
 

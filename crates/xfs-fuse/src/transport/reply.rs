@@ -36,10 +36,7 @@ impl Reply {
     /// The message for that, which is sent before the answer. The kernel waits for nothing to take it,
     /// as it is about attributes and not about contents.
     pub(crate) fn notice(&self) -> Option<StaleInode> {
-        let node = self.outdated?;
-        let length = size_of::<StaleInode>() as u32;
-        let header = OutHeader { length, error: NOTICE_STALE_INODE, unique: 0 };
-        Some(StaleInode { header, node, offset: -1, length: 0 })
+        Some(stale_inode(self.outdated?, -1))
     }
 
     /// Adds a structure.
@@ -102,6 +99,14 @@ impl Reply {
         let _ = header.write_to_prefix(self.buffer.bytes_mut());
         self.buffer.bytes().get(..self.length).unwrap_or_default()
     }
+}
+
+/// The message that what the kernel knows of a node is out of date: its attributes, and from `offset` on
+/// its contents, unless that is negative.
+pub(super) fn stale_inode(node: u64, offset: i64) -> StaleInode {
+    let length = size_of::<StaleInode>() as u32;
+    let header = OutHeader { length, error: NOTICE_STALE_INODE, unique: 0 };
+    StaleInode { header, node, offset, length: 0 }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use zerocopy::IntoBytes;
 
 use super::device::Device;
 use super::pages::Pages;
-use super::reply::Reply;
+use super::reply::{Reply, stale_inode};
 use super::request::Request;
 use super::wire::{
     InHeader, InitFlags, InitIn, InitOut, MAJOR, MINOR, OLDEST_MINOR, Opcode, WriteIn,
@@ -49,6 +49,11 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Called by each worker in its own thread, before its first request.
     fn begin_worker(&self) {}
+
+    /// The nodes of which the kernel may hold more than it has said.
+    fn unsettled(&self) -> Vec<u64> {
+        Vec::new()
+    }
 
     /// Answers a request.
     ///
@@ -75,6 +80,8 @@ pub struct Session<H: Handler> {
     notices: Receiver<Notice>,
     halter: Halter,
     handler: Arc<H>,
+    /// Where the kernel is told something that it has not asked for.
+    notifier: Device,
 }
 
 /// Ends a session from another thread.
@@ -105,9 +112,10 @@ impl<H: Handler> Session<H> {
     /// if that is at least one.
     pub(crate) fn start(device: Device, handler: H, threads: usize) -> Result<Self, MountError> {
         greet(&device, handler.wishes())?;
+        let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
+        let notifier = device.shared().map_err(failed)?;
         let mut devices = vec![device];
         while let Some(first) = devices.first().filter(|_| devices.len() < threads) {
-            let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
             // Who was given the connection may not open the device himself.
             let next = first.another().or_else(|_| first.shared().map_err(failed))?;
             devices.push(next);
@@ -147,7 +155,7 @@ impl<H: Handler> Session<H> {
                 }
             }
         }
-        Ok(Self { gates, workers, notices, halter: Halter(sender), handler })
+        Ok(Self { gates, workers, notices, halter: Halter(sender), handler, notifier })
     }
 
     /// Who answers.
@@ -160,6 +168,18 @@ impl<H: Handler> Session<H> {
     #[must_use]
     pub fn halter(&self) -> Halter {
         self.halter.clone()
+    }
+
+    /// Has the kernel write the pages that it holds of files, and returns when it has. Workers have to
+    /// serve that meanwhile, so this is for another thread.
+    pub(crate) fn settle(&self) -> io::Result<()> {
+        let mut settled = Ok(());
+        for node in self.handler.unsettled() {
+            // It writes a page before it drops it, and waits for those that are being written.
+            let sent = self.notifier.send(stale_inode(node, 0).as_bytes());
+            settled = settled.and(sent);
+        }
+        settled
     }
 
     /// Waits for the end, at most this long.

@@ -106,6 +106,8 @@ bitflags! {
         const READDIRPLUS_AUTO = 1 << 14;
         /// Direct reads and writes may run side by side.
         const ASYNC_DIO = 1 << 15;
+        /// What is written waits in the page cache, where the kernel keeps size and times of it.
+        const WRITEBACK_CACHE = 1 << 16;
         /// OPEN may be answered by ENOSYS, once for all.
         const NO_OPEN_SUPPORT = 1 << 17;
         /// Lookups and listings of one directory side by side.
@@ -135,8 +137,12 @@ pub(crate) mod set {
     pub(crate) const SIZE: u32 = 1 << 3;
     pub(crate) const ATIME: u32 = 1 << 4;
     pub(crate) const MTIME: u32 = 1 << 5;
+    /// The request names an open file.
+    pub(crate) const HANDLE: u32 = 1 << 6;
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
+    /// The time of change, by a kernel that keeps it.
+    pub(crate) const CTIME: u32 = 1 << 10;
     pub(crate) const KILL_SET_IDS: u32 = 1 << 11;
     /// Both times are set to now, as utime(2) asks for without times.
     pub(crate) const TOUCH: u32 = ATIME | ATIME_NOW | MTIME | MTIME_NOW;
@@ -144,8 +150,12 @@ pub(crate) mod set {
     pub(crate) const ALL: u32 = MODE | UID | GID | SIZE | TOUCH;
 }
 
+/// Of an answer to OPEN: reads and writes go past the page cache.
+pub(crate) const OPEN_DIRECT_IO: u32 = 1 << 0;
 /// Of an answer to OPEN: what was read before stays in the page cache.
 pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
+/// Of a WRITE: it comes from the page cache, and was acknowledged before.
+pub(crate) const WRITE_CACHE: u32 = 1 << 0;
 /// Of a WRITE: set-ID bits go.
 pub(crate) const WRITE_KILL_SET_IDS: u32 = 1 << 2;
 /// In the place of an error, where a message answers no request: what the kernel knows of an inode is
