@@ -10,6 +10,7 @@
 
 mod agreement;
 mod crash;
+mod database;
 mod files;
 mod mounted;
 mod refusals;
@@ -46,6 +47,14 @@ fn main() -> ExitCode {
         Trial::new("flags_and_attributes", files::flags_and_attributes),
         Trial::new("lists_of_access_are_kept", files::lists_of_access_are_kept),
         Trial::new("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
+        Trial::new(
+            "a_database_keeps_what_it_acknowledged",
+            database::a_database_keeps_what_it_acknowledged,
+        ),
+        Trial::new(
+            "so_does_one_on_a_mount_that_writes_back",
+            database::so_does_one_on_a_mount_that_writes_back,
+        ),
         Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),

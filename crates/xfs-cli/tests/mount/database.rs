@@ -1,0 +1,90 @@
+//! A database on a mount whose server is killed in the middle of transactions: what it has acknowledged, it
+//! has synced, and that is there after the next mount.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use xfs_oracle::OracleError;
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::{Mounted, mounted, run};
+
+/// How SQLite keeps what a transaction replaces, and after how many transactions the server is killed.
+const TRIALS: [(&str, u64); 5] =
+    [("delete", 7), ("truncate", 12), ("persist", 21), ("wal", 30), ("wal", 150)];
+/// More than are made before that.
+const TRANSACTIONS: u64 = 20_000;
+/// A transaction makes so many rows.
+const ROWS: u64 = 5;
+
+pub(crate) fn a_database_keeps_what_it_acknowledged() -> Result<(), TrialError> {
+    check("rw")
+}
+
+pub(crate) fn so_does_one_on_a_mount_that_writes_back() -> Result<(), TrialError> {
+    check("writeback_cache")
+}
+
+fn check(options: &str) -> Result<(), TrialError> {
+    if Command::new("sqlite3").arg("--version").output().is_err() {
+        return Err(OracleError::Unavailable("sqlite3 is not installed".to_owned()).into());
+    }
+    let mut volume = mounted(options)?;
+    for (index, (journal, until)) in TRIALS.into_iter().enumerate() {
+        let path = volume.at(&format!("database{index}"));
+        let acknowledged = work_until_killed(&mut volume, &path, (journal, until));
+        assert!(acknowledged >= until && acknowledged < TRANSACTIONS, "{acknowledged}");
+        volume.mount(options);
+        let ask = |query: &str| run(Command::new("sqlite3").arg(&path).arg(query));
+        let about = format!("{journal}, {acknowledged} acknowledged");
+        assert_eq!(ask("PRAGMA integrity_check").trim(), "ok", "{about}");
+        // All of a transaction or nothing, with what it wrote; the last one may have come without its word.
+        let whole = format!(
+            "SELECT count(*) FROM (SELECT work FROM rows WHERE contents = hex(zeroblob(work % 700)) \
+             GROUP BY work HAVING count(*) = {ROWS})"
+        );
+        let whole = ask(&whole).trim().parse::<u64>().unwrap();
+        let last = ask("SELECT max(work) FROM rows").trim().parse::<u64>().unwrap();
+        assert_eq!(whole, last, "{about}: a transaction is missing or torn");
+        assert!(last >= acknowledged, "{about}: {last} are left");
+    }
+    volume.check()
+}
+
+/// Makes transactions until the server is killed, and returns how many were acknowledged.
+fn work_until_killed(volume: &mut Mounted, path: &Path, (journal, until): (&str, u64)) -> u64 {
+    // It says each word when it is due.
+    let mut shell = Command::new("stdbuf");
+    shell.args(["-oL", "sqlite3", "-bail"]).arg(path).stdin(Stdio::piped());
+    let mut shell = shell.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut input = shell.stdin.take().unwrap();
+    let mut script = format!(
+        "PRAGMA journal_mode = {journal}; PRAGMA synchronous = EXTRA;\n\
+         CREATE TABLE rows (work INTEGER, contents TEXT);\n"
+    );
+    for work in 1..=TRANSACTIONS {
+        script.push_str("BEGIN;");
+        for _ in 0..ROWS {
+            let insert = "INSERT INTO rows VALUES";
+            write!(script, "{insert}({work}, hex(zeroblob({work} % 700)));").unwrap();
+        }
+        writeln!(script, "COMMIT; SELECT 'made {work}';").unwrap();
+    }
+    // It ends before it has read everything.
+    let feeder = thread::spawn(move || drop(input.write_all(script.as_bytes())));
+    let mut acknowledged = 0;
+    for line in BufReader::new(shell.stdout.take().unwrap()).lines() {
+        let Ok(line) = line else { break };
+        let Some(work) = line.strip_prefix("made ") else { continue };
+        acknowledged = work.parse().unwrap();
+        if acknowledged == until {
+            volume.kill();
+        }
+    }
+    shell.wait().unwrap();
+    feeder.join().unwrap();
+    acknowledged
+}
