@@ -31,7 +31,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Make an XFS volume, list it, extract a file from it, scan it
+    /// Make a volume of the documents, look at it, change it, mount it, have xfs_repair check it, take
+    /// everything out again and compare, and convert it from a tar archive and to one
     Demo,
     /// Install what the tests need, then run all of them; ends with one line of counts
     Test {

@@ -16,7 +16,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::BenchArguments;
 pub(crate) use mkfs::MkfsArguments;
@@ -194,6 +194,7 @@ pub(crate) struct InfoArguments {
 
 /// List directories
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct LsArguments {
     /// What to list: IMAGE[:/path]
     #[arg(value_name = "ADDRESS")]
@@ -210,6 +211,9 @@ pub(crate) struct LsArguments {
     /// Show the inode number
     #[arg(short, long)]
     pub(crate) inode: bool,
+    /// Show sizes as 1.5K, 23M, 4.0G: units of 1024, rounded up
+    #[arg(short, long)]
+    pub(crate) human_readable: bool,
     /// Use the long format; owners are numbers there in any case
     #[arg(short, long)]
     pub(crate) numeric_uid_gid: bool,
@@ -222,6 +226,9 @@ pub(crate) struct LsArguments {
     /// Do not sort: list as the directory has it, in bounded memory
     #[arg(short = 'U', long)]
     pub(crate) unsorted: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::HelpLong)]
+    help: Option<bool>,
     #[command(flatten)]
     pub(crate) list: ListOptions,
 }
@@ -351,6 +358,7 @@ pub(crate) struct FindArguments {
 
 /// Add up the space that files use: exact, hard links and shared extents counted once
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct DuArguments {
     /// Where to start: IMAGE[:/path]
     #[arg(value_name = "ADDRESS")]
@@ -367,9 +375,15 @@ pub(crate) struct DuArguments {
     /// Show sizes in bytes instead of units of 1024
     #[arg(short, long)]
     pub(crate) bytes: bool,
+    /// Show sizes as 1.5K, 23M, 4.0G: units of 1024, rounded up
+    #[arg(short, long, conflicts_with = "bytes")]
+    pub(crate) human_readable: bool,
     /// Also show how much is shared with other files, and saved by sharing and by hard links
     #[arg(long)]
     pub(crate) shared: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::HelpLong)]
+    help: Option<bool>,
     #[command(flatten)]
     pub(crate) list: ListOptions,
 }

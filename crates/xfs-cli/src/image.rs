@@ -196,7 +196,8 @@ impl Image {
         match volume.volume.staleness() {
             None => {}
             Some(Staleness::Live) => console.note(format!(
-                "{shown}: the volume is in use; what is shown may be stale, or not fit together"
+                "{shown}: the volume is in use, and its log is not replayed; what is shown may be stale, \
+                 or not fit together"
             )),
             Some(Staleness::LogNotRecovered) => console.note(format!(
                 "{shown}: the log has not been replayed; what is shown may be stale"

@@ -36,5 +36,22 @@ pub(crate) fn human(bytes: u64) -> String {
     if unit == "B" { format!("{bytes} B") } else { format!("{scaled:.1} {unit}") }
 }
 
+/// Writes a number of bytes as `ls -h` and `du -h` do: rounded up, in units of 1024.
+pub(crate) fn short(bytes: u64) -> String {
+    let units = (1..).zip(['K', 'M', 'G', 'T', 'P', 'E']);
+    for (power, letter) in units.take_while(|_| bytes >= 1024) {
+        let unit = 1_u128 << (10 * power);
+        let tenths = (u128::from(bytes) * 10).div_ceil(unit);
+        let whole = u128::from(bytes).div_ceil(unit);
+        if tenths < 100 {
+            return format!("{}.{}{letter}", tenths / 10, tenths % 10);
+        }
+        if whole < 1024 {
+            return format!("{whole}{letter}");
+        }
+    }
+    bytes.to_string()
+}
+
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::image::{Target, Targets};
 use crate::json::{self, List, Object};
 use crate::node;
+use crate::size;
 
 struct Du {
     arguments: DuArguments,
@@ -198,7 +199,12 @@ impl Count<'_> {
             return list.push(console.out(), &object);
         }
         let (null, bytes) = (self.arguments.list.null, self.arguments.bytes);
-        let unit = |size: u64| if bytes { size } else { size.div_ceil(1024) };
+        let human_readable = self.arguments.human_readable;
+        let unit = |size: u64| match (bytes, human_readable) {
+            (true, _) => size.to_string(),
+            (_, true) => size::short(size),
+            _ => size.div_ceil(1024).to_string(),
+        };
         let style = console.name_style(null);
         let out = console.out();
         write!(out, "{}", unit(usage.used))?;

@@ -17,6 +17,7 @@ use crate::image::{Target, Targets};
 use crate::json::{self, List, Object};
 use crate::names::NameStyle;
 use crate::node;
+use crate::size;
 use crate::time::Clock;
 
 struct Ls {
@@ -268,7 +269,7 @@ impl Listing<'_> {
             return Ok(());
         }
         let is_coloured = console.is_coloured();
-        let widths = Widths::of(rows);
+        let widths = Widths::of(rows, self.arguments.human_readable);
         for row in rows {
             let out = console.out();
             if self.arguments.inode {
@@ -308,7 +309,7 @@ impl Listing<'_> {
             facts.links,
             facts.uid,
             facts.gid,
-            size_column(facts),
+            size_column(facts, self.arguments.human_readable),
             self.clock.format_short(facts.modified),
             widths.links,
             widths.uid,
@@ -340,7 +341,7 @@ impl Widths {
         }
     }
 
-    fn of(rows: &[Row]) -> Self {
+    fn of(rows: &[Row], human_readable: bool) -> Self {
         let mut widths = Self::default();
         let widen = |width: &mut usize, text: String| *width = text.len().max(*width);
         for row in rows {
@@ -350,7 +351,7 @@ impl Widths {
                 widen(&mut widths.links, facts.links.to_string());
                 widen(&mut widths.uid, facts.uid.to_string());
                 widen(&mut widths.gid, facts.gid.to_string());
-                widen(&mut widths.size, size_column(facts));
+                widen(&mut widths.size, size_column(facts, human_readable));
             }
         }
         widths
@@ -364,11 +365,12 @@ fn has_list(node: &Node) -> bool {
     is_there(AclKind::Access) || (is_directory(node) && is_there(AclKind::Default))
 }
 
-fn size_column(facts: &Facts) -> String {
+fn size_column(facts: &Facts, human_readable: bool) -> String {
     match facts.kind() {
         FileKind::BlockDevice | FileKind::CharDevice => {
             format!("{}, {}", facts.device.0, facts.device.1)
         }
+        _ if human_readable => size::short(facts.size),
         _ => facts.size.to_string(),
     }
 }

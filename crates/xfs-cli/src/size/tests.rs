@@ -1,4 +1,4 @@
-use super::{human, parse};
+use super::{human, parse, short};
 
 #[test]
 fn suffixes_are_units_of_1024() {
@@ -18,4 +18,16 @@ fn human_sizes_keep_one_decimal() {
     assert_eq!(human(1536), "1.5 KiB");
     assert_eq!(human(300 << 20), "300.0 MiB");
     assert_eq!(human(u64::MAX), "16.0 EiB");
+}
+
+/// What `du -h` and `ls -lh` of GNU print.
+#[test]
+fn short_sizes_are_rounded_up() {
+    let shown =
+        [0, 1023, 1024, 1025, 10_189, 10_190, 10_240, 10_241, 1_047_552, 1_047_553, 1 << 20];
+    let expected =
+        ["0", "1023", "1.0K", "1.1K", "10K", "10K", "10K", "11K", "1023K", "1.0M", "1.0M"];
+    assert_eq!(shown.map(short), expected);
+    assert_eq!(short(5 << 30), "5.0G");
+    assert_eq!(short(u64::MAX), "16E");
 }

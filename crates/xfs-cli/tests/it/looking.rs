@@ -305,6 +305,37 @@ fn du() {
     );
 }
 
+/// As everybody's fingers have it; help is --help there.
+#[test]
+fn sizes_are_shown_for_people() {
+    check(
+        &["du", "-ah", "image:/files"],
+        &expect![[r#"
+        0	/files/empty
+        1.0K	/files/sparse
+        64K	/files/unwritten
+        815K	/files/tree
+        40K	/files/original
+        0	/files/shared
+        0	/files/long
+        920K	/files
+    "#]],
+    );
+    let listed = transcript(&shared().run(&["ls", "-lh", "image:/files"]));
+    assert!(listed.contains(" 40K ") && !listed.contains("40960"), "{listed}");
+    for command in ["ls", "du"] {
+        let help = transcript(&shared().run(&[command, "--help"]));
+        assert!(help.contains("--human-readable") && help.contains("--help"), "{help}");
+    }
+    assert_eq!(shared().run(&["du", "-bh", "image"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_live_volume_is_not_replayed_and_says_so() {
+    let told = transcript(&shared().run(&["ls", "--live", "image:/short"]));
+    assert!(told.contains("! ferroxfs: image: the volume is in use, and its log is not replayed"));
+}
+
 #[test]
 fn extents() {
     check(
