@@ -149,7 +149,8 @@ impl Log {
         let log_bytes = u64::from(log_blocks) * u64::from(BASIC_BLOCK_BYTES);
         let health = Arc::<Health>::default();
         let largest = layout.unit_bytes(config.largest_bytes);
-        let space = Arc::new(Space::new(log_bytes, config.slots, largest, plants));
+        let space = Space::new(log_bytes, config.slots, largest, plants);
+        let space = Arc::new(if config.threads > 0 { space } else { space.without_threads() });
         let ail = Arc::new(Ail::new(Arc::clone(&space), log_blocks, state));
         let parts = WriterParts {
             log,

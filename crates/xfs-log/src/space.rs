@@ -1,6 +1,6 @@
 //! Log space: what is used, what is promised, and who waits.
 //!
-//! Owns: the word that says how much of the log is used and granted, the queue of waiters, and the
+//! Owns: the word that says how much of the log is used and granted, the line of waiters, and the
 //! grant that slots keep for themselves. Does **not** own where head and tail are
 //! ([`ail`](crate::ail) moves them), or how much an operation needs ([`unit`](crate::unit)).
 //!
@@ -20,10 +20,16 @@
 //!   been granted: if that were all of the log, nobody could go on.
 //! - **I3** While anybody waits, or the space is closed, `contended` is set and nothing is left in a cache: whoever puts
 //!   something there looks at the flag afterwards, and whoever waits sets it before draining.
+//! - **I5** Who is first in line does not fit: whoever gives bytes back takes them for him, if they are
+//!   enough, and goes on with the next. So nobody wakes in vain, and nobody behind him wakes at all.
+//! - **I6** Whenever the tail has moved, or may be able to, and somebody still waits, the first in line
+//!   asks for it to be moved further: he is given that task (`must_ask`), and it is passed on to the
+//!   next if he is served before he has taken it.
 //!
-//! Lock order: the queue is the innermost lock.
+//! Lock order: the line is the innermost lock.
 
-use std::collections::VecDeque;
+mod line;
+
 use std::time::Duration;
 
 use xfs_buffer::Result;
@@ -33,6 +39,7 @@ use xfs_sync::{
 
 use crate::health::Health;
 use crate::plant::{Plant, Plants};
+use line::{Line, Waiter};
 
 /// Largest log, so that both numbers fit a word.
 const MAX_LOG_BYTES: u64 = u32::MAX as u64;
@@ -80,35 +87,6 @@ impl SpaceUse {
     }
 }
 
-#[derive(Default)]
-struct Queue {
-    rolls: VecDeque<u64>,
-    begins: VecDeque<u64>,
-    next: u64,
-    /// How often something has come free, or may have.
-    changes: u64,
-    /// See [`Space::close`].
-    is_closed: bool,
-}
-
-impl Queue {
-    fn line(&mut self, urgency: Urgency) -> &mut VecDeque<u64> {
-        match urgency {
-            Urgency::Begin => &mut self.begins,
-            Urgency::Roll => &mut self.rolls,
-        }
-    }
-
-    fn first(&self) -> Option<u64> {
-        self.rolls.front().or(self.begins.front()).copied()
-    }
-
-    /// Whether requests have to look at the queue.
-    fn is_contended(&self) -> bool {
-        self.is_closed || self.first().is_some()
-    }
-}
-
 /// The space of one log.
 pub(crate) struct Space {
     size_bytes: u64,
@@ -117,10 +95,14 @@ pub(crate) struct Space {
     cache_bytes: u64,
     caches: Slots<AtomicU64<Slot>>,
     contended: AtomicBool<Volume>,
-    queue: Mutex<Queue, Volume>,
+    line: Mutex<Line, Volume>,
+    /// Who waits until nothing is granted looks again.
     freed: Condvar<Volume>,
     /// How often somebody has waited.
     waits: SlotCounters<1>,
+    /// Whether who waits has the tail moved himself, and no thread of the log does. Then what others
+    /// have committed and given back makes it worth asking again: nobody else may be left to do it.
+    serves_himself: bool,
     plants: Plants,
 }
 
@@ -137,11 +119,18 @@ impl Space {
             cache_bytes: if share >= largest_bytes { share } else { 0 },
             caches,
             contended: AtomicBool::new(false),
-            queue: Mutex::default(),
+            line: Mutex::default(),
             freed: Condvar::new(),
             waits: SlotCounters::new(),
+            serves_himself: false,
             plants,
         }
+    }
+
+    /// The same for a log without threads: who waits for space has to do what makes it free.
+    pub(crate) const fn without_threads(mut self) -> Self {
+        self.serves_himself = true;
+        self
     }
 
     pub(crate) const fn size_bytes(&self) -> u64 {
@@ -166,23 +155,20 @@ impl Space {
     /// How many new transactions wait.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.queue.lock().begins.len()
+        self.line.lock().waiting()
     }
 
     /// Whether anybody waits for space, and not only for the log to be opened again.
     pub(crate) fn is_short(&self) -> bool {
-        self.is_contended() && {
-            let queue = self.queue.lock();
-            !queue.rolls.is_empty() || !queue.is_closed
-        }
+        self.is_contended() && self.line.lock().is_short()
     }
 
     /// Gives new transactions nothing from now on: they wait until it is [opened](Self::open) again, and
     /// chains go on. The flag is part of the word, so who has not taken his bytes from there before gets
     /// none; and bytes in a cache are granted (I2). So nothing is under way once nothing is granted.
     pub(crate) fn close(&self) {
-        let mut queue = self.queue.lock();
-        queue.is_closed = true;
+        let mut line = self.line.lock();
+        line.is_closed = true;
         self.contended.store(true, Ordering::SeqCst);
         self.word.fetch_or(CLOSED, Ordering::SeqCst);
         self.drain();
@@ -190,26 +176,26 @@ impl Space {
 
     /// Ends what [`close`](Self::close) has begun.
     pub(crate) fn open(&self) {
-        let mut queue = self.queue.lock();
-        queue.is_closed = false;
+        let mut line = self.line.lock();
+        line.is_closed = false;
         self.word.fetch_and(!CLOSED, Ordering::SeqCst);
-        self.contended.store(queue.is_contended(), Ordering::SeqCst);
-        self.notify(&mut queue);
+        line.demand();
+        self.serve(&mut line);
     }
 
     /// Whether nothing is granted. If it is, waits until something changes, but no longer than `limit`.
     pub(crate) fn is_idle_within(&self, limit: Duration) -> bool {
-        let mut queue = self.queue.lock();
+        let mut line = self.line.lock();
         self.drain();
         if self.in_use().granted != 0 {
-            self.freed.wait_for(&mut queue, limit);
+            self.freed.wait_for(&mut line, limit);
             self.drain();
         }
         self.in_use().granted == 0
     }
 
-    /// Takes `bytes`, waiting for them if need be. `on_wait` is called before each wait, to have the
-    /// tail moved.
+    /// Takes `bytes`, waiting for them if need be. `on_wait` is called to have the tail moved, by
+    /// who is first in line (I6).
     pub(crate) fn take(
         &self,
         bytes: u64,
@@ -235,16 +221,19 @@ impl Space {
         if self.is_contended() {
             return false;
         }
+        // Who begins to wait meanwhile finds what is drained here.
+        let _line = self.line.lock();
         self.drain();
         self.take_free(bytes, urgency)
     }
 
     /// Gives back bytes that a ticket has not used.
     pub(crate) fn give_back(&self, bytes: u64) {
-        if bytes == 0 {
+        let is_contended = self.is_contended();
+        if bytes == 0 && !is_contended {
             return;
         }
-        if self.cache_bytes == 0 || self.is_contended() {
+        if self.cache_bytes == 0 || is_contended {
             self.release(bytes);
             return;
         }
@@ -261,13 +250,13 @@ impl Space {
     /// Puts granted bytes back into the word, past the caches.
     pub(crate) fn release(&self, bytes: u64) {
         self.update(|state| SpaceUse { granted: state.granted - bytes, ..state });
-        self.wake();
+        self.changed(self.serves_himself);
     }
 
     /// The tail has moved: `used` bytes lie between it and the head.
     pub(crate) fn set_used(&self, used: u64) {
         self.update(|state| SpaceUse { used, ..state });
-        self.wake();
+        self.changed(true);
     }
 
     /// The head has moved: `used` bytes lie behind it, and `returned` of those that were granted are
@@ -279,17 +268,34 @@ impl Space {
         } else {
             self.update(|state| SpaceUse { used, granted: state.granted - returned });
         }
-        self.wake();
+        self.changed(true);
     }
 
     /// Lets all waiters look again, when the log has been shut down.
     pub(crate) fn wake_all(&self) {
-        self.notify(&mut self.queue.lock());
+        self.line.lock().wake_all();
+        self.freed.notify_all();
     }
 
-    fn notify(&self, queue: &mut Queue) {
-        queue.changes += 1;
-        self.freed.notify_all();
+    /// Something has come free, or may have. `may_ask`: moving the tail may be of use again.
+    fn changed(&self, may_ask: bool) {
+        if self.is_contended() {
+            let mut line = self.line.lock();
+            if may_ask {
+                line.demand();
+            }
+            self.serve(&mut line);
+        }
+    }
+
+    /// Gives those in front what there is (I5), and has the first of the others ask for more (I6).
+    fn serve(&self, line: &mut Line) {
+        line.serve(|bytes, urgency| self.take_free(bytes, urgency));
+        line.wake_first();
+        if line.is_closed {
+            self.freed.notify_all();
+        }
+        self.contended.store(line.is_contended(), Ordering::SeqCst);
     }
 
     fn update(&self, change: impl Fn(SpaceUse) -> SpaceUse) {
@@ -348,38 +354,27 @@ impl Space {
         health: &Health,
         on_wait: &dyn Fn(),
     ) -> Result<()> {
-        let mut queue = self.queue.lock();
-        let number = queue.next;
-        queue.next += 1;
-        queue.line(urgency).push_back(number);
+        let waiter = Waiter::new(bytes, urgency);
+        let mut line = self.line.lock();
+        line.join(&waiter);
         self.contended.store(true, Ordering::SeqCst);
-        let mut asked_at = None;
-        let result = loop {
-            self.drain();
+        self.drain();
+        self.serve(&mut line);
+        while !waiter.is_served() {
             if let Err(error) = health.check() {
-                break Err(error);
+                line.leave(&waiter);
+                self.serve(&mut line);
+                return Err(error);
             }
-            if queue.first() == Some(number) && self.take_free(bytes, urgency) {
-                break Ok(());
-            }
-            // What others have committed and given back since the tail was asked to move makes it
-            // worth asking again: nobody else may be left to do it.
-            if asked_at == Some(queue.changes) {
-                self.freed.wait(&mut queue);
-            } else {
-                asked_at = Some(queue.changes);
-                drop(queue);
+            if line.take_task(&waiter) {
+                drop(line);
                 on_wait();
-                queue = self.queue.lock();
+                line = self.line.lock();
+            } else {
+                waiter.sleep(&mut line);
             }
-        };
-        queue.line(urgency).retain(|waiting| *waiting != number);
-        if !queue.is_contended() {
-            self.contended.store(false, Ordering::SeqCst);
         }
-        // The next in line may fit as well.
-        self.notify(&mut queue);
-        result
+        Ok(())
     }
 
     /// Empties all caches.
@@ -387,12 +382,6 @@ impl Space {
         let cached: u64 = self.caches.iter().map(|cache| cache.swap(0, Ordering::SeqCst)).sum();
         if cached != 0 {
             self.update(|state| SpaceUse { granted: state.granted - cached, ..state });
-        }
-    }
-
-    fn wake(&self) {
-        if self.is_contended() {
-            self.wake_all();
         }
     }
 }
@@ -425,3 +414,7 @@ fn take_from(cache: &AtomicU64<Slot>, bytes: u64) -> u64 {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(shuttle))]
+mod tests;

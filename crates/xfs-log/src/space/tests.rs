@@ -1,0 +1,141 @@
+//! Who waits is woken in his turn, and only then.
+
+use std::sync::Arc;
+use std::thread;
+
+use xfs_sync::{AtomicU64, Ordering, Volume};
+
+use super::{Space, Urgency};
+use crate::health::Health;
+use crate::plant::Plants;
+
+const THREADS: u64 = 32;
+
+/// Bytes that each thread waits for.
+const BYTES: u64 = 64;
+
+/// A full space, and a log that is in order.
+fn full() -> (Space, Health) {
+    let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, Plants::default());
+    let health = Health::default();
+    space.take(space.size_bytes() / 8 * 7, Urgency::Begin, &health, &|| {}).unwrap();
+    (space, health)
+}
+
+/// Waits until so many new transactions wait.
+fn await_waiting(space: &Space, count: u64) {
+    while (space.waiting() as u64) < count {
+        thread::yield_now();
+    }
+}
+
+fn wakeups(space: &Space) -> u64 {
+    space.line.lock().wakeups
+}
+
+#[test]
+fn who_waits_wakes_once_however_often_something_comes_free() {
+    let (space, health) = full();
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let (space, health) = (&space, &health);
+            scope.spawn(|| space.take(BYTES, Urgency::Begin, health, &|| {}).unwrap());
+        }
+        await_waiting(&space, THREADS);
+        for _ in 0..THREADS * BYTES {
+            space.give_back(1);
+        }
+    });
+    assert!(!space.is_contended());
+    assert!(wakeups(&space) <= THREADS, "{} of {THREADS}", wakeups(&space));
+}
+
+#[test]
+fn only_the_first_has_the_tail_moved() {
+    let (space, health) = full();
+    let asked = AtomicU64::<Volume>::default();
+    thread::scope(|scope| {
+        for waiting in 1..=THREADS {
+            let (space, health, asked) = (&space, &health, &asked);
+            let ask = || _ = asked.fetch_add(1, Ordering::SeqCst);
+            scope.spawn(move || space.take(BYTES, Urgency::Begin, health, &ask).unwrap());
+            await_waiting(space, waiting);
+        }
+        while asked.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        // As checkpoints do that become durable: whoever is first then asks for the next.
+        for _ in 0..THREADS {
+            let before = asked.load(Ordering::SeqCst);
+            space.set_used(0);
+            while asked.load(Ordering::SeqCst) == before {
+                thread::yield_now();
+            }
+            space.give_back(BYTES);
+        }
+    });
+    assert_eq!(asked.load(Ordering::SeqCst), 1 + THREADS);
+    assert!(wakeups(&space) <= 2 * THREADS, "{} of {THREADS}", wakeups(&space));
+}
+
+/// The task goes to the next when the first is served before he has taken it up.
+#[test]
+fn a_task_is_not_lost_with_who_had_it() {
+    let (space, health) = full();
+    let asked = AtomicU64::<Volume>::default();
+    thread::scope(|scope| {
+        for waiting in 1..=2 {
+            let (space, health, asked) = (&space, &health, &asked);
+            let ask = || _ = asked.fetch_add(1, Ordering::SeqCst);
+            scope.spawn(move || space.take(BYTES, Urgency::Begin, health, &ask).unwrap());
+            await_waiting(space, waiting);
+        }
+        while asked.load(Ordering::SeqCst) == 0 {
+            thread::yield_now();
+        }
+        let mut line = space.line.lock();
+        line.demand();
+        space.serve(&mut line);
+        space.update(|state| super::SpaceUse { granted: state.granted - BYTES, ..state });
+        space.serve(&mut line);
+        drop(line);
+        while asked.load(Ordering::SeqCst) == 1 {
+            thread::yield_now();
+        }
+        space.give_back(BYTES);
+    });
+}
+
+#[test]
+fn who_rolls_goes_first_and_passes_what_is_closed() {
+    let (space, health) = full();
+    // Of what chains may have all is taken but for half of what one wants.
+    let left = space.size_bytes() / 8 - BYTES / 2;
+    space.take(left, Urgency::Roll, &health, &|| {}).unwrap();
+    space.close();
+    let served = Arc::new(std::sync::Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for urgency in [Urgency::Begin, Urgency::Roll] {
+            let (space, health, served) = (&space, &health, Arc::clone(&served));
+            scope.spawn(move || {
+                space.take(BYTES, urgency, health, &|| {}).unwrap();
+                served.lock().unwrap().push(urgency);
+            });
+            while !space.is_contended()
+                || space.line.lock().is_short() != (urgency == Urgency::Roll)
+            {
+                thread::yield_now();
+            }
+            await_waiting(space, 1);
+        }
+        space.release(left);
+        while served.lock().unwrap().is_empty() {
+            thread::yield_now();
+        }
+        space.release(2 * BYTES);
+        assert_eq!(space.waiting(), 1);
+        space.open();
+    });
+    assert_eq!(*served.lock().unwrap(), [Urgency::Roll, Urgency::Begin]);
+}
