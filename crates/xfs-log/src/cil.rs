@@ -90,6 +90,29 @@ struct Committing {
     checkpoints: BTreeMap<u64, Progress>,
 }
 
+/// Who waits, each kind by itself: what one of them waits for is nothing to the others. All of it
+/// changes under the lock of `committing`.
+#[derive(Default)]
+struct Waits {
+    /// Threads that write checkpoints, for one that is due.
+    due: Condvar<Volume>,
+    /// Commits over the hard limit, and forces of what is still gathered: for the switch. And such
+    /// forces, until no older checkpoint is being written.
+    switched: Condvar<Volume>,
+    /// Checkpoints, until those before them have written START or COMMIT.
+    turn: Condvar<Volume>,
+    /// Checkpoints and forces, until older ones are complete or aborted.
+    ended: Condvar<Volume>,
+}
+
+impl Waits {
+    fn notify_all(&self) {
+        for condvar in [&self.due, &self.switched, &self.turn, &self.ended] {
+            condvar.notify_all();
+        }
+    }
+}
+
 /// What the list works with.
 pub(crate) struct CilParts {
     pub(crate) writer: Arc<Writer>,
@@ -117,8 +140,9 @@ pub(crate) struct Cil {
     committing: Mutex<Committing, Volume>,
     /// All checkpoints up to this one are durable. Written under the lock of `committing`.
     durable: AtomicU64<Volume>,
-    /// Something in `committing`, `current` or `requested` has changed.
-    changed: Condvar<Volume>,
+    /// The last checkpoint to which something has been committed.
+    begun: AtomicU64<Volume>,
+    waits: Waits,
     /// Memory of checkpoints that have been written.
     pool: Pool,
     /// Bytes of the vectors of all checkpoints.
@@ -144,8 +168,9 @@ impl Cil {
             requested: AtomicU64::new(0),
             committing: Mutex::default(),
             durable: AtomicU64::new(0),
-            changed: Condvar::new(),
             written: SlotCounters::new(),
+            begun: AtomicU64::new(0),
+            waits: Waits::default(),
         }
     }
 
@@ -175,13 +200,31 @@ impl Cil {
         empty && self.committing.lock().checkpoints.is_empty()
     }
 
-    /// Asks the pushing threads to write everything up to this checkpoint.
+    /// Asks the pushing threads to write everything up to this checkpoint. If nothing has been
+    /// committed to it yet, that stands until something is.
     pub(crate) fn request_push(&self, sequence: u64) {
         if self.requested.load(Ordering::Acquire) < sequence {
             let _committing = self.committing.lock();
-            self.requested.fetch_max(sequence, Ordering::AcqRel);
-            self.changed.notify_all();
+            self.requested.fetch_max(sequence, Ordering::SeqCst);
+            self.waits.due.notify_one();
         }
+    }
+
+    /// The first commit to a checkpoint has come. Either it sees that a push has been asked for, or
+    /// who asked sees it.
+    fn begin(&self, sequence: u64) {
+        self.begun.fetch_max(sequence, Ordering::SeqCst);
+        if self.requested.load(Ordering::SeqCst) >= sequence {
+            let _committing = self.committing.lock();
+            self.waits.due.notify_one();
+        }
+    }
+
+    /// Up to where a push has been asked for, if there is anything to be written.
+    pub(crate) fn due(&self) -> Option<u64> {
+        let (requested, current) = (self.requested.load(Ordering::SeqCst), self.current());
+        let is_due = requested >= current && self.begun.load(Ordering::SeqCst) >= current;
+        is_due.then_some(requested)
     }
 
     /// Whether the current checkpoint is to be written.
@@ -197,11 +240,10 @@ impl Cil {
             if closing.load(Ordering::Acquire) || self.parts.health.is_down() {
                 return None;
             }
-            let requested = self.requested.load(Ordering::Acquire);
-            if requested >= self.current() {
+            if let Some(requested) = self.due() {
                 return Some(requested);
             }
-            self.changed.wait(&mut committing);
+            self.waits.due.wait(&mut committing);
         }
     }
 
@@ -209,7 +251,7 @@ impl Cil {
     pub(crate) fn await_switch(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         while self.current() <= sequence && !self.parts.health.is_down() {
-            self.changed.wait(&mut committing);
+            self.waits.switched.wait(&mut committing);
         }
     }
 
@@ -230,13 +272,13 @@ impl Cil {
         }
         let mut committing = self.committing.lock();
         while self.current() <= sequence && !committing.checkpoints.is_empty() {
-            self.changed.wait(&mut committing);
+            self.waits.switched.wait(&mut committing);
         }
         drop(committing);
         self.push(sequence)?;
         let mut committing = self.committing.lock();
         while committing.checkpoints.range(..=sequence).next().is_some() {
-            self.changed.wait(&mut committing);
+            self.waits.ended.wait(&mut committing);
         }
         // What has not been switched by now was empty, unless the log is shut down.
         if self.durable() >= sequence { Ok(()) } else { self.parts.health.check() }
@@ -250,7 +292,7 @@ impl Cil {
     /// Lets all waiters look again.
     pub(crate) fn wake_all(&self) {
         let _committing = self.committing.lock();
-        self.changed.notify_all();
+        self.waits.notify_all();
     }
 
     /// Takes everything out of the list when the log has been shut down, and lets nothing in.

@@ -119,6 +119,7 @@ impl Cil {
         let empty = &share.checkpoint.empty;
         if empty.load(Ordering::Acquire) && empty.swap(false, Ordering::AcqRel) {
             given += layout.checkpoint_bytes();
+            self.begin(share.checkpoint.sequence);
         }
         share.granted += given;
         given

@@ -84,7 +84,7 @@ impl Cil {
         let mut committing = self.committing.lock();
         committing.checkpoints.entry(sequence).or_default();
         self.current.store(sequence + 1, Ordering::Release);
-        self.changed.notify_all();
+        self.waits.switched.notify_all();
     }
 
     fn write(&self, gathered: &Gathered) -> Result<(Lsn, CommitRecord)> {
@@ -124,7 +124,7 @@ impl Cil {
             if ready {
                 return Ok(());
             }
-            self.changed.wait(&mut committing);
+            self.waits.turn.wait(&mut committing);
         }
     }
 
@@ -133,7 +133,7 @@ impl Cil {
         if let Some(progress) = committing.checkpoints.get_mut(&sequence) {
             change(progress);
         }
-        self.changed.notify_all();
+        self.waits.turn.notify_all();
     }
 
     /// The checkpoint is durable. Its items go to the AIL before they are unpinned, and all of that
@@ -161,14 +161,17 @@ impl Cil {
         let mut committing = self.committing.lock();
         committing.checkpoints.remove(&sequence);
         self.durable.store(sequence, Ordering::Release);
-        self.changed.notify_all();
+        self.waits.ended.notify_all();
+        if committing.checkpoints.is_empty() {
+            self.waits.switched.notify_all();
+        }
     }
 
     /// Waits until all older checkpoints are complete or aborted.
     fn await_oldest(&self, sequence: u64) {
         let mut committing = self.committing.lock();
         while committing.checkpoints.range(..sequence).next().is_some() {
-            self.changed.wait(&mut committing);
+            self.waits.ended.wait(&mut committing);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Forces that come while a checkpoint is written are served together.
+//! Forces that come while a checkpoint is written are served together, and pushes that were asked for
+//! too early as soon as there is something to write.
 
 use std::io;
 use std::sync::Arc;
@@ -117,4 +118,28 @@ fn a_force_of_what_is_durable_waits_for_nothing() {
     commit_number(&log, &TestItem::new(16), 1).unwrap();
     log.force(first.sequence).unwrap();
     assert_eq!(gate.flushes.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_push_that_was_asked_for_waits_for_something_to_write() {
+    let rig = Rig::new(2048);
+    let log = rig.open(&rig.config());
+    let cil = &log.inner.cil;
+    cil.request_push(cil.current());
+    assert_eq!(cil.due(), None);
+    let first = commit_number(&log, &TestItem::new(8), 1).unwrap();
+    assert_eq!(cil.due(), Some(first.sequence));
+}
+
+#[test]
+fn the_first_commit_wakes_who_was_asked_to_push() {
+    let rig = Rig::new(2048);
+    let log = rig.open(&LogConfig { threads: 1, ..rig.config() });
+    for number in 1..=100 {
+        log.inner.cil.request_push(log.inner.cil.current());
+        let committed = commit_number(&log, &TestItem::new(8), number).unwrap();
+        while log.durable_sequence() < committed.sequence {
+            std::thread::yield_now();
+        }
+    }
 }
