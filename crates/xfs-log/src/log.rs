@@ -114,7 +114,8 @@ struct Inner {
     closing: AtomicBool<Volume>,
     /// The checkpoint up to which the log is covered.
     covered: AtomicU64<Volume>,
-    has_threads: bool,
+    /// Whether threads write checkpoints, and items in place. Set before the log is used.
+    has_threads: AtomicBool<Volume>,
     forces: SlotCounters<2>,
     plants: Plants,
 }
@@ -144,47 +145,8 @@ impl Log {
         config: &LogConfig,
         plants: Plants,
     ) -> Self {
-        let layout = config.layout(log.geometry(), state);
-        let log_blocks = log.length_blocks();
-        let log_bytes = u64::from(log_blocks) * u64::from(BASIC_BLOCK_BYTES);
-        let health = Arc::<Health>::default();
-        let largest = layout.unit_bytes(config.largest_bytes);
-        let space = Space::new(log_bytes, config.slots, largest, plants);
-        let space = Arc::new(if config.threads > 0 { space } else { space.without_threads() });
-        let ail = Arc::new(Ail::new(Arc::clone(&space), log_blocks, state));
-        let parts = WriterParts {
-            log,
-            data,
-            layout,
-            buffers: config.buffers,
-            health: Arc::clone(&health),
-            ail: Arc::clone(&ail),
-            plants,
-        };
-        let writer = Arc::new(Writer::new(parts, state.head, state.last_record));
-        let cil = Cil::new(CilParts {
-            writer: Arc::clone(&writer),
-            ail: Arc::clone(&ail),
-            health: Arc::clone(&health),
-            soft_bytes: config.soft_bytes(log_bytes),
-            first_number: first_number(state.head, log_blocks),
-            slots: config.slots,
-            plants,
-        });
-        let inner = Arc::new(Inner {
-            cil,
-            ail,
-            space,
-            writer,
-            health,
-            kick: Kick::default(),
-            closing: AtomicBool::new(false),
-            covered: AtomicU64::new(0),
-            has_threads: config.threads > 0,
-            forces: SlotCounters::new(),
-            plants,
-        });
-        let threads = Threads::start(&inner, config.threads);
+        let inner = Arc::new(Inner::new(log, data, state, config, plants));
+        let threads = Threads::start(&inner, config.threads, &threads::spawn);
         Self { inner, threads }
     }
 
@@ -281,7 +243,7 @@ impl Log {
         if pressure == Pressure::None {
             return Ok(());
         }
-        if !self.inner.has_threads {
+        if !self.inner.has_threads() {
             return self.inner.push(sequence);
         }
         self.inner.cil.request_push(sequence);
@@ -433,9 +395,7 @@ impl Log {
 
     /// Stops the threads and waits for them.
     fn close(&mut self) {
-        self.inner.closing.store(true, Ordering::Release);
-        self.inner.cil.wake_all();
-        self.inner.kick.kick();
+        self.inner.stop();
         self.threads.join();
     }
 }
@@ -460,6 +420,65 @@ impl Drop for Log {
 }
 
 impl Inner {
+    fn new(
+        log: LogDevice,
+        data: Option<SharedDevice>,
+        state: &LogState,
+        config: &LogConfig,
+        plants: Plants,
+    ) -> Self {
+        let layout = config.layout(log.geometry(), state);
+        let log_blocks = log.length_blocks();
+        let log_bytes = u64::from(log_blocks) * u64::from(BASIC_BLOCK_BYTES);
+        let health = Arc::<Health>::default();
+        let largest = layout.unit_bytes(config.largest_bytes);
+        let space = Arc::new(Space::new(log_bytes, config.slots, largest, plants));
+        let ail = Arc::new(Ail::new(Arc::clone(&space), log_blocks, state));
+        let parts = WriterParts {
+            log,
+            data,
+            layout,
+            buffers: config.buffers,
+            health: Arc::clone(&health),
+            ail: Arc::clone(&ail),
+            plants,
+        };
+        let writer = Arc::new(Writer::new(parts, state.head, state.last_record));
+        let cil = Cil::new(CilParts {
+            writer: Arc::clone(&writer),
+            ail: Arc::clone(&ail),
+            health: Arc::clone(&health),
+            soft_bytes: config.soft_bytes(log_bytes),
+            first_number: first_number(state.head, log_blocks),
+            slots: config.slots,
+            plants,
+        });
+        Self {
+            cil,
+            ail,
+            space,
+            writer,
+            health,
+            kick: Kick::default(),
+            closing: AtomicBool::new(false),
+            covered: AtomicU64::new(0),
+            has_threads: AtomicBool::new(false),
+            forces: SlotCounters::new(),
+            plants,
+        }
+    }
+
+    fn has_threads(&self) -> bool {
+        self.has_threads.load(Ordering::Acquire)
+    }
+
+    /// Tells the threads to end.
+    fn stop(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.cil.wake_all();
+        self.kick.kick();
+    }
+
     /// Writes checkpoints up to this one. An error shuts the log down.
     fn push(&self, sequence: u64) -> Result<()> {
         self.cil.push(sequence).inspect_err(|_| self.shut_down())?;
@@ -488,7 +507,7 @@ impl Inner {
         if !self.space.is_short() {
             return;
         }
-        if self.has_threads {
+        if self.has_threads() {
             self.cil.request_push(self.cil.current());
             self.kick.kick();
         } else if self.force(self.cil.current()).is_ok() {

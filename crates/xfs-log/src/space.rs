@@ -102,7 +102,7 @@ pub(crate) struct Space {
     waits: SlotCounters<1>,
     /// Whether who waits has the tail moved himself, and no thread of the log does. Then what others
     /// have committed and given back makes it worth asking again: nobody else may be left to do it.
-    serves_himself: bool,
+    serves_himself: AtomicBool<Volume>,
     plants: Plants,
 }
 
@@ -122,15 +122,14 @@ impl Space {
             line: Mutex::default(),
             freed: Condvar::new(),
             waits: SlotCounters::new(),
-            serves_himself: false,
+            serves_himself: AtomicBool::new(true),
             plants,
         }
     }
 
-    /// The same for a log without threads: who waits for space has to do what makes it free.
-    pub(crate) const fn without_threads(mut self) -> Self {
-        self.serves_himself = true;
-        self
+    /// Threads move the tail from now on when who waits asks for it.
+    pub(crate) fn leave_to_threads(&self) {
+        self.serves_himself.store(false, Ordering::Release);
     }
 
     pub(crate) const fn size_bytes(&self) -> u64 {
@@ -250,7 +249,7 @@ impl Space {
     /// Puts granted bytes back into the word, past the caches.
     pub(crate) fn release(&self, bytes: u64) {
         self.update(|state| SpaceUse { granted: state.granted - bytes, ..state });
-        self.changed(self.serves_himself);
+        self.changed(self.serves_himself.load(Ordering::Acquire));
     }
 
     /// The tail has moved: `used` bytes lie between it and the head.

@@ -20,3 +20,5 @@ mod rig;
 mod shutdown;
 #[cfg(not(shuttle))]
 mod single;
+#[cfg(not(shuttle))]
+mod threads;

@@ -2,6 +2,7 @@
 //!
 //! They end with the log that started them.
 
+use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -36,22 +37,50 @@ impl Kick {
     }
 }
 
+/// Starts a thread of this name.
+type Spawn = dyn Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
+
+/// Starts a thread of the system.
+pub(super) fn spawn(name: String, work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name).spawn(work)
+}
+
 /// Handles of the running threads.
+#[derive(Default)]
 pub(super) struct Threads(Vec<JoinHandle<()>>);
 
 impl Threads {
-    /// Starts `pushers` threads that write checkpoints and, if there are any, the one of the AIL.
-    pub(super) fn start(inner: &Arc<Inner>, pushers: usize) -> Self {
-        let mut handles = Vec::new();
-        for _ in 0..pushers {
-            let inner = Arc::clone(inner);
-            handles.push(thread::spawn(move || write_checkpoints(&inner)));
+    /// Starts the thread of the AIL and up to `pushers` that write checkpoints. The system may refuse
+    /// to start any, where a process or a user has too many. Then the log goes on with fewer; and with
+    /// none, where it cannot have both kinds: its callers do that work themselves.
+    pub(super) fn start(inner: &Arc<Inner>, pushers: usize, spawn: &Spawn) -> Self {
+        let mut threads = Self::default();
+        if pushers == 0 || !threads.add(inner, "xfs-log-ail".to_owned(), write_in_place, spawn) {
+            return threads;
         }
-        if pushers > 0 {
-            let inner = Arc::clone(inner);
-            handles.push(thread::spawn(move || write_in_place(&inner)));
+        for number in 0..pushers {
+            if !threads.add(inner, format!("xfs-log-push-{number}"), write_checkpoints, spawn) {
+                break;
+            }
         }
-        Self(handles)
+        if threads.0.len() == 1 {
+            inner.stop();
+            threads.join();
+            inner.closing.store(false, Ordering::Release);
+            return threads;
+        }
+        inner.space.leave_to_threads();
+        inner.has_threads.store(true, Ordering::Release);
+        threads
+    }
+
+    /// Starts one more, unless the system refuses to.
+    fn add(&mut self, inner: &Arc<Inner>, name: String, work: fn(&Inner), spawn: &Spawn) -> bool {
+        let inner = Arc::clone(inner);
+        let started = spawn(name, Box::new(move || work(&inner)));
+        let is_started = started.is_ok();
+        self.0.extend(started);
+        is_started
     }
 
     /// Waits for all of them. A panic in one is passed on, unless there is one already.

@@ -17,6 +17,7 @@ const BYTES: u64 = 64;
 /// A full space, and a log that is in order.
 fn full() -> (Space, Health) {
     let space = Space::new(4 * THREADS * BYTES, 4, u64::MAX, Plants::default());
+    space.leave_to_threads();
     let health = Health::default();
     space.take(space.size_bytes() / 8 * 7, Urgency::Begin, &health, &|| {}).unwrap();
     (space, health)
