@@ -60,7 +60,7 @@ impl LogConfig {
             slots: processors.saturating_mul(2),
             largest_bytes: 512 << 10,
             checkpoint_bytes: u64::MAX,
-            threads: 1,
+            threads: if processors < 4 { 1 } else { 2 },
         }
     }
 
