@@ -32,6 +32,7 @@
 mod arena;
 mod commit;
 mod gathered;
+mod members;
 mod push;
 mod share;
 
@@ -52,6 +53,7 @@ use crate::writer::Writer;
 
 use arena::Pool;
 use gathered::Gathered;
+use members::ListPool;
 use share::{Fate, Share};
 
 pub use commit::Committed;
@@ -124,6 +126,8 @@ pub(crate) struct CilParts {
     pub(crate) first_number: u32,
     /// Slots; one is a single list that all share.
     pub(crate) slots: usize,
+    /// Threads that write checkpoints.
+    pub(crate) pushers: usize,
     pub(crate) plants: Plants,
 }
 
@@ -143,8 +147,9 @@ pub(crate) struct Cil {
     /// The last checkpoint to which something has been committed.
     begun: AtomicU64<Volume>,
     waits: Waits,
-    /// Memory of checkpoints that have been written.
+    /// Memory of checkpoints that have been written: of vectors, and of lists of members.
     pool: Pool,
+    lists: ListPool,
     /// Bytes of the vectors of all checkpoints.
     written: SlotCounters<1>,
 }
@@ -158,9 +163,13 @@ impl Cil {
             let number = numbers.next().unwrap_or_default();
             Mutex::new(Share::new(number, Arc::clone(&checkpoint)))
         });
-        let pool = Pool::new(2 * parts.soft_bytes, slots.iter().len());
+        // What is written at once, each as large as it may become.
+        let kept_bytes = 2 * parts.soft_bytes * parts.pushers.clamp(1, 2) as u64;
+        let pool = Pool::new(kept_bytes, slots.iter().len());
+        let lists = ListPool::new(kept_bytes, slots.iter().len());
         Self {
             pool,
+            lists,
             parts,
             slots,
             switching: Mutex::new(()),

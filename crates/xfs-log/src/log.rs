@@ -451,6 +451,7 @@ impl Inner {
             soft_bytes: config.soft_bytes(log_bytes),
             first_number: first_number(state.head, log_blocks),
             slots: config.slots,
+            pushers: config.threads,
             plants,
         });
         Self {

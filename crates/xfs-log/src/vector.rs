@@ -149,6 +149,11 @@ impl Scratch {
         self.bytes.len()
     }
 
+    /// How many there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.ends.len()
+    }
+
     /// The vectors, in the order of the items.
     pub(crate) fn vectors(&self) -> impl Iterator<Item = Vector<'_>> {
         let mut start = 0;

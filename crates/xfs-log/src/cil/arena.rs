@@ -109,12 +109,12 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A pool for checkpoints of at most `checkpoint_bytes` in so many slots. No more is kept than
-    /// one of these takes.
-    pub(super) fn new(checkpoint_bytes: u64, slots: usize) -> Self {
-        let share = checkpoint_bytes / slots.max(1) as u64;
+    /// A pool for checkpoints of at most `kept_bytes` together, in so many slots. No more is kept than
+    /// these take.
+    pub(super) fn new(kept_bytes: u64, slots: usize) -> Self {
+        let share = kept_bytes / slots.max(1) as u64;
         let chunk_bytes = share.clamp(LEAST_CHUNK_BYTES, MOST_CHUNK_BYTES);
-        let most_chunks = (checkpoint_bytes / chunk_bytes) as usize + slots;
+        let most_chunks = (kept_bytes / chunk_bytes) as usize + slots;
         Self { chunk_bytes: chunk_bytes as usize, most_chunks, chunks: Mutex::default() }
     }
 

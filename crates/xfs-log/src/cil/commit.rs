@@ -78,23 +78,29 @@ impl Cil {
     fn share_with_room(&self, scratch: &Scratch) -> MutexGuard<'_, Share> {
         let slot = self.slots.mine();
         // A vector that grows takes twice its length, so that it finds room the next time.
-        let needed = 2 * scratch.length_bytes();
+        let (bytes, members) = (2 * scratch.length_bytes(), scratch.count());
         loop {
             let share = slot.lock();
-            if needed == 0 || share.members.arena.has_room(needed) {
+            let lacks_chunk = share.members.lacks_chunk(bytes);
+            let lacks_piece = !share.members.list.has_room(members);
+            if !lacks_chunk && !lacks_piece {
                 return share;
             }
             drop(share);
-            let chunk = self.pool.take(needed);
+            let chunk = lacks_chunk.then(|| self.pool.take(bytes));
+            let piece = lacks_piece.then(|| self.lists.take());
             let mut share = slot.lock();
-            if share.members.arena.has_room(needed) {
-                // Somebody else has added some, and it may be what the next one needs.
-                drop(share);
-                self.pool.give_back(chunk);
-                continue;
+            piece.into_iter().for_each(|piece| share.members.list.add(piece));
+            // Somebody else may have added a chunk, and it may be what the next one needs.
+            let still_lacks = share.members.lacks_chunk(bytes);
+            match chunk {
+                Some(chunk) if still_lacks => share.members.arena.add(chunk),
+                Some(unneeded) => {
+                    drop(share);
+                    self.pool.give_back(unneeded);
+                }
+                None => {}
             }
-            share.members.arena.add(chunk);
-            return share;
         }
     }
 

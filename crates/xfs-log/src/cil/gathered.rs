@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::Checkpoint;
+use super::arena::Place;
 use super::share::{Fate, Member, Members, Share};
 use crate::item::CheckpointEnd;
 use crate::plant::{Plant, Plants};
@@ -23,7 +24,7 @@ pub(super) struct Gathered {
 struct Turn {
     order: u64,
     slot: u32,
-    index: u32,
+    place: Place,
 }
 
 impl Gathered {
@@ -57,9 +58,8 @@ impl Gathered {
         }
     }
 
-    /// The vectors to be written, in order, and how many regions they have. Vectors that lie one
-    /// behind the other in memory come as one piece.
-    pub(super) fn vectors(&self, plants: Plants) -> (u32, Vec<&[u8]>) {
+    /// The vectors to be written, in order, and how many regions they have.
+    pub(super) fn vectors(&self, plants: Plants) -> (u32, impl Iterator<Item = &[u8]>) {
         let mut turns = self.turns();
         if plants.has(Plant::UnstableSort) {
             turns.reverse();
@@ -67,15 +67,12 @@ impl Gathered {
         if !plants.has(Plant::NoSort) && !turns.is_sorted_by_key(|turn| turn.order) {
             turns.sort_by_key(|turn| turn.order);
         }
-        let mut regions = 0;
-        let mut pieces = Vec::with_capacity(turns.len());
-        for turn in turns {
-            let Some(share) = self.shares.get(turn.slot as usize) else { continue };
-            let Some(member) = share.list.get(turn.index as usize) else { continue };
-            regions += member.place.regions;
-            pieces.push(share.arena.bytes(member.place));
-        }
-        (regions, pieces)
+        let regions = turns.iter().map(|turn| turn.place.regions).sum();
+        let vectors = turns.into_iter().filter_map(|turn| {
+            let share = self.shares.get(turn.slot as usize)?;
+            Some(share.arena.bytes(turn.place))
+        });
+        (regions, vectors)
     }
 
     /// What has a turn, slot by slot.
@@ -83,9 +80,9 @@ impl Gathered {
         let count = self.shares.iter().map(|share| share.list.len()).sum();
         let mut turns = Vec::with_capacity(count);
         for (slot, share) in (0..).zip(&self.shares) {
-            for (index, member) in (0..).zip(&share.list) {
+            for member in share.list.iter() {
                 if member.fate == Fate::Written && member.place.regions != 0 {
-                    turns.push(Turn { order: member.order, slot, index });
+                    turns.push(Turn { order: member.order, slot, place: member.place });
                 }
             }
         }
@@ -94,7 +91,7 @@ impl Gathered {
 
     /// Unpins every item that the checkpoint has pinned.
     pub(super) fn unpin_all(&self, end: CheckpointEnd) {
-        for member in self.shares.iter().flat_map(|share| &share.list) {
+        for member in self.shares.iter().flat_map(|share| share.list.iter()) {
             member.unpin(end);
         }
     }

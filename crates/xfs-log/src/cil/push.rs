@@ -7,15 +7,12 @@ use xfs_format::Lsn;
 use xfs_format::log_item::{CHECKPOINT, HostOrder, TransactionHeader};
 use xfs_sync::Ordering;
 
-use super::share::Members;
+use super::share::{Member, Members};
 use super::{Checkpoint, Cil, Fate, Gathered, Progress};
 use crate::ail::{CommitRecord, DurableCheckpoint, DurableItems};
 use crate::item::CheckpointEnd;
 use crate::plant::Plant;
 use crate::vector::RegionWriter;
-
-/// Items that become durable together.
-const BATCH_ITEMS: usize = 512;
 
 /// Which of its operations a checkpoint wants to write.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,11 +86,12 @@ impl Cil {
 
     fn write(&self, gathered: &Gathered) -> Result<(Lsn, CommitRecord)> {
         let (writer, sequence) = (&self.parts.writer, gathered.sequence);
+        let mut first = Vec::new();
         let (regions, vectors) = gathered.vectors(self.parts.plants);
-        self.written.add(0, vectors.iter().map(|vector| vector.len() as u64).sum());
+        let mut bytes = 0;
+        let vectors = vectors.inspect(|vector| bytes += vector.len() as u64);
         let transaction = self.parts.first_number.wrapping_add(sequence as u32);
         let header = TransactionHeader { kind: CHECKPOINT, transaction, regions };
-        let mut first = Vec::new();
         RegionWriter::new(&mut first).region(&header.encode(HostOrder::NATIVE));
 
         if !self.parts.plants.has(Plant::StartOutOfOrder) {
@@ -102,6 +100,7 @@ impl Cil {
         let start = writer.append_start(transaction, sequence)?;
         self.progress(sequence, |progress| progress.start = Some(start));
         writer.append(transaction, std::iter::once(first.as_slice()).chain(vectors))?;
+        self.written.add(0, bytes);
 
         self.await_turn(sequence, Turn::Commit)?;
         let closed = writer.append_commit(transaction)?;
@@ -140,24 +139,19 @@ impl Cil {
     /// happens before anybody who waits for it goes on. A few items at a time: what the first step
     /// has brought into a processor's cache is there for the last.
     fn complete(&self, gathered: Gathered, start: Lsn, record: CommitRecord) {
-        let (sequence, granted) = (gathered.sequence, gathered.granted);
+        let Gathered { sequence, granted, shares } = gathered;
         self.await_oldest(sequence);
-        let ail = &self.parts.ail;
+        let mut arenas = Vec::with_capacity(shares.len());
         let mut items = DurableItems::default();
-        for batch in gathered.shares.iter().flat_map(|share| share.list.chunks(BATCH_ITEMS)) {
-            for member in batch.iter().filter(|member| member.fate == Fate::Written) {
-                let item = &member.item;
-                match item.committed(start, &mut items.leaving) {
-                    Some(lsn) => items.placed.push((Arc::clone(item), lsn)),
-                    None if item.state().lsn().is_some() => items.leaving.push(Arc::clone(item)),
-                    None => {}
-                }
+        for Members { list, arena, .. } in shares {
+            arenas.push(arena);
+            for piece in list.into_pieces() {
+                self.complete_piece(&piece, start, &mut items);
+                self.lists.give_back(piece);
             }
-            ail.settle(&mut items);
-            batch.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
         }
-        ail.complete(&DurableCheckpoint { sequence, record, granted });
-        self.recycle(gathered);
+        self.parts.ail.complete(&DurableCheckpoint { sequence, record, granted });
+        self.pool.recycle(arenas);
         let mut committing = self.committing.lock();
         committing.checkpoints.remove(&sequence);
         self.durable.store(sequence, Ordering::Release);
@@ -175,17 +169,18 @@ impl Cil {
         }
     }
 
-    /// Drops what a checkpoint held, and keeps its memory for others.
-    fn recycle(&self, gathered: Gathered) {
-        let arenas = self.slots.iter().zip(gathered.shares).map(|(slot, share)| {
-            let Members { mut list, arena, .. } = share;
-            // Before the slot is locked: the last reference to an item may go here.
-            list.clear();
-            let unneeded = slot.lock().keep(list);
-            drop(unneeded);
-            arena
-        });
-        self.pool.recycle(arenas);
+    /// Hands the members of a piece to the AIL, and then unpins them.
+    fn complete_piece(&self, piece: &[Member], start: Lsn, items: &mut DurableItems) {
+        for member in piece.iter().filter(|member| member.fate == Fate::Written) {
+            let item = &member.item;
+            match item.committed(start, &mut items.leaving) {
+                Some(lsn) => items.placed.push((Arc::clone(item), lsn)),
+                None if item.state().lsn().is_some() => items.leaving.push(Arc::clone(item)),
+                None => {}
+            }
+        }
+        self.parts.ail.settle(items);
+        piece.iter().for_each(|member| member.unpin(CheckpointEnd::Durable));
     }
 
     /// The log is shut down, and the checkpoint is lost.

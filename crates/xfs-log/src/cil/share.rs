@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use super::Checkpoint;
 use super::arena::{Arena, Place};
+use super::members::List;
 use crate::item::{ItemState, LogItem, Seat, SharedVector};
 use crate::vector::Vector;
 
@@ -72,19 +73,21 @@ pub(super) struct Share {
     pub(super) clock: u64,
     /// The log is shut down: nothing may come in that nobody would take out.
     pub(super) closed: bool,
-    /// Memory of a list that was written, for the next one.
-    spare: Vec<Member>,
 }
-
-/// Members of a list whose memory is kept: a longer one is rare, and each slot keeps one.
-const MOST_KEPT_MEMBERS: usize = 1 << 16;
 
 /// The members of a share, and what they need.
 #[derive(Default)]
 pub(super) struct Members {
-    pub(super) list: Vec<Member>,
+    pub(super) list: List,
     pub(super) arena: Arena,
     pub(super) fated: Vec<Fated>,
+}
+
+impl Members {
+    /// Whether vectors of so many bytes need memory first.
+    pub(super) fn lacks_chunk(&self, bytes: usize) -> bool {
+        bytes != 0 && !self.arena.has_room(bytes)
+    }
 }
 
 impl Share {
@@ -100,7 +103,6 @@ impl Share {
             commits: 0,
             clock: 0,
             closed: false,
-            spare: Vec::new(),
         }
     }
 
@@ -108,19 +110,7 @@ impl Share {
     pub(super) fn switch(&mut self, next: &Arc<Checkpoint>) -> Members {
         self.checkpoint = Arc::clone(next);
         (self.unfolded, self.grown, self.records) = (0, 0, 0);
-        let next = Members { list: std::mem::take(&mut self.spare), ..Members::default() };
-        std::mem::replace(&mut self.members, next)
-    }
-
-    /// Takes the memory of an empty list, for the checkpoint after this one. Returns what is not
-    /// needed, to be freed once the slot is unlocked.
-    pub(super) fn keep(&mut self, list: Vec<Member>) -> Vec<Member> {
-        assert!(list.is_empty(), "a list kept with members");
-        if (self.spare.capacity()..=MOST_KEPT_MEMBERS).contains(&list.capacity()) {
-            std::mem::replace(&mut self.spare, list)
-        } else {
-            list
-        }
+        std::mem::take(&mut self.members)
     }
 
     /// Puts an item into the checkpoint, or its new vector where it is in it already. Returns by how
