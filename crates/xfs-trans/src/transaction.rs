@@ -26,6 +26,7 @@
 mod buffers;
 mod deferred;
 mod inodes;
+mod kept;
 mod space;
 
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use crate::journal::{EMPTY, Journal, SYNCHRONOUS, unencodable};
 use buffers::JoinedBuffers;
 use deferred::DeferredWork;
 use inodes::JoinedInodes;
+use kept::Lists;
 use space::SpaceUse;
 
 pub use deferred::{Captured, Deferred, Finish};
@@ -143,12 +145,13 @@ impl<'journal> Transaction<'journal> {
     }
 
     fn new(journal: &'journal Arc<Journal>, ticket: Ticket, blocks: u64) -> Self {
+        let Lists { buffers, inodes, items } = Lists::take();
         Self {
             journal,
             ticket: Some(ticket),
-            buffers: JoinedBuffers::default(),
-            inodes: JoinedInodes::default(),
-            items: Vec::new(),
+            buffers,
+            inodes,
+            items,
             space: SpaceUse::new(blocks),
             deferred: DeferredWork::default(),
             on_commit: Vec::new(),
@@ -328,6 +331,9 @@ impl<'journal> Transaction<'journal> {
         if let Some(ticket) = self.ticket.take() {
             self.journal.log.release(ticket);
         }
+        let (buffers, inodes) =
+            (std::mem::take(&mut self.buffers), std::mem::take(&mut self.inodes));
+        Lists { buffers, inodes, items: std::mem::take(&mut self.items) }.keep();
     }
 
     /// Drops whatever the transaction has.

@@ -117,6 +117,11 @@ impl JoinedBuffers {
         self.0.len()
     }
 
+    /// How many fit the memory that the list has.
+    pub(super) const fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
     fn add(&mut self, buffer: &Buffer, item: Arc<BufferItem>, claimed: bool) {
         if self.0.capacity() == 0 {
             self.0.reserve(USUAL);

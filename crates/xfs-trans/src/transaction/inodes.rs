@@ -32,6 +32,11 @@ impl JoinedInodes {
         self.0.len()
     }
 
+    /// How many fit the memory that the list has.
+    pub(super) const fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+
     pub(super) fn is_dirty(&self) -> bool {
         self.0.iter().any(|joined| joined.dirty)
     }

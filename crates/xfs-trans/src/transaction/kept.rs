@@ -1,0 +1,43 @@
+//! Memory of the lists of a transaction, kept by its thread for the next one.
+//!
+//! Owns: the empty lists. Does **not** own what a transaction puts into them.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use xfs_log::LogItem;
+
+use super::buffers::JoinedBuffers;
+use super::inodes::JoinedInodes;
+
+/// What is longer is not kept: few operations need as much, and every thread keeps its own.
+const MOST_KEPT: usize = 64;
+
+/// The lists of a transaction.
+#[derive(Default)]
+pub(super) struct Lists {
+    pub(super) buffers: JoinedBuffers,
+    pub(super) inodes: JoinedInodes,
+    pub(super) items: Vec<Arc<dyn LogItem>>,
+}
+
+thread_local! {
+    static KEPT: Cell<Option<Lists>> = const { Cell::new(None) };
+}
+
+impl Lists {
+    /// Empty lists, with the memory that this thread has kept. Who begins a second transaction beside
+    /// the first gets lists without memory.
+    pub(super) fn take() -> Self {
+        KEPT.take().unwrap_or_default()
+    }
+
+    /// Keeps the memory of empty lists for the next transaction.
+    pub(super) fn keep(self) {
+        debug_assert!(self.buffers.len() + self.inodes.len() + self.items.len() == 0);
+        let longest = self.buffers.capacity().max(self.inodes.capacity());
+        if longest.max(self.items.capacity()) <= MOST_KEPT {
+            KEPT.set(Some(self));
+        }
+    }
+}
