@@ -291,8 +291,8 @@ impl InodeRecord {
         InodeFormat {
             regions,
             fields: forks.fields,
-            attr_bytes: forks.attr.as_ref().map_or(0, |bytes| bytes.len() as u16),
-            data_bytes: forks.data.as_ref().map_or(0, |bytes| bytes.len() as u16),
+            attr_bytes: forks.attr.as_ref().map_or(0, |attr| attr.length_bytes() as u16),
+            data_bytes: forks.data.as_ref().map_or(0, |data| data.length_bytes() as u16),
             inode: self.number,
             device: core.rdev.and_then(|device| device.encode()).unwrap_or_default(),
             cluster,
@@ -315,10 +315,10 @@ impl LogItem for InodeRecord {
         regions.region(&format.encode(HostOrder::NATIVE));
         regions.region(&core_to_log(transmute_ref!(&contents.core), HostOrder::NATIVE));
         if let Some(data) = &forks.data {
-            regions.region(data);
+            data.put(regions);
         }
         if let Some(attr) = &forks.attr {
-            regions.region(attr);
+            attr.put(regions);
         }
     }
 

@@ -1,9 +1,8 @@
 //! The forks of an inode: out of its bytes, into them, and as they are logged.
 
-use std::borrow::Cow;
-
 use xfs_format::inode::{self, FORK_OFFSET_BYTES, ForkFormat, ForkKind, InodeCore, InodeDisk};
 use xfs_format::log_item::LoggedFields;
+use xfs_log::RegionWriter;
 use zerocopy::FromBytes;
 
 use super::InodeImage;
@@ -14,6 +13,8 @@ const EXTENT_BYTES: usize = 16;
 const DISK_ROOT_BYTES: usize = 4;
 /// Header of the root of a btree as it is logged: that of a block.
 const LOGGED_ROOT_BYTES: usize = 72;
+/// What that header begins with.
+const ROOT_MAGIC: &[u8] = b"BMA3";
 /// Bytes of a key, and of a pointer.
 const ENTRY_BYTES: usize = 8;
 
@@ -73,8 +74,25 @@ fn fill(room: &mut [u8], bytes: &[u8]) {
 /// What is logged of the forks.
 pub(super) struct LoggedForks<'a> {
     pub(super) fields: LoggedFields,
-    pub(super) data: Option<Cow<'a, [u8]>>,
-    pub(super) attr: Option<Cow<'a, [u8]>>,
+    pub(super) data: Option<ForkRegion<'a>>,
+    pub(super) attr: Option<ForkRegion<'a>>,
+}
+
+/// The bytes of a fork as they are logged.
+pub(super) enum ForkRegion<'a> {
+    /// As they lie in the inode.
+    Same(&'a [u8]),
+    /// The root of a btree.
+    Root(LoggedRoot<'a>),
+}
+
+/// The root of a btree as it is logged: behind the header of a block, with the pointers right behind
+/// the keys. Of the header recovery reads level and count alone.
+#[doc(alias = "xfs_bmdr_to_bmbt")]
+pub(super) struct LoggedRoot<'a> {
+    header: &'a [u8],
+    keys: &'a [u8],
+    pointers: &'a [u8],
 }
 
 /// Of what is dirty, that which the forks' present formats have: a fork that has changed its format
@@ -98,10 +116,10 @@ pub(super) fn logged(image: &InodeImage, dirty: LoggedFields) -> LoggedForks<'_>
     };
     let attr_format = core.fork_format(ForkKind::Attr);
     let data = choose(Some(core.data_format), LoggedFields::DATA, &image.data)
-        .then(|| region(core.data_format, &image.data));
+        .then(|| ForkRegion::new(core.data_format, &image.data));
     let attr = attr_format
         .filter(|_| choose(attr_format, LoggedFields::ATTR, &image.attr))
-        .map(|format| region(format, &image.attr));
+        .map(|format| ForkRegion::new(format, &image.attr));
     if core.data_format == ForkFormat::Device && dirty.contains(LoggedFields::DEVICE) {
         fields |= LoggedFields::DEVICE;
     }
@@ -112,30 +130,54 @@ const LOCAL: LoggedFields = LoggedFields::DATA_LOCAL.union(LoggedFields::ATTR_LO
 const EXTENTS: LoggedFields = LoggedFields::DATA_EXTENTS.union(LoggedFields::ATTR_EXTENTS);
 const ROOT: LoggedFields = LoggedFields::DATA_ROOT.union(LoggedFields::ATTR_ROOT);
 
-/// The bytes of a fork as they are logged.
-fn region(format: ForkFormat, bytes: &[u8]) -> Cow<'_, [u8]> {
-    match format {
-        ForkFormat::Btree => log_root(bytes).into(),
-        _ => bytes.into(),
+impl<'a> ForkRegion<'a> {
+    fn new(format: ForkFormat, bytes: &'a [u8]) -> Self {
+        match format {
+            ForkFormat::Btree => Self::Root(LoggedRoot::new(bytes)),
+            _ => Self::Same(bytes),
+        }
+    }
+
+    /// How long it is.
+    pub(super) fn length_bytes(&self) -> usize {
+        match self {
+            Self::Same(bytes) => bytes.len(),
+            Self::Root(root) => LOGGED_ROOT_BYTES + root.keys.len() + root.pointers.len(),
+        }
+    }
+
+    /// Adds it to those of the item.
+    pub(super) fn put(&self, regions: &mut RegionWriter<'_>) {
+        match self {
+            Self::Same(bytes) => regions.region(bytes),
+            Self::Root(root) => regions.encoded(|bytes| root.encode_into(bytes)),
+        }
     }
 }
 
-/// The root of a btree as it is logged: behind the header of a block, with the pointers right behind
-/// the keys. Of the header recovery reads level and count alone.
-#[doc(alias = "xfs_bmdr_to_bmbt")]
-fn log_root(root: &[u8]) -> Vec<u8> {
-    let fits = root.len().saturating_sub(DISK_ROOT_BYTES) / (2 * ENTRY_BYTES);
-    let count = root.get(2..4).and_then(<[u8]>::first_chunk::<2>);
-    let count = usize::from(count.map_or(0, |count| u16::from_be_bytes(*count)));
-    assert!(count <= fits, "more records than the root of a btree holds");
-    let entries = |from: usize| root.get(from..from + count * ENTRY_BYTES).unwrap_or_default();
-    let mut logged = Vec::with_capacity(LOGGED_ROOT_BYTES + 2 * count * ENTRY_BYTES);
-    logged.resize(LOGGED_ROOT_BYTES, 0);
-    let head = logged.iter_mut().zip(b"BMA3".iter().chain(root.iter().take(DISK_ROOT_BYTES)));
-    head.for_each(|(target, byte)| *target = *byte);
-    logged.extend_from_slice(entries(DISK_ROOT_BYTES));
-    logged.extend_from_slice(entries(DISK_ROOT_BYTES + fits * ENTRY_BYTES));
-    logged
+impl<'a> LoggedRoot<'a> {
+    fn new(root: &'a [u8]) -> Self {
+        let fits = root.len().saturating_sub(DISK_ROOT_BYTES) / (2 * ENTRY_BYTES);
+        let count = root.get(2..4).and_then(<[u8]>::first_chunk::<2>);
+        let count = usize::from(count.map_or(0, |count| u16::from_be_bytes(*count)));
+        assert!(count <= fits, "more records than the root of a btree holds");
+        let entries = |from: usize| root.get(from..from + count * ENTRY_BYTES).unwrap_or_default();
+        let pointers = entries(DISK_ROOT_BYTES + fits * ENTRY_BYTES);
+        let header = root.get(..DISK_ROOT_BYTES).unwrap_or_default();
+        Self { header, keys: entries(DISK_ROOT_BYTES), pointers }
+    }
+
+    fn encode_into(&self, bytes: &mut Vec<u8>) {
+        let mut head = [0; LOGGED_ROOT_BYTES];
+        let (magic, rest) = head.split_at_mut(ROOT_MAGIC.len());
+        magic.copy_from_slice(ROOT_MAGIC);
+        if let Some(header) = rest.get_mut(..self.header.len()) {
+            header.copy_from_slice(self.header);
+        }
+        bytes.extend_from_slice(&head);
+        bytes.extend_from_slice(self.keys);
+        bytes.extend_from_slice(self.pointers);
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use xfs_format::inode::{CORE_BYTES, ForkFormat, InodeCore, InodeDisk};
 use xfs_format::log_item::LoggedFields;
 use zerocopy::FromBytes;
 
-use super::{InodeImage, logged, read, write};
+use super::{ForkRegion, InodeImage, logged, read, write};
 use crate::testing::{make, superblock};
 
 const INODE_BYTES: usize = 512;
@@ -90,8 +90,8 @@ fn a_fork_is_logged_in_the_form_that_it_has_now() {
     let expected = LoggedFields::CORE | LoggedFields::DATA_EXTENTS | LoggedFields::ATTR_LOCAL;
     assert_eq!(forks.fields, expected);
     assert_eq!(
-        (forks.data.unwrap().len(), forks.attr.unwrap().into_owned()),
-        (16, image.attr.clone())
+        (forks.data.unwrap().length_bytes(), forks.attr.unwrap().length_bytes()),
+        (16, image.attr.len())
     );
     assert!(logged(&image, LoggedFields::CORE).data.is_none());
     image.data.clear();
@@ -109,8 +109,14 @@ fn the_root_of_a_btree_is_logged_with_its_pointers_behind_its_keys() {
     root.extend((11..=12_u64).flat_map(u64::to_be_bytes));
     root.resize(160, 0);
     image.data = root;
-    let region = logged(&image, LoggedFields::DATA_ROOT).data.unwrap();
-    assert_eq!(&region[4..8], [0, 1, 0, 2]);
+    let Some(ForkRegion::Root(root)) = logged(&image, LoggedFields::DATA_ROOT).data else {
+        panic!("it has a root")
+    };
+    let mut region = Vec::new();
+    root.encode_into(&mut region);
+    assert_eq!(region.len(), ForkRegion::Root(root).length_bytes());
+    assert_eq!(&region[..8], b"BMA3\0\x01\0\x02");
+    assert!(region[8..72].iter().all(|byte| *byte == 0));
     let words: Vec<u64> =
         region[72..].chunks(8).map(|word| u64::from_be_bytes(word.try_into().unwrap())).collect();
     assert_eq!(words, [1, 2, 11, 12]);
