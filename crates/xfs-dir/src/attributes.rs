@@ -86,7 +86,7 @@ impl<'a> Attributes<'a> {
         let found = match self.inode.fork(ForkKind::Attr) {
             Fork::Local(bytes) => {
                 let form = AttrShortForm::decode(bytes, self.inode_place())?;
-                find(form.entries(), namespace, name)?
+                form.find(namespace, name)?.map(|entry| entry.value.into())
             }
             _ if self.is_empty()? => None,
             _ => self.find_in_leaves(namespace, name)?,

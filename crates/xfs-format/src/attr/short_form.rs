@@ -85,6 +85,32 @@ impl<'a> AttrShortForm<'a> {
         AttrShortFormEntries { form: *self, rest: self.entries, left: self.count }
     }
 
+    /// The attribute of this name. Of those with other names only their lengths are looked at; the
+    /// check of the whole form finds what else is wrong with them.
+    ///
+    /// # Errors
+    ///
+    /// If one of them does not end inside the form, or the one with the name does not hold.
+    pub fn find(
+        &self,
+        namespace: Namespace,
+        name: &[u8],
+    ) -> Result<Option<AttrEntry<'a>>, Corruption> {
+        let mut entries = self.entries();
+        while entries.left > 0 {
+            if entries.pass_over(name) {
+                continue;
+            }
+            match entries.next().transpose()? {
+                Some(entry) if entry.namespace == namespace && entry.name == name => {
+                    return Ok(Some(entry));
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
     /// Checks the whole form.
     ///
     /// # Errors
@@ -146,6 +172,21 @@ pub struct AttrShortFormEntries<'a> {
 }
 
 impl<'a> AttrShortFormEntries<'a> {
+    /// Passes over the next entry if it lies inside the form and has another name.
+    fn pass_over(&mut self, name: &[u8]) -> bool {
+        let Ok((head, rest)) = AttrShortFormEntryDisk::ref_from_prefix(self.rest) else {
+            return false;
+        };
+        let Some((found, rest)) = rest.split_at_checked(head.name_length.into()) else {
+            return false;
+        };
+        let behind = rest.get(usize::from(head.value_length)..).filter(|_| found != name);
+        if let Some(behind) = behind {
+            (self.rest, self.left) = (behind, self.left.saturating_sub(1));
+        }
+        behind.is_some()
+    }
+
     fn parse(&mut self) -> Result<AttrEntry<'a>, AttrCheck> {
         let end = self.form.entries.len();
         let index = usize::from(self.form.count) - usize::from(self.left) - 1;

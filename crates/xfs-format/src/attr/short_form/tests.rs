@@ -49,6 +49,36 @@ fn entries() {
 }
 
 #[test]
+fn one_of_them() {
+    let bytes = form();
+    let form = AttrShortForm::decode(&bytes, PLACE).unwrap();
+    for entry in form.entries().map(Result::unwrap) {
+        assert_eq!(form.find(entry.namespace, entry.name), Ok(Some(entry)));
+    }
+    assert_eq!(form.find(Namespace::User, b"b"), Ok(None), "it is of another namespace");
+    assert_eq!(form.find(Namespace::User, b"c"), Ok(None));
+}
+
+#[test]
+fn one_of_them_in_a_form_that_does_not_hold() {
+    let found = |offset: usize, new: u8, name: &[u8]| {
+        let mut bytes = form();
+        bytes[offset] = new;
+        let form = AttrShortForm::decode(&bytes, PLACE).unwrap();
+        let found = form.find(Namespace::User, name);
+        found.map(|entry| entry.is_some()).map_err(|corruption| corruption.check().clone())
+    };
+    let end = form().len() - 9 - 4;
+    let outside = |offset| Err(AttrCheck::EntryEnd { offset, end }.into());
+    assert_eq!(found(4, 255, b"a"), outside(0), "a name that is too long");
+    assert_eq!(found(5, 255, b"b"), outside(0), "a value that is too long");
+    assert_eq!(found(2, 4, b"c"), outside(end), "fewer than are said to be");
+    let flags = AttrCheck::Flags { index: 0, flags: 1 };
+    assert_eq!(found(6, 1, b"a"), Err(flags.into()));
+    assert_eq!(found(6, 1, b"c"), Ok(false), "what is wrong with another one does not matter");
+}
+
+#[test]
 fn forms_that_do_not_hold() {
     let end = form().len() - 9 - 4;
     let size = |size| AttrCheck::ShortFormSize { size, available: form().len() };
