@@ -220,7 +220,7 @@ impl Live {
     ///
     /// [`PosixError::InvalidArgument`] for a mode without a type; the device's error.
     #[doc(alias = "xfs_inode_init")]
-    pub fn create(tx: &mut Transaction<'_>, made: &NewInode) -> Result<Self> {
+    pub fn create(tx: &mut Transaction<'_>, made: NewInode) -> Result<Self> {
         let file_type = FileType::from_mode(made.mode).ok_or(PosixError::InvalidArgument)?;
         let record = Arc::clone(&made.inode.record);
         tx.join(&record);
@@ -235,7 +235,7 @@ impl Live {
         tx.change_inode(&record, logged_fields(&view, touched), |image| {
             image.core.clone_from(view.core());
             image.data = view.fork(ForkKind::Data).encode();
-            image.attr.clone_from(&made.attributes);
+            image.attr = made.attributes;
         });
         Ok(Self { record, view: RwLock::new(view) })
     }

@@ -285,7 +285,7 @@ impl Acting<'_> {
             attr_room: self.has_parents() || !lists.is_empty(),
             attributes,
         };
-        let live = Arc::new(Live::create(tx, &made)?);
+        let live = Arc::new(Live::create(tx, made)?);
         match kind {
             NewKind::Directory => xfs_dir::init_directory(tx, &live, directory.number())?,
             NewKind::Symlink(target) => live.set_target(tx, target)?,

@@ -185,7 +185,7 @@ impl Names {
         let is_born_with_it = first.is_some();
         let mut new = new_inode(&made, directory, self.has_parents());
         new.attributes = first.unwrap_or_default();
-        let child = Arc::new(Live::create(&mut tx, &new)?);
+        let child = Arc::new(Live::create(&mut tx, new)?);
         let entry_type = entry_type(directory);
         if directory {
             init_directory(&mut tx, &child, live.number())?;

@@ -199,7 +199,7 @@ fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<L
         attr_room: false,
         attributes: Vec::new(),
     };
-    let live = Live::create(&mut tx, &made)?;
+    let live = Live::create(&mut tx, made)?;
     add_unlinked(&mut tx, live.record())?;
     tx.commit()?;
     Ok(Arc::new(live))

@@ -90,7 +90,7 @@ impl Volume {
                 attr_room,
                 attributes: Vec::new(),
             };
-            let live = Live::create(tx, &made)?;
+            let live = Live::create(tx, made)?;
             add_unlinked(tx, live.record())?;
             Ok(Arc::new(live))
         })
