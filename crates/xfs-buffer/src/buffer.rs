@@ -23,7 +23,7 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use xfs_format::btree::BtreeKind;
 use xfs_format::{BlockKind, DiskAddr};
@@ -141,6 +141,12 @@ impl Buffer {
         &self.0
     }
 
+    /// A reference that does not keep the buffer.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakBuffer {
+        WeakBuffer(Arc::downgrade(&self.0))
+    }
+
     /// Where the buffer starts on the device.
     #[must_use]
     pub fn at(&self) -> DiskAddr {
@@ -228,6 +234,20 @@ impl Buffer {
             Ok(attached) => attached,
             Err(_) => panic!("a second kind of attachment on one buffer"),
         }
+    }
+}
+
+/// A reference to a buffer that does not keep it in memory.
+#[derive(Clone)]
+pub struct WeakBuffer(Weak<Core>);
+
+impl WeakBuffer {
+    /// The buffer, if it is still in memory. It counts as asked for.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Buffer> {
+        let core = self.0.upgrade()?;
+        core.note_reference();
+        Some(Buffer(core))
     }
 }
 

@@ -26,6 +26,7 @@ mod copy;
 mod data;
 mod exchange;
 mod inactive;
+mod known;
 mod local;
 mod map;
 mod mapping;
@@ -64,12 +65,14 @@ use xfs_trans::{InodeRecord, Journal, Transaction};
 use crate::fork::Fork;
 use crate::fork_room::{literal_bytes, usual_offset};
 use crate::inode::Inode;
+use known::KnownBlocks;
 
 /// An inode that can be changed, with its log record.
 #[doc(alias = "xfs_inode")]
 pub struct Live {
     record: Arc<InodeRecord>,
     view: RwLock<Inode, Object>,
+    known: KnownBlocks,
 }
 
 /// The inode as readers see it. Let go of it before the inode is changed.
@@ -201,7 +204,7 @@ impl Live {
     pub fn load(journal: &Journal, number: InodeNumber) -> Result<Self> {
         let record = journal.inode(number)?;
         let view = view_of(&record, journal.geometry())?;
-        Ok(Self { record, view: RwLock::new(view) })
+        Ok(Self { record, view: RwLock::new(view), known: KnownBlocks::default() })
     }
 
     /// As [`load`](Self::load), from a record that the caller has.
@@ -211,7 +214,7 @@ impl Live {
     /// [`PosixError::NotFound`] for a free inode; the check that failed.
     pub fn of_record(record: Arc<InodeRecord>, geometry: &Geometry) -> Result<Arc<Self>> {
         let view = view_of(&record, geometry)?;
-        Ok(Arc::new(Self { record, view: RwLock::new(view) }))
+        Ok(Arc::new(Self { record, view: RwLock::new(view), known: KnownBlocks::default() }))
     }
 
     /// Makes a file of an inode that was just allocated. Its record is joined.
@@ -237,7 +240,7 @@ impl Live {
             image.data = view.fork(ForkKind::Data).encode();
             image.attr = made.attributes;
         });
-        Ok(Self { record, view: RwLock::new(view) })
+        Ok(Self { record, view: RwLock::new(view), known: KnownBlocks::default() })
     }
 
     /// What the log knows of it: its latch, and what was logged.
@@ -284,6 +287,9 @@ impl Live {
     ) -> R {
         tx.join(&self.record);
         let is_first = !tx.has_changed(&self.record);
+        if touched != Touched::Core {
+            self.known.forget();
+        }
         let mut view = self.view.write();
         // The list of unlinked inodes is changed in the record alone.
         view.core_mut().next_unlinked = self.record.image().core.next_unlinked;

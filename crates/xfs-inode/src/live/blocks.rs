@@ -28,8 +28,34 @@ impl Live {
         shape: BlockShape,
     ) -> Result<Buffer> {
         tx.join(self.record());
+        if fork == ForkKind::Data
+            && let Some(buffer) = self.join_known(tx, at, shape)
+        {
+            return Ok(buffer);
+        }
         let pieces = fork_pieces(&self.inode(), tx.cache(), (fork, at), shape)?;
-        tx.read_mapped(&pieces, shape.kind)
+        let buffer = tx.read_mapped(&pieces, shape.kind)?;
+        if fork == ForkKind::Data {
+            self.known.note(at, &buffer);
+        }
+        Ok(buffer)
+    }
+
+    /// The block at `at` of the data fork, joined, if it is known. What the image says to be several things
+    /// at once may have become another one: then who looks it up finds out.
+    fn join_known(
+        &self,
+        tx: &mut Transaction<'_>,
+        at: FileBlock,
+        shape: BlockShape,
+    ) -> Option<Buffer> {
+        let buffer = self.known.find(at)?;
+        tx.join_buffer(&buffer).ok()?;
+        if buffer.kind() == shape.kind {
+            return Some(buffer);
+        }
+        tx.release(&buffer);
+        None
     }
 
     /// A new metadata block at `at`: zeros, joined. Its blocks are in one piece if they can be.

@@ -1,9 +1,11 @@
 //! Forms of forks, and where the attribute fork starts.
 
+use xfs_buffer::{Buffer, Result};
 use xfs_format::extent::Extent;
 use xfs_format::inode::{FileType, ForkFormat, ForkKind};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{BlockKind, FileBlock};
+use xfs_trans::Transaction;
 
 use super::volume::{Volume, now};
 use crate::edit::BlockRange;
@@ -101,6 +103,48 @@ fn metadata_blocks_come_and_go() {
         .unwrap();
     }
     volume.unmount();
+}
+
+#[test]
+fn a_block_is_looked_up_once_and_again_when_it_has_moved() {
+    let volume = Volume::new("-l size=16m");
+    let live = volume.create(FileType::Directory.mode_bits() | 0o755, true);
+    let shape = BlockShape { length_blocks: 1, kind: BlockKind::DirectoryData };
+    let blocks = 3 * Live::grow_blocks(volume.journal.geometry(), ForkKind::Data, 1);
+    let run = |act: &mut dyn FnMut(&mut Transaction<'_>) -> Result<Buffer>| {
+        step::run(&volume.journal, TransactionKind::MakeDirectory, blocks, |tx| {
+            tx.join(live.record());
+            act(tx)
+        })
+        .unwrap()
+    };
+    let first = FileBlock(0);
+    let read = || run(&mut |tx| live.fork_block(tx, ForkKind::Data, first, shape));
+    let hits = || volume.journal.cache().statistics().hits;
+    let grow = |at: u64| {
+        run(&mut |tx| {
+            let buffer = live.grow_fork(tx, ForkKind::Data, FileBlock(at), shape)?;
+            tx.change(&buffer, 0..1, |bytes| bytes.fill(1));
+            Ok(buffer)
+        })
+    };
+    let made = grow(0);
+    assert_eq!(read(), made);
+    let before = hits();
+    assert_eq!((read(), hits()), (made.clone(), before), "it is known");
+    // It goes, and what it was is taken by another one before it comes back.
+    run(&mut |tx| {
+        let buffer = live.fork_block(tx, ForkKind::Data, first, shape)?;
+        live.shrink_fork(tx, ForkKind::Data, first, &buffer)?;
+        Ok(buffer)
+    });
+    assert!(live.known.find(first).is_none(), "it is forgotten with the change of the map");
+    volume.journal.force_all().unwrap();
+    assert_eq!(grow(1).at(), made.at());
+    let moved = grow(0);
+    assert_ne!(moved.at(), made.at());
+    // What is in them is no directory: the volume is not unmounted, which would write it.
+    assert_eq!(read(), moved);
 }
 
 #[test]
