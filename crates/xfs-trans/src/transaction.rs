@@ -304,16 +304,18 @@ impl<'journal> Transaction<'journal> {
             self.committed.sequence = logged.sequence;
         }
         let committed = self.committed;
-        for call in self.on_commit.drain(..) {
+        for call in std::mem::take(&mut self.on_commit) {
             call(&committed);
         }
         self.space.settle(&self.journal.counters);
         self.group_mark = None;
         self.buffers.end_step();
-        self.inodes.end_step();
-        if end == StepEnd::Last {
-            self.buffers.release_all();
-            self.inodes.release_all();
+        match end {
+            StepEnd::Roll => self.inodes.end_step(),
+            StepEnd::Last => {
+                self.buffers.release_all();
+                self.inodes.release_all();
+            }
         }
         items.clear();
         self.items = items;

@@ -107,7 +107,7 @@ impl JoinedBuffers {
 
     /// The chain has ended, or was cancelled.
     pub(super) fn release_all(&mut self) {
-        for joined in self.0.drain(..) {
+        while let Some(joined) = self.0.pop() {
             joined.give_back();
         }
     }

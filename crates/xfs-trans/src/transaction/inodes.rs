@@ -64,17 +64,17 @@ impl JoinedInodes {
 
     /// The step is committed.
     pub(super) fn end_step(&mut self) {
-        for joined in &mut self.0 {
+        self.0.retain_mut(|joined| {
             joined.dirty = false;
             if joined.leaving {
                 joined.record.latch().unlock_exclusive();
             }
-        }
-        self.0.retain(|joined| !joined.leaving);
+            !joined.leaving
+        });
     }
 
     pub(super) fn release_all(&mut self) {
-        for joined in self.0.drain(..) {
+        while let Some(joined) = self.0.pop() {
             joined.record.latch().unlock_exclusive();
         }
     }
