@@ -16,7 +16,6 @@ use xfs_format::attr::Namespace;
 use xfs_format::{Corruption, Place, Structure};
 use xfs_inode::Inode;
 
-use crate::Error;
 use crate::permission::bits;
 
 /// Read, write and execute, of one class.
@@ -173,11 +172,8 @@ impl Acl {
         if !inode.core().has_attr_fork() {
             return Ok(None);
         }
-        match Attributes::new(cache, inode).lookup(Namespace::Trusted, kind.name()) {
-            Ok(value) => Self::decode(&value, inode.number()).map(Some),
-            Err(Error::Posix(PosixError::NoAttribute)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let value = Attributes::new(cache, inode).find(Namespace::Trusted, kind.name())?;
+        value.map(|value| Self::decode(&value, inode.number())).transpose()
     }
 }
 

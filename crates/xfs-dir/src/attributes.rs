@@ -79,6 +79,15 @@ impl<'a> Attributes<'a> {
     /// [`PosixError::NoAttribute`], the device's error, or the check that failed.
     #[doc(alias = "xfs_attr_get")]
     pub fn lookup(&self, namespace: Namespace, name: &[u8]) -> Result<Vec<u8>> {
+        self.find(namespace, name)?.ok_or(PosixError::NoAttribute.into())
+    }
+
+    /// The value of an attribute, if there is such an attribute.
+    ///
+    /// # Errors
+    ///
+    /// The device's error, or the check that failed.
+    pub fn find(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Vec<u8>>> {
         // Parent pointers of one name differ by value and are hashed otherwise: they are no map.
         if namespace == Namespace::Parent {
             return Err(PosixError::InvalidArgument.into());
@@ -92,11 +101,11 @@ impl<'a> Attributes<'a> {
             _ => self.find_in_leaves(namespace, name)?,
         };
         match found {
-            Some(Found::Local(value)) => Ok(value),
+            Some(Found::Local(value)) => Ok(Some(value)),
             Some(Found::Remote { first_block, length_bytes }) => {
-                self.read_remote(first_block, length_bytes)
+                self.read_remote(first_block, length_bytes).map(Some)
             }
-            None => Err(PosixError::NoAttribute.into()),
+            None => Ok(None),
         }
     }
 

@@ -143,9 +143,15 @@ pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
         AttrValue::Remote { .. } => 0,
     };
     let heads = entries.len() * size_of::<AttrShortFormEntryDisk>();
-    let room = size_of::<AttrShortFormHeaderDisk>() + heads;
-    let mut bytes = Vec::with_capacity(room + entries.iter().map(length).sum::<usize>());
-    bytes.resize(size_of::<AttrShortFormHeaderDisk>(), 0);
+    let size =
+        size_of::<AttrShortFormHeaderDisk>() + heads + entries.iter().map(length).sum::<usize>();
+    let header = AttrShortFormHeaderDisk {
+        size: u16::try_from(size).ok()?.into(),
+        count: u8::try_from(entries.len()).ok()?,
+        pad: 0,
+    };
+    let mut bytes = Vec::with_capacity(size);
+    bytes.extend_from_slice(header.as_bytes());
     for entry in entries {
         let AttrValue::Local(value) = entry.value else { return None };
         let head = AttrShortFormEntryDisk {
@@ -157,9 +163,6 @@ pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
         bytes.extend_from_slice(entry.name);
         bytes.extend_from_slice(value);
     }
-    let size = u16::try_from(bytes.len()).ok()?.into();
-    let header = AttrShortFormHeaderDisk { size, count: u8::try_from(entries.len()).ok()?, pad: 0 };
-    header.write_to_prefix(&mut bytes).ok()?;
     Some(bytes)
 }
 
