@@ -28,6 +28,7 @@ use crate::volume::{Staleness, Volume};
 use crate::writing::{Clock, LockCheck, Terms};
 
 pub use identity::UuidChange;
+pub(crate) use identity::{put_uuid, write_sector};
 
 /// Unused buffers are kept up to this many bytes unless the options say otherwise.
 const DEFAULT_CACHE_BYTES: usize = 64 << 20;

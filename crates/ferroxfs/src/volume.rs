@@ -16,13 +16,13 @@ use xfs_alloc::InodeState;
 use xfs_buffer::{BufferCache, PosixError};
 use xfs_device::BlockDevice;
 use xfs_format::superblock::Label;
-use xfs_format::{Geometry, InodeNumber, Superblock};
+use xfs_format::{Geometry, InodeNumber, Superblock, Uuid};
 use xfs_log::LogState;
 
 use crate::credentials::{Capabilities, Credentials};
 use crate::errno::to_io_error;
 use crate::node::Node;
-use crate::open::{OpenError, OpenOptions};
+use crate::open::{OpenError, OpenOptions, UuidChange};
 use crate::resolve::{LastLink, resolve, resolve_remembered};
 use crate::share::{Core, Holder, Share};
 use crate::space::{self, Space};
@@ -166,6 +166,32 @@ impl Volume {
     pub fn set_label(&self, label: &Label) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;
         self.share().parts()?.writer().set_label(label)
+    }
+
+    /// The UUID by which the volume is known now.
+    ///
+    /// # Errors
+    ///
+    /// The device's error.
+    pub fn uuid(&self) -> Result<Uuid> {
+        match &self.share().writing {
+            Some(writing) => writing.parts().uuid(),
+            None => Ok(self.superblock().uuid),
+        }
+    }
+
+    /// Changes the UUID, on a volume that may be in use, and returns the new one. Who changes something
+    /// meanwhile waits for a moment, as for [`freeze`](Self::freeze). Durable on return.
+    /// [`Devices::set_uuid`](crate::Devices::set_uuid) does it on a volume that nobody has open.
+    ///
+    /// # Errors
+    ///
+    /// EROFS, EPERM, EBUSY if the volume is frozen. What the device meets shuts the volume down, which has
+    /// the old UUID or the new one then; only where a copy of the superblock cannot be changed, it has the
+    /// new one and goes on.
+    pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid> {
+        self.require(Capabilities::SYS_ADMIN)?;
+        self.share().parts()?.set_uuid(change)
     }
 
     /// What was wrong when the volume was opened and did not keep it from being shown: the end of

@@ -18,6 +18,7 @@ mod links;
 mod lists;
 mod remove;
 mod rename;
+mod uuid;
 
 use std::io;
 use std::ops::ControlFlow;

@@ -246,6 +246,20 @@ impl Ail {
         self.space.move_head(used, returned);
     }
 
+    /// The log has been ended at `end`, with everything in place, and begins anew there: the tail moves
+    /// past the record that has ended it, as if the log had just been opened.
+    ///
+    /// # Panics
+    ///
+    /// If something is not in place.
+    pub(crate) fn restart(&self, end: Lsn) {
+        let mut list = self.list.lock();
+        assert!(list.groups.is_empty() && list.starts.is_empty(), "a log in use");
+        list.head = CommitRecord { start: end, end };
+        let used = self.move_tail(&list);
+        self.space.set_used(used);
+    }
+
     /// The items will never be in place: what they were part of is gone.
     pub fn remove(&self, items: &[Arc<dyn LogItem>]) {
         self.take_out(items.iter().map(|item| (item.state(), None)));

@@ -23,6 +23,7 @@
 
 mod config;
 mod cover;
+mod rename;
 mod suspend;
 mod threads;
 
@@ -390,7 +391,7 @@ impl Log {
         let written = self.inner.writer.write_unmount();
         self.release(ticket);
         self.close();
-        written
+        written.map(drop)
     }
 
     /// Stops the threads and waits for them.

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::Durability;
 use xfs_format::log_record::{CLIENT_TRANSACTION, LogOperation, OperationFlags, unmount_operation};
-use xfs_format::{DiskAddr, Lsn};
+use xfs_format::{DiskAddr, Lsn, Uuid};
 use xfs_sync::{Condvar, Mutex, MutexGuard, Volume};
 
 use crate::ail::{Ail, CommitRecord};
@@ -80,6 +80,8 @@ struct State {
     /// The newest tail before which a flush has been.
     flushed_tail: Lsn,
     free: Vec<Vec<u8>>,
+    /// Of the volume.
+    uuid: Uuid,
     written: Written,
 }
 
@@ -101,6 +103,7 @@ pub(crate) struct ClosedRecord {
     tail: Lsn,
     end: Lsn,
     previous_block: u32,
+    uuid: Uuid,
     durable: bool,
     /// Whether a flush has to go before it: of the records before a COMMIT, or of what the tail has
     /// left behind.
@@ -137,6 +140,7 @@ impl Writer {
             closed: BTreeMap::new(),
             flushed_tail: Lsn(0),
             free: Vec::new(),
+            uuid: parts.log.geometry().uuid,
             written: Written::default(),
         };
         let WriterParts { log, data, layout, buffers, health, ail, plants } = parts;
@@ -264,15 +268,21 @@ impl Writer {
         self.append_last(commit, &[])
     }
 
-    /// Writes the record of an unmount: nothing before it has to be replayed.
+    /// Writes the record of an unmount: nothing before it has to be replayed. Returns where it lies.
     ///
     /// # Errors
     ///
     /// As [`append`](Self::append).
-    pub(crate) fn write_unmount(&self) -> Result<()> {
+    pub(crate) fn write_unmount(&self) -> Result<CommitRecord> {
         let (operation, payload) = unmount_operation();
         let record = self.append_last(operation, &payload)?;
-        self.write(record)
+        let span = record.span();
+        self.write(record).map(|()| span)
+    }
+
+    /// Has records that are closed from now on carry this UUID.
+    pub(crate) fn set_uuid(&self, uuid: Uuid) {
+        self.state.lock().uuid = uuid;
     }
 
     fn append_last(&self, operation: LogOperation, payload: &[u8]) -> Result<ClosedRecord> {
@@ -327,14 +337,14 @@ impl Writer {
     fn close(&self, state: &mut State, mut record: Record, durable: bool) -> ClosedRecord {
         let log_blocks = self.log.length_blocks();
         let end = record.close(&self.layout, log_blocks);
-        let (number, previous_block) = (state.number, state.previous_block);
+        let (number, previous_block, uuid) = (state.number, state.previous_block, state.uuid);
         state.number += 1;
         state.next = end;
         state.previous_block = record.lsn.block();
         state.closed.insert(number, record.lsn);
         let tail = self.ail.tail();
         let must_flush = durable || tail > state.flushed_tail;
-        ClosedRecord { number, tail, record, end, previous_block, durable, must_flush }
+        ClosedRecord { number, record, tail, end, previous_block, uuid, durable, must_flush }
     }
 
     /// Writes a closed record. When it returns, a record with COMMIT is durable, and so is every
@@ -377,8 +387,7 @@ impl Writer {
             let mut state = self.state.lock();
             state.flushed_tail = state.flushed_tail.max(closed.tail);
         }
-        let uuid = self.log.geometry().uuid;
-        let header = closed.record.header(uuid, closed.tail, closed.previous_block);
+        let header = closed.record.header(closed.uuid, closed.tail, closed.previous_block);
         let bytes = closed.record.bytes_mut();
         header.encode(bytes, self.log.length_blocks());
         let durability = if closed.durable { Durability::Durable } else { Durability::Cached };

@@ -11,9 +11,12 @@
 //! changes, in one sector; then the others, which nobody reads but who repairs or grows the volume; in
 //! the end the last record becomes one with the new UUID. So at every point the volume has the old UUID or
 //! the new one, and a log that goes with it.
+//!
+//! A volume that is open comes to rest first, and its log does the same where it stands (`rename` of
+//! `xfs-log`).
 
 use xfs_buffer::{Error, IoError, Result as BufferResult};
-use xfs_device::Durability;
+use xfs_device::{BlockDevice, Durability};
 use xfs_format::superblock::{self, Access, Superblock, SuperblockDisk};
 use xfs_format::{AgNumber, DiskAddr, IncompatFeatures, Place, Uuid};
 use zerocopy::FromBytes;
@@ -77,8 +80,7 @@ impl Devices {
             read.map_err(|source| io_error("read", at, source))?;
             Superblock::decode(&sector, Place::Disk(at))?;
             put_uuid(&mut sector, uuid, geometry.meta_uuid);
-            let written = self.data.write_at(offset, &sector, Durability::Durable);
-            written.map_err(|source| io_error("write", at, source))
+            write_sector(&*self.data, at, &sector)
         };
         let mut groups = geometry.groups();
         groups.next().map_or(Ok(()), &write)?;
@@ -90,8 +92,19 @@ impl Devices {
     }
 }
 
+/// Writes the sector of a superblock, durably.
+pub(crate) fn write_sector(
+    device: &dyn BlockDevice,
+    at: DiskAddr,
+    sector: &[u8],
+) -> BufferResult<()> {
+    let offset = at.byte_offset().unwrap_or(u64::MAX);
+    let written = device.write_at(offset, sector, Durability::Durable);
+    written.map_err(|source| io_error("write", at, source))
+}
+
 /// Puts a UUID into the sector of a superblock.
-fn put_uuid(sector: &mut [u8], uuid: Uuid, meta_uuid: Uuid) {
+pub(crate) fn put_uuid(sector: &mut [u8], uuid: Uuid, meta_uuid: Uuid) {
     let Ok((disk, _)) = SuperblockDisk::mut_from_prefix(sector) else { return };
     let is_changed = uuid != meta_uuid;
     let mut incompat = IncompatFeatures::from_bits_retain(disk.incompat.get());

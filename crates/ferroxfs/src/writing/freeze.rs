@@ -26,6 +26,7 @@ use std::sync::Arc;
 use xfs_buffer::{PosixError, Result};
 use xfs_format::Geometry;
 use xfs_sync::{Gate, Inside, Mutex, Volume};
+use xfs_trans::Journal;
 
 use super::Parts;
 use crate::table::Entry;
@@ -41,7 +42,7 @@ pub(crate) struct Freezer {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     #[default]
     Thawed,
     /// Coming to rest, or waking up.
@@ -49,6 +50,8 @@ enum Phase {
     Frozen,
     /// At rest, while it gets more blocks.
     Growing,
+    /// At rest, while it gets another UUID.
+    Renaming,
 }
 
 /// What a volume is written with, for an operation under way: the volume is not frozen meanwhile.
@@ -124,11 +127,23 @@ impl Parts {
     ///
     /// As [`freeze`](Self::freeze); what [`xfs_alloc::grow`] meets.
     pub(crate) fn grow(&self, geometry: &Geometry) -> Result<()> {
-        self.come_to_rest(Phase::Growing)?;
-        let grown = xfs_alloc::grow(&self.journal, geometry);
-        self.table.extend_groups();
-        let went_on = self.go_on(Phase::Growing);
-        grown?.and(went_on)
+        self.at_rest(Phase::Growing, |journal| {
+            let grown = xfs_alloc::grow(journal, geometry);
+            self.table.extend_groups();
+            grown
+        })?
+    }
+
+    /// Does something while nothing is under way.
+    pub(super) fn at_rest<T>(
+        &self,
+        phase: Phase,
+        work: impl FnOnce(&Arc<Journal>) -> Result<T>,
+    ) -> Result<T> {
+        self.come_to_rest(phase)?;
+        let done = work(&self.journal);
+        let went_on = self.go_on(phase);
+        done.and_then(|done| went_on.map(|()| done))
     }
 
     fn come_to_rest(&self, rest: Phase) -> Result<()> {

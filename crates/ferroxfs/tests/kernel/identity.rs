@@ -115,6 +115,102 @@ fn set_failing(image: &Image, nth: u64) -> Result<Result<Uuid, OpenError>, Trial
     Ok(OpenOptions::new().with_devices(data, log).set_uuid(UuidChange::To(NEW)))
 }
 
+/// The same while the volume is used.
+pub(crate) fn check_uuid_in_use(geometry: &Geometry) -> Result<(), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
+    let image = make(geometry, folder.path())?;
+    let open = || patiently(|| options(&image).open_writable(&image.data)).map_err(failed);
+    let volume = open()?;
+    let set = |change| -> Result<Uuid, TrialError> {
+        let uuid = volume.set_uuid(change).map_err(failed)?;
+        match volume.uuid().map_err(failed)? == uuid {
+            true => Ok(uuid),
+            false => Err(failed("another UUID at once")),
+        }
+    };
+    volume.write("/before", b"before").map_err(failed)?;
+    let copy = |name: &str| -> Result<Image, TrialError> {
+        let to = folder.path().join(name);
+        fs::create_dir(&to).map_err(failed)?;
+        Ok(image.copy(&to)?)
+    };
+    set(UuidChange::To(NEW))?;
+    // As the power would leave it: at once, and with records behind the change.
+    check(&judge(&copy("at once")?, &[], "uuid")?, &NEW.to_string())?;
+    for round in 0..50 {
+        volume.write(format!("/after-{round}"), b"after").map_err(failed)?;
+    }
+    volume.sync().map_err(failed)?;
+    let left = copy("with records")?;
+    let mount = left.mount(&[])?;
+    let after = fs::read(mount.path().join("after-49")).map_err(failed)?;
+    mount.unmount()?;
+    if after != b"after" {
+        return Err(failed("what was done after the change is lost"));
+    }
+    check(&judge(&left, &[], "uuid")?, &NEW.to_string())?;
+    // The copies have it too, and who recovers the log is we.
+    let ours = copy("for us")?;
+    let again = patiently(|| options(&ours).open_writable(&ours.data)).map_err(failed)?;
+    again.write("/file", b"contents").map_err(failed)?;
+    again.close().map_err(failed)?;
+    check(&judge(&ours, &[], "uuid")?, &NEW.to_string())?;
+
+    volume.freeze().map_err(failed)?;
+    if volume.set_uuid(UuidChange::Restore).is_ok() {
+        return Err(failed("a frozen volume gets another UUID"));
+    }
+    volume.thaw().map_err(failed)?;
+    let first = set(UuidChange::Restore)?;
+    volume.close().map_err(failed)?;
+    check(&judge(&image, &[], "uuid")?, &first.to_string())?;
+    cut_in_use(&image, first)
+}
+
+/// Has each write fail in turn, and all after it, while a volume in use gets its UUID.
+fn cut_in_use(image: &Image, first: Uuid) -> Result<(), TrialError> {
+    for nth in 1.. {
+        let (volume, fail) = open_failing(image)?;
+        volume.write("/more", nth.to_string()).map_err(failed)?;
+        fail(nth);
+        let done = volume.set_uuid(UuidChange::To(NEW)).is_ok();
+        drop((volume, fail));
+        let options = options(image).writable(false);
+        let found = patiently(|| options.open(&image.data)).map_err(failed)?.superblock().uuid;
+        if found != NEW && (found != first || done) {
+            return Err(failed(format!("write {nth} fails and leaves {found}")));
+        }
+        image.mount(&[])?.unmount()?;
+        let devices = patiently(|| self::options(image).open_devices(&image.data));
+        devices.map_err(failed)?.set_uuid(UuidChange::To(first)).map_err(failed)?;
+        if done {
+            break;
+        }
+    }
+    judge(image, &[], "uuid").map(drop)
+}
+
+/// Opens a volume of which writes to the device with the log can be made to fail, from the n-th on.
+fn open_failing(image: &Image) -> Result<(Volume, impl Fn(u64)), TrialError> {
+    let open = |path: &Path| -> Result<Arc<FailingDevice>, TrialError> {
+        let opened =
+            patiently(|| open_device(path, DeviceOptions::read_write())).map_err(failed)?;
+        Ok(Arc::new(FailingDevice::new(opened.device, 1)))
+    };
+    let data = open(&image.data)?;
+    let log = image.log.as_deref().map(open).transpose()?;
+    let failing = Arc::clone(log.as_ref().unwrap_or(&data));
+    let devices = OpenOptions::new().writable(true);
+    let devices = devices.with_devices(data, log.map(|log| log as SharedDevice));
+    let volume = devices.writable_volume().map_err(failed)?;
+    let fail = move |nth| {
+        let (kind, persistence) = (RequestKind::Write, Persistence::Forever);
+        failing.set_fault(Some(Fault { kind, nth, persistence }));
+    };
+    Ok((volume, fail))
+}
+
 pub(crate) fn check_label(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;

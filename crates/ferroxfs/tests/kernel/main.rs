@@ -35,10 +35,12 @@ fn main() -> ExitCode {
     let lists = ["default", "block-1k", "parent-exchange"].as_slice();
     let grown = ["default", "block-1k", "external-log", "parent-exchange"].as_slice();
     let identities = ["default", "external-log", "renamed"].as_slice();
+    let in_use = ["default", "external-log", "renamed", "parent-exchange"].as_slice();
     run(trials("filled_and_emptied", filled, check)
         .chain(trials("access_lists", lists, lists::check))
         .chain(trials("permissions", lists, permissions::check))
         .chain(trials("uuid", identities, identity::check_uuid))
+        .chain(trials("uuid_in_use", in_use, identity::check_uuid_in_use))
         .chain(trials("freeze", identities, freeze::check))
         .chain(trials("grow", grown, grow::check))
         .chain(trials("label", identities, identity::check_label))
