@@ -59,10 +59,12 @@ enum Way {
     Evict,
     /// The same with one list of all inodes
     EvictOneList,
+    /// Closing a volume that has all inodes in memory
+    Close,
 }
 
-const WAYS: [Way; 6] =
-    [Way::Past, Way::Through, Way::OneList, Way::Kernel, Way::Evict, Way::EvictOneList];
+const WAYS: [Way; 7] =
+    [Way::Past, Way::Through, Way::OneList, Way::Kernel, Way::Evict, Way::EvictOneList, Way::Close];
 
 /// What one run has come to.
 struct Outcome {
@@ -115,7 +117,7 @@ fn make(folder: &Path, files: u64, groups: usize) -> Result<PathBuf, BenchError>
     file.set_len((2 << 30) + files * groups as u64 * 1024).map_err(BenchError::file(&image))?;
     let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
     let agcount = format!("agcount={groups}");
-    mkfs.args(["-q", "-f", "-l", "size=256m", "-d", &agcount]).arg(&image);
+    mkfs.args(["-q", "-f", "-i", "maxpct=0", "-l", "size=256m", "-d", &agcount]).arg(&image);
     let status = mkfs.status().map_err(BenchError::file(&image))?;
     if !status.success() {
         return Err(BenchError::Failed { name: "mkfs.xfs".to_owned(), status });
@@ -144,6 +146,9 @@ fn measure(image: &Path, way: Way, threads: usize) -> Result<Outcome, BenchError
     };
     let options = OpenOptions::new().inode_index(index).cached_inodes(u64::from(u32::MAX));
     let volume = options.open_writable(image).map_err(BenchError::Open)?;
+    if way == Way::Close {
+        return close(volume, threads);
+    }
     let outcome = match way {
         Way::Evict | Way::EvictOneList => evict(&volume, threads)?,
         Way::Past => list(&volume, BulkPath::PastCache, threads)?,
@@ -165,6 +170,26 @@ fn list(volume: &Volume, path: BulkPath, threads: usize) -> Result<Outcome, Benc
 
 /// Brings all inodes into memory, and measures how long it takes to let go of them.
 fn evict(volume: &Volume, threads: usize) -> Result<Outcome, BenchError> {
+    bring_in(volume, threads)?;
+    let memory_bytes = resident_bytes();
+    let start = Instant::now();
+    let inodes = volume.drop_caches()?;
+    let time = start.elapsed();
+    Ok(Outcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
+}
+
+/// The same, and measures how long it takes to close the volume: an unmount.
+fn close(volume: Volume, threads: usize) -> Result<Outcome, BenchError> {
+    bring_in(&volume, threads)?;
+    let (memory_bytes, statistics) = (resident_bytes(), volume.statistics()?);
+    let inodes = volume.cache_counts()?.total();
+    let start = Instant::now();
+    volume.close()?;
+    Ok(Outcome { inodes, time: start.elapsed(), statistics, memory_bytes })
+}
+
+/// Brings all inodes into memory.
+fn bring_in(volume: &Volume, threads: usize) -> Result<(), BenchError> {
     let mut numbers = Vec::new();
     let _ = volume.inumbers(InodeNumber(0), |chunk| {
         let used = (0..u64::from(u64::BITS)).filter(|bit| chunk.allocated >> bit & 1 == 1);
@@ -176,12 +201,8 @@ fn evict(volume: &Volume, threads: usize) -> Result<Outcome, BenchError> {
         let mine = numbers.chunks(share).nth(thread).unwrap_or_default();
         mine.iter().try_for_each(|number| volume.node(*number).map(drop))?;
         Ok(())
-    })?;
-    let memory_bytes = resident_bytes();
-    let start = Instant::now();
-    let inodes = volume.drop_caches()?;
-    let time = start.elapsed();
-    Ok(Outcome { inodes, time, statistics: volume.statistics()?, memory_bytes })
+    })
+    .map(drop)
 }
 
 fn measure_kernel(image: &Path, threads: usize) -> Result<Outcome, BenchError> {
