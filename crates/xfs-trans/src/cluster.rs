@@ -59,6 +59,17 @@ impl Records {
         Ok(record)
     }
 
+    /// A record goes: what points to it would keep its memory. Whoever drops one may hold any lock, this one
+    /// too, so it is not waited for; what is left then is swept.
+    pub(crate) fn forget(&self, index: u32, record: *const InodeRecord) {
+        let Some(mut listed) = self.0.try_lock() else { return };
+        let place = listed.newest.get_mut(index as usize);
+        // It may have got a newer one.
+        if let Some(place) = place.filter(|place| place.as_ptr() == record) {
+            *place = Weak::new();
+        }
+    }
+
     /// The records that are in memory.
     pub(crate) fn live(&self) -> Vec<Arc<InodeRecord>> {
         let listed = self.0.lock();

@@ -119,6 +119,13 @@ pub(crate) struct Taken {
     pub(crate) lsn: Lsn,
 }
 
+impl Drop for InodeRecord {
+    fn drop(&mut self) {
+        let index = self.place.offset_bytes >> self.cluster_item.context().geometry().inode_log;
+        self.cluster_item.records().forget(index, self);
+    }
+}
+
 impl InodeRecord {
     /// Decodes and verifies the inode in its cluster.
     pub(crate) fn read(

@@ -5,7 +5,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::{BlockKind, InodeNumber};
 use xfs_log::LogItem;
 
-use super::SWEEP_RECORDS;
+use super::{Listed, SWEEP_RECORDS};
 use crate::buffer_item::BufferItem;
 use crate::testing::{crashed, make, open, recover};
 use crate::{InodeRecord, Journal};
@@ -54,12 +54,19 @@ fn records_that_are_gone_give_their_memory_back() {
     let kind = BlockKind::InodeCluster;
     let buffer = journal.cache().read(place.cluster, place.cluster_bytes, kind).unwrap();
     let item = buffer.attached::<BufferItem>().unwrap();
-    let listed = item.records().0.lock();
     let none = Weak::new();
-    let left = listed.newest.iter().filter(|record| !record.ptr_eq(&none)).count();
-    assert!(left <= SWEEP_RECORDS + 1, "{left} of 32");
-    drop(listed);
+    let left = |listed: &Listed| listed.newest.iter().filter(|one| !one.ptr_eq(&none)).count();
+    assert_eq!(left(&item.records().0.lock()), 1);
     assert!(Arc::ptr_eq(&kept, &record(&journal, 1)));
+    // Those that go while somebody looks at the list stay in it until there are new ones.
+    let others: Vec<_> = (2..32).map(|index| record(&journal, index)).collect();
+    let listed = item.records().0.lock();
+    drop(others);
+    assert_eq!(left(&listed), 31);
+    drop(listed);
+    (0..32).for_each(|index| drop(record(&journal, index)));
+    let left = left(&item.records().0.lock());
+    assert!(left <= SWEEP_RECORDS + 1, "{left} of 32");
 }
 
 #[test]
