@@ -238,14 +238,24 @@ impl File {
     }
 
     /// As [`write_at`](Self::write_at), of bytes that a cache in front of this volume has acknowledged
-    /// before: neither flags nor permissions that the file has got since keep them away, and no time
-    /// changes. That cache tells the times by [`Node::note_modified`].
+    /// before: flags that the file has got since do not keep them away, and no time changes. That cache
+    /// tells the times by [`Node::note_modified`]. All of them are written, or the error is returned that
+    /// the rest has met: who gives up what he has kept of them must not take a part for the whole.
     ///
     /// # Errors
     ///
     /// EROFS, ENOSPC, EFBIG; the device's error.
-    pub fn write_back_at(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
-        self.write_slices(offset, bytes.len(), std::iter::once(bytes), Way::Acknowledged)
+    pub fn write_back_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut done = 0;
+        while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+            let slices = std::iter::once(rest);
+            let way = Way::Acknowledged;
+            match self.write_slices(offset + done as u64, rest.len(), slices, way)? {
+                0 => return Err(PosixError::NoSpace.into()),
+                count => done += count,
+            }
+        }
+        Ok(())
     }
 
     /// Writes one slice after the other from byte `offset` on; nobody writes between them.

@@ -101,14 +101,17 @@ impl Server {
         let (wanted, rest) = request.argument::<WriteIn>()?;
         let bytes = rest.get(..wanted.size as usize).ok_or(Errno::IO)?;
         let file = self.file(request.node(), wanted.handle)?;
-        let set_ids = wanted.write_flags & WRITE_KILL_SET_IDS != 0;
-        self.drop_privileges(&file, set_ids, reply)?;
         let is_late = self.settings.writeback && wanted.write_flags & WRITE_CACHE != 0;
-        let written = match is_late {
-            true => file.write_back_at(wanted.offset, bytes),
-            false => file.write_at(wanted.offset, bytes),
+        let written = if is_late {
+            // The kernel took privileges off itself when the program wrote, and the program may have set
+            // new ones since. Of such a write it looks at the error alone, not at how much was written.
+            file.write_back_at(wanted.offset, bytes).map_err(errno)?;
+            bytes.len()
+        } else {
+            let set_ids = wanted.write_flags & WRITE_KILL_SET_IDS != 0;
+            self.drop_privileges(&file, set_ids, reply)?;
+            file.write_at(wanted.offset, bytes).map_err(errno)?
         };
-        let written = written.map_err(errno)?;
         // O_SYNC holds the bit of O_DSYNC.
         let flags = flags_of(wanted.flags);
         if flags.contains(OFlags::DSYNC) || self.settings.durability == Durability::All {
