@@ -122,9 +122,10 @@ thread_local! {
 }
 
 impl Scratch {
-    /// The memory that this thread has kept from its last commit.
+    /// The memory that this thread has kept from its last commit. A thread that is ending, and commits
+    /// from the destructor of another of its variables, has none.
     pub(crate) fn take() -> Self {
-        KEPT.take()
+        KEPT.try_with(Cell::take).unwrap_or_default()
     }
 
     /// Keeps the memory for the next commit.
@@ -132,7 +133,7 @@ impl Scratch {
         if self.bytes.capacity() <= MOST_KEPT_BYTES {
             self.bytes.clear();
             self.ends.clear();
-            KEPT.set(self);
+            let _ = KEPT.try_with(|kept| kept.set(self));
         }
     }
 

@@ -27,9 +27,10 @@ thread_local! {
 
 impl Lists {
     /// Empty lists, with the memory that this thread has kept. Who begins a second transaction beside
-    /// the first gets lists without memory.
+    /// the first gets lists without memory, and so does a thread that is ending, from the destructor of
+    /// another of its variables.
     pub(super) fn take() -> Self {
-        KEPT.take().unwrap_or_default()
+        KEPT.try_with(Cell::take).ok().flatten().unwrap_or_default()
     }
 
     /// Keeps the memory of empty lists for the next transaction.
@@ -37,7 +38,7 @@ impl Lists {
         debug_assert!(self.buffers.len() + self.inodes.len() + self.items.len() == 0);
         let longest = self.buffers.capacity().max(self.inodes.capacity());
         if longest.max(self.items.capacity()) <= MOST_KEPT {
-            KEPT.set(Some(self));
+            let _ = KEPT.try_with(|kept| kept.set(Some(self)));
         }
     }
 }
