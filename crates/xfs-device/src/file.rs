@@ -225,6 +225,15 @@ impl BlockDevice for FileDevice {
     }
 }
 
+impl Drop for FileDevice {
+    /// Gives up the lock. Closing alone does not: a process that this one starts has the descriptor
+    /// until it runs its program, and the lock with it.
+    fn drop(&mut self) {
+        // Without a lock there is nothing to give up, and nobody to tell.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl FileDevice {
     fn advise(&self, offset: u64, length: u64, advice: rustix::fs::Advice) {
         if let Some(length) = std::num::NonZeroU64::new(length) {

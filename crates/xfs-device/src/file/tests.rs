@@ -130,6 +130,16 @@ fn readers_share_and_a_writer_is_alone() {
 }
 
 #[test]
+fn a_descriptor_that_a_child_has_does_not_keep_the_lock() {
+    let file = image(&[7; 4096]);
+    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    let of_a_child = device.file.try_clone().unwrap();
+    drop(device);
+    drop(FileDevice::open(file.path(), OpenOptions::read_write()).unwrap());
+    drop(of_a_child);
+}
+
+#[test]
 fn refuses_what_is_no_device() {
     let directory = tempfile::tempdir().unwrap();
     for access in [OpenOptions::read_only(), OpenOptions::read_write()] {
