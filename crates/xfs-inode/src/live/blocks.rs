@@ -49,9 +49,11 @@ impl Live {
         at: FileBlock,
         shape: BlockShape,
     ) -> Option<Buffer> {
-        let buffer = self.known.find(at)?;
+        let is_wanted = |buffer: &Buffer| buffer.kind() == shape.kind;
+        let buffer = self.known.find(at).filter(is_wanted)?;
         tx.join_buffer(&buffer).ok()?;
-        if buffer.kind() == shape.kind {
+        // What was joined before, and is not released here, has not become another one since.
+        if is_wanted(&buffer) {
             return Some(buffer);
         }
         tx.release(&buffer);
