@@ -15,13 +15,15 @@
 //!   are one compare-and-swap, and the head moves in the same step as the grant is given back. With
 //!   two words a taker could add the old one to the new other.
 //! - **I2** Bytes in a cache are granted.
+//! - **I3** While anybody waits, or the space is closed, `contended` is set and nothing is left in a
+//!   cache: whoever puts something there looks at the flag afterwards, and whoever waits sets it before
+//!   draining.
 //! - **I4** New transactions leave an eighth of the log to chains that go on longer than was promised
 //!   to them. Such a chain holds items for which others wait, and these others hold what they have
 //!   been granted: if that were all of the log, nobody could go on.
-//! - **I3** While anybody waits, or the space is closed, `contended` is set and nothing is left in a cache: whoever puts
-//!   something there looks at the flag afterwards, and whoever waits sets it before draining.
 //! - **I5** Who is first in line does not fit: whoever gives bytes back takes them for him, if they are
-//!   enough, and goes on with the next. So nobody wakes in vain, and nobody behind him wakes at all.
+//!   enough, and goes on with the next. So nobody wakes but who is served
+//!   or has to ask (I6), and nobody behind the first in line wakes at all.
 //! - **I6** Whenever the tail has moved, or may be able to, and somebody still waits, the first in line
 //!   asks for it to be moved further: he is given that task (`must_ask`), and it is passed on to the
 //!   next if he is served before he has taken it.
@@ -206,7 +208,6 @@ impl Space {
         if self.take_at_once(bytes, urgency) {
             return Ok(());
         }
-        self.waits.add(0, 1);
         self.wait(bytes, urgency, health, on_wait)
     }
 
@@ -359,6 +360,9 @@ impl Space {
         self.contended.store(true, Ordering::SeqCst);
         self.drain();
         self.serve(&mut line);
+        if !waiter.is_served() && line.is_short() {
+            self.waits.add(0, 1);
+        }
         while !waiter.is_served() {
             if let Err(error) = health.check() {
                 line.leave(&waiter);
