@@ -158,8 +158,13 @@ fn refuse_others(found: Found) -> Result<Found, FindError> {
     }
 }
 
-/// Whether the headers of an allocation group lie behind the first sector, as they do on a volume.
-fn has_group_headers(device: &dyn BlockDevice) -> io::Result<bool> {
+/// Whether the headers of an allocation group lie behind the first sector, as they do on an XFS volume,
+/// whatever has become of that one.
+///
+/// # Errors
+///
+/// What the device says.
+pub fn has_group_headers(device: &dyn BlockDevice) -> io::Result<bool> {
     for sector_log in SECTOR_LOGS {
         let sector = 1_u64 << sector_log;
         let mut found = [[0; 4]; 2];

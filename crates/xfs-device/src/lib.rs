@@ -22,7 +22,7 @@ mod window;
 pub use device::{BlockDevice, Durability, SharedDevice};
 pub use error::{DeviceError, DeviceFailure};
 pub use file::{Access, FileDevice, OpenOptions};
-pub use filesystem::{FindError, Found, Selection, find_filesystem};
+pub use filesystem::{FindError, Found, Selection, find_filesystem, has_group_headers};
 #[cfg(feature = "disk-images")]
 pub use image::ImageDevice;
 pub use memory::MemoryDevice;

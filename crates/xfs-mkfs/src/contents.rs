@@ -10,6 +10,8 @@ use xfs_device::{BlockDevice, Contents, PartitionError};
 pub enum Occupied {
     /// A filesystem, or another thing that is known by its first bytes.
     Contents(Contents),
+    /// An XFS volume whose first sector is damaged, which can be mended.
+    DamagedXfs,
     /// A partition table.
     Partitions,
 }
@@ -18,6 +20,7 @@ impl fmt::Display for Occupied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Contents(contents) => contents.fmt(f),
+            Self::DamagedXfs => f.write_str("a damaged XFS volume"),
             Self::Partitions => f.write_str("a partition table"),
         }
     }
@@ -30,6 +33,9 @@ impl fmt::Display for Occupied {
 /// What the device says.
 pub fn find_contents(device: &dyn BlockDevice) -> io::Result<Option<Occupied>> {
     match xfs_device::detect(device, 0)? {
+        Contents::Zeros | Contents::Unknown if xfs_device::has_group_headers(device)? => {
+            return Ok(Some(Occupied::DamagedXfs));
+        }
         Contents::Zeros | Contents::Unknown => {}
         contents => return Ok(Some(Occupied::Contents(contents))),
     }

@@ -1,6 +1,7 @@
 //! `mkfs`.
 
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
@@ -122,4 +123,18 @@ fn refusals_have_their_exit_codes() {
     check(&place, &["mkfs", "image"], 1, "no such device");
     check(&place, &["mkfs"], 2, "no device");
     assert!(!place.path().join("image").exists());
+}
+
+#[test]
+fn a_volume_whose_first_sector_is_damaged_is_not_overwritten() {
+    let place = TempDir::new().unwrap();
+    assert!(run(&place, &["mkfs", "-q", "-d", "size=320m", "image"]).status.success());
+    let path = place.path().join("image");
+    let image = std::fs::File::options().write(true).open(&path).unwrap();
+    image.write_all_at(b"zzzz", 0).unwrap();
+    drop(image);
+    let before = std::fs::read(&path).unwrap();
+    check(&place, &["mkfs", "image"], 1, "holds a damaged XFS volume already");
+    assert!(std::fs::read(&path).unwrap() == before);
+    assert!(run(&place, &["mkfs", "-q", "-f", "image"]).status.success());
 }
