@@ -25,7 +25,13 @@ const KNOWN: [&str; 4] = ["-i", "exchange=0", "-n", "parent=0"];
 /// Makes a volume of a tree, twice; has it judged; looks at it, changes it, takes it out and compares.
 pub(crate) fn run(root: &Path) -> Result<(), Error> {
     std::env::set_current_dir(root).map_err(Error::file(root))?;
-    command::run(command::cargo().args(["build", "--package", "xfs-cli"]))?;
+    command::run(command::cargo().args([
+        "build",
+        "--target-dir",
+        "target",
+        "--package",
+        "xfs-cli",
+    ]))?;
     let folder = Path::new(FOLDER);
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(Error::file(folder))?;
