@@ -9,7 +9,8 @@
 //!
 //! # Promises
 //!
-//! - **I1** Nothing is kept for a node that has a name: memory does not grow with what the kernel knows.
+//! - **I1** Nothing is kept for a node that has a name, so memory does not grow with what the kernel knows;
+//!   but with `lazytime` up to 64,000 times of access.
 //! - **I2** No lock is held while a request is answered but that of its own worker.
 //! - **I3** After [`Mount::finish`] no request is being handled, and none will be.
 

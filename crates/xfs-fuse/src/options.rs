@@ -83,9 +83,8 @@ impl OptionError {
 }
 
 /// Options of the kernel's XFS, or of FUSE, that are refused, and why.
-const REFUSED: [(&str, &str); 30] = [
-    ("lazytime", LAZY),
-    ("strictatime", LAZY),
+const REFUSED: [(&str, &str); 29] = [
+    ("strictatime", "times of access are relatime or noatime"),
     ("swalloc", ALIGNMENT),
     ("sunit", ALIGNMENT),
     ("swidth", ALIGNMENT),
@@ -115,13 +114,12 @@ const REFUSED: [(&str, &str); 30] = [
     ("auto_unmount", "use an entry in fstab, or ferroxfs umount"),
     ("allow_root", "use allow_other"),
 ];
-const LAZY: &str = "times of access are relatime or noatime";
 const ALIGNMENT: &str = "the layout follows the superblock";
 const LOG: &str = "the log's buffers are not to be set";
 const QUOTA: &str = "quota is not enforced";
 
 /// Options of mount(8) that are for itself or say what is so anyway.
-const IGNORED: [&str; 24] = [
+const IGNORED: [&str; 23] = [
     "rw",
     "defaults",
     "auto",
@@ -144,7 +142,6 @@ const IGNORED: [&str; 24] = [
     "nodev",
     "exec",
     "relatime",
-    "nolazytime",
     "async",
 ];
 
@@ -175,6 +172,8 @@ impl MountOptions {
             "wsync" | "dirsync" => {
                 self.settings.durability = self.settings.durability.max(Durability::Names);
             }
+            "lazytime" => self.settings.lazy_times = true,
+            "nolazytime" => self.settings.lazy_times = false,
             "writeback_cache" => self.settings.writeback = true,
             "noatime" | "nodiratime" => self.settings.access_times = AccessTimes::Never,
             _ if IGNORED.contains(&name) || is_comment(name) => {}

@@ -10,6 +10,7 @@
 //! last is kept in [`Unnamed`] until the kernel forgets it, and in [`Handles`] while it is open. So nothing is kept for each node, and no
 //! number is used anew while the kernel still means the file before by it.
 
+mod access;
 mod attributes;
 mod contents;
 mod directories;
@@ -29,6 +30,7 @@ use rustix::io::Errno;
 use crate::statistics::Statistics;
 use crate::transport::wire::{BatchForgetIn, ForgetOne, InitFlags, Opcode, ROOT_NODE, StatFsOut};
 use crate::transport::{Handler, Reply, Request};
+use access::LazyTimes;
 use handles::Handles;
 use unnamed::Unnamed;
 pub use xattrs::{FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE};
@@ -52,6 +54,9 @@ pub struct Settings {
     pub durability: Durability,
     /// What becomes of the times of access.
     pub access_times: AccessTimes,
+    /// Times of access wait in memory, and are written later.
+    #[doc(alias = "lazytime")]
+    pub lazy_times: bool,
     /// What is written waits in the kernel's page cache, acknowledged before it has space.
     pub writeback: bool,
 }
@@ -86,6 +91,8 @@ pub struct Server {
     settings: Settings,
     unnamed: Unnamed,
     handles: Handles,
+    /// If times of access wait.
+    lazy_times: Option<LazyTimes>,
     statistics: Statistics,
 }
 
@@ -94,7 +101,9 @@ impl Server {
     #[must_use]
     pub fn new(volume: Volume, settings: Settings) -> Self {
         let (unnamed, handles) = (Unnamed::default(), Handles::default());
-        Self { volume, settings, unnamed, handles, statistics: Statistics::new() }
+        let waits = settings.lazy_times && !settings.read_only;
+        let (lazy_times, statistics) = (waits.then(LazyTimes::default), Statistics::new());
+        Self { volume, settings, unnamed, handles, lazy_times, statistics }
     }
 
     /// Lets go of all files and closes the volume.
@@ -103,6 +112,7 @@ impl Server {
     ///
     /// As [`Volume::close`].
     pub fn close(self) -> Result<(), Error> {
+        self.settle_times();
         let Self { volume, unnamed, handles, .. } = self;
         drop((unnamed, handles));
         volume.close()
@@ -155,7 +165,10 @@ impl Server {
     ) -> Result<(), Errno> {
         match opcode {
             Opcode::Lookup => self.lookup(request, reply),
-            Opcode::Forget => self.forget(request.node()),
+            Opcode::Forget => {
+                self.forget(request.node());
+                Ok(())
+            }
             Opcode::BatchForget => self.forget_many(request),
             Opcode::GetAttr => self.get_attributes(request, reply),
             Opcode::StatX => self.get_more_attributes(request, reply),
@@ -195,16 +208,16 @@ impl Server {
         }
     }
 
-    fn forget(&self, node: u64) -> Result<(), Errno> {
+    fn forget(&self, node: u64) {
+        self.settle_time(self.number(node));
         self.unnamed.forget(node);
-        Ok(())
     }
 
     fn forget_many(&self, request: &Request<'_>) -> Result<(), Errno> {
         let (batch, mut rest) = request.argument::<BatchForgetIn>()?;
         for _ in 0..batch.count {
             let (one, after) = crate::transport::split_argument::<ForgetOne>(rest)?;
-            self.unnamed.forget(one.node);
+            self.forget(one.node);
             rest = after;
         }
         Ok(())
@@ -212,6 +225,7 @@ impl Server {
 
     /// The kernel asks for this only where the transport is not /dev/fuse.
     fn sync(&self) -> Result<(), Errno> {
+        self.settle_times();
         if self.settings.read_only { Ok(()) } else { self.volume.sync().map_err(errno) }
     }
 

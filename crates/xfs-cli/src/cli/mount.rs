@@ -45,6 +45,8 @@ Mount options:
   writeback_cache            the kernel keeps what is written, and writes it later: it is acknowledged
                              before it has space, and lost in a crash unless it is synced
   noatime, relatime          when the time of access is set (relatime)
+  lazytime                   the time of access is written when the file is synced, not in use any more,
+                             or after a day
   suid, dev, noexec          as in mount(8); nosuid and nodev unless asked otherwise
   threads=N                  how many requests are served at a time (2 per processor)
   cache=SIZE                 bytes of metadata that are kept, a quarter of them for inodes of a

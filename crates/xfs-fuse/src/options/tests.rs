@@ -29,6 +29,8 @@ fn settings_follow() {
     assert_eq!((settings.uid, settings.gid), (Some(7), Some(8)));
     assert_eq!(settings.durability, Durability::All);
     assert_eq!(settings.access_times, AccessTimes::Never);
+    assert!(!settings.lazy_times);
+    assert!(parse("lazytime").expect("options").settings().lazy_times);
     assert_eq!(parse("sync,wsync").expect("options").settings().durability, Durability::All);
 }
 
@@ -43,7 +45,7 @@ fn sizes_have_suffixes() {
 
 #[test]
 fn what_is_refused_is_refused_by_name() {
-    for name in ["lazytime", "uquota", "swalloc", "io_uring"] {
+    for name in ["strictatime", "uquota", "swalloc", "io_uring"] {
         let refused = parse(name).expect_err(name);
         assert!(refused.is_refusal() && refused.to_string().starts_with(name), "{refused}");
     }

@@ -4,14 +4,11 @@ use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
 use ferroxfs::{Changes, Metadata, Node, Timestamp};
 use rustix::io::Errno;
 
-use super::{AccessTimes, Server, VALID, errno, now};
+use super::{Server, VALID, errno, now};
 use crate::transport::wire::{
     AttrOut, Attributes, EntryOut, SetAttrIn, StatX, StatXOut, StatXTime, set,
 };
 use crate::transport::{Reply, Request};
-
-/// How old a time of access may be.
-const STALE_SECONDS: i64 = 24 * 3600;
 
 /// Of statx: the basic fields and the time of birth.
 const STATX_BASIC_AND_BIRTH: u32 = 0xfff;
@@ -57,7 +54,7 @@ impl Server {
             inode: basic.inode,
             size: basic.size,
             blocks: basic.blocks,
-            atime: time(metadata.accessed),
+            atime: time(self.accessed(&metadata)),
             btime: time(metadata.created),
             ctime: time(metadata.changed),
             mtime: time(metadata.modified),
@@ -118,6 +115,9 @@ impl Server {
             changed,
             ..Changes::default()
         };
+        if changes.accessed.is_some() {
+            self.forget_time(node.number());
+        }
         if changes != Changes::default() {
             // With no times given, an append-only file is touched all the same.
             let is_touched = self.is_touched(&wanted) && is_append_only(&node);
@@ -128,22 +128,6 @@ impl Server {
         }
         reply.add(&self.attr_out(&node));
         Ok(())
-    }
-
-    /// Sets the time of access where that is due.
-    pub(super) fn note_access(&self, node: &Node) {
-        if self.settings.read_only || self.settings.access_times == AccessTimes::Never {
-            return;
-        }
-        let metadata = node.metadata();
-        let (accessed, now) = (metadata.accessed, now());
-        let is_due = accessed <= metadata.modified
-            || accessed <= metadata.changed
-            || now.seconds() - accessed.seconds() >= STALE_SECONDS;
-        if is_due && !metadata.xflags.contains(ExtendedFlags::NOATIME) {
-            // What is read is read all the same.
-            let _ = node.note_access(now);
-        }
     }
 
     fn attr_out(&self, node: &Node) -> AttrOut {
@@ -170,14 +154,15 @@ impl Server {
     }
 
     fn attributes(&self, metadata: &Metadata) -> Attributes {
+        let accessed = self.accessed(metadata);
         Attributes {
             inode: metadata.number.0,
             size: metadata.size,
             blocks: self.shown_blocks(metadata),
-            atime: metadata.accessed.seconds(),
+            atime: accessed.seconds(),
             mtime: metadata.modified.seconds(),
             ctime: metadata.changed.seconds(),
-            atime_ns: metadata.accessed.nanoseconds(),
+            atime_ns: accessed.nanoseconds(),
             mtime_ns: metadata.modified.nanoseconds(),
             ctime_ns: metadata.changed.nanoseconds(),
             mode: metadata.mode.into(),

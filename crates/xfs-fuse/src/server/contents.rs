@@ -134,6 +134,7 @@ impl Server {
             return Ok(());
         }
         let node = self.node(request.node())?;
+        self.settle_time(node.number());
         node.sync().map_err(errno)?;
         self.note_written(&node, reply);
         Ok(())

@@ -8,16 +8,20 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{Server, Settings};
 use crate::transport::wire::{
-    DirEntry, EntryOut, InHeader, InitFlags, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn,
-    Rename2In, RenameIn,
+    AttrOut, DirEntry, EntryOut, InHeader, InitFlags, Opcode, OpenIn, OpenOut, OutHeader,
+    ROOT_NODE, ReadIn, Rename2In, RenameIn, SetAttrIn, set,
 };
 use crate::transport::{Handler, Reply, Request};
 
 const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 
 fn server(device: SharedDevice) -> Server {
+    server_with(device, Settings::default())
+}
+
+fn server_with(device: SharedDevice, settings: Settings) -> Server {
     let options = OpenOptions::new().writable(true).with_devices(device, None);
-    Server::new(options.writable_volume().unwrap(), Settings::default())
+    Server::new(options.writable_volume().unwrap(), settings)
 }
 
 /// Puts a file into the root.
@@ -157,5 +161,85 @@ fn what_is_listed_is_what_a_lookup_shows() {
         }
         assert_eq!(names, FILES);
     }
+    server.close().unwrap();
+}
+
+/// Reads a file from a new handle, and returns the time of access that is shown then.
+fn read_and_stat(server: &Server, node: u64) -> (i64, u32) {
+    let open = OpenIn { flags: 0, open_flags: 0 };
+    let opened = ask(server, Opcode::Open, node, open.as_bytes()).unwrap();
+    let handle = OpenOut::read_from_bytes(&opened).unwrap().handle;
+    let read = ReadIn { handle, size: 100, ..ReadIn::default() };
+    ask(server, Opcode::Read, node, read.as_bytes()).unwrap();
+    ask(server, Opcode::Release, node, handle.as_bytes()).unwrap();
+    let body = ask(server, Opcode::GetAttr, node, &[0; 16]).unwrap();
+    let shown = AttrOut::read_from_bytes(&body).unwrap().attributes;
+    (shown.atime, shown.atime_ns)
+}
+
+#[test]
+fn lazy_times_wait_until_they_must_be_written() {
+    let settings = Settings { lazy_times: true, ..Settings::default() };
+    let device = make_with("-l size=16m");
+    let server = server_with(device.clone(), settings);
+    let written = |server: &Server, name: &str| {
+        let accessed = server.volume.metadata(name).unwrap().accessed;
+        (accessed.seconds(), accessed.nanoseconds())
+    };
+    let nodes = ["synced", "forgotten", "set", "closed"].map(|name| {
+        put(&server, name, "contents");
+        let before = written(&server, name);
+        let entry = ask(&server, Opcode::Lookup, ROOT_NODE, format!("{name}\0").as_bytes());
+        let node = EntryOut::read_from_bytes(&entry.unwrap()).unwrap().node;
+        let shown = read_and_stat(&server, node);
+        assert!(shown > before, "{name}: {shown:?} {before:?}");
+        assert_eq!(written(&server, name), before, "{name}");
+        (name, node, shown)
+    });
+    for (name, node, shown) in nodes {
+        let expected = match name {
+            "synced" => {
+                ask(&server, Opcode::Fsync, node, &[0; 16]).unwrap();
+                shown
+            }
+            "forgotten" => {
+                ask(&server, Opcode::Forget, node, 1_u64.as_bytes()).unwrap();
+                shown
+            }
+            "set" => {
+                let wanted = SetAttrIn { valid: set::ATIME, atime: 7, ..SetAttrIn::default() };
+                ask(&server, Opcode::SetAttr, node, wanted.as_bytes()).unwrap();
+                (7, 0)
+            }
+            _ => continue,
+        };
+        assert_eq!(written(&server, name), expected, "{name}");
+    }
+    server.close().unwrap();
+    let again = self::server(device);
+    assert_eq!(written(&again, "set"), (7, 0));
+    let (name, _, shown) = nodes[3];
+    assert_eq!(written(&again, name), shown);
+    again.close().unwrap();
+}
+
+#[test]
+fn no_more_times_wait_than_there_is_room_for() {
+    const FILES: usize = 70_000;
+    let settings = Settings { lazy_times: true, ..Settings::default() };
+    let server = server_with(make_with("-l size=16m"), settings);
+    let root = server.volume.root().unwrap();
+    put(&server, "file", "contents");
+    let mut metadata = root.lookup("file".as_ref()).unwrap().metadata();
+    let times = super::LazyTimes::default();
+    let written: usize = (0..FILES as u64)
+        .map(|number| {
+            metadata.number.0 = number;
+            times.add(&metadata, metadata.accessed).len()
+        })
+        .sum();
+    assert_eq!(times.take_all().count() + written, FILES);
+    assert_eq!(written, FILES - 64_000);
+    drop(root);
     server.close().unwrap();
 }
