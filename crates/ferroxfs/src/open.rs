@@ -3,6 +3,7 @@
 //! Everything that is opened is opened here, before anything of the volume is read: a caller may
 //! drop its privileges between [`OpenOptions::open_devices`] and [`Devices::volume`].
 
+mod error;
 mod identity;
 mod writable;
 
@@ -11,14 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use thiserror::Error;
 use xfs_buffer::{BufferCache, IoError, Liveness};
-use xfs_device::{DeviceError, FindError, OverlayDevice, Selection, SharedDevice};
+use xfs_device::{OverlayDevice, Selection, SharedDevice};
 use xfs_dir::ParentPath;
 use xfs_format::superblock::{Access, Superblock, SuperblockCheck, SuperblockError, Unsupported};
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{Check, Corruption, DiskAddr, Place, Structure};
-use xfs_log::{LogDevice, LogState, RecoveryError, Refusal, Replayed};
+use xfs_format::{Corruption, DiskAddr, Place, Structure};
+use xfs_log::{LogDevice, LogState, RecoveryError, Replayed};
 use xfs_trans::Upkeep;
 
 use crate::Error;
@@ -27,6 +27,7 @@ use crate::table::{DEFAULT_INODES, InodeIndex};
 use crate::volume::{Staleness, Volume};
 use crate::writing::{Clock, LockCheck, Terms};
 
+pub use error::OpenError;
 pub use identity::UuidChange;
 pub(crate) use identity::{put_uuid, write_sector};
 
@@ -435,71 +436,6 @@ pub struct Description {
     /// State of the log; `None` if it is on a device that was not given.
     pub log: Option<Result<LogState, Error>>,
 }
-
-/// Why a volume could not be opened.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The file or device could not be opened or locked.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// There is no XFS filesystem in it, or more than one.
-    #[error(transparent)]
-    Find(#[from] FindError),
-    /// The volume could not be read, is corrupt, or is refused by name.
-    #[error(transparent)]
-    Volume(#[from] Error),
-    /// The log holds changes that are not in place yet, and some that are not replayed here.
-    #[error("the log is dirty: {0}")]
-    DirtyLog(Refusal),
-    /// The log is dirty, and replaying it failed.
-    #[error("the log cannot be replayed: {0}")]
-    Recovery(#[source] Error),
-    /// The log cannot be read, so whether it is clean is not known.
-    #[error("the state of the log is not known: {0}")]
-    Log(#[source] Error),
-    /// The log is external and its device was not named.
-    #[error("the log is on a device of its own, which was not named")]
-    LogDeviceMissing,
-    /// The system does not give the threads that a volume needs which is written to.
-    #[error("its threads cannot be started: {0}")]
-    Threads(#[source] io::Error),
-}
-
-impl OpenError {
-    /// What the user can do about it, where there is something.
-    #[must_use]
-    pub fn hint(&self) -> Option<&str> {
-        match self {
-            Self::Device(error) => error.hint(),
-            Self::Find(error) => error.hint(),
-            Self::DirtyLog(_) | Self::Recovery(_) => Some(
-                "mount and unmount it once to replay the log, or read it as it stands with \
-                 --no-recovery",
-            ),
-            Self::Log(_) => Some("read what there is, as it stands, with --no-recovery"),
-            Self::LogDeviceMissing => Some("name it with --log-device"),
-            Self::Volume(Error::Unsupported(Unsupported::NeedsRepair)) => {
-                Some("run xfs_repair, or read it as it stands with --no-recovery")
-            }
-            Self::Threads(_) => Some(NO_THREADS),
-            Self::Volume(Error::Corrupt(corruption)) if is_first_sector(corruption) => {
-                Some("xfs_repair may restore its first sector from one of the copies")
-            }
-            Self::Volume(_) => None,
-        }
-    }
-}
-
-/// Whether a superblock is none at all.
-fn is_first_sector(corruption: &Corruption) -> bool {
-    corruption.structure() == Structure::Superblock
-        && matches!(corruption.check(), Check::Magic { .. })
-}
-
-/// What keeps a system from giving threads.
-const NO_THREADS: &str = "a limit on processes or on memory is reached: see ulimit -u and ulimit -v, and \
-                          TasksMax of systemd";
 
 fn read_superblock(device: &SharedDevice) -> Result<Superblock, Error> {
     let length = usize::try_from(device.length_bytes()).unwrap_or(usize::MAX).min(MAX_SECTOR_BYTES);

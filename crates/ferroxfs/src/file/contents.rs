@@ -28,6 +28,8 @@
 //! - **I4** Who wants to know the size looks for buffered bytes first and at the inode after that: a flush
 //!   between the two is seen there.
 
+mod buffered;
+
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
@@ -38,13 +40,12 @@ use xfs_inode::{BlockRange, WriteTerms, map_blocks_at_worst};
 use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use xfs_trans::Earmark;
 
+use self::buffered::{BUFFER_BYTES, Buffered};
 use super::unsettled::repeat;
 use crate::metadata::Metadata;
 use crate::table::Entry;
 use crate::writing::{Parts, check_contents_mutable};
 
-/// The most that is buffered of a file; also the unit in whose multiples a buffer ends.
-const BUFFER_BYTES: u64 = 1 << 20;
 /// Of a file that is shorter nothing is allocated ahead.
 #[doc(alias = "m_allocsize_log")]
 const LEAST_AHEAD_BYTES: u64 = 64 << 10;
@@ -91,46 +92,6 @@ pub(crate) struct Shown {
     end: u64,
     blocks: u64,
     now: Timestamp,
-}
-
-/// Bytes that have been written, and are not on the device.
-struct Buffered {
-    offset: u64,
-    bytes: Vec<u8>,
-    now: Timestamp,
-    /// Blocks before this one are counted in `needed_blocks`.
-    counted: FileBlock,
-    needed_blocks: u64,
-    earmark: Earmark,
-    /// What it has claimed of the memory that the volume allows.
-    claimed_bytes: u64,
-    /// When it began.
-    tick: u64,
-}
-
-impl Buffered {
-    fn end(&self) -> u64 {
-        self.offset + self.bytes.len() as u64
-    }
-
-    /// Where it is full.
-    fn limit(&self) -> u64 {
-        (self.offset / BUFFER_BYTES + 1) * BUFFER_BYTES
-    }
-
-    /// Whether bytes at an offset go into it.
-    fn takes(&self, at: u64) -> bool {
-        (self.offset..=self.end()).contains(&at) && at < self.limit()
-    }
-
-    fn put(&mut self, at: u64, bytes: &[u8]) {
-        let within = (at - self.offset) as usize;
-        let (over, behind) = bytes.split_at((self.bytes.len() - within).min(bytes.len()));
-        if let Some(place) = self.bytes.get_mut(within..within + over.len()) {
-            place.copy_from_slice(over);
-        }
-        self.bytes.extend_from_slice(behind);
-    }
 }
 
 /// Whether a write may wait for others.

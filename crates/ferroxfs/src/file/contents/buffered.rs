@@ -1,0 +1,48 @@
+//! What is gathered of small writes before it goes to the device.
+
+use xfs_format::FileBlock;
+use xfs_format::timestamp::Timestamp;
+use xfs_trans::Earmark;
+
+/// The most that is buffered of a file; also the unit in whose multiples a buffer ends.
+pub(super) const BUFFER_BYTES: u64 = 1 << 20;
+
+/// Bytes that have been written, and are not on the device.
+pub(super) struct Buffered {
+    pub(super) offset: u64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) now: Timestamp,
+    /// Blocks before this one are counted in `needed_blocks`.
+    pub(super) counted: FileBlock,
+    pub(super) needed_blocks: u64,
+    pub(super) earmark: Earmark,
+    /// What it has claimed of the memory that the volume allows.
+    pub(super) claimed_bytes: u64,
+    /// When it began.
+    pub(super) tick: u64,
+}
+
+impl Buffered {
+    pub(super) fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+
+    /// Where it is full.
+    pub(super) fn limit(&self) -> u64 {
+        (self.offset / BUFFER_BYTES + 1) * BUFFER_BYTES
+    }
+
+    /// Whether bytes at an offset go into it.
+    pub(super) fn takes(&self, at: u64) -> bool {
+        (self.offset..=self.end()).contains(&at) && at < self.limit()
+    }
+
+    pub(super) fn put(&mut self, at: u64, bytes: &[u8]) {
+        let within = (at - self.offset) as usize;
+        let (over, behind) = bytes.split_at((self.bytes.len() - within).min(bytes.len()));
+        if let Some(place) = self.bytes.get_mut(within..within + over.len()) {
+            place.copy_from_slice(over);
+        }
+        self.bytes.extend_from_slice(behind);
+    }
+}

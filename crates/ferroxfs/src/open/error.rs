@@ -1,0 +1,76 @@
+//! Why a volume does not open, and what to do about it.
+
+use std::io;
+
+use thiserror::Error;
+use xfs_device::{DeviceError, FindError};
+use xfs_format::superblock::Unsupported;
+use xfs_format::{Check, Corruption, Structure};
+use xfs_log::Refusal;
+
+use crate::Error;
+
+/// Why a volume could not be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The file or device could not be opened or locked.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// There is no XFS filesystem in it, or more than one.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// The volume could not be read, is corrupt, or is refused by name.
+    #[error(transparent)]
+    Volume(#[from] Error),
+    /// The log holds changes that are not in place yet, and some that are not replayed here.
+    #[error("the log is dirty: {0}")]
+    DirtyLog(Refusal),
+    /// The log is dirty, and replaying it failed.
+    #[error("the log cannot be replayed: {0}")]
+    Recovery(#[source] Error),
+    /// The log cannot be read, so whether it is clean is not known.
+    #[error("the state of the log is not known: {0}")]
+    Log(#[source] Error),
+    /// The log is external and its device was not named.
+    #[error("the log is on a device of its own, which was not named")]
+    LogDeviceMissing,
+    /// The system does not give the threads that a volume needs which is written to.
+    #[error("its threads cannot be started: {0}")]
+    Threads(#[source] io::Error),
+}
+
+impl OpenError {
+    /// What the user can do about it, where there is something.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Device(error) => error.hint(),
+            Self::Find(error) => error.hint(),
+            Self::DirtyLog(_) | Self::Recovery(_) => Some(
+                "mount and unmount it once to replay the log, or read it as it stands with \
+                 --no-recovery",
+            ),
+            Self::Log(_) => Some("read what there is, as it stands, with --no-recovery"),
+            Self::LogDeviceMissing => Some("name it with --log-device"),
+            Self::Volume(Error::Unsupported(Unsupported::NeedsRepair)) => {
+                Some("run xfs_repair, or read it as it stands with --no-recovery")
+            }
+            Self::Threads(_) => Some(NO_THREADS),
+            Self::Volume(Error::Corrupt(corruption)) if is_first_sector(corruption) => {
+                Some("xfs_repair may restore its first sector from one of the copies")
+            }
+            Self::Volume(_) => None,
+        }
+    }
+}
+
+/// Whether a superblock is none at all.
+fn is_first_sector(corruption: &Corruption) -> bool {
+    corruption.structure() == Structure::Superblock
+        && matches!(corruption.check(), Check::Magic { .. })
+}
+
+/// What keeps a system from giving threads.
+const NO_THREADS: &str = "a limit on processes or on memory is reached: see ulimit -u and ulimit -v, and \
+                          TasksMax of systemd";
