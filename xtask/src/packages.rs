@@ -7,8 +7,19 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// Programs that serve the tests as oracles, or that they call, by Debian package.
-const PACKAGES: [&str; 8] =
-    ["acl", "attr", "dpkg", "fuse3", "kmod", "sqlite3", "util-linux", "xfsprogs"];
+const PACKAGES: [&str; 11] = [
+    "acl",
+    "attr",
+    "dpkg",
+    "fuse3",
+    "git",
+    "kmod",
+    "postgresql",
+    "rsync",
+    "sqlite3",
+    "util-linux",
+    "xfsprogs",
+];
 
 /// Parts of the toolchain without which `cargo xtask test` cannot run its checks.
 const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")];

@@ -9,11 +9,15 @@
 )]
 
 mod agreement;
+mod building;
+mod copying;
 mod crash;
 mod database;
 mod files;
 mod mounted;
+mod postgres;
 mod refusals;
+mod repository;
 mod user;
 mod work;
 mod writeback;
@@ -55,6 +59,13 @@ fn main() -> ExitCode {
             "so_does_one_on_a_mount_that_writes_back",
             database::so_does_one_on_a_mount_that_writes_back,
         ),
+        Trial::new(
+            "postgres_keeps_what_it_acknowledged",
+            postgres::postgres_keeps_what_it_acknowledged,
+        ),
+        Trial::new("a_repository_keeps_its_commits", repository::a_repository_keeps_its_commits),
+        Trial::new("a_program_is_built_on_it", building::a_program_is_built_on_it),
+        Trial::new("rsync_finds_no_difference", copying::rsync_finds_no_difference),
         Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),

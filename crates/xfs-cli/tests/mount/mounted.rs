@@ -1,8 +1,11 @@
 //! A mount of the program, gone when its guard is.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use xfs_oracle::harness::TrialError;
@@ -10,6 +13,9 @@ use xfs_oracle::{Geometry, Image, OracleError, ready};
 
 /// Nothing here takes longer, on any machine.
 const PATIENCE_SECONDS: &str = "120";
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The size of a volume with room. What is not used of it takes none.
+const ROOM: u64 = 16 << 30;
 
 /// A volume in a folder of its own, and where it is mounted.
 pub(crate) struct Mounted {
@@ -29,6 +35,35 @@ pub(crate) fn volume(name: &str) -> Result<Mounted, TrialError> {
     let image = geometry.make(folder.path())?;
     fs::create_dir(folder.path().join("mnt")).unwrap();
     Ok(Mounted { image, folder, is_mounted: false })
+}
+
+/// An empty volume of our own `mkfs`, with room for large trees, that is not mounted. Every user may reach
+/// its mount point.
+pub(crate) fn roomy() -> Result<Mounted, TrialError> {
+    let mut volume = volume("parent-exchange")?;
+    // Folders above the build may be closed to others.
+    let folder = tempfile::tempdir_in("/tmp").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.path().join("mnt")).unwrap();
+    volume.image.data = folder.path().join("roomy.xfs");
+    File::create(&volume.image.data).unwrap().set_len(ROOM).unwrap();
+    run(ferroxfs(&["mkfs", "-q"]).arg(&volume.image.data));
+    volume.folder = folder;
+    Ok(volume)
+}
+
+/// Whether as much is to be tried as it takes to believe, and not as every run can afford.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("FERROXFS_LONG").is_some()
+}
+
+/// Leaves out a test whose program the machine does not have.
+pub(crate) fn needs(program: &str, package: &str) -> Result<(), TrialError> {
+    let found = Command::new(program).arg("--version").output();
+    if found.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    Err(OracleError::Unavailable(format!("{package} is not installed")).into())
 }
 
 /// An empty volume with parent pointers, mounted with these options.
@@ -123,9 +158,33 @@ pub(crate) fn await_mount(folder: &Path) {
         if rustix::fs::getxattr(folder, "ferroxfs.pid", &mut value).is_ok() {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     panic!("{} is not mounted", folder.display());
+}
+
+/// Waits until there are so many files below a folder, which need not be there yet.
+pub(crate) fn await_files(folder: &Path, wanted: usize) {
+    let end = Instant::now() + PATIENCE;
+    let mut found = 0;
+    while Instant::now() < end {
+        found = files(folder);
+        if found >= wanted {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{found} of {wanted} files are below {}", folder.display());
+}
+
+/// How many files are below a folder, as far as it can be read while it changes.
+fn files(folder: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    let count = |entry: fs::DirEntry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => files(&entry.path()),
+        _ => 1,
+    };
+    entries.flatten().map(count).sum()
 }
 
 /// Waits until a process is gone.
@@ -139,7 +198,7 @@ pub(crate) fn await_end(pid: &str) {
         if !folder.exists() || stat.contains(") Z ") && threads <= 1 {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     panic!("process {pid} does not end");
 }

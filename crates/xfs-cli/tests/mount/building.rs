@@ -1,0 +1,69 @@
+//! A program that is unpacked and built on a mount, and the server killed in the middle of it.
+//!
+//! The program is this one: its sources are there wherever this test is. With `FERROXFS_LONG=1` all of it
+//! is built, else one crate.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::{await_files, is_long, roomy, run};
+
+/// What of the workspace is needed to build it.
+const SOURCES: [&str; 4] = ["Cargo.toml", "Cargo.lock", "crates", "xtask"];
+
+pub(crate) fn a_program_is_built_on_it() -> Result<(), TrialError> {
+    let mut volume = roomy()?;
+    volume.mount("rw");
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let archive = volume.outside("sources.tar");
+    run(Command::new("tar").arg("-C").arg(workspace).arg("-cf").arg(&archive).args(SOURCES));
+    run(Command::new("tar").arg("-C").arg(volume.path()).arg("-xf").arg(&archive));
+    run(Command::new("find").arg(volume.path()).args(["-exec", "sync", "{}", "+"]));
+
+    let mut build = cargo(volume.path());
+    let mut building = build.stderr(Stdio::null()).spawn().unwrap();
+    let files = if is_long() { 800 } else { 40 };
+    await_files(&volume.at("target"), files);
+    volume.kill();
+    assert!(!building.wait().unwrap().success(), "it was built before the server was killed");
+
+    volume.mount("rw");
+    for name in SOURCES {
+        let mut diff = Command::new("diff");
+        run(diff.args(["-r", "--no-dereference"]).arg(workspace.join(name)).arg(volume.at(name)));
+    }
+    run(&mut cargo(volume.path()));
+    if is_long() {
+        let said = run(Command::new(volume.at("target/debug/ferroxfs")).arg("--version"));
+        assert!(said.starts_with("ferroxfs "), "{said}");
+    }
+    // What was built is taken for what it is: cargo goes by the times of files.
+    let mut again = cargo(volume.path());
+    let said = String::from_utf8(again.arg("-v").output().unwrap().stderr).unwrap();
+    assert!(said.contains("Fresh xfs-format") && !said.contains("Running "), "{said}");
+    volume.check()
+}
+
+/// Builds with what has been fetched: this test was built of it.
+fn cargo(folder: PathBuf) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        let told = name.to_string_lossy();
+        let is_place = told == "CARGO_HOME";
+        if (told.starts_with("CARGO") || told.starts_with("RUST")) && !is_place {
+            cargo.env_remove(name);
+        }
+    }
+    if let Some(toolchain) = std::env::var_os("RUSTUP_TOOLCHAIN") {
+        cargo.env("RUSTUP_TOOLCHAIN", toolchain);
+    }
+    if let Some(home) = std::env::var_os("RUSTUP_HOME") {
+        cargo.env("RUSTUP_HOME", home);
+    }
+    let package = if is_long() { "xfs-cli" } else { "xfs-format" };
+    cargo.args(["build", "--offline", "--locked", "-p", package]).current_dir(&folder);
+    cargo.env("CARGO_TARGET_DIR", folder.join("target"));
+    cargo
+}

@@ -1,0 +1,110 @@
+//! Git on a mount whose server is killed: what was committed and synced is there after the next mount.
+//!
+//! Git syncs every file and no directory, so the name that it has changed last is durable only with
+//! the next file: of the commits that it has acknowledged the last one may be missing.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::{Mounted, await_files, is_long, needs, roomy, run};
+
+/// What the repository holds at first.
+const TREE: &str = "/usr/share/perl";
+/// Commits until the server is killed.
+const COMMITS: [u64; 5] = [11, 3, 27, 50, 8];
+
+pub(crate) fn a_repository_keeps_its_commits() -> Result<(), TrialError> {
+    needs("git", "git")?;
+    let mut volume = roomy()?;
+    volume.mount("rw");
+    let source = volume.outside("source");
+    run(Command::new("cp").arg("-a").arg(TREE).arg(&source));
+    run(git(&source).args(["init", "-q"]));
+    run(git(&source).args(["add", "."]));
+    run(git(&source).args(["commit", "-q", "-m", "all"]));
+    let clone = volume.at("clone");
+    run(git(&source).args(["clone", "-q", "--no-local", "."]).arg(&clone));
+    run(git(&clone).args(["fsck", "--strict"]));
+    run(git(&clone).args(["repack", "-adq"]));
+    run(git(&clone).args(["fsck", "--strict"]));
+    run(Command::new("sync").arg(clone.join(".git/objects/pack")));
+    a_clone_is_killed(&mut volume, &source);
+    for (round, until) in COMMITS.into_iter().take(if is_long() { 5 } else { 2 }).enumerate() {
+        let before = commits(&clone);
+        let acknowledged = commit_until_killed(&mut volume, &clone, until);
+        volume.mount("rw");
+        // Whoever has held these is gone.
+        for lock in ["index.lock", "HEAD.lock", "refs/heads/master.lock", "gc.pid"] {
+            let _ = fs::remove_file(clone.join(".git").join(lock));
+        }
+        run(git(&clone).args(["fsck", "--strict"]));
+        let after = commits(&clone);
+        let least = before + acknowledged - 1;
+        assert!(after >= least, "round {round}: {after} of at least {least} commits are left");
+        run(git(&clone).args(["reset", "-q", "--hard"]));
+        assert_eq!(run(git(&clone).args(["status", "--porcelain"])), "");
+    }
+    volume.check()
+}
+
+/// Half a clone is not wrong; the one beside it that was finished is whole.
+fn a_clone_is_killed(volume: &mut Mounted, source: &Path) {
+    let half = volume.at("half");
+    let mut command = git(source);
+    let child = command.args(["clone", "-q", "--no-local", "."]).arg(&half);
+    let mut child = child.stderr(Stdio::null()).spawn().unwrap();
+    await_files(&half, 15);
+    volume.kill();
+    child.wait().unwrap();
+    volume.mount("rw");
+    run(git(&volume.at("clone")).args(["fsck", "--strict"]));
+    run(Command::new("rm").arg("-rf").arg(&half));
+    run(git(source).args(["clone", "-q", "--no-local", "."]).arg(&half));
+    run(git(&half).args(["fsck", "--strict"]));
+}
+
+/// Commits until the server is killed; returns how many commits were acknowledged.
+fn commit_until_killed(volume: &mut Mounted, clone: &Path, until: u64) -> u64 {
+    const SCRIPT: &str = "number=0; while number=$((number + 1)); do
+        echo $number >> file$((number % 7)) && \"$@\" add . &&
+        \"$@\" commit -q -m $number && echo $number || exit; done";
+    let git = git(clone);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", SCRIPT, "sh", "git"]).args(git.get_args()).current_dir(clone);
+    let mut shell = shell.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut acknowledged = 0;
+    for line in BufReader::new(shell.stdout.take().unwrap()).lines() {
+        acknowledged = line.unwrap().parse().unwrap();
+        if acknowledged == until {
+            volume.kill();
+        }
+    }
+    shell.wait().unwrap();
+    assert!(acknowledged >= until, "{acknowledged} commits");
+    acknowledged
+}
+
+fn commits(clone: &Path) -> u64 {
+    run(git(clone).args(["rev-list", "--count", "HEAD"])).trim().parse().unwrap()
+}
+
+/// Git that syncs everything it writes, whatever the machine's configuration says.
+fn git(folder: &Path) -> Command {
+    let mut git = Command::new("git");
+    git.current_dir(folder).env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", "/nonexistent");
+    for setting in [
+        "core.fsync=all",
+        "core.fsyncMethod=fsync",
+        "gc.auto=0",
+        "init.defaultBranch=master",
+        "user.name=Nobody",
+        "user.email=nobody@localhost",
+    ] {
+        git.args(["-c", setting]);
+    }
+    git
+}
