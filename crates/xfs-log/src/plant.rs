@@ -17,6 +17,10 @@ pub(crate) enum Plant {
     SlotsOneByOne,
     /// No flush goes before a record with COMMIT.
     NoPreflush,
+    /// A record with COMMIT does not wait for records that others have closed before it, and still fill.
+    CommitBeforeRecords,
+    /// The rest of a region does not come before what others append to the next record.
+    PiecesApart,
     /// The tail does not wait for checkpoints that are being written.
     TailPastStart,
     /// Granted bytes are given back before the head has moved over them.

@@ -20,13 +20,21 @@ const BYTES_PER_HEADER: u32 = 32 << 10;
 
 /// Bytes of a region that its first record has at least; a shorter one is in one record. So what
 /// says what follows is never in two, and `xfs_logprint`, which keeps no piece of that, reads on.
-pub(crate) const LEAST_PIECE_BYTES: u32 = 128;
+const LEAST_PIECE_BYTES: u32 = 128;
 
 /// Bytes at the end of a record that stay empty because no operation fits them any more.
 const LOST_BYTES: u32 = OPERATION_BYTES + LEAST_PIECE_BYTES;
 
 /// START, the header of the transaction, COMMIT.
 const CHECKPOINT_BYTES: u32 = 3 * OPERATION_BYTES + TransactionHeader::BYTES as u32;
+
+/// Whether a region of so many bytes may begin in a record with so much room: with the least of its
+/// bytes, behind its operation header.
+pub(crate) const fn piece_fits(bytes: usize, room: usize) -> bool {
+    let least = LEAST_PIECE_BYTES as usize;
+    let piece = if bytes < least { bytes } else { least };
+    room >= OPERATION_BYTES as usize + piece
+}
 
 /// How the writer lays out records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

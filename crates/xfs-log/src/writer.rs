@@ -7,11 +7,14 @@
 //! ```text
 //!             append                 no room left, or COMMIT              write
 //!  free ───────────────► active ────────────────────────────► closed ──────────────► free
-//!                     (one at most)                     (place and tail fixed)
+//!                     (one at most)                 (length, place and tail fixed)
 //! ```
 //!
-//! Who closes a record writes it: there is no thread here, and never a closed record that waits for
-//! somebody who waits for it.
+//! Who closes a record fills it, without the lock, and writes it: there is no thread here, and never a
+//! closed record that waits for somebody who waits for it. A checkpoint that fills the active record
+//! finds out by lengths where it will end, closes it before anything is copied, and leaves the next
+//! one to whoever comes. So large checkpoints that are written at once copy at once. What does not fill
+//! a record is copied under the lock: it is less than one for each checkpoint.
 //!
 //! # Invariants
 //!
@@ -32,13 +35,14 @@
 //! nothing behind it was promised. A torn record with COMMIT fails its checksum and is not there.
 
 mod record;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xfs_buffer::{Error, IoError, Result};
 use xfs_device::Durability;
-use xfs_format::log_record::{CLIENT_TRANSACTION, LogOperation, OperationFlags, unmount_operation};
+use xfs_format::log_record::{LogOperation, OperationFlags, unmount_operation};
 use xfs_format::{DiskAddr, Lsn, Uuid};
 use xfs_sync::{Condvar, Mutex, MutexGuard, Volume};
 
@@ -48,7 +52,8 @@ use crate::health::Health;
 use crate::plant::{Plant, Plants};
 use crate::unit::RecordLayout;
 use crate::vector::first_region;
-use record::Record;
+use record::{Record, operation};
+use stream::Stream;
 
 /// Writes the records of one log.
 pub(crate) struct Writer {
@@ -117,6 +122,14 @@ impl ClosedRecord {
     }
 }
 
+/// Closed records that a checkpoint has filled, which it must write.
+struct Full<'a, I> {
+    transaction: u32,
+    closed: Vec<ClosedRecord>,
+    /// Where in the checkpoint the first of them begins, as long as that is not in it.
+    begin: Option<Stream<'a, I>>,
+}
+
 /// What a writer needs.
 pub(crate) struct WriterParts {
     pub(crate) log: LogDevice,
@@ -164,8 +177,7 @@ impl Writer {
     ///
     /// As [`append`](Self::append).
     pub(crate) fn append_start(&self, transaction: u32, sequence: u64) -> Result<Lsn> {
-        let flags = OperationFlags::START;
-        let start = LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags };
+        let start = operation(transaction, OperationFlags::START);
         let mut state = self.make_room(self.state.lock(), 0)?;
         let Some(record) = &mut state.active else { return Err(Error::Shutdown) };
         record.append(start, &[], false);
@@ -184,50 +196,48 @@ impl Writer {
     pub(crate) fn append<'a>(
         &self,
         transaction: u32,
-        vectors: impl IntoIterator<Item = &'a [u8]>,
+        vectors: impl Iterator<Item = &'a [u8]> + Clone,
     ) -> Result<()> {
+        let mut stream = Stream::new(vectors);
         let mut state = self.state.lock();
-        for vector in vectors {
-            let mut rest = vector;
-            while let Some((region, next)) = first_region(rest) {
-                state = self.make_room(state, region.len())?;
-                let Some(record) = &mut state.active else { return Err(Error::Shutdown) };
-                let whole = record.append_whole(transaction, rest);
-                if whole == 0 {
-                    state = self.append_in_pieces(state, transaction, region)?;
-                }
-                rest = rest.get(if whole == 0 { next } else { whole }..).unwrap_or_default();
-            }
+        while let Some((region, _)) = stream.rest().and_then(first_region) {
+            state = self.make_room(state, region.len())?;
+            let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
+            let begin = stream.clone();
+            let Some(cut) = stream.cut(record.room()) else {
+                record.fill(transaction, begin);
+                state.active = Some(record);
+                return Ok(());
+            };
+            let closed = self.close(&mut state, record, cut.bytes, false);
+            let mut full = Full { transaction, closed: vec![closed], begin: Some(begin) };
+            let continued = self.go_on(state, cut.left, &mut full);
+            let written = self.write_all(&mut full);
+            continued.and(written)?;
+            state = self.state.lock();
         }
         Ok(())
     }
 
-    /// Appends a region that does not fit the active record. It goes on at the start of the next
-    /// record, and there is nothing else in between (I5): nobody else appends meanwhile.
-    fn append_in_pieces<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        transaction: u32,
-        region: &[u8],
-    ) -> Result<MutexGuard<'a, State>> {
-        let (client, flags) = (CLIENT_TRANSACTION, OperationFlags::empty());
-        let operation = LogOperation { transaction, length: 0, client, flags };
-        let mut full = Vec::new();
-        let mut rest = region;
-        let mut continued = false;
-        while let Some(mut record) = state.active.take() {
-            let left = record.append(operation, rest, continued);
-            let Some(left) = left else {
-                state.active = Some(record);
-                break;
-            };
-            (rest, continued) = (left, true);
-            full.push(self.close(&mut state, record, false));
+    /// Puts the rest of a region where the next record starts. There is nothing in between (I5):
+    /// nobody else appends meanwhile.
+    fn go_on<'s, 'a>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        mut left: &[u8],
+        full: &mut Full<'a, impl Iterator<Item = &'a [u8]>>,
+    ) -> Result<()> {
+        let piece = operation(full.transaction, OperationFlags::empty());
+        if self.plants.has(Plant::PiecesApart) {
+            drop(state);
+            state = self.state.lock();
+        }
+        while !left.is_empty() {
             if state.closed.len() + 1 >= self.buffers {
                 // All later records wait for these to be written, so this cannot wait for them.
                 state.in_pieces = true;
                 drop(state);
-                let written = self.write_all(full.drain(..));
+                let written = self.write_all(full);
                 state = self.state.lock();
                 while state.closed.len() + 1 >= self.buffers && !self.health.is_down() {
                     self.changed.wait(&mut state);
@@ -237,20 +247,29 @@ impl Writer {
                 written?;
                 self.health.check()?;
             }
-            self.open(&mut state);
+            if state.active.is_none() {
+                self.open(&mut state);
+            }
+            let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
+            if let Some(rest) = record.append(piece, left, true) {
+                left = rest;
+                full.closed.push(self.close(&mut state, record, 0, false));
+            } else {
+                left = &[];
+                state.active = Some(record);
+            }
         }
-        if full.is_empty() {
-            return Ok(state);
-        }
-        drop(state);
-        self.write_all(full)?;
-        Ok(self.state.lock())
+        Ok(())
     }
 
-    /// Writes these records, or, once one has failed, lets them go: none of them may stay closed.
-    fn write_all(&self, full: impl IntoIterator<Item = ClosedRecord>) -> Result<()> {
+    /// Fills and writes these records, or, once one has failed, lets them go: none of them may stay
+    /// closed.
+    fn write_all<'a>(&self, full: &mut Full<'a, impl Iterator<Item = &'a [u8]>>) -> Result<()> {
+        if let Some((begin, first)) = full.begin.take().zip(full.closed.first_mut()) {
+            first.record.fill(full.transaction, begin);
+        }
         let mut result = Ok(());
-        for closed in full {
+        for closed in full.closed.drain(..) {
             let written = self.write(closed);
             result = result.and(written);
         }
@@ -263,9 +282,7 @@ impl Writer {
     ///
     /// As [`append`](Self::append).
     pub(crate) fn append_commit(&self, transaction: u32) -> Result<ClosedRecord> {
-        let flags = OperationFlags::COMMIT;
-        let commit = LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags };
-        self.append_last(commit, &[])
+        self.append_last(operation(transaction, OperationFlags::COMMIT), &[])
     }
 
     /// Writes the record of an unmount: nothing before it has to be replayed. Returns where it lies.
@@ -289,7 +306,7 @@ impl Writer {
         let mut state = self.make_room(self.state.lock(), payload.len())?;
         let Some(mut record) = state.active.take() else { return Err(Error::Shutdown) };
         record.append(operation, payload, false);
-        Ok(self.close(&mut state, record, true))
+        Ok(self.close(&mut state, record, 0, true))
     }
 
     /// Makes sure that there is an active record with room for an operation and the least of its bytes.
@@ -310,7 +327,7 @@ impl Writer {
                     return Ok(state);
                 }
                 Some(record) => {
-                    let closed = self.close(&mut state, record, false);
+                    let closed = self.close(&mut state, record, 0, false);
                     drop(state);
                     let (locked, written) = self.write_and_lock(closed);
                     written?;
@@ -333,10 +350,16 @@ impl Writer {
         state.active = Some(Record::open(bytes, &self.layout, state.next));
     }
 
-    /// Fixes a record's length, and with it the place of the next one.
-    fn close(&self, state: &mut State, mut record: Record, durable: bool) -> ClosedRecord {
-        let log_blocks = self.log.length_blocks();
-        let end = record.close(&self.layout, log_blocks);
+    /// Fixes a record's length, and with it the place of the next one. `more` bytes are not there yet:
+    /// who closes it so fills it.
+    fn close(
+        &self,
+        state: &mut State,
+        mut record: Record,
+        more: usize,
+        durable: bool,
+    ) -> ClosedRecord {
+        let end = record.close(more, &self.layout, self.log.length_blocks());
         let (number, previous_block, uuid) = (state.number, state.previous_block, state.uuid);
         state.number += 1;
         state.next = end;
@@ -374,7 +397,7 @@ impl Writer {
     }
 
     fn write_in_turn(&self, closed: &mut ClosedRecord) -> Result<()> {
-        if closed.durable {
+        if closed.durable && !self.plants.has(Plant::CommitBeforeRecords) {
             let mut state = self.state.lock();
             while state.closed.range(..closed.number).next().is_some() {
                 self.health.check()?;
@@ -387,6 +410,7 @@ impl Writer {
             let mut state = self.state.lock();
             state.flushed_tail = state.flushed_tail.max(closed.tail);
         }
+        closed.record.pad(&self.layout);
         let header = closed.record.header(closed.uuid, closed.tail, closed.previous_block);
         let bytes = closed.record.bytes_mut();
         header.encode(bytes, self.log.length_blocks());

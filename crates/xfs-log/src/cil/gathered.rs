@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use super::Checkpoint;
-use super::arena::Place;
 use super::share::{Fate, Member, Members, Share};
 use crate::item::CheckpointEnd;
 use crate::plant::{Plant, Plants};
@@ -21,10 +20,9 @@ pub(super) struct Gathered {
 
 /// A member whose vector is written, and when its turn is.
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+pub(super) struct Turn<'a> {
     order: u64,
-    slot: u32,
-    place: Place,
+    pub(super) vector: &'a [u8],
 }
 
 impl Gathered {
@@ -58,35 +56,26 @@ impl Gathered {
         }
     }
 
-    /// The vectors to be written, in order, and how many regions they have.
-    pub(super) fn vectors(&self, plants: Plants) -> (u32, impl Iterator<Item = &[u8]>) {
-        let mut turns = self.turns();
+    /// What is written, in order, and how many regions that is.
+    pub(super) fn turns(&self, plants: Plants) -> (u32, Vec<Turn<'_>>) {
+        let count = self.shares.iter().map(|share| share.list.len()).sum();
+        let mut turns = Vec::with_capacity(count);
+        let mut regions = 0;
+        for Members { list, arena, .. } in &self.shares {
+            for Member { order, place, fate, .. } in list.iter() {
+                if *fate == Fate::Written && place.regions != 0 {
+                    turns.push(Turn { order: *order, vector: arena.bytes(*place) });
+                    regions += place.regions;
+                }
+            }
+        }
         if plants.has(Plant::UnstableSort) {
             turns.reverse();
         }
         if !plants.has(Plant::NoSort) && !turns.is_sorted_by_key(|turn| turn.order) {
             turns.sort_by_key(|turn| turn.order);
         }
-        let regions = turns.iter().map(|turn| turn.place.regions).sum();
-        let vectors = turns.into_iter().filter_map(|turn| {
-            let share = self.shares.get(turn.slot as usize)?;
-            Some(share.arena.bytes(turn.place))
-        });
-        (regions, vectors)
-    }
-
-    /// What has a turn, slot by slot.
-    fn turns(&self) -> Vec<Turn> {
-        let count = self.shares.iter().map(|share| share.list.len()).sum();
-        let mut turns = Vec::with_capacity(count);
-        for (slot, share) in (0..).zip(&self.shares) {
-            for member in share.list.iter() {
-                if member.fate == Fate::Written && member.place.regions != 0 {
-                    turns.push(Turn { order: member.order, slot, place: member.place });
-                }
-            }
-        }
-        turns
+        (regions, turns)
     }
 
     /// Unpins every item that the checkpoint has pinned.

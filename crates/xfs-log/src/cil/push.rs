@@ -87,9 +87,9 @@ impl Cil {
     fn write(&self, gathered: &Gathered) -> Result<(Lsn, CommitRecord)> {
         let (writer, sequence) = (&self.parts.writer, gathered.sequence);
         let mut first = Vec::new();
-        let (regions, vectors) = gathered.vectors(self.parts.plants);
-        let mut bytes = 0;
-        let vectors = vectors.inspect(|vector| bytes += vector.len() as u64);
+        let (regions, turns) = gathered.turns(self.parts.plants);
+        let vectors = turns.iter().map(|turn| turn.vector);
+        let bytes: usize = vectors.clone().map(<[u8]>::len).sum();
         let transaction = self.parts.first_number.wrapping_add(sequence as u32);
         let header = TransactionHeader { kind: CHECKPOINT, transaction, regions };
         RegionWriter::new(&mut first).region(&header.encode(HostOrder::NATIVE));
@@ -100,7 +100,7 @@ impl Cil {
         let start = writer.append_start(transaction, sequence)?;
         self.progress(sequence, |progress| progress.start = Some(start));
         writer.append(transaction, std::iter::once(first.as_slice()).chain(vectors))?;
-        self.written.add(0, bytes);
+        self.written.add(0, bytes as u64);
 
         self.await_turn(sequence, Turn::Commit)?;
         let closed = writer.append_commit(transaction)?;

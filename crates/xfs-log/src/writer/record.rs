@@ -1,17 +1,31 @@
 //! A record in the making: an in-core log buffer.
+//!
+//! ```text
+//!  open ──► append ... append ──► close ──► fill ──► pad ──► written
+//!           (lock of the writer)           (no lock)
+//! ```
+//!
+//! A record may be closed before all of it is there, with the length that it will have: what fills it
+//! is copied by who has closed it, while others go on in the next record.
 
 use uuid::Uuid;
 use xfs_format::log_record::{
-    ByteOrder, LogOperation, LogRecordHeader, OPERATION_BYTES, OperationFlags,
+    ByteOrder, CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OPERATION_BYTES, OperationFlags,
 };
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 
-use crate::unit::{LEAST_PIECE_BYTES, RecordLayout};
+use super::stream::Stream;
+use crate::unit::{RecordLayout, piece_fits};
 use crate::vector::first_region;
 
 /// The order in which items are formatted.
 const NATIVE: ByteOrder =
     if cfg!(target_endian = "big") { ByteOrder::BigEndian } else { ByteOrder::LittleEndian };
+
+/// An operation of a transaction, with no bytes yet.
+pub(super) const fn operation(transaction: u32, flags: OperationFlags) -> LogOperation {
+    LogOperation { transaction, length: 0, client: CLIENT_TRANSACTION, flags }
+}
 
 /// A record that operations are appended to.
 pub(super) struct Record {
@@ -24,6 +38,8 @@ pub(super) struct Record {
     limit: usize,
     operations: u32,
     buffer_bytes: u32,
+    /// Its length once it is closed, padding included.
+    length: usize,
 }
 
 impl Record {
@@ -35,18 +51,43 @@ impl Record {
         bytes.resize(header_bytes as usize, 0);
         let limit = (header_bytes + layout.payload_bytes()) as usize;
         let buffer_bytes = layout.buffer_bytes;
-        Self { lsn, bytes, header_bytes, limit, operations: 0, buffer_bytes }
+        Self { lsn, bytes, header_bytes, limit, operations: 0, buffer_bytes, length: 0 }
     }
 
     /// Whether another operation fits, and the least of its bytes that may stand in a record.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        let needed = OPERATION_BYTES as usize + bytes.min(LEAST_PIECE_BYTES as usize);
-        self.limit - self.bytes.len() >= needed
+        piece_fits(bytes, self.room())
+    }
+
+    /// Bytes that still fit.
+    pub(super) const fn room(&self) -> usize {
+        self.limit - self.bytes.len()
+    }
+
+    /// Appends all that fits of a stream: whole regions, and the beginning of the one that does not
+    /// fit any more.
+    pub(super) fn fill<'a>(
+        &mut self,
+        transaction: u32,
+        mut stream: Stream<'a, impl Iterator<Item = &'a [u8]>>,
+    ) {
+        while let Some(vector) = stream.rest() {
+            let whole = self.append_whole(transaction, vector);
+            stream.skip(whole);
+            if whole == vector.len() {
+                continue;
+            }
+            let cut = stream.rest().and_then(first_region).map(|(region, _)| region);
+            if let Some(region) = cut.filter(|region| self.has_room(region.len())) {
+                self.append(operation(transaction, OperationFlags::empty()), region, false);
+            }
+            return;
+        }
     }
 
     /// Appends as many regions of a vector as fit whole. Returns how many of its bytes these are.
     pub(super) fn append_whole(&mut self, transaction: u32, vector: &[u8]) -> usize {
-        let room = self.limit - self.bytes.len();
+        let room = self.room();
         let start = self.bytes.len();
         let mut fits = 0;
         while let Some((_, length)) = vector.get(fits..).and_then(first_region) {
@@ -75,7 +116,7 @@ impl Record {
         bytes: &'a [u8],
         continued: bool,
     ) -> Option<&'a [u8]> {
-        let room = self.limit - self.bytes.len() - OPERATION_BYTES as usize;
+        let room = self.room() - OPERATION_BYTES as usize;
         let (now, left) = bytes.split_at(room.min(bytes.len()));
         let mut flags = operation.flags;
         flags.set(OperationFlags::CONTINUE, !left.is_empty());
@@ -89,16 +130,28 @@ impl Record {
         (!left.is_empty()).then_some(left)
     }
 
-    /// Pads the record to its full length, and returns where the next one starts.
-    pub(super) fn close(&mut self, layout: &RecordLayout, log_blocks: u32) -> Lsn {
-        let length = self.bytes.len().next_multiple_of(layout.roundoff_bytes as usize);
-        self.bytes.resize(length, 0);
+    /// Fixes the length, and returns where the next record starts. `more` bytes are still to be
+    /// [filled](Self::fill) in.
+    pub(super) fn close(&mut self, more: usize, layout: &RecordLayout, log_blocks: u32) -> Lsn {
+        let length = self.bytes.len() + more;
+        self.length = length.next_multiple_of(layout.roundoff_bytes as usize);
         self.header(Uuid::nil(), self.lsn, 0).end(log_blocks)
+    }
+
+    /// Pads the closed record to its length.
+    ///
+    /// # Panics
+    ///
+    /// If not all of it is there: then the next record does not begin behind its end.
+    pub(super) fn pad(&mut self, layout: &RecordLayout) {
+        let length = self.bytes.len().next_multiple_of(layout.roundoff_bytes as usize);
+        assert_eq!(length, self.length, "the record at {} has not been filled", self.lsn);
+        self.bytes.resize(length, 0);
     }
 
     /// The header of the closed record.
     pub(super) fn header(&self, uuid: Uuid, tail: Lsn, previous_block: u32) -> LogRecordHeader {
-        let length = self.bytes.len() as u32 - self.header_bytes;
+        let length = self.length as u32 - self.header_bytes;
         debug_assert_eq!(length % BASIC_BLOCK_BYTES, 0, "a closed record");
         LogRecordHeader {
             cycle: self.lsn.cycle(),

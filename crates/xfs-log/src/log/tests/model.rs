@@ -21,6 +21,7 @@ use crate::item::LogItem;
 use crate::log::{Log, Shutdown};
 use crate::plant::{Plant, Plants};
 use crate::space::{Space, Urgency};
+use crate::testing::decode;
 use crate::testing::item::TestItem;
 
 /// Schedules of each kind.
@@ -47,7 +48,8 @@ fn explore(schedules: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
 fn check_found(symptom: &str, model: impl Fn() + Send + Sync + Clone + 'static) {
     let explored = catch_unwind(AssertUnwindSafe(|| explore(PLANTED_SCHEDULES, model)));
     let failure = explored.expect_err("no schedule has shown the planted bug");
-    let message = failure.downcast_ref::<String>().map_or("", String::as_str);
+    let plain = failure.downcast_ref::<&str>().copied().unwrap_or_default();
+    let message = failure.downcast_ref::<String>().map_or(plain, String::as_str);
     assert!(message.contains(symptom), "{message}");
 }
 
@@ -181,6 +183,50 @@ fn tail_past_start() {
     check_found("has passed START", || {
         commit_push_in_place(Plants::with(Plant::TailPastStart));
     });
+}
+
+/// Checkpoints that are longer than a record, written at once: one fills a record while the other has
+/// closed a later one. What has been forced is there, whatever the other one has yet to write.
+fn fill_at_once(plants: Plants) {
+    const BYTES: usize = 36 << 10;
+    let (rig, log) = open(plants);
+    let log = Arc::new(log);
+    let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+    for thread in 1..=2 {
+        let (log, rig) = (Arc::clone(&log), rig.clone());
+        threads.push(Box::new(move || {
+            let item = TestItem::with_length(128 * thread, BYTES);
+            let mut ticket = log.reserve(BYTES as u64 + UNIT_BYTES, 1).unwrap();
+            let lock = item.lock();
+            item.set(0, thread);
+            let items = [item.clone() as Arc<dyn LogItem>];
+            let committed = log.commit(&mut ticket, &items).unwrap();
+            drop(lock);
+            log.release(ticket);
+            push(&log, committed.sequence).unwrap();
+            let found = decode::transactions(&rig.snapshot().log_device());
+            let numbers: Vec<_> = found.iter().flat_map(|found| found.numbers()).collect();
+            let is_there = numbers.contains(&(128 * thread, thread));
+            assert!(is_there, "what has been forced is not there");
+        }));
+    }
+    run(threads);
+    assert_eq!(rig.transactions().iter().map(|found| found.numbers().len()).sum::<usize>(), 2);
+}
+
+#[test]
+fn records_filled_at_once() {
+    explore(SCHEDULES, || fill_at_once(Plants::default()));
+}
+
+#[test]
+fn commit_before_records() {
+    check_found("is not there", || fill_at_once(Plants::with(Plant::CommitBeforeRecords)));
+}
+
+#[test]
+fn pieces_apart() {
+    check_found("the rest of a region", || fill_at_once(Plants::with(Plant::PiecesApart)));
 }
 
 /// Takers, of whom some must wait, against a head and a tail that move.

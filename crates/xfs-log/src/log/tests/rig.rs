@@ -53,6 +53,16 @@ impl Rig {
         Self { device, geometry: self.geometry }
     }
 
+    /// A copy of the log as it is now, while others write to it. It may have holes, as after a crash.
+    #[cfg(shuttle)]
+    pub(crate) fn snapshot(&self) -> Self {
+        let mut bytes = vec![0; self.geometry.length_blocks as usize * 512];
+        self.device.read_at(0, &mut bytes).unwrap();
+        let device = Arc::new(MemoryDevice::new(bytes.len() as u64));
+        device.write_at(0, &bytes, Durability::Cached).unwrap();
+        self.on(device)
+    }
+
     pub(crate) fn log_device(&self) -> LogDevice {
         LogDevice::with_geometry(Arc::clone(&self.device), self.geometry).unwrap()
     }
