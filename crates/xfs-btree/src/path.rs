@@ -17,7 +17,8 @@ use xfs_format::{
 use crate::cursor::Seek;
 use crate::root::{ForkRoot, Top, TopRoot};
 use crate::source::{Source, TreeBlock};
-pub(crate) use descent::{Direction, Towards, not_above};
+use descent::not_above_near;
+pub(crate) use descent::{Direction, Towards};
 
 /// A record, and the blocks from the root down to it.
 ///
@@ -112,10 +113,17 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         seek: Seek<F::Key>,
     ) -> Result<Option<F::Record>> {
         let (Seek::AtOrBefore(key) | Seek::AtOrAfter(key)) = seek;
-        self.go_towards(source, key)?;
-        // The descent ends on the last record that is not above the key, or else on the first one
-        // of the leaf.
-        let found = self.record(source.geometry())?;
+        // The way ends on the last record that is not above the key, or else on the first one of the
+        // leaf.
+        let decode = |record: &[u8], group: &Group<'_>| F::decode_record(record, group);
+        let found = match self.move_in_leaf(source.geometry(), key, decode)? {
+            Some(record) => Some(record),
+            None => {
+                self.restart();
+                self.descend(source, 0, Towards::Key(key))?;
+                self.record(source.geometry())?
+            }
+        };
         let order = found.map(|record| F::key(&record).cmp(&key));
         match (seek, order) {
             (Seek::AtOrBefore(_), Some(order)) if order.is_gt() => self.retreat(source),
@@ -131,19 +139,21 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         source: &impl Source<Block = B>,
         key: F::Key,
     ) -> Result<()> {
-        if let Some(index) = self.index_in_leaf(source.geometry(), key)?
-            && let Some(leaf) = self.leaf_mut()
-        {
-            leaf.index = index;
+        if self.move_in_leaf(source.geometry(), key, |_, _| Ok(()))?.is_some() {
             return Ok(());
         }
         self.restart();
         self.descend(source, 0, Towards::Key(key))
     }
 
-    /// Where in the leaf that the path leads to a descent towards `key` would end, if it surely is
-    /// the leaf for it.
-    fn index_in_leaf(&self, geometry: &Geometry, key: F::Key) -> Result<Option<usize>> {
+    /// Goes to where in the leaf that the path leads to a descent towards `key` would end, if it surely is
+    /// the leaf for it, and looks at the record there.
+    fn move_in_leaf<R>(
+        &mut self,
+        geometry: &Geometry,
+        key: F::Key,
+        look: impl FnOnce(&[u8], &Group<'_>) -> Result<R, Check>,
+    ) -> Result<Option<R>> {
         let Some(leaf) = self.leaf() else { return Ok(None) };
         if leaf.count == 0 || leaf.upper.is_some_and(|upper| upper <= key) {
             return Ok(None);
@@ -152,10 +162,19 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
         let block = BtreeBlock::decode(&bytes, F::KIND, leaf.at)?;
         let group = self.group(geometry);
         let key_at = |index| Self::entry_key(&group, &block, index);
-        let before = not_above(block.count(), key, key_at);
+        let before = not_above_near(block.count(), leaf.index, key, key_at);
         let before = before.map_err(|check| corrupt(leaf.at, check))?;
-        let is_here = before != 0 || block.left_sibling().is_none();
-        Ok(is_here.then(|| before.saturating_sub(1)))
+        if before == 0 && block.left_sibling().is_some() {
+            return Ok(None);
+        }
+        let index = before.saturating_sub(1);
+        let seen = look(block.record(index).unwrap_or_default(), &group);
+        let seen = seen.map_err(|check| corrupt(leaf.at, check))?;
+        drop(bytes);
+        if let Some(leaf) = self.leaf_mut() {
+            leaf.index = index;
+        }
+        Ok(Some(seen))
     }
 
     /// The blocks of the path may not be those of the btree any more: the next way starts at the root.

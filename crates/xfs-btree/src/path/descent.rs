@@ -1,5 +1,7 @@
 //! From a block to its child, and from a leaf to its neighbour, with the checks that join them.
 
+use core::ops::Range;
+
 use xfs_buffer::Result;
 use xfs_format::btree::{BtreeBlock, BtreeCheck, BtreeFormat};
 use xfs_format::{Check, Corruption, DiskAddr, Geometry, Group};
@@ -303,16 +305,49 @@ impl<F: BtreeFormat, B: TreeBlock> Path<F, B> {
 }
 
 /// How many of `count` entries, in order of their keys, are not above `target`.
-pub(crate) fn not_above<K: Ord, E>(
+fn not_above<K: Ord, E>(
     count: usize,
     target: K,
     key: impl Fn(usize) -> Result<K, E>,
 ) -> Result<usize, E> {
+    not_above_within(0..count, target, key)
+}
+
+/// As [`not_above`]. Where the entry at `guess` is the last of them, no others but the one behind it are
+/// looked at.
+pub(super) fn not_above_near<K: Ord + Copy, E>(
+    count: usize,
+    guess: usize,
+    target: K,
+    key: impl Fn(usize) -> Result<K, E>,
+) -> Result<usize, E> {
+    if guess >= count {
+        return not_above_within(0..count, target, key);
+    }
+    if key(guess)? > target {
+        return not_above_within(0..guess, target, key);
+    }
+    let behind = guess + 1;
+    if behind == count || key(behind)? > target {
+        return Ok(behind);
+    }
+    not_above_within(behind + 1..count, target, key)
+}
+
+/// As [`not_above`], where those below `range` are not above, and those behind it are.
+fn not_above_within<K: Ord, E>(
+    range: Range<usize>,
+    target: K,
+    key: impl Fn(usize) -> Result<K, E>,
+) -> Result<usize, E> {
     // The number lies in `low..=high`.
-    let (mut low, mut high) = (0, count);
+    let Range { start: mut low, end: mut high } = range;
     while low < high {
         let middle = low.midpoint(high);
         if key(middle)? <= target { low = middle + 1 } else { high = middle }
     }
     Ok(low)
 }
+
+#[cfg(test)]
+mod tests;
