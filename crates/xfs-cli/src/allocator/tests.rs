@@ -6,8 +6,8 @@ use super::*;
 #[test]
 fn freed_memory_is_kept_for_longer_than_by_default() {
     // SAFETY: An option is read, which nobody else does or changes in tests.
-    let value = || unsafe { mi_option_get(PURGE_DELAY) };
-    assert_eq!(value(), 1000);
+    let values = || unsafe { [PURGE_DELAY, PURGE_DECOMMITS].map(|option| mi_option_get(option)) };
+    assert_eq!(values(), [1000, 1]);
     keep_freed_memory();
-    assert_eq!(value(), KEPT_MS);
+    assert_eq!(values(), [KEPT_MS, WHEN_NEEDED]);
 }
