@@ -295,7 +295,7 @@ impl Acting<'_> {
         Ok(Some(live))
     }
 
-    /// Gives a new file its first name.
+    /// Gives a new file its first name. The directory changes when the file was made, to the nanosecond.
     fn name_it(
         &self,
         tx: &mut Transaction<'_>,
@@ -303,7 +303,10 @@ impl Acting<'_> {
         live: &Arc<Live>,
         place: EntryPlace<'_>,
     ) -> Result<()> {
-        let (file_type, now) = (live.inode().file_type(), self.clock.now());
+        let (file_type, now) = {
+            let inode = live.inode();
+            (inode.file_type(), inode.core().birth_time)
+        };
         let meaning = (live.number(), EntryType::of(file_type));
         xfs_dir::add_entry_at(tx, directory.live(), place, meaning)?;
         directory.live().change(tx, |core| {

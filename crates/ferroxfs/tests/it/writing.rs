@@ -264,6 +264,21 @@ fn inodes_are_changed() {
 }
 
 #[test]
+fn a_directory_changes_when_its_file_is_made() {
+    let device = make_with("");
+    let options = OpenOptions::new().writable(true).with_devices(device, None);
+    let volume = options.writable_volume().unwrap();
+    let root = volume.lookup("/").unwrap();
+    let plain = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+    for name in ["a", "b"] {
+        let file = root.create(name, &NewKind::Regular, &plain).unwrap().metadata();
+        let directory = root.metadata();
+        assert_eq!(file.created, file.changed);
+        assert_eq!((directory.modified, directory.changed), (file.created, file.created));
+    }
+}
+
+#[test]
 fn a_volume_that_is_read_refuses_to_be_changed() {
     let device = make_with("");
     let volume = reopen(&device);
