@@ -85,13 +85,17 @@ fn components(path: &OsStr) -> Vec<OsString> {
     names
 }
 
-/// The inode that a path from the root means, if all its names are remembered and it is no link: found
+/// The inode that a path from the root means, if all its names are remembered and no link is to be followed: found
 /// without a lock, and without a write that another slot sees where its users are counted by slot.
 ///
 /// # Errors
 ///
 /// ENOENT if it is remembered that there is none.
-pub(crate) fn resolve_remembered(share: &Arc<Share>, path: &Path) -> Result<Option<Node>> {
+pub(crate) fn resolve_remembered(
+    share: &Arc<Share>,
+    path: &Path,
+    last_link: LastLink,
+) -> Result<Option<Node>> {
     let Ok(parts) = share.parts() else { return Ok(None) };
     let path = path.as_os_str().as_bytes();
     if path.len() > MAX_PATH_BYTES || asks_for_directory(path) {
@@ -116,8 +120,9 @@ pub(crate) fn resolve_remembered(share: &Arc<Share>, path: &Path) -> Result<Opti
     let Some(last) = last else { return Ok(None) };
     let user = parts.table.peek(at, |entry| share.user_of(entry)).flatten();
     Ok(user.filter(|_| !last.is_dead()).and_then(|user| {
-        let is_link = user.entry().file_type() == FileType::Symlink;
-        (!is_link).then(|| Node::live(user))
+        let is_followed =
+            last_link == LastLink::Follow && user.entry().file_type() == FileType::Symlink;
+        (!is_followed).then(|| Node::live(user))
     }))
 }
 

@@ -263,10 +263,13 @@ impl Volume {
     ///
     /// ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; what the volume holds may be corrupt.
     pub fn lookup(&self, path: impl AsRef<Path>) -> Result<Node> {
-        let path = path.as_ref();
-        match resolve_remembered(self.share(), path)? {
+        self.find_path(path.as_ref(), LastLink::Follow)
+    }
+
+    fn find_path(&self, path: &Path, last: LastLink) -> Result<Node> {
+        match resolve_remembered(self.share(), path, last)? {
             Some(node) => Ok(node),
-            None => resolve(&self.root()?, path, LastLink::Follow),
+            None => resolve(&self.root()?, path, last),
         }
     }
 
@@ -276,7 +279,7 @@ impl Volume {
     ///
     /// As [`lookup`](Self::lookup).
     pub fn lookup_no_follow(&self, path: impl AsRef<Path>) -> Result<Node> {
-        resolve(&self.root()?, path.as_ref(), LastLink::Keep)
+        self.find_path(path.as_ref(), LastLink::Keep)
     }
 
     /// Metadata of what a path means, links followed.

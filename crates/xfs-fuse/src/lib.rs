@@ -34,7 +34,8 @@ pub use options::{MountOptions, OptionError};
 pub use server::{AccessTimes, Durability, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE, Server, Settings};
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};
 pub use transport::{
-    Halter, Handler, MAX_WRITE_BYTES, MountFacts, Reply, Request, Session, Unmount, Waited, unmount,
+    Halter, Handler, MAX_WRITE_BYTES, MountFacts, Reply, Request, Session, Unmount, Waited,
+    is_mount_point, unmount,
 };
 
 use transport::MountPoint;

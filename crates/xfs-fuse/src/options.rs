@@ -175,7 +175,9 @@ impl MountOptions {
             "lazytime" => self.settings.lazy_times = true,
             "nolazytime" => self.settings.lazy_times = false,
             "writeback_cache" => self.settings.writeback = true,
-            "noatime" | "nodiratime" => self.settings.access_times = AccessTimes::Never,
+            "noatime" => self.settings.access_times = AccessTimes::Never,
+            "nodiratime" if self.settings.access_times == AccessTimes::Never => {}
+            "nodiratime" => self.settings.access_times = AccessTimes::Files,
             _ if IGNORED.contains(&name) || is_comment(name) => {}
             _ => return Err(unknown(name)),
         }
@@ -185,7 +187,9 @@ impl MountOptions {
             "nosuid" => self.suid = false,
             "nodev" => self.dev = false,
             "exec" => self.no_exec = false,
-            "relatime" => self.settings.access_times = AccessTimes::Relative,
+            "relatime" if self.settings.access_times == AccessTimes::Never => {
+                self.settings.access_times = AccessTimes::Relative;
+            }
             _ => {}
         }
         Ok(())

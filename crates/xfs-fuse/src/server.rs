@@ -81,6 +81,9 @@ pub enum AccessTimes {
     /// They are set where they are older than the last change, or than a day.
     #[default]
     Relative,
+    /// Those of directories stay, the others are set so.
+    #[doc(alias = "nodiratime")]
+    Files,
     /// They stay.
     Never,
 }

@@ -14,7 +14,7 @@ mod session;
 pub(crate) mod wire;
 
 pub(crate) use mounting::MountPoint;
-pub use mounting::{MountFacts, Unmount, unmount};
+pub use mounting::{MountFacts, Unmount, is_mount_point, unmount};
 pub use reply::Reply;
 pub use request::Request;
 pub(crate) use request::{split_argument, split_name};

@@ -57,6 +57,28 @@ fn a_remembered_path_costs_somebody_no_more_than_root() {
     assert_eq!(user.volume.total() + user.group.total(), 0, "{user:?}");
 }
 
+/// What a path means without its last link is found by the same remembered names.
+#[test]
+fn a_link_itself_is_found_like_a_file() {
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    volume.create_dir_all("/a/b/c").unwrap();
+    volume.symlink("c", "/a/b/link").unwrap();
+    let walk = |find: &dyn Fn() -> crate::Result<crate::Node>| {
+        for _ in 0..4 {
+            drop(find().unwrap());
+        }
+        let before = thread_counts();
+        drop(find().unwrap());
+        thread_counts().since(&before)
+    };
+    let followed = walk(&|| volume.lookup("/a/b/c"));
+    assert_eq!(walk(&|| volume.lookup_no_follow("/a/b/c")), followed);
+    assert_eq!(walk(&|| volume.lookup_no_follow("/a/b/link")), followed);
+    assert!(volume.symlink_metadata("/a/b/link").unwrap().is_symlink());
+    assert!(volume.symlink_metadata("/a/b/link/").unwrap().is_dir());
+}
+
 #[test]
 fn opening_and_reading_a_file_shares_nothing() {
     check_shares_nothing(|volume| {

@@ -44,7 +44,8 @@ Mount options:
   sync, wsync                all changes, or those of names and inodes, are durable at once
   writeback_cache            the kernel keeps what is written, and writes it later: it is acknowledged
                              before it has space, and lost in a crash unless it is synced
-  noatime, relatime          when the time of access is set (relatime)
+  noatime, nodiratime, relatime
+                             when the time of access is set (relatime)
   lazytime                   the time of access is written when the file is synced, not in use any more,
                              or after a day
   suid, dev, noexec          as in mount(8); nosuid and nodev unless asked otherwise

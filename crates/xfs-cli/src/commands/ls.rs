@@ -68,7 +68,8 @@ impl Run for Ls {
             Listing { arguments: &arguments, clock: &clock, style, list: list.as_mut() };
         let mut has_printed = false;
         for target in &targets {
-            match target.node(!arguments.directory) {
+            // As ls does it: who asks for details of a link wants those of the link, unless a slash follows.
+            match target.node(!arguments.directory && !arguments.long) {
                 Err(failure) => console.report(&failure),
                 Ok(node) if arguments.directory || !is_directory(&node) => {
                     let row = listing.row_of(target.shown(), &node, target, console);

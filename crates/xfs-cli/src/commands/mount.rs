@@ -19,7 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
     Halter, Handler, InitFlags, Mount, MountError, MountOptions, OptionError, Reply, Request,
-    Server, Unmounted, Waited,
+    Server, Unmounted, Waited, is_mount_point,
 };
 
 use super::Run;
@@ -203,6 +203,10 @@ impl Run for Serve {
         // Before the workers, who take as many threads as they get.
         let (tell, told) = channel();
         let watcher = watch(signals, told).map_err(|failure| about_image(failure, &device))?;
+        if is_mount_point(&folder) {
+            let shown = names::in_message(folder.as_os_str().as_bytes());
+            console.note(format!("{shown}: hides what is mounted there until it is unmounted"));
+        }
         let mount = Mount::new(server, &folder, &options.facts(source), options.threads())
             .map_err(|error| mount_failure(&folder, &error))?;
         let _ = tell.send(mount.halter());

@@ -39,7 +39,12 @@ impl Run for Umount {
         let failed = |error| Failure::host(self.folder.as_os_str(), &error);
         // Held open, so that the number cannot come to mean another process.
         let server = find_server(&self.folder)?;
-        unmount(&self.folder, self.when).map_err(failed)?;
+        unmount(&self.folder, self.when).map_err(|error| match is_busy(&error) {
+            true => failed(error).hint(
+                "who uses it is shown by fuser -vm DIR; --lazy takes it out of the tree at once",
+            ),
+            false => failed(error),
+        })?;
         let (Some(server), Unmount::Now) = (server, self.when) else { return Ok(()) };
         let patience = Timespec { tv_sec: PATIENCE_SECONDS, tv_nsec: 0 };
         let mut ended = [PollFd::new(&server, PollFlags::IN)];
@@ -48,6 +53,11 @@ impl Run for Umount {
             _ => Ok(()),
         }
     }
+}
+
+/// fusermount3 has only words for it.
+fn is_busy(error: &std::io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::BUSY) || error.to_string().contains("busy")
 }
 
 /// The process that serves a mount; `None` if it is not to be seen from here, or was killed.

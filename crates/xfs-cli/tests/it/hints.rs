@@ -81,6 +81,12 @@ fn letters_of_cp_and_ls_are_taken() {
 
     let long = place.check(&["ls", "-n", "image:/kept"]);
     assert!(long.starts_with("-rw-r----- 1 "), "{long}");
+    place.check(&["ln", "-s", "tree", "image:/link"]);
+    let long = place.check(&["ls", "-l", "image:/link"]);
+    assert!(long.starts_with("lrwxrwxrwx 1 "), "{long}");
+    assert_eq!(place.check(&["ls", "image:/link"]), "file\n");
+    assert!(place.check(&["ls", "-l", "image:/link/"]).contains(" file\n"));
+    place.check(&["rm", "image:/link"]);
     place.check(&["setfacl", "-m", "u:1000:rw", "image:/kept"]);
     place.check(&["mkdir", "image:/plain", "image:/with"]);
     place.check(&["setfacl", "-d", "-m", "u:1000:rwx", "image:/with"]);

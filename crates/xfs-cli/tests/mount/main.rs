@@ -69,6 +69,7 @@ fn main() -> ExitCode {
         Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
+        Trial::new("what_is_in_use_is_said", refusals::what_is_in_use_is_said),
         Trial::new("nothing_is_written_read_only", refusals::nothing_is_written_read_only),
         Trial::new(
             "signals_lose_nothing_acknowledged",

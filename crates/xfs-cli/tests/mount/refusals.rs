@@ -49,6 +49,27 @@ pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
     volume.check()
 }
 
+pub(crate) fn what_is_in_use_is_said() -> Result<(), TrialError> {
+    let volume = mounted("rw")?;
+    let open = fs::File::create(volume.at("file")).unwrap();
+    let output = ferroxfs(&["umount"]).arg(volume.path()).output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("hint: who uses it is shown by fuser"), "{text}");
+    drop(open);
+    let other = volume.outside("other.xfs");
+    fs::File::create(&other).unwrap().set_len(512 << 20).unwrap();
+    run(ferroxfs(&["mkfs", "-q"]).arg(&other));
+    let mut over = ferroxfs(&["mount"]);
+    let output = over.arg(&other).arg(volume.path()).output().unwrap();
+    let text = said(&output);
+    assert!(output.status.success() && text.contains("mnt: hides what is mounted there"), "{text}");
+    assert!(!volume.at("file").exists());
+    run(ferroxfs(&["umount"]).arg(volume.path()));
+    assert!(volume.at("file").exists());
+    volume.check()
+}
+
 pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     fs::write(volume.at("file"), "contents").unwrap();

@@ -35,6 +35,21 @@ fn settings_follow() {
 }
 
 #[test]
+fn times_of_directories_can_stay_alone() {
+    for (list, expected) in [
+        ("relatime", AccessTimes::Relative),
+        ("nodiratime", AccessTimes::Files),
+        ("relatime,nodiratime", AccessTimes::Files),
+        ("nodiratime,relatime", AccessTimes::Files),
+        ("noatime,nodiratime", AccessTimes::Never),
+        ("nodiratime,noatime", AccessTimes::Never),
+        ("noatime,relatime", AccessTimes::Relative),
+    ] {
+        assert_eq!(parse(list).expect("options").settings().access_times, expected, "{list}");
+    }
+}
+
+#[test]
 fn sizes_have_suffixes() {
     assert_eq!(parse("cache=256M").expect("options").cache_bytes, Some(256 << 20));
     assert_eq!(parse("offset=1048576").expect("options").offset, Some(1 << 20));

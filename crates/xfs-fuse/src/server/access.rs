@@ -82,6 +82,9 @@ impl Server {
             return;
         }
         let metadata = node.metadata();
+        if metadata.is_dir() && self.settings.access_times == AccessTimes::Files {
+            return;
+        }
         let (accessed, now) = (self.accessed(&metadata), now());
         let is_due = accessed <= metadata.modified
             || accessed <= metadata.changed

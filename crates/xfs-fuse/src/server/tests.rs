@@ -6,7 +6,7 @@ use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use xfs_trans::testing::make_with;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{Server, Settings};
+use super::{AccessTimes, Server, Settings};
 use crate::transport::wire::{
     AttrOut, DirEntry, EntryOut, InHeader, InitFlags, Opcode, OpenIn, OpenOut, OutHeader,
     ROOT_NODE, ReadIn, Rename2In, RenameIn, SetAttrIn, set,
@@ -221,6 +221,24 @@ fn lazy_times_wait_until_they_must_be_written() {
     let (name, _, shown) = nodes[3];
     assert_eq!(written(&again, name), shown);
     again.close().unwrap();
+}
+
+#[test]
+fn times_of_directories_stay_with_nodiratime() {
+    for access_times in [AccessTimes::Relative, AccessTimes::Files, AccessTimes::Never] {
+        let settings = Settings { access_times, ..Settings::default() };
+        let server = server_with(make_with("-l size=16m"), settings);
+        put(&server, "file", "contents");
+        let is_set = |name: &str| {
+            let node = server.volume.lookup(name).unwrap();
+            let before = node.metadata().accessed;
+            server.note_access(&node);
+            server.volume.metadata(name).unwrap().accessed > before
+        };
+        assert_eq!(is_set("/"), access_times == AccessTimes::Relative, "{access_times:?}");
+        assert_eq!(is_set("file"), access_times != AccessTimes::Never, "{access_times:?}");
+        server.close().unwrap();
+    }
 }
 
 #[test]

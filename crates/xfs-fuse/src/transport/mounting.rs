@@ -8,7 +8,6 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -158,11 +157,16 @@ fn check_folder(folder: &Path) -> Result<PathBuf, MountError> {
     if !metadata.is_dir() {
         return Err(failed(Errno::NOTDIR.into()));
     }
-    let above = full.parent().map(std::fs::metadata).transpose().map_err(failed)?;
-    if above.is_some_and(|above| above.dev() != metadata.dev()) {
-        tracing::debug!(folder = %full.display(), "something is mounted there already");
-    }
     Ok(full)
+}
+
+/// Whether something is mounted on a folder already, which another mount would hide. Whoever serves that
+/// is not asked.
+#[must_use]
+pub fn is_mount_point(folder: &Path) -> bool {
+    let Ok(full) = folder.canonicalize() else { return false };
+    let Some(above) = full.parent() else { return false };
+    matches!((mount_number(&full), mount_number(above)), (Ok(own), Ok(above)) if own != above)
 }
 
 fn mount_directly(folder: &Path, facts: &MountFacts) -> Result<Device, MountError> {
