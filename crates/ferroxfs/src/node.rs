@@ -200,7 +200,7 @@ impl Node {
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         let geometry = self.cache().geometry();
-        let buffered = self.writable().ok().and_then(|(_, entry)| entry.contents().shown());
+        let buffered = self.writable().ok().and_then(|(_, entry)| entry.known_contents()?.shown());
         let mut metadata = Metadata::new(&self.inode(), geometry);
         if let Some(buffered) = buffered {
             buffered.add_to(&mut metadata, geometry);

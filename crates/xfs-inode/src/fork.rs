@@ -26,7 +26,7 @@ pub enum Fork {
     /// Few extents.
     Extents(ExtentMap),
     /// Many extents, in a btree.
-    Btree(BtreeFork),
+    Btree(Box<BtreeFork>),
     /// The root of a btree that is not of extents: a metadata inode of the realtime section.
     MetadataBtree,
 }
@@ -70,7 +70,7 @@ impl Fork {
             Some(ForkFormat::MetadataBtree) => Self::MetadataBtree,
             Some(ForkFormat::Local) => Self::Local(local_contents(fork, core, kind).into()),
             Some(ForkFormat::Btree) => {
-                Self::Btree(BtreeFork { root: fork.into(), map: SetOnce::new() })
+                Self::Btree(Box::new(BtreeFork { root: fork.into(), map: SetOnce::new() }))
             }
             Some(ForkFormat::Extents) if core.fork_extents(kind) == 0 => {
                 Self::Extents(ExtentMap::default())
@@ -83,6 +83,20 @@ impl Fork {
                 Self::Extents(ExtentMap::from_verified(extents.iter().collect()))
             }
         })
+    }
+
+    /// As [`decode_room`](Self::decode_room), of bytes that need not be copied.
+    pub(crate) fn from_bytes(
+        mut bytes: Vec<u8>,
+        core: &InodeCore,
+        kind: ForkKind,
+        geometry: &Geometry,
+    ) -> Result<Self> {
+        if core.fork_format(kind) != Some(ForkFormat::Local) {
+            return Self::decode_room(&bytes, core, kind, geometry);
+        }
+        bytes.truncate(local_contents(&bytes, core, kind).len());
+        Ok(Self::Local(bytes.into()))
     }
 
     /// The map, if it is in memory.

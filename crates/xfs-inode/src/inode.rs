@@ -12,6 +12,7 @@ use xfs_format::inode::{FileType, ForkKind, InodeCheck, InodeCore};
 use xfs_format::{
     BlockKind, Corruption, FileBlock, Geometry, InodeNumber, Place, Structure, VerifyContext,
 };
+use xfs_trans::InodeImage;
 
 use crate::extent_map::{ExtentMap, Mapping};
 use crate::fork::Fork;
@@ -109,16 +110,12 @@ impl Inode {
         }
     }
 
-    /// The inode of which a log item holds these parts.
-    pub(crate) fn from_parts(
-        core: InodeCore,
-        data: &[u8],
-        attr: &[u8],
-        geometry: &Geometry,
-    ) -> Result<Self> {
+    /// The inode of which a log item had this image.
+    pub(crate) fn from_image(image: InodeImage, geometry: &Geometry) -> Result<Self> {
+        let InodeImage { core, data, attr } = image;
         let file_type = core.file_type().ok_or(PosixError::NotFound)?;
-        let data = Fork::decode_room(data, &core, ForkKind::Data, geometry)?;
-        let attr = Fork::decode_room(attr, &core, ForkKind::Attr, geometry)?;
+        let data = Fork::from_bytes(data, &core, ForkKind::Data, geometry)?;
+        let attr = Fork::from_bytes(attr, &core, ForkKind::Attr, geometry)?;
         Ok(Self { core, file_type, data, attr })
     }
 

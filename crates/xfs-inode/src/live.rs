@@ -6,14 +6,16 @@
 //! the lock that keeps reads and writes of file data apart.
 //!
 //! ```text
-//!            Live ──────── Arc<InodeRecord>     latch; core and fork bytes, as they are logged
+//!            Live ──────── Arc<InodeRecord>     latch; while it is not in place core and fork bytes, as
+//!              │                                they are logged
 //!              └── RwLock<Inode>                core, forks, extent maps, as they are read
 //! ```
 //!
 //! # Invariants
 //!
 //! - **I1** A change is made under the record's exclusive latch, which its transaction holds, and by
-//!   [`Live::update`], which changes both sides. So both say the same whenever the latch is free.
+//!   [`Live::update`], which changes both sides. So both say the same whenever the latch is free. The record of an inode that is in place
+//!   knows nothing of it, and is told again by the first change.
 //! - **I2** What is logged can be encoded: [`Live::update`] moves times into the range of their form.
 //! - **I3** The view's lock is held for writing only while the change is made: not over I/O, an
 //!   allocation, or another lock than the record's own. Readers hold it at most while they read.
@@ -60,7 +62,7 @@ use xfs_format::log_item::LoggedFields;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
 use xfs_sync::{Object, RwLock, RwLockReadGuard};
-use xfs_trans::{InodeRecord, Journal, Transaction};
+use xfs_trans::{InodeImage, InodeRecord, Journal, Transaction};
 
 use crate::fork::Fork;
 use crate::fork_room::{literal_bytes, usual_offset};
@@ -74,6 +76,10 @@ pub struct Live {
     view: RwLock<Inode, Object>,
     known: KnownBlocks,
 }
+
+// There are as many as inodes in memory.
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<Live>() <= 304);
 
 /// The inode as readers see it. Let go of it before the inode is changed.
 pub struct LiveInode<'a>(RwLockReadGuard<'a, Inode>);
@@ -227,19 +233,25 @@ impl Live {
         let file_type = FileType::from_mode(made.mode).ok_or(PosixError::InvalidArgument)?;
         let record = Arc::clone(&made.inode.record);
         tx.join(&record);
-        let mut core = made.core(&record.image().core, file_type, tx.geometry());
+        let mut core = made.core(&record.core()?, file_type, tx.geometry());
         fit_times(&mut core, tx.geometry());
-        let view = Inode::from_parts(core, &[], &made.attributes, tx.geometry())?;
+        let image = InodeImage { core, data: Vec::new(), attr: made.attributes.clone() };
+        let view = Inode::from_image(image, tx.geometry())?;
         let touched = match (file_type.is_device(), made.attributes.is_empty()) {
             (true, _) => Touched::Both,
             (false, true) => Touched::Core,
             (false, false) => Touched::Fork(ForkKind::Attr),
         };
-        tx.change_inode(&record, logged_fields(&view, touched), |image| {
-            image.core.clone_from(view.core());
-            image.data = view.fork(ForkKind::Data).encode();
-            image.attr = made.attributes;
-        });
+        tx.change_inode(
+            &record,
+            logged_fields(&view, touched),
+            || image_of(&view),
+            |image| {
+                image.core.clone_from(view.core());
+                image.data = view.fork(ForkKind::Data).encode();
+                image.attr = made.attributes;
+            },
+        );
         Ok(Self { record, view: RwLock::new(view), known: KnownBlocks::default() })
     }
 
@@ -291,22 +303,25 @@ impl Live {
             self.known.forget();
         }
         let mut view = self.view.write();
-        // The list of unlinked inodes is changed in the record alone.
-        view.core_mut().next_unlinked = self.record.image().core.next_unlinked;
         let answer = f(&mut view);
         let core = view.core_mut();
         fit_times(core, tx.geometry());
         core.change_count = core.change_count.wrapping_add(is_first.into());
         let inode = &*view;
-        tx.change_inode(&self.record, logged_fields(inode, touched), |image| {
-            image.core.clone_from(inode.core());
-            if touched.includes(ForkKind::Data) {
-                image.data = inode.fork(ForkKind::Data).encode();
-            }
-            if touched.includes(ForkKind::Attr) {
-                image.attr = inode.fork(ForkKind::Attr).encode();
-            }
-        });
+        tx.change_inode(
+            &self.record,
+            logged_fields(inode, touched),
+            || image_of(inode),
+            |image| {
+                image.core.clone_from(inode.core());
+                if touched.includes(ForkKind::Data) {
+                    image.data = inode.fork(ForkKind::Data).encode();
+                }
+                if touched.includes(ForkKind::Attr) {
+                    image.attr = inode.fork(ForkKind::Attr).encode();
+                }
+            },
+        );
         answer
     }
 
@@ -316,14 +331,20 @@ impl Live {
     }
 }
 
-/// An inode as it is read, from its record.
+/// An inode as it is read, from its record, which need not know it any more while it is in place.
 #[inline]
 fn view_of(record: &InodeRecord, geometry: &Geometry) -> Result<Inode> {
-    let image = record.image();
+    let image = record.take_image()?;
     if image.core.is_free() {
         return Err(PosixError::NotFound.into());
     }
-    Inode::from_parts(image.core.clone(), &image.data, &image.attr, geometry)
+    Inode::from_image(image, geometry)
+}
+
+/// An inode as it is logged, from its view.
+fn image_of(view: &Inode) -> InodeImage {
+    let [data, attr] = [ForkKind::Data, ForkKind::Attr].map(|kind| view.fork(kind).encode());
+    InodeImage { core: view.core().clone(), data, attr }
 }
 
 /// Gives the inode times that its form can hold, the newer form where the volume has it.

@@ -22,23 +22,23 @@
 //!   from what lies on disk, and an older one may leave the AIL.
 //! - **I4** The inode is written in place only unpinned, with its latch shared, and with the image as
 //!   it was logged last.
+//! - **I5** Whatever is not known to be in place has an image in memory. What is in place needs none: the
+//!   view of a layer above says the same, and so does the cluster. Marking and letting go of an image exclude each
+//!   other by `contents`.
 //!
 //! Lock order: latch, then `contents`, then `logged`.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
-use xfs_buffer::Buffer;
+use xfs_buffer::{Buffer, PosixError, Result};
 use xfs_format::geometry::InodePlace;
 use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
 use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
-use xfs_sync::{
-    AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering, RecursiveReadGuard, RecursiveRwLock,
-};
+use xfs_sync::{AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering, RecursiveRwLock};
 
-use zerocopy::{FromBytes, FromZeros, transmute_ref};
+use zerocopy::transmute_ref;
 
 use crate::buffer_item::BufferItem;
 use crate::context::Context;
@@ -61,8 +61,14 @@ pub struct InodeImage {
 
 struct Contents {
     image: InodeImage,
-    /// The core as it was last logged or read.
-    core: InodeDisk,
+    /// The core as it was last logged.
+    core: Option<InodeDisk>,
+}
+
+impl Contents {
+    fn of(image: InodeImage) -> Box<Self> {
+        Box::new(Self { image, core: None })
+    }
 }
 
 /// What of an inode is not known to be in place.
@@ -93,7 +99,8 @@ pub struct InodeRecord {
     cluster: Buffer,
     cluster_item: Arc<BufferItem>,
     latch: Latch<Object>,
-    contents: RecursiveRwLock<Contents, Object>,
+    /// `None`: it is in place (I5).
+    contents: RecursiveRwLock<Option<Box<Contents>>, Object>,
     logged: Mutex<Logged, Object>,
     pins: AtomicU32<Object>,
     fate: AtomicU32<Object>,
@@ -102,14 +109,14 @@ pub struct InodeRecord {
     state: ItemState,
 }
 
-/// The image of an inode, held for reading.
-pub struct ImageGuard<'a>(RecursiveReadGuard<'a, Contents>);
+// There are as many as inodes in memory.
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<InodeRecord>() <= 176);
 
-impl Deref for ImageGuard<'_> {
-    type Target = InodeImage;
-
-    fn deref(&self) -> &InodeImage {
-        &self.0.image
+impl Logged {
+    /// Whether everything is in place.
+    fn is_nothing(&self) -> bool {
+        self.dirty.is_empty() && self.flushing.is_empty()
     }
 }
 
@@ -136,14 +143,8 @@ impl InodeRecord {
     ) -> Result<Arc<Self>, Corruption> {
         let context = cluster_item.context();
         let bytes = cluster.bytes();
-        let from = place.offset_bytes as usize;
-        let bytes = bytes.get(from..).unwrap_or_default();
-        let bytes = bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes);
-        let core = InodeCore::decode(bytes, number, context.geometry())?;
-        core.verify(bytes, verify)?;
-        let disk = InodeDisk::read_from_prefix(bytes);
-        let disk = disk.map_or_else(|_| InodeDisk::new_zeroed(), |(disk, _)| disk);
-        let (data, attr) = fork::read(bytes, &core);
+        let bytes = slot_of(&bytes, &place, context);
+        let image = decode(bytes, number, verify)?;
         let nothing = LoggedFields::empty();
         Ok(Arc::new(Self {
             number,
@@ -151,10 +152,7 @@ impl InodeRecord {
             cluster: cluster.clone(),
             cluster_item: Arc::clone(cluster_item),
             latch: Latch::new(),
-            contents: RecursiveRwLock::new(Contents {
-                image: InodeImage { core, data, attr },
-                core: disk,
-            }),
+            contents: RecursiveRwLock::new(Some(Contents::of(image))),
             logged: Mutex::new(Logged { dirty: nothing, flushing: nothing }),
             pins: AtomicU32::new(0),
             fate: AtomicU32::new(Fate::Stays as u32),
@@ -174,10 +172,51 @@ impl InodeRecord {
         self.number
     }
 
-    /// The image, held until the guard is dropped. A thread may hold several.
-    #[must_use]
-    pub fn image(&self) -> ImageGuard<'_> {
-        ImageGuard(self.contents.read())
+    /// The image as it is now: as it stays while the caller shares the latch.
+    ///
+    /// # Errors
+    ///
+    /// The check that failed, of an inode whose image is only in its cluster.
+    pub fn image(&self) -> Result<InodeImage> {
+        if let Some(contents) = &*self.contents.read() {
+            return Ok(contents.image.clone());
+        }
+        self.reread()
+    }
+
+    /// The core, if there is an image besides that in the cluster.
+    pub(crate) fn known_core(&self) -> Option<InodeCore> {
+        self.contents.read().as_ref().map(|contents| contents.image.core.clone())
+    }
+
+    /// The core of the image as it is now.
+    ///
+    /// # Errors
+    ///
+    /// As [`image`](Self::image).
+    pub fn core(&self) -> Result<InodeCore> {
+        self.known_core().map_or_else(|| self.reread().map(|image| image.core), Ok)
+    }
+
+    /// The image, for who keeps a view of it from now on: an inode that is in place needs no other (I5). The
+    /// caller shares the latch, or holds it.
+    ///
+    /// # Errors
+    ///
+    /// As [`image`](Self::image).
+    pub fn take_image(&self) -> Result<InodeImage> {
+        let is_in_place = self.logged.lock().is_nothing();
+        let taken = if is_in_place { self.contents.write().take() } else { None };
+        taken.map_or_else(|| self.image(), |contents| Ok(contents.image))
+    }
+
+    /// Takes the image from the cluster. Whoever has put it there has let go of his own under `contents`.
+    fn reread(&self) -> Result<InodeImage> {
+        let context = self.context();
+        let Some(cache) = context.cache() else { return Err(PosixError::NotFound.into()) };
+        let bytes = self.cluster.bytes();
+        let bytes = slot_of(&bytes, &self.place, context);
+        Ok(decode(bytes, self.number, &cache.verify_context())?)
     }
 
     /// What protects the inode: a transaction that has joined it holds it exclusively, a reader
@@ -198,27 +237,43 @@ impl InodeRecord {
         &self.state
     }
 
-    /// Changes the image. The caller holds the latch exclusively.
+    /// Changes the image, which is what `view` says if it is in memory no more. The caller holds the latch
+    /// exclusively.
     pub(crate) fn change<R>(
         &self,
         fields: LoggedFields,
+        view: impl FnOnce() -> InodeImage,
         change: impl FnOnce(&mut InodeImage) -> R,
     ) -> R {
         assert!(self.latch.is_locked_exclusive(), "an inode changed by who does not hold it");
-        let result = change(&mut self.contents.write().image);
+        let mut contents = self.contents.write();
+        let contents = contents.get_or_insert_with(|| Contents::of(view()));
+        let result = change(&mut contents.image);
         self.mark(fields);
         result
     }
 
-    /// Marks parts of the inode as not in place.
-    pub(crate) fn mark(&self, fields: LoggedFields) {
+    /// Marks the inode as not in place, if the log holds something of it that is not. The caller holds the latch
+    /// exclusively.
+    pub(crate) fn mark_again(&self) -> bool {
+        let contents = self.contents.read();
+        // Without an image it is in place, and just about to leave the AIL.
+        let is_in_log = contents.is_some() && self.is_in_log();
+        if is_in_log {
+            self.mark(LoggedFields::CORE);
+        }
+        is_in_log
+    }
+
+    /// Marks parts of the inode as not in place. Its image is there, and `contents` is held (I5).
+    fn mark(&self, fields: LoggedFields) {
         let mut logged = self.logged.lock();
         let flushing = logged.flushing;
         logged.dirty |= fields | LoggedFields::CORE | flushing;
     }
 
     /// Whether the log holds something of the inode that is not in place.
-    pub(crate) fn is_in_log(&self) -> bool {
+    fn is_in_log(&self) -> bool {
         self.pins.load(Ordering::Acquire) > 0 || self.state.lsn().is_some()
     }
 
@@ -226,11 +281,9 @@ impl InodeRecord {
     /// format of the inode cannot hold a value of it.
     pub(crate) fn encode(&self) -> bool {
         let mut contents = self.contents.write();
-        let Some(core) = contents.image.core.encode(self.context().geometry()) else {
-            return false;
-        };
-        contents.core = core;
-        true
+        let Some(contents) = &mut *contents else { return false };
+        contents.core = contents.image.core.encode(self.context().geometry());
+        contents.core.is_some()
     }
 
     /// The blocks of the inode's cluster are freed: it is never written any more.
@@ -275,20 +328,25 @@ impl InodeRecord {
         if logged.dirty.is_empty() || self.is_pinned() {
             return None;
         }
-        let lsn = self.state.lsn()?;
+        let (lsn, contents) = (self.state.lsn()?, contents.as_ref()?);
         let from = self.place.offset_bytes as usize;
         let inode_size = self.context().geometry().inode_size as usize;
         let slot = cluster.get_mut(from..from + inode_size)?;
-        fork::write(slot, &contents.core, &contents.image);
+        fork::write(slot, contents.core.as_ref()?, &contents.image);
         xfs_format::inode::seal(slot, lsn);
         logged.flushing = logged.dirty;
         logged.dirty = LoggedFields::empty();
         Some(Taken { record: Arc::clone(self), lsn })
     }
 
-    /// What was taken is in place.
+    /// What was taken is in place. If that is everything, its image goes (I5).
     pub(crate) fn written(&self) {
-        self.logged.lock().flushing = LoggedFields::empty();
+        let mut contents = self.contents.write();
+        let mut logged = self.logged.lock();
+        logged.flushing = LoggedFields::empty();
+        let unneeded = if logged.is_nothing() { contents.take() } else { None };
+        drop((logged, contents));
+        drop(unneeded);
     }
 
     /// The first region.
@@ -317,10 +375,13 @@ impl LogItem for InodeRecord {
     fn format(&self, regions: &mut RegionWriter<'_>) {
         let contents = self.contents.read();
         let logged = self.logged.lock();
+        let encoded =
+            contents.as_ref().and_then(|contents| Some((contents, contents.core.as_ref()?)));
+        let Some((contents, core)) = encoded else { unreachable!("logged without an image (I5)") };
         let forks = fork::logged(&contents.image, logged.dirty);
         let format = self.log_format(&contents.image.core, &forks);
         regions.region(&format.encode(HostOrder::NATIVE));
-        regions.region(&core_to_log(transmute_ref!(&contents.core), HostOrder::NATIVE));
+        regions.region(&core_to_log(transmute_ref!(core), HostOrder::NATIVE));
         if let Some(data) = &forks.data {
             data.put(regions);
         }
@@ -358,6 +419,24 @@ impl LogItem for InodeRecord {
         }
         crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, ail)
     }
+}
+
+/// The bytes of one inode among those of its cluster.
+fn slot_of<'a>(cluster: &'a [u8], place: &InodePlace, context: &Context) -> &'a [u8] {
+    let bytes = cluster.get(place.offset_bytes as usize..).unwrap_or_default();
+    bytes.get(..context.geometry().inode_size as usize).unwrap_or(bytes)
+}
+
+/// Decodes and verifies an inode.
+fn decode(
+    bytes: &[u8],
+    number: InodeNumber,
+    verify: &VerifyContext<'_>,
+) -> Result<InodeImage, Corruption> {
+    let core = InodeCore::decode(bytes, number, verify.geometry)?;
+    core.verify(bytes, verify)?;
+    let (data, attr) = fork::read(bytes, &core);
+    Ok(InodeImage { core, data, attr })
 }
 
 impl core::fmt::Debug for InodeRecord {

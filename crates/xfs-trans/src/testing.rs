@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use xfs_buffer::BufferCache;
 use xfs_device::{MemoryDevice, OverlayDevice, SharedDevice};
+use xfs_format::inode::InodeCore;
+use xfs_format::log_item::LoggedFields;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{DiskAddr, Place, Superblock};
 use xfs_log::{Log, LogConfig, LogDevice, LogGeometry, Replayed, find_head_and_tail, replay_all};
 use xfs_mkfs::{Devices, Discard, Identity, Options, Plan, Target};
 
-use crate::{Counts, Journal, OpenIntent};
+use crate::{Counts, InodeRecord, Journal, OpenIntent, Transaction};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const CACHE_BYTES: usize = 8 << 20;
@@ -144,4 +146,14 @@ pub fn recover(device: &SharedDevice) -> (Arc<Journal>, Vec<OpenIntent>) {
     let journal = parts.open();
     let open = journal.adopt(&replayed).unwrap();
     (journal, open)
+}
+
+/// Changes the core of an inode that is joined and has no view.
+pub fn change_core<R>(
+    tx: &mut Transaction<'_>,
+    record: &Arc<InodeRecord>,
+    change: impl FnOnce(&mut InodeCore) -> R,
+) -> R {
+    let image = record.image().unwrap();
+    tx.change_inode(record, LoggedFields::CORE, || image, |image| change(&mut image.core))
 }

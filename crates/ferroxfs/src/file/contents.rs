@@ -155,6 +155,10 @@ impl<'a> OpenContents<'a> {
         self.entry.contents()
     }
 
+    fn has(&self, marks: u32) -> bool {
+        self.entry.known_contents().is_some_and(|contents| contents.has(marks))
+    }
+
     /// The contents, alone, with everything that was written on the device.
     pub(crate) fn settle(&self) -> Result<RwLockWriteGuard<'a, State>> {
         let mut state = self.contents().state.write();
@@ -164,7 +168,7 @@ impl<'a> OpenContents<'a> {
 
     /// Writes what is buffered to the device, if anything is. Nothing is waited for if nothing is.
     pub(crate) fn write_back(&self) -> Result<()> {
-        if self.contents().has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
+        if self.has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
     }
 
     /// The same if it has been there for a while, and nobody works on the file just now.
@@ -186,7 +190,7 @@ impl<'a> OpenContents<'a> {
     /// The end of an open for writing. With the last of them goes what is allocated ahead, or when a volume
     /// is thawed that is frozen just now.
     pub(crate) fn end_writing(&self) {
-        if !self.contents().has(AHEAD) || self.entry.locks().opens().writes > 0 {
+        if !self.has(AHEAD) || self.entry.locks().opens().writes > 0 {
             return;
         }
         let Some(_writer) = self.parts.try_writer() else {
@@ -201,15 +205,15 @@ impl<'a> OpenContents<'a> {
     /// failed flush may have lost what another handle wrote, so the next sync of the file is told too.
     pub(crate) fn leave(&self) {
         let ended = self.write_back();
-        let failure = if !self.contents().has(FAILED) {
+        let failure = if !self.has(FAILED) {
             ended.err()
-        } else if self.contents().has(LEFT) {
+        } else if self.has(LEFT) {
             None
         } else {
             self.contents().notes.lock().failure.as_deref().map(repeat)
         };
         if let Some(error) = failure {
-            self.contents().mark(LEFT, self.contents().has(FAILED));
+            self.contents().mark(LEFT, self.has(FAILED));
             self.parts.unsettled.fail(error);
         }
     }
@@ -355,7 +359,7 @@ impl<'a> OpenContents<'a> {
         buffered.now = now;
         let shown = Shown { end: buffered.end(), blocks: buffered.needed_blocks, now };
         self.contents().notes.lock().shown = shown;
-        if !self.contents().has(BUFFERED) {
+        if !self.has(BUFFERED) {
             self.contents().mark(BUFFERED, true);
             self.entry.set_unsettled(true);
         }
@@ -411,7 +415,7 @@ impl<'a> OpenContents<'a> {
         };
         bytes.clear();
         self.parts.unsettled.unclaim(claimed_bytes);
-        let was_listed = self.contents().has(BUFFERED);
+        let was_listed = self.has(BUFFERED);
         self.contents().mark(BUFFERED, false);
         self.note_ahead(was_listed);
         if let Err(error) = &flushed {
@@ -425,7 +429,7 @@ impl<'a> OpenContents<'a> {
     /// Notes whether the file has blocks past its end. Nothing of it is buffered.
     fn note_ahead(&self, was_buffered: bool) {
         let is_ahead = self.entry.live().ends_past_size(self.geometry());
-        let was_ahead = self.contents().has(AHEAD);
+        let was_ahead = self.has(AHEAD);
         if is_ahead != was_ahead {
             self.contents().mark(AHEAD, is_ahead);
         }
@@ -438,7 +442,7 @@ impl<'a> OpenContents<'a> {
 
     /// Frees blocks past the end that nobody asked for.
     fn trim(&self) -> Result<()> {
-        if !self.contents().has(AHEAD) {
+        if !self.has(AHEAD) {
             return Ok(());
         }
         self.contents().mark(AHEAD, false);
@@ -467,7 +471,7 @@ impl<'a> OpenContents<'a> {
     }
 
     fn take_failure(&self) -> Result<()> {
-        if !self.contents().has(FAILED) {
+        if !self.has(FAILED) {
             return Ok(());
         }
         self.contents().mark(FAILED | LEFT, false);

@@ -27,7 +27,7 @@ use xfs_format::directory::EntryType;
 use xfs_format::inode::{FileType, InodeCore};
 use xfs_inode::Live;
 use xfs_locks::{FileLocks, LockState};
-use xfs_sync::{Mutex, Object};
+use xfs_sync::{Mutex, Object, SetOnce};
 use xfs_trans::Journal;
 
 use super::chunk::Spot;
@@ -58,23 +58,23 @@ impl Inode for Live {
     }
 
     fn has_name(&self) -> bool {
-        self.record().image().core.nlink > 0
+        self.inode().core().nlink > 0
     }
 }
 
 /// An inode in memory.
 pub(crate) struct Entry<I = Live> {
     /// What everybody reads, on a cache line that hardly anybody writes.
-    hints: Hints,
+    hints: Hints<I>,
     locks: LockState,
-    live: Arc<I>,
-    contents: Contents,
+    /// Most files are never read or written while they are in memory.
+    contents: SetOnce<Box<Contents>, Object>,
     state: Mutex<State, Object>,
-    /// What holds it for somebody outside.
-    marks: Marks,
-    /// Its tags, where walks go by tags.
-    spot: Option<Spot<I>>,
 }
+
+// With the counts of references, which the line of the hints keeps apart, three lines of a processor's cache.
+#[cfg(not(shuttle))]
+const _: () = assert!(size_of::<Entry>() == 128);
 
 /// Where an inode is in its life: see the figure above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,11 +102,18 @@ pub(crate) enum Keep {
 }
 
 struct State {
-    users: u64,
+    users: u32,
     phase: Phase,
     keep: Keep,
     /// Whether somebody looked it up since it was last swept.
     referenced: bool,
+}
+
+impl State {
+    fn add_user(&mut self) {
+        assert!(self.users < u32::MAX, "more users of an inode than memory has room for");
+        self.users += 1;
+    }
 }
 
 /// What came of asking for an entry.
@@ -155,13 +162,13 @@ impl<I: Inode> Entry<I> {
     pub(crate) fn new(live: Arc<I>, phase: Phase, keep: Keep, spot: Option<Spot<I>>) -> Self {
         assert!(matches!(phase, Phase::New | Phase::Live), "I1");
         let state = State { users: 1, phase, keep, referenced: false };
-        let (hints, locks) = (Hints::new(live.file_type()), LockState::new());
-        let (contents, state) = (Contents::default(), Mutex::new(state));
-        Self { hints, locks, live, contents, state, marks: Marks::default(), spot }
+        let hints = Hints::new(live.file_type(), live, spot);
+        let (locks, contents) = (LockState::new(), SetOnce::new());
+        Self { hints, locks, contents, state: Mutex::new(state) }
     }
 
     pub(crate) fn number(&self) -> InodeNumber {
-        self.live.number()
+        self.live().number()
     }
 
     pub(crate) fn release(&self, is_active: bool) -> Release {
@@ -171,12 +178,12 @@ impl<I: Inode> Entry<I> {
         if state.users > 0 {
             return Release::InUse;
         }
-        let (phase, release) = if !self.live.has_name() {
+        let (phase, release) = if !self.live().has_name() {
             (Phase::NeedsInactivation, Release::Doomed)
         } else if state.keep == Keep::Once || !is_active {
             (Phase::Reclaiming, Release::Evicted)
         } else {
-            self.spot.iter().for_each(Spot::set_idle);
+            self.spot().into_iter().for_each(Spot::set_idle);
             (Phase::Reclaimable, Release::Idle)
         };
         state.phase = phase;
@@ -186,12 +193,17 @@ impl<I: Inode> Entry<I> {
 
 impl<I> Entry<I> {
     pub(crate) fn live(&self) -> &Arc<I> {
-        &self.live
+        self.hints.live()
     }
 
     /// The contents of a regular file, as far as they are in memory.
     pub(crate) fn contents(&self) -> &Contents {
-        &self.contents
+        self.contents.value_or_init(Box::default)
+    }
+
+    /// The same, if somebody has asked for them.
+    pub(crate) fn known_contents(&self) -> Option<&Contents> {
+        self.contents.value().map(|contents| &**contents)
     }
 
     /// The locks that programs have on it, and its opens.
@@ -200,7 +212,7 @@ impl<I> Entry<I> {
     }
 
     pub(crate) fn marks(&self) -> &Marks {
-        &self.marks
+        self.hints.marks()
     }
 
     /// What it is: read without a lock.
@@ -225,11 +237,11 @@ impl<I> Entry<I> {
 
     /// Says whether it has something to write, or blocks that it does not need.
     pub(crate) fn set_unsettled(&self, is_unsettled: bool) {
-        self.spot.iter().for_each(|spot| spot.set_unsettled(is_unsettled));
+        self.spot().into_iter().for_each(|spot| spot.set_unsettled(is_unsettled));
     }
 
     pub(super) fn spot(&self) -> Option<&Spot<I>> {
-        self.spot.as_ref()
+        self.hints.spot()
     }
 
     /// Where the inode is in its life. It may be elsewhere by the time that the answer is there.
@@ -249,7 +261,7 @@ impl<I> Entry<I> {
     pub(crate) fn share(&self) {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a user of an inode that nobody holds");
-        state.users += 1;
+        state.add_user();
     }
 
     /// Whether the caller is the only user. It may have company by the time that the answer is there.
@@ -280,7 +292,7 @@ impl<I> Entry<I> {
         if taken == Taken::Recycled {
             state.phase = Phase::Live;
         }
-        state.users += 1;
+        state.add_user();
         if keep == Keep::Cached {
             state.keep = Keep::Cached;
             state.referenced = true;
@@ -299,7 +311,7 @@ impl<I> Entry<I> {
             }
             _ => return false,
         }
-        state.users += 1;
+        state.add_user();
         true
     }
 
@@ -319,7 +331,7 @@ impl<I> Entry<I> {
 
     fn leave(&self, state: &mut State) -> Sweep {
         // Sweeps need not come again until it has been released.
-        self.spot.iter().for_each(Spot::clear_idle);
+        self.spot().into_iter().for_each(Spot::clear_idle);
         if state.phase != Phase::Reclaimable {
             return Sweep::Stays;
         }
@@ -341,13 +353,13 @@ impl Entry {
 
     /// Everything but the forks, as it is now. In a transaction that has latched the inode it stays so.
     pub(crate) fn core(&self) -> InodeCore {
-        self.live.inode().core().clone()
+        self.live().inode().core().clone()
     }
 
     /// Transactions that have changed the inode, or names in it.
     #[doc(alias = "di_changecount")]
     pub(crate) fn change_count(&self) -> u64 {
-        self.live.inode().core().change_count
+        self.live().inode().core().change_count
     }
 
     /// What a name means in this directory now.
@@ -371,8 +383,8 @@ impl Entry {
         name: &[u8],
         note: impl FnOnce(Option<InodeNumber>),
     ) -> Result<(InodeNumber, EntryType)> {
-        let _shared = self.live.record().latch().shared();
-        let inode = self.live.inode();
+        let _shared = self.live().record().latch().shared();
+        let inode = self.live().inode();
         let directory = Directory::new(journal.cache(), &inode)?;
         if name == b".." {
             return Ok((directory.parent()?, EntryType::Directory));

@@ -22,6 +22,7 @@ use xfs_format::{AgInode, AgNumber, Corruption, Geometry, InodeNumber, Place, St
 
 use super::Volume;
 use crate::credentials::Capabilities;
+use crate::file::Contents;
 use crate::table::{Entry, Keep};
 use crate::writing::Parts;
 use crate::{Metadata, Result};
@@ -338,7 +339,7 @@ impl Walk<'_> {
 
 /// Metadata of an inode in memory, with what has been written to the file and is not on the device.
 fn metadata(parts: &Parts, entry: &Entry) -> Metadata {
-    let buffered = entry.contents().shown();
+    let buffered = entry.known_contents().and_then(Contents::shown);
     let live = entry.live();
     let _latch = live.record().latch().shared();
     let mut metadata = Metadata::new(&live.inode(), parts.geometry());

@@ -125,7 +125,7 @@ fn taken(tx: &Transaction<'_>, group: AgNumber, inode: AgInode) -> Result<Alloca
     let number = tx.geometry().join_inode(group, inode);
     let record = tx.journal().inode(number)?;
     let (is_free, generation) = {
-        let core = &record.image().core;
+        let core = record.core()?;
         (core.is_free(), core.generation)
     };
     if !is_free {

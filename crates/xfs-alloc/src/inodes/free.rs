@@ -6,7 +6,7 @@ use xfs_btree::Seek;
 use xfs_buffer::Result;
 use xfs_format::agi::AgiCheck;
 use xfs_format::geometry::INODES_PER_CHUNK;
-use xfs_format::inode::{ForkFormat, InodeFlags, InodeFlags2};
+use xfs_format::inode::{ForkFormat, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::log_item::LoggedFields;
 use xfs_format::{AgBlock, AgInode, BlockKind, Geometry};
@@ -35,7 +35,7 @@ pub enum Standing {
 }
 
 /// Frees an inode that is joined and has no blocks. If it stands on an unlinked list it goes from
-/// there. It is given back after this step.
+/// there. It is given back after this step. `core` is that of its view.
 ///
 /// # Errors
 ///
@@ -48,6 +48,7 @@ pub enum Standing {
 pub fn free_inode(
     tx: &mut Transaction<'_>,
     record: &Arc<InodeRecord>,
+    core: &InodeCore,
     standing: Standing,
 ) -> Result<Freed> {
     let (mut group, inode) = GroupInodes::of_inode(tx, record.number())?;
@@ -58,7 +59,8 @@ pub fn free_inode(
         group.unlink(tx, inode)?;
     }
     let (chunk, left) = group.free_in_chunks(tx, inode)?;
-    tx.change_inode(record, LoggedFields::CORE, clear);
+    let bare = || InodeImage { core: core.clone(), data: Vec::new(), attr: Vec::new() };
+    tx.change_inode(record, LoggedFields::CORE, bare, clear);
     tx.leave(record);
     if ends(tx.geometry(), left) {
         group.remove_chunk(tx, chunk)?;

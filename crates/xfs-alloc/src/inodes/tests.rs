@@ -8,7 +8,6 @@ use xfs_device::SharedDevice;
 use xfs_format::btree::BtreeFormat;
 use xfs_format::inode::{InodeCore, verify_checksum};
 use xfs_format::inode_chunk::{InodeChunk, InodeChunks};
-use xfs_format::log_item::LoggedFields;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::rmap::RmapOwner;
 use xfs_format::{AgInode, AgNumber, BlockKind, InodeNumber};
@@ -60,11 +59,11 @@ fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> R
     };
     let record = Arc::clone(&made.record);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| {
-        image.core.mode = REGULAR;
-        image.core.data_format = xfs_format::inode::ForkFormat::Extents;
-        image.core.attr_format = xfs_format::inode::ForkFormat::Extents;
-        image.core.generation = made.generation;
+    testing::change_core(&mut tx, &record, |core| {
+        core.mode = REGULAR;
+        core.data_format = xfs_format::inode::ForkFormat::Extents;
+        core.attr_format = xfs_format::inode::ForkFormat::Extents;
+        core.generation = made.generation;
     });
     add_unlinked(&mut tx, &record)?;
     tx.commit()?;
@@ -74,7 +73,7 @@ fn make(journal: &Arc<Journal>, parent: InodeNumber, purpose: InodePurpose) -> R
 fn free(journal: &Arc<Journal>, record: &Arc<InodeRecord>) -> Result<Freed> {
     let mut tx = journal.begin(TransactionKind::FreeInode, 0)?;
     tx.join(record);
-    let freed = free_inode(&mut tx, record, Standing::Unlinked)?;
+    let freed = free_inode(&mut tx, record, &record.core()?, Standing::Unlinked)?;
     tx.commit()?;
     Ok(freed)
 }
@@ -209,7 +208,7 @@ impl Trial {
         };
         assert!(self.unlinked.insert(number), "{number} is given out twice");
         let record = self.journal.inode(number).unwrap();
-        let generation = record.image().core.generation;
+        let generation = record.core().unwrap().generation;
         assert!(self.generations.insert((number, generation)), "{number} comes back as it was");
         if self.random.within(0..4) == 0 {
             self.held.insert(number, record);
@@ -234,7 +233,7 @@ impl Trial {
             let mut tx = self.journal.begin(TransactionKind::Link, 0).unwrap();
             tx.join(&record);
             let links = u32::from(is_named);
-            tx.change_inode(&record, LoggedFields::CORE, |image| image.core.nlink = links);
+            testing::change_core(&mut tx, &record, |core| core.nlink = links);
             let change = if is_named { remove_unlinked } else { add_unlinked };
             change(&mut tx, &record).unwrap();
             tx.commit().unwrap();

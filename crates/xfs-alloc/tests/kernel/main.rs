@@ -19,7 +19,6 @@ use xfs_buffer::{BufferCache, Error, PosixError, Result};
 use xfs_device::{FileDevice, OpenOptions, SharedDevice};
 use xfs_format::InodeNumber;
 use xfs_format::inode::ForkFormat;
-use xfs_format::log_item::LoggedFields;
 use xfs_format::reservation::TransactionKind;
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, ready};
@@ -175,10 +174,10 @@ fn take(
     };
     let record = journal.inode(made.number())?;
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| {
-        image.core.mode = REGULAR;
-        image.core.data_format = ForkFormat::Extents;
-        image.core.attr_format = ForkFormat::Extents;
+    testing::change_core(&mut tx, &record, |core| {
+        core.mode = REGULAR;
+        core.data_format = ForkFormat::Extents;
+        core.attr_format = ForkFormat::Extents;
     });
     add_unlinked(&mut tx, &record)?;
     tx.commit().map(|_| Some(made.number()))
@@ -188,6 +187,6 @@ fn free(journal: &Arc<Journal>, inode: InodeNumber) -> Result<()> {
     let record = journal.inode(inode)?;
     let mut tx = journal.begin(TransactionKind::FreeInode, 0)?;
     tx.join(&record);
-    free_inode(&mut tx, &record, Standing::Unlinked)?;
+    free_inode(&mut tx, &record, &record.core()?, Standing::Unlinked)?;
     tx.commit().map(drop)
 }

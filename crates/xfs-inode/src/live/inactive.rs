@@ -58,7 +58,8 @@ impl Live {
             xfs_alloc::inode_blocks(journal.geometry()),
             |tx| {
                 tx.join(self.record());
-                free_inode(tx, self.record(), Standing::Unlinked).map(|_| ())
+                let core = self.inode().core().clone();
+                free_inode(tx, self.record(), &core, Standing::Unlinked).map(|_| ())
             },
         )
     }
@@ -81,7 +82,8 @@ impl Live {
     /// The device's error; the check that failed: the transaction must be cancelled.
     pub fn free_with_name(&self, tx: &mut Transaction<'_>) -> Result<()> {
         assert!(self.is_bare(), "what has blocks goes by the unlinked list");
-        free_inode(tx, self.record(), Standing::Named).map(|_| ())
+        let core = self.inode().core().clone();
+        free_inode(tx, self.record(), &core, Standing::Named).map(|_| ())
     }
 
     fn free_contents(&self, journal: &Arc<Journal>) -> Result<()> {

@@ -219,7 +219,7 @@ fn put_root(inode: &mut Inode, root: Option<ForkRoot>) {
         _ => None,
     };
     assert!(map.is_some(), "the map was loaded before the root was changed");
-    *fork = Fork::Btree(BtreeFork::of_root(&root, map.unwrap_or_default()));
+    *fork = Fork::Btree(Box::new(BtreeFork::of_root(&root, map.unwrap_or_default())));
 }
 
 /// A finding about the root of a fork's btree.

@@ -237,7 +237,7 @@ fn put_change(inode: &mut Inode, kind: ForkKind, change: &Change, root: Option<F
     let format = if root.is_some() { ForkFormat::Btree } else { ForkFormat::Extents };
     let count = map.count();
     *fork = match root {
-        Some(root) => Fork::Btree(BtreeFork::of_root(&root, map)),
+        Some(root) => Fork::Btree(Box::new(BtreeFork::of_root(&root, map))),
         None => Fork::Extents(map),
     };
     match kind {

@@ -1,13 +1,12 @@
 use std::sync::{Arc, Weak};
 
-use xfs_format::log_item::LoggedFields;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{BlockKind, InodeNumber};
 use xfs_log::LogItem;
 
 use super::{Listed, SWEEP_RECORDS};
 use crate::buffer_item::BufferItem;
-use crate::testing::{crashed, make, open, recover};
+use crate::testing::{change_core, crashed, make, open, recover};
 use crate::{InodeRecord, Journal};
 
 fn record(journal: &Arc<Journal>, index: u64) -> Arc<InodeRecord> {
@@ -18,7 +17,7 @@ fn record(journal: &Arc<Journal>, index: u64) -> Arc<InodeRecord> {
 fn set_owner(journal: &Arc<Journal>, record: &Arc<InodeRecord>, uid: u32) {
     let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
     tx.join(record);
-    tx.change_inode(record, LoggedFields::CORE, |image| image.core.uid = uid);
+    change_core(&mut tx, record, |core| core.uid = uid);
     let _ = tx.commit().unwrap();
 }
 
@@ -41,7 +40,7 @@ fn one_record_of_an_inode_is_in_memory() {
     set_owner(&journal, &first, 9);
     // Nobody but the log holds it now, and still it is found.
     drop(first);
-    assert_eq!(record(&journal, 5).image().core.uid, 9);
+    assert_eq!(record(&journal, 5).core().unwrap().uid, 9);
 }
 
 #[test]
@@ -134,6 +133,67 @@ fn an_inode_logged_again_while_it_is_written_stays_in_the_log() {
     journal.log().ail().remove_at([(record.state(), taken.lsn)]);
     assert!(record.state().lsn() > lsn);
     assert_eq!(record.take(&mut cluster).unwrap().lsn, record.state().lsn().unwrap());
+}
+
+#[test]
+fn an_inode_in_place_has_no_image_in_memory() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = record(&journal, 5);
+    let view = record.take_image().unwrap();
+    assert!(record.known_core().is_none(), "who keeps a view has taken it");
+    assert_eq!(record.image().unwrap(), view);
+    for owner in 1..4 {
+        set_owner(&journal, &record, owner);
+        assert!(record.known_core().is_some());
+        assert_eq!(record.take_image().unwrap().core.uid, owner);
+        assert!(record.known_core().is_some(), "what is not in place keeps it");
+        journal.force_all().unwrap();
+        if owner == 3 {
+            break;
+        }
+        let _ = journal.log().ail().push(journal.log().ail().head());
+        assert!(record.known_core().is_none());
+        assert_eq!(record.core().unwrap().uid, owner);
+    }
+    let (recovered, _) = recover(&crashed(&device));
+    assert_eq!(owner_on_disk(&recovered, &record), 3);
+}
+
+#[test]
+fn an_inode_that_is_changed_while_it_is_written_keeps_its_image() {
+    let journal = open(&make(), 0);
+    let record = record(&journal, 5);
+    set_owner(&journal, &record, 1);
+    journal.force_all().unwrap();
+    let mut cluster = vec![0; 1 << 16];
+    assert!(record.take(&mut cluster).is_some());
+    assert_eq!(record.take_image().unwrap().core.uid, 1);
+    assert!(record.known_core().is_some(), "it is not written yet");
+    set_owner(&journal, &record, 2);
+    record.written();
+    assert_eq!((record.known_core().is_some(), record.core().unwrap().uid), (true, 2));
+}
+
+/// It is in place before the roll, and leaves the AIL behind it: there is nothing to be logged again.
+#[test]
+fn an_inode_that_comes_into_place_before_a_roll_is_not_logged_again() {
+    let device = make();
+    let journal = open(&device, 0);
+    let record = record(&journal, 5);
+    set_owner(&journal, &record, 1);
+    journal.force_all().unwrap();
+    let mut cluster = vec![0; 1 << 16];
+    let taken = record.take(&mut cluster).unwrap();
+    let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
+    tx.join(&record);
+    let sequence = record.sequence();
+    record.written();
+    tx.roll().unwrap();
+    assert_eq!(record.sequence(), sequence);
+    journal.log().ail().remove_at([(record.state(), taken.lsn)]);
+    let _ = tx.commit().unwrap();
+    assert!(!journal.is_shut_down());
 }
 
 /// Frees the cluster of the inodes that a new volume does not use.

@@ -93,11 +93,11 @@ impl Journal {
         let Cluster::InMemory(buffer, records) = cluster else {
             return Err(PosixError::NotFound.into());
         };
-        match find(records, number) {
-            Some(record) => {
-                let _latch = record.latch().shared();
-                Ok(record.image().core.clone())
-            }
+        let record = find(records, number);
+        let _latch = record.map(|record| record.latch().shared());
+        // What its record does not know is as the cluster has it.
+        match record.and_then(|record| record.known_core()) {
+            Some(core) => Ok(core),
             None => self.decode(buffer, offset_bytes, number),
         }
     }
@@ -106,9 +106,9 @@ impl Journal {
         let decode = || self.decode_bytes(&buffer.bytes(), offset_bytes, number);
         // It may have come into memory since, and be just being written in place: then the cluster has a
         // later LSN than the cache knows of. Once it is in place, the cache knows.
-        decode().or_else(|_| match find(&in_memory(buffer), number) {
-            Some(record) => Ok(record.image().core.clone()),
-            None => decode(),
+        decode().or_else(|_| {
+            let record = find(&in_memory(buffer), number).and_then(|record| record.known_core());
+            record.map_or_else(decode, Ok)
         })
     }
 

@@ -45,10 +45,7 @@ impl JoinedInodes {
     /// written in place, and the chain may wait for the tail.
     pub(super) fn relog(&mut self) {
         for joined in self.0.iter_mut().filter(|joined| !joined.leaving && !joined.dirty) {
-            if joined.record.is_in_log() {
-                joined.record.mark(LoggedFields::CORE);
-                joined.dirty = true;
-            }
+            joined.dirty = joined.record.mark_again();
         }
     }
 
@@ -113,7 +110,8 @@ impl Transaction<'_> {
         self.inodes.0.iter().any(|joined| Arc::ptr_eq(&joined.record, record))
     }
 
-    /// Changes an inode that is joined. `fields` says what besides its core.
+    /// Changes an inode that is joined. `fields` says what besides its core, `view` how it is now: that is
+    /// asked if its record does not know.
     ///
     /// # Panics
     ///
@@ -122,13 +120,14 @@ impl Transaction<'_> {
         &mut self,
         record: &Arc<InodeRecord>,
         fields: LoggedFields,
+        view: impl FnOnce() -> InodeImage,
         change: impl FnOnce(&mut InodeImage) -> R,
     ) -> R {
         let Some(joined) = self.inodes.find(record) else {
             unreachable!("inode {} changed without being joined", record.number())
         };
         joined.dirty = true;
-        record.change(fields, change)
+        record.change(fields, view, change)
     }
 
     /// Whether an inode has been changed in this step.

@@ -5,14 +5,13 @@ mod crashes;
 mod threads;
 
 use xfs_buffer::{Buffer, Error, PosixError};
-use xfs_format::log_item::LoggedFields;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{AgNumber, BlockKind, InodeNumber};
 
 use std::sync::Arc;
 
-use crate::testing::{crashed, is_clean, make, open, recover};
+use crate::testing::{change_core, crashed, is_clean, make, open, recover};
 use crate::{InodeRecord, Journal, Transaction, TransactionCounts};
 
 /// Where the label is in the superblock: bytes that nothing else depends on.
@@ -78,11 +77,11 @@ fn what_is_committed_and_forced_survives_and_the_rest_does_not() {
     let device = make();
     let journal = open(&device, 0);
     let record = root(&journal);
-    let before = record.image().core.clone();
+    let before = record.core().unwrap();
     for uid in [7, 8] {
         let mut tx = begin(&journal);
         tx.join(&record);
-        tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = uid);
+        change_core(&mut tx, &record, |core| core.uid = uid);
         let committed = tx.commit().unwrap();
         if uid == 7 {
             journal.force(committed.sequence).unwrap();
@@ -91,7 +90,7 @@ fn what_is_committed_and_forced_survives_and_the_rest_does_not() {
     let copy = crashed(&device);
     let (recovered, open) = recover(&copy);
     assert!(open.is_empty());
-    let core = root(&recovered).image().core.clone();
+    let core = root(&recovered).core().unwrap();
     assert_eq!((core.uid, core.nlink), (7, before.nlink));
     recovered.unmount().unwrap();
     assert!(is_clean(&copy));
@@ -105,14 +104,14 @@ fn unmounting_leaves_everything_in_place() {
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.gid = 99);
+    change_core(&mut tx, &record, |core| core.gid = 99);
     tx.count_inodes(64, 63);
     let _ = tx.commit().unwrap();
     drop(record);
     journal.unmount().unwrap();
     assert!(is_clean(&device));
     let journal = open(&device, 0);
-    assert_eq!(root(&journal).image().core.gid, 99);
+    assert_eq!(root(&journal).core().unwrap().gid, 99);
     assert_eq!(journal.superblock().inode_count, 128);
     assert_eq!(journal.superblock().free_inodes, 61 + 63);
 }
@@ -156,7 +155,7 @@ fn using_more_blocks_than_reserved_shuts_the_volume_down() {
     let record = root(&journal);
     let mut tx = journal.begin(TransactionKind::Write, 2).unwrap();
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    change_core(&mut tx, &record, |core| core.uid = 1);
     tx.use_blocks(3);
     assert!(matches!(tx.commit(), Err(Error::Shutdown)));
     assert!(journal.is_shut_down());
@@ -169,13 +168,13 @@ fn cancelling_what_is_dirty_shuts_the_volume_down_and_loses_it() {
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    change_core(&mut tx, &record, |core| core.uid = 1);
     tx.cancel();
     assert!(journal.is_shut_down());
     assert!(record.latch().try_lock_exclusive(), "given back all the same");
     assert!(journal.begin(TransactionKind::Write, 0).is_err());
     let (recovered, _) = recover(&crashed(&device));
-    assert_eq!(root(&recovered).image().core.uid, 0);
+    assert_eq!(root(&recovered).core().unwrap().uid, 0);
 }
 
 #[test]
@@ -186,7 +185,7 @@ fn forgetting_what_is_dirty_is_a_fault() {
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    change_core(&mut tx, &record, |core| core.uid = 1);
 }
 
 #[test]
@@ -196,8 +195,8 @@ fn a_time_that_the_format_cannot_hold_is_refused() {
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| {
-        image.core.modify_time = Timestamp::new(i64::MAX, 0).unwrap();
+    change_core(&mut tx, &record, |core| {
+        core.modify_time = Timestamp::new(i64::MAX, 0).unwrap();
     });
     assert!(matches!(tx.commit(), Err(Error::Posix(PosixError::OutOfRange))));
     assert!(journal.is_shut_down());
@@ -211,7 +210,7 @@ fn an_idle_log_is_covered_once() {
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 5);
+    change_core(&mut tx, &record, |core| core.uid = 5);
     let _ = tx.commit().unwrap();
     assert!(!journal.cover_if_idle().unwrap(), "it is not idle");
     journal.log().quiesce().unwrap();

@@ -4,12 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use xfs_buffer::Error;
-use xfs_format::log_item::LoggedFields;
 use xfs_format::reservation::TransactionKind;
 use xfs_log::Shutdown;
 
 use crate::Journal;
-use crate::testing::{crashed, make, make_with, open, recovered_parts};
+use crate::testing::{change_core, crashed, make, make_with, open, recovered_parts};
 
 /// Long enough for a thread that does not wait to be done.
 const A_WHILE: Duration = Duration::from_millis(30);
@@ -19,7 +18,7 @@ fn change(journal: &Arc<Journal>, uid: u32) -> xfs_buffer::Result<u64> {
     let record = journal.inode(journal.superblock().root_inode)?;
     let mut tx = journal.begin(TransactionKind::Write, 0)?;
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = uid);
+    change_core(&mut tx, &record, |core| core.uid = uid);
     tx.commit().map(|committed| committed.sequence)
 }
 

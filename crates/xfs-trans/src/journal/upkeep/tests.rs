@@ -2,13 +2,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xfs_format::log_item::LoggedFields;
 use xfs_format::reservation::TransactionKind;
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 
 use super::Upkeep;
 use crate::Journal;
-use crate::testing::{crashed, log_device, make, open, recovered_parts};
+use crate::testing::{change_core, crashed, log_device, make, open, recovered_parts};
 
 const NEVER: Duration = Upkeep::LONGEST;
 const SOON: Duration = Upkeep::SHORTEST;
@@ -29,7 +28,7 @@ fn change(journal: &Arc<Journal>, uid: u32) -> u64 {
     let record = journal.inode(journal.superblock().root_inode).unwrap();
     let mut tx = journal.begin(TransactionKind::Write, 0).unwrap();
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = uid);
+    change_core(&mut tx, &record, |core| core.uid = uid);
     tx.commit().unwrap().sequence
 }
 

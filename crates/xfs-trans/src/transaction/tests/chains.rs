@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use xfs_buffer::{Error, Result};
 use xfs_format::FsBlock;
-use xfs_format::log_item::{ExtentFree, ItemKind, LogItem, LoggedFields, RefcountExtent};
+use xfs_format::log_item::{ExtentFree, ItemKind, LogItem, RefcountExtent};
 use xfs_log::{LogDevice, LogReader, find_head_and_tail};
 
 use super::{begin, root};
-use crate::testing::{crashed, make, open, recover, superblock};
+use crate::testing::{change_core, crashed, make, open, recover, superblock};
 use crate::{Deferred, Finish, Journal, Promise, Transaction};
 
 /// What was done, in order.
@@ -107,7 +107,7 @@ fn an_intent_and_its_completion_in_one_checkpoint_are_not_written() {
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    change_core(&mut tx, &record, |core| core.uid = 1);
     tx.defer(Task::new("a", Some(extent(100)), &diary).boxed());
     let _ = tx.commit().unwrap();
     journal.force_all().unwrap();
@@ -196,7 +196,7 @@ fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 3);
+    change_core(&mut tx, &record, |core| core.uid = 3);
     let mut task = Task::new("a", Some(extent(100)), &diary);
     task.fails = true;
     tx.defer(Box::new(Forced(task)));
@@ -209,7 +209,7 @@ fn work_that_fails_shuts_the_volume_down_and_is_left_for_recovery() {
     let (recovered, open) = recover(&copy);
     let promises: Vec<_> = open.iter().flat_map(|open| open.promises().to_vec()).collect();
     assert_eq!(promises, [extent(100), count(7)]);
-    assert_eq!(root(&recovered).image().core.uid, 3);
+    assert_eq!(root(&recovered).core().unwrap().uid, 3);
     let diary = Diary::default();
     let reservation = (xfs_format::reservation::TransactionKind::Truncate, 0);
     let mut captured = Vec::new();
@@ -237,7 +237,7 @@ fn rolling_keeps_inodes_latched_and_logs_them_again() {
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    change_core(&mut tx, &record, |core| core.uid = 1);
     tx.roll().unwrap();
     assert!(!record.latch().try_lock_exclusive());
     journal.force_all().unwrap();
@@ -255,7 +255,7 @@ fn an_inode_that_leaves_is_given_back_and_not_logged_again() {
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    change_core(&mut tx, &record, |core| core.uid = 1);
     tx.leave(&record);
     tx.roll().unwrap();
     assert!(!tx.is_joined(&record));
@@ -277,7 +277,7 @@ fn what_is_asked_for_at_commit_is_told_the_checkpoint_of_its_step() {
     let mut tx = begin(&journal);
     tx.join(&record);
     for uid in 1..3 {
-        tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = uid);
+        change_core(&mut tx, &record, |core| core.uid = uid);
         let told = Arc::clone(&told);
         tx.on_commit(move |committed| told.lock().unwrap().push(committed.sequence));
         tx.roll().unwrap();
@@ -294,7 +294,7 @@ fn a_chain_is_durable_up_to_its_last_step_that_logged_anything() {
     let record = root(&journal);
     let mut tx = begin(&journal);
     tx.join(&record);
-    tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = 1);
+    change_core(&mut tx, &record, |core| core.uid = 1);
     tx.leave(&record);
     tx.roll().unwrap();
     let committed = tx.commit().unwrap();

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use xfs_device::SharedDevice;
-use xfs_format::log_item::LoggedFields;
 use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
 
 use super::{LABEL, begin, copy_of_superblock, spare};
 use crate::Journal;
-use crate::testing::{is_clean, make, open, recover, superblock};
+use crate::testing::{change_core, is_clean, make, open, recover, superblock};
 
 const RUNS: u64 = 3;
 const CUTS: u64 = 8;
@@ -30,7 +29,7 @@ struct History {
 }
 
 fn read(journal: &Arc<Journal>) -> State {
-    let inodes = (0..INODES).map(|index| spare(journal, index).image().core.uid).collect();
+    let inodes = (0..INODES).map(|index| spare(journal, index).core().unwrap().uid).collect();
     let mut tx = begin(journal);
     let bytes = copy_of_superblock(&mut tx);
     let label: [u8; 4] = bytes.bytes()[LABEL.start..][..4].try_into().unwrap();
@@ -49,7 +48,7 @@ fn work(journal: &Arc<Journal>, device: &RecordingDevice, prng: &mut Prng) -> Hi
         for index in chosen {
             let record = spare(journal, index as u64);
             tx.join(&record);
-            tx.change_inode(&record, LoggedFields::CORE, |image| image.core.uid = number);
+            change_core(&mut tx, &record, |core| core.uid = number);
             state.inodes[index] = number;
         }
         if prng.within(0..4) == 0 {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::thread;
 
-use xfs_format::log_item::LoggedFields;
 use xfs_format::reservation::{TransactionKind, minimum_log_blocks};
 use xfs_testkit::Prng;
 
 use super::spare;
-use crate::testing::{is_clean, make_with, open, superblock};
+use crate::testing::{change_core, is_clean, make_with, open, superblock};
 
 const THREADS: u64 = 4;
 const INODES: u64 = 16;
@@ -48,9 +47,7 @@ fn threads_wrap_the_smallest_log_without_a_hang() {
                         let records = chosen.map(|index| spare(&journal, index as u64));
                         records.iter().for_each(|record| tx.join(record));
                         for record in &records {
-                            tx.change_inode(record, LoggedFields::CORE, |image| {
-                                image.core.size += 1;
-                            });
+                            change_core(&mut tx, record, |core| core.size += 1);
                             added += 1;
                             if prng.within(0..8) == 0 {
                                 tx.roll().unwrap();
@@ -66,7 +63,7 @@ fn threads_wrap_the_smallest_log_without_a_hang() {
         .collect();
     let added: u64 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
     let total = |journal: &Arc<_>| -> u64 {
-        (0..INODES).map(|index| spare(journal, index).image().core.size).sum()
+        (0..INODES).map(|index| spare(journal, index).core().unwrap().size).sum()
     };
     assert_eq!(total(&journal), added);
     journal.unmount().unwrap();
