@@ -33,6 +33,9 @@ pub(crate) struct Arguments {
     /// Where the image goes
     #[arg(long, default_value = "/dev/shm")]
     folder: PathBuf,
+    /// An image with files, in place of one that is made
+    #[arg(long, conflicts_with_all = ["files", "folder"])]
+    image: Option<PathBuf>,
     /// Runs of each; the fastest counts
     #[arg(long, default_value_t = 3)]
     runs: u32,
@@ -79,10 +82,16 @@ struct Outcome {
 /// Runs everything and prints a table.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
     let processors = Processors::available()?;
-    let folder = tempfile::tempdir_in(&arguments.folder);
-    let folder = folder.map_err(BenchError::file(&arguments.folder))?;
-    let groups = arguments.threads.iter().copied().max().unwrap_or(1).max(2);
-    let image = make(folder.path(), arguments.files, groups)?;
+    let mut folder = None;
+    let image = match &arguments.image {
+        Some(image) => image.clone(),
+        None => {
+            let made = tempfile::tempdir_in(&arguments.folder);
+            let made = made.map_err(BenchError::file(&arguments.folder))?;
+            let groups = arguments.threads.iter().copied().max().unwrap_or(1).max(2);
+            make(folder.insert(made).path(), arguments.files, groups)?
+        }
+    };
     println!("| threads | way | inodes | per second | brought in | let go | resident, MiB |");
     println!("|---|---|---|---|---|---|---|");
     for threads in &arguments.threads {
