@@ -25,6 +25,12 @@ pub(crate) enum Plant {
     TailPastStart,
     /// Granted bytes are given back before the head has moved over them.
     GrantBeforeHead,
+    /// Of those who wait for space the one who wants least is served first.
+    SmallestFirst,
+    /// Who begins to wait does not look whether what he wants has come free meanwhile.
+    AsleepBeforeLooking,
+    /// Who waits no longer, because the log is shut down, stays in line.
+    LeftBehind,
     /// A chain decides what to log again without making sure of its next step.
     RelogByGuess,
 }

@@ -159,6 +159,12 @@ impl Space {
         self.line.lock().waiting()
     }
 
+    /// Who has been served after having waited: as which he had come.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn served(&self) -> Vec<u64> {
+        self.line.lock().served.clone()
+    }
+
     /// Whether anybody waits for space, and not only for the log to be opened again.
     pub(crate) fn is_short(&self) -> bool {
         self.is_contended() && self.line.lock().is_short()
@@ -290,6 +296,9 @@ impl Space {
 
     /// Gives those in front what there is (I5), and has the first of the others ask for more (I6).
     fn serve(&self, line: &mut Line) {
+        if self.plants.has(Plant::SmallestFirst) {
+            line.sort_by_size();
+        }
         line.serve(|bytes, urgency| self.take_free(bytes, urgency));
         line.wake_first();
         if line.is_closed {
@@ -358,14 +367,18 @@ impl Space {
         let mut line = self.line.lock();
         line.join(&waiter);
         self.contended.store(true, Ordering::SeqCst);
-        self.drain();
-        self.serve(&mut line);
+        if !self.plants.has(Plant::AsleepBeforeLooking) {
+            self.drain();
+            self.serve(&mut line);
+        }
         if !waiter.is_served() && line.is_short() {
             self.waits.add(0, 1);
         }
         while !waiter.is_served() {
             if let Err(error) = health.check() {
-                line.leave(&waiter);
+                if !self.plants.has(Plant::LeftBehind) {
+                    line.leave(&waiter);
+                }
                 self.serve(&mut line);
                 return Err(error);
             }

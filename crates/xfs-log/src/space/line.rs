@@ -14,6 +14,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+#[cfg(test)]
+use xfs_sync::AtomicU64;
 use xfs_sync::{AtomicBool, Condvar, MutexGuard, Ordering, Volume};
 
 use super::Urgency;
@@ -25,12 +27,21 @@ pub(super) struct Waiter {
     /// He has his bytes and stands in no line any more. Written under the lock of the line.
     served: AtomicBool<Volume>,
     wake: Condvar<Volume>,
+    /// As which of all he has come.
+    #[cfg(test)]
+    number: AtomicU64<Volume>,
 }
 
 impl Waiter {
     pub(super) fn new(bytes: u64, urgency: Urgency) -> Arc<Self> {
-        let (served, wake) = (AtomicBool::new(false), Condvar::new());
-        Arc::new(Self { bytes, urgency, served, wake })
+        Arc::new(Self {
+            bytes,
+            urgency,
+            served: AtomicBool::new(false),
+            wake: Condvar::new(),
+            #[cfg(test)]
+            number: AtomicU64::default(),
+        })
     }
 
     pub(super) fn is_served(&self) -> bool {
@@ -59,6 +70,12 @@ pub(super) struct Line {
     /// How often somebody has been woken.
     #[cfg(test)]
     pub(super) wakeups: u64,
+    /// How many have come.
+    #[cfg(test)]
+    joined: u64,
+    /// The numbers of those who have been served, in that order.
+    #[cfg(test)]
+    pub(super) served: Vec<u64>,
 }
 
 impl Line {
@@ -91,6 +108,11 @@ impl Line {
     /// Puts somebody at the end of his line. Whoever is first asks for the tail to be moved; the
     /// others need not do it again.
     pub(super) fn join(&mut self, waiter: &Arc<Waiter>) {
+        #[cfg(test)]
+        {
+            self.joined += 1;
+            waiter.number.store(self.joined, Ordering::Relaxed);
+        }
         self.of(waiter.urgency).push_back(Arc::clone(waiter));
         self.must_ask |= self.is_first(waiter);
     }
@@ -114,6 +136,8 @@ impl Line {
         while let Some(first) = self.first().filter(|first| take(first.bytes, first.urgency)) {
             let urgency = first.urgency;
             let Some(served) = self.of(urgency).pop_front() else { return };
+            #[cfg(test)]
+            self.served.push(served.number.load(Ordering::Relaxed));
             served.served.store(true, Ordering::Relaxed);
             served.wake.notify_one();
         }
@@ -129,6 +153,11 @@ impl Line {
         if let Some(first) = self.first().filter(|_| self.must_ask) {
             first.wake.notify_one();
         }
+    }
+
+    /// Has who wants least be served first: for a planted bug.
+    pub(super) fn sort_by_size(&mut self) {
+        self.begins.make_contiguous().sort_by_key(|waiter| waiter.bytes);
     }
 
     /// Wakes all.

@@ -6,6 +6,8 @@
 //! Each model runs under random schedules and under schedules with few, well-placed preemptions,
 //! which find bugs that need a certain order of few events. A planted bug must be found.
 
+mod line;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
