@@ -9,7 +9,7 @@
 mod calls;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod calls {
-    pub(super) fn filter() -> Result<(), String> {
+    pub(super) fn filter(_: super::Rings) -> Result<(), String> {
         Err(format!("there is no filter for {}", std::env::consts::ARCH))
     }
 }
@@ -32,12 +32,21 @@ const NEWEST: ABI = ABI::V6;
 pub(crate) enum Reach<'a> {
     /// Only what is open.
     Nothing,
+    /// That, rings of io_uring too, which can do no more than they were made for.
+    OpenRings,
     /// That, and so much beneath this directory.
     Beneath(BorrowedFd<'a>, Rights),
     /// All of it: the command reads trees of the host, or starts programs.
     Host,
     /// All of it for the first thread; those that read the image enter by themselves.
     ByThread,
+}
+
+/// Whether rings of io_uring that are open go on working.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rings {
+    Work,
+    Rest,
 }
 
 /// What may be done beneath a directory.
@@ -70,18 +79,19 @@ impl Rights {
 /// A refusal, where the sandbox is asked for and the kernel cannot give it. Where it is not, the
 /// command goes on with what there is.
 pub(crate) fn enter(reach: Reach<'_>, when: SandboxWhen) -> Result<(), Failure> {
-    let directory = match (when, reach) {
+    let (directory, rings) = match (when, reach) {
         (SandboxWhen::Never, _) | (_, Reach::ByThread) | (SandboxWhen::Auto, Reach::Host) => {
             return Ok(());
         }
         (SandboxWhen::Always, Reach::Host) => {
             return Err(refusal("this command needs the files of the host"));
         }
-        (_, Reach::Nothing) => None,
-        (_, Reach::Beneath(directory, rights)) => Some((directory, rights)),
+        (_, Reach::Nothing) => (None, Rings::Rest),
+        (_, Reach::OpenRings) => (None, Rings::Work),
+        (_, Reach::Beneath(directory, rights)) => (Some((directory, rights)), Rings::Rest),
     };
     let is_confined = confine(directory);
-    let is_filtered = calls::filter();
+    let is_filtered = calls::filter(rings);
     if when == SandboxWhen::Auto {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Why a volume could not be mounted.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -49,6 +49,15 @@ pub enum MountError {
         /// Its minor version.
         minor: u32,
     },
+    /// Rings are asked for, and the kernel's FUSE has none, or does not give them.
+    #[error("io_uring: this kernel's FUSE does not offer it")]
+    NoRings,
+    /// Rings are asked for, and cannot be made.
+    #[error("io_uring: {source}")]
+    Rings {
+        /// What the system gave.
+        source: io::Error,
+    },
     /// Something else that a connection needs.
     #[error("the connection to the kernel: {what}: {source}")]
     Failed {
@@ -73,6 +82,13 @@ impl MountError {
                 Some("root has to allow that in /etc/fuse.conf; without allow_other it is allowed")
             }
             Self::Helper { said } if said.contains("/dev/fuse") => Some(DEVICE_RIGHTS),
+            Self::NoRings if Path::new(RINGS_SWITCH).exists() => Some(RINGS_ARE_OFF),
+            Self::NoRings => {
+                Some("Linux 6.14 has it, where it was built with it; others mount without")
+            }
+            Self::Rings { source } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("the setting kernel.io_uring_disabled or a container's filter forbids it")
+            }
             Self::Place { source, .. } if source.kind() == io::ErrorKind::NotConnected => {
                 Some("who served what is mounted there was killed: ferroxfs umount clears it away")
             }
@@ -82,3 +98,6 @@ impl MountError {
 }
 
 const DEVICE_RIGHTS: &str = "ask for the right to read and write /dev/fuse";
+const RINGS_SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+const RINGS_ARE_OFF: &str =
+    "root can switch it on: echo Y > /sys/module/fuse/parameters/enable_uring";

@@ -40,6 +40,25 @@ pub use transport::{
 
 use transport::MountPoint;
 
+/// How something is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// How many requests are served at a time; through rings one for each processor at the least.
+    pub threads: usize,
+    /// Where they come from.
+    pub channel: Channel,
+}
+
+/// How requests come and answers go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Channel {
+    /// By read and write.
+    #[default]
+    Device,
+    /// Through rings of io_uring, where the kernel offers that (Linux 6.14).
+    IoUring,
+}
+
 /// Something that is mounted and served.
 pub struct Mount<H: Handler = Server> {
     session: Session<H>,
@@ -63,10 +82,14 @@ impl<H: Handler> Mount<H> {
         handler: H,
         folder: &Path,
         facts: &MountFacts,
-        threads: usize,
+        service: Service,
     ) -> Result<Self, MountError> {
+        let rings = match service.channel {
+            Channel::Device => Vec::new(),
+            Channel::IoUring => transport::rings(service.threads)?,
+        };
         let (device, point) = MountPoint::mount(folder, facts)?;
-        match Session::start(device, handler, threads) {
+        match Session::start(device, handler, service.threads, rings) {
             Ok(session) => Ok(Self { session, point }),
             Err(error) => {
                 // Nobody answers there.

@@ -101,7 +101,7 @@ impl Null {
         }
     }
 
-    fn lookup(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    fn lookup(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let number = number(request.name()?)?;
         let found = match Self::node(request.node()) {
             Node::Root => (number < self.directories.len() as u64)
@@ -118,7 +118,7 @@ impl Null {
         Ok(())
     }
 
-    fn create(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    fn create(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (_, name) = request.argument_and_name::<CreateIn>()?;
         let (index, files) = self.files(request.node())?;
         let number = number(name)?;
@@ -134,7 +134,7 @@ impl Null {
         Ok(())
     }
 
-    fn list(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    fn list(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<ReadIn>()?;
         let with_attributes = request.opcode() == Some(Opcode::ReadDirectoryPlus);
         let (first, end, directory) = match Self::node(request.node()) {
@@ -184,7 +184,7 @@ impl Handler for Null {
             - InitFlags::WRITEBACK_CACHE
     }
 
-    fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         match request.opcode().ok_or(Errno::NOSYS)? {
             Opcode::Lookup => self.lookup(request, reply),
             Opcode::GetAttr | Opcode::SetAttr => {

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::server::{AccessTimes, Durability, Settings};
 use crate::transport::MountFacts;
+use crate::{Channel, Service};
 
 /// Threads, unless the options say: enough that some wait for the device while others work.
 const THREADS_PER_PROCESSOR: usize = 2;
@@ -35,6 +36,7 @@ pub struct MountOptions {
     dev: bool,
     no_exec: bool,
     threads: Option<usize>,
+    channel: Channel,
     settings: Settings,
 }
 
@@ -83,7 +85,7 @@ impl OptionError {
 }
 
 /// Options of the kernel's XFS, or of FUSE, that are refused, and why.
-const REFUSED: [(&str, &str); 29] = [
+const REFUSED: [(&str, &str); 28] = [
     ("strictatime", "times of access are relatime or noatime"),
     ("swalloc", ALIGNMENT),
     ("sunit", ALIGNMENT),
@@ -110,7 +112,6 @@ const REFUSED: [(&str, &str); 29] = [
     ("pqnoenforce", QUOTA),
     ("grpid", "use the set-group-ID bit of directories"),
     ("bsdgroups", "use the set-group-ID bit of directories"),
-    ("io_uring", "requests come through read and write"),
     ("auto_unmount", "use an entry in fstab, or ferroxfs umount"),
     ("allow_root", "use allow_other"),
 ];
@@ -172,6 +173,7 @@ impl MountOptions {
             "wsync" | "dirsync" => {
                 self.settings.durability = self.settings.durability.max(Durability::Names);
             }
+            "io_uring" => self.channel = Channel::IoUring,
             "lazytime" => self.settings.lazy_times = true,
             "nolazytime" => self.settings.lazy_times = false,
             "writeback_cache" => self.settings.writeback = true,
@@ -277,11 +279,12 @@ impl MountOptions {
         Settings { read_only, writeback: self.settings.writeback && !read_only, ..self.settings }
     }
 
-    /// How many threads serve it.
+    /// Who serves it.
     #[must_use]
-    pub fn threads(&self) -> usize {
+    pub fn service(&self) -> Service {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.unwrap_or((processors * THREADS_PER_PROCESSOR).min(MOST_THREADS))
+        let threads = (processors * THREADS_PER_PROCESSOR).min(MOST_THREADS);
+        Service { threads: self.threads.unwrap_or(threads), channel: self.channel }
     }
 }
 

@@ -164,7 +164,7 @@ impl Server {
         &self,
         opcode: Opcode,
         request: &Request<'_>,
-        reply: &mut Reply,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         match opcode {
             Opcode::Lookup => self.lookup(request, reply),
@@ -232,7 +232,7 @@ impl Server {
         if self.settings.read_only { Ok(()) } else { self.volume.sync().map_err(errno) }
     }
 
-    fn stat_fs(&self, reply: &mut Reply) -> Result<(), Errno> {
+    fn stat_fs(&self, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let space = self.volume.space().map_err(errno)?;
         reply.add(&StatFsOut {
             blocks: space.total_blocks,
@@ -284,7 +284,7 @@ impl Handler for Server {
         self.handles.written().into_iter().map(|number| self.node_of(number)).collect()
     }
 
-    fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let opcode = request.opcode().ok_or(Errno::NOSYS)?;
         let span = tracing::debug_span!("request", of = opcode.name(), node = request.node());
         let _entered = span.enter();

@@ -6,13 +6,17 @@
 //! [`Handler`] and the structures of [`wire`].
 
 mod device;
+mod greeting;
+mod line;
 mod mounting;
 mod pages;
 mod reply;
 mod request;
+mod ring;
 mod session;
 pub(crate) mod wire;
 
+pub(crate) use line::rings;
 pub(crate) use mounting::MountPoint;
 pub use mounting::{MountFacts, Unmount, is_mount_point, unmount};
 pub use reply::Reply;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use xfs_fuse::{Mount, MountFacts, Null, Waited};
-use xfs_oracle::{LoopDevice, Xfsprogs};
+use xfs_fuse::{Channel, Mount, MountFacts, Null, Service, Waited};
+use xfs_oracle::{FuseRings, LoopDevice, Xfsprogs};
 
 use super::Arguments;
 use crate::error::BenchError;
@@ -35,13 +35,23 @@ pub(super) fn systems(arguments: &Arguments) -> Vec<Box<dyn System>> {
     let image_bytes = IMAGE_BYTES + arguments.clients as u64 * arguments.megabytes * MEGABYTE;
     let image = Image { path: PathBuf::new(), bytes: image_bytes };
     let null = Null::new(arguments.clients, arguments.megabytes * MEGABYTE);
-    let all: [Box<dyn System>; 4] = [
-        Box::new(Ours {
-            image: image.clone(),
-            program: arguments.ferroxfs.clone(),
-            options: arguments.options.clone(),
-        }),
-        Box::new(Nothing { clients: arguments.clients, server: null, mount: None }),
+    let ours = |channel| Ours {
+        image: image.clone(),
+        program: arguments.ferroxfs.clone(),
+        options: arguments.options.clone(),
+        channel,
+    };
+    let nothing = |channel| Nothing {
+        clients: arguments.clients,
+        server: null.clone(),
+        channel,
+        mount: None,
+    };
+    let all: [Box<dyn System>; 6] = [
+        Box::new(ours(Channel::Device)),
+        Box::new(nothing(Channel::Device)),
+        Box::new(ours(Channel::IoUring)),
+        Box::new(nothing(Channel::IoUring)),
         Box::new(Kernel { image: image.clone(), device: None }),
         Box::new(Fuse2fs { image }),
     ];
@@ -75,11 +85,23 @@ struct Ours {
     image: Image,
     program: PathBuf,
     options: String,
+    channel: Channel,
+}
+
+/// Has the kernel offer rings while a mount through them begins.
+fn offered(channel: Channel) -> Result<Option<FuseRings>, BenchError> {
+    Ok(match channel {
+        Channel::Device => None,
+        Channel::IoUring => Some(FuseRings::on()?),
+    })
 }
 
 impl System for Ours {
     fn name(&self) -> &'static str {
-        "ours"
+        match self.channel {
+            Channel::Device => "ours",
+            Channel::IoUring => "ours-rings",
+        }
     }
 
     fn make(&mut self, folder: &Path) -> Result<(), BenchError> {
@@ -87,8 +109,13 @@ impl System for Ours {
     }
 
     fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
+        let _offered = offered(self.channel)?;
+        let mut options = self.options.clone();
+        if self.channel == Channel::IoUring {
+            options.push_str(",io_uring");
+        }
         let mut mount = Command::new(&self.program);
-        run(mount.args(["mount", "-o", &self.options]).arg(&self.image.path).arg(root))
+        run(mount.args(["mount", "-o", &options]).arg(&self.image.path).arg(root))
     }
 
     fn unmount(&mut self, root: &Path) -> Result<(), BenchError> {
@@ -100,12 +127,16 @@ impl System for Ours {
 struct Nothing {
     clients: usize,
     server: Null,
+    channel: Channel,
     mount: Option<Mount<Null>>,
 }
 
 impl System for Nothing {
     fn name(&self) -> &'static str {
-        "null"
+        match self.channel {
+            Channel::Device => "null",
+            Channel::IoUring => "null-rings",
+        }
     }
 
     fn make(&mut self, _: &Path) -> Result<(), BenchError> {
@@ -114,6 +145,7 @@ impl System for Nothing {
     }
 
     fn mount(&mut self, root: &Path) -> Result<(), BenchError> {
+        let _offered = offered(self.channel)?;
         let facts = MountFacts {
             source: PathBuf::from("null"),
             read_only: false,
@@ -123,11 +155,13 @@ impl System for Nothing {
             exec: true,
         };
         // As many threads as ours takes by default.
-        let threads = xfs_fuse::MountOptions::default().threads().max(self.clients);
+        let default = xfs_fuse::MountOptions::default().service();
+        let threads = default.threads.max(self.clients);
+        let service = Service { threads, channel: self.channel };
         let failed = |error: xfs_fuse::MountError| {
             BenchError::file(root)(std::io::Error::other(error.to_string()))
         };
-        self.mount = Some(Mount::new(self.server.clone(), root, &facts, threads).map_err(failed)?);
+        self.mount = Some(Mount::new(self.server.clone(), root, &facts, service).map_err(failed)?);
         Ok(())
     }
 

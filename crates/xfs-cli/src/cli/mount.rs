@@ -50,6 +50,8 @@ Mount options:
                              or after a day
   suid, dev, noexec          as in mount(8); nosuid and nodev unless asked otherwise
   threads=N                  how many requests are served at a time (2 per processor)
+  io_uring                   requests come through rings of io_uring, one for each processor and more by
+                             threads=; fails where the kernel does not offer it
   cache=SIZE                 bytes of metadata that are kept, a quarter of them for inodes of a
                              volume that is written (64M, and 128M for inodes)";
 

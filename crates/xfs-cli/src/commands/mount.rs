@@ -18,8 +18,8 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
-    Halter, Handler, InitFlags, Mount, MountError, MountOptions, OptionError, Reply, Request,
-    Server, Unmounted, Waited, is_mount_point,
+    Channel, Halter, Handler, InitFlags, Mount, MountError, MountOptions, OptionError, Reply,
+    Request, Server, Unmounted, Waited, is_mount_point,
 };
 
 use super::Run;
@@ -56,6 +56,7 @@ struct Serve {
 /// A server whose workers give up their rights.
 struct Confined {
     server: Server,
+    channel: Channel,
     sandbox: SandboxWhen,
 }
 
@@ -65,9 +66,13 @@ impl Handler for Confined {
     }
 
     fn begin_worker(&self) {
+        let reach = match self.channel {
+            Channel::Device => Reach::Nothing,
+            Channel::IoUring => Reach::OpenRings,
+        };
         // An error is that of `always`, and the same way was gone to read the volume's first blocks: what
         // is missing now is memory or a descriptor.
-        if let Err(failure) = sandbox::enter(Reach::Nothing, self.sandbox) {
+        if let Err(failure) = sandbox::enter(reach, self.sandbox) {
             tracing::error!(%failure, "a worker cannot enter the sandbox");
             std::process::abort();
         }
@@ -77,7 +82,7 @@ impl Handler for Confined {
         self.server.unsettled()
     }
 
-    fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         self.server.handle(request, reply)
     }
 }
@@ -198,7 +203,9 @@ impl Run for Serve {
         let volume = volume.map_err(|error| open_failure(&device, &error))?;
         drop(devices);
         let source = device.canonicalize().unwrap_or_else(|_| device.clone());
-        let server = Confined { server: Server::new(volume, options.settings()), sandbox };
+        let server = Server::new(volume, options.settings());
+        let service = options.service();
+        let server = Confined { server, channel: service.channel, sandbox };
         let handle = signals.handle();
         // Before the workers, who take as many threads as they get.
         let (tell, told) = channel();
@@ -207,7 +214,7 @@ impl Run for Serve {
             let shown = names::in_message(folder.as_os_str().as_bytes());
             console.note(format!("{shown}: hides what is mounted there until it is unmounted"));
         }
-        let mount = Mount::new(server, &folder, &options.facts(source), options.threads())
+        let mount = Mount::new(server, &folder, &options.facts(source), service)
             .map_err(|error| mount_failure(&folder, &error))?;
         let _ = tell.send(mount.halter());
         let announced = announce(background, console);

@@ -13,14 +13,16 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
+use super::Rings;
+
 /// Calls, each with the arguments that are meant; none means any.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Lets this thread, and those that it starts, make no more than these calls.
-pub(super) fn filter() -> Result<(), String> {
+pub(super) fn filter(rings: Rings) -> Result<(), String> {
     let failed = |error: BackendError| format!("seccomp: {error}");
     let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let of_allowed = program(allowed().map_err(failed)?, SeccompAction::Allow, denied);
+    let of_allowed = program(allowed(rings).map_err(failed)?, SeccompAction::Allow, denied);
     // What clone3 is to make lies in memory, where no filter sees it. Without it, threads are made by clone.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
@@ -41,7 +43,7 @@ fn program(
     SeccompFilter::new(rules, for_others, for_these, TargetArch::try_from(ARCH)?)?.try_into()
 }
 
-fn allowed() -> Result<Rules, BackendError> {
+fn allowed(rings: Rings) -> Result<Rules, BackendError> {
     let calls = [MEMORY, THREADS, CLOCKS, CONTENTS, NAMES, OLD_NAMES].concat();
     let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
     rules.insert(libc::SYS_ioctl, one_of(1, IOCTLS)?);
@@ -60,6 +62,10 @@ fn allowed() -> Result<Rules, BackendError> {
         threads,
     )?;
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
+    if rings == Rings::Work {
+        // None is made any more, and whoever made one has said what it can do.
+        rules.insert(libc::SYS_io_uring_enter, Vec::new());
+    }
     Ok(rules)
 }
 

@@ -18,6 +18,7 @@ mod mounted;
 mod postgres;
 mod refusals;
 mod repository;
+mod rings;
 mod user;
 mod work;
 mod writeback;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 use xfs_oracle::harness::{Trial, run};
 
 fn main() -> ExitCode {
-    run(vec![
+    let mut trials = vec![
         Trial::new(
             "it_serves_with_the_threads_there_are",
             work::it_serves_with_the_threads_there_are,
@@ -92,5 +93,7 @@ fn main() -> ExitCode {
             writeback::programs_lose_their_rights_when_written_to,
         ),
         Trial::new("an_ordinary_user_mounts", user::an_ordinary_user_mounts),
-    ])
+    ];
+    trials.extend(rings::trials());
+    run(trials)
 }

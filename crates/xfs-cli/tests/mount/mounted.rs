@@ -1,5 +1,6 @@
 //! A mount of the program, gone when its guard is.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,34 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use xfs_oracle::harness::TrialError;
-use xfs_oracle::{Geometry, Image, OracleError, ready};
+use xfs_oracle::{FuseRings, Geometry, Image, OracleError, ready};
 
 /// Nothing here takes longer, on any machine.
 const PATIENCE_SECONDS: &str = "120";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The size of a volume with room. What is not used of it takes none.
 const ROOM: u64 = 16 << 30;
+
+thread_local! {
+    /// Whether mounts of this thread are served through rings.
+    static RINGS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has what this thread mounts be served through rings, as long as it lives.
+pub(crate) struct Through(());
+
+impl Through {
+    pub(crate) fn rings() -> Self {
+        RINGS.set(true);
+        Self(())
+    }
+}
+
+impl Drop for Through {
+    fn drop(&mut self) {
+        RINGS.set(false);
+    }
+}
 
 /// A volume in a folder of its own, and where it is mounted.
 pub(crate) struct Mounted {
@@ -108,12 +130,15 @@ impl Mounted {
     }
 
     pub(crate) fn mount_command(&self, options: &str) -> Command {
-        let mut command = ferroxfs(&["mount", "-o", options]);
+        let rings = if RINGS.get() { ",io_uring" } else { "" };
+        let mut command = ferroxfs(&["mount", "-o", &format!("{options}{rings}")]);
         command.arg(&self.image.data).arg(self.path());
         command
     }
 
     pub(crate) fn mount(&mut self, options: &str) {
+        let is_ringed = RINGS.get() || options.contains("io_uring");
+        let _offered = is_ringed.then(|| FuseRings::on().unwrap());
         run(&mut self.mount_command(options));
         self.is_mounted = true;
     }

@@ -93,7 +93,7 @@ pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {
 }
 
 /// Waits until every thread that serves can make only the system calls that it needs.
-fn await_sandbox(server: &str) {
+pub(crate) fn await_sandbox(server: &str) {
     for _ in 0..1000 {
         let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();
         let status = |task: io::Result<DirEntry>| fs::read_to_string(task?.path().join("status"));

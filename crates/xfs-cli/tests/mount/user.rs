@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::process::Command;
 
-use xfs_oracle::OracleError;
 use xfs_oracle::harness::TrialError;
+use xfs_oracle::{FuseRings, OracleError};
 
 use crate::mounted::{run, volume};
 
@@ -15,6 +15,15 @@ const USER: u32 = 1000;
 /// /dev/fuse may be closed to users on this machine: the test opens one of its own to them, in a mount
 /// namespace of its own.
 pub(crate) fn an_ordinary_user_mounts() -> Result<(), TrialError> {
+    mounts_with("")
+}
+
+pub(crate) fn so_does_one_through_rings() -> Result<(), TrialError> {
+    let _on = FuseRings::on()?;
+    mounts_with(",io_uring")
+}
+
+fn mounts_with(options: &str) -> Result<(), TrialError> {
     if Command::new("fusermount3").arg("-V").output().is_err() {
         return Err(OracleError::Unavailable("fuse3 is not installed".to_owned()).into());
     }
@@ -41,14 +50,18 @@ pub(crate) fn an_ordinary_user_mounts() -> Result<(), TrialError> {
                 ! ./ferroxfs mount -o $option image mnt 2>refused
                 grep -q "mnt: $option: only root may mount with this option" refused
             done
-            ./ferroxfs mount -o uid=$1,gid=$1 image mnt
+            ./ferroxfs mount -o uid=$1,gid=$1$2 image mnt
             trap "./ferroxfs umount mnt || fusermount3 -uz mnt" EXIT
             grep -q "mnt fuse.ferroxfs rw,nosuid,nodev" /proc/mounts
             echo contents > mnt/file; mkdir mnt/folder; mv mnt/file mnt/folder
             test "$(cat mnt/folder/file)" = contents
-            test "$(stat -c %u mnt/folder/file)" = $1' sh "$2""#;
+            test "$(stat -c %u mnt/folder/file)" = $1' sh "$2" "$3""#;
     let mut unshare = Command::new("unshare");
-    unshare.args(["--mount", "sh", "-c", script, "sh"]).arg(home.path()).arg(USER.to_string());
+    unshare
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(home.path())
+        .arg(USER.to_string())
+        .arg(options);
     run(&mut unshare);
     fs::copy(at("image"), &volume.image.data).unwrap();
     volume.check()

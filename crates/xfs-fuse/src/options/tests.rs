@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::{MountOptions, OptionError};
+use super::{Channel, MountOptions, OptionError, Service};
 use crate::server::{AccessTimes, Durability};
 
 fn parse(list: &str) -> Result<MountOptions, OptionError> {
@@ -60,7 +60,7 @@ fn sizes_have_suffixes() {
 
 #[test]
 fn what_is_refused_is_refused_by_name() {
-    for name in ["strictatime", "uquota", "swalloc", "io_uring"] {
+    for name in ["strictatime", "uquota", "swalloc"] {
         let refused = parse(name).expect_err(name);
         assert!(refused.is_refusal() && refused.to_string().starts_with(name), "{refused}");
     }
@@ -71,6 +71,13 @@ fn what_is_refused_is_refused_by_name() {
         let both = parse(both).expect("options").open_options();
         assert!(matches!(both, Err(OptionError::Conflict { .. })));
     }
+}
+
+#[test]
+fn requests_come_through_rings_where_that_is_asked_for() {
+    let service = |list| parse(list).expect("options").service();
+    assert_eq!(service("threads=3").channel, Channel::Device);
+    assert_eq!(service("threads=3,io_uring"), Service { threads: 3, channel: Channel::IoUring });
 }
 
 #[test]

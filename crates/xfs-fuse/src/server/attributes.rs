@@ -23,7 +23,7 @@ impl Server {
     pub(super) fn get_attributes(
         &self,
         request: &Request<'_>,
-        reply: &mut Reply,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let node = self.node(request.node())?;
         reply.add(&self.attr_out(&node));
@@ -34,7 +34,7 @@ impl Server {
     pub(super) fn get_more_attributes(
         &self,
         request: &Request<'_>,
-        reply: &mut Reply,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let metadata = self.node(request.node())?.metadata();
         let basic = self.attributes(&metadata);
@@ -77,7 +77,7 @@ impl Server {
     pub(super) fn set_attributes(
         &self,
         request: &Request<'_>,
-        reply: &mut Reply,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<SetAttrIn>()?;
         let has = |bit| wanted.valid & bit != 0;

@@ -43,7 +43,7 @@ fn loses_set_ids(request: &Request<'_>) -> bool {
 }
 
 impl Server {
-    pub(super) fn open(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn open(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         if self.settings.read_only {
             return Err(Errno::NOSYS);
         }
@@ -85,7 +85,7 @@ impl Server {
         }
     }
 
-    pub(super) fn read(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn read(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<ReadIn>()?;
         let file = self.file(request.node(), wanted.handle)?;
         let most = wanted.size.min(MAX_WRITE_BYTES) as usize;
@@ -97,7 +97,7 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn write(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn write(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (wanted, rest) = request.argument::<WriteIn>()?;
         let bytes = rest.get(..wanted.size as usize).ok_or(Errno::IO)?;
         let file = self.file(request.node(), wanted.handle)?;
@@ -122,14 +122,19 @@ impl Server {
     }
 
     /// Takes off what lets a program act in the name of its owner, before its contents change.
-    fn drop_privileges(&self, file: &File, set_ids: bool, reply: &mut Reply) -> Result<(), Errno> {
+    fn drop_privileges(
+        &self,
+        file: &File,
+        set_ids: bool,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Errno> {
         if file.node().drop_privileges(set_ids).map_err(errno)? {
             reply.outdate(self.node_of(file.node().number()));
         }
         Ok(())
     }
 
-    pub(super) fn fsync(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn fsync(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         if self.settings.read_only {
             return Ok(());
         }
@@ -140,7 +145,11 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn allocate(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn allocate(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<AllocateIn>()?;
         let size = if wanted.mode & KEEP_SIZE != 0 {
             AllocateMode::KeepSize
@@ -163,7 +172,7 @@ impl Server {
         self.settle(file.node())
     }
 
-    pub(super) fn seek(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn seek(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         if self.settings.writeback {
             // What the kernel holds may lie in a hole of ours: it answers by itself, that all is data.
             return Err(Errno::NOSYS);
@@ -181,7 +190,11 @@ impl Server {
     }
 
     /// Blocks are shared where whole ones are copied and the volume can, else bytes are copied.
-    pub(super) fn copy_range(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn copy_range(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<CopyFileRangeIn>()?;
         let source = self.file(request.node(), wanted.handle)?;
         let target = self.file(wanted.node_out, wanted.handle_out)?;

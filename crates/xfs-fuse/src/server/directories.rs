@@ -39,14 +39,14 @@ struct Listed<'a> {
 }
 
 impl Server {
-    pub(super) fn list(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn list(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         self.list_as(Listing::Names, request, reply)
     }
 
     pub(super) fn list_with_attributes(
         &self,
         request: &Request<'_>,
-        reply: &mut Reply,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         self.list_as(Listing::NamesAndAttributes, request, reply)
     }
@@ -55,7 +55,7 @@ impl Server {
         &self,
         listing: Listing,
         request: &Request<'_>,
-        reply: &mut Reply,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<ReadIn>()?;
         let most = wanted.size.min(MAX_WRITE_BYTES) as usize;
@@ -109,7 +109,13 @@ impl Server {
     }
 
     /// Adds an entry; `false` if it does not fit any more.
-    fn add(&self, listing: Listing, entry: &Listed<'_>, most: usize, reply: &mut Reply) -> bool {
+    fn add(
+        &self,
+        listing: Listing,
+        entry: &Listed<'_>,
+        most: usize,
+        reply: &mut Reply<'_>,
+    ) -> bool {
         let head = match listing {
             Listing::Names => size_of::<DirEntry>(),
             Listing::NamesAndAttributes => size_of::<EntryOut>() + size_of::<DirEntry>(),

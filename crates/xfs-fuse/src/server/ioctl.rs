@@ -52,7 +52,7 @@ struct TrimRange {
 }
 
 impl Server {
-    pub(super) fn ioctl(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn ioctl(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (wanted, argument) = request.argument::<IoctlIn>()?;
         let node = self.node(request.node())?;
         let metadata = node.metadata();
@@ -105,7 +105,12 @@ impl Server {
         self.volume.trim(range.0, range.1).map_err(errno)
     }
 
-    fn change_flags(&self, node: &Node, changes: &Changes, reply: &mut Reply) -> Result<(), Errno> {
+    fn change_flags(
+        &self,
+        node: &Node,
+        changes: &Changes,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Errno> {
         node.change(changes).map_err(errno)?;
         // The kernel does not think that this changes the time of change.
         reply.outdate(self.node_of(node.number()));
@@ -115,7 +120,7 @@ impl Server {
     }
 }
 
-fn answer(bytes: &[u8], room: u32, reply: &mut Reply) {
+fn answer(bytes: &[u8], room: u32, reply: &mut Reply<'_>) {
     reply.add(&IoctlOut::default());
     reply.add_bytes(bytes.get(..room as usize).unwrap_or(bytes));
 }

@@ -22,7 +22,7 @@ const RENAME_WHITEOUT: u32 = 1 << 2;
 const PERMISSION_BITS: u32 = 0o7777;
 
 impl Server {
-    pub(super) fn lookup(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn lookup(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let name = request.name()?;
         let found = match name.as_bytes() {
             // From a file handle, which may be older than the file.
@@ -41,14 +41,22 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn read_link(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn read_link(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Errno> {
         let node = self.node(request.node())?;
         reply.add_bytes(node.read_link().map_err(errno)?.as_bytes());
         self.note_access(&node);
         Ok(())
     }
 
-    pub(super) fn symlink(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn symlink(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Errno> {
         let (name, target) = request.names()?;
         let kind = NewKind::Symlink(target.as_bytes());
         self.make(request, name, &kind, (0o777, 0)).map(|node| reply.add(&self.entry_out(&node)))
@@ -57,7 +65,7 @@ impl Server {
     pub(super) fn make_directory(
         &self,
         request: &Request<'_>,
-        reply: &mut Reply,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let (wanted, name) = request.argument_and_name::<MakeDirectoryIn>()?;
         let made = self.make(request, name, &NewKind::Directory, (wanted.mode, wanted.umask))?;
@@ -65,7 +73,11 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn make_node(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn make_node(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Errno> {
         let (wanted, name) = request.argument_and_name::<MakeNodeIn>()?;
         let device = decode_device(wanted.rdev);
         let kind = match FileType::from_mode(wanted.mode as u16) {
@@ -81,7 +93,7 @@ impl Server {
         Ok(())
     }
 
-    pub(super) fn create(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn create(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (wanted, name) = request.argument_and_name::<CreateIn>()?;
         let made = self.make(request, name, &NewKind::Regular, (wanted.mode, wanted.umask))?;
         self.answer_opened(&made, wanted.flags, reply)
@@ -90,7 +102,7 @@ impl Server {
     pub(super) fn create_unnamed(
         &self,
         request: &Request<'_>,
-        reply: &mut Reply,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<CreateIn>()?;
         let directory = self.node(request.node())?;
@@ -102,7 +114,7 @@ impl Server {
     }
 
     /// Answers with a node and a handle on it.
-    fn answer_opened(&self, node: &Node, flags: u32, reply: &mut Reply) -> Result<(), Errno> {
+    fn answer_opened(&self, node: &Node, flags: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let handle = self.opened(node, flags)?;
         reply.add(&self.entry_out(node));
         reply.add(&OpenOut { handle, flags: self.open_flags(node, true), padding: 0 });
@@ -138,7 +150,7 @@ impl Server {
         }
     }
 
-    pub(super) fn link(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn link(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (link, name) = request.argument_and_name::<LinkIn>()?;
         let (directory, file) = (self.node(request.node())?, self.node(link.node)?);
         directory.link(&file, name).map_err(errno)?;

@@ -58,7 +58,7 @@ impl Server {
 
     /// Blocks may have come without the kernel's asking. The caller has the file open, so the kernel is
     /// not about to drop it.
-    pub(super) fn note_written(&self, node: &Node, reply: &mut Reply) {
+    pub(super) fn note_written(&self, node: &Node, reply: &mut Reply<'_>) {
         if self.is_kept(&node.metadata()) {
             reply.outdate(self.node_of(node.number()));
         }

@@ -27,7 +27,11 @@ const REPLACE: u32 = 2;
 const SET_GROUP_ID: u16 = 0o2000;
 
 impl Server {
-    pub(super) fn get_xattr(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    pub(super) fn get_xattr(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Errno> {
         let (wanted, name) = request.argument_and_name::<XattrSize>()?;
         let value = if request.node() == ROOT_NODE && name == FIGURES_ATTRIBUTE {
             self.figures().into_bytes()
@@ -42,7 +46,7 @@ impl Server {
     pub(super) fn list_xattrs(
         &self,
         request: &Request<'_>,
-        reply: &mut Reply,
+        reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<XattrSize>()?;
         let mut names = Vec::new();
@@ -98,7 +102,7 @@ impl Server {
 }
 
 /// Answers with a value, or with its length where the caller has no room yet.
-fn answer_sized(value: &[u8], room: u32, reply: &mut Reply) -> Result<(), Errno> {
+fn answer_sized(value: &[u8], room: u32, reply: &mut Reply<'_>) -> Result<(), Errno> {
     if room == 0 {
         reply.add(&XattrSize { size: value.len() as u32, padding: 0 });
         return Ok(());

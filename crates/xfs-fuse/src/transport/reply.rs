@@ -11,20 +11,58 @@ use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 /// The buffer only grows, and what lies behind the answer is left as it is: clearing a megabyte for
 /// each read would cost as much as the read.
 #[derive(Debug, Default)]
-pub struct Reply {
-    buffer: Pages,
-    /// Bytes of the answer: the header, whose place is kept free, and the body.
+pub struct Reply<'a> {
+    buffer: Buffer<'a>,
+    /// Bytes of the body so far.
     length: usize,
     /// The node of which the kernel is told first that its attributes have changed.
     outdated: Option<u64>,
 }
 
-impl Reply {
+/// Where the body is written.
+#[derive(Debug)]
+enum Buffer<'a> {
+    /// Behind the place of its header.
+    Own(Pages),
+    /// From where the kernel takes it.
+    Lent(&'a mut [u8]),
+}
+
+impl Default for Buffer<'_> {
+    fn default() -> Self {
+        Self::Own(Pages::default())
+    }
+}
+
+/// What is sent in front of the body lies before it.
+const HEADER_BYTES: usize = size_of::<OutHeader>();
+
+impl Buffer<'_> {
+    fn body(&self) -> &[u8] {
+        match self {
+            Self::Own(pages) => pages.bytes().get(HEADER_BYTES..).unwrap_or_default(),
+            Self::Lent(room) => room,
+        }
+    }
+
+    fn body_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Own(pages) => pages.bytes_mut().get_mut(HEADER_BYTES..).unwrap_or_default(),
+            Self::Lent(room) => room,
+        }
+    }
+}
+
+impl<'a> Reply<'a> {
+    /// An answer that is written into this memory as long as it fits, without its header.
+    pub(crate) fn into_room(room: &'a mut [u8]) -> Self {
+        Self { buffer: Buffer::Lent(room), length: 0, outdated: None }
+    }
+
     /// Forgets the answer before.
     pub(crate) fn clear(&mut self) {
         self.length = 0;
         self.outdated = None;
-        self.add(&OutHeader::default());
     }
 
     /// Has the kernel forget the attributes of a node before it gets this answer, whatever it says: where
@@ -52,7 +90,21 @@ impl Reply {
 
     /// How many bytes the body has.
     pub(crate) fn body_length(&self) -> usize {
-        self.length.saturating_sub(size_of::<OutHeader>())
+        self.length
+    }
+
+    /// The body.
+    pub(crate) fn body(&self) -> &[u8] {
+        self.buffer.body().get(..self.length).unwrap_or_default()
+    }
+
+    /// The answer, if it did not stay in the memory that was lent for it; else as it was.
+    pub(crate) fn moved(self) -> Result<Reply<'static>, Self> {
+        let Self { buffer, length, outdated } = self;
+        match buffer {
+            Buffer::Own(pages) => Ok(Reply { buffer: Buffer::Own(pages), length, outdated }),
+            Buffer::Lent(room) => Err(Self { buffer: Buffer::Lent(room), length, outdated }),
+        }
     }
 
     /// Adds up to `most` bytes: `fill` gets the room for them and returns how many it has written.
@@ -68,36 +120,47 @@ impl Reply {
     /// So many bytes behind the answer.
     fn room(&mut self, length: usize) -> &mut [u8] {
         let end = self.length + length;
-        if self.buffer.bytes().len() < end {
+        if self.buffer.body().len() < end {
             self.grow(end);
         }
-        self.buffer.bytes_mut().get_mut(self.length..end).unwrap_or_default()
+        self.buffer.body_mut().get_mut(self.length..end).unwrap_or_default()
     }
 
     /// Room for `end` bytes at the least, with what was added so far. The body starts a page: it may be
     /// what was read from a file.
     fn grow(&mut self, end: usize) {
-        let mut larger = Pages::new(end.max(2 * self.length), size_of::<OutHeader>());
-        let old = self.buffer.bytes().get(..self.length).unwrap_or_default();
-        if let Some(place) = larger.bytes_mut().get_mut(..old.len()) {
+        let larger = Pages::new(HEADER_BYTES + end.max(2 * self.length), HEADER_BYTES);
+        let mut larger = Buffer::Own(larger);
+        let old = self.body();
+        if let Some(place) = larger.body_mut().get_mut(..old.len()) {
             place.copy_from_slice(old);
         }
         self.buffer = larger;
     }
 
-    /// The bytes to send.
-    pub(crate) fn finish(&mut self, unique: u64, outcome: Result<(), Errno>) -> &[u8] {
+    /// The header, and without the body where it is an error.
+    pub(crate) fn header(&mut self, unique: u64, outcome: Result<(), Errno>) -> OutHeader {
         let error = match outcome {
             Ok(()) => 0,
             Err(errno) => {
-                self.length = size_of::<OutHeader>();
+                self.length = 0;
                 -errno.raw_os_error()
             }
         };
-        let header = OutHeader { length: self.length as u32, error, unique };
-        // The place for it is there since `clear`.
-        let _ = header.write_to_prefix(self.buffer.bytes_mut());
-        self.buffer.bytes().get(..self.length).unwrap_or_default()
+        OutHeader { length: (HEADER_BYTES + self.length) as u32, error, unique }
+    }
+
+    /// The bytes to send.
+    pub(crate) fn finish(&mut self, unique: u64, outcome: Result<(), Errno>) -> &[u8] {
+        let header = self.header(unique, outcome);
+        let has_place = matches!(&self.buffer, Buffer::Own(pages) if !pages.bytes().is_empty());
+        if !has_place {
+            self.grow(self.length);
+        }
+        let Buffer::Own(pages) = &mut self.buffer else { return &[] };
+        // Pages that are not empty have the place for it in front of the body.
+        let _ = header.write_to_prefix(pages.bytes_mut());
+        pages.bytes().get(..HEADER_BYTES + self.length).unwrap_or_default()
     }
 }
 

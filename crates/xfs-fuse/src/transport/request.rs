@@ -8,12 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-use super::wire::{InHeader, Opcode};
+use super::wire::{InHeader, Opcode, RingHeader};
 
 /// A request, in the buffer into which it was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     header: InHeader,
+    /// The arguments, where they do not lie in the body.
+    arguments: &'a [u8],
     body: &'a [u8],
 }
 
@@ -23,7 +25,19 @@ impl<'a> Request<'a> {
         let (header, rest) = InHeader::read_from_prefix(bytes).ok()?;
         // What follows the arguments (groups of the caller) has not been asked for.
         let end = rest.len().checked_sub(usize::from(header.extensions) * 8)?;
-        (header.length as usize == bytes.len()).then_some(Self { header, body: rest.get(..end)? })
+        let body = rest.get(..end)?;
+        (header.length as usize == bytes.len()).then_some(Self { header, arguments: &[], body })
+    }
+
+    /// The request that has come through a ring; `None` if there is none.
+    pub(crate) fn of_ring(message: &'a RingHeader, contents: &'a [u8]) -> Option<Self> {
+        let (header, _) = InHeader::read_from_prefix(&message.head).ok()?;
+        let length = message.entry.length as usize;
+        let end = length.checked_sub(usize::from(header.extensions) * 8)?;
+        // How many arguments there are is what the other lengths leave.
+        let arguments = (header.length as usize).checked_sub(size_of::<InHeader>() + length)?;
+        let arguments = message.arguments.get(..arguments)?;
+        Some(Self { header, arguments, body: contents.get(..end)? })
     }
 
     /// What is asked for, if it is served.
@@ -59,7 +73,11 @@ impl<'a> Request<'a> {
     where
         T: FromBytes + KnownLayout + Immutable,
     {
-        split_argument(self.body)
+        if self.arguments.is_empty() {
+            return split_argument(self.body);
+        }
+        let (argument, _) = split_argument(self.arguments)?;
+        Ok((argument, self.body))
     }
 
     /// The name that is the whole body.

@@ -10,9 +10,9 @@
 //!                       └───────────────────────────────────────┘
 //! ```
 //!
-//! Each worker has a descriptor of its own, so that the kernel finds the request of an answer without
+//! Each worker has a [`Line`] of its own, so that the kernel finds the request of an answer without
 //! a lock that all share, and a gate: the lock under which it handles a request. Who empties all gates
-//! knows that no request is being handled and none will be, though the workers may wait in `read` for
+//! knows that no request is being handled and none will be, though the workers may wait in the kernel for
 //! ever: nothing but the end of the process calls them back from there.
 
 use std::io;
@@ -26,20 +26,16 @@ use xfs_sync::{CachePadded, Mutex, Slot};
 use zerocopy::IntoBytes;
 
 use super::device::Device;
-use super::pages::Pages;
+use super::greeting::greet;
+use super::line::{Line, lines};
 use super::reply::{Reply, stale_inode};
 use super::request::Request;
-use super::wire::{
-    InHeader, InitFlags, InitIn, InitOut, MAJOR, MINOR, OLDEST_MINOR, Opcode, WriteIn,
-};
+use super::ring::IdleRing;
+use super::wire::InitFlags;
 use crate::MountError;
 
 /// The most bytes that one request writes or reads: what the kernel allows by itself.
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
-/// Room for the header and the arguments in front of what is written.
-const ARGUMENT_BYTES: usize = 4096;
-/// Requests that the kernel sends ahead of anybody waiting for them: what is read ahead, mostly.
-const MAX_BACKGROUND: u16 = 64;
 pub(super) const PAGE_BYTES: u32 = 4096;
 
 /// Who answers requests.
@@ -61,11 +57,11 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// What the caller gets. ENOSYS means that this is not served, and mostly that it will not be
     /// asked for again.
-    fn handle(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno>;
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno>;
 }
 
 /// The handler of one worker, locked while it handles a request; `None` once that is over.
-type Gate<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
+pub(super) type Gate<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
 
 /// What workers and those who end a session tell.
 enum Notice {
@@ -108,45 +104,35 @@ pub enum Waited {
 }
 
 impl<H: Handler> Session<H> {
-    /// Answers the kernel's first request and starts `threads` workers, or as many as the system gives
-    /// if that is at least one.
-    pub(crate) fn start(device: Device, handler: H, threads: usize) -> Result<Self, MountError> {
-        greet(&device, handler.wishes())?;
+    /// Answers the kernel's first request and starts workers: `threads` of them, or as many as the system gives
+    /// if that is at least one, or with `rings` one for each, at least as many as the kernel has queues.
+    pub(crate) fn start(
+        device: Device,
+        handler: H,
+        threads: usize,
+        rings: Vec<IdleRing>,
+    ) -> Result<Self, MountError> {
+        let mut wishes = handler.wishes();
+        wishes.set(InitFlags::OVER_IO_URING, !rings.is_empty());
+        greet(&device, wishes)?;
         let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
         let notifier = device.shared().map_err(failed)?;
-        let mut devices = vec![device];
-        while let Some(first) = devices.first().filter(|_| devices.len() < threads) {
-            // Who was given the connection may not open the device himself.
-            let next = first.another().or_else(|_| first.shared().map_err(failed))?;
-            devices.push(next);
-        }
+        let (lines, needed) = lines(device, threads, rings)?;
         let handler = Arc::new(handler);
-        let gate = |_: &Device| CachePadded::new(Mutex::new(Some(Arc::clone(&handler))));
-        let gates: Arc<[Gate<H>]> = devices.iter().map(gate).collect();
+        let gate = |_: &Line| CachePadded::new(Mutex::new(Some(Arc::clone(&handler))));
+        let gates: Arc<[Gate<H>]> = lines.iter().map(gate).collect();
         let (sender, notices) = channel();
-        let spawn = |(index, device): (usize, Device)| {
-            let (gates, sender) = (Arc::clone(&gates), sender.clone());
-            std::thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
-                let _bomb = EndWithPanic;
-                let served = gates.get(index).map_or(Ok(()), |gate| {
-                    if let Some(handler) = gate.lock().as_deref() {
-                        handler.begin_worker();
-                    }
-                    serve(&device, gate)
-                });
-                let _ = sender.send(Notice::WorkerEnded);
-                served
-            })
-        };
+        let (begun, begins) = channel();
         let mut workers = Vec::new();
-        for (index, device) in devices.into_iter().enumerate() {
-            match spawn((index, device)) {
+        let wanted = lines.len();
+        for (index, line) in lines.into_iter().enumerate() {
+            match spawn(index, line, &gates, &sender, &begun) {
                 Ok(worker) => workers.push(worker),
-                Err(source) if workers.is_empty() => {
+                Err(source) if workers.len() < needed => {
                     return Err(MountError::Failed { what: "its threads".to_owned(), source });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, wanted = threads, "{index} threads serve");
+                    tracing::warn!(%error, wanted, "{index} threads serve");
                     // Nobody is behind the other gates, and nobody shall wait for them.
                     for gate in gates.iter().skip(index) {
                         gate.lock().take();
@@ -154,6 +140,9 @@ impl<H: Handler> Session<H> {
                     break;
                 }
             }
+        }
+        for outcome in begins.iter().take(workers.len()) {
+            outcome.map_err(|source| MountError::Failed { what: "a queue".to_owned(), source })?;
         }
         Ok(Self { gates, workers, notices, halter: Halter(sender), handler, notifier })
     }
@@ -221,6 +210,36 @@ impl<H: Handler> Session<H> {
     }
 }
 
+/// Starts the worker behind a gate, which says in `begun` whether it can serve.
+fn spawn<H: Handler>(
+    index: usize,
+    mut line: Line,
+    gates: &Arc<[Gate<H>]>,
+    sender: &Sender<Notice>,
+    begun: &Sender<io::Result<()>>,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let (gates, sender, begun) = (Arc::clone(gates), sender.clone(), begun.clone());
+    std::thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
+        let _bomb = EndWithPanic;
+        let Some(gate) = gates.get(index) else { return Ok(()) };
+        let began = line.begin(|| {
+            if let Some(handler) = gate.lock().as_deref() {
+                handler.begin_worker();
+            }
+        });
+        let can_serve = began.is_ok();
+        // Nobody listens any more where another worker has failed to begin.
+        let _ = begun.send(began);
+        let served = if can_serve { line.serve(gate) } else { Ok(()) };
+        gate.lock().take();
+        if served.is_err() && line.is_alone() {
+            let _ = sender.send(Notice::Halt);
+        }
+        let _ = sender.send(Notice::WorkerEnded);
+        served
+    })
+}
+
 /// Ends the process where a worker panics: whoever waits for its answer would wait for ever, and what
 /// the volume holds in memory may not fit together. The next mount recovers.
 struct EndWithPanic;
@@ -232,93 +251,3 @@ impl Drop for EndWithPanic {
         }
     }
 }
-
-/// Room for the largest request. What is written to a file lies in it from the start of a page on.
-fn request_pages() -> Pages {
-    let before = size_of::<InHeader>() + size_of::<WriteIn>();
-    Pages::new(MAX_WRITE_BYTES as usize + ARGUMENT_BYTES, before)
-}
-
-/// Serves requests until there are none any more.
-fn serve<H: Handler>(device: &Device, gate: &Gate<H>) -> io::Result<()> {
-    let mut buffer = request_pages();
-    let mut reply = Reply::default();
-    let served = loop {
-        let length = match device.receive(buffer.bytes_mut()) {
-            Ok(Some(length)) => length,
-            Ok(None) => break Ok(()),
-            Err(error) => break Err(error),
-        };
-        let Some(request) = buffer.bytes().get(..length).and_then(Request::decode) else {
-            break Err(Errno::PROTO.into());
-        };
-        let handler = gate.lock();
-        let Some(handler) = handler.as_deref() else { return Ok(()) };
-        let opcode = request.opcode();
-        if opcode == Some(Opcode::Destroy) {
-            break Ok(());
-        }
-        reply.clear();
-        let outcome = handler.handle(&request, &mut reply);
-        let is_answered =
-            !matches!(opcode, Some(Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt));
-        if !is_answered {
-            continue;
-        }
-        let told = reply.notice().map_or(Ok(()), |notice| device.send(notice.as_bytes()));
-        let sent = told.and_then(|()| device.send(reply.finish(request.unique(), outcome)));
-        if let Err(error) = sent {
-            break Err(error);
-        }
-    };
-    gate.lock().take();
-    served
-}
-
-/// Answers the kernel's first request.
-fn greet(device: &Device, wishes: InitFlags) -> Result<(), MountError> {
-    let failed = |source| MountError::Failed { what: "the first exchange".to_owned(), source };
-    let mut buffer = request_pages();
-    loop {
-        let length = device.receive(buffer.bytes_mut()).map_err(failed)?;
-        let length = length.ok_or_else(|| failed(Errno::NODEV.into()))?;
-        let request = buffer.bytes().get(..length).and_then(Request::decode);
-        let request = request.ok_or_else(|| failed(Errno::PROTO.into()))?;
-        let (init, _) = request.argument::<InitIn>().map_err(|errno| failed(errno.into()))?;
-        let mut reply = Reply::default();
-        reply.clear();
-        if init.major > MAJOR {
-            // It asks again, in the version that we name.
-            reply.add_bytes([MAJOR, MINOR].as_bytes());
-            device.send(reply.finish(request.unique(), Ok(()))).map_err(failed)?;
-            continue;
-        }
-        if request.opcode() != Some(Opcode::Init) || init.major < MAJOR || init.minor < OLDEST_MINOR
-        {
-            let refusal = reply.finish(request.unique(), Err(Errno::PROTO));
-            device.send(refusal).map_err(failed)?;
-            return Err(MountError::OldKernel { major: init.major, minor: init.minor });
-        }
-        let offered = InitFlags::from_bits_retain(
-            u64::from(init.flags) | u64::from(init.flags2) << u32::BITS,
-        );
-        let agreed = (offered & (wishes | InitFlags::INIT_EXT)).bits();
-        reply.add(&InitOut {
-            major: MAJOR,
-            minor: MINOR.min(init.minor),
-            max_readahead: init.max_readahead,
-            flags: agreed as u32,
-            flags2: (agreed >> u32::BITS) as u32,
-            max_background: MAX_BACKGROUND,
-            congestion_threshold: MAX_BACKGROUND / 4 * 3,
-            max_write: MAX_WRITE_BYTES,
-            time_granularity_ns: 1,
-            max_pages: (MAX_WRITE_BYTES / PAGE_BYTES) as u16,
-            ..InitOut::default()
-        });
-        return device.send(reply.finish(request.unique(), Ok(()))).map_err(failed);
-    }
-}
-
-#[cfg(test)]
-mod tests;

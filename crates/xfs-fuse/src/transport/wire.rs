@@ -126,6 +126,8 @@ bitflags! {
         const SETXATTR_EXT = 1 << 29;
         /// `flags2` counts.
         const INIT_EXT = 1 << 30;
+        /// Requests come and answers go through rings of io_uring.
+        const OVER_IO_URING = 1 << 41;
     }
 }
 
@@ -165,6 +167,30 @@ pub(crate) const NOTICE_STALE_INODE: i32 = 2;
 /// Of a SETXATTR of an access control list: the set-group-ID bit goes.
 pub(crate) const XATTR_KILL_SET_GROUP_ID: u32 = 1 << 0;
 
+/// What a ring tells the kernel's FUSE.
+pub(crate) mod ring {
+    /// Here is memory for requests: the first is to be put there.
+    #[doc(alias = "FUSE_IO_URING_CMD_REGISTER")]
+    pub(crate) const REGISTER: u32 = 1;
+    /// There is the answer, and the next request is to be put where it lies.
+    #[doc(alias = "FUSE_IO_URING_CMD_COMMIT_AND_FETCH")]
+    pub(crate) const ANSWER: u32 = 2;
+}
+
+/// What lies in front of the contents of a request that comes through a ring, and of its answer.
+#[doc(alias = "fuse_uring_req_header")]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(crate) struct RingHeader {
+    /// An [`InHeader`], and then an [`OutHeader`].
+    pub(crate) head: [u8; 128],
+    /// The arguments of the request, before what else belongs to it.
+    pub(crate) arguments: [u8; 128],
+    pub(crate) entry: RingEntry,
+}
+
+const _: () = assert!(size_of::<RingHeader>() == 288);
+
 /// Declares structures that are nothing but their bytes, and how many these are.
 macro_rules! wire {
     ($($(#[$meta:meta])* $name:ident: $size:literal { $($field:ident: $type:ty,)* })*) => {
@@ -191,6 +217,12 @@ wire! {
     OutHeader: 16 { length: u32, error: i32, unique: u64, }
     /// With [`NOTICE_STALE_INODE`]: from a negative offset on, attributes only.
     StaleInode: 40 { header: OutHeader, node: u64, offset: i64, length: i64, }
+    /// Which request lies there, and how many bytes of contents the request or the answer has.
+    #[doc(alias = "fuse_uring_ent_in_out")]
+    RingEntry: 32 { flags: u64, commit: u64, length: u32, padding: u32, reserved: u64, }
+    /// Goes with [`ring::REGISTER`] and [`ring::ANSWER`].
+    #[doc(alias = "fuse_uring_cmd_req")]
+    RingCommand: 24 { flags: u64, commit: u64, queue: u16, padding: [u8; 6], }
     Attributes: 88 {
         inode: u64, size: u64, blocks: u64, atime: i64, mtime: i64, ctime: i64, atime_ns: u32,
         mtime_ns: u32, ctime_ns: u32, mode: u32, nlink: u32, uid: u32, gid: u32, rdev: u32,

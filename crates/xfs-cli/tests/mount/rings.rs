@@ -1,0 +1,103 @@
+//! Mounts whose requests come through rings of io_uring.
+
+use std::fs;
+
+use xfs_oracle::FuseRings;
+use xfs_oracle::harness::{Trial, TrialError};
+
+use crate::mounted::{Through, ferroxfs, mounted, run, said, volume};
+use crate::refusals::await_sandbox;
+use crate::{agreement, crash, files, refusals, user, work, writeback};
+
+/// Trials of rings, and those of mounts that matter most here.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::new("an_ordinary_user_mounts_through_rings", user::so_does_one_through_rings),
+        Trial::new("requests_come_through_rings", requests_come_through_rings),
+        Trial::new(
+            "rings_that_are_not_offered_are_refused",
+            rings_that_are_not_offered_are_refused,
+        ),
+        again("a_mount_agrees_with_the_model", agreement::a_mount_agrees_with_the_model),
+        again("a_tree_is_copied_there_and_back", work::a_tree_is_copied_there_and_back),
+        again("files_without_names_are_kept", files::files_without_names_are_kept),
+        again("ranges_and_copies", files::ranges_and_copies),
+        again("flags_and_attributes", files::flags_and_attributes),
+        again("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
+        again("signals_unmount_cleanly", crash::signals_unmount_cleanly),
+        again("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
+        again("signals_lose_nothing_acknowledged", writeback::signals_lose_nothing_acknowledged),
+        again(
+            "what_is_written_after_a_signal_is_kept",
+            writeback::what_is_written_after_a_signal_is_kept,
+        ),
+    ]
+}
+
+/// What mounts do, with all of them through rings.
+fn again(name: &str, test: fn() -> Result<(), TrialError>) -> Trial {
+    Trial::new(format!("{name}_through_rings"), move || {
+        // Turned on by each mount, but a machine that has none skips the test.
+        drop(FuseRings::on()?);
+        let _through = Through::rings();
+        test()
+    })
+}
+
+fn requests_come_through_rings() -> Result<(), TrialError> {
+    const FILES: usize = 300;
+    let mut volume = mounted("io_uring,threads=1")?;
+    let server = volume.server();
+    let before = reads(&server);
+    for index in 0..FILES {
+        fs::write(volume.at(&format!("file{index}")), "contents").unwrap();
+    }
+    // Each would be several reads of the device.
+    let read = reads(&server) - before;
+    assert!(read < FILES, "{read} reads");
+    let rings = fs::read_dir(format!("/proc/{server}/fd")).unwrap();
+    let rings = rings.filter(|file| {
+        let target = fs::read_link(file.as_ref().unwrap().path()).unwrap_or_default();
+        target.to_string_lossy().contains("[io_uring]")
+    });
+    let processors = fs::read_to_string("/proc/stat").unwrap();
+    let processors = processors.lines().filter(|line| line.starts_with("cpu")).count() - 1;
+    assert!(rings.count() >= processors);
+    // Programs that read a volume are inside the sandbox.
+    volume.unmount();
+    volume.mount("ro,io_uring");
+    await_sandbox(&volume.server());
+    assert_eq!(fs::read_dir(volume.path()).unwrap().count(), FILES);
+    assert_eq!(fs::read(volume.at("file7")).unwrap(), b"contents");
+    volume.unmount();
+    if xfs_testkit::has_landlock() {
+        let on = FuseRings::on()?;
+        run(volume.mount_command("ro,io_uring").arg("--sandbox=always"));
+        drop(on);
+        assert_eq!(fs::read(volume.at("file8")).unwrap(), b"contents");
+        run(ferroxfs(&["umount"]).arg(volume.path()));
+    }
+    volume.check()
+}
+
+/// How often a process has read so far.
+fn reads(process: &str) -> usize {
+    let figures = fs::read_to_string(format!("/proc/{process}/io")).unwrap();
+    let reads = figures.lines().find_map(|line| line.strip_prefix("syscr: ")).unwrap();
+    reads.parse().unwrap()
+}
+
+fn rings_that_are_not_offered_are_refused() -> Result<(), TrialError> {
+    let volume = volume("default")?;
+    let off = FuseRings::off()?;
+    let output = volume.mount_command("io_uring").output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("io_uring: this kernel's FUSE does not offer it"), "{text}");
+    assert!(text.contains("hint: root can switch it on"), "{text}");
+    drop(off);
+    // Nothing is mounted there.
+    assert_eq!(fs::read_dir(volume.path()).unwrap().count(), 0);
+    assert!(!fs::read_to_string("/proc/mounts").unwrap().contains(volume.path().to_str().unwrap()));
+    volume.check()
+}

@@ -1,0 +1,192 @@
+//! The way on which one worker gets requests and gives answers.
+//!
+//! Owns: how many ways there are, and the loop of a worker on each. Does **not** own: threads, and what requests
+//! mean.
+
+use std::io;
+
+use rustix::io::Errno;
+use zerocopy::IntoBytes;
+
+use super::device::Device;
+use super::pages::Pages;
+use super::reply::Reply;
+use super::request::Request;
+use super::ring::{IdleRing, Ring, queues};
+use super::session::{Gate, Handler, MAX_WRITE_BYTES};
+use super::wire::{InHeader, Opcode, OutHeader, RingHeader, StaleInode, WriteIn};
+use crate::MountError;
+
+/// Room for the header and the arguments in front of what is written.
+const ARGUMENT_BYTES: usize = 4096;
+
+/// Where requests come from.
+pub(super) enum Line {
+    Device(Device),
+    Ring(Box<Ring>),
+}
+
+/// Rings for as many workers as are wanted, but one for each queue of the kernel at least.
+///
+/// # Errors
+///
+/// [`MountError::Rings`].
+pub(crate) fn rings(threads: usize) -> Result<Vec<IdleRing>, MountError> {
+    let failed = |source| MountError::Rings { source };
+    let queues = queues().map_err(failed)?;
+    (0..threads.max(queues)).map(|_| IdleRing::open().map_err(failed)).collect()
+}
+
+/// The lines of a connection, and how many of these it cannot do without, which come first.
+pub(super) fn lines(
+    device: Device,
+    threads: usize,
+    rings: Vec<IdleRing>,
+) -> Result<(Vec<Line>, usize), MountError> {
+    let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
+    if rings.is_empty() {
+        let mut devices = vec![device];
+        while let Some(first) = devices.first().filter(|_| devices.len() < threads) {
+            // Who was given the connection may not open the device himself.
+            let next = first.another().or_else(|_| first.shared().map_err(failed))?;
+            devices.push(next);
+        }
+        return Ok((devices.into_iter().map(Line::Device).collect(), 1));
+    }
+    let queues = queues().map_err(failed)?;
+    let mut lines = Vec::new();
+    for (index, ring) in rings.into_iter().enumerate() {
+        let queue = u16::try_from(index % queues).map_err(|_| failed(Errno::INVAL.into()))?;
+        let ring = ring.connect(device.shared().map_err(failed)?, queue);
+        lines.push(Line::Ring(Box::new(ring)));
+    }
+    // What does not come through a ring.
+    lines.insert(0, Line::Device(device));
+    Ok((lines, queues + 1))
+}
+
+impl Line {
+    /// Whether some requests would come to nobody if its worker ended.
+    pub(super) fn is_alone(&self) -> bool {
+        matches!(self, Self::Ring(_))
+    }
+
+    /// Makes it ready, in the thread of its worker, which enters where it works by `enter`.
+    pub(super) fn begin(&mut self, enter: impl FnOnce()) -> io::Result<()> {
+        match self {
+            Self::Device(_) => {
+                enter();
+                Ok(())
+            }
+            Self::Ring(ring) => {
+                // A sandbox does not let that be done.
+                ring.enable()?;
+                enter();
+                ring.begin()
+            }
+        }
+    }
+
+    /// Serves requests until there are none any more.
+    pub(super) fn serve<H: Handler>(&mut self, gate: &Gate<H>) -> io::Result<()> {
+        match self {
+            Self::Device(device) => serve_device(device, gate),
+            Self::Ring(ring) => serve_ring(ring, gate),
+        }
+    }
+}
+
+/// Room for the largest request. What is written to a file lies in it from the start of a page on.
+pub(super) fn request_pages() -> Pages {
+    let before = size_of::<InHeader>() + size_of::<WriteIn>();
+    Pages::new(MAX_WRITE_BYTES as usize + ARGUMENT_BYTES, before)
+}
+
+/// Until nothing is handled any more, which finds the worker when the next request comes.
+fn serve_device<H: Handler>(device: &Device, gate: &Gate<H>) -> io::Result<()> {
+    let mut buffer = request_pages();
+    let mut reply = Reply::default();
+    while let Some(length) = device.receive(buffer.bytes_mut())? {
+        let request = buffer.bytes().get(..length).and_then(Request::decode);
+        let request = request.ok_or(Errno::PROTO)?;
+        let handler = gate.lock();
+        let Some(handler) = handler.as_deref() else { break };
+        let opcode = request.opcode();
+        if opcode == Some(Opcode::Destroy) {
+            break;
+        }
+        reply.clear();
+        let outcome = handler.handle(&request, &mut reply);
+        let is_answered =
+            !matches!(opcode, Some(Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt));
+        if !is_answered {
+            continue;
+        }
+        if let Some(notice) = reply.notice() {
+            device.send(notice.as_bytes())?;
+        }
+        device.send(reply.finish(request.unique(), outcome))?;
+    }
+    Ok(())
+}
+
+fn serve_ring<H: Handler>(ring: &mut Ring, gate: &Gate<H>) -> io::Result<()> {
+    // Of requests whose contents lie where those of the answer go.
+    let mut aside = Reply::default();
+    while ring.wait()? {
+        let handler = gate.lock();
+        let Some(handler) = handler.as_deref() else { break };
+        let (message, contents) = ring.message().ok_or(Errno::PROTO)?;
+        let (answer, notice) = answer(handler, &message, contents, &mut aside)?;
+        if let Some(notice) = notice {
+            ring.device().send(notice.as_bytes())?;
+        }
+        ring.answer(answer)?;
+    }
+    Ok(())
+}
+
+/// Has a request handled, and its answer written where its contents lie. Comes back with the header of the answer, and
+/// what the kernel is told before.
+fn answer<H: Handler>(
+    handler: &H,
+    message: &RingHeader,
+    contents: &mut [u8],
+    aside: &mut Reply<'_>,
+) -> io::Result<(OutHeader, Option<StaleInode>)> {
+    aside.clear();
+    if message.entry.length > 0 {
+        let request = Request::of_ring(message, contents).ok_or(Errno::PROTO)?;
+        let unique = request.unique();
+        let outcome = handler.handle(&request, aside);
+        return Ok((put(aside, unique, outcome, contents), aside.notice()));
+    }
+    let request = Request::of_ring(message, &[]).ok_or(Errno::PROTO)?;
+    let mut reply = Reply::into_room(&mut *contents);
+    let outcome = handler.handle(&request, &mut reply);
+    let notice = reply.notice();
+    match reply.moved() {
+        Ok(mut elsewhere) => Ok((put(&mut elsewhere, request.unique(), outcome, contents), notice)),
+        Err(mut there) => Ok((there.header(request.unique(), outcome), notice)),
+    }
+}
+
+/// Copies an answer to where the kernel takes it.
+fn put(
+    reply: &mut Reply<'_>,
+    unique: u64,
+    outcome: Result<(), Errno>,
+    contents: &mut [u8],
+) -> OutHeader {
+    let header = reply.header(unique, outcome);
+    match contents.get_mut(..reply.body().len()) {
+        Some(place) => {
+            place.copy_from_slice(reply.body());
+            header
+        }
+        None => reply.header(unique, Err(Errno::IO)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+use rustix::io::Errno;
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::{
+    InHeader, MAX_WRITE_BYTES, Opcode, Reply, Request, RingHeader, WriteIn, answer, request_pages,
+};
+use crate::transport::Handler;
+use crate::transport::session::PAGE_BYTES;
+use crate::transport::wire::{InitFlags, ReadIn};
+
+#[test]
+fn what_is_written_to_a_file_arrives_at_the_start_of_a_page() {
+    let mut pages = request_pages();
+    let length = size_of::<InHeader>() + size_of::<WriteIn>() + MAX_WRITE_BYTES as usize;
+    let header = InHeader { length: length as u32, ..InHeader::new_zeroed() };
+    let message = pages.bytes_mut().get_mut(..length).expect("room for the largest request");
+    header.write_to_prefix(message).expect("room for the header");
+    let request = Request::decode(message).expect("a request");
+    let (_, written) = request.argument::<WriteIn>().expect("the arguments of a write");
+    assert_eq!(written.len(), MAX_WRITE_BYTES as usize);
+    assert_eq!(written.as_ptr().addr() % PAGE_BYTES as usize, 0);
+}
+
+/// Answers a READ by sevens, and other requests by what follows their arguments, turned round.
+struct Mirror;
+
+impl Handler for Mirror {
+    fn wishes(&self) -> InitFlags {
+        InitFlags::empty()
+    }
+
+    fn handle(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
+        let (wanted, rest) = request.argument::<ReadIn>()?;
+        if request.opcode() == Some(Opcode::Read) {
+            return reply.fill_with(wanted.size as usize, |room| {
+                let most = room.len().min(wanted.offset as usize);
+                room[..most].fill(7);
+                Ok(most)
+            });
+        }
+        rest.iter().rev().for_each(|byte| reply.add_bytes(&[*byte]));
+        Ok(())
+    }
+}
+
+/// The header of a request, and its arguments: a READ of so many bytes where there are at most `there`.
+fn message(opcode: u32, arguments: ReadIn, contents: usize) -> RingHeader {
+    let mut message = RingHeader::new_zeroed();
+    let length = (size_of::<InHeader>() + size_of::<ReadIn>() + contents) as u32;
+    let header = InHeader { length, opcode, unique: 9, ..InHeader::default() };
+    header.write_to_prefix(&mut message.head).unwrap();
+    arguments.write_to_prefix(&mut message.arguments).unwrap();
+    message.entry.length = contents as u32;
+    message
+}
+
+fn read(size: u32, there: u64) -> RingHeader {
+    message(15, ReadIn { size, offset: there, ..ReadIn::default() }, 0)
+}
+
+#[test]
+fn a_ring_is_answered_where_contents_lie() {
+    let mut contents = [0; 64];
+    let (header, _) = answer(&Mirror, &read(64, 64), &mut contents, &mut Reply::default()).unwrap();
+    assert_eq!((header.length, header.error, header.unique), (80, 0, 9));
+    assert_eq!(contents, [7; 64]);
+}
+
+#[test]
+fn contents_are_read_before_the_answer_takes_their_place() {
+    let mut contents = *b"abcdef..";
+    let request = message(16, ReadIn::default(), 6);
+    let mut aside = Reply::default();
+    for expected in [b"fedcba..", b"abcdef.."] {
+        let (header, _) = answer(&Mirror, &request, &mut contents, &mut aside).unwrap();
+        assert_eq!((header.length, header.error), (22, 0));
+        assert_eq!(&contents, expected);
+    }
+}
+
+#[test]
+fn an_answer_that_does_not_fit_is_an_error() {
+    let mut contents = [0; 8];
+    let mut ask = |message| answer(&Mirror, &message, &mut contents, &mut Reply::default());
+    let (header, _) = ask(read(100, 100)).unwrap();
+    assert_eq!((header.length, header.error), (16, -Errno::IO.raw_os_error()));
+    // One that had room for more than it has fits.
+    let (header, _) = ask(read(100, 3)).unwrap();
+    assert_eq!((header.length, header.error), (19, 0));
+    assert_eq!(contents, [7, 7, 7, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn what_is_no_request_is_not_handled() {
+    for (length, contents) in [(39, 0), (1000, 0), (40, 1), (40 + 129, 0)] {
+        let mut message = read(0, 0);
+        let header = InHeader { length, opcode: 15, ..InHeader::default() };
+        header.write_to_prefix(&mut message.head).unwrap();
+        message.entry.length = contents;
+        let refused = answer(&Mirror, &message, &mut [0; 8], &mut Reply::default());
+        assert_eq!(refused.err().and_then(|error| error.raw_os_error()), Some(71), "{length}");
+    }
+}

@@ -1,0 +1,40 @@
+#![allow(unsafe_code, reason = "what is put into a ring may name memory by its address")]
+
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+
+use io_uring::{opcode, types};
+
+use super::{IdleRing, count};
+
+#[test]
+fn processors_are_counted() {
+    assert_eq!(count("0"), Some(1));
+    assert_eq!(count("0-3"), Some(4));
+    assert_eq!(count("0-3,8,10-11"), Some(7));
+    for bad in ["", "x", "3-0", "0-", "0-18446744073709551615"] {
+        assert_eq!(count(bad), None, "{bad}");
+    }
+}
+
+/// Who gets into a worker gets no other call of the kernel through its ring.
+#[test]
+fn a_ring_serves_fuse_and_does_nothing_else() {
+    let IdleRing(mut ring) = match IdleRing::open() {
+        Ok(ring) => ring,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            eprintln!("skipped: io_uring is not allowed here: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    ring.submitter().register_enable_rings().unwrap();
+    let open = opcode::OpenAt::new(types::Fd(rustix::fs::CWD.as_raw_fd()), c"/".as_ptr()).build();
+    // SAFETY: the name is static.
+    unsafe { ring.submission().push(&open.into()) }.unwrap();
+    ring.submit_and_wait(1).unwrap();
+    let refused = ring.completion().next().unwrap();
+    assert_eq!(refused.result(), -rustix::io::Errno::ACCESS.raw_os_error());
+    let refused = ring.submitter().register_files(&[0]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+}

@@ -1,0 +1,61 @@
+//! The switch of the kernel's FUSE over io_uring, which is off unless somebody turned it on.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::{Context, OracleError};
+
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+/// Who turns it holds this, so that nobody turns it under another.
+const LOCK: &str = "ferroxfs-fuse-rings.lock";
+
+/// The switch, held in one position, and turned back on drop. A mount needs it when it begins, not later.
+#[derive(Debug)]
+pub struct FuseRings {
+    before: String,
+    _lock: File,
+}
+
+impl FuseRings {
+    /// Turns it on.
+    ///
+    /// # Errors
+    ///
+    /// [`OracleError::Unavailable`] where the kernel has none, or may not be told.
+    pub fn on() -> Result<Self, OracleError> {
+        Self::hold("Y")
+    }
+
+    /// Turns it off.
+    ///
+    /// # Errors
+    ///
+    /// As [`on`](Self::on).
+    pub fn off() -> Result<Self, OracleError> {
+        Self::hold("N")
+    }
+
+    fn hold(position: &str) -> Result<Self, OracleError> {
+        let unavailable = |why: String| OracleError::Unavailable(format!("{SWITCH}: {why}"));
+        if !Path::new(SWITCH).exists() {
+            return Err(unavailable("this kernel has no FUSE over io_uring".to_owned()));
+        }
+        let path = std::env::temp_dir().join(LOCK);
+        let options = OpenOptions::new().create(true).append(true).clone();
+        let lock = options.open(&path).context(|| path.display().to_string())?;
+        flock(&lock, FlockOperation::LockExclusive).context(|| path.display().to_string())?;
+        let before = fs::read_to_string(SWITCH).context(|| SWITCH.to_owned())?;
+        fs::write(SWITCH, position).map_err(|error| unavailable(error.to_string()))?;
+        Ok(Self { before: before.trim().to_owned(), _lock: lock })
+    }
+}
+
+impl Drop for FuseRings {
+    fn drop(&mut self) {
+        if let Err(error) = fs::write(SWITCH, &self.before) {
+            eprintln!("{SWITCH} stays as it is: {error}");
+        }
+    }
+}
