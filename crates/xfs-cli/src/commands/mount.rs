@@ -210,12 +210,13 @@ impl Run for Serve {
         // Before the workers, who take as many threads as they get.
         let (tell, told) = channel();
         let watcher = watch(signals, told).map_err(|failure| about_image(failure, &device))?;
-        if is_mount_point(&folder) {
+        let hides = is_mount_point(&folder);
+        let mount = Mount::new(server, &folder, &options.facts(source), service)
+            .map_err(|error| mount_failure(&folder, &error))?;
+        if hides {
             let shown = names::in_message(folder.as_os_str().as_bytes());
             console.note(format!("{shown}: hides what is mounted there until it is unmounted"));
         }
-        let mount = Mount::new(server, &folder, &options.facts(source), service)
-            .map_err(|error| mount_failure(&folder, &error))?;
         let _ = tell.send(mount.halter());
         let announced = announce(background, console);
         match &announced {
