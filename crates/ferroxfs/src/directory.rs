@@ -10,6 +10,7 @@ use xfs_dir::{Cookie, Directory, Position};
 use xfs_format::directory::DirectoryCheck;
 use xfs_format::inode::FileType;
 use xfs_format::{Corruption, InodeNumber, Place, Structure};
+use xfs_inode::Inode;
 
 use crate::Result;
 use crate::metadata::Metadata;
@@ -115,15 +116,26 @@ impl ReadDirPlus {
             true => self.entries.by_ref().take(1).collect(),
             false => self.take_together(),
         };
-        let Some(parts) = self.entries.node.share().parts().ok().filter(|_| !is_checked) else {
+        if is_checked {
+            // The name is looked up for whoever asks.
             let with_metadata = |entry: DirEntry| {
                 let metadata = entry.node().ok().map(|node| node.metadata());
                 (entry, metadata)
             };
             return entries.into_iter().map(|entry| entry.map(with_metadata)).collect();
-        };
+        }
         let numbers: Vec<_> = entries.iter().flatten().map(DirEntry::number).collect();
-        let mut metadata = metadata_of(parts, &numbers, &mut self.scratch).into_iter();
+        let share = self.entries.node.share();
+        let metadata = match share.parts() {
+            Ok(parts) => metadata_of(parts, &numbers, &mut self.scratch),
+            // Nothing comes into memory for who only reads but the clusters themselves.
+            Err(_) => {
+                let geometry = share.cache.geometry();
+                let inodes = Inode::read_each(&share.cache, &numbers).into_iter();
+                inodes.map(|inode| inode.ok().map(|it| Metadata::new(&it, geometry))).collect()
+            }
+        };
+        let mut metadata = metadata.into_iter();
         let mut with_metadata = |entry| (entry, metadata.next().flatten());
         entries.into_iter().map(|entry| entry.map(&mut with_metadata)).collect()
     }

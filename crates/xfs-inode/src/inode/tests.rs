@@ -49,6 +49,24 @@ fn a_bad_inode_does_not_hide_its_neighbours() {
     volume.read(LINK).unwrap();
 }
 
+#[test]
+fn neighbours_are_found_together_as_each_by_itself() {
+    let volume = Volume::new();
+    volume.put(number(EMPTY).0 * 512 + 20, &[0xff]);
+    let mut numbers: Vec<_> = ALL.iter().map(|record| number(record)).collect();
+    numbers.extend([InodeNumber(u64::MAX), number(TEXT)]);
+    let cache = volume.cache();
+    let looks = || cache.statistics().hits + cache.statistics().total().misses;
+    let before = looks();
+    let together = Inode::read_each(&cache, &numbers);
+    assert!(looks() - before < 4, "{} looks at clusters", looks() - before);
+    assert_eq!(together.len(), numbers.len());
+    for (number, found) in numbers.iter().zip(&together) {
+        let alone = Inode::read(&volume.cache(), *number);
+        assert_eq!(format!("{found:?}"), format!("{alone:?}"));
+    }
+}
+
 /// Everything that can be done with an inode. Errors are fine, panics are not.
 fn use_all(volume: &Volume, record: &[u8]) {
     let cache = volume.cache();

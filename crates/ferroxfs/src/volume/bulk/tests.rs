@@ -119,6 +119,25 @@ fn entries_are_listed_with_what_stat_shows() {
 }
 
 #[test]
+fn so_they_are_where_nothing_is_written() {
+    let device: SharedDevice = make_with("");
+    let open =
+        |writable| OpenOptions::new().writable(writable).with_devices(Arc::clone(&device), None);
+    let volume = open(true).writable_volume().unwrap();
+    fill(&volume);
+    let root = volume.root().unwrap();
+    (20..240).step_by(3).for_each(|it| root.remove_file(format!("file{it}")).unwrap());
+    root.link(&volume.lookup("/file7").unwrap(), "again").unwrap();
+    drop(root);
+    volume.close().unwrap();
+    let volume = open(false).volume().unwrap();
+    check_listed(&volume);
+    let root = volume.root().unwrap();
+    let listed = root.entries_with_metadata_from(Cookie::START).unwrap();
+    assert_eq!(listed.count(), FILES - 74 + 1);
+}
+
+#[test]
 fn nothing_listed_stays_in_memory_that_was_not_there() {
     let volume = volume();
     volume.drop_caches().unwrap();
