@@ -1,7 +1,8 @@
 //! How fast a mount serves several clients, beside a FUSE server that answers at once over the same
 //! transport, the kernel's XFS and fuse2fs.
 //!
-//! Each client is a thread with a directory of its own, through system calls; images lie in memory. Before
+//! Each client is a thread with a directory of its own, through system calls; images lie in memory that has been
+//! touched before, as the first touch takes longer than what is measured. Before
 //! walking and before reading everything is mounted anew, so that the clients' kernel has nothing
 //! cached. A step counts when the last client is through.
 
@@ -49,20 +50,28 @@ pub(crate) struct Arguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Create,
+    /// With what stat(2) shows.
     Walk,
+    /// With the time of birth too, as statx(2) shows it where it is asked for: no listing of FUSE carries
+    /// that, so each file is a request.
+    WalkBirth,
     Unlink,
     Write,
     Read,
 }
 
-const STEPS: [Step; 5] = [Step::Create, Step::Walk, Step::Unlink, Step::Write, Step::Read];
+const STEPS: [Step; 6] =
+    [Step::Create, Step::Walk, Step::WalkBirth, Step::Unlink, Step::Write, Step::Read];
+/// Which of the systems are compared with which others.
+const RATIOS: [(&str, &str); 3] =
+    [("ours", "null"), ("ours-rings", "null-rings"), ("ours", "kernel")];
 /// Bytes of one call.
 const CHUNK_BYTES: usize = 1 << 20;
 
 impl Step {
     /// Steps before which everything is mounted anew.
     fn begins_cold(self) -> bool {
-        matches!(self, Self::Walk | Self::Read)
+        matches!(self, Self::Walk | Self::WalkBirth | Self::Read)
     }
 
     fn unit(self) -> &'static str {
@@ -94,17 +103,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
             Err(error) => return Err(error),
         }
     }
-    let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
-    println!("| {} clients | unit | {} |", arguments.clients, names.join(" | "));
-    println!("|---|---|{}", "---:|".repeat(names.len()));
-    for (index, step) in STEPS.into_iter().enumerate() {
-        let rates = columns.iter().map(|(_, times)| {
-            let seconds = times.get(index).map_or(0.0, Duration::as_secs_f64);
-            format!("{:.0}", step.amount(arguments) / seconds)
-        });
-        println!("| {step:?} | {} | {} |", step.unit(), rates.collect::<Vec<_>>().join(" | "));
-    }
+    print(arguments, &columns);
     Ok(())
+}
+
+/// A table of rates, and of ratios between them.
+fn print(arguments: &Arguments, columns: &[(&str, Vec<Duration>)]) {
+    let times = |wanted: &str| columns.iter().find(|(name, _)| *name == wanted);
+    let ratios = RATIOS.iter().filter_map(|(one, other)| Some((times(one)?, times(other)?)));
+    let ratios: Vec<_> = ratios.collect();
+    let mut heads: Vec<_> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    heads.extend(ratios.iter().map(|((one, _), (other, _))| format!("{one} / {other}")));
+    println!("| {} clients | unit | {} |", arguments.clients, heads.join(" | "));
+    println!("|---|---|{}", "---:|".repeat(heads.len()));
+    for (index, step) in STEPS.into_iter().enumerate() {
+        let seconds = |times: &[Duration]| times.get(index).map_or(0.0, Duration::as_secs_f64);
+        let rate = |times| format!("{:.0}", step.amount(arguments) / seconds(times));
+        let mut cells: Vec<_> = columns.iter().map(|(_, times)| rate(times)).collect();
+        cells.extend(
+            ratios
+                .iter()
+                .map(|((_, ours), (_, theirs))| format!("{:.2}", seconds(theirs) / seconds(ours))),
+        );
+        println!("| {step:?} | {} | {} |", step.unit(), cells.join(" | "));
+    }
 }
 
 /// The shortest time of each step.
@@ -166,13 +188,15 @@ fn perform(step: Step, directory: &Path, arguments: &Arguments) -> io::Result<()
         Step::Create => (0..files)
             .try_for_each(|number| File::create_new(directory.join(number.to_string())).map(drop)),
         Step::Walk => {
-            let mut count = 0;
-            for entry in fs::read_dir(directory)? {
-                entry?.metadata()?;
-                count += 1;
-            }
-            if count == files { Ok(()) } else { Err(io::Error::other(format!("{count} files"))) }
+            // The library's own metadata asks for the time of birth.
+            let folder = File::open(directory)?;
+            walk(directory, files, |entry| {
+                let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+                rustix::fs::statat(&folder, entry.file_name(), flags)?;
+                Ok(())
+            })
         }
+        Step::WalkBirth => walk(directory, files, |entry| entry.metadata()?.created().map(drop)),
         Step::Unlink => {
             (0..files).try_for_each(|number| fs::remove_file(directory.join(number.to_string())))
         }
@@ -187,4 +211,18 @@ fn perform(step: Step, directory: &Path, arguments: &Arguments) -> io::Result<()
             (0..arguments.megabytes).try_for_each(|_| file.read_exact(&mut chunk))
         }
     }
+}
+
+/// Looks at each file of a directory, of which there are so many.
+fn walk(
+    directory: &Path,
+    files: u64,
+    look: impl Fn(&fs::DirEntry) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut count = 0;
+    for entry in fs::read_dir(directory)? {
+        look(&entry?)?;
+        count += 1;
+    }
+    if count == files { Ok(()) } else { Err(io::Error::other(format!("{count} files"))) }
 }

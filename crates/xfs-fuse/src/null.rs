@@ -11,7 +11,7 @@ use xfs_sync::{AtomicU64, CachePadded, Object, Ordering};
 
 use crate::transport::wire::{
     AttrOut, Attributes, CreateIn, DirEntry, EntryOut, InitFlags, OPEN_KEEP_CACHE, Opcode, OpenOut,
-    ROOT_NODE, ReadIn, StatFsOut, WriteIn, WriteOut,
+    ROOT_NODE, ReadIn, StatFsOut, StatX, StatXIn, StatXOut, WriteIn, WriteOut,
 };
 use crate::transport::{Handler, Reply, Request};
 
@@ -190,6 +190,21 @@ impl Handler for Null {
             Opcode::GetAttr | Opcode::SetAttr => {
                 let attributes = self.attributes(request.node());
                 reply.add(&AttrOut { valid: VALID_SECONDS, attributes, ..AttrOut::default() });
+                Ok(())
+            }
+            Opcode::StatX => {
+                let (wanted, _) = request.argument::<StatXIn>()?;
+                let of = self.attributes(request.node());
+                let stat = StatX {
+                    mask: wanted.mask,
+                    mode: of.mode as u16,
+                    inode: of.inode,
+                    size: of.size,
+                    nlink: of.nlink,
+                    block_size: of.block_size,
+                    ..StatX::default()
+                };
+                reply.add(&StatXOut { valid: VALID_SECONDS, stat, ..StatXOut::default() });
                 Ok(())
             }
             Opcode::Create => self.create(request, reply),

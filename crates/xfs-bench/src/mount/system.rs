@@ -1,6 +1,7 @@
 //! What is mounted.
 
 use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -15,7 +16,9 @@ use crate::error::BenchError;
 const PATIENCE: Duration = Duration::from_secs(10);
 const MEGABYTE: u64 = 1 << 20;
 /// Room besides what is streamed.
-const IMAGE_BYTES: u64 = 2 << 30;
+const IMAGE_BYTES: u64 = 1 << 30;
+/// Written at once where memory is touched.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// A filesystem that can be mounted again and again.
 pub(super) trait System {
@@ -69,14 +72,21 @@ struct Image {
 impl Image {
     fn make(&mut self, folder: &Path, mut mkfs: Command) -> Result<(), BenchError> {
         self.path = folder.join("image");
-        let file = File::create(&self.path).map_err(BenchError::file(&self.path))?;
-        file.set_len(self.bytes).map_err(BenchError::file(&self.path))?;
+        self.fill().map_err(BenchError::file(&self.path))?;
         run(mkfs.arg(&self.path))
+    }
+
+    /// An image all of whose memory is there: what mkfs leaves out has been touched too.
+    fn fill(&self) -> std::io::Result<()> {
+        let mut file = File::create(&self.path)?;
+        let piece = vec![0; PIECE_BYTES];
+        let pieces = self.bytes / PIECE_BYTES as u64;
+        (0..pieces).try_for_each(|_| file.write_all(&piece))
     }
 
     fn make_xfs(&mut self, folder: &Path) -> Result<(), BenchError> {
         let mut mkfs = Xfsprogs::newer()?.command("mkfs.xfs");
-        mkfs.args(["-q", "-f", "-l", "size=256m", "-n", "parent=1"]);
+        mkfs.args(["-q", "-f", "-K", "-l", "size=256m", "-n", "parent=1"]);
         self.make(folder, mkfs)
     }
 }
@@ -216,7 +226,7 @@ impl System for Fuse2fs {
 
     fn make(&mut self, folder: &Path) -> Result<(), BenchError> {
         let mut mkfs = Command::new("mkfs.ext4");
-        mkfs.args(["-q", "-F"]);
+        mkfs.args(["-q", "-F", "-E", "nodiscard"]);
         self.image.make(folder, mkfs)
     }
 
