@@ -31,11 +31,14 @@ pub use error::MountError;
 #[cfg(feature = "null")]
 pub use null::Null;
 pub use options::{MountOptions, OptionError};
-pub use server::{AccessTimes, Durability, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE, Server, Settings};
+pub use server::{
+    ACCESS_ATTRIBUTE, AccessTimes, Durability, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE, Server,
+    Settings,
+};
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};
 pub use transport::{
     Halter, Handler, MAX_WRITE_BYTES, MountFacts, Reply, Request, Session, Unmount, Waited,
-    is_mount_point, unmount,
+    is_mount_point, remount, unmount,
 };
 
 use transport::MountPoint;

@@ -35,6 +35,7 @@ pub struct MountOptions {
     suid: bool,
     dev: bool,
     no_exec: bool,
+    remount: bool,
     threads: Option<usize>,
     channel: Channel,
     settings: Settings,
@@ -169,6 +170,7 @@ impl MountOptions {
             "suid" => self.suid = true,
             "dev" => self.dev = true,
             "noexec" => self.no_exec = true,
+            "remount" => self.remount = true,
             "sync" => self.settings.durability = Durability::All,
             "wsync" | "dirsync" => {
                 self.settings.durability = self.settings.durability.max(Durability::Names);
@@ -215,8 +217,8 @@ impl MountOptions {
             }
             "uid" => self.settings.uid = Some(id()?),
             "gid" => self.settings.gid = Some(id()?),
-            // What mount(8) and libfuse's helpers add.
-            "fsname" | "subtype" | "uhelper" | "helper" | "comment" => {}
+            // What mount(8) and libfuse's helpers add, and what the kernel shows of a mount.
+            "user_id" | "group_id" | "fsname" | "subtype" | "uhelper" | "helper" | "comment" => {}
             _ if is_comment(name) => {}
             _ => return Err(unknown(name)),
         }
@@ -227,6 +229,12 @@ impl MountOptions {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.read_only || self.no_recovery
+    }
+
+    /// Whether these are for a mount that is there already.
+    #[must_use]
+    pub fn is_remount(&self) -> bool {
+        self.remount
     }
 
     /// How to open the volume.

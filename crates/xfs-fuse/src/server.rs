@@ -33,7 +33,7 @@ use crate::transport::{Handler, Reply, Request};
 use access::LazyTimes;
 use handles::Handles;
 use unnamed::Unnamed;
-pub use xattrs::{FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE};
+pub use xattrs::{ACCESS_ATTRIBUTE, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE};
 
 /// Nobody but this server changes the volume, so what the kernel has been told stays true until the
 /// kernel itself asks for a change.

@@ -18,7 +18,7 @@ pub(crate) mod wire;
 
 pub(crate) use line::rings;
 pub(crate) use mounting::MountPoint;
-pub use mounting::{MountFacts, Unmount, is_mount_point, unmount};
+pub use mounting::{MountFacts, Unmount, is_mount_point, remount, unmount};
 pub use reply::Reply;
 pub use request::Request;
 pub(crate) use request::{split_argument, split_name};

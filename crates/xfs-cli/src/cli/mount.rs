@@ -49,6 +49,7 @@ Mount options:
   lazytime                   the time of access is written when the file is synced, not in use any more,
                              or after a day
   suid, dev, noexec          as in mount(8); nosuid and nodev unless asked otherwise
+  remount                    set ro or rw and those three anew, on a mount that is there
   threads=N                  how many requests are served at a time (2 per processor)
   io_uring                   requests come through rings of io_uring, one for each processor and more by
                              threads=; fails where the kernel does not offer it

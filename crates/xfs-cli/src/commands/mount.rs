@@ -18,11 +18,12 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
-    Channel, Halter, Handler, InitFlags, Mount, MountError, MountOptions, OptionError, Reply,
-    Request, Server, Unmounted, Waited, is_mount_point,
+    ACCESS_ATTRIBUTE, Channel, Halter, Handler, InitFlags, Mount, MountError, MountFacts,
+    MountOptions, OptionError, Reply, Request, Server, Unmounted, Waited, is_mount_point, remount,
 };
 
 use super::Run;
+use super::stats::read_attribute;
 use crate::cli::{GlobalOptions, MountArguments, SandboxWhen};
 use crate::console::Console;
 use crate::exit::Exit;
@@ -41,6 +42,12 @@ const READY: &[u8] = b"ready\n";
 struct Start {
     arguments: Vec<OsString>,
     reads_only: bool,
+}
+
+/// What `mount -o remount` asks of a mount that is there.
+struct Remount {
+    folder: PathBuf,
+    facts: MountFacts,
 }
 
 /// The process that serves.
@@ -113,6 +120,10 @@ pub(super) fn open(
     for list in &lists {
         options.add(list).map_err(|error| option_failure(&error))?;
     }
+    if options.is_remount() {
+        let facts = options.facts(arguments.device);
+        return Ok(Box::new(Remount { folder: arguments.folder, facts }));
+    }
     let open = options.open_options().map_err(|error| option_failure(&error))?;
     if !arguments.foreground && !arguments.background {
         let mut words = vec!["mount".into(), "--background".into()];
@@ -178,6 +189,27 @@ impl Run for Start {
         // It has said on standard error why.
         let code = child.wait().map_err(failed)?.code();
         Err(Failure::silent(code.and_then(Exit::of_code).unwrap_or(Exit::Failed)))
+    }
+}
+
+impl Run for Remount {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
+    fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {
+        let failed = |error| Failure::host(self.folder.as_os_str(), &error);
+        let can_write = read_attribute(&self.folder, ACCESS_ATTRIBUTE)? == b"rw";
+        if !can_write && !self.facts.read_only {
+            let failure = Failure::new(Exit::Failed, "its volume is open for reading only");
+            let failure = failure.about(&names::in_message(self.folder.as_os_str().as_bytes()));
+            return Err(failure.hint("unmount it, and mount it for writing"));
+        }
+        remount(&self.folder, &self.facts).map_err(failed)?;
+        // What was written until now is durable when nothing more can be: nobody unmounts what the machine
+        // is started from.
+        let root = std::fs::File::open(&self.folder).map_err(failed)?;
+        if self.facts.read_only && can_write { root.sync_all().map_err(failed) } else { Ok(()) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `mv`: moving and renaming inside an image.
 
-use ferroxfs::{FileType, Node, RenameMode};
+use ferroxfs::{Error, FileType, Node, PosixError, RenameMode};
 use std::ffi::OsString;
 
 use super::Run;
@@ -72,5 +72,10 @@ fn rename(
             from.rename(&name, &to, &new_name, mode)
         }
     };
-    renamed.map_err(|error| source.failure(error))
+    renamed.map_err(|error| match error {
+        Error::Posix(PosixError::InvalidArgument) => {
+            source.failure(Failure::new(Exit::Failed, "cannot be moved into itself"))
+        }
+        error => source.failure(error),
+    })
 }

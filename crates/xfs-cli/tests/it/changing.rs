@@ -134,6 +134,7 @@ fn files_are_moved_linked_and_exchanged() {
     place.check(&["mv", "--exchange", "image:/uno", "image:/two"]);
     assert_eq!(place.check(&["cat", "image:/uno", "image:/two"]), "21");
     place.check(&["mv", "image:/uno", "image:/two", "image:/sub"]);
+    place.check_failure(&["mv", "image:/sub", "image:/sub/sub"], 1, "cannot be moved into itself");
     assert_eq!(place.check(&["ls", "image:/sub"]), "two\nuno\n");
     place.check(&["ln", "image:/sub/two", "image:/again"]);
     assert_eq!(place.fact("image:/again", "Links:"), "2");

@@ -69,6 +69,39 @@ fn storm(folder: &std::path::Path, stop: &AtomicBool) -> Vec<String> {
     synced
 }
 
+pub(crate) fn a_volume_is_labelled_and_shut_down() -> Result<(), TrialError> {
+    let mut volume = mounted("allow_other")?;
+    let io = |how: &str| {
+        let mut io = Command::new("xfs_io");
+        io.args(["-x", "-c", how]).arg(volume.path()).output().unwrap()
+    };
+    let labelled = String::from_utf8(io("label -s proof").stdout).unwrap();
+    assert!(labelled.contains("\"proof\""), "{labelled}");
+    let read = String::from_utf8(io("label").stdout).unwrap();
+    assert!(read.contains("\"proof\""), "{read}");
+    let refused = String::from_utf8(io("label -s longer-than-12").stderr).unwrap();
+    assert!(refused.contains("Invalid argument"), "{refused}");
+    let mut nobody = Command::new("setpriv");
+    nobody.args(["--reuid=1000", "--regid=1000", "--clear-groups", "xfs_io", "-x", "-c"]);
+    let output = nobody.arg("shutdown").arg(volume.path()).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not permitted"), "{output:?}");
+    fs::write(volume.at("file"), "contents").unwrap();
+    let output = io("shutdown -f");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let error = fs::write(volume.at("other"), "x").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::IO.raw_os_error()));
+    volume.unmount();
+    let before = volume.image.findings()?.unwrap_or_default();
+    assert!(before.contains("log"), "its log was to be dirty: {before}");
+    volume.mount("rw");
+    assert_eq!(fs::read(volume.at("file")).unwrap(), b"contents");
+    assert!(!volume.at("other").exists());
+    volume.unmount();
+    let label = run(crate::mounted::ferroxfs(&["label"]).arg(&volume.image.data));
+    assert!(label.contains("proof"), "{label}");
+    volume.check()
+}
+
 pub(crate) fn signals_unmount_cleanly() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     for (signal, is_busy) in [("-TERM", false), ("-INT", true)] {

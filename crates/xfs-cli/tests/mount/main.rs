@@ -67,6 +67,7 @@ fn main() -> ExitCode {
         Trial::new("a_repository_keeps_its_commits", repository::a_repository_keeps_its_commits),
         Trial::new("a_program_is_built_on_it", building::a_program_is_built_on_it),
         Trial::new("rsync_finds_no_difference", copying::rsync_finds_no_difference),
+        Trial::new("a_volume_is_labelled_and_shut_down", crash::a_volume_is_labelled_and_shut_down),
         Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),

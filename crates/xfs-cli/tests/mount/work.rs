@@ -95,6 +95,26 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let line = mounts.lines().find(|line| line.contains(volume.path().to_str().unwrap()));
     assert!(line.unwrap().contains(" fuse.ferroxfs rw,nosuid,"), "{line:?}");
+    // As mount(8) asks for it: with all that the mount shows.
+    let remount = |how: &str| {
+        let shown =
+            format!("{how},nosuid,relatime,user_id=0,group_id=0,default_permissions,remount");
+        let mut mount = Command::new(&helper);
+        mount.arg(&volume.image.data).arg(volume.path()).args(["-o", &shown]).output().unwrap()
+    };
+    let write = || fs::write(volume.at("file"), "contents");
+    write().unwrap();
+    let output = remount("ro");
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(write().unwrap_err().raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
+    let output = remount("rw");
+    assert!(output.status.success(), "{}", said(&output));
+    write().unwrap();
+    run(ferroxfs(&["umount"]).arg(volume.path()));
+    run(&mut volume.mount_command("ro"));
+    let output = remount("rw");
+    let text = said(&output);
+    assert!(!output.status.success() && text.contains("is open for reading only"), "{text}");
     run(ferroxfs(&["umount"]).arg(volume.path()));
     volume.check()
 }

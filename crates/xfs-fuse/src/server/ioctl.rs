@@ -1,7 +1,9 @@
-//! The calls of ioctl that the kernel passes on: flags of files, and giving free space back.
+//! The calls of ioctl that the kernel passes on: flags of files, giving free space back, the label, shutting
+//! the volume down.
 
 use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{Changes, Metadata, Node};
+use ferroxfs::log::Shutdown;
+use ferroxfs::{Changes, Label, Metadata, Node};
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -16,6 +18,14 @@ const FS_IOC_GETVERSION: u32 = 0x8008_7601;
 const FS_IOC_FSGETXATTR: u32 = 0x801c_581f;
 const FS_IOC_FSSETXATTR: u32 = 0x401c_5820;
 const FITRIM: u32 = 0xc018_5879;
+const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
+const FS_IOC_SETFSLABEL: u32 = 0x4100_9432;
+/// Of XFS, and of others. Its argument says what is to be written before, but by its number it is an
+/// answer, so the kernel keeps it.
+#[doc(alias = "XFS_IOC_GOINGDOWN")]
+const GOING_DOWN: u32 = 0x8004_587d;
+/// A label with zeros behind, of any filesystem.
+const LABEL_BYTES: usize = 256;
 
 /// The flags of `chattr`, and ours.
 const FLAGS: [(u32, ExtendedFlags); 7] = [
@@ -85,15 +95,39 @@ impl Server {
                 answer(TrimRange { length, ..range }.as_bytes(), wanted.out_size, reply);
                 Ok(())
             }
+            FS_IOC_GETFSLABEL => {
+                let mut label = [0; LABEL_BYTES];
+                let padded = self.volume.label().map_err(errno)?.padded();
+                label[..padded.len()].copy_from_slice(&padded);
+                answer(&label, wanted.out_size, reply);
+                Ok(())
+            }
+            FS_IOC_SETFSLABEL => {
+                let label = argument.split(|byte| *byte == 0).next().unwrap_or_default();
+                let label = Label::new(label).ok_or(Errno::INVAL)?;
+                self.check_root(request)?;
+                self.volume.set_label(&label).map_err(errno)?;
+                answer(&[], 0, reply);
+                Ok(())
+            }
+            GOING_DOWN => {
+                self.check_root(request)?;
+                // What may be lost may also be kept.
+                self.volume.shut_down(Shutdown::Flush).map_err(errno)?;
+                answer(&[], 0, reply);
+                Ok(())
+            }
             _ => Err(Errno::NOTTY),
         }
     }
 
+    fn check_root(&self, request: &Request<'_>) -> Result<(), Errno> {
+        if request.uid() == 0 { Ok(()) } else { Err(Errno::PERM) }
+    }
+
     /// Returns how many bytes the device need not keep.
     fn trim(&self, request: &Request<'_>, range: &TrimRange) -> Result<u64, Errno> {
-        if request.uid() != 0 {
-            return Err(Errno::PERM);
-        }
+        self.check_root(request)?;
         let geometry = self.volume.geometry();
         let block = u64::from(geometry.block_size);
         let end = geometry.data_blocks.saturating_mul(block);

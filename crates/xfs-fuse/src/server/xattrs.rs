@@ -14,6 +14,8 @@ use crate::transport::{Reply, Request};
 pub const FIGURES_ATTRIBUTE: &str = "ferroxfs.stats";
 /// The same for the number of the serving process.
 pub const PROCESS_ATTRIBUTE: &str = "ferroxfs.pid";
+/// The same for what the server can do with the volume: `ro` or `rw`.
+pub const ACCESS_ATTRIBUTE: &str = "ferroxfs.access";
 
 /// What programs gain by executing the file.
 const CAPABILITIES: &str = "security.capability";
@@ -37,6 +39,8 @@ impl Server {
             self.figures().into_bytes()
         } else if request.node() == ROOT_NODE && name == PROCESS_ATTRIBUTE {
             std::process::id().to_string().into_bytes()
+        } else if request.node() == ROOT_NODE && name == ACCESS_ATTRIBUTE {
+            if self.settings.read_only { b"ro".to_vec() } else { b"rw".to_vec() }
         } else {
             self.node(request.node())?.attribute(name).map_err(errno)?
         };

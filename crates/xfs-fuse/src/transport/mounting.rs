@@ -137,6 +137,16 @@ pub fn unmount(folder: &Path, when: Unmount) -> io::Result<()> {
     if output.status.success() { Ok(()) } else { Err(io::Error::other(said(&output.stderr))) }
 }
 
+/// Sets anew what may be done on a mount: write, and use devices, programs and their set-ID bits. What its
+/// server was started with stays.
+///
+/// # Errors
+///
+/// EPERM for who is not root, EBUSY for a mount with files open for writing that is not to be written any more.
+pub fn remount(folder: &Path, facts: &MountFacts) -> io::Result<()> {
+    Ok(rustix::mount::mount_remount(folder, flags(facts), c"")?)
+}
+
 fn inherited_number(folder: &Path) -> Option<i32> {
     folder.to_str()?.strip_prefix(DESCRIPTOR_PREFIX)?.parse().ok()
 }
@@ -180,6 +190,14 @@ fn mount_directly(folder: &Path, facts: &MountFacts) -> Result<Device, MountErro
     if facts.allow_other {
         options.push_str(",allow_other");
     }
+    let failed = |source| MountError::Place { path: folder.to_owned(), source };
+    let options = CString::new(options).map_err(|_| failed(Errno::INVAL.into()))?;
+    rustix::mount::mount(&facts.source, folder, TYPE, flags(facts), options.as_c_str())
+        .map_err(|errno| failed(errno.into()))?;
+    Ok(device)
+}
+
+fn flags(facts: &MountFacts) -> MountFlags {
     let mut flags = MountFlags::empty();
     for (flag, is_set) in [
         (MountFlags::RDONLY, facts.read_only),
@@ -189,11 +207,7 @@ fn mount_directly(folder: &Path, facts: &MountFacts) -> Result<Device, MountErro
     ] {
         flags.set(flag, is_set);
     }
-    let failed = |source| MountError::Place { path: folder.to_owned(), source };
-    let options = CString::new(options).map_err(|_| failed(Errno::INVAL.into()))?;
-    rustix::mount::mount(&facts.source, folder, TYPE, flags, options.as_c_str())
-        .map_err(|errno| failed(errno.into()))?;
-    Ok(device)
+    flags
 }
 
 fn mount_through_helper(folder: &Path, facts: &MountFacts) -> Result<Device, MountError> {
