@@ -3,9 +3,11 @@
 //! Owns: the names of options, their values, and which are refused by name: everything that XFS
 //! mounts know and we do not do. Does **not** own: what they do.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use ferroxfs::OpenOptions;
+use rustix::fs::StatVfsMountFlags;
 use thiserror::Error;
 
 use crate::server::{AccessTimes, Durability, Settings};
@@ -35,7 +37,6 @@ pub struct MountOptions {
     suid: bool,
     dev: bool,
     no_exec: bool,
-    remount: bool,
     threads: Option<usize>,
     channel: Channel,
     settings: Settings,
@@ -121,7 +122,7 @@ const LOG: &str = "the log's buffers are not to be set";
 const QUOTA: &str = "quota is not enforced";
 
 /// Options of mount(8) that are for itself or say what is so anyway.
-const IGNORED: [&str; 23] = [
+const IGNORED: [&str; 24] = [
     "rw",
     "defaults",
     "auto",
@@ -145,9 +146,27 @@ const IGNORED: [&str; 23] = [
     "exec",
     "relatime",
     "async",
+    "remount",
 ];
 
 impl MountOptions {
+    /// Those that a mount has, for who changes some of them: what it does not let programs do stays so
+    /// unless it is named.
+    ///
+    /// # Errors
+    ///
+    /// That of statvfs.
+    pub fn of_mount(folder: &Path) -> io::Result<Self> {
+        let flags = rustix::fs::statvfs(folder)?.f_flag;
+        Ok(Self {
+            read_only: flags.contains(StatVfsMountFlags::RDONLY),
+            suid: !flags.contains(StatVfsMountFlags::NOSUID),
+            dev: !flags.contains(StatVfsMountFlags::NODEV),
+            no_exec: flags.contains(StatVfsMountFlags::NOEXEC),
+            ..Self::default()
+        })
+    }
+
     /// Reads a list of options that are separated by commas, on top of those that are there.
     ///
     /// # Errors
@@ -170,7 +189,6 @@ impl MountOptions {
             "suid" => self.suid = true,
             "dev" => self.dev = true,
             "noexec" => self.no_exec = true,
-            "remount" => self.remount = true,
             "sync" => self.settings.durability = Durability::All,
             "wsync" | "dirsync" => {
                 self.settings.durability = self.settings.durability.max(Durability::Names);
@@ -229,12 +247,6 @@ impl MountOptions {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.read_only || self.no_recovery
-    }
-
-    /// Whether these are for a mount that is there already.
-    #[must_use]
-    pub fn is_remount(&self) -> bool {
-        self.remount
     }
 
     /// How to open the volume.

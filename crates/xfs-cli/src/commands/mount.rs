@@ -116,11 +116,18 @@ pub(super) fn open(
         return Err(Failure::usage("--live and --image are not for mounts"));
     }
     let lists = option_lists(&arguments, global)?;
-    let mut options = MountOptions::default();
+    let is_remount = lists.iter().any(|list| list.split(',').any(|option| option == "remount"));
+    let mut options = if is_remount {
+        let folder = &arguments.folder;
+        let options = MountOptions::of_mount(folder);
+        options.map_err(|error| Failure::host(folder.as_os_str(), &error))?
+    } else {
+        MountOptions::default()
+    };
     for list in &lists {
         options.add(list).map_err(|error| option_failure(&error))?;
     }
-    if options.is_remount() {
+    if is_remount {
         let facts = options.facts(arguments.device);
         return Ok(Box::new(Remount { folder: arguments.folder, facts }));
     }

@@ -97,8 +97,7 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     assert!(line.unwrap().contains(" fuse.ferroxfs rw,nosuid,"), "{line:?}");
     // As mount(8) asks for it: with all that the mount shows.
     let remount = |how: &str| {
-        let shown =
-            format!("{how},nosuid,relatime,user_id=0,group_id=0,default_permissions,remount");
+        let shown = format!("{how},relatime,user_id=0,group_id=0,default_permissions,remount");
         let mut mount = Command::new(&helper);
         mount.arg(&volume.image.data).arg(volume.path()).args(["-o", &shown]).output().unwrap()
     };
@@ -106,6 +105,9 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     write().unwrap();
     let output = remount("ro");
     assert!(output.status.success(), "{}", said(&output));
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let line = mounts.lines().find(|line| line.contains(volume.path().to_str().unwrap()));
+    assert!(line.unwrap().contains(" fuse.ferroxfs ro,nosuid,relatime"), "dev stays: {line:?}");
     assert_eq!(write().unwrap_err().raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
     let output = remount("rw");
     assert!(output.status.success(), "{}", said(&output));
