@@ -25,6 +25,9 @@ pub struct DeviceError {
 pub enum DeviceFailure {
     /// The host refused to open it.
     Open(io::Error),
+    /// It is a block device that takes no writes.
+    #[doc(alias = "BLKROGET")]
+    WriteProtected,
     /// It is neither a regular file nor a block device, but this.
     NotADevice(&'static str),
     /// Its length or sector size could not be found out.
@@ -88,6 +91,7 @@ impl DeviceError {
             DeviceFailure::InUse(Usage::Mounted { .. }) => {
                 "unmount it; for reading alone there is --live"
             }
+            DeviceFailure::WriteProtected => "what only reads can be done; a mount with -o ro",
             DeviceFailure::InUse(Usage::Loop { .. }) => "detach the loop device (losetup -d)",
             DeviceFailure::Busy => {
                 "unmount it, stop what is made of it (volume group, RAID, swap), or end what writes it"
@@ -115,6 +119,7 @@ impl fmt::Display for DeviceFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open(error) => write!(f, "cannot be opened: {error}"),
+            Self::WriteProtected => f.write_str("is write-protected"),
             Self::NotADevice(found) => {
                 write!(f, "is {found}, neither an image file nor a block device")
             }

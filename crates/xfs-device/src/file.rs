@@ -110,6 +110,10 @@ impl FileDevice {
             return Err(DeviceFailure::InUse(usage.clone()));
         }
         let is_block = before.file_type().is_block_device();
+        // Such a device can be opened, and refuses each write.
+        if options.access == Access::ReadWrite && is_block && usage::is_write_protected(&before) {
+            return Err(DeviceFailure::WriteProtected);
+        }
         let file = open_host(path, options.access, is_block)?;
         let metadata = file.metadata().map_err(DeviceFailure::Measure)?;
         let kind = metadata.file_type();

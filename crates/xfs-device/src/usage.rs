@@ -127,6 +127,12 @@ fn unescape(word: &[u8]) -> Vec<u8> {
     plain
 }
 
+/// Whether a block device takes no writes.
+pub(crate) fn is_write_protected(metadata: &Metadata) -> bool {
+    let name = device_name(metadata.rdev());
+    read_line(&Path::new("/sys/dev/block").join(name).join("ro")).is_some_and(|line| line == "1")
+}
+
 /// The partitions of a block device, by what sysfs shows below it.
 fn partitions_of(name: &str) -> Vec<DeviceName> {
     let directory = Path::new("/sys/dev/block").join(name);

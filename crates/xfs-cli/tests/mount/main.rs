@@ -71,6 +71,10 @@ fn main() -> ExitCode {
         Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
+        Trial::new(
+            "a_write_protected_device_is_only_read",
+            refusals::a_write_protected_device_is_only_read,
+        ),
         Trial::new("what_is_in_use_is_said", refusals::what_is_in_use_is_said),
         Trial::new("nothing_is_written_read_only", refusals::nothing_is_written_read_only),
         Trial::new(

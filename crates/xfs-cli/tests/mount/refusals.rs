@@ -49,6 +49,28 @@ pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
     volume.check()
 }
 
+pub(crate) fn a_write_protected_device_is_only_read() -> Result<(), TrialError> {
+    let volume = volume("parent-exchange")?;
+    let mut attach = Command::new("losetup");
+    let device = run(attach.args(["--read-only", "--find", "--show"]).arg(&volume.image.data));
+    let device = device.trim();
+    let mount = |options: &str| {
+        let mut mount = ferroxfs(&["mount", "-o", options, device]);
+        mount.arg(volume.path()).output().unwrap()
+    };
+    let (written, read) = (mount("rw"), mount("ro"));
+    let is_mounted = read.status.success();
+    if is_mounted {
+        run(ferroxfs(&["umount"]).arg(volume.path()));
+    }
+    run(Command::new("losetup").args(["--detach", device]));
+    let text = said(&written);
+    assert_eq!(written.status.code(), Some(1), "{text}");
+    assert!(text.contains("is write-protected") && text.contains("-o ro"), "{text}");
+    assert!(is_mounted, "{}", said(&read));
+    volume.check()
+}
+
 pub(crate) fn what_is_in_use_is_said() -> Result<(), TrialError> {
     let volume = mounted("rw")?;
     let open = fs::File::create(volume.at("file")).unwrap();
