@@ -24,7 +24,7 @@ pub(crate) fn a_program_is_built_on_it() -> Result<(), TrialError> {
 
     let mut build = cargo(volume.path());
     let mut building = build.stderr(Stdio::null()).spawn().unwrap();
-    let files = if is_long() { 800 } else { 40 };
+    let files = if is_long() { 800 } else { 15 };
     await_files(&volume.at("target"), files);
     volume.kill();
     assert!(!building.wait().unwrap().success(), "it was built before the server was killed");
