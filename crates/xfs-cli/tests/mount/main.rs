@@ -51,22 +51,6 @@ fn main() -> ExitCode {
         Trial::new("ranges_and_copies", files::ranges_and_copies),
         Trial::new("flags_and_attributes", files::flags_and_attributes),
         Trial::new("lists_of_access_are_kept", files::lists_of_access_are_kept),
-        Trial::new("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
-        Trial::new(
-            "a_database_keeps_what_it_acknowledged",
-            database::a_database_keeps_what_it_acknowledged,
-        ),
-        Trial::new(
-            "so_does_one_on_a_mount_that_writes_back",
-            database::so_does_one_on_a_mount_that_writes_back,
-        ),
-        Trial::new(
-            "postgres_keeps_what_it_acknowledged",
-            postgres::postgres_keeps_what_it_acknowledged,
-        ),
-        Trial::new("a_repository_keeps_its_commits", repository::a_repository_keeps_its_commits),
-        Trial::new("a_program_is_built_on_it", building::a_program_is_built_on_it),
-        Trial::new("rsync_finds_no_difference", copying::rsync_finds_no_difference),
         Trial::new("a_volume_is_labelled_and_shut_down", crash::a_volume_is_labelled_and_shut_down),
         Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
@@ -99,6 +83,29 @@ fn main() -> ExitCode {
         ),
         Trial::new("an_ordinary_user_mounts", user::an_ordinary_user_mounts),
     ];
+    trials.extend(killed());
     trials.extend(rings::trials());
     run(trials)
+}
+
+/// Work in the middle of which the server is killed.
+fn killed() -> Vec<Trial> {
+    vec![
+        Trial::new("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
+        Trial::new(
+            "a_database_keeps_what_it_acknowledged",
+            database::a_database_keeps_what_it_acknowledged,
+        ),
+        Trial::new(
+            "so_does_one_on_a_mount_that_writes_back",
+            database::so_does_one_on_a_mount_that_writes_back,
+        ),
+        Trial::new(
+            "postgres_keeps_what_it_acknowledged",
+            postgres::postgres_keeps_what_it_acknowledged,
+        ),
+        Trial::new("a_repository_keeps_its_commits", repository::a_repository_keeps_its_commits),
+        Trial::new("a_program_is_built_on_it", building::a_program_is_built_on_it),
+        Trial::new("rsync_finds_no_difference", copying::rsync_finds_no_difference),
+    ]
 }

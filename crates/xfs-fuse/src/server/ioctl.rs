@@ -96,9 +96,8 @@ impl Server {
                 Ok(())
             }
             FS_IOC_GETFSLABEL => {
-                let mut label = [0; LABEL_BYTES];
-                let padded = self.volume.label().map_err(errno)?.padded();
-                label[..padded.len()].copy_from_slice(&padded);
+                let mut label = self.volume.label().map_err(errno)?.padded().to_vec();
+                label.resize(LABEL_BYTES, 0);
                 answer(&label, wanted.out_size, reply);
                 Ok(())
             }
