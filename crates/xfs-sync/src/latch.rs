@@ -171,13 +171,26 @@ impl<S: Scope> Latch<S> {
 
     #[inline]
     fn try_take(&self, mode: Mode) -> bool {
-        self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, |word| mode.take(word)).is_ok()
+        self.update(Ordering::Acquire, |word| mode.take(word))
     }
 
     /// Sets the waiting bit of a word that cannot be taken; `false` if it can be by now (I1).
     fn announce(&self, mode: Mode) -> bool {
         let set = |word| mode.take(word).is_none().then_some(word | WAITING);
-        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, set).is_ok()
+        self.update(Ordering::Relaxed, set)
+    }
+
+    /// Changes the word to what becomes of it; `false` if nothing does.
+    #[inline]
+    fn update(&self, success: Ordering, change: impl Fn(u32) -> Option<u32>) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while let Some(next) = change(word) {
+            match self.word.compare_exchange_weak(word, next, success, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
     }
 
     /// Wakes all who wait. Those who have to wait on set the bit again.
