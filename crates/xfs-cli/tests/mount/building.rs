@@ -13,6 +13,9 @@ use crate::mounted::{await_files, is_long, roomy, run};
 /// What of the workspace is needed to build it.
 const SOURCES: [&str; 4] = ["Cargo.toml", "Cargo.lock", "crates", "xtask"];
 
+/// So many files of the build are there when the server is killed.
+const FILES: usize = 15;
+
 pub(crate) fn a_program_is_built_on_it() -> Result<(), TrialError> {
     let mut volume = roomy()?;
     volume.mount("rw");
@@ -24,8 +27,7 @@ pub(crate) fn a_program_is_built_on_it() -> Result<(), TrialError> {
 
     let mut build = cargo(volume.path());
     let mut building = build.stderr(Stdio::null()).spawn().unwrap();
-    let files = if is_long() { 800 } else { 15 };
-    await_files(&volume.at("target"), files);
+    await_files(&volume.at("target"), FILES);
     volume.kill();
     assert!(!building.wait().unwrap().success(), "it was built before the server was killed");
 
