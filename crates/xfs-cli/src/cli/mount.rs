@@ -46,8 +46,8 @@ Mount options:
                              before it has space, and lost in a crash unless it is synced
   noatime, nodiratime, relatime
                              when the time of access is set (relatime)
-  lazytime                   the time of access is written when the file is synced, not in use any more,
-                             or after a day
+  lazytime                   the time of access is written when the file is synced or not in use any
+                             more, or after a day where others are read then
   suid, dev, noexec          as in mount(8); nosuid and nodev unless asked otherwise
   remount                    set ro or rw and those three anew, on a mount that is there
   threads=N                  how many requests are served at a time (2 per processor)

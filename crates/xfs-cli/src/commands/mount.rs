@@ -214,7 +214,7 @@ impl Run for Remount {
         }
         remount(&self.folder, &self.facts).map_err(failed)?;
         // What was written until now is durable when nothing more can be: nobody unmounts what the machine
-        // is started from.
+        // is started from. To sync the root is to sync all.
         let root = std::fs::File::open(&self.folder).map_err(failed)?;
         if self.facts.read_only && can_write { root.sync_all().map_err(failed) } else { Ok(()) }
     }

@@ -103,8 +103,16 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     };
     let write = || fs::write(volume.at("file"), "contents");
     write().unwrap();
+    // What lies elsewhere than in the root, which has nothing to be written itself.
+    fs::create_dir(volume.at("folder")).unwrap();
+    File::open(volume.path()).unwrap().sync_all().unwrap();
+    fs::write(volume.at("folder/file"), "written").unwrap();
     let output = remount("ro");
     assert!(output.status.success(), "{}", said(&output));
+    let copy = volume.outside("copy.xfs");
+    fs::copy(&volume.image.data, &copy).unwrap();
+    let kept = run(ferroxfs(&["cat"]).arg(format!("{}:/folder/file", copy.display())));
+    assert_eq!(kept, "written");
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let line = mounts.lines().find(|line| line.contains(volume.path().to_str().unwrap()));
     assert!(line.unwrap().contains(" fuse.ferroxfs ro,nosuid,relatime"), "dev stays: {line:?}");

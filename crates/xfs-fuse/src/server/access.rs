@@ -1,7 +1,7 @@
 //! When times of access are set, and when they are written.
 //!
 //! With `lazytime` they wait here, each for its inode, until that is synced, the kernel forgets it, a day
-//! is over, or the volume is closed. A crash loses what waits. The times of changes never wait: they are in the
+//! is over and something else is read, or the volume is closed. A crash loses what waits. The times of changes never wait: they are in the
 //! transactions of those changes.
 //!
 //! Owns: [`LazyTimes`], and which time of access is shown. Does **not** own: the time that somebody sets

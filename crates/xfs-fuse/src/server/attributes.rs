@@ -115,13 +115,13 @@ impl Server {
             changed,
             ..Changes::default()
         };
-        if changes.accessed.is_some() {
-            self.forget_time(node.number());
-        }
         if changes != Changes::default() {
             // With no times given, an append-only file is touched all the same.
             let is_touched = self.is_touched(&wanted) && is_append_only(&node);
             if is_touched { node.touch() } else { node.change(&changes) }.map_err(errno)?;
+        }
+        if changes.accessed.is_some() {
+            self.forget_time(node.number());
         }
         if killed || changes != Changes::default() || has(set::SIZE) {
             self.settle(&node)?;

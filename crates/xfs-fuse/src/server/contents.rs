@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::{Durability, Server, errno};
 use crate::transport::wire::{
-    AllocateIn, CopyFileRangeIn, OpenIn, OpenOut, ReadIn, SeekIn, SeekOut, WRITE_CACHE,
+    AllocateIn, CopyFileRangeIn, OpenIn, OpenOut, ROOT_NODE, ReadIn, SeekIn, SeekOut, WRITE_CACHE,
     WRITE_KILL_SET_IDS, WriteIn, WriteOut,
 };
 use crate::transport::{MAX_WRITE_BYTES, Reply, Request};
@@ -137,6 +137,11 @@ impl Server {
     pub(super) fn fsync(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         if self.settings.read_only {
             return Ok(());
+        }
+        // Of the root it means everything: so a mount that becomes read-only has all durable that was written
+        // before, and the kernel asks for nothing else then.
+        if request.node() == ROOT_NODE {
+            return self.sync();
         }
         let node = self.node(request.node())?;
         self.settle_time(node.number());

@@ -9,7 +9,7 @@ use super::device::Device;
 use super::line::request_pages;
 use super::reply::Reply;
 use super::request::Request;
-use super::session::{MAX_WRITE_BYTES, PAGE_BYTES};
+use super::session::MAX_WRITE_BYTES;
 use super::wire::{InitFlags, InitIn, InitOut, MAJOR, MINOR, OLDEST_MINOR, Opcode};
 use crate::MountError;
 
@@ -59,9 +59,18 @@ pub(super) fn greet(device: &Device, wishes: InitFlags) -> Result<(), MountError
             congestion_threshold: MAX_BACKGROUND / 4 * 3,
             max_write: MAX_WRITE_BYTES,
             time_granularity_ns: 1,
-            max_pages: (MAX_WRITE_BYTES / PAGE_BYTES) as u16,
+            max_pages: most_pages(rustix::param::page_size()),
             ..InitOut::default()
         });
         return device.send(reply.finish(request.unique(), Ok(()))).map_err(failed);
     }
 }
+
+/// How many pages of the system the largest read or write has. With more the kernel would ask for more than we
+/// answer, and take the end of that for the end of the file.
+fn most_pages(page_bytes: usize) -> u16 {
+    (MAX_WRITE_BYTES as usize / page_bytes).max(1) as u16
+}
+
+#[cfg(test)]
+mod tests;

@@ -66,11 +66,6 @@ pub(super) fn lines(
 }
 
 impl Line {
-    /// Whether some requests would come to nobody if its worker ended.
-    pub(super) fn is_alone(&self) -> bool {
-        matches!(self, Self::Ring(_))
-    }
-
     /// Makes it ready, in the thread of its worker, which enters where it works by `enter`.
     pub(super) fn begin(&mut self, enter: impl FnOnce()) -> io::Result<()> {
         match self {

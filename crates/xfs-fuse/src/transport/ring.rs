@@ -19,13 +19,15 @@
 //! - **I1** The kernel writes to the memory only while this thread is in `wait` or `begin`: what it has to do
 //!   for a ring it does as work of the thread that has enabled it (`DEFER_TASKRUN`), and what is left when that
 //!   is gone it throws away.
-//! - **I2** A ring can do nothing else than to serve FUSE, whatever is put into it: so a sandbox that allows
-//!   `io_uring_enter`, and no new rings, opens no way around its other rules.
+//! - **I2** A ring can do nothing but give commands to descriptors that are open (`URING_CMD`), whatever is put into
+//!   it: so a sandbox that allows `io_uring_enter`, and no new rings, opens no way to files, sockets or memory.
 
 #![allow(unsafe_code, reason = "what is put into a ring names memory by its address")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::thread;
+use std::time::Duration;
 
 use io_uring::squeue::Entry128;
 use io_uring::{IoUring, opcode, register::Restriction, types};
@@ -39,6 +41,8 @@ use super::wire::{OutHeader, RingCommand, RingHeader, ring};
 
 /// Which processors the kernel may have: as many queues.
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+/// How long the kernel is given to find memory.
+const PAUSE: Duration = Duration::from_millis(1);
 /// Where, in the memory that is shared, the kernel is told of it.
 const PLACES_OFFSET: usize = 2048;
 /// Where the contents lie.
@@ -83,6 +87,8 @@ enum Turn {
     /// It puts a request there, or takes an answer.
     Kernels,
     Ours,
+    /// No request will come any more: the volume has been unmounted.
+    Over,
 }
 
 /// A ring of a connection.
@@ -121,22 +127,25 @@ impl Ring {
         self.push(ring::REGISTER, 0, Some((start + PLACES_OFFSET) as u64))?;
         self.ring.submit()?;
         // It is heard of again when there is a request, or at once if it is refused.
-        self.take().map(drop)
+        self.take()
     }
 
     /// Waits for a request, having given the answer to the one before. `false`: the volume has been unmounted.
     pub(crate) fn wait(&mut self) -> io::Result<bool> {
-        loop {
-            if let Some(goes_on) = self.take()? {
-                return Ok(goes_on);
+        while self.turn == Turn::Kernels {
+            self.take()?;
+            if self.turn != Turn::Kernels {
+                break;
             }
-            match self.ring.submit_and_wait(1) {
-                Err(error) if Errno::from_io_error(&error) != Some(Errno::INTR) => {
-                    return Err(error);
-                }
-                _ => {}
+            let Err(error) = self.ring.submit_and_wait(1) else { continue };
+            match Errno::from_io_error(&error) {
+                Some(Errno::INTR) => {}
+                // It lacks memory for the moment. What was pushed is still there.
+                Some(Errno::AGAIN | Errno::BUSY) => thread::sleep(PAUSE),
+                _ => return Err(error),
             }
         }
+        Ok(self.turn == Turn::Ours)
     }
 
     /// The request that has come, and room for its answer where the contents are.
@@ -180,19 +189,18 @@ impl Ring {
         Ok(())
     }
 
-    /// What the kernel says of the command before: whether there is a request, or there will be none any more.
-    fn take(&mut self) -> io::Result<Option<bool>> {
-        let Some(said) = self.ring.completion().next() else { return Ok(None) };
-        self.turn = Turn::Ours;
-        match said.result() {
-            0 => Ok(Some(true)),
+    /// Looks at what the kernel says of the command before, if it has said anything: that there is a request, or
+    /// that there will be none any more.
+    fn take(&mut self) -> io::Result<()> {
+        let Some(said) = self.ring.completion().next() else { return Ok(()) };
+        self.turn = match said.result() {
+            0 => Turn::Ours,
             error => match Errno::from_raw_os_error(-error) {
-                Errno::NOTCONN | Errno::CANCELED | Errno::NODEV | Errno::CONNABORTED => {
-                    Ok(Some(false))
-                }
-                errno => Err(errno.into()),
+                Errno::NOTCONN | Errno::CANCELED | Errno::NODEV | Errno::CONNABORTED => Turn::Over,
+                errno => return Err(errno.into()),
             },
-        }
+        };
+        Ok(())
     }
 }
 

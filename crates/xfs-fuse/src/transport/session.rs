@@ -117,6 +117,7 @@ impl<H: Handler> Session<H> {
         greet(&device, wishes)?;
         let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
         let notifier = device.shared().map_err(failed)?;
+        let needs_all = !rings.is_empty();
         let (lines, needed) = lines(device, threads, rings)?;
         let handler = Arc::new(handler);
         let gate = |_: &Line| CachePadded::new(Mutex::new(Some(Arc::clone(&handler))));
@@ -126,7 +127,8 @@ impl<H: Handler> Session<H> {
         let mut workers = Vec::new();
         let wanted = lines.len();
         for (index, line) in lines.into_iter().enumerate() {
-            match spawn(index, line, &gates, &sender, &begun) {
+            let worker = Worker { index, line, needs_all };
+            match worker.spawn(&gates, &sender, &begun) {
                 Ok(worker) => workers.push(worker),
                 Err(source) if workers.len() < needed => {
                     return Err(MountError::Failed { what: "its threads".to_owned(), source });
@@ -210,34 +212,44 @@ impl<H: Handler> Session<H> {
     }
 }
 
-/// Starts the worker behind a gate, which says in `begun` whether it can serve.
-fn spawn<H: Handler>(
+/// Who serves a line.
+struct Worker {
     index: usize,
-    mut line: Line,
-    gates: &Arc<[Gate<H>]>,
-    sender: &Sender<Notice>,
-    begun: &Sender<io::Result<()>>,
-) -> io::Result<JoinHandle<io::Result<()>>> {
-    let (gates, sender, begun) = (Arc::clone(gates), sender.clone(), begun.clone());
-    std::thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
-        let _bomb = EndWithPanic;
-        let Some(gate) = gates.get(index) else { return Ok(()) };
-        let began = line.begin(|| {
-            if let Some(handler) = gate.lock().as_deref() {
-                handler.begin_worker();
+    line: Line,
+    /// Whether there are requests that come to nobody else.
+    needs_all: bool,
+}
+
+impl Worker {
+    /// Starts it behind its gate. It says in `begun` whether it can serve.
+    fn spawn<H: Handler>(
+        self,
+        gates: &Arc<[Gate<H>]>,
+        sender: &Sender<Notice>,
+        begun: &Sender<io::Result<()>>,
+    ) -> io::Result<JoinHandle<io::Result<()>>> {
+        let Self { index, mut line, needs_all } = self;
+        let (gates, sender, begun) = (Arc::clone(gates), sender.clone(), begun.clone());
+        std::thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
+            let _bomb = EndWithPanic;
+            let Some(gate) = gates.get(index) else { return Ok(()) };
+            let began = line.begin(|| {
+                if let Some(handler) = gate.lock().as_deref() {
+                    handler.begin_worker();
+                }
+            });
+            let can_serve = began.is_ok();
+            // Nobody listens any more where another worker has failed to begin.
+            let _ = begun.send(began);
+            let served = if can_serve { line.serve(gate) } else { Ok(()) };
+            gate.lock().take();
+            if served.is_err() && needs_all {
+                let _ = sender.send(Notice::Halt);
             }
-        });
-        let can_serve = began.is_ok();
-        // Nobody listens any more where another worker has failed to begin.
-        let _ = begun.send(began);
-        let served = if can_serve { line.serve(gate) } else { Ok(()) };
-        gate.lock().take();
-        if served.is_err() && line.is_alone() {
-            let _ = sender.send(Notice::Halt);
-        }
-        let _ = sender.send(Notice::WorkerEnded);
-        served
-    })
+            let _ = sender.send(Notice::WorkerEnded);
+            served
+        })
+    }
 }
 
 /// Ends the process where a worker panics: whoever waits for its answer would wait for ever, and what

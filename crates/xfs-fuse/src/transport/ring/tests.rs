@@ -2,10 +2,12 @@
 
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use io_uring::{opcode, types};
 
-use super::{IdleRing, count};
+use super::{Device, IdleRing, count};
 
 #[test]
 fn processors_are_counted() {
@@ -37,4 +39,29 @@ fn a_ring_serves_fuse_and_does_nothing_else() {
     assert_eq!(refused.result(), -rustix::io::Errno::ACCESS.raw_os_error());
     let refused = ring.submitter().register_files(&[0]).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+}
+
+/// A connection can be gone before its rings are there. Nothing is waited for then.
+#[test]
+fn who_is_refused_at_once_waits_for_nothing() {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let Ok(device) = Device::open() else {
+        eprintln!("skipped: /dev/fuse cannot be opened here");
+        return;
+    };
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        // The device was never mounted.
+        let outcome = IdleRing::open().and_then(|ring| {
+            let mut ring = ring.connect(device, 0);
+            ring.enable()?;
+            ring.begin()?;
+            ring.wait()
+        });
+        tell.send(outcome)
+    });
+    match told.recv_timeout(PATIENCE).expect("an end") {
+        Ok(goes_on) => assert!(!goes_on),
+        Err(error) => eprintln!("skipped: {error}"),
+    }
 }
