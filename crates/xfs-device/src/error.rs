@@ -77,7 +77,8 @@ impl DeviceError {
         Some(match &self.failure {
             DeviceFailure::Open(error) => match error.kind() {
                 io::ErrorKind::PermissionDenied => {
-                    "its permissions (ls -l) say who may; for a disk of the machine be root"
+                    "its permissions (ls -l) say who may, and lsattr whether it is immutable; for a disk of the machine be \
+                     root"
                 }
                 _ => return None,
             },

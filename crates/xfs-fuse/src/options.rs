@@ -61,7 +61,7 @@ pub enum OptionError {
         reason: &'static str,
     },
     /// It has no such value.
-    #[error("{name}: not a value of this mount option: {value:?}")]
+    #[error("{name}: {value:?} is not {}", values(name))]
     Value {
         /// Its name.
         name: String,
@@ -305,6 +305,17 @@ impl MountOptions {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = (processors * THREADS_PER_PROCESSOR).min(MOST_THREADS);
         Service { threads: self.threads.unwrap_or(threads), channel: self.channel }
+    }
+}
+
+/// What the values of an option are.
+fn values(name: &str) -> &'static str {
+    match name {
+        "offset" => "a number of bytes",
+        "cache" => "a number of bytes from 1M on",
+        "threads" => "a number from 1 to 64",
+        "uid" | "gid" => "the number of a user or group",
+        _ => "a number",
     }
 }
 

@@ -39,7 +39,10 @@ fn time_of(date: Option<&str>) -> Result<Timestamp, Failure> {
             None => clock.now(),
         },
         Some(text) => {
-            let wrong = || Failure::usage(format!("touch: \"{text}\" is no time"));
+            let wrong = || {
+                Failure::usage(format!("touch: \"{text}\" is no time"))
+                    .hint("such as 2026-01-31, 2026-01-31T12:00 or @SECONDS")
+            };
             clock.parse(text).ok_or_else(wrong)?
         }
     };
