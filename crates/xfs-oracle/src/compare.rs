@@ -1,9 +1,21 @@
 //! What two descriptions of one volume disagree about.
 
+use std::collections::BTreeSet;
 use std::fmt::{Debug, Write};
 
 use crate::ioctl::{ExtentFlags, FileExtent};
-use crate::view::{Node, Opened, Tree};
+use crate::view::{Node, Opened, Time, Tree};
+
+/// Inodes with an attribute that was promised in the log when the power failed, which each side has then
+/// changed by itself. The kernel gives such an inode the time at which it recovers, we that of the operation;
+/// and where a new block of attributes lies is each side's own choice.
+#[derive(Debug, Default)]
+pub struct Resumed {
+    /// Their numbers.
+    pub inodes: BTreeSet<u64>,
+    /// When the kernel's recovery began.
+    pub since: Time,
+}
 
 /// A list of differences, in words.
 #[derive(Debug)]
@@ -28,11 +40,19 @@ impl Differences {
 
     /// Every inode of the kernel's tree against that of ours.
     pub fn between(kernel: &Tree, ours: &Tree) -> Self {
+        Self::between_recovered(kernel, ours, &Resumed::default())
+    }
+
+    /// The same for a volume that each side has recovered by itself.
+    pub fn between_recovered(kernel: &Tree, ours: &Tree, resumed: &Resumed) -> Self {
         let mut differences = Self::default();
         differences.field("volume", "root", &kernel.root, &ours.root);
         for (number, node) in &kernel.nodes {
             match ours.nodes.get(number) {
-                Some(other) => differences.nodes(&place(*number, node), node, other),
+                Some(other) => {
+                    let since = resumed.inodes.contains(number).then_some(resumed.since);
+                    differences.nodes(&place(*number, node), node, other, since);
+                }
                 None => {
                     differences.add(format!("{}: only the kernel has it", place(*number, node)))
                 }
@@ -82,7 +102,8 @@ impl Differences {
         Err(report)
     }
 
-    fn nodes(&mut self, place: &str, kernel: &Node, ours: &Node) {
+    /// `since` for one of those that were [resumed](Resumed).
+    fn nodes(&mut self, place: &str, kernel: &Node, ours: &Node, since: Option<Time>) {
         self.field(place, "paths", &escaped(&kernel.paths), &escaped(&ours.paths));
         self.field(place, "mode", &kernel.mode, &ours.mode);
         self.field(place, "links", &kernel.links, &ours.links);
@@ -92,7 +113,9 @@ impl Differences {
         self.field(place, "blocks", &kernel.blocks, &ours.blocks);
         self.field(place, "access time", &kernel.accessed, &ours.accessed);
         self.field(place, "modification time", &kernel.modified, &ours.modified);
-        self.field(place, "change time", &kernel.changed, &ours.changed);
+        if since.is_none_or(|since| kernel.changed < since) {
+            self.field(place, "change time", &kernel.changed, &ours.changed);
+        }
         self.field(place, "birth time", &kernel.born, &ours.born);
         self.field(place, "device", &kernel.device, &ours.device);
         self.field(place, "target", &kernel.target, &ours.target);
@@ -100,13 +123,13 @@ impl Differences {
         self.field(place, "entries", &kernel.entries, &ours.entries);
         self.field(place, "attributes", &kernel.attributes, &ours.attributes);
         match (&kernel.opened, &ours.opened) {
-            (Some(kernel), Some(ours)) => self.opened(place, kernel, ours),
+            (Some(kernel), Some(ours)) => self.opened(place, kernel, ours, since.is_some()),
             (None, None) => {}
             (kernel, ours) => self.field(place, "opened", &kernel.is_some(), &ours.is_some()),
         }
     }
 
-    fn opened(&mut self, place: &str, kernel: &Opened, ours: &Opened) {
+    fn opened(&mut self, place: &str, kernel: &Opened, ours: &Opened, resumed: bool) {
         self.field(place, "flags", &kernel.flags, &ours.flags);
         self.field(place, "project", &kernel.project_id, &ours.project_id);
         self.field(place, "extent size", &kernel.extent_size, &ours.extent_size);
@@ -114,9 +137,11 @@ impl Differences {
         self.field(place, "extent count", &kernel.extent_count, &ours.extent_count);
         let (kernel_map, our_map) = (merged(&kernel.extents), merged(&ours.extents));
         self.field(place, "extents", &kernel_map, &our_map);
-        let kernel_map = merged(&kernel.attribute_extents);
-        let our_map = merged(&ours.attribute_extents);
-        self.field(place, "attribute extents", &kernel_map, &our_map);
+        if !resumed {
+            let kernel_map = merged(&kernel.attribute_extents);
+            let our_map = merged(&ours.attribute_extents);
+            self.field(place, "attribute extents", &kernel_map, &our_map);
+        }
     }
 }
 

@@ -30,7 +30,7 @@ mod xfsprogs;
 
 pub use agreement::{Disagreement, Run, guarded, replay};
 pub use chronicle::Chronicle;
-pub use compare::Differences;
+pub use compare::{Differences, Resumed};
 pub use crash::{Crash, Load};
 pub use digest::{Digest, SparseDigest};
 pub use error::OracleError;

@@ -1,6 +1,6 @@
-use super::{Differences, merged};
+use super::{Differences, Resumed, merged};
 use crate::ioctl::{ExtentFlags, FileExtent};
-use crate::view::{Node, Tree};
+use crate::view::{Node, Opened, Time, Tree};
 
 fn tree(size: u64) -> Tree {
     let node = Node { paths: vec![b"file".to_vec()], size, ..Node::default() };
@@ -25,6 +25,26 @@ fn an_inode_that_one_side_lacks_is_named() {
     assert!(report.into_result().unwrap_err().contains("only the kernel has it"));
     let report = Differences::between(&Tree { root: 128, ..Tree::default() }, &tree(1));
     assert!(report.into_result().unwrap_err().contains("only we have it"));
+}
+
+#[test]
+fn only_the_recovery_of_an_attribute_may_change_the_time_and_place_its_blocks() {
+    let tree = |seconds, address| {
+        let attributes = FileExtent { address, length: 4096, ..FileExtent::default() };
+        let opened = Opened { attribute_extents: vec![attributes], ..Opened::default() };
+        let changed = Time { seconds, nanoseconds: 0 };
+        let node = Node { changed, opened: Some(opened), ..Node::default() };
+        Tree { nodes: [(131, node)].into(), root: 128 }
+    };
+    let (kernel, ours) = (tree(70, 8192), tree(50, 4096));
+    let count = |inode, seconds| {
+        let since = Time { seconds, nanoseconds: 0 };
+        let resumed = Resumed { inodes: [inode].into(), since };
+        Differences::between_recovered(&kernel, &ours, &resumed).count()
+    };
+    assert_eq!(count(131, 60), 0);
+    assert_eq!(count(131, 80), 1, "a time from before the recovery");
+    assert_eq!(count(132, 60), 2, "another inode");
 }
 
 #[test]

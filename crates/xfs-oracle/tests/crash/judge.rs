@@ -1,8 +1,9 @@
 //! Whether what recovery gives is a state of the history, to us, to xfs_repair and to the kernel.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use ferroxfs::Volume;
+use ferroxfs::{SharedDevice, Volume};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::Bytes;
 use xfs_oracle::{Chronicle, Differences, Image, OracleError, Tree};
@@ -10,6 +11,7 @@ use xfs_testkit::CowDevice;
 
 use crate::history::{materialise, open, recover};
 use crate::ours;
+use crate::resumed::resumed;
 
 /// A device after a cut, and what it has to be compared with.
 pub(crate) struct Crashed<'a> {
@@ -42,9 +44,11 @@ impl Crashed<'_> {
         let (state, ours) = self.state(recovered.fork())?;
         self.repair(recovered)?;
         let other = self.place(crashed, "kernel")?;
+        let crashed: SharedDevice = Arc::new(crashed.fork());
+        let resumed = resumed(&crashed);
         let theirs = recovered_by_kernel(&other)
             .map_err(|what| format!("state {state}; the kernel's recovery: {what}"))?;
-        Differences::between(&theirs, &ours)
+        Differences::between_recovered(&theirs, &ours, &resumed)
             .into_result()
             .map_err(|what| format!("state {state}: {what}"))?;
         Ok(state)

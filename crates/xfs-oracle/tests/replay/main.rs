@@ -15,6 +15,8 @@
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
 mod ours;
+#[path = "../kernel/resumed.rs"]
+mod resumed;
 mod workload;
 
 use std::fs::OpenOptions as Open;
@@ -30,6 +32,7 @@ use xfs_oracle::{Differences, Image, Tree, ready};
 use xfs_testkit::{Atomicity, Cut, PowerCuts, Prng, RecordingDevice};
 use xfs_trans::testing::{make_sized, superblock};
 
+use resumed::resumed;
 use workload::{Names, every_kind, names, prepare, step};
 
 const VOLUME_BYTES: u64 = 300 << 20;
@@ -208,14 +211,16 @@ fn check_cut_in(
     cuts: &PowerCuts<'_>,
     cut: Cut,
 ) -> Result<(), TrialError> {
-    let image = save(&cuts.after(cut), &folder.join("kernel"))?;
+    let crashed: SharedDevice = Arc::new(cuts.after(cut));
+    let image = save(&*crashed, &folder.join("kernel"))?;
+    let resumed = resumed(&crashed);
     image.printed_log(&["-t", "-i", "-b"])?;
     let kernel = recover_by_kernel(&image)?;
     let forced = history.durable.iter().filter(|(position, _)| *position <= cut.point());
     let least = forced.map(|(_, state)| *state).max().unwrap_or(0);
     check_prefix(history, least, &names(&kernel))?;
-    let ours = recover_by_us(Arc::new(cuts.after(cut)), &folder.join("ours"))?;
-    Ok(Differences::between(&kernel, &ours).into_result()?)
+    let ours = recover_by_us(crashed, &folder.join("ours"))?;
+    Ok(Differences::between_recovered(&kernel, &ours, &resumed).into_result()?)
 }
 
 fn recover_by_kernel(image: &Image) -> Result<Tree, TrialError> {

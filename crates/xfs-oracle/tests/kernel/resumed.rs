@@ -1,0 +1,20 @@
+//! What the log of a crashed volume leaves to its recovery.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ferroxfs::SharedDevice;
+use xfs_oracle::{Resumed, Time};
+use xfs_trans::{Promise, testing};
+
+/// The inodes of which the log of a device promises an attribute, for recoveries that begin after this.
+pub(crate) fn resumed(device: &SharedDevice) -> Resumed {
+    let (_, open) = testing::recover(&testing::crashed(device));
+    let promises = open.iter().flat_map(|intent| intent.promises());
+    let inodes = promises.filter_map(|promise| match promise {
+        Promise::Attr(attribute) => Some(attribute.inode.0),
+        _ => None,
+    });
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = Time { seconds: now.as_secs() as i64, nanoseconds: now.subsec_nanos() };
+    Resumed { inodes: inodes.collect(), since }
+}
