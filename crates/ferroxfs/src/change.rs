@@ -79,6 +79,31 @@ impl Node {
         Ok(())
     }
 
+    /// As [`remove_file`](Self::remove_file), for who goes on to use the file: it is there until the node is given up.
+    ///
+    /// # Errors
+    ///
+    /// As [`remove_file`](Self::remove_file).
+    pub fn detach_file(&self, name: impl AsRef<OsStr>) -> Result<Self> {
+        self.detach(name.as_ref(), Removal::File)
+    }
+
+    /// As [`remove_dir`](Self::remove_dir), for who goes on to use the directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`remove_dir`](Self::remove_dir).
+    pub fn detach_dir(&self, name: impl AsRef<OsStr>) -> Result<Self> {
+        self.detach(name.as_ref(), Removal::Directory)
+    }
+
+    fn detach(&self, name: &OsStr, removal: Removal) -> Result<Self> {
+        let (parts, directory) = self.acting()?;
+        let entry = parts.detach(directory, name.as_bytes(), removal)?;
+        parts.note(Activity::NameRemoved);
+        Ok(self.share().live(entry))
+    }
+
     /// Removes an empty directory.
     ///
     /// # Errors

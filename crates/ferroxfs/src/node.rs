@@ -97,6 +97,15 @@ impl Node {
         Ok((Acting::writing(parts.writer(), self.who()), entry))
     }
 
+    /// Gives up the handle. What has no name and no other user is freed before this returns, where a handle that is
+    /// dropped leaves that to a thread; to the thread it is left too while the volume is [frozen](crate::Volume::freeze).
+    /// Why something could not be freed is said when the volume is [closed](crate::Volume::close).
+    pub fn finish(self) {
+        if let Source::Live(user) = self.inode {
+            user.finish();
+        }
+    }
+
     /// Counts what was done to the inode. Of a volume that is open for reading nothing is counted.
     pub(crate) fn note(&self, activity: Activity) {
         if let Ok((parts, _)) = self.writable() {

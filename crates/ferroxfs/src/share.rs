@@ -191,6 +191,19 @@ impl User {
     pub(crate) fn parts(&self) -> Result<&Parts> {
         self.share.parts()
     }
+
+    /// Gives it up, and frees what is doomed by that.
+    pub(crate) fn finish(mut self) {
+        let Some(writer) = self.share.parts().ok().and_then(Parts::try_writer) else { return };
+        let entry = match self.held.take() {
+            Some(Held::Alone(entry)) => Some(entry),
+            Some(Held::BySlot(held)) => uses::last(held),
+            None => None,
+        };
+        if let Some(entry) = entry {
+            writer.finish_with(entry);
+        }
+    }
 }
 
 impl Clone for User {

@@ -52,9 +52,14 @@ impl SlotUse {
 
 /// Gives up a reference to a use; the last one gives up the use.
 pub(crate) fn end(held: Arc<SlotUse>, table: &Table) {
-    if let Some(last) = Arc::into_inner(held) {
-        table.release(last.entry);
+    if let Some(last) = last(held) {
+        table.release(last);
     }
+}
+
+/// Gives up a reference to a use, and comes back with the use if that was its last one.
+pub(crate) fn last(held: Arc<SlotUse>) -> Option<Arc<Entry>> {
+    Arc::into_inner(held).map(|last| last.entry)
 }
 
 /// The last inodes that a slot had, each at the place that its number says.

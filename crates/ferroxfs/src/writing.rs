@@ -197,10 +197,15 @@ impl Parts {
 
     /// Gives up a use of an entry at the end of an operation, which frees what it has doomed.
     pub(crate) fn finish_with(&self, entry: Arc<Entry>) {
-        if entry.live().inode().core().nlink == 0 {
-            self.uses.drain(&entry, &self.table);
-        }
+        self.unspread(&entry);
         self.table.finish_with(entry);
+    }
+
+    /// Has the last user of an inode seen that has lost its last name.
+    fn unspread(&self, entry: &Entry) {
+        if entry.live().inode().core().nlink == 0 {
+            self.uses.drain(entry, &self.table);
+        }
     }
 }
 

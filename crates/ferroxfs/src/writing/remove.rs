@@ -58,13 +58,7 @@ impl Acting<'_> {
     /// Removes a name. What has no other is freed when its last user is gone, and before this returns
     /// if there is none.
     pub(crate) fn remove(&self, directory: &Entry, name: &[u8], removal: Removal) -> Result<()> {
-        match (name, removal) {
-            (b"." | b"..", Removal::File) => return Err(PosixError::IsDirectory.into()),
-            (b".", Removal::Directory) => return Err(PosixError::InvalidArgument.into()),
-            (b"..", Removal::Directory) => return Err(PosixError::NotEmpty.into()),
-            _ => {}
-        }
-        self.check_searchable(directory)?;
+        self.check_name(directory, name, removal)?;
         loop {
             let child = self.look_up(directory, name)?;
             let request = Request { directory, name, child: &child, removal };
@@ -76,8 +70,7 @@ impl Acting<'_> {
                 }
             });
             if let Ok(true) = removed {
-                self.notify_name(directory, WatchEvents::DELETE, name);
-                self.notify(&child, WatchEvents::ATTRIB);
+                self.notify_removed(&request);
             }
             match claimed.get() {
                 true => self.table.take_out_freed(&child),
@@ -87,6 +80,42 @@ impl Acting<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Removes a name, for who goes on to use what had it: that is not freed before.
+    pub(crate) fn detach(
+        &self,
+        directory: &Entry,
+        name: &[u8],
+        removal: Removal,
+    ) -> Result<Arc<Entry>> {
+        self.check_name(directory, name, removal)?;
+        loop {
+            let child = self.look_up(directory, name)?;
+            let request = Request { directory, name, child: &child, removal };
+            let removed = self.undelegated(&[&child], || self.remove_child(&request));
+            if let Ok(true) = removed {
+                self.notify_removed(&request);
+                self.unspread(&child);
+                return Ok(child);
+            }
+            self.finish_with(child);
+            removed?;
+        }
+    }
+
+    fn check_name(&self, directory: &Entry, name: &[u8], removal: Removal) -> Result<()> {
+        match (name, removal) {
+            (b"." | b"..", Removal::File) => Err(PosixError::IsDirectory.into()),
+            (b".", Removal::Directory) => Err(PosixError::InvalidArgument.into()),
+            (b"..", Removal::Directory) => Err(PosixError::NotEmpty.into()),
+            _ => self.check_searchable(directory),
+        }
+    }
+
+    fn notify_removed(&self, request: &Request<'_>) {
+        self.notify_name(request.directory, WatchEvents::DELETE, request.name);
+        self.notify(request.child, WatchEvents::ATTRIB);
     }
 
     /// Removes the only name of what nobody else uses and what has nothing but its inode, and frees

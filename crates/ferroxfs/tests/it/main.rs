@@ -9,6 +9,7 @@
 
 mod buffered;
 mod damage;
+mod detached;
 mod discards;
 mod everything;
 mod failing_reads;

@@ -163,17 +163,13 @@ impl Server {
 
     pub(super) fn unlink(&self, request: &Request<'_>) -> Result<(), Errno> {
         let (directory, name) = (self.node(request.node())?, request.name()?);
-        let file = directory.lookup(name).map_err(errno)?;
-        directory.remove_file(name).map_err(errno)?;
-        self.keep_unnamed(file);
+        self.keep_unnamed(directory.detach_file(name).map_err(errno)?);
         self.settle(&directory)
     }
 
     pub(super) fn remove_directory(&self, request: &Request<'_>) -> Result<(), Errno> {
         let (directory, name) = (self.node(request.node())?, request.name()?);
-        let removed = directory.lookup(name).map_err(errno)?;
-        directory.remove_dir(name).map_err(errno)?;
-        self.keep_unnamed(removed);
+        self.keep_unnamed(directory.detach_dir(name).map_err(errno)?);
         self.settle(&directory)
     }
 

@@ -26,8 +26,11 @@ impl Unnamed {
     /// that somebody has looked up just before it lost its last one, and takes it from who has not
     /// opened it.
     pub(super) fn forget(&self, id: u64) {
-        let node = self.0.of(id).lock().remove(&id);
-        // Freeing the file may take a transaction, so not under the lock.
-        drop(node);
+        // Freeing the file takes a transaction, so not under the lock.
+        let Some(node) = self.0.of(id).lock().remove(&id) else { return };
+        // Nobody waits for the answer to a FORGET: what takes no longer than to wake a thread for it is done here.
+        if node.metadata().blocks == 0 {
+            node.finish();
+        }
     }
 }

@@ -1,0 +1,94 @@
+//! Files that lose their name while somebody goes on to use them.
+
+use ferroxfs::{Creation, Error, NewKind, Node, OpenOptions, PosixError, Volume};
+use xfs_trans::testing::{is_clean, make, make_with};
+
+const PLAIN: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+
+fn open() -> Volume {
+    let options = OpenOptions::new().writable(true);
+    options.with_devices(make_with(""), None).writable_volume().unwrap()
+}
+
+fn make_file(root: &Node, name: &str) -> Node {
+    root.create(name, &NewKind::Regular, &PLAIN).unwrap()
+}
+
+fn freed(volume: &Volume) -> u64 {
+    volume.statistics().unwrap().inodes.removed
+}
+
+#[test]
+fn a_file_is_there_until_its_last_handle_is_given_up() {
+    let volume = open();
+    let root = volume.root().unwrap();
+    drop(make_file(&root, "file"));
+    let before = freed(&volume);
+    let detached = root.detach_file("file").unwrap();
+    assert_eq!(detached.metadata().nlink, 0);
+    assert!(volume.lookup("/file").is_err());
+    let other = detached.clone();
+    detached.finish();
+    assert_eq!(freed(&volume), before);
+    assert_eq!(other.metadata().nlink, 0);
+    other.finish();
+    assert_eq!(freed(&volume), before + 1);
+    drop(root);
+    volume.close().unwrap();
+}
+
+#[test]
+fn another_name_keeps_it() {
+    let volume = open();
+    let root = volume.root().unwrap();
+    let file = make_file(&root, "file");
+    root.link(&file, "other").unwrap();
+    let before = freed(&volume);
+    root.detach_file("file").unwrap().finish();
+    file.finish();
+    assert_eq!(freed(&volume), before);
+    assert_eq!(volume.metadata("/other").unwrap().nlink, 1);
+    drop(root);
+    volume.close().unwrap();
+}
+
+#[test]
+fn only_empty_directories_are_detached_as_such() {
+    let volume = open();
+    let root = volume.root().unwrap();
+    let directory = root.create("directory", &NewKind::Directory, &PLAIN).unwrap();
+    make_file(&directory, "file").finish();
+    let refused = |result: ferroxfs::Result<Node>, case| {
+        assert!(matches!(result, Err(Error::Posix(met)) if met == case), "{case:?}");
+    };
+    refused(root.detach_dir("directory"), PosixError::NotEmpty);
+    refused(root.detach_file("directory"), PosixError::IsDirectory);
+    refused(root.detach_file("missing"), PosixError::NotFound);
+    directory.detach_file("file").unwrap().finish();
+    let before = freed(&volume);
+    root.detach_dir("directory").unwrap().finish();
+    // It is in use still.
+    assert_eq!(freed(&volume), before);
+    directory.finish();
+    assert_eq!(freed(&volume), before + 1);
+    drop(root);
+    volume.close().unwrap();
+}
+
+#[test]
+fn what_is_given_up_on_a_frozen_volume_is_freed_later() {
+    let device = make();
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(device.clone(), None).writable_volume().unwrap();
+    let root = volume.root().unwrap();
+    make_file(&root, "file").finish();
+    let detached = root.detach_file("file").unwrap();
+    let before = freed(&volume);
+    volume.freeze().unwrap();
+    detached.finish();
+    assert_eq!(freed(&volume), before);
+    volume.thaw().unwrap();
+    drop(root);
+    volume.close().unwrap();
+    assert!(is_clean(&device));
+}
