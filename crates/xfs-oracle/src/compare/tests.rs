@@ -30,7 +30,8 @@ fn an_inode_that_one_side_lacks_is_named() {
 #[test]
 fn only_the_recovery_of_an_attribute_may_change_the_time_and_place_its_blocks() {
     let tree = |seconds, address| {
-        let attributes = FileExtent { address, length: 4096, ..FileExtent::default() };
+        let attributes =
+            FileExtent { offset: 0, address, length: 4096, flags: ExtentFlags::empty() };
         let opened = Opened { attribute_extents: vec![attributes], ..Opened::default() };
         let changed = Time { seconds, nanoseconds: 0 };
         let node = Node { changed, opened: Some(opened), ..Node::default() };

@@ -28,7 +28,6 @@ mod library;
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
 mod ours;
 mod random;
-#[path = "../kernel/resumed.rs"]
 mod resumed;
 mod script;
 mod single;

@@ -15,7 +15,7 @@
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
 mod ours;
-#[path = "../kernel/resumed.rs"]
+#[path = "../crash/resumed.rs"]
 mod resumed;
 mod workload;
 
