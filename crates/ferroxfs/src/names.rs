@@ -15,7 +15,8 @@
 //!   what it means takes it out in the transaction, under the exclusive latch. So what is in is what the
 //!   directory says, but for the moments between a change and its end, in which nobody has been told of
 //!   the change. Two names that change together are both taken out before either change is committed.
-//! - **I2** A name that is taken out is dead from then on. A reader that meets an inode by a name looks
+//! - **I2** A name that is taken out, whatever for, is dead before it is out: who removes a file and does not
+//!   find its name here relies on that. A reader that meets an inode by a name looks
 //!   whether the name is dead after it has a use of the inode: if it is not, the number has not been given
 //!   to another file meanwhile, since that comes after the removal of all names.
 //! - **I3** A directory without entries has at most names here that mean nothing, so they are right for
@@ -94,7 +95,7 @@ impl Equivalent<Arc<Key>> for KeyRef<'_> {
 /// What a name means.
 pub(crate) struct Meaning {
     inode: Option<InodeNumber>,
-    /// It was taken out.
+    /// It was taken out, or is just about to be.
     dead: AtomicBool<Object>,
     /// It was met since the sweep last looked at it.
     used: AtomicBool<Object>,
@@ -110,12 +111,17 @@ impl Meaning {
     pub(crate) fn is_dead(&self) -> bool {
         self.dead.load(Ordering::Acquire)
     }
+
+    fn die(&self) {
+        self.dead.store(true, Ordering::Release);
+    }
 }
 
 type Map = HashMap<Arc<Key>, Meaning, AddressHash>;
+type PinnedMap<'a> = HashMapRef<'a, Arc<Key>, Meaning, AddressHash, LocalGuard<'a>>;
 
 /// A thread's look at the names: what it finds stays readable as long as it has this.
-pub(crate) struct Reader<'a>(HashMapRef<'a, Arc<Key>, Meaning, AddressHash, LocalGuard<'a>>);
+pub(crate) struct Reader<'a>(PinnedMap<'a>);
 
 impl Reader<'_> {
     /// What a name means, if that is remembered.
@@ -185,12 +191,12 @@ impl Names {
             if stays {
                 ring.push_back(oldest);
             } else {
-                names.remove(&oldest);
+                take_out(&names, &oldest.borrowed());
             }
         }
         // All were used: then the oldest goes.
         if let Some(oldest) = ring.pop_front() {
-            names.remove(&oldest);
+            take_out(&names, &oldest.borrowed());
         }
     }
 
@@ -198,11 +204,8 @@ impl Names {
     /// it until the change is made.
     pub(crate) fn forget(&self, directory: InodeNumber, name: &[u8]) {
         let names = self.names.pin();
-        if names.is_empty() {
-            return;
-        }
-        if let Some(meaning) = names.remove(&KeyRef { directory, name }) {
-            meaning.dead.store(true, Ordering::Release);
+        if !names.is_empty() {
+            take_out(&names, &KeyRef { directory, name });
         }
     }
 
@@ -211,7 +214,10 @@ impl Names {
         for ring in self.rings.iter() {
             ring.lock().clear();
         }
-        self.names.pin().clear();
+        self.names.pin().retain(|_, meaning| {
+            meaning.die();
+            false
+        });
     }
 
     /// How many are remembered.
@@ -219,6 +225,14 @@ impl Names {
     fn count(&self) -> usize {
         self.names.len()
     }
+}
+
+/// Takes out a name, dead beforehand (I2): it is the one that is looked at that goes.
+fn take_out(names: &PinnedMap<'_>, key: &KeyRef<'_>) {
+    let _ = names.remove_if(key, |_, meaning| {
+        meaning.die();
+        true
+    });
 }
 
 #[cfg(test)]

@@ -42,3 +42,27 @@ fn there_are_never_more_than_the_bound_and_what_is_used_stays() {
     }
     assert_eq!(names.count(), most);
 }
+
+#[test]
+fn a_name_is_dead_whatever_takes_it_out() {
+    let dead_after = |take_out: &dyn Fn(&Names)| {
+        let names = Names::with_most(8);
+        let note = |name: &str| {
+            (0..2).for_each(|_| names.note(DIRECTORY, name.as_bytes(), Some(InodeNumber(7))));
+        };
+        note("first");
+        let reader = names.reader();
+        let meaning = reader.find(DIRECTORY, b"first").unwrap();
+        assert!(!meaning.is_dead());
+        take_out(&names);
+        assert_eq!(find(&names, b"first"), None);
+        meaning.is_dead()
+    };
+    assert!(dead_after(&|names| names.forget(DIRECTORY, b"first")));
+    assert!(dead_after(&Names::forget_all));
+    assert!(dead_after(&|names| {
+        for name in (0..200).flat_map(|number| [number; 2]) {
+            names.note(DIRECTORY, format!("name-{name}").as_bytes(), Some(InodeNumber(8)));
+        }
+    }));
+}
