@@ -46,8 +46,10 @@ use transport::MountPoint;
 /// How something is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// How many requests are served at a time; through rings one for each processor at the least.
+    /// How many wait for requests; through rings one for each processor at the least.
     pub threads: usize,
+    /// How many more take the places of those who wait for the volume's device.
+    pub spare: usize,
     /// Where they come from.
     pub channel: Channel,
 }
@@ -89,10 +91,10 @@ impl<H: Handler> Mount<H> {
     ) -> Result<Self, MountError> {
         let rings = match service.channel {
             Channel::Device => Vec::new(),
-            Channel::IoUring => transport::rings(service.threads)?,
+            Channel::IoUring => transport::rings(service.threads + service.spare)?,
         };
         let (device, point) = MountPoint::mount(folder, facts)?;
-        match Session::start(device, handler, service.threads, rings) {
+        match Session::start(device, handler, service, rings) {
             Ok(session) => Ok(Self { session, point }),
             Err(error) => {
                 // Nobody answers there.

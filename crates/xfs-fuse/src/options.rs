@@ -14,8 +14,8 @@ use crate::server::{AccessTimes, Durability, Settings};
 use crate::transport::MountFacts;
 use crate::{Channel, Service};
 
-/// Threads, unless the options say: enough that some wait for the device while others work.
-const THREADS_PER_PROCESSOR: usize = 2;
+/// The fewest threads that wait for requests, unless the options say: one may have to read from the device.
+const FEWEST_THREADS: usize = 2;
 const MOST_THREADS: usize = 64;
 /// The smallest cache: less would be read again at every step.
 const LEAST_CACHE_BYTES: u64 = 1 << 20;
@@ -303,8 +303,11 @@ impl MountOptions {
     #[must_use]
     pub fn service(&self) -> Service {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = (processors * THREADS_PER_PROCESSOR).min(MOST_THREADS);
-        Service { threads: self.threads.unwrap_or(threads), channel: self.channel }
+        let (threads, spare) = match self.threads {
+            Some(threads) => (threads, 0),
+            None => (processors.clamp(FEWEST_THREADS, MOST_THREADS / 2), processors),
+        };
+        Service { threads, spare: spare.min(MOST_THREADS - threads), channel: self.channel }
     }
 }
 

@@ -277,6 +277,11 @@ impl Handler for Server {
         }
     }
 
+    fn waits(&self, opcode: Opcode) -> bool {
+        let syncs = matches!(opcode, Opcode::Fsync | Opcode::FsyncDirectory | Opcode::SyncFs);
+        syncs || self.settings.durability != Durability::Asked
+    }
+
     fn unsettled(&self) -> Vec<u64> {
         if !self.settings.writeback {
             return Vec::new();

@@ -14,6 +14,7 @@ mod reply;
 mod request;
 mod ring;
 mod session;
+mod turnstile;
 pub(crate) mod wire;
 
 pub(crate) use line::rings;

@@ -167,7 +167,7 @@ impl System for Nothing {
         // As many threads as ours takes by default.
         let default = xfs_fuse::MountOptions::default().service();
         let threads = default.threads.max(self.clients);
-        let service = Service { threads, channel: self.channel };
+        let service = Service { threads, channel: self.channel, ..default };
         let failed = |error: xfs_fuse::MountError| {
             BenchError::file(root)(std::io::Error::other(error.to_string()))
         };

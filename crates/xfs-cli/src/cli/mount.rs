@@ -50,7 +50,8 @@ Mount options:
                              more, or after a day where others are read then
   suid, dev, noexec          as in mount(8); nosuid and nodev unless asked otherwise
   remount                    set ro or rw and those three anew, on a mount that is there
-  threads=N                  how many requests are served at a time (2 per processor)
+  threads=N                  how many requests are served at a time (1 per processor, at least 2; and as many
+                             while others are synced)
   io_uring                   requests come through rings of io_uring, one for each processor and more by
                              threads=; fails where the kernel does not offer it
   cache=SIZE                 bytes of metadata that are kept, a quarter of them for inodes of a

@@ -19,7 +19,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
     ACCESS_ATTRIBUTE, Channel, Halter, Handler, InitFlags, Mount, MountError, MountFacts,
-    MountOptions, OptionError, Reply, Request, Server, Unmounted, Waited, is_mount_point, remount,
+    MountOptions, Opcode, OptionError, Reply, Request, Server, Unmounted, Waited, is_mount_point,
+    remount,
 };
 
 use super::Run;
@@ -83,6 +84,10 @@ impl Handler for Confined {
             tracing::error!(%failure, "a worker cannot enter the sandbox");
             std::process::abort();
         }
+    }
+
+    fn waits(&self, opcode: Opcode) -> bool {
+        self.server.waits(opcode)
     }
 
     fn unsettled(&self) -> Vec<u64> {

@@ -77,7 +77,8 @@ fn what_is_refused_is_refused_by_name() {
 fn requests_come_through_rings_where_that_is_asked_for() {
     let service = |list| parse(list).expect("options").service();
     assert_eq!(service("threads=3").channel, Channel::Device);
-    assert_eq!(service("threads=3,io_uring"), Service { threads: 3, channel: Channel::IoUring });
+    let three = Service { threads: 3, spare: 0, channel: Channel::IoUring };
+    assert_eq!(service("threads=3,io_uring"), three);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use xfs_trans::testing::make_with;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{AccessTimes, Server, Settings};
+use super::{AccessTimes, Durability, Server, Settings};
 use crate::transport::wire::{
     AttrOut, DirEntry, EntryOut, InHeader, InitFlags, Opcode, OpenIn, OpenOut, OutHeader,
     ROOT_NODE, ReadIn, Rename2In, RenameIn, SetAttrIn, set,
@@ -42,6 +42,17 @@ fn ask(server: &Server, opcode: Opcode, node: u64, body: &[u8]) -> Result<Vec<u8
     reply.clear();
     server.handle(&Request::decode(&bytes).unwrap(), &mut reply)?;
     Ok(reply.finish(0, Ok(()))[size_of::<OutHeader>()..].to_vec())
+}
+
+#[test]
+fn who_syncs_waits_for_the_device() {
+    let waits = |durability, opcode| {
+        let settings = Settings { durability, ..Settings::default() };
+        server_with(make_with("-l size=16m"), settings).waits(opcode)
+    };
+    assert!(waits(Durability::Asked, Opcode::Fsync));
+    assert!(!waits(Durability::Asked, Opcode::Create));
+    assert!(waits(Durability::Names, Opcode::Create));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::reply::Reply;
 use super::request::Request;
 use super::ring::{IdleRing, Ring, queues};
 use super::session::{Gate, Handler, MAX_WRITE_BYTES};
+use super::turnstile::Turnstile;
 use super::wire::{InHeader, Opcode, OutHeader, RingHeader, StaleInode, WriteIn};
 use crate::MountError;
 
@@ -83,9 +84,13 @@ impl Line {
     }
 
     /// Serves requests until there are none any more.
-    pub(super) fn serve<H: Handler>(&mut self, gate: &Gate<H>) -> io::Result<()> {
+    pub(super) fn serve<H: Handler>(
+        &mut self,
+        gate: &Gate<H>,
+        turnstile: &Turnstile,
+    ) -> io::Result<()> {
         match self {
-            Self::Device(device) => serve_device(device, gate),
+            Self::Device(device) => serve_device(device, gate, turnstile),
             Self::Ring(ring) => serve_ring(ring, gate),
         }
     }
@@ -98,10 +103,18 @@ pub(super) fn request_pages() -> Pages {
 }
 
 /// Until nothing is handled any more, which finds the worker when the next request comes.
-fn serve_device<H: Handler>(device: &Device, gate: &Gate<H>) -> io::Result<()> {
+fn serve_device<H: Handler>(
+    device: &Device,
+    gate: &Gate<H>,
+    turnstile: &Turnstile,
+) -> io::Result<()> {
     let mut buffer = request_pages();
     let mut reply = Reply::default();
-    while let Some(length) = device.receive(buffer.bytes_mut())? {
+    let mut place = None;
+    loop {
+        // The gate is free meanwhile.
+        place.get_or_insert_with(|| turnstile.enter());
+        let Some(length) = device.receive(buffer.bytes_mut())? else { break };
         let request = buffer.bytes().get(..length).and_then(Request::decode);
         let request = request.ok_or(Errno::PROTO)?;
         let handler = gate.lock();
@@ -109,6 +122,9 @@ fn serve_device<H: Handler>(device: &Device, gate: &Gate<H>) -> io::Result<()> {
         let opcode = request.opcode();
         if opcode == Some(Opcode::Destroy) {
             break;
+        }
+        if opcode.is_some_and(|opcode| handler.waits(opcode)) {
+            place = None;
         }
         reply.clear();
         let outcome = handler.handle(&request, &mut reply);

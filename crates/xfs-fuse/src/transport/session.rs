@@ -31,8 +31,9 @@ use super::line::{Line, lines};
 use super::reply::{Reply, stale_inode};
 use super::request::Request;
 use super::ring::IdleRing;
-use super::wire::InitFlags;
-use crate::MountError;
+use super::turnstile::Turnstile;
+use super::wire::{InitFlags, Opcode};
+use crate::{MountError, Service};
 
 /// The most bytes that one request writes or reads: what the kernel allows by itself.
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
@@ -45,6 +46,12 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Called by each worker in its own thread, before its first request.
     fn begin_worker(&self) {}
+
+    /// Whether such a request waits for the device that the volume lies on, so that meanwhile another
+    /// worker may wait for requests.
+    fn waits(&self, _: Opcode) -> bool {
+        false
+    }
 
     /// The nodes of which the kernel may hold more than it has said.
     fn unsettled(&self) -> Vec<u64> {
@@ -104,12 +111,12 @@ pub enum Waited {
 }
 
 impl<H: Handler> Session<H> {
-    /// Answers the kernel's first request and starts workers: `threads` of them, or as many as the system gives
+    /// Answers the kernel's first request and starts workers: as many as `service` says, or as the system gives
     /// if that is at least one, or with `rings` one for each, at least as many as the kernel has queues.
     pub(crate) fn start(
         device: Device,
         handler: H,
-        threads: usize,
+        service: Service,
         rings: Vec<IdleRing>,
     ) -> Result<Self, MountError> {
         let mut wishes = handler.wishes();
@@ -118,7 +125,8 @@ impl<H: Handler> Session<H> {
         let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
         let notifier = device.shared().map_err(failed)?;
         let needs_all = !rings.is_empty();
-        let (lines, needed) = lines(device, threads, rings)?;
+        let (lines, needed) = lines(device, service.threads + service.spare, rings)?;
+        let turnstile = Arc::new(Turnstile::new(service.threads.max(1)));
         let handler = Arc::new(handler);
         let gate = |_: &Line| CachePadded::new(Mutex::new(Some(Arc::clone(&handler))));
         let gates: Arc<[Gate<H>]> = lines.iter().map(gate).collect();
@@ -127,7 +135,7 @@ impl<H: Handler> Session<H> {
         let mut workers = Vec::new();
         let wanted = lines.len();
         for (index, line) in lines.into_iter().enumerate() {
-            let worker = Worker { index, line, needs_all };
+            let worker = Worker { index, line, needs_all, turnstile: Arc::clone(&turnstile) };
             match worker.spawn(&gates, &sender, &begun) {
                 Ok(worker) => workers.push(worker),
                 Err(source) if workers.len() < needed => {
@@ -218,6 +226,7 @@ struct Worker {
     line: Line,
     /// Whether there are requests that come to nobody else.
     needs_all: bool,
+    turnstile: Arc<Turnstile>,
 }
 
 impl Worker {
@@ -228,7 +237,7 @@ impl Worker {
         sender: &Sender<Notice>,
         begun: &Sender<io::Result<()>>,
     ) -> io::Result<JoinHandle<io::Result<()>>> {
-        let Self { index, mut line, needs_all } = self;
+        let Self { index, mut line, needs_all, turnstile } = self;
         let (gates, sender, begun) = (Arc::clone(gates), sender.clone(), begun.clone());
         std::thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
             let _bomb = EndWithPanic;
@@ -241,7 +250,7 @@ impl Worker {
             let can_serve = began.is_ok();
             // Nobody listens any more where another worker has failed to begin.
             let _ = begun.send(began);
-            let served = if can_serve { line.serve(gate) } else { Ok(()) };
+            let served = if can_serve { line.serve(gate, &turnstile) } else { Ok(()) };
             gate.lock().take();
             if served.is_err() && needs_all {
                 let _ = sender.send(Notice::Halt);
