@@ -111,7 +111,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Mkfs(arguments) => mkfs::open(*arguments, options),
         Command::Mount(arguments) => mount::open(arguments, options),
         Command::Umount(arguments) => Ok(umount::open(arguments)),
-        Command::Stats(arguments) => Ok(stats::open(arguments)),
+        Command::Stats(arguments) => stats::open(arguments),
         Command::Bench(arguments) => bench::open(*arguments),
     }
 }

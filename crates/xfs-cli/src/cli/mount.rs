@@ -1,5 +1,6 @@
 //! The arguments of `mount`, `umount` and `stats`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
@@ -79,6 +80,10 @@ pub(crate) struct StatsArguments {
     /// Print the text format of Prometheus, with all classes of durations
     #[arg(long, conflicts_with = "watch")]
     pub(crate) prometheus: bool,
+    /// Serve that text by HTTP on an address of this machine alone, such as 127.0.0.1:9187, until
+    /// interrupted
+    #[arg(long, value_name = "ADDRESS", requires = "prometheus")]
+    pub(crate) listen: Option<SocketAddr>,
     /// Print again every second what came since
     #[arg(short, long)]
     pub(crate) watch: bool,

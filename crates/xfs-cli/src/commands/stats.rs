@@ -1,7 +1,10 @@
 //! `stats`: what a mount has done.
 
+mod listen;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +17,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::sandbox::Reach;
+use listen::Listener;
 
 /// The most bytes of an attribute.
 const MOST_BYTES: usize = 64 << 10;
@@ -26,6 +30,13 @@ struct Stats {
     folder: PathBuf,
     prometheus: bool,
     watch: bool,
+}
+
+/// Figures for whoever asks on an address.
+struct Serve {
+    folder: PathBuf,
+    address: SocketAddr,
+    listener: Listener,
 }
 
 /// What a mount has counted.
@@ -55,9 +66,15 @@ struct Figure {
     is_counter: bool,
 }
 
-pub(super) fn open(arguments: StatsArguments) -> Box<dyn Run> {
-    let StatsArguments { folder, prometheus, watch } = arguments;
-    Box::new(Stats { folder, prometheus, watch })
+pub(super) fn open(arguments: StatsArguments) -> Result<Box<dyn Run>, Failure> {
+    let StatsArguments { folder, prometheus, listen, watch } = arguments;
+    match listen {
+        None => Ok(Box::new(Stats { folder, prometheus, watch })),
+        Some(address) => {
+            let listener = Listener::bind(address)?;
+            Ok(Box::new(Serve { folder, address, listener }))
+        }
+    }
 }
 
 impl Run for Stats {
@@ -82,6 +99,23 @@ impl Run for Stats {
             before = figures;
             std::thread::sleep(WATCH_INTERVAL);
         }
+    }
+}
+
+impl Run for Serve {
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Self { folder, address, listener } = *self;
+        // Whoever names another folder is told at once.
+        read_attribute(&folder, FIGURES_ATTRIBUTE)?;
+        let taken = listener.address().map_err(|error| listen::failed(address, &error))?;
+        writeln!(console.out(), "http://{taken}/metrics")?;
+        console.out().flush()?;
+        let error = listener.serve(|| read_attribute(&folder, FIGURES_ATTRIBUTE));
+        Err(listen::failed(taken, &error))
     }
 }
 

@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Trial::new("what_is_kept_is_bounded", work::what_is_kept_is_bounded),
         Trial::new("free_space_is_given_back", work::free_space_is_given_back),
         Trial::new("figures_are_shown", work::figures_are_shown),
+        Trial::new("figures_are_served", work::figures_are_served),
         Trial::new("a_mount_tells_what_it_does", work::a_mount_tells_what_it_does),
         Trial::new(
             "a_mount_goes_on_when_nobody_listens",

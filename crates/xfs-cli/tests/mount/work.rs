@@ -1,6 +1,8 @@
 //! Trees, the kernel's beside ours.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -191,6 +193,38 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
     let elsewhere = ferroxfs(&["stats", "/"]).output().unwrap();
     assert_eq!(elsewhere.status.code(), Some(1), "/ is no mount of ours");
     volume.check()
+}
+
+pub(crate) fn figures_are_served() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    fs::write(volume.at("file"), "contents").unwrap();
+    let elsewhere = ferroxfs(&["stats", "--prometheus", "--listen", "127.0.0.1:0", "/"]).output();
+    assert_eq!(elsewhere.unwrap().status.code(), Some(1), "/ is no mount of ours");
+    let mut stats = ferroxfs(&["stats", "--prometheus", "--listen", "127.0.0.1:0"]);
+    let mut serving = stats.arg(volume.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut place = String::new();
+    BufReader::new(serving.stdout.take().unwrap()).read_line(&mut place).unwrap();
+    let served = served_at(&place);
+    volume.unmount();
+    let gone = served_at(&place);
+    // `timeout` passes it on.
+    run(Command::new("kill").arg(serving.id().to_string()));
+    serving.wait().unwrap();
+    let served = served.unwrap();
+    assert!(served.starts_with("HTTP/1.1 200 OK\r\n"), "{place}: {served}");
+    assert!(served.contains("ferroxfs_request_seconds_count{request=\"write\"} 1\n"), "{served}");
+    assert!(gone.unwrap().starts_with("HTTP/1.1 503 "));
+    volume.check()
+}
+
+/// What is answered to who asks for figures at this address.
+fn served_at(place: &str) -> std::io::Result<String> {
+    let host = place.trim().trim_start_matches("http://").trim_end_matches("/metrics");
+    let mut stream = TcpStream::connect(host)?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 pub(crate) fn a_mount_tells_what_it_does() -> Result<(), TrialError> {
