@@ -161,7 +161,7 @@ impl Cil {
         let mut numbers = 0..;
         let slots = Slots::with_count(parts.slots, || {
             let number = numbers.next().unwrap_or_default();
-            Mutex::new(Share::new(number, Arc::clone(&checkpoint)))
+            Mutex::new(Share::new(number, Arc::clone(&checkpoint), parts.plants))
         });
         // What is written at once, each as large as it may become.
         let kept_bytes = 2 * parts.soft_bytes * parts.pushers.clamp(1, 2) as u64;

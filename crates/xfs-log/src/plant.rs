@@ -15,6 +15,8 @@ pub(crate) enum Plant {
     StartOutOfOrder,
     /// The switch locks one slot after the other.
     SlotsOneByOne,
+    /// An item that several slots have again takes the vector that it had in the checkpoint before.
+    SharedVectorKept,
     /// No flush goes before a record with COMMIT.
     NoPreflush,
     /// A record with COMMIT does not wait for records that others have closed before it, and still fill.

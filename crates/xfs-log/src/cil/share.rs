@@ -14,7 +14,8 @@
 //!
 //! Most items are committed by one thread at a time, and by the same one again. What goes from slot
 //! to slot gets a vector with a lock, so that it stands in a checkpoint twice at most, however often
-//! it moves.
+//! it moves. In each checkpoint that is another vector: the next one fills while this one is still to be
+//! written.
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use super::Checkpoint;
 use super::arena::{Arena, Place};
 use super::members::List;
 use crate::item::{ItemState, LogItem, Seat, SharedVector};
+use crate::plant::{Plant, Plants};
 use crate::vector::Vector;
 
 /// What becomes of a member.
@@ -73,6 +75,7 @@ pub(super) struct Share {
     pub(super) clock: u64,
     /// The log is shut down: nothing may come in that nobody would take out.
     pub(super) closed: bool,
+    plants: Plants,
 }
 
 /// The members of a share, and what they need.
@@ -91,7 +94,7 @@ impl Members {
 }
 
 impl Share {
-    pub(super) fn new(number: u32, checkpoint: Arc<Checkpoint>) -> Self {
+    pub(super) fn new(number: u32, checkpoint: Arc<Checkpoint>, plants: Plants) -> Self {
         Self {
             number,
             checkpoint,
@@ -103,6 +106,7 @@ impl Share {
             commits: 0,
             clock: 0,
             closed: false,
+            plants,
         }
     }
 
@@ -150,12 +154,22 @@ impl Share {
                 member.place = self.members.arena.replace(member.place, vector);
             }
         } else {
-            let shared = Arc::clone(state.shared().get_or_insert_default());
+            let shared = self.new_vector(state);
             replace_shared(&shared, vector, order);
             self.note(seat, Fate::Superseded);
             self.add((item, state), order, Place::default(), Some(shared));
         }
         growth
+    }
+
+    /// A vector for an item that has come to another slot. A new one: that of the checkpoint before, to which
+    /// nobody commits any more, may still stand in that checkpoint and not be [settled](Member::settle).
+    fn new_vector(&self, state: &ItemState) -> Arc<SharedVector> {
+        let mut shared = state.shared();
+        if self.plants.has(Plant::SharedVectorKept) {
+            return Arc::clone(shared.get_or_insert_default());
+        }
+        Arc::clone(shared.insert(Arc::default()))
     }
 
     /// Adds a member for an item.

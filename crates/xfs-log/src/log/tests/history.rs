@@ -5,7 +5,7 @@
 //!
 //! - new items stand in the log in the order of their numbers, and those of one transaction in the
 //!   order in which they were given;
-//! - after every checkpoint, nobody has seen a number that the shared item does not have yet;
+//! - after every checkpoint, the shared item has the number of the newest ones, and nobody has seen a later;
 //! - checkpoints start and end in the order of their sequences.
 
 use std::collections::BTreeMap;
@@ -94,6 +94,10 @@ pub(super) fn check(transactions: &[Transaction]) -> std::result::Result<(), Str
             }
         }
         let Some(shared) = now.get(&SHARED).copied() else { continue };
+        let newest = last_new / NEW;
+        if newest != shared {
+            return Err(format!("the shared item has {shared}, the newest {newest}"));
+        }
         if let Some(seen) = now.values().find(|seen| **seen > shared) {
             return Err(format!("somebody has seen {seen} while there is only {shared}"));
         }

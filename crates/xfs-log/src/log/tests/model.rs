@@ -103,6 +103,31 @@ fn commit_push_relog(plants: Plants) {
     assert!(history.is_unpinned());
 }
 
+/// Commits of one item by one thread after the other, and so through several slots, while checkpoints are
+/// switched.
+fn share_through_switches(plants: Plants) {
+    let (rig, log) = open(plants);
+    let (log, history) = (Arc::new(log), Arc::new(History::new(0)));
+    let (pushing, committing, advancing) = (Arc::clone(&log), Arc::clone(&log), history.clone());
+    let push = move || {
+        for _ in 0..2 {
+            pushing.inner.push(u64::MAX).unwrap();
+        }
+    };
+    let commit = move || {
+        for _ in 0..5 {
+            let (log, history) = (Arc::clone(&committing), Arc::clone(&advancing));
+            run(vec![Box::new(move || {
+                let _ = history.advance(&log).unwrap();
+            })]);
+        }
+    };
+    run(vec![Box::new(push), Box::new(commit)]);
+    log.force_all().unwrap();
+    check(&rig.transactions()).unwrap();
+    assert!(history.is_unpinned());
+}
+
 /// The same with a shutdown in the midst: what was promised is there, and nothing stays pinned.
 fn commit_push_abort() {
     let (rig, log) = open(Plants::default());
@@ -142,6 +167,17 @@ fn commit_against_push_against_relog() {
 #[test]
 fn commit_against_push_against_abort() {
     explore(SCHEDULES, commit_push_abort);
+}
+
+#[test]
+fn commits_through_several_slots_against_switches() {
+    explore(SCHEDULES, || share_through_switches(Plants::default()));
+}
+
+#[test]
+fn shared_vector_kept() {
+    let symptom = "the shared item has";
+    check_found(symptom, || share_through_switches(Plants::with(Plant::SharedVectorKept)));
 }
 
 #[test]
