@@ -1,6 +1,7 @@
 //! Changing what a volume holds, by inode.
 //!
-//! Every method is one transaction: after a crash it has happened whole or not at all. It is durable
+//! Every method changes what it changes at once: after a crash it has happened whole or not at all, but for a
+//! new file with inherited access control lists that do not fit into the inode, which may lack some of them. It is durable
 //! once [`Volume::sync`](crate::Volume::sync), [`Node::sync`] or [`File::sync_all`](crate::File) has
 //! returned; operations become durable in the order in which they were done. On a volume that is
 //! open for reading each of them fails with EROFS.

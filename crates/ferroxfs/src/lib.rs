@@ -1,4 +1,4 @@
-//! XFS in user space: open a volume and read everything in it.
+//! XFS in user space: open a volume, read everything in it and change it.
 //!
 //! The API follows `std::fs`: [`Volume::open`] gives a volume, [`Volume::metadata`],
 //! [`Volume::read_dir`], [`Volume::open_file`] take paths inside it. A [`Node`] is a handle on one
@@ -23,7 +23,8 @@
 //!
 //! - **I1** A volume opened for reading never writes a byte, also where its log is dirty: that is
 //!   replayed in memory.
-//! - **I2** There is no state of the process: no signals, no environment, no threads.
+//! - **I2** There is no state of the process: no signals, no environment. A volume that is open for reading has no
+//!   threads; one that is open for writing has those of its log and of its background work, until it is closed.
 //! - **I3** Whatever the image holds, a call returns an error that says what is wrong and where.
 //!   Iterators go on after an error with what can still be read.
 

@@ -3,7 +3,8 @@
 //! Every kind of transaction takes part, since the operations come from the top: buffers of all types,
 //! inodes, inode creation, ordered and cancelled buffers, intents with their completions. The kernel
 //! mounts what a power cut leaves; then `xfs_repair -n` finds nothing, and the names, owners,
-//! attributes and targets are those after some operation, not before the last one that was synced.
+//! attributes and targets are those after some operation, not before the last one that was synced. Contents,
+//! sizes and times may change in several transactions; the crash tests judge them by what was synced.
 //! Before the kernel sees it, the newest `xfs_logprint` reads the log without a complaint.
 //! Our own recovery of another copy gives the same volume, inode by inode.
 //!
