@@ -56,6 +56,21 @@ fn who_syncs_waits_for_the_device() {
 }
 
 #[test]
+fn a_small_file_is_freed_when_the_kernel_forgets_it() {
+    let server = server(make_with("-l size=16m"));
+    put(&server, "small", "small");
+    let entry = ask(&server, Opcode::Lookup, ROOT_NODE, b"small\0").unwrap();
+    let node = EntryOut::read_from_bytes(&entry).unwrap().node;
+    let freed = || server.volume.statistics().unwrap().inodes.removed;
+    let before = freed();
+    ask(&server, Opcode::Unlink, ROOT_NODE, b"small\0").unwrap();
+    assert_eq!(freed(), before);
+    ask(&server, Opcode::GetAttr, node, &[0; 16]).unwrap();
+    ask(&server, Opcode::Forget, node, 1_u64.as_bytes()).unwrap();
+    assert_eq!(freed(), before + 1);
+}
+
+#[test]
 fn an_open_file_outlives_a_late_forget() {
     let server = server(make_with("-l size=16m"));
     put(&server, "mine", "mine");

@@ -10,6 +10,9 @@ use ferroxfs::Node;
 
 use super::shards::Shards;
 
+/// With more extents a file takes many transactions to be freed.
+const FEW_EXTENTS: u64 = 8;
+
 /// The nodes without a name.
 #[derive(Default)]
 pub(super) struct Unnamed(Shards<HashMap<u64, Node>>);
@@ -28,8 +31,9 @@ impl Unnamed {
     pub(super) fn forget(&self, id: u64) {
         // Freeing the file takes a transaction, so not under the lock.
         let Some(node) = self.0.of(id).lock().remove(&id) else { return };
-        // Nobody waits for the answer to a FORGET: what takes no longer than to wake a thread for it is done here.
-        if node.metadata().blocks == 0 {
+        // Nobody waits for the answer to a FORGET: what takes hardly longer than to wake a thread for it is done here.
+        let metadata = node.metadata();
+        if metadata.extents + u64::from(metadata.attr_extents) <= FEW_EXTENTS {
             node.finish();
         }
     }
