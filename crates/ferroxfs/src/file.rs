@@ -3,6 +3,7 @@
 mod contents;
 mod description;
 mod locks;
+mod place;
 mod ranges;
 mod unsettled;
 
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use xfs_buffer::PosixError;
 use xfs_format::inode::InodeFlags2;
+use xfs_inode::Inode;
 use xfs_locks::{OpenMode, Wait};
 use xfs_sync::{AtomicBool, Object, Ordering};
 
@@ -29,6 +31,7 @@ use description::Description;
 
 pub(crate) use contents::{Contents, OpenContents};
 pub use locks::LockOwner;
+pub use place::Place;
 pub use ranges::{AllocateMode, RangeMode};
 pub(crate) use unsettled::Unsettled;
 
@@ -170,7 +173,12 @@ impl File {
         self.check_readable()?;
         self.check_alignment(offset, buffer.len())?;
         match self.node.writable() {
-            Ok((parts, entry)) => parts.contents(entry).read_at(offset, buffer),
+            Ok((parts, entry)) => {
+                let cache = parts.journal.cache();
+                let length = buffer.len();
+                let read = |inode: &Inode| inode.read_at(cache, offset, buffer);
+                parts.contents(entry).read_with(offset, length, read)
+            }
             Err(_) => self.node.inode().read_at(self.node.cache(), offset, buffer),
         }
     }

@@ -1,6 +1,7 @@
 //! The trait.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 /// A device that several parts of the program use.
@@ -76,6 +77,17 @@ pub trait BlockDevice: Send + Sync {
 
     /// Says that this range will be read soon. A hint: it never fails and may do nothing.
     fn prefetch(&self, _offset: u64, _length: u64) {}
+
+    /// Puts bytes from `offset` on into a pipe, as references to what the host holds of them and not as a copy:
+    /// until they have left the pipe they change with the device. Does not wait for room in the pipe. Returns
+    /// how many were put: fewer than `length` where the pipe is full, none where this device cannot do it.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at). Some may be in the pipe by then.
+    fn splice_at(&self, _offset: u64, _length: usize, _pipe: BorrowedFd<'_>) -> io::Result<usize> {
+        Ok(0)
+    }
 
     /// Says that somebody else may have written this range, so that the next read shall ask the
     /// device and not a cache of the host. A hint: it never fails and may do nothing.

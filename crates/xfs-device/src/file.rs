@@ -14,11 +14,13 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, SeekFrom};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
+use rustix::pipe::{SpliceFlags, splice};
 
 use crate::device::{BlockDevice, Durability, check_read, check_write, write_zeros_plainly};
 use crate::error::{DeviceError, DeviceFailure};
@@ -214,6 +216,25 @@ impl BlockDevice for FileDevice {
             return Ok(());
         }
         write_zeros_plainly(self, offset, length)
+    }
+
+    fn splice_at(&self, offset: u64, length: usize, pipe: BorrowedFd<'_>) -> io::Result<usize> {
+        check_read(self, offset, length)?;
+        if self.has_stale_cache {
+            return Ok(0);
+        }
+        let (mut at, mut done) = (offset, 0);
+        while done < length {
+            // Who fills the pipe empties it, so nobody would make room.
+            let flags = SpliceFlags::NONBLOCK;
+            match splice(&self.file, Some(&mut at), pipe, None, length - done, flags) {
+                Ok(0) | Err(Errno::AGAIN) => break,
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(done)
     }
 
     fn prefetch(&self, offset: u64, length: u64) {

@@ -1,6 +1,7 @@
 //! A byte range of another device, as a device: a partition.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use crate::device::{BlockDevice, Durability, SharedDevice, check_read, check_write};
 
@@ -66,6 +67,11 @@ impl BlockDevice for WindowDevice {
     fn write_zeros(&self, offset: u64, length: u64) -> io::Result<()> {
         check_write(self, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
         self.device.write_zeros(self.start + offset, length)
+    }
+
+    fn splice_at(&self, offset: u64, length: usize, pipe: BorrowedFd<'_>) -> io::Result<usize> {
+        check_read(self, offset, length)?;
+        self.device.splice_at(self.start + offset, length, pipe)
     }
 
     fn prefetch(&self, offset: u64, length: u64) {

@@ -4,6 +4,8 @@
 //! and holes. Does **not** own: a cache of file data. Bytes go from the device to the caller, in one
 //! request per extent.
 
+use std::ops::Range;
+
 use xfs_buffer::{BufferCache, IoError, PosixError, Result};
 use xfs_format::extent::{Extent, ExtentCheck};
 use xfs_format::inode::{FileType, ForkKind};
@@ -43,6 +45,30 @@ impl Inode {
             at = at.saturating_add(here as u64);
         }
         Ok(wanted)
+    }
+
+    /// Where on the device lie the bytes that [`read_at`](Self::read_at) would read: `None` unless they are
+    /// in one extent that is written.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at).
+    pub fn place(
+        &self,
+        cache: &BufferCache,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<Range<u64>>> {
+        let (map, geometry) = (self.contents_map(cache)?, cache.geometry());
+        let wanted = self.core().size.saturating_sub(offset).min(length as u64);
+        let Mapping::Extent(extent) = map.find(geometry.file_block(offset)) else {
+            return Ok(None);
+        };
+        if extent.unwritten || wanted == 0 || bytes_until(extent.end(), offset, geometry) < wanted {
+            return Ok(None);
+        }
+        let start = self.address(geometry, &extent, offset)?;
+        Ok(start.checked_add(wanted).map(|end| start..end))
     }
 
     /// The first byte at or after `offset` that is not in a hole, or `None` if there is none before
@@ -106,25 +132,28 @@ impl Inode {
         at: u64,
         piece: &mut [u8],
     ) -> Result<()> {
-        let geometry = cache.geometry();
-        let address = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset);
-        let start = geometry.blocks_to_bytes(extent.file_block.0);
-        let offset = address
-            .zip(start)
-            .and_then(|(address, start)| address.checked_add(at.checked_sub(start)?))
-            .ok_or_else(|| {
-                let (file_block, start) = (extent.file_block, extent.start);
-                let length_blocks = extent.length_blocks;
-                corrupt(
-                    self.core(),
-                    ExtentCheck::OutsideVolume { file_block, start, length_blocks },
-                )
-            })?;
+        let offset = self.address(cache.geometry(), extent, at)?;
         let length_bytes = piece.len() as u64;
         cache.device().read_at(offset, piece).map_err(|source| {
             let at = DiskAddr(offset / u64::from(BASIC_BLOCK_BYTES));
             IoError { operation: "read", at, length_bytes, source }.into()
         })
+    }
+
+    /// Where byte `at` of the file lies, which is in `extent`.
+    fn address(&self, geometry: &Geometry, extent: &Extent, at: u64) -> Result<u64> {
+        let outside = || {
+            let (file_block, start) = (extent.file_block, extent.start);
+            let length_blocks = extent.length_blocks;
+            let check = ExtentCheck::OutsideVolume { file_block, start, length_blocks };
+            corrupt(self.core(), check).into()
+        };
+        let address = geometry.block_disk_addr(extent.start).and_then(DiskAddr::byte_offset);
+        let start = geometry.blocks_to_bytes(extent.file_block.0);
+        address
+            .zip(start)
+            .and_then(|(address, start)| address.checked_add(at.checked_sub(start)?))
+            .ok_or_else(outside)
     }
 }
 

@@ -36,7 +36,7 @@ use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::extent::MAX_EXTENT_BLOCKS;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
-use xfs_inode::{BlockRange, WriteTerms, map_blocks_at_worst};
+use xfs_inode::{BlockRange, Inode, WriteTerms, map_blocks_at_worst};
 use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use xfs_trans::Earmark;
 
@@ -229,9 +229,14 @@ impl<'a> OpenContents<'a> {
         self.read(|_| true)
     }
 
-    /// Reads bytes.
-    pub(crate) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        let end = offset.saturating_add(bytes.len() as u64);
+    /// Reads bytes of the inode, where what was written there before lies on the device.
+    pub(crate) fn read_with<T>(
+        &self,
+        offset: u64,
+        length: usize,
+        read: impl FnOnce(&Inode) -> Result<T>,
+    ) -> Result<T> {
+        let end = offset.saturating_add(length as u64);
         // Past the inode's size the file is as long as what is buffered says.
         let meets = |buffered: &Buffered| {
             end > buffered.offset || end > self.entry.live().inode().core().size
@@ -239,7 +244,7 @@ impl<'a> OpenContents<'a> {
         let _reading = self.read(meets)?;
         self.parts.note_map_read();
         let _latch = self.entry.live().record().latch().shared();
-        self.entry.live().inode().read_at(self.parts.journal.cache(), offset, bytes)
+        read(&self.entry.live().inode())
     }
 
     fn read(&self, meets: impl Fn(&Buffered) -> bool) -> Result<Reading<'a>> {

@@ -2,9 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io::{Read, Seek, SeekFrom};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{FileExtent, FileType, Volume};
+use ferroxfs::{FileExtent, FileType, OpenOptions, Volume};
+use xfs_trans::testing::make;
 
 use super::volume;
 
@@ -45,6 +48,42 @@ fn a_file_is_read_and_searched_at_any_place() {
     let long = volume.open_file("/files/long").unwrap();
     assert_eq!(long.seek_hole(6 << 60).unwrap(), Some(6 << 60));
     assert_eq!(long.read_at((7 << 60) - 3, &mut four).unwrap(), 3);
+}
+
+#[test]
+fn the_place_of_bytes_is_lent_where_they_lie_together() {
+    let volume = volume();
+    let file = volume.open_file("/files/sparse").unwrap();
+    let lent = |offset, length| file.lend_at(offset, length, |place| place.length()).unwrap();
+    assert_eq!(lent(100 << 10, 1024), Some(1024));
+    assert_eq!(lent(100 << 10, 1025), None);
+    assert_eq!(lent(0, 1024), None);
+    let original = volume.open_file("/files/original").unwrap();
+    let lent = original.lend_at(1, 1 << 20, |place| place.length()).unwrap();
+    assert_eq!(lent, Some((40 << 10) - 1), "up to the end of the file");
+}
+
+#[test]
+fn what_is_lent_is_not_taken_away() {
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(make(), None).writable_volume().unwrap();
+    volume.write("/file", [7; 100_000]).unwrap();
+    let (reader, writer) = (volume.open_file("/file").unwrap(), volume.open_file("/file").unwrap());
+    let is_given_back = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let lent = reader.lend_at(0, 100_000, |place| {
+            scope.spawn(|| {
+                writer.set_len(0).unwrap();
+                assert!(is_given_back.load(Ordering::Relaxed), "its blocks were freed meanwhile");
+            });
+            // Long enough for who is not kept waiting.
+            (0..10_000).for_each(|_| thread::yield_now());
+            is_given_back.store(true, Ordering::Relaxed);
+            place.length()
+        });
+        assert_eq!(lent.unwrap(), Some(100_000));
+    });
+    assert_eq!(reader.lend_at(0, 100_000, |_| ()).unwrap(), None);
 }
 
 #[test]

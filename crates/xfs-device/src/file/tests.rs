@@ -1,12 +1,16 @@
 //! Opening, locking and I/O on temporary files; block devices need privilege and are tested against
 //! the kernel elsewhere.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::{Access, FileDevice, OpenOptions};
 use crate::device::{BlockDevice, Durability};
 use crate::error::DeviceFailure;
+use crate::memory::MemoryDevice;
+use crate::window::WindowDevice;
 
 fn image(bytes: &[u8]) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -149,4 +153,45 @@ fn refuses_what_is_no_device() {
         let missing = directory.path().join("missing");
         assert!(matches!(failure(&missing, access), DeviceFailure::Open(_)));
     }
+}
+
+/// What is in a pipe, when so many bytes were put there.
+fn emptied(reader: std::os::fd::OwnedFd, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    std::fs::File::from(reader).read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn puts_bytes_into_a_pipe_as_far_as_there_is_room() {
+    let contents: Vec<u8> = (0..300_000_u32).map(|at| (at / 512) as u8).collect();
+    let file = image(&contents);
+    let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    assert_eq!(device.splice_at(1000, 20_000, writer.as_fd()).unwrap(), 20_000);
+    assert_eq!(emptied(reader, 20_000), contents[1000..21_000]);
+
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    let put = device.splice_at(0, 300_000, writer.as_fd()).unwrap();
+    assert!((1..300_000).contains(&put), "a pipe holds 64 KiB, and {put} were put");
+    assert_eq!(device.splice_at(0, 1, writer.as_fd()).unwrap(), 0);
+    assert_eq!(emptied(reader, put), contents[..put]);
+
+    let past_end = device.splice_at(299_999, 2, writer.as_fd()).unwrap_err();
+    assert_eq!(past_end.kind(), ErrorKind::UnexpectedEof);
+}
+
+#[test]
+fn a_window_puts_its_own_bytes_into_a_pipe() {
+    let mut contents = [7; 4096];
+    contents[1000..2000].fill(8);
+    let file = image(&contents);
+    let device = FileDevice::open(file.path(), OpenOptions::read_only()).unwrap();
+    let window = WindowDevice::new(Arc::new(device), 1000, 1000);
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    assert!(window.splice_at(1, 1000, writer.as_fd()).is_err());
+    assert_eq!(window.splice_at(0, 1000, writer.as_fd()).unwrap(), 1000);
+    assert_eq!(emptied(reader, 1000), [8; 1000]);
+    let memory = MemoryDevice::new(4096);
+    assert_eq!(memory.splice_at(0, 4096, writer.as_fd()).unwrap(), 0);
 }

@@ -48,6 +48,27 @@ fn the_end_of_the_file() {
 }
 
 #[test]
+fn bytes_of_one_written_extent_have_a_place() {
+    let volume = Volume::new();
+    let (inode, cache) = (volume.read(HOLES).unwrap(), volume.cache());
+    let place = |offset, length| inode.place(&cache, offset, length).unwrap();
+    for (offset, length, byte) in [(0, 1024, b'A'), (1000, 24, b'A'), (5 * KIB, 1024, b'B')] {
+        let place = place(offset, length).expect("written");
+        assert_eq!(place.end - place.start, length as u64);
+        let mut bytes = vec![0; length];
+        cache.device().read_at(place.start, &mut bytes).unwrap();
+        assert!(bytes.iter().all(|there| *there == byte), "{length} at {offset}");
+    }
+    // Nothing, a hole behind them, a hole, unwritten blocks, the end, and far past it.
+    for (offset, length) in
+        [(0, 0), (0, 1025), (KIB, 1), (4 * KIB, 1), (1 << 20, 1), (u64::MAX, usize::MAX)]
+    {
+        assert_eq!(place(offset, length), None, "{length} at {offset}");
+    }
+    assert!(volume.read(DIRECTORY).unwrap().place(&cache, 0, 1).is_err());
+}
+
+#[test]
 fn data_and_holes() {
     let volume = Volume::new();
     let (inode, cache) = (volume.read(HOLES).unwrap(), volume.cache());
