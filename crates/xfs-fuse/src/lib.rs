@@ -11,7 +11,8 @@
 //!
 //! - **I1** Nothing is kept for a node that has a name, so memory does not grow with what the kernel knows;
 //!   but with `lazytime` up to 64,000 times of access.
-//! - **I2** No lock is held while a request is answered but that of its own worker.
+//! - **I2** No lock is held while a request is answered but that of its own worker; and where what is read goes
+//!   through a pipe, those that keep the file as it is.
 //! - **I3** After [`Mount::finish`] no request is being handled, and none will be.
 
 mod error;

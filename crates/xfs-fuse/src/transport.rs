@@ -10,6 +10,7 @@ mod greeting;
 mod line;
 mod mounting;
 mod pages;
+mod pipe;
 mod reply;
 mod request;
 mod ring;

@@ -160,6 +160,7 @@ const CONTENTS: &[c_long] = &[
     // Sockets that signals wake a waiting thread by are made before; these write to them.
     libc::SYS_recvfrom,
     libc::SYS_sendto,
+    libc::SYS_splice,
     libc::SYS_sync_file_range,
     libc::SYS_write,
     libc::SYS_writev,

@@ -19,6 +19,7 @@ mod postgres;
 mod refusals;
 mod repository;
 mod rings;
+mod streams;
 mod user;
 mod work;
 mod writeback;
@@ -50,6 +51,8 @@ fn main() -> ExitCode {
         ),
         Trial::new("files_without_names_are_kept", files::files_without_names_are_kept),
         Trial::new("ranges_and_copies", files::ranges_and_copies),
+        Trial::new("large_reads_show_what_was_written", streams::large_reads_show_what_was_written),
+        Trial::new("a_reader_sees_no_other_file", streams::a_reader_sees_no_other_file),
         Trial::new("flags_and_attributes", files::flags_and_attributes),
         Trial::new("lists_of_access_are_kept", files::lists_of_access_are_kept),
         Trial::new("a_volume_is_labelled_and_shut_down", crash::a_volume_is_labelled_and_shut_down),

@@ -4,12 +4,14 @@
 //! mean.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
 use super::device::Device;
 use super::pages::Pages;
+use super::pipe::Pipe;
 use super::reply::Reply;
 use super::request::Request;
 use super::ring::{IdleRing, Ring, queues};
@@ -109,7 +111,9 @@ fn serve_device<H: Handler>(
     turnstile: &Turnstile,
 ) -> io::Result<()> {
     let mut buffer = request_pages();
-    let mut reply = Reply::default();
+    // What cannot go through a pipe is copied, so it does without one.
+    let piped = Pipe::open().map(|pipe| Reply::through_pipe(pipe, device.as_fd()));
+    let mut reply = piped.unwrap_or_default();
     let mut place = None;
     loop {
         // The gate is free meanwhile.
@@ -126,11 +130,11 @@ fn serve_device<H: Handler>(
         if opcode.is_some_and(|opcode| handler.waits(opcode)) {
             place = None;
         }
-        reply.clear();
+        reply.begin(request.unique());
         let outcome = handler.handle(&request, &mut reply);
-        let is_answered =
-            !matches!(opcode, Some(Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt));
-        if !is_answered {
+        let wants_none =
+            matches!(opcode, Some(Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt));
+        if wants_none || reply.is_sent() {
             continue;
         }
         if let Some(notice) = reply.notice() {

@@ -1,9 +1,13 @@
 //! An answer to the kernel, in a buffer that each worker keeps.
 
+use std::io;
+use std::os::fd::BorrowedFd;
+
 use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
 use super::pages::Pages;
+use super::pipe::Pipe;
 use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 
 /// An answer that is being written. It has no bytes until a handler adds some.
@@ -17,6 +21,17 @@ pub struct Reply<'a> {
     length: usize,
     /// The node of which the kernel is told first that its attributes have changed.
     outdated: Option<u64>,
+    /// Which request it answers, and how it can be sent before it is returned.
+    line: Option<PipeLine<'a>>,
+    is_sent: bool,
+}
+
+/// A way to the kernel through a pipe.
+#[derive(Debug)]
+struct PipeLine<'a> {
+    unique: u64,
+    pipe: Pipe,
+    to: BorrowedFd<'a>,
 }
 
 /// Where the body is written.
@@ -56,13 +71,56 @@ impl Buffer<'_> {
 impl<'a> Reply<'a> {
     /// An answer that is written into this memory as long as it fits, without its header.
     pub(crate) fn into_room(room: &'a mut [u8]) -> Self {
-        Self { buffer: Buffer::Lent(room), length: 0, outdated: None }
+        Self { buffer: Buffer::Lent(room), ..Self::default() }
+    }
+
+    /// An answer that can be sent to a device through a pipe.
+    pub(super) fn through_pipe(pipe: Pipe, to: BorrowedFd<'a>) -> Self {
+        Self { line: Some(PipeLine { unique: 0, pipe, to }), ..Self::default() }
+    }
+
+    /// Forgets the answer before. This one is to the request of that number.
+    pub(super) fn begin(&mut self, unique: u64) {
+        self.clear();
+        if let Some(line) = &mut self.line {
+            line.unique = unique;
+        }
+    }
+
+    /// Whether it has been sent, so that nothing is to be sent any more.
+    pub(super) fn is_sent(&self) -> bool {
+        self.is_sent
+    }
+
+    /// Whether so many bytes of contents are best sent by [`send_through_pipe`](Self::send_through_pipe).
+    pub(crate) fn takes_pipe(&self, length: usize) -> bool {
+        let is_new = self.length == 0 && self.outdated.is_none() && !self.is_sent;
+        is_new && self.line.as_ref().is_some_and(|line| line.pipe.takes(length))
+    }
+
+    /// Sends an answer that is so many bytes of contents, which `fill` puts into a pipe; it says how many it
+    /// has put. The request is answered then. Where it returns `false` it is not: those are to be copied.
+    pub(crate) fn send_through_pipe(
+        &mut self,
+        length: usize,
+        fill: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> bool {
+        if !self.takes_pipe(length) {
+            return false;
+        }
+        if let Some(PipeLine { unique, pipe, to }) = self.line.take() {
+            let header = OutHeader { length: (HEADER_BYTES + length) as u32, error: 0, unique };
+            self.is_sent = pipe.send(to, &header, fill);
+            self.line = self.is_sent.then_some(PipeLine { unique, pipe, to });
+        }
+        self.is_sent
     }
 
     /// Forgets the answer before.
     pub(crate) fn clear(&mut self) {
         self.length = 0;
         self.outdated = None;
+        self.is_sent = false;
     }
 
     /// Has the kernel forget the attributes of a node before it gets this answer, whatever it says: where
@@ -100,10 +158,14 @@ impl<'a> Reply<'a> {
 
     /// The answer, if it did not stay in the memory that was lent for it; else as it was.
     pub(crate) fn moved(self) -> Result<Reply<'static>, Self> {
-        let Self { buffer, length, outdated } = self;
+        let Self { buffer, length, outdated, .. } = self;
         match buffer {
-            Buffer::Own(pages) => Ok(Reply { buffer: Buffer::Own(pages), length, outdated }),
-            Buffer::Lent(room) => Err(Self { buffer: Buffer::Lent(room), length, outdated }),
+            Buffer::Own(pages) => {
+                Ok(Reply { buffer: Buffer::Own(pages), length, outdated, ..Reply::default() })
+            }
+            Buffer::Lent(room) => {
+                Err(Self { buffer: Buffer::Lent(room), length, outdated, ..Self::default() })
+            }
         }
     }
 

@@ -1,0 +1,85 @@
+//! Reads that are so large that they go from the image to the kernel without a copy of ours.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::mounted;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Opens a file past the pages that the kernel has of it: each read asks the mount.
+fn open_direct(path: &std::path::Path) -> File {
+    OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path).unwrap()
+}
+
+/// 4 MiB and a bit, with blocks that were set aside, and a hole, between what was written.
+fn write_pieces(path: &std::path::Path) -> Vec<u8> {
+    let mut expected: Vec<u8> = (0..4 * MIB + 1234).map(|at| (at / 509) as u8).collect();
+    let file = File::create(path).unwrap();
+    for piece in [0..MIB + 7 * KIB, 2 * MIB + 3 * KIB..expected.len()] {
+        file.write_all_at(&expected[piece.clone()], piece.start as u64).unwrap();
+    }
+    expected[MIB + 7 * KIB..2 * MIB + 3 * KIB].fill(0);
+    fallocate(&file, FallocateFlags::empty(), 1200 << 10, 100 << 10).unwrap();
+    expected
+}
+
+pub(crate) fn large_reads_show_what_was_written() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    let path = volume.at("pieces");
+    let expected = write_pieces(&path);
+    for options in ["rw", "ro"] {
+        volume.unmount();
+        volume.mount(options);
+        assert!(fs::read(&path).unwrap() == expected, "{options}");
+        let file = open_direct(&path);
+        for length in [64 * KIB - 1, 64 * KIB, 128 * KIB, 1000 * KIB, MIB, 2 * MIB] {
+            let mut bytes = vec![0xff; length];
+            for offset in (0..expected.len()).step_by(MIB / 2 - 777) {
+                let end = expected.len().min(offset + length);
+                let read = file.read_at(&mut bytes, offset as u64).unwrap();
+                assert_eq!(read, end - offset, "{options}: {length} at {offset}");
+                assert!(bytes[..read] == expected[offset..end], "{options}: {length} at {offset}");
+            }
+        }
+    }
+    volume.check()
+}
+
+/// While one file is read, its blocks go to another one and come back.
+pub(crate) fn a_reader_sees_no_other_file() -> Result<(), TrialError> {
+    const LENGTH: usize = 512 * KIB;
+    let volume = mounted("rw")?;
+    let (mine, other) = (volume.at("mine"), volume.at("other"));
+    fs::write(&mine, vec![b'm'; LENGTH]).unwrap();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let read = || {
+            let file = open_direct(&mine);
+            let (mut bytes, mut reads) = (vec![0; LENGTH], 0);
+            while !is_over.load(Ordering::Relaxed) {
+                let read = file.read_at(&mut bytes, 0).unwrap();
+                let foreign = bytes[..read].iter().find(|byte| !matches!(byte, b'm' | 0));
+                assert_eq!(foreign, None, "after {reads} reads");
+                reads += 1;
+            }
+        };
+        let readers = [scope.spawn(read), scope.spawn(read)];
+        let file = OpenOptions::new().write(true).open(&mine).unwrap();
+        for _ in 0..200 {
+            file.set_len(0).unwrap();
+            fs::write(&other, vec![b'o'; LENGTH]).unwrap();
+            fs::remove_file(&other).unwrap();
+            file.write_all_at(&vec![b'm'; LENGTH], 0).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    volume.check()
+}
