@@ -19,9 +19,8 @@ use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, guarded, ready};
 
 const THREADS: usize = 4;
-/// Blocks that may be left when nothing fits any more: what one change of names reserves, and a
-/// batch that each thread keeps.
-const LEFT_BLOCKS: u64 = 12_000;
+/// Blocks that may be left when nothing fits any more: what one change of names reserves.
+const LEFT_BLOCKS: u64 = 100;
 const CREATION: Creation = Creation { mode: 0o600, uid: 1, gid: 1, umask: 0 };
 
 fn main() -> ExitCode {
@@ -61,14 +60,14 @@ fn check(geometry: &Geometry) -> Result<(), TrialError> {
     ready()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(failed)?;
     let image = geometry.make(folder.path())?;
-    let rounds = if std::env::var_os("FERROXFS_LONG").is_some() { 4 } else { 1 };
+    let rounds = if std::env::var_os("FERROXFS_LONG").is_some() { 4 } else { 2 };
     for _ in 0..rounds {
         let before = judge(&image)?;
         let volume = Volume::open_writable(&image.data).map_err(failed)?;
         on_threads(&volume, fill)?;
         volume.close().map_err(failed)?;
         let left = judge(&image)?;
-        if left > LEFT_BLOCKS.min(before / 4) {
+        if left > LEFT_BLOCKS {
             return Err(failed(format!("{left} blocks of {before} are left")));
         }
         let volume = Volume::open_writable(&image.data).map_err(failed)?;

@@ -33,7 +33,7 @@ const ALWAYS: [&str; 2] = ["default", "parent-exchange"];
 const STRETCH: usize = 500;
 
 fn main() -> ExitCode {
-    let (count, stretches) = if is_long() { (20, 40) } else { (1, 6) };
+    let (count, stretches) = if is_long() { (30, 40) } else { (1, 6) };
     let trials = seeds(count).flat_map(|seed| {
         let always = ALWAYS.map(volumes::named);
         let geometries = always.into_iter().chain([volumes::of_seed(seed)]).flatten();
