@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
                 let best = runs.into_iter().min_by_key(|(performed, _)| performed.drained);
                 let Some((best, counted)) = best else { continue };
                 let rate = best.operations as f64 / best.drained.as_secs_f64();
-                let writes = counted.shared.map_or("-".to_owned(), |shared| {
+                let writes = counted.shared.as_ref().map_or("-".to_owned(), |shared| {
                     let writes = shared.volume.total().max(1);
                     format!("1 in {:.0}", best.operations as f64 / writes as f64)
                 });

@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
 const STEPS: [Step; 4] = [Step::Create, Step::Walk, Step::Change, Step::Remove];
 
 /// What a step took.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Outcome {
     elapsed: Duration,
     counted: Counted,
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
             let per_file = |count: Option<u64>| count.map(|count| count as f64 / files);
             let each = |outcome: &Outcome| per_file(outcome.counted.transactions);
             let bytes = |outcome: &Outcome| per_file(outcome.counted.log_bytes);
-            let volume = ours.counted.shared.map_or("-".to_owned(), |shared| {
+            let volume = ours.counted.shared.as_ref().map_or("-".to_owned(), |shared| {
                 format!("1 in {:.0}", files / shared.volume.total().max(1) as f64)
             });
             println!(

@@ -31,6 +31,7 @@ macro_rules! atomic_base {
 
             /// Replaces the value.
             #[inline]
+            #[cfg_attr(feature = "count", track_caller)]
             pub fn store(&self, value: $value, order: Ordering) {
                 note_write::<S>();
                 self.raw.store(value, order);
@@ -38,6 +39,7 @@ macro_rules! atomic_base {
 
             /// Replaces the value and returns the one before.
             #[inline]
+            #[cfg_attr(feature = "count", track_caller)]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
                 note_write::<S>();
                 self.raw.swap(value, order)
@@ -49,6 +51,7 @@ macro_rules! atomic_base {
             ///
             /// The value that stood there instead.
             #[inline]
+            #[cfg_attr(feature = "count", track_caller)]
             pub fn compare_exchange(
                 &self,
                 current: $value,
@@ -67,6 +70,7 @@ macro_rules! atomic_base {
             ///
             /// The value that stood there.
             #[inline]
+            #[cfg_attr(feature = "count", track_caller)]
             pub fn compare_exchange_weak(
                 &self,
                 current: $value,
@@ -80,6 +84,7 @@ macro_rules! atomic_base {
 
             /// Sets the bits of `value` and returns what stood there before.
             #[inline]
+            #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
                 note_write::<S>();
                 self.raw.fetch_or(value, order)
@@ -87,6 +92,7 @@ macro_rules! atomic_base {
 
             /// Keeps only the bits of `value` and returns what stood there before.
             #[inline]
+            #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
                 note_write::<S>();
                 self.raw.fetch_and(value, order)
@@ -114,6 +120,7 @@ macro_rules! atomic_number {
         impl<S: Scope> $name<S> {
             /// Adds, wrapping, and returns the value before.
             #[inline]
+            #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
                 note_write::<S>();
                 self.raw.fetch_add(value, order)
@@ -121,6 +128,7 @@ macro_rules! atomic_number {
 
             /// Subtracts, wrapping, and returns the value before.
             #[inline]
+            #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
                 note_write::<S>();
                 self.raw.fetch_sub(value, order)
@@ -128,6 +136,7 @@ macro_rules! atomic_number {
 
             /// Raises the value to at least this one and returns the value before.
             #[inline]
+            #[cfg_attr(feature = "count", track_caller)]
             pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
                 note_write::<S>();
                 self.raw.fetch_max(value, order)

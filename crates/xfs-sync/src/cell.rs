@@ -44,6 +44,7 @@ impl<T, S: Scope> SetOnce<T, S> {
     /// # Errors
     ///
     /// `value` back, if there is one already.
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn set(&self, value: T) -> Result<(), T> {
         note_write::<S>();
         self.raw.set(value)

@@ -2,8 +2,11 @@
 //!
 //! Each thread writes counters of its own, so that counting does not itself become what the
 //! threads share; a sum visits them all. The counters of a thread that ends are folded into one
-//! table.
+//! table. What the whole volume shares is counted by place too: those writes are few, and who finds
+//! too many of them asks where they are.
 
+use std::collections::BTreeMap;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -63,7 +66,11 @@ impl Counts {
 struct Counters {
     writes: [AtomicU64; SCOPES],
     locks: [AtomicU64; SCOPES],
+    volume_places: Mutex<Places>,
 }
+
+/// How often something was written, by the place in the source.
+type Places = BTreeMap<&'static Location<'static>, u64>;
 
 impl Counters {
     fn add_to(&self, counts: &mut Counts) {
@@ -85,6 +92,7 @@ impl Counters {
 struct Registry {
     running: Vec<Arc<Counters>>,
     ended: Counts,
+    ended_places: Places,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
@@ -95,10 +103,21 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
         group: Tally { writes: 0, locks: 0 },
         volume: Tally { writes: 0, locks: 0 },
     },
+    ended_places: Places::new(),
 });
 
 fn registry() -> MutexGuard<'static, Registry> {
-    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+    locked(&REGISTRY)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn add_places(sum: &mut Places, places: &Places) {
+    for (place, times) in places {
+        *sum.entry(place).or_default() += times;
+    }
 }
 
 /// A thread's entry in the registry, taken out when the thread ends.
@@ -117,6 +136,7 @@ impl Drop for Registered {
         let mut registry = registry();
         registry.running.retain(|counters| !Arc::ptr_eq(counters, &self.0));
         self.0.add_to(&mut registry.ended);
+        add_places(&mut registry.ended_places, &locked(&self.0.volume_places));
     }
 }
 
@@ -126,18 +146,25 @@ thread_local! {
 
 /// Adds one to a counter of this thread. Nobody else writes it, so this needs no atomic add. What
 /// a thread does while its locals are torn down is not counted.
+#[track_caller]
 fn note(scope: usize, table: impl Fn(&Counters) -> &[AtomicU64; SCOPES]) {
+    let place = Location::caller();
     let _ = MINE.try_with(|mine| {
         if let Some(counter) = table(&mine.0).get(scope) {
             counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
+        if scope == Volume::INDEX {
+            *locked(&mine.0.volume_places).entry(place).or_default() += 1;
+        }
     });
 }
 
+#[track_caller]
 pub(crate) fn note_write(scope: usize) {
     note(scope, |counters| &counters.writes);
 }
 
+#[track_caller]
 pub(crate) fn note_lock(scope: usize) {
     note(scope, |counters| &counters.locks);
 }
@@ -151,6 +178,25 @@ pub fn counts() -> Counts {
         counters.add_to(&mut counts);
     }
     counts
+}
+
+/// How often all threads of the process have written so far what the whole volume shares, writes and
+/// locks together, by file and line.
+#[must_use]
+pub fn volume_places() -> BTreeMap<String, u64> {
+    let registry = registry();
+    let mut places = registry.ended_places.clone();
+    for counters in &registry.running {
+        add_places(&mut places, &locked(&counters.volume_places));
+    }
+    let named = |(place, times): (&Location<'_>, u64)| {
+        (format!("{}:{}", place.file(), place.line()), times)
+    };
+    let mut by_name = BTreeMap::new();
+    for (name, times) in places.into_iter().map(named) {
+        *by_name.entry(name).or_default() += times;
+    }
+    by_name
 }
 
 /// What the calling thread has written so far, by scope.

@@ -21,7 +21,8 @@
 //!
 //! With the feature `count` each atomic store, each atomic read-modify-write and each lock taken
 //! is added to a counter of the calling thread, by scope. `counts` sums over all threads,
-//! `thread_counts` gives those of the calling thread. A load is not counted: it does not take a
+//! `thread_counts` gives those of the calling thread, and `volume_places` says by file and line where what
+//! the volume shares is written. A load is not counted: it does not take a
 //! cache line away from anybody. A lock counts once, when it is taken, for reading too, since a
 //! reader writes the lock's word. Reference counts of `Arc` are not seen: they have the scope of
 //! what they count, so a hot path clones no `Arc` of something that the volume shares.
@@ -54,7 +55,7 @@ pub use atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 pub use cell::SetOnce;
 pub use core::sync::atomic::{Ordering, fence};
 #[cfg(feature = "count")]
-pub use count::{Counts, Tally, counts, thread_counts};
+pub use count::{Counts, Tally, counts, thread_counts, volume_places};
 pub use counters::SlotCounters;
 pub use crossbeam_utils::CachePadded;
 pub use gate::{Gate, Inside};

@@ -40,6 +40,7 @@ impl<T, S: Scope> Mutex<T, S> {
 impl<T: ?Sized, S: Scope> Mutex<T, S> {
     /// Waits until the lock is free and takes it.
     #[inline]
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         note_lock::<S>();
         self.raw.lock()
@@ -47,6 +48,7 @@ impl<T: ?Sized, S: Scope> Mutex<T, S> {
 
     /// Takes the lock if it is free.
     #[inline]
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         note_lock::<S>();
         self.raw.try_lock()
@@ -91,6 +93,7 @@ impl<T, S: Scope> RwLock<T, S> {
 impl<T: ?Sized, S: Scope> RwLock<T, S> {
     /// Waits until no writer holds the lock and takes it for reading.
     #[inline]
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         note_lock::<S>();
         self.raw.read()
@@ -98,6 +101,7 @@ impl<T: ?Sized, S: Scope> RwLock<T, S> {
 
     /// Waits until nobody holds the lock and takes it for writing.
     #[inline]
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         note_lock::<S>();
         self.raw.write()
@@ -105,6 +109,7 @@ impl<T: ?Sized, S: Scope> RwLock<T, S> {
 
     /// Takes the lock for reading if no writer holds it or waits for it.
     #[inline]
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         note_lock::<S>();
         self.raw.try_read()
@@ -112,6 +117,7 @@ impl<T: ?Sized, S: Scope> RwLock<T, S> {
 
     /// Takes the lock for writing if nobody holds it.
     #[inline]
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         note_lock::<S>();
         self.raw.try_write()
@@ -154,12 +160,14 @@ impl<S: Scope> Condvar<S> {
 
     /// Frees the lock, waits to be notified, and takes the lock again. It may also wake for no
     /// reason: check the condition in a loop.
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         note_lock::<S>();
         self.raw.wait(guard);
     }
 
     /// As [`wait`](Self::wait), for at most this long.
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeout {
         note_lock::<S>();
         if self.raw.wait_for(guard, timeout).timed_out() {

@@ -34,6 +34,7 @@ impl<T, S: Scope> RecursiveRwLock<T, S> {
 impl<T: ?Sized, S: Scope> RecursiveRwLock<T, S> {
     /// Waits until no writer holds the lock and takes it for reading.
     #[inline]
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn read(&self) -> RecursiveReadGuard<'_, T> {
         note_lock::<S>();
         self.raw.read()
@@ -41,6 +42,7 @@ impl<T: ?Sized, S: Scope> RecursiveRwLock<T, S> {
 
     /// Waits until nobody holds the lock and takes it for writing.
     #[inline]
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn write(&self) -> RecursiveWriteGuard<'_, T> {
         note_lock::<S>();
         self.raw.write()
@@ -48,6 +50,7 @@ impl<T: ?Sized, S: Scope> RecursiveRwLock<T, S> {
 
     /// Takes the lock for reading if no writer holds it.
     #[inline]
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn try_read(&self) -> Option<RecursiveReadGuard<'_, T>> {
         note_lock::<S>();
         self.raw.try_read()

@@ -48,6 +48,7 @@ scope! {
 
 /// Adds one atomic write of scope `S` to the count; nothing without the feature.
 #[inline(always)]
+#[cfg_attr(feature = "count", track_caller)]
 pub(crate) fn note_write<S: Scope>() {
     #[cfg(feature = "count")]
     crate::count::note_write(S::INDEX);
@@ -55,6 +56,7 @@ pub(crate) fn note_write<S: Scope>() {
 
 /// Adds one lock of scope `S` taken to the count; nothing without the feature.
 #[inline(always)]
+#[cfg_attr(feature = "count", track_caller)]
 pub(crate) fn note_lock<S: Scope>() {
     #[cfg(feature = "count")]
     crate::count::note_lock(S::INDEX);

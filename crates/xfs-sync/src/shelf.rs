@@ -93,6 +93,7 @@ impl<T: Send + Sync + 'static, S: Scope, const N: usize> Shelf<T, S, N> {
     ///
     /// If `collector` is not that of the shelf.
     #[inline]
+    #[cfg_attr(feature = "count", track_caller)]
     pub fn put(&self, collector: &Collector, index: usize, value: Option<Arc<T>>) {
         let Some(place) = self.places.get(index) else { return };
         note_write::<S>();

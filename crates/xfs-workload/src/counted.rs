@@ -1,9 +1,11 @@
 //! What a target counts beside the time.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// What was counted. What nobody counts is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Transactions, each step of a chain being one.
     pub transactions: Option<u64>,
@@ -18,7 +20,7 @@ pub struct Counted {
 }
 
 /// Atomic writes and locks taken, by how widely what they write is shared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedWrites {
     /// A share of something that is split by thread.
     pub slot: ScopeCount,
@@ -28,6 +30,9 @@ pub struct SharedWrites {
     pub group: ScopeCount,
     /// The whole volume.
     pub volume: ScopeCount,
+    /// Those of the whole volume, by file and line.
+    #[serde(default)]
+    pub volume_places: BTreeMap<String, u64>,
 }
 
 /// Of one scope.
@@ -54,12 +59,17 @@ impl ScopeCount {
 impl SharedWrites {
     /// What came on top of an earlier count.
     #[must_use]
-    pub const fn since(self, before: Self) -> Self {
+    pub fn since(&self, before: &Self) -> Self {
+        let more = |(place, now): (&String, &u64)| {
+            let then = before.volume_places.get(place).copied().unwrap_or(0);
+            (*now > then).then(|| (place.clone(), now - then))
+        };
         Self {
             slot: self.slot.since(before.slot),
             object: self.object.since(before.object),
             group: self.group.since(before.group),
             volume: self.volume.since(before.volume),
+            volume_places: self.volume_places.iter().filter_map(more).collect(),
         }
     }
 }
@@ -74,7 +84,11 @@ impl Counted {
             log_bytes: less(self.log_bytes, before.log_bytes),
             inodes_in: less(self.inodes_in, before.inodes_in),
             inodes_out: less(self.inodes_out, before.inodes_out),
-            shared: self.shared.zip(before.shared).map(|(now, then)| now.since(then)),
+            shared: self
+                .shared
+                .as_ref()
+                .zip(before.shared.as_ref())
+                .map(|(now, then)| now.since(then)),
         }
     }
 }
@@ -90,6 +104,7 @@ pub fn shared_writes() -> Option<SharedWrites> {
         object: of(counts.object),
         group: of(counts.group),
         volume: of(counts.volume),
+        volume_places: xfs_sync::volume_places(),
     })
 }
 

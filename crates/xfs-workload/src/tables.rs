@@ -207,7 +207,7 @@ fn shared(report: &Report, section: &str) -> Table {
         "volume: 1 in",
     ];
     let rows = report.of_section(section).filter_map(|one| {
-        let shared = one.counted.shared?;
+        let shared = one.counted.shared.as_ref()?;
         let operations = one.operations.max(1) as f64;
         let each = |count: ScopeCount| {
             let of = |number: u64| number as f64 / operations;

@@ -1,4 +1,4 @@
-use super::{Tally, counts, thread_counts};
+use super::{Tally, counts, thread_counts, volume_places};
 use crate::{AtomicU32, Group, Mutex, Object, Ordering, RwLock, SetOnce, Slot, Volume};
 
 #[test]
@@ -19,6 +19,25 @@ fn each_write_and_lock_is_counted_in_its_scope() {
     assert_eq!(counted.object, Tally { writes: 2, locks: 0 });
     assert_eq!(counted.group, Tally { writes: 0, locks: 1 });
     assert_eq!(counted.volume, Tally { writes: 1, locks: 1 });
+}
+
+#[test]
+fn what_the_volume_shares_is_counted_by_place() {
+    let here = |line: u32| format!("{}:{line}", file!());
+    let (number, other) = (AtomicU32::<Volume>::new(0), AtomicU32::<Object>::new(0));
+    std::thread::spawn(move || {
+        number.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..3 {
+            (number.store(2, Ordering::Relaxed), other.store(2, Ordering::Relaxed));
+        }
+    })
+    .join()
+    .unwrap();
+    let (lock, line) = (RwLock::<(), Volume>::new(()), line!());
+    drop((lock.read(), lock.read()));
+    let places = volume_places();
+    let counted = [line - 7, line - 5, line + 1].map(|line| places.get(&here(line)).copied());
+    assert_eq!(counted, [Some(1), Some(3), Some(2)]);
 }
 
 #[test]
