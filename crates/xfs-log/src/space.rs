@@ -304,7 +304,11 @@ impl Space {
         if line.is_closed {
             self.freed.notify_all();
         }
-        self.contended.store(line.is_contended(), Ordering::SeqCst);
+        // It changes under the lock of the line only. Looking first leaves it with those who look at it.
+        let is_contended = line.is_contended();
+        if self.is_contended() != is_contended {
+            self.contended.store(is_contended, Ordering::SeqCst);
+        }
     }
 
     fn update(&self, change: impl Fn(SpaceUse) -> SpaceUse) {

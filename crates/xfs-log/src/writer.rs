@@ -212,9 +212,9 @@ impl Writer {
             let closed = self.close(&mut state, record, cut.bytes, false);
             let mut full = Full { transaction, closed: vec![closed], begin: Some(begin) };
             let continued = self.go_on(state, cut.left, &mut full);
-            let written = self.write_all(&mut full);
+            let (locked, written) = self.write_all(&mut full);
             continued.and(written)?;
-            state = self.state.lock();
+            state = locked;
         }
         Ok(())
     }
@@ -237,8 +237,8 @@ impl Writer {
                 // All later records wait for these to be written, so this cannot wait for them.
                 state.in_pieces = true;
                 drop(state);
-                let written = self.write_all(full);
-                state = self.state.lock();
+                let written;
+                (state, written) = self.write_all(full);
                 while state.closed.len() + 1 >= self.buffers && !self.health.is_down() {
                     self.changed.wait(&mut state);
                 }
@@ -263,17 +263,24 @@ impl Writer {
     }
 
     /// Fills and writes these records, or, once one has failed, lets them go: none of them may stay
-    /// closed.
-    fn write_all<'a>(&self, full: &mut Full<'a, impl Iterator<Item = &'a [u8]>>) -> Result<()> {
+    /// closed. The state comes with it, as after the last of them: the whole volume shares its lock, so
+    /// it is not taken once more for the next record.
+    fn write_all<'s, 'a>(
+        &'s self,
+        full: &mut Full<'a, impl Iterator<Item = &'a [u8]>>,
+    ) -> (MutexGuard<'s, State>, Result<()>) {
         if let Some((begin, first)) = full.begin.take().zip(full.closed.first_mut()) {
             first.record.fill(full.transaction, begin);
         }
         let mut result = Ok(());
+        let mut state = None;
         for closed in full.closed.drain(..) {
-            let written = self.write(closed);
+            drop(state.take());
+            let (locked, written) = self.write_and_lock(closed);
+            state = Some(locked);
             result = result.and(written);
         }
-        result
+        (state.unwrap_or_else(|| self.state.lock()), result)
     }
 
     /// Appends COMMIT and closes the record, which the caller must write.

@@ -12,8 +12,8 @@ use xfs_sync::{Mutex, Volume};
 
 use crate::vector::Vector;
 
-/// The longest piece, unless one vector takes more.
-const MOST_CHUNK_BYTES: u64 = 256 << 10;
+/// The longest piece, unless one vector takes more. Getting one takes a lock of the volume.
+const MOST_CHUNK_BYTES: u64 = 512 << 10;
 
 /// The shortest.
 const LEAST_CHUNK_BYTES: u64 = 16 << 10;

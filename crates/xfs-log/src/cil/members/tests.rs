@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{ListPool, PIECE_MEMBERS};
+use super::{ListPool, MOVED_PIECES, PIECE_MEMBERS};
 use crate::cil::Checkpoint;
 use crate::cil::share::Share;
 use crate::item::LogItem;
@@ -41,12 +41,20 @@ fn members_stand_where_they_were_put() {
 #[test]
 fn pieces_are_used_again_but_not_all_are_kept() {
     let pool = ListPool::new(0, 2);
-    for piece in share_of(3 * PIECE_MEMBERS).members.list.into_pieces() {
+    for piece in share_of((2 * MOVED_PIECES + 1) * PIECE_MEMBERS).members.list.into_pieces() {
         pool.give_back(piece);
     }
-    assert_eq!(pool.pieces.lock().len(), 2);
-    let memory = pool.pieces.lock().last().unwrap().as_ptr();
+    // Of those that have been moved, two; and the rest.
+    let at_hand = MOVED_PIECES + 1;
+    assert_eq!((pool.pieces.lock().len(), pool.at_hand.mine().lock().len()), (2, at_hand));
+    let memory = pool.at_hand.mine().lock().last().unwrap().as_ptr();
     let again = pool.take();
     assert!(again.is_empty());
     assert_eq!((again.as_ptr(), again.capacity()), (memory, PIECE_MEMBERS));
+    let used: Vec<_> = (0..MOVED_PIECES).map(|_| pool.take()).collect();
+    let memory = pool.pieces.lock().last().unwrap().as_ptr();
+    let moved = pool.take();
+    assert_eq!(moved.as_ptr(), memory);
+    assert!(pool.pieces.lock().is_empty());
+    drop((used, moved));
 }
