@@ -33,6 +33,10 @@ const COUNTING: [&str; 15] = [
     "xfs-sync/count,xfs-buffer/count,xfs-log/count,xfs-trans/count,xfs-alloc/count,ferroxfs/count",
 ];
 
+/// Whole operations, of which as much is counted.
+const COUNTING_OPERATIONS: [&str; 7] =
+    ["-p", "xfs-workload", "--test", "it", "--features", "count", "counted::"];
+
 /// What is tested under a schedule explorer.
 const MODELS: [&str; 10] =
     ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "ferroxfs", "model::"];
@@ -64,6 +68,7 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     tests(root, &mut report, &["--workspace"], cases);
     report.check("demo", demo::run(root));
     tests(root, &mut report, &COUNTING, Cases::Some);
+    tests(root, &mut report, &COUNTING_OPERATIONS, Cases::Some);
     models(&mut report);
     minimum_rust(&mut report);
     println!();

@@ -1,0 +1,92 @@
+//! How often operations write what others share: a build that counts says so of each step.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use xfs_workload::{Measurement, Plan, Report, Variant, Workload, text};
+
+use crate::{report_of, small};
+
+/// At most one write of what the whole volume shares in so many operations.
+const BUDGET: u64 = 64;
+
+/// So many files for each thread that what comes once for each volume is not what decides, and a log
+/// that they do not fill.
+const FILES: u64 = 10_000;
+const LOG_BYTES: u64 = 256 << 20;
+
+/// Held by the one run that is counted.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[test]
+fn every_operation_has_written_something() {
+    let report = report_of(&small(&[Workload::Create, Workload::Open, Workload::Commit]));
+    for one in &report.measurements {
+        let shared = one.counted.shared.as_ref().unwrap();
+        assert!(shared.slot.total() + shared.object.total() > 0, "{one:?}");
+        assert_eq!(shared.volume.total(), shared.volume_places.values().sum::<u64>(), "{one:?}");
+    }
+    assert!(text(&report, true).contains("atomic writes and locks for each operation"));
+}
+
+fn many(workloads: &[Workload]) -> Report {
+    report_of(&Plan { files: FILES, log_bytes: LOG_BYTES, before: false, ..small(workloads) })
+}
+
+fn check_within_budget(one: &Measurement) {
+    let shared = one.counted.shared.as_ref().unwrap();
+    let Measurement { section, step, threads, operations, .. } = one;
+    let most = operations / BUDGET;
+    let (written, places) = (shared.volume.total(), &shared.volume_places);
+    assert!(
+        written <= most,
+        "{section}, {step}, {threads} threads: {written} of {most}, {places:#?}"
+    );
+}
+
+fn check_steps(report: &Report, section: &str, steps: &[&str]) {
+    for threads in [1, 3] {
+        for step in steps {
+            let one = report.find(section, step, Variant::Ours, threads);
+            check_within_budget(one.unwrap_or_else(|| panic!("no {step} of {section}")));
+        }
+    }
+}
+
+#[test]
+fn files_write_what_all_share_once_in_64_operations() {
+    let report = many(&[
+        Workload::Create,
+        Workload::Walk,
+        Workload::Chmod,
+        Workload::Bulkstat,
+        Workload::Unlink,
+    ]);
+    let steps = [
+        "create",
+        "walk",
+        "walk through memory",
+        "chmod",
+        "bulkstat past memory",
+        "bulkstat",
+        "unlink",
+    ];
+    check_steps(&report, "files", &steps);
+}
+
+#[test]
+fn small_directories_write_what_all_share_once_in_64_operations() {
+    check_steps(&many(&[Workload::Fsmark]), "fsmark", &["create", "unlink"]);
+}
+
+#[test]
+fn an_open_writes_nothing_that_all_share() {
+    let report = report_of(&small(&[Workload::Open]));
+    assert!(!report.measurements.is_empty());
+    for one in &report.measurements {
+        let shared = one.counted.shared.as_ref().unwrap();
+        assert_eq!(shared.volume.total(), 0, "{one:?}");
+    }
+}
