@@ -89,7 +89,13 @@ impl MountError {
             Self::Rings { source } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("the setting kernel.io_uring_disabled or a container's filter forbids it")
             }
-            Self::Place { source, .. } if source.kind() == io::ErrorKind::NotConnected => {
+            // The second of these came to a request that was under way when the connection ended.
+            Self::Place { source, .. }
+                if matches!(
+                    source.kind(),
+                    io::ErrorKind::NotConnected | io::ErrorKind::ConnectionAborted
+                ) =>
+            {
                 Some("who served what is mounted there was killed: ferroxfs umount clears it away")
             }
             _ => None,
