@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use thiserror::Error;
 
 /// Why a volume could not be mounted.
@@ -89,11 +90,11 @@ impl MountError {
             Self::Rings { source } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("the setting kernel.io_uring_disabled or a container's filter forbids it")
             }
-            // The second of these came to a request that was under way when the connection ended.
+            // The others come to a request that was under way when the connection ended.
             Self::Place { source, .. }
                 if matches!(
-                    source.kind(),
-                    io::ErrorKind::NotConnected | io::ErrorKind::ConnectionAborted
+                    Errno::from_io_error(source),
+                    Some(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED)
                 ) =>
             {
                 Some("who served what is mounted there was killed: ferroxfs umount clears it away")
