@@ -69,8 +69,9 @@ pub use permission::Access;
 pub use scratch::{ScratchEntry, ScratchNode, ScratchVolume};
 pub use space::Space;
 pub use statistics::{
-    AttributeOperations, Buffers, Checkpoints, DirectoryOperations, ExtentMaps, InodeLookups,
-    InodesInMemory, LogSpace, LogUse, Statistics, Transactions, WriteBack,
+    AttributeOperations, Buffers, Checkpoints, DirectoryOperations, ExtentMaps, FileLocks,
+    InodeLookups, InodesInMemory, LogSpace, LogUse, RememberedNames, Statistics, Transactions,
+    WriteBack,
 };
 pub use superblock::{CacheCounts, Which};
 pub use table::InodeIndex;

@@ -221,9 +221,13 @@ impl Names {
     }
 
     /// How many are remembered.
-    #[cfg(test)]
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.names.len()
+    }
+
+    /// How many of them mean nothing: all names are looked at.
+    pub(crate) fn absent_count(&self) -> usize {
+        self.names.pin().values().filter(|meaning| meaning.inode.is_none()).count()
     }
 }
 

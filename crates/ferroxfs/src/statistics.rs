@@ -50,6 +50,31 @@ pub struct Statistics {
     /// What was done to extended attributes.
     #[doc(alias = "attr")]
     pub attributes: AttributeOperations,
+    /// Names whose meaning is remembered.
+    #[doc(alias = "dentry")]
+    pub names: RememberedNames,
+    /// Locks of programs on files.
+    pub locks: FileLocks,
+}
+
+/// Names whose meaning is remembered, so that no directory is searched for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RememberedNames {
+    /// In memory now.
+    #[doc(alias = "nr_dentry")]
+    pub remembered: u64,
+    /// Of those, names that no file has.
+    #[doc(alias = "nr_negative")]
+    pub absent: u64,
+}
+
+/// Locks of programs on files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FileLocks {
+    /// Held now: ranges of files that lie apart (`fcntl`), and whole files (`flock`).
+    pub held: u64,
 }
 
 /// What was done to directories: the line `dir`.
@@ -189,7 +214,7 @@ impl Statistics {
             checkpoints: Checkpoints::of(&log),
             log: LogUse::of(&log),
             log_space: LogSpace::of(&log, journal.log().space()),
-            write_back: WriteBack::of(&log.pushes),
+            write_back: WriteBack::of(&log),
             extent_maps: ExtentMaps::gather(MapCounts::of(journal)),
             directories: DirectoryOperations {
                 lookups: done.sum(Activity::NameLookup),
@@ -203,6 +228,11 @@ impl Statistics {
                 removed: done.sum(Activity::AttributeRemoved),
                 listings: done.sum(Activity::AttributeListing),
             },
+            names: RememberedNames {
+                remembered: parts.names.count() as u64,
+                absent: parts.names.absent_count() as u64,
+            },
+            locks: FileLocks { held: parts.waits.locks() },
         }
     }
 }

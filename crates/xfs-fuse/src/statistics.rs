@@ -51,6 +51,13 @@ struct Sums {
     classes: [u64; CLASSES_NS.len()],
 }
 
+impl Sums {
+    /// Requests.
+    fn count(&self) -> u64 {
+        self.classes.iter().sum()
+    }
+}
+
 impl Statistics {
     pub(crate) fn new() -> Self {
         Self(Slots::new(|| Opcode::ALL.iter().map(|_| Counters::new()).collect()))
@@ -95,25 +102,35 @@ impl Statistics {
         for line in [
             "# HELP ferroxfs_request_seconds Time from taking a request to its answer.",
             "# TYPE ferroxfs_request_seconds histogram",
+        ] {
+            let _ = writeln!(text, "{line}");
+        }
+        let sums = Opcode::ALL.iter().map(|opcode| (opcode.name(), self.sums(*opcode)));
+        let asked: Vec<_> = sums.filter(|(_, sums)| sums.count() > 0).collect();
+        // Writing to a string does not fail. All lines of one metric stand together.
+        for (name, sums) in &asked {
+            let _ = add_durations(&mut text, name, sums);
+        }
+        for line in [
             "# HELP ferroxfs_request_failures_total Requests that were answered by an error.",
             "# TYPE ferroxfs_request_failures_total counter",
         ] {
-            text.push_str(line);
-            text.push('\n');
+            let _ = writeln!(text, "{line}");
         }
-        for opcode in Opcode::ALL {
-            // Writing to a string does not fail.
-            let _ = add_to(&mut text, opcode.name(), &self.sums(*opcode));
+        for (name, Sums { failures, .. }) in &asked {
+            let _ =
+                writeln!(text, "ferroxfs_request_failures_total{{request=\"{name}\"}} {failures}");
         }
         text
     }
 }
 
-/// Adds what the volume itself counts.
+/// Adds what the volume itself counts. Of file locks it has none here: the kernel keeps them for the mount.
 pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
     let (lookups, inodes) = (&volume.inode_lookups, &volume.inodes);
     let (buffers, log) = (&volume.buffers, &volume.log);
     let (names, attributes) = (&volume.directories, &volume.attributes);
+    let remembered = &volume.names;
     let (transactions, checkpoints) = (&volume.transactions, &volume.checkpoints);
     let (space, write_back, maps) = (&volume.log_space, &volume.write_back, &volume.extent_maps);
     for (name, kind, value) in [
@@ -135,6 +152,8 @@ pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
         ("empty_transactions_total", "counter", transactions.empty),
         ("checkpoints_total", "counter", checkpoints.written),
         ("checkpoint_bytes_total", "counter", checkpoints.bytes),
+        ("gathered_items", "gauge", checkpoints.gathered_items),
+        ("gathered_bytes", "gauge", checkpoints.gathered_bytes),
         ("log_writes_total", "counter", log.writes),
         ("log_bytes_total", "counter", log.written_bytes),
         ("log_buffer_waits_total", "counter", log.buffer_waits),
@@ -148,6 +167,7 @@ pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
         ("write_back_pinned_total", "counter", write_back.pinned),
         ("write_back_locked_total", "counter", write_back.locked),
         ("write_back_flushing_total", "counter", write_back.flushing),
+        ("unplaced_items", "gauge", write_back.unplaced_items),
         ("map_reads_total", "counter", maps.reads),
         ("map_writes_total", "counter", maps.writes),
         ("map_unmaps_total", "counter", maps.unmaps),
@@ -157,6 +177,8 @@ pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
         ("names_added_total", "counter", names.added),
         ("names_removed_total", "counter", names.removed),
         ("listings_total", "counter", names.listings),
+        ("remembered_names", "gauge", remembered.remembered),
+        ("remembered_absent_names", "gauge", remembered.absent),
         ("attribute_reads_total", "counter", attributes.reads),
         ("attributes_set_total", "counter", attributes.set),
         ("attributes_removed_total", "counter", attributes.removed),
@@ -167,11 +189,8 @@ pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
     }
 }
 
-fn add_to(text: &mut String, name: &str, sums: &Sums) -> std::fmt::Result {
-    let count: u64 = sums.classes.iter().sum();
-    if count == 0 {
-        return Ok(());
-    }
+fn add_durations(text: &mut String, name: &str, sums: &Sums) -> std::fmt::Result {
+    let count = sums.count();
     let mut below = 0;
     for (class, end) in sums.classes.iter().zip(CLASSES_NS) {
         below += class;
@@ -186,8 +205,7 @@ fn add_to(text: &mut String, name: &str, sums: &Sums) -> std::fmt::Result {
     }
     let seconds = sums.nanoseconds as f64 / NANOSECONDS_PER_SECOND;
     writeln!(text, "ferroxfs_request_seconds_sum{{request=\"{name}\"}} {seconds}")?;
-    writeln!(text, "ferroxfs_request_seconds_count{{request=\"{name}\"}} {count}")?;
-    writeln!(text, "ferroxfs_request_failures_total{{request=\"{name}\"}} {}", sums.failures)
+    writeln!(text, "ferroxfs_request_seconds_count{{request=\"{name}\"}} {count}")
 }
 
 #[cfg(test)]

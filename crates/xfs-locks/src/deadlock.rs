@@ -11,17 +11,30 @@
 //! - **I2** Looking for a circle and putting in an edge are one step, so of the waits of a circle the
 //!   last one finds it.
 
+use std::fmt;
 use std::sync::Arc;
 
-use xfs_sync::{Mutex, Volume};
+use xfs_sync::{Mutex, SlotCounters, Volume};
 
 use crate::LockError;
 use crate::waiter::Waiter;
 
-/// The waits of all processes of a volume. Only who has to wait comes here.
-#[derive(Debug, Default)]
+/// Counter of locks that came.
+const TAKEN: usize = 0;
+/// Counter of those that went.
+const GIVEN_UP: usize = 1;
+
+/// The waits of all processes of a volume, in which only who has to wait writes; and how many locks are held.
+#[derive(Default)]
 pub struct WaitGraph {
     edges: Mutex<Vec<Edge>, Volume>,
+    locks: SlotCounters<2>,
+}
+
+impl fmt::Debug for WaitGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitGraph").field("edges", &self.edges).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -68,6 +81,23 @@ impl WaitGraph {
     /// Takes out a wait, if it is there.
     pub(crate) fn leave(&self, waiter: &Arc<Waiter>) {
         self.edges.lock().retain(|edge| !Arc::ptr_eq(&edge.waiter, waiter));
+    }
+
+    /// Notes how many locks a file had, and has now.
+    pub(crate) fn note_locks(&self, before: usize, after: usize) {
+        let counter = if after > before { TAKEN } else { GIVEN_UP };
+        let difference = after.abs_diff(before) as u64;
+        if difference > 0 {
+            self.locks.add(counter, difference);
+        }
+    }
+
+    /// How many locks are held on all files: ranges that lie apart, and files that are locked as a whole.
+    #[must_use]
+    pub fn locks(&self) -> u64 {
+        // What went is read before what came, so that the difference is not negative.
+        let given_up = self.locks.sum(GIVEN_UP);
+        self.locks.sum(TAKEN).saturating_sub(given_up)
     }
 
     /// How many waits it knows.

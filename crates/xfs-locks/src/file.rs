@@ -94,6 +94,24 @@ impl Leases {
 }
 
 impl Space {
+    /// Takes a lock that nothing is in the way of.
+    fn lock(&mut self, wanted: HeldLock, graph: &WaitGraph) {
+        let before = self.locks.held().len();
+        self.locks.lock(wanted);
+        graph.note_locks(before, self.locks.held().len());
+        // A lock that is now shared lets others in; a new one is in the way of others.
+        self.changed(graph);
+    }
+
+    /// Gives up what an owner holds in a range.
+    fn unlock(&mut self, owner: Owner, range: LockRange, graph: &WaitGraph) {
+        let before = self.locks.held().len();
+        if self.locks.unlock(owner, range) {
+            graph.note_locks(before, self.locks.held().len());
+            self.changed(graph);
+        }
+    }
+
     /// The processes that are in the way of a lock.
     fn holders(&self, wanted: HeldLock) -> Vec<u64> {
         let process = |held: &HeldLock| match held.owner {
@@ -143,9 +161,7 @@ fn take(
     loop {
         let mut held = space.lock();
         if held.locks.conflict(wanted).is_none() {
-            held.locks.lock(wanted);
-            // A lock that is now shared lets others in; a new one is in the way of others.
-            held.changed(graph);
+            held.lock(wanted, graph);
             return Ok(());
         }
         let Wait::For(waiter) = wait else { return Err(LockError::WouldBlock) };
@@ -201,10 +217,7 @@ impl<'a> FileLocks<'a> {
     /// Gives up what an owner holds in a range.
     pub fn unlock(self, owner: Owner, range: LockRange, graph: &WaitGraph) {
         let Some(context) = self.locked() else { return };
-        let mut space = context.records.lock();
-        if space.locks.unlock(owner, range) {
-            space.changed(graph);
-        }
+        context.records.lock().unlock(owner, range, graph);
     }
 
     /// What is in the way of a lock, first in the file.
@@ -234,9 +247,7 @@ impl<'a> FileLocks<'a> {
         if space.locks.held().contains(&wanted) {
             return Ok(());
         }
-        if space.locks.unlock(owner, LockRange::WHOLE) {
-            space.changed(graph);
-        }
+        space.unlock(owner, LockRange::WHOLE, graph);
         drop(space);
         take(&context.whole, wanted, wait, graph)
     }
@@ -244,10 +255,8 @@ impl<'a> FileLocks<'a> {
     /// Gives up what [`flock`](Self::flock) took.
     pub fn unflock(self, description: u64, graph: &WaitGraph) {
         let Some(context) = self.locked() else { return };
-        let mut space = context.whole.lock();
-        if space.locks.unlock(Owner::Description(description), LockRange::WHOLE) {
-            space.changed(graph);
-        }
+        let owner = Owner::Description(description);
+        context.whole.lock().unlock(owner, LockRange::WHOLE, graph);
     }
 
     /// The context, if locks were ever taken.

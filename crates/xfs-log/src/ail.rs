@@ -188,6 +188,11 @@ impl Ail {
         self.list.lock().groups.is_empty()
     }
 
+    /// How many items are not in place.
+    pub(crate) fn count(&self) -> u64 {
+        self.list.lock().groups.values().map(|group| group.present as u64).sum()
+    }
+
     /// Recovery has left these items open, and put everything else up to the head in place.
     pub(crate) fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
         let mut list = self.list.lock();

@@ -115,6 +115,17 @@ impl Waits {
     }
 }
 
+/// How much has come in.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Fill {
+    /// Since the log was opened.
+    pub(crate) commits: u64,
+    /// Items of the checkpoint that is being gathered, those alone that will be written.
+    pub(crate) items: u64,
+    /// Bytes of these.
+    pub(crate) bytes: u64,
+}
+
 /// What the list works with.
 pub(crate) struct CilParts {
     pub(crate) writer: Arc<Writer>,
@@ -183,9 +194,20 @@ impl Cil {
         }
     }
 
-    /// Commits since the log was opened.
-    pub(crate) fn commits(&self) -> u64 {
-        self.slots.iter().map(|slot| slot.lock().commits).sum()
+    /// What has come in.
+    pub(crate) fn fill(&self) -> Fill {
+        let (mut fill, mut fated, mut unfolded) = (Fill::default(), 0, 0);
+        for slot in self.slots.iter() {
+            let share = slot.lock();
+            fill.commits += share.commits;
+            fill.items += share.members.list.len() as u64;
+            fated += share.members.fated.len() as u64;
+            unfolded += share.unfolded;
+        }
+        fill.items = fill.items.saturating_sub(fated);
+        let folded = self.slots.mine().lock().checkpoint.folded_bytes();
+        fill.bytes = folded.saturating_add_signed(unfolded);
+        fill
     }
 
     /// Bytes of all checkpoints that have been written, or are being written.

@@ -22,6 +22,7 @@
 //! are aborted by who writes them.
 
 mod config;
+mod counts;
 mod cover;
 mod rename;
 mod suspend;
@@ -35,7 +36,7 @@ use xfs_device::SharedDevice;
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 use xfs_sync::{AtomicBool, AtomicU64, Ordering, SlotCounters, Volume};
 
-use crate::ail::{Ail, PushCounts, PushReport};
+use crate::ail::{Ail, PushReport};
 use crate::cil::{Cil, CilParts, Committed, Pressure};
 use crate::device::LogDevice;
 use crate::health::Health;
@@ -48,6 +49,7 @@ use crate::writer::{Writer, WriterParts};
 use threads::{Kick, Threads};
 
 pub use config::{LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
+pub use counts::LogCounts;
 
 /// Bytes that the unmount record logs.
 const UNMOUNT_BYTES: u64 = 64;
@@ -66,31 +68,6 @@ pub enum Shutdown {
     Flush,
     /// At once: what is not durable is lost.
     Now,
-}
-
-/// What has gone through a log since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogCounts {
-    /// Transactions, each step of a chain being one.
-    pub commits: u64,
-    /// Checkpoints that were written, or are being written.
-    pub checkpoints: u64,
-    /// Bytes that these hold, without the headers of records.
-    pub checkpoint_bytes: u64,
-    /// Records.
-    pub records: u64,
-    /// Bytes of records, headers and padding included.
-    pub written_bytes: u64,
-    /// How often a record waited for one of the buffers in which records are made.
-    pub buffer_waits: u64,
-    /// How often somebody wanted what was committed to be durable.
-    pub forces: u64,
-    /// Of those, that had to wait for it.
-    pub forces_waited: u64,
-    /// How often a transaction waited for log space.
-    pub space_waits: u64,
-    /// Having items written in place.
-    pub pushes: PushCounts,
 }
 
 /// Counter of forces.
@@ -322,26 +299,6 @@ impl Log {
     #[must_use]
     pub fn ail(&self) -> &Ail {
         &self.inner.ail
-    }
-
-    /// What has gone through the log since it was opened.
-    #[must_use]
-    pub fn counts(&self) -> LogCounts {
-        let Inner { cil, ail, space, writer, forces, .. } = &*self.inner;
-        let written = writer.written();
-        LogCounts {
-            commits: cil.commits(),
-            checkpoints: cil.current() - 1,
-            checkpoint_bytes: cil.written_bytes(),
-            records: written.records,
-            written_bytes: written.bytes,
-            buffer_waits: written.waits,
-            // Who has waited has been counted as a force before.
-            forces_waited: forces.sum(FORCES_WAITED),
-            forces: forces.sum(FORCES),
-            space_waits: space.waits(),
-            pushes: ail.push_counts(),
-        }
     }
 
     /// Used and granted bytes. What slots keep counts as granted.

@@ -28,6 +28,10 @@ pub struct Checkpoints {
     pub commits: u64,
     /// Bytes that were written of what they held: what is changed again before is written once.
     pub bytes: u64,
+    /// Items of the one that is being gathered now.
+    pub gathered_items: u64,
+    /// Bytes of these.
+    pub gathered_bytes: u64,
 }
 
 /// Writing the log, and waiting for it: the line `log`.
@@ -88,6 +92,8 @@ pub struct WriteBack {
     /// Items that were being written already.
     #[doc(alias = "xs_push_ail_flushing")]
     pub flushing: u64,
+    /// Items that are not in place now.
+    pub unplaced_items: u64,
 }
 
 impl Transactions {
@@ -99,7 +105,13 @@ impl Transactions {
 
 impl Checkpoints {
     pub(super) const fn of(log: &LogCounts) -> Self {
-        Self { written: log.checkpoints, commits: log.commits, bytes: log.checkpoint_bytes }
+        Self {
+            written: log.checkpoints,
+            commits: log.commits,
+            bytes: log.checkpoint_bytes,
+            gathered_items: log.gathered_items,
+            gathered_bytes: log.gathered_bytes,
+        }
     }
 }
 
@@ -124,8 +136,9 @@ impl LogSpace {
 }
 
 impl WriteBack {
-    pub(super) const fn of(counts: &PushCounts) -> Self {
-        let PushCounts { walks, started, pinned, locked, underway } = *counts;
-        Self { walks, started, pinned, locked, flushing: underway }
+    pub(super) const fn of(log: &LogCounts) -> Self {
+        let PushCounts { walks, started, pinned, locked, underway } = log.pushes;
+        let unplaced_items = log.unplaced_items;
+        Self { walks, started, pinned, locked, flushing: underway, unplaced_items }
     }
 }

@@ -1,8 +1,9 @@
 use xfs_dir::SetMode;
 use xfs_trans::testing::make_with;
 
+use crate::statistics::RememberedNames;
 use crate::writing::{Creation, NewKind, RenameMode};
-use crate::{Label, OpenOptions};
+use crate::{Label, LockMode, LockOwner, LockRange, OpenOptions, Wait};
 
 const PLAIN: Creation = Creation { mode: 0o600, uid: 0, gid: 0, umask: 0 };
 
@@ -76,8 +77,12 @@ fn extents_transactions_and_the_log_are_counted() {
     assert_eq!(maps.deletions - was.deletions, 1);
 
     let (was, old) = (after.log, after.transactions);
+    assert!(after.checkpoints.gathered_items > 0 && after.checkpoints.gathered_bytes > 0);
     volume.sync().unwrap();
     let synced = volume.statistics().unwrap();
+    let gathered = synced.checkpoints;
+    assert_eq!((gathered.gathered_items, gathered.gathered_bytes), (0, 0));
+    assert!(synced.write_back.unplaced_items > 0);
     assert!(synced.log.forces_waited > was.forces_waited);
     assert!(synced.log.writes > was.writes && synced.checkpoints.written > 0);
     assert!(synced.log.written_bytes > synced.checkpoints.bytes && synced.checkpoints.bytes > 0);
@@ -97,4 +102,46 @@ fn extents_transactions_and_the_log_are_counted() {
     volume.thaw().unwrap();
     let quiet = volume.statistics().unwrap();
     assert!(quiet.write_back.walks > 0 && quiet.write_back.started > 0);
+    assert_eq!(quiet.write_back.unplaced_items, 0);
+}
+
+#[test]
+fn names_and_locks_that_are_there_are_counted() {
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let root = volume.root().unwrap();
+    root.create("one", &NewKind::Regular, &PLAIN).unwrap();
+    let names = || {
+        let RememberedNames { remembered, absent } = volume.statistics().unwrap().names;
+        (remembered, absent)
+    };
+    // A name is remembered when it is looked up for the second time.
+    for _ in 0..2 {
+        root.lookup("one".as_ref()).unwrap();
+        assert!(root.lookup("two".as_ref()).is_err());
+    }
+    assert_eq!(names(), (2, 1));
+    root.remove_file("one").unwrap();
+    assert_eq!(names(), (1, 1));
+
+    let held = || volume.statistics().unwrap().locks.held;
+    let file = root.create("three", &NewKind::Regular, &PLAIN).unwrap();
+    let (file, other) = (file.open().unwrap(), file.open().unwrap());
+    let lock = |start, length, mode| {
+        let range = LockRange::new(start, length).unwrap();
+        file.lock(range, mode, LockOwner::Process(1), Wait::No).unwrap();
+    };
+    lock(0, 10, LockMode::Exclusive);
+    lock(20, 10, LockMode::Exclusive);
+    assert_eq!(held(), 2);
+    lock(10, 10, LockMode::Exclusive);
+    assert_eq!(held(), 1, "they have become one");
+    lock(5, 5, LockMode::Shared);
+    assert_eq!(held(), 3);
+    other.flock(LockMode::Shared, Wait::No).unwrap();
+    assert_eq!(held(), 4);
+    drop(other);
+    assert_eq!(held(), 3);
+    file.unlock(LockRange::WHOLE, LockOwner::Process(1)).unwrap();
+    assert_eq!(held(), 0);
 }

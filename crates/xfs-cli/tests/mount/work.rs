@@ -190,6 +190,10 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
         let start = format!("ferroxfs_{figure}_total ");
         assert!(text.lines().any(|line| line.starts_with(&start)), "{figure}: {text}");
     }
+    for gauge in ["gathered_items", "unplaced_items", "remembered_absent_names"] {
+        let start = format!("ferroxfs_{gauge} ");
+        assert!(text.lines().any(|line| line.starts_with(&start)), "{gauge}: {text}");
+    }
     let elsewhere = ferroxfs(&["stats", "/"]).output().unwrap();
     assert_eq!(elsewhere.status.code(), Some(1), "/ is no mount of ours");
     volume.check()

@@ -15,3 +15,16 @@ fn requests_and_failures_are_counted() {
     assert!(text.contains("{request=\"lookup\",le=\"+Inf\"} 3\n"), "{text}");
     assert!(!text.contains("getattr"), "{text}");
 }
+
+#[test]
+fn the_lines_of_a_metric_stand_together() {
+    let statistics = Statistics::new();
+    for opcode in [Opcode::Lookup, Opcode::Read] {
+        statistics.measure(opcode, || Ok(())).expect("counted");
+    }
+    let text = statistics.to_prometheus();
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let mut metrics: Vec<_> = lines.map(|line| line.starts_with("ferroxfs_request_s")).collect();
+    metrics.dedup();
+    assert_eq!(metrics, [true, false], "{text}");
+}
