@@ -87,7 +87,7 @@ impl OptionError {
 }
 
 /// Options of the kernel's XFS, or of FUSE, that are refused, and why.
-const REFUSED: [(&str, &str); 28] = [
+const REFUSED: [(&str, &str); 36] = [
     ("strictatime", "times of access are relatime or noatime"),
     ("swalloc", ALIGNMENT),
     ("sunit", ALIGNMENT),
@@ -101,8 +101,16 @@ const REFUSED: [(&str, &str); 28] = [
     ("logbsize", LOG),
     ("discard", "free space is not discarded by a mount"),
     ("dax", "images are not mapped into memory"),
-    ("rtdev", "realtime devices are refused"),
+    ("rtdev", REALTIME),
+    ("lifetime", REALTIME),
+    ("nolifetime", REALTIME),
+    ("max_open_zones", REALTIME),
+    ("max_atomic_write", "no write is atomic"),
+    ("errortag", "errors are not made on purpose"),
+    ("ikeep", "inodes that are not used are given back"),
+    ("noattr2", "version 5 has attr2 in any case"),
     ("quota", QUOTA),
+    ("qnoenforce", QUOTA),
     ("usrquota", QUOTA),
     ("uquota", QUOTA),
     ("uqnoenforce", QUOTA),
@@ -119,10 +127,11 @@ const REFUSED: [(&str, &str); 28] = [
 ];
 const ALIGNMENT: &str = "the layout follows the superblock";
 const LOG: &str = "the log's buffers are not to be set";
+const REALTIME: &str = "realtime devices are refused";
 const QUOTA: &str = "quota is not enforced";
 
 /// Options of mount(8) that are for itself or say what is so anyway.
-const IGNORED: [&str; 24] = [
+const IGNORED: [&str; 27] = [
     "rw",
     "defaults",
     "auto",
@@ -138,7 +147,10 @@ const IGNORED: [&str; 24] = [
     "nouuid",
     "attr2",
     "inode64",
-    "ikeep",
+    "noikeep",
+    "nolargeio",
+    "nogrpid",
+    "sysvgroups",
     "noquota",
     "nodiscard",
     "nosuid",

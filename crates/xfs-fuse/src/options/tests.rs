@@ -73,6 +73,28 @@ fn what_is_refused_is_refused_by_name() {
     }
 }
 
+/// Those of Linux 6.18, and what it has given up lately.
+#[test]
+fn every_option_of_the_kernel_is_known() {
+    for accepted in [
+        "nouuid,inode64,noquota,nodiscard,norecovery",
+        "attr2,noikeep,nolargeio,nogrpid,sysvgroups,wsync,logdev=/dev/null",
+    ] {
+        parse(accepted).expect(accepted);
+    }
+    for refused in [
+        "noalign swalloc sunit=8 swidth=8 allocsize=64k largeio filestreams inode32 ikeep noattr2",
+        "logbufs=8 logbsize=32k rtdev=/dev/null lifetime nolifetime max_open_zones=6",
+        "discard dax dax=always grpid bsdgroups max_atomic_write=1m errortag=1",
+        "quota qnoenforce usrquota uquota uqnoenforce grpquota gquota gqnoenforce",
+        "prjquota pquota pqnoenforce",
+    ] {
+        for option in refused.split(' ') {
+            assert!(parse(option).expect_err(option).is_refusal(), "{option}");
+        }
+    }
+}
+
 #[test]
 fn requests_come_through_rings_where_that_is_asked_for() {
     let service = |list| parse(list).expect("options").service();
