@@ -9,7 +9,7 @@ use xfs_testkit::golden;
 use crate::{Place, transcript};
 
 /// Every command that reads, in the forms that take different ways through the program.
-const COMMANDS: [&[&str]; 32] = [
+const COMMANDS: [&[&str]; 37] = [
     &["info", "image"],
     &["info", "--xfs-info", "image"],
     &["info", "--json", "image"],
@@ -19,6 +19,7 @@ const COMMANDS: [&[&str]; 32] = [
     &["stat", "image:/attr-node", "image:/null"],
     &["cat", "image:/files/original"],
     &["readlink", "image:/links-inline", "image:/links-remote"],
+    &["getfacl", "image:/attr-leaf", "image:/files"],
     &["getfattr", "-d", "-m", "-", "image:/attr-leaf", "image:/attr-remote"],
     &["find", "image", "-size", "+1k", "-printf", "%p %s %T@\\n"],
     &["du", "-a", "--shared", "image"],
@@ -27,6 +28,10 @@ const COMMANDS: [&[&str]; 32] = [
     &["parents", "image:/short/a"],
     &["cp", "image:/short/a", "-"],
     &["cp", "-a", "--ignore-owner", "image:/short", "out"],
+    &["get", "image:/files/original"],
+    &["get", "image:/files/original", "-o", "original"],
+    &["label", "image"],
+    &["uuid", "image"],
     &["tar", "image:/files"],
     &["tar", "image:/deep", "-o", "deep.tar"],
     &["dump", "image", "sb", "1"],
