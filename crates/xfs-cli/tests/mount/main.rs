@@ -15,6 +15,7 @@ mod crash;
 mod database;
 mod files;
 mod mounted;
+mod places;
 mod postgres;
 mod refusals;
 mod repository;
@@ -88,8 +89,21 @@ fn main() -> ExitCode {
         Trial::new("an_ordinary_user_mounts", user::an_ordinary_user_mounts),
     ];
     trials.extend(killed());
+    trials.extend(prepared());
     trials.extend(rings::trials());
     run(trials)
+}
+
+/// Mounts that others prepare, or hear of.
+fn prepared() -> Vec<Trial> {
+    vec![
+        Trial::new(
+            "a_user_namespace_has_its_own_mount",
+            places::a_user_namespace_has_its_own_mount,
+        ),
+        Trial::new("a_mount_that_is_ready_says_so", places::a_mount_that_is_ready_says_so),
+        Trial::new("a_connection_is_taken_over", places::a_connection_is_taken_over),
+    ]
 }
 
 /// Work in the middle of which the server is killed.

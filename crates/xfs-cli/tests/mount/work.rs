@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::populate;
 
-use crate::mounted::{await_mount, ferroxfs, mounted, run, said, volume};
+use crate::mounted::{Mounted, await_mount, ferroxfs, mounted, run, said, volume};
 
 /// The tree that is copied: some thousand small files, directories and links.
 const TREE: &str = "/usr/share/perl";
@@ -73,18 +73,25 @@ pub(crate) fn an_overlay_lies_over_it() -> Result<(), TrialError> {
     fs::create_dir(volume.at("folder")).unwrap();
     fs::write(volume.at("folder/file"), "lower").unwrap();
     volume.unmount();
-    volume.mount("ro");
+    for options in ["ro", "rw"] {
+        volume.mount(options);
+        lay_over(&volume);
+        volume.unmount();
+    }
+    volume.check()
+}
+
+fn lay_over(volume: &Mounted) {
     // A tmpfs holds what is above, and the mount is gone with the program that makes it.
     let top = volume.outside("top");
-    fs::create_dir(&top).unwrap();
-    let script = "set -e; cd \"$1\"; mount -t tmpfs none .; mkdir upper work merged
+    fs::create_dir_all(&top).unwrap();
+    let script = "set -e; mount -t tmpfs none \"$1\"; cd \"$1\"; mkdir upper work merged
         mount -t overlay -o lowerdir=\"$2\",upperdir=upper,workdir=work none merged
         test \"$(cat merged/folder/file)\" = lower
         echo upper > merged/folder/file; rm -r merged/folder; test ! -e merged/folder";
     let mut unshare = Command::new("unshare");
     run(unshare.args(["--mount", "sh", "-c", script, "sh"]).arg(&top).arg(volume.path()));
     assert_eq!(fs::read(volume.at("folder/file")).unwrap(), b"lower");
-    volume.check()
 }
 
 /// As an entry of fstab has it done.

@@ -1,0 +1,76 @@
+//! Mounts that others prepare, or hear of.
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::time::Duration;
+
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::{ferroxfs, run, said, volume};
+
+/// How long a word may take that was said before.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Who is root there alone may mount, and what he has mounted goes with his namespace.
+pub(crate) fn a_user_namespace_has_its_own_mount() -> Result<(), TrialError> {
+    let volume = volume("parent-exchange")?;
+    let script = r#"set -e
+        "$1" mount "$2" "$3"
+        trap '"$1" umount "$3"' EXIT
+        grep -q " $3 fuse.ferroxfs rw,nosuid,nodev" /proc/mounts
+        echo contents > "$3/file"; test "$(cat "$3/file")" = contents"#;
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-Urm", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_ferroxfs")]);
+    run(unshare.arg(&volume.image.data).arg(volume.path()));
+    assert_eq!(fs::read_dir(volume.path()).unwrap().count(), 0, "it is seen outside");
+    let kept = run(ferroxfs(&["cat"]).arg(format!("{}:/file", volume.image.data.display())));
+    assert_eq!(kept, "contents\n");
+    volume.check()
+}
+
+/// As systemd waits for it.
+pub(crate) fn a_mount_that_is_ready_says_so() -> Result<(), TrialError> {
+    let volume = volume("parent-exchange")?;
+    let place = volume.outside("notify");
+    let socket = UnixDatagram::bind(&place).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let hear = || -> io::Result<String> {
+        let mut bytes = [0; 256];
+        let length = socket.recv(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    };
+    run(volume.mount_command("rw").env("NOTIFY_SOCKET", &place));
+    let heard = hear();
+    run(ferroxfs(&["umount"]).arg(volume.path()));
+    let heard = heard.unwrap();
+    assert!(heard.lines().any(|line| line == "READY=1"), "{heard}");
+    // One that fails is not ready.
+    let failed = volume.mount_command("offset=512").env("NOTIFY_SOCKET", &place).output().unwrap();
+    assert!(!failed.status.success(), "{}", said(&failed));
+    socket.set_nonblocking(true).unwrap();
+    assert_eq!(hear().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    volume.check()
+}
+
+/// As helpers do it that drop their rights before they start who serves.
+pub(crate) fn a_connection_is_taken_over() -> Result<(), TrialError> {
+    let volume = volume("parent-exchange")?;
+    // The mount is gone with the namespace, whatever fails.
+    let script = r#"set -e
+        exec 7<>/dev/fuse
+        mount -i -t fuse.ferroxfs -o fd=7,rootmode=40000,user_id=0,group_id=0 proof "$3"
+        "$1" mount "$2" /dev/fd/7
+        exec 7<&-
+        trap 'umount --lazy "$3"' EXIT
+        echo contents > "$3/file"; test "$(cat "$3/file")" = contents
+        trap '' EXIT
+        "$1" umount "$3""#;
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_ferroxfs")]);
+    run(unshare.arg(&volume.image.data).arg(volume.path()));
+    let kept = run(ferroxfs(&["cat"]).arg(format!("{}:/file", volume.image.data.display())));
+    assert_eq!(kept, "contents\n");
+    volume.check()
+}
