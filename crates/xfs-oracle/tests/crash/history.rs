@@ -23,7 +23,15 @@ pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
 
 /// Opens a volume in memory for writing. One with small blocks discards what is freed.
 pub(crate) fn writable(device: SharedDevice) -> Result<Volume, ferroxfs::OpenError> {
-    let options = ferroxfs::OpenOptions::new().writable(true);
+    writable_by(ferroxfs::OpenOptions::new(), device)
+}
+
+/// The same with further options.
+pub(crate) fn writable_by(
+    options: ferroxfs::OpenOptions,
+    device: SharedDevice,
+) -> Result<Volume, ferroxfs::OpenError> {
+    let options = options.writable(true);
     let described = options.with_devices(Arc::clone(&device), None).describe();
     let discards = described.is_ok_and(|found| found.superblock.geometry.block_size == 1024);
     options.discard(discards).with_devices(device, None).writable_volume()
@@ -128,6 +136,16 @@ pub(crate) fn materialise(
         file.write_all_at(&bytes, offset).map_err(text)?;
     }
     Ok(copy)
+}
+
+/// Keeps what a device holds, over a copy of the image that it began with, and what was done to it. Says
+/// where.
+pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str) -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let saved = materialise(image, device, &folder)
+        .and_then(|_| std::fs::write(folder.join("history"), told).map_err(text));
+    let unsaved = saved.err().map(|error| format!(" (only a part: {error})"));
+    format!("kept as {}{}", folder.display(), unsaved.unwrap_or_default())
 }
 
 /// Recovers what a device holds. The recovery is recorded: it may be cut as well.

@@ -43,18 +43,37 @@ impl Crashed<'_> {
     ) -> Result<usize, String> {
         let (state, ours) = self.state(recovered.fork())?;
         self.repair(recovered)?;
-        let other = self.place(crashed, "kernel")?;
-        let crashed: SharedDevice = Arc::new(crashed.fork());
-        let resumed = resumed(&crashed);
-        let theirs = recovered_by_kernel(&other)
-            .map_err(|what| format!("state {state}; the kernel's recovery: {what}"))?;
-        Differences::between_recovered(&theirs, &ours, &resumed)
-            .into_result()
-            .map_err(|what| format!("state {state}: {what}"))?;
+        let compared = self.witnesses().compare(crashed, &ours);
+        compared.map_err(|what| format!("state {state}: {what}"))?;
         Ok(state)
     }
 
     /// xfs_repair alone.
+    pub(crate) fn repair(&self, recovered: &CowDevice) -> Result<(), String> {
+        self.witnesses().repair(recovered)
+    }
+
+    /// Recovers, and judges with all witnesses.
+    pub(crate) fn recovers(&self, crashed: &CowDevice) -> Result<usize, String> {
+        let recovery = recover(crashed.fork())?;
+        self.with_witnesses(crashed, &recovery.replay(usize::MAX))
+    }
+
+    fn witnesses(&self) -> Witnesses<'_> {
+        Witnesses { image: self.image, folder: self.folder }
+    }
+}
+
+/// Those who look at devices as images.
+pub(crate) struct Witnesses<'a> {
+    /// The image that the history began with.
+    pub(crate) image: &'a Image,
+    /// Where images may be put.
+    pub(crate) folder: &'a Path,
+}
+
+impl Witnesses<'_> {
+    /// xfs_repair must find nothing in what our recovery gave.
     pub(crate) fn repair(&self, recovered: &CowDevice) -> Result<(), String> {
         match self.place(recovered, "ours")?.findings().map_err(words)? {
             Some(findings) => Err(format!("after our recovery xfs_repair -n says:\n{findings}")),
@@ -62,10 +81,15 @@ impl Crashed<'_> {
         }
     }
 
-    /// Recovers, and judges with all witnesses.
-    pub(crate) fn recovers(&self, crashed: &CowDevice) -> Result<usize, String> {
-        let recovery = recover(crashed.fork())?;
-        self.with_witnesses(crashed, &recovery.replay(usize::MAX))
+    /// The kernel must recover what a cut left to the tree that our recovery gave, and xfs_repair must find
+    /// nothing in that either.
+    pub(crate) fn compare(&self, crashed: &CowDevice, ours: &Tree) -> Result<(), String> {
+        let other = self.place(crashed, "kernel")?;
+        let crashed: SharedDevice = Arc::new(crashed.fork());
+        let resumed = resumed(&crashed);
+        let theirs =
+            recovered_by_kernel(&other).map_err(|what| format!("the kernel's recovery: {what}"))?;
+        Differences::between_recovered(&theirs, ours, &resumed).into_result()
     }
 
     fn place(&self, device: &CowDevice, name: &str) -> Result<Image, String> {

@@ -1,7 +1,7 @@
 //! The power fails while the library works, or its device does: at any moment, keeping any part of
 //! what was not flushed.
 //!
-//! A history of one thread runs on a device that records what happens to it. For each cut the image
+//! A history of one thread, or of several, runs on a device that records what happens to it. For each cut the image
 //! is recovered twice, by us and by the kernel. Then xfs_repair must find nothing in either, both
 //! must show the same inodes, and what they show must be a state of the history that keeps every
 //! promise of the syncs that had returned ([`Chronicle`](xfs_oracle::Chronicle)). Our recovery is cut as
@@ -9,6 +9,7 @@
 //!
 //! - [`random`]: long histories of everything, cut anywhere.
 //! - [`single`]: one operation, one sync, and a cut: every pair of them.
+//! - [`threads`]: four threads on the same directories and files, cut anywhere.
 //! - [`failing`]: the n-th request fails, in a script of every operation.
 //!
 //! `FERROXFS_SEED=N` runs the trials of one seed, `FERROXFS_SEED=N..M` those of several. A seed chooses
@@ -31,6 +32,7 @@ mod random;
 mod resumed;
 mod script;
 mod single;
+mod threads;
 #[path = "../agreement/volumes.rs"]
 mod volumes;
 
@@ -47,9 +49,10 @@ const FRAGMENTED_SHARE: usize = 4;
 
 type Check = fn(&Geometry, u64) -> Result<(), TrialError>;
 
-const CHECKS: [(&str, Check); 3] = [
+const CHECKS: [(&str, Check); 4] = [
     ("a_crash_keeps_every_promise", random::check),
     ("a_crash_after_one_operation_keeps_its_promise", single::check),
+    ("threads_that_share_break_no_promise", threads::check),
     ("a_failing_device_breaks_no_promise", failing::check),
 ];
 

@@ -6,7 +6,7 @@ use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Geometry, Image, ready};
 use xfs_testkit::{Atomicity, CowDevice, PowerCuts};
 
-use crate::history::{History, materialise, prepare, recover};
+use crate::history::{History, keep, prepare, recover};
 use crate::judge::Crashed;
 use crate::text;
 use crate::volumes::make;
@@ -40,15 +40,8 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
             folder: folder.path(),
         };
         let keep = |what: String, device: &CowDevice| {
-            let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("crash-{seed}-{cut}"));
-            let saved = materialise(&image, device, &kept)
-                .and_then(|_| std::fs::write(kept.join("history"), history.told()).map_err(text));
-            let unsaved = saved.err().map(|error| format!(" (only a part: {error})"));
-            text(format!(
-                "seed {seed}, cut {cut}, kept as {}{}: {what}",
-                kept.display(),
-                unsaved.unwrap_or_default()
-            ))
+            let kept = keep((&image, device), &format!("crash-{seed}-{cut}"), &history.told());
+            text(format!("seed {seed}, cut {cut}, {kept}: {what}"))
         };
         judge.recovers(&crashed).map_err(|what| keep(what, &crashed))?;
         if number % RECOVERIES_EVERY == 0 {

@@ -1,0 +1,250 @@
+//! Threads that work on the same directories and files, cut at any point.
+//!
+//! What one thread commits again comes through one slot of the log. What several commit goes from slot to
+//! slot, through a checkpoint that others close meanwhile, and a history of one thread knows nothing of
+//! that. So here four threads change what they share ([`shared`]), and one syncs behind them. No model
+//! says what the shared names are in the end; that our recovery and the kernel's show the same, and that
+//! xfs_repair finds nothing in either, is judged of everything. Of files that one thread alone changes, in
+//! the shared directories ([`own`]), every promise is judged ([`life`]).
+//!
+//! The same seed gives the same operations of each thread, and never again the same order between them.
+
+mod life;
+mod own;
+mod shared;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use ferroxfs::{Changes, Creation, NewKind, Node, OpenOptions, Superblock, Volume};
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::model::{Features, Operation};
+use xfs_oracle::{Geometry, Subject, Tree, guarded, ready};
+use xfs_testkit::{Atomicity, CowDevice, PowerCuts, Prng, Recording, RecordingDevice};
+
+use crate::history::{keep, open, prepare, recover, writable_by};
+use crate::judge::Witnesses;
+use crate::library::Library;
+use crate::volumes::make;
+use crate::{is_long, ours, text};
+use life::{Life, Sync};
+use own::Owner;
+
+const THREADS: u64 = 4;
+/// Slots of the log, whatever processors there are: more than threads, so that each has its own mostly.
+const LOG_SLOTS: usize = 8;
+/// Operations of one thread.
+const OPERATIONS: u64 = 600;
+/// Of so many operations one is on a thread's own files.
+const OWN_SHARE: usize = 3;
+/// After so many operations of one thread everything is made durable.
+const SYNC_EVERY: u64 = 150;
+/// Files of a thread that it touches now and then, and how many of them with each operation: while a
+/// checkpoint with many of them is closed, others go on for a while.
+const TOUCHED_FILES: usize = 500;
+const TOUCHED_AT_ONCE: usize = 8;
+/// Histories of a short run.
+const SHORT_HISTORIES: u64 = 2;
+/// Cuts of one history.
+const SHORT_CUTS: u64 = 32;
+const CUTS: u64 = 64;
+/// Of so many cuts one is shown to xfs_repair and the kernel too.
+const WITNESSED_SHARE: u64 = 8;
+/// The directories that all share: those with few names, and those with many. The root is another one.
+const NARROW: [&str; 2] = ["d0", "d1"];
+const WIDE: [&str; 2] = ["d2", "d3"];
+
+pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
+    ready()?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let (image, features) = make(geometry, folder.path())?;
+    let folders = NARROW.into_iter().chain(WIDE);
+    let make_folder = |path: &str| Operation::MakeDirectory { path: path.to_owned(), mode: 0o755 };
+    let folders: Vec<_> = folders.map(make_folder).collect();
+    let (start, _) = prepare((geometry, &image), features, &folders)?;
+    let (histories, cuts) = if is_long() { (1, CUTS) } else { (SHORT_HISTORIES, SHORT_CUTS) };
+    let witnesses = Witnesses { image: &image, folder: folder.path() };
+    for number in 0..histories {
+        let check = |seed| {
+            let history = History::perform(start.fork(), features, seed)?;
+            history.check_judge()?;
+            history.check_cuts(&witnesses, (seed, cuts))
+        };
+        check(seed << 8 | number)
+            .map_err(|what: String| text(format!("seed {seed}, history {number}: {what}")))?;
+    }
+    Ok(())
+}
+
+/// What all threads use.
+struct Stage {
+    volume: Volume,
+    device: Arc<RecordingDevice>,
+    /// Orders what threads have done against syncs.
+    clock: AtomicU64,
+}
+
+impl Stage {
+    /// A moment after everything that had one before.
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// Makes everything durable, and says what that promises.
+    fn sync(&self) -> Result<Sync, String> {
+        let began = self.tick();
+        self.volume.sync().map_err(|error| format!("sync: {error}"))?;
+        Ok(Sync { began, position: self.device.position() })
+    }
+}
+
+/// What threads have done to a device.
+struct History {
+    /// One for each thread.
+    lives: Vec<Life>,
+    syncs: Vec<Sync>,
+    recording: Recording,
+    superblock: Superblock,
+}
+
+impl History {
+    fn perform(start: CowDevice, features: Features, seed: u64) -> Result<Self, String> {
+        let device = Arc::new(RecordingDevice::of(start));
+        let options = OpenOptions::new().log_slots(LOG_SLOTS);
+        let volume = writable_by(options, device.clone()).map_err(|error| error.to_string())?;
+        let superblock = volume.superblock().clone();
+        let stage = Stage { volume, device, clock: AtomicU64::new(0) };
+        let (lives, syncs) = std::thread::scope(|scope| {
+            let (due, dues) = channel();
+            let start = |thread| {
+                let (due, stage) = (due.clone(), &stage);
+                scope.spawn(move || guarded(|| work(stage, features, (thread, seed), &due)))
+            };
+            let threads: Vec<_> = (0..THREADS).map(start).collect();
+            drop(due);
+            let syncs = sync_when_due(&stage, &dues);
+            let lives = threads.into_iter().map(|thread| {
+                let life = thread.join().map_err(|_| "a thread is gone".to_owned())?;
+                life.map_err(|what| format!("panicked: {what}"))?
+            });
+            (lives.collect::<Result<Vec<_>, String>>(), syncs)
+        });
+        let recording = stage.device.recording();
+        Ok(Self { lives: lives?, syncs: syncs?, recording, superblock })
+    }
+
+    fn check_cuts(
+        &self,
+        witnesses: &Witnesses<'_>,
+        (seed, cuts): (u64, u64),
+    ) -> Result<(), String> {
+        let power = PowerCuts::new(&self.recording, Atomicity::of(&self.superblock));
+        for number in 0..cuts {
+            let cut = power.sample(seed << 16 | number);
+            let crashed = power.after(cut);
+            let asked = (number % WITNESSED_SHARE == 0).then_some(witnesses);
+            self.recovers(&crashed, cut.point(), asked).map_err(|what| {
+                let name = format!("crash-threads-{seed}-{cut}");
+                let kept = keep((witnesses.image, &crashed), &name, &self.told());
+                format!("cut {cut}, {kept}: {what}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Recovers, and judges, with witnesses if they are asked.
+    fn recovers(
+        &self,
+        crashed: &CowDevice,
+        point: usize,
+        witnesses: Option<&Witnesses<'_>>,
+    ) -> Result<(), String> {
+        let recovered = recover(crashed.fork())?.replay(usize::MAX);
+        let tree = walk(recovered.fork())?;
+        life::check_links(&tree)?;
+        self.lives.iter().try_for_each(|life| life.judge(&tree, point, &self.syncs))?;
+        let Some(witnesses) = witnesses else { return Ok(()) };
+        witnesses.repair(&recovered)?;
+        witnesses.compare(crashed, &tree)
+    }
+
+    /// A judge that finds nothing would not find this either: half of what happened is there, and all of it is
+    /// said to have been made durable.
+    fn check_judge(&self) -> Result<(), String> {
+        let position = self.recording.requests().len() / 2;
+        let recovered = recover(self.recording.replay(position))?.replay(usize::MAX);
+        let tree = walk(recovered)?;
+        let judge = |life: &Life| life.judge(&tree, usize::MAX, &self.syncs);
+        match self.lives.iter().try_for_each(judge) {
+            Ok(()) => {
+                Err(format!("the device before request {position} passes for that of the end"))
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// What threads did to files of their own.
+    fn told(&self) -> String {
+        let mut told = String::new();
+        for life in &self.lives {
+            let _ = writeln!(told, "{life:#?}");
+        }
+        let _ = writeln!(told, "{:#?}", self.syncs);
+        told
+    }
+}
+
+fn walk(recovered: CowDevice) -> Result<Tree, String> {
+    ours::walk(&open(recovered)?).map_err(|error| format!("our tree: {error}"))
+}
+
+fn sync_when_due(stage: &Stage, dues: &Receiver<()>) -> Result<Vec<Sync>, String> {
+    dues.iter().map(|()| stage.sync()).collect()
+}
+
+/// What one thread does.
+fn work(
+    stage: &Stage,
+    features: Features,
+    (thread, seed): (u64, u64),
+    due: &Sender<()>,
+) -> Result<Life, String> {
+    let mut prng = Prng::new(seed << 8 | thread);
+    let mut library = Library::new(stage.volume.clone());
+    let mut owner = Owner::new(stage, thread);
+    let touched = touched_files(stage, thread).map_err(|error| format!("files: {error}"))?;
+    let mut touched = touched.iter().cycle();
+    for number in 1..=OPERATIONS {
+        let change = Changes { mode: Some(number as u16 & 0o777), ..Changes::default() };
+        for node in touched.by_ref().take(TOUCHED_AT_ONCE) {
+            node.change(&change).map_err(|error| format!("a change of mode: {error}"))?;
+        }
+        if prng.within(0..OWN_SHARE) == 0 {
+            owner.step(&mut prng)?;
+        } else {
+            let operation = shared::operation(&mut prng, features);
+            let answer = library.perform(&operation);
+            if let Err(errno) = answer
+                && shared::is_fatal(errno)
+            {
+                return Err(format!("thread {thread}: {operation:?} gave {errno}"));
+            }
+        }
+        if number % SYNC_EVERY == thread * SYNC_EVERY / THREADS {
+            // Nobody to hear it means that a sync has failed, which the one who syncs tells.
+            let _ = due.send(());
+        }
+    }
+    Ok(owner.into_life())
+}
+
+/// Makes the files that a thread touches.
+fn touched_files(stage: &Stage, thread: u64) -> ferroxfs::Result<Vec<Node>> {
+    let creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+    let root = stage.volume.root()?;
+    let folder = root.create(format!("touched-{thread}"), &NewKind::Directory, &creation)?;
+    let file = |number| folder.create(format!("{number}"), &NewKind::Regular, &creation);
+    (0..TOUCHED_FILES).map(file).collect()
+}

@@ -1,0 +1,185 @@
+//! What a thread did to files of its own, and what of it must be there after a cut.
+//!
+//! # What is judged
+//!
+//! - **I1** The names of a thread's files are those after one of its steps, the same step for all: a file
+//!   that was renamed has one of its names, and no step is there without those before.
+//! - **I2** That step is no older than any sync promised that returned before the cut, and no newer than
+//!   what had begun by then.
+//! - **I3** A file whose contents a sync covered has them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustix::fs::FileType;
+use xfs_oracle::model::pattern;
+use xfs_oracle::{Contents, Entry, Node, Tree};
+
+/// Who owns a file says which one it is: that is so from the moment when it is made.
+pub(super) type Identity = u32;
+
+/// Files of one thread; more than it makes.
+const FILES: u32 = 1 << 20;
+
+/// Names by file; a file without any is gone.
+type Names = BTreeMap<Identity, BTreeSet<String>>;
+
+/// What a thread has done.
+#[derive(Debug)]
+pub(super) struct Life {
+    /// That of the thread, which begins the identities of its files.
+    first: Identity,
+    pub(super) steps: Vec<Step>,
+    promises: Vec<Promise>,
+}
+
+/// One change.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// Where the device was when it began.
+    pub(super) began: usize,
+    /// When it had returned.
+    pub(super) returned: u64,
+    /// All paths that these files have then.
+    pub(super) changes: Vec<(Identity, Vec<String>)>,
+    /// The file that it wrote.
+    pub(super) written: Option<Identity>,
+}
+
+/// An fsync of a file that had been written.
+#[derive(Debug)]
+struct Promise {
+    file: Identity,
+    /// How many steps it covers.
+    steps: usize,
+    /// Where the device was when it returned.
+    position: usize,
+}
+
+/// A sync of the volume.
+#[derive(Debug)]
+pub(super) struct Sync {
+    /// When it was called: what had returned before is covered.
+    pub(super) began: u64,
+    /// Where the device was when it returned.
+    pub(super) position: usize,
+}
+
+/// Bytes of a file.
+pub(super) fn length_bytes(file: Identity) -> u64 {
+    const MOST: u64 = 9000;
+    u64::from(file) * 977 % MOST + 1
+}
+
+impl Life {
+    pub(super) fn new(thread: u64) -> Self {
+        // Shared files belong to others.
+        let first = (thread as u32 + 1) * FILES;
+        Self { first, steps: Vec::new(), promises: Vec::new() }
+    }
+
+    /// That of the thread's n-th file.
+    pub(super) fn identity(&self, number: u32) -> Identity {
+        self.first + number
+    }
+
+    /// Notes an fsync of a file that has just returned: its names are no older than its last step.
+    pub(super) fn promise(&mut self, file: Identity, position: usize) {
+        let changes = |step: &Step| step.changes.iter().any(|(changed, _)| *changed == file);
+        let steps = self.steps.iter().rposition(changes).map_or(0, |last| last + 1);
+        self.promises.push(Promise { file, steps, position });
+    }
+
+    /// Judges what recovery gave after a cut at a position of the device.
+    pub(super) fn judge(&self, tree: &Tree, point: usize, syncs: &[Sync]) -> Result<(), String> {
+        let synced = syncs.iter().filter(|sync| sync.position <= point);
+        let synced = synced.map(|sync| sync.began).max().unwrap_or(0);
+        let synced = self.steps.iter().take_while(|step| step.returned < synced).count();
+        let promises = || self.promises.iter().filter(|promise| promise.position <= point);
+        let floor = promises().map(|promise| promise.steps).max().unwrap_or(0).max(synced);
+        let begun = self.steps.iter().take_while(|step| step.began <= point).count();
+        self.check_names(&self.shown(tree)?, (floor, begun))?;
+        let covered = self.steps.iter().take(synced).filter_map(|step| step.written);
+        let covered: BTreeSet<_> = covered.chain(promises().map(|p| p.file)).collect();
+        let is_covered = |node: &&Node| covered.contains(&node.uid);
+        tree.nodes.values().filter(is_covered).try_for_each(check_contents)
+    }
+
+    /// The names of the thread's files in a tree.
+    fn shown(&self, tree: &Tree) -> Result<Names, String> {
+        let mut shown = Names::new();
+        let is_own = |node: &&Node| (self.first..self.first + FILES).contains(&node.uid);
+        for node in tree.nodes.values().filter(is_own) {
+            let paths = node.paths.iter().map(|path| String::from_utf8_lossy(path).into_owned());
+            if shown.insert(node.uid, paths.collect()).is_some() {
+                return Err(format!("file {} of a thread is there twice", node.uid));
+            }
+        }
+        Ok(shown)
+    }
+
+    fn check_names(&self, shown: &Names, (floor, begun): (usize, usize)) -> Result<(), String> {
+        let states: Vec<Names> = self.states().take(begun + 1).collect();
+        let allowed = || states.iter().skip(floor);
+        if allowed().any(|names| names == shown) {
+            return Ok(());
+        }
+        if let Some(older) = states.iter().rposition(|names| names == shown) {
+            return Err(format!("a thread's step {older} is there, but step {floor} was promised"));
+        }
+        let closest = allowed().map(|names| differences(names, shown));
+        let closest = closest.min_by_key(Vec::len).unwrap_or_default().join("; ");
+        Err(format!("no step of a thread from {floor} to {begun} is there; the closest: {closest}"))
+    }
+
+    /// The names before the first step, after it, after the next one and so on.
+    fn states(&self) -> impl Iterator<Item = Names> {
+        let mut names = Names::new();
+        let after = self.steps.iter().map(move |step| {
+            for (file, paths) in &step.changes {
+                match paths.as_slice() {
+                    [] => drop(names.remove(file)),
+                    paths => drop(names.insert(*file, paths.iter().cloned().collect())),
+                }
+            }
+            names.clone()
+        });
+        std::iter::once(Names::new()).chain(after)
+    }
+}
+
+/// Whether each inode of a tree has as many links as it has names, and a directory as many as its
+/// subdirectories give it.
+pub(super) fn check_links(tree: &Tree) -> Result<(), String> {
+    for (number, node) in &tree.nodes {
+        let is_folder = |entry: &&Entry| entry.kind == FileType::Directory;
+        let expected = match FileType::from_raw_mode(node.mode) {
+            FileType::Directory => 2 + node.entries.values().filter(is_folder).count(),
+            _ => node.paths.len(),
+        };
+        if node.links as usize != expected {
+            let paths: Vec<_> = node.paths.iter().map(|path| path.escape_ascii()).collect();
+            return Err(format!("inode {number}, {paths:?}: {} links, not {expected}", node.links));
+        }
+    }
+    Ok(())
+}
+
+fn differences(expected: &Names, shown: &Names) -> Vec<String> {
+    let files: BTreeSet<_> = expected.keys().chain(shown.keys()).collect();
+    let differ = files.into_iter().filter(|file| expected.get(file) != shown.get(file));
+    let tell = |file: &Identity| {
+        format!("file {file} has {:?}, not {:?}", shown.get(file), expected.get(file))
+    };
+    differ.map(tell).collect()
+}
+
+fn check_contents(node: &Node) -> Result<(), String> {
+    let bytes = pattern(node.uid.into(), 0, length_bytes(node.uid) as usize);
+    let mut expected = Contents { ranges: vec![(0, bytes.len() as u64)], ..Contents::default() };
+    expected.update(0, &bytes);
+    if node.contents.as_ref() == Some(&expected) {
+        return Ok(());
+    }
+    let path = node.paths.first().map(|path| path.escape_ascii().to_string()).unwrap_or_default();
+    Err(format!("/{path} was made durable, and has lost its contents: {:?}", node.contents))
+}

@@ -1,0 +1,192 @@
+//! What a thread does to files that no other one touches, in directories that all share.
+
+use std::collections::BTreeMap;
+
+use ferroxfs::{Creation, NewKind};
+use xfs_oracle::Subject;
+use xfs_oracle::model::{Durable, Operation, RenameMode, Target};
+use xfs_testkit::Prng;
+
+use super::Stage;
+use super::life::{Identity, Life, Step, length_bytes};
+use super::shared::{folder, is_narrow, wide_folder, within};
+use crate::library::Library;
+
+/// So many go from name to name: few, so that those directories stay narrow which shall.
+const MOST_MOVING: usize = 3;
+/// Long names take directories out of their inodes.
+const LONG_NAME_BYTES: usize = 150;
+
+/// A thread, and its files.
+pub(super) struct Owner<'a> {
+    stage: &'a Stage,
+    thread: u64,
+    library: Library,
+    life: Life,
+    /// The paths of those files that go from name to name; the others are left alone.
+    moving: BTreeMap<Identity, Vec<String>>,
+    files: u32,
+    /// So that no name comes back.
+    names: u32,
+}
+
+impl<'a> Owner<'a> {
+    pub(super) fn new(stage: &'a Stage, thread: u64) -> Self {
+        let library = Library::new(stage.volume.clone());
+        let life = Life::new(thread);
+        Self { stage, thread, library, life, moving: BTreeMap::new(), files: 0, names: 0 }
+    }
+
+    pub(super) fn into_life(self) -> Life {
+        self.life
+    }
+
+    /// Does one thing to one file, or to two.
+    pub(super) fn step(&mut self, prng: &mut Prng) -> Result<(), String> {
+        let (one, other) = (self.any(prng), self.any(prng));
+        match (prng.within(0..10), one, other) {
+            (0..3, Some(one), _) => self.rename(prng, one),
+            (3, Some(one), Some(other)) if one != other => self.replace(one, other),
+            (4 | 5, Some(one), Some(other)) if one != other => self.exchange(one, other),
+            (6, Some(one), _) => self.link(prng, one),
+            (7, Some(one), _) => self.unlink(one),
+            (8, Some(one), _) if prng.within(0..4) == 0 => self.fsync(one),
+            _ => self.make(prng),
+        }
+    }
+
+    fn any(&self, prng: &mut Prng) -> Option<Identity> {
+        self.moving.keys().nth(prng.within(0..self.moving.len())).copied()
+    }
+
+    fn path(&self, file: Identity) -> String {
+        let paths = self.moving.get(&file);
+        paths.and_then(|paths| paths.first()).cloned().unwrap_or_default()
+    }
+
+    /// A path in a folder that nobody has had.
+    fn vacant(&mut self, folder: &str) -> String {
+        self.names += 1;
+        let is_long = self.names.is_multiple_of(3) && !is_narrow(folder);
+        let tail = "o".repeat(if is_long { LONG_NAME_BYTES } else { 0 });
+        within(folder, &format!("{}-{}{tail}", self.thread, self.names))
+    }
+
+    /// Performs what leaves these files under these paths.
+    fn perform(
+        &mut self,
+        operation: &Operation,
+        changes: Vec<(Identity, Vec<String>)>,
+    ) -> Result<(), String> {
+        let began = self.stage.device.position();
+        let answer = self.library.perform(operation);
+        answer.map_err(|errno| format!("a thread's own {operation:?} gave {errno}"))?;
+        for (file, paths) in &changes {
+            if paths.is_empty() {
+                self.moving.remove(file);
+            } else if let Some(known) = self.moving.get_mut(file) {
+                known.clone_from(paths);
+            }
+        }
+        self.life.steps.push(Step { began, returned: self.stage.tick(), changes, written: None });
+        Ok(())
+    }
+
+    /// Makes a file and writes it. Some are made durable then, and left alone.
+    fn make(&mut self, prng: &mut Prng) -> Result<(), String> {
+        self.files += 1;
+        let file = self.life.identity(self.files);
+        let is_moving = self.moving.len() < MOST_MOVING;
+        let path = self.vacant(if is_moving { folder(prng) } else { wide_folder(prng) });
+        let began = self.stage.device.position();
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        let creation = Creation { mode: 0o600, uid: file, gid: 0, umask: 0 };
+        let folder = self.stage.volume.lookup(format!("/{folder}"));
+        let made = folder.and_then(|folder| folder.create(name, &NewKind::Regular, &creation));
+        made.map_err(|error| format!("a thread's own {path}: {error}"))?;
+        let (returned, changes) = (self.stage.tick(), vec![(file, vec![path.clone()])]);
+        self.life.steps.push(Step { began, returned, changes, written: None });
+        let number = u64::from(file);
+        let write = Operation::Write {
+            file: Target::Path(path.clone()),
+            offset: 0,
+            length: length_bytes(file),
+            number,
+        };
+        self.perform(&write, Vec::new())?;
+        if let Some(step) = self.life.steps.last_mut() {
+            step.written = Some(file);
+        }
+        if is_moving {
+            self.moving.insert(file, vec![path]);
+            return Ok(());
+        }
+        // What is not synced here is durable with the next sync of the volume.
+        if prng.within(0..8) == 0 { self.fsync_at(path, file) } else { Ok(()) }
+    }
+
+    fn rename(&mut self, prng: &mut Prng, file: Identity) -> Result<(), String> {
+        let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
+        let (from, to) = (self.path(file), self.vacant(folder(prng)));
+        if let Some(first) = paths.first_mut() {
+            first.clone_from(&to);
+        }
+        let mode = RenameMode::NoReplace;
+        self.perform(&Operation::Rename { from, to, mode }, vec![(file, paths)])
+    }
+
+    /// Gives one file a name of the other, which loses it.
+    fn replace(&mut self, file: Identity, other: Identity) -> Result<(), String> {
+        let (from, to) = (self.path(file), self.path(other));
+        let mut changes = Vec::new();
+        for (file, gone) in [(file, &from), (other, &to)] {
+            let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
+            paths.retain(|path| path != gone);
+            changes.push((file, paths));
+        }
+        if let Some((_, paths)) = changes.first_mut() {
+            paths.push(to.clone());
+        }
+        self.perform(&Operation::Rename { from, to, mode: RenameMode::Replace }, changes)
+    }
+
+    /// Two files exchange a name.
+    fn exchange(&mut self, one: Identity, other: Identity) -> Result<(), String> {
+        let (from, to) = (self.path(one), self.path(other));
+        let changes = [(one, &to), (other, &from)].map(|(file, name)| {
+            let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
+            if let Some(first) = paths.first_mut() {
+                first.clone_from(name);
+            }
+            (file, paths)
+        });
+        let changes = changes.to_vec();
+        self.perform(&Operation::Rename { from, to, mode: RenameMode::Exchange }, changes)
+    }
+
+    fn link(&mut self, prng: &mut Prng, file: Identity) -> Result<(), String> {
+        let (from, to) = (self.path(file), self.vacant(folder(prng)));
+        let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
+        paths.push(to.clone());
+        self.perform(&Operation::Link { from, to }, vec![(file, paths)])
+    }
+
+    fn unlink(&mut self, file: Identity) -> Result<(), String> {
+        let path = self.path(file);
+        let mut paths = self.moving.get(&file).cloned().unwrap_or_default();
+        paths.retain(|other| *other != path);
+        self.perform(&Operation::Unlink { path }, vec![(file, paths)])
+    }
+
+    fn fsync(&mut self, file: Identity) -> Result<(), String> {
+        self.fsync_at(self.path(file), file)
+    }
+
+    fn fsync_at(&mut self, path: String, file: Identity) -> Result<(), String> {
+        let sync = Operation::Sync(Durable::File(Target::Path(path)));
+        let answer = self.library.perform(&sync);
+        answer.map_err(|errno| format!("a thread's own {sync:?} gave {errno}"))?;
+        self.life.promise(file, self.stage.device.position());
+        Ok(())
+    }
+}
