@@ -22,6 +22,7 @@ mod unnamed;
 mod writeback;
 mod xattrs;
 
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ferroxfs::{Error, InodeNumber, Node, Timestamp, Volume};
@@ -92,6 +93,8 @@ pub enum AccessTimes {
 pub struct Server {
     volume: Volume,
     settings: Settings,
+    /// Where it is mounted, if that is known.
+    place: Option<PathBuf>,
     unnamed: Unnamed,
     handles: Handles,
     /// If times of access wait.
@@ -106,7 +109,13 @@ impl Server {
         let (unnamed, handles) = (Unnamed::default(), Handles::default());
         let waits = settings.lazy_times && !settings.read_only;
         let (lazy_times, statistics) = (waits.then(LazyTimes::default), Statistics::new());
-        Self { volume, settings, unnamed, handles, lazy_times, statistics }
+        Self { volume, settings, place: None, unnamed, handles, lazy_times, statistics }
+    }
+
+    /// Says where it is mounted, by the full path: what was made read-only there since is not labelled.
+    #[must_use]
+    pub fn mounted_at(self, folder: Option<PathBuf>) -> Self {
+        Self { place: folder, ..self }
     }
 
     /// Lets go of all files and closes the volume.

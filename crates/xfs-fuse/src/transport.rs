@@ -19,8 +19,8 @@ mod turnstile;
 pub(crate) mod wire;
 
 pub(crate) use line::rings;
-pub(crate) use mounting::MountPoint;
 pub use mounting::{MountFacts, Unmount, is_mount_point, remount, unmount};
+pub(crate) use mounting::{MountPoint, is_read_only};
 pub use reply::Reply;
 pub use request::Request;
 pub(crate) use request::{split_argument, split_name};

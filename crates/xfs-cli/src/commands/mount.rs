@@ -247,7 +247,7 @@ impl Run for Serve {
         let volume = volume.map_err(|error| open_failure(&device, &error))?;
         drop(devices);
         let source = device.canonicalize().unwrap_or_else(|_| device.clone());
-        let server = Server::new(volume, options.settings());
+        let server = Server::new(volume, options.settings()).mounted_at(folder.canonicalize().ok());
         let service = options.service();
         let server = Confined { server, channel: service.channel, sandbox };
         let handle = signals.handle();

@@ -126,6 +126,9 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     let line = mounts.lines().find(|line| line.contains(volume.path().to_str().unwrap()));
     assert!(line.unwrap().contains(" fuse.ferroxfs ro,nosuid,relatime"), "dev stays: {line:?}");
     assert_eq!(write().unwrap_err().raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
+    let mut label = Command::new("xfs_io");
+    let labelled = label.args(["-x", "-c", "label -s late"]).arg(volume.path()).output().unwrap();
+    assert!(said(&labelled).contains("Read-only"), "{labelled:?}");
     let output = remount("rw");
     assert!(output.status.success(), "{}", said(&output));
     write().unwrap();
