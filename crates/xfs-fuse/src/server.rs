@@ -41,6 +41,9 @@ pub use xattrs::{ACCESS_ATTRIBUTE, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE};
 const VALID: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The longest name.
 const NAME_BYTES: u32 = 255;
+/// So many files are freed by the worker that hears in one request that the kernel knows them no more. There
+/// may be tens of thousands in it, and meanwhile the worker serves nobody.
+const FREED_AT_ONCE: usize = 32;
 
 /// How a volume is shown, and when what is written becomes durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,7 +181,7 @@ impl Server {
         match opcode {
             Opcode::Lookup => self.lookup(request, reply),
             Opcode::Forget => {
-                self.forget(request.node());
+                self.forget(request.node(), &mut 1);
                 Ok(())
             }
             Opcode::BatchForget => self.forget_many(request),
@@ -220,16 +223,17 @@ impl Server {
         }
     }
 
-    fn forget(&self, node: u64) {
+    fn forget(&self, node: u64, room: &mut usize) {
         self.settle_time(self.number(node));
-        self.unnamed.forget(node);
+        self.unnamed.forget(node, room);
     }
 
     fn forget_many(&self, request: &Request<'_>) -> Result<(), Errno> {
         let (batch, mut rest) = request.argument::<BatchForgetIn>()?;
+        let mut room = FREED_AT_ONCE;
         for _ in 0..batch.count {
             let (one, after) = crate::transport::split_argument::<ForgetOne>(rest)?;
-            self.forget(one.node);
+            self.forget(one.node, &mut room);
             rest = after;
         }
         Ok(())

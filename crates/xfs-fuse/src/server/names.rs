@@ -155,7 +155,7 @@ impl Server {
         let (directory, file) = (self.node(request.node())?, self.node(link.node)?);
         directory.link(&file, name).map_err(errno)?;
         // It may have been one without a name.
-        self.unnamed.forget(link.node);
+        self.unnamed.forget(link.node, &mut 1);
         self.settle(&file)?;
         reply.add(&self.entry_out(&file));
         Ok(())

@@ -6,10 +6,10 @@ use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use xfs_trans::testing::make_with;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{AccessTimes, Durability, Server, Settings};
+use super::{AccessTimes, Durability, FREED_AT_ONCE, Server, Settings};
 use crate::transport::wire::{
-    AttrOut, DirEntry, EntryOut, InHeader, InitFlags, Opcode, OpenIn, OpenOut, OutHeader,
-    ROOT_NODE, ReadIn, Rename2In, RenameIn, SetAttrIn, set,
+    AttrOut, BatchForgetIn, DirEntry, EntryOut, InHeader, InitFlags, Opcode, OpenIn, OpenOut,
+    OutHeader, ROOT_NODE, ReadIn, Rename2In, RenameIn, SetAttrIn, set,
 };
 use crate::transport::{Handler, Reply, Request};
 
@@ -68,6 +68,50 @@ fn a_small_file_is_freed_when_the_kernel_forgets_it() {
     ask(&server, Opcode::GetAttr, node, &[0; 16]).unwrap();
     ask(&server, Opcode::Forget, node, 1_u64.as_bytes()).unwrap();
     assert_eq!(freed(), before + 1);
+}
+
+/// Removes so many files that the kernel knows, and returns their nodes.
+fn remove_known(server: &Server, count: usize) -> Vec<u64> {
+    let remove = |index| {
+        let name = format!("known{index}");
+        put(server, &name, "small");
+        let name = [name.as_bytes(), b"\0"].concat();
+        let entry = ask(server, Opcode::Lookup, ROOT_NODE, &name).unwrap();
+        ask(server, Opcode::Unlink, ROOT_NODE, &name).unwrap();
+        EntryOut::read_from_bytes(&entry).unwrap().node
+    };
+    (0..count).map(remove).collect()
+}
+
+#[test]
+fn a_worker_frees_few_of_many_that_are_forgotten_together() {
+    let server = server(make_with("-l size=16m"));
+    let freed = || server.volume.statistics().unwrap().inodes.removed;
+    let before = freed();
+    let nodes = remove_known(&server, 3 * FREED_AT_ONCE);
+    let batch = BatchForgetIn { count: nodes.len() as u32, padding: 0 };
+    let forgets = nodes.iter().flat_map(|node| [*node, 1]).flat_map(u64::to_ne_bytes);
+    let body: Vec<u8> = batch.as_bytes().iter().copied().chain(forgets).collect();
+    ask(&server, Opcode::BatchForget, 0, &body).unwrap();
+    assert!(freed() >= before + FREED_AT_ONCE as u64);
+    // What it leaves to the thread is freed too.
+    for number in nodes.into_iter().map(|node| server.number(node)) {
+        let gone = server.volume.node(number).unwrap_err();
+        assert!(matches!(gone, ferroxfs::Error::Posix(PosixError::NotFound)), "{gone}");
+    }
+    server.close().unwrap();
+}
+
+#[test]
+fn a_file_is_freed_at_once_only_where_there_is_room_for_that() {
+    let server = server(make_with("-l size=16m"));
+    let mut room = 2;
+    let left = remove_known(&server, 4).into_iter().map(|node| {
+        server.unnamed.forget(node, &mut room);
+        room
+    });
+    assert_eq!(left.collect::<Vec<_>>(), [1, 0, 0, 0]);
+    server.close().unwrap();
 }
 
 #[test]

@@ -28,12 +28,16 @@ impl Unnamed {
     /// may tell late of an inode that it has made anew since; that can only meet a file without a name
     /// that somebody has looked up just before it lost its last one, and takes it from who has not
     /// opened it.
-    pub(super) fn forget(&self, id: u64) {
+    ///
+    /// A small file is freed before this returns, as long as there is any `room` for that; each takes one of it.
+    pub(super) fn forget(&self, id: u64, room: &mut usize) {
         // Freeing the file takes a transaction, so not under the lock.
         let Some(node) = self.0.of(id).lock().remove(&id) else { return };
         // Nobody waits for the answer to a FORGET: what takes hardly longer than to wake a thread for it is done here.
         let metadata = node.metadata();
-        if metadata.extents + u64::from(metadata.attr_extents) <= FEW_EXTENTS {
+        let is_small = metadata.extents + u64::from(metadata.attr_extents) <= FEW_EXTENTS;
+        if is_small && *room > 0 {
+            *room -= 1;
             node.finish();
         }
     }
