@@ -21,7 +21,7 @@ use crate::exit::Exit;
 use crate::facts::{Facts, Time};
 use crate::failure::Failure;
 use crate::names;
-use crate::source::{NamedValue, Source};
+use crate::source::{NamedValue, Source, is_carried_over};
 
 /// What is one and the same file on the host: device and inode.
 type Identity = (u64, u64);
@@ -169,7 +169,7 @@ impl Source for HostSource {
         Ok(target.as_os_str().as_bytes().to_vec())
     }
 
-    /// Without those that the host makes up when it is asked.
+    /// Without those that the host makes up when it is asked, and those of a whole volume.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
         const MAX_LIST_BYTES: usize = 64 << 10;
         let mut list = vec![0; MAX_LIST_BYTES];
@@ -182,7 +182,7 @@ impl Source for HostSource {
             .get(..length)
             .unwrap_or_default()
             .split(|byte| *byte == 0)
-            .filter(|name| !name.is_empty() && !name.starts_with(b"trusted.SGI_ACL_"))
+            .filter(|name| !name.is_empty() && is_carried_over(name))
             .collect();
         names.sort_unstable();
         names.into_iter().map(|name| self.attribute(name)).collect()

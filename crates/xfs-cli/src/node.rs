@@ -8,7 +8,7 @@ use ferroxfs::{File, FileType, Metadata, Node, ReadDir, Timestamp};
 
 use crate::facts::{Facts, FileKind, Time};
 use crate::failure::Failure;
-use crate::source::{NamedValue, Source};
+use crate::source::{NamedValue, Source, is_carried_over};
 
 /// The facts of an inode.
 pub(crate) fn facts(node: &Node) -> Facts {
@@ -100,14 +100,11 @@ impl Source for NodeSource {
         Ok(self.node.read_link()?.into_vec())
     }
 
-    /// Without the second names under which Linux shows the access control lists of XFS to root:
-    /// elsewhere they would be attributes that mean nothing.
+    /// Without those that stay where they are.
     fn attributes(&self) -> Vec<Result<NamedValue, Failure>> {
         let mut all = attributes(&self.node);
         all.retain(|attribute| {
-            attribute
-                .as_ref()
-                .map_or(true, |attribute| !attribute.name.starts_with(b"trusted.SGI_ACL_"))
+            attribute.as_ref().map_or(true, |attribute| is_carried_over(&attribute.name))
         });
         all
     }

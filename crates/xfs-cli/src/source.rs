@@ -36,6 +36,16 @@ pub(crate) struct NamedValue {
     pub(crate) value: Vec<u8>,
 }
 
+/// Whether an attribute of this name goes where its file is copied.
+///
+/// Not the second names under which Linux shows the access control lists of XFS to root: elsewhere they would
+/// be attributes that mean nothing. Nor the properties of a volume, such as `autofsck`, which its root bears:
+/// they say nothing of another volume, or of a directory of the host.
+pub(crate) fn is_carried_over(name: &[u8]) -> bool {
+    let stays = [b"trusted.SGI_ACL_".as_slice(), b"trusted.xfs:"];
+    !stays.iter().any(|start| name.starts_with(start))
+}
+
 /// Whether a name from an image can name a file in one directory and nothing else.
 pub(crate) fn is_safe_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|byte| matches!(byte, b'/' | 0))

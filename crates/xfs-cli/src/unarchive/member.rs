@@ -13,7 +13,7 @@ use super::{BLOCK_BYTES, Unarchive};
 use crate::acl;
 use crate::facts::{Facts, Time};
 use crate::failure::Failure;
-use crate::source::{NamedValue, Source};
+use crate::source::{NamedValue, Source, is_carried_over};
 
 /// Access control lists as text, and the attributes that they are.
 const LISTS: [(&[u8], &[u8]); 2] = [
@@ -138,8 +138,7 @@ fn facts(header: &Header, records: &Records, type_bits: u32, size: u64) -> Facts
 /// The extended attributes, access control lists among them; the error is a list that is none.
 fn attributes(records: &Records) -> Result<Vec<NamedValue>, String> {
     let mut attributes = records.attributes();
-    // The second names under which Linux shows access control lists.
-    attributes.retain(|attribute| !attribute.name.starts_with(b"trusted.SGI_ACL_"));
+    attributes.retain(|attribute| is_carried_over(&attribute.name));
     for (keyword, name) in LISTS {
         let Some(text) = records.value(keyword) else { continue };
         if attributes.iter().all(|attribute| attribute.name != name) {

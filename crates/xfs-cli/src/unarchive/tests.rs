@@ -89,6 +89,7 @@ fn extended_records_count_more_than_the_header() {
         ("mtime", "-1.25"),
         ("SCHILY.xattr.user.a%3Db%25", "x\ny"),
         ("SCHILY.xattr.trusted.SGI_ACL_FILE", "?"),
+        ("SCHILY.xattr.trusted.xfs:autofsck", "repair"),
         ("SCHILY.acl.access", "user::rw-,user:nobody-known:r--:7,group::r--,mask::r--,other::---"),
     ];
     let bytes = extended(&records, b"x");

@@ -139,6 +139,41 @@ fn archives_that_cannot_be_believed() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
 }
 
+/// What the root says of its volume says nothing of another one, or of a directory of the host.
+#[test]
+fn properties_stay_with_their_volume() {
+    let place = Place::new();
+    let property = "trusted.xfs:autofsck";
+    assert!(place.check(&["getfattr", "-m", "-", "image:/"]).contains(property));
+    place.check(&["setfattr", "-n", "user.note", "-v", "x", "image:/"]);
+    place.check(&["tar", "-o", "out.tar", "image:/"]);
+    let packed = fs::read(place.path("out.tar")).unwrap();
+    let holds = |text: &str| packed.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+    assert!(holds("user.note") && !holds(property));
+    // A user that may not set it has no failure either.
+    place.check(&["cp", "-a", "--ignore-owner", "image:/", "out"]);
+    let mut value = [0; 64];
+    let got =
+        |path: &str, value: &mut [u8]| rustix::fs::getxattr(place.path(path), property, value);
+    assert!(got("out", &mut value).is_err());
+    let without = ["mkfs", "-q", "-d", "size=320m", "-n", "parent=0", "other"];
+    place.check(&without);
+    place.check(&["import", "out.tar", "other"]);
+    place.check(&["mkdir", "other:/sub"]);
+    place.check(&["cp", "-a", "image:/", "other:/sub"]);
+    for path in ["other:/", "other:/sub"] {
+        let listed = place.check(&["getfattr", "-m", "-", path]);
+        assert!(listed.contains("user.note") && !listed.contains(property), "{path}: {listed}");
+    }
+    // Only root can give it to a directory of the host.
+    fs::create_dir(place.path("tree")).unwrap();
+    let flags = rustix::fs::XattrFlags::empty();
+    let set = rustix::fs::setxattr(place.path("tree"), property, b"none", flags);
+    place.check(&["import", "tree", "other"]);
+    let listed = place.check(&["getfattr", "-m", "-", "other:/"]);
+    assert!(!listed.contains(property), "{set:?}: {listed}");
+}
+
 /// An image that lies in the directory that is put into it would grow by what it holds.
 #[test]
 fn no_image_comes_into_itself() {
