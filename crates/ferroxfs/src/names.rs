@@ -204,9 +204,7 @@ impl Names {
     /// it until the change is made.
     pub(crate) fn forget(&self, directory: InodeNumber, name: &[u8]) {
         let names = self.names.pin();
-        if !names.is_empty() {
-            take_out(&names, &KeyRef { directory, name });
-        }
+        take_out(&names, &KeyRef { directory, name });
     }
 
     /// Takes out all names.

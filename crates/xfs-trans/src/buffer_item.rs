@@ -232,10 +232,11 @@ impl BufferItem {
         changes.ordered = true;
     }
 
-    /// The blocks are freed. The caller holds the latch.
+    /// The blocks are freed. The caller holds the latch. A checkpoint may be under way that has logged more of an
+    /// ordered buffer, and keeps its place (I5): until the cancellation is durable the buffer is still ordered.
     pub(crate) fn invalidate(&self, buffer: &Buffer) {
         let mut changes = self.changes.lock();
-        changes.clean();
+        changes.forget_chunks();
         changes.life = Life::Freed;
         changes.buffer = Some(buffer.clone());
     }
@@ -353,10 +354,15 @@ impl Changes {
 
     /// Nothing is to be written any more.
     fn clean(&mut self) {
+        self.forget_chunks();
+        self.ordered = false;
+    }
+
+    /// Nothing is to be logged any more of what has been changed.
+    fn forget_chunks(&mut self) {
         for piece in &mut self.pieces {
             piece.bitmap.fill(0);
         }
-        self.ordered = false;
     }
 }
 

@@ -14,6 +14,7 @@ mod discards;
 mod everything;
 mod failing_reads;
 mod files;
+mod freed_cluster;
 mod frozen;
 mod full;
 mod growing;

@@ -5,7 +5,7 @@ use xfs_device::SharedDevice;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::symlink::SYMLINK_MAGIC;
 use xfs_format::{BlockKind, Check, DiskAddr, Lsn};
-use xfs_log::Shutdown;
+use xfs_log::{CheckpointEnd, LogItem, Shutdown};
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 
 use crate::{Journal, Transaction, testing};
@@ -423,6 +423,16 @@ fn an_ordered_buffer_holds_the_tail() {
     });
     journal.force_all().unwrap();
     assert_eq!(item.state_lsn(), Some(first));
+    // Its blocks are freed while a checkpoint that has logged more of it is written.
+    item.pin();
+    commit(&journal, |tx| {
+        let cluster = tx.read(free_block(0), BLOCK, BlockKind::InodeCluster).unwrap();
+        tx.invalidate(&cluster);
+    });
+    assert_eq!(item.committed(Lsn(u64::MAX), &mut Vec::new()), Some(first));
+    item.unpin(CheckpointEnd::Durable);
+    journal.force_all().unwrap();
+    assert_eq!(item.state_lsn(), None, "that they are freed is durable");
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! A cluster of inodes that is freed while an older checkpoint, which has logged some of it, is written.
+//!
+//! Nothing in place holds it, and the first checkpoint alone says how its inodes are made. So the tail must not
+//! pass that one before it is durable that the cluster is no more: what recovery replays in between it would
+//! replay onto blocks that were never written.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use ferroxfs::{BlockDevice, Creation, NewKind, Node, OpenOptions, SharedDevice};
+use xfs_device::{Durability, MemoryDevice};
+use xfs_trans::testing::make_sized;
+
+const CREATION: Creation = Creation { mode: 0o700, uid: 0, gid: 0, umask: 0 };
+/// Sixteen chunks less the three inodes of a new volume: a neighbour that stayed would hold the tail. So would a
+/// block of the directory that only the first checkpoint has logged: the names are short.
+const FREED: usize = 1021;
+const KEPT: usize = 1000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What happens at a write that is durable at once, as that of a COMMIT is.
+#[derive(Default)]
+struct Gate {
+    is_closed: bool,
+    has_come: bool,
+    shoots: bool,
+    shot: Option<Vec<u8>>,
+}
+
+/// A device whose durable writes can be held back, or show what is there before them.
+struct Gated {
+    inner: SharedDevice,
+    gate: Mutex<Gate>,
+    changed: Condvar,
+}
+
+impl BlockDevice for Gated {
+    fn length_bytes(&self) -> u64 {
+        self.inner.length_bytes()
+    }
+
+    fn sector_size(&self) -> u32 {
+        self.inner.sector_size()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.inner.is_read_only()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.inner.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
+        if durability == Durability::Durable {
+            let mut gate = self.gate.lock().unwrap();
+            if std::mem::take(&mut gate.shoots) {
+                let mut image = vec![0; self.inner.length_bytes() as usize];
+                self.inner.read_at(0, &mut image)?;
+                gate.shot = Some(image);
+            }
+            gate.has_come = true;
+            self.changed.notify_all();
+            let _open = self.changed.wait_while(gate, |gate| gate.is_closed).unwrap();
+        }
+        self.inner.write_at(offset, bytes, durability)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.inner.discard(offset, length)
+    }
+}
+
+impl Gated {
+    /// Holds durable writes back until one has come and `act` is done.
+    fn during_a_commit(&self, commit: impl FnOnce() + Send, act: impl FnOnce()) {
+        let mut gate = self.gate.lock().unwrap();
+        (gate.is_closed, gate.has_come) = (true, false);
+        drop(gate);
+        std::thread::scope(|scope| {
+            scope.spawn(commit);
+            let gate = self.gate.lock().unwrap();
+            let waited = self.changed.wait_timeout_while(gate, PATIENCE, |gate| !gate.has_come);
+            assert!(!waited.unwrap().1.timed_out(), "no commit");
+            act();
+            self.gate.lock().unwrap().is_closed = false;
+            self.changed.notify_all();
+        });
+    }
+}
+
+fn fill(root: &Node, prefix: &str, count: usize) {
+    for number in 0..count {
+        root.create(format!("{prefix}{number}"), &NewKind::Regular, &CREATION).unwrap();
+    }
+}
+
+#[test]
+fn holds_the_tail_until_that_is_durable() {
+    let inner = make_sized(512 << 20, "-l size=64m -d agcount=1");
+    let gated = Arc::new(Gated { inner, gate: Mutex::default(), changed: Condvar::new() });
+    let device: SharedDevice = Arc::<Gated>::clone(&gated);
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(device, None).writable_volume().unwrap();
+    let root = volume.root().unwrap();
+    fill(&root, "a", FREED);
+    root.sync().unwrap();
+    let detach = |number| root.detach_file(format!("a{number}")).unwrap();
+    let nodes: Vec<Node> = (0..FREED).map(detach).collect();
+    fill(&root, "b", KEPT);
+    gated.during_a_commit(|| root.sync().unwrap(), || nodes.into_iter().for_each(Node::finish));
+    fill(&root, "c", KEPT);
+    gated.gate.lock().unwrap().shoots = true;
+    root.sync().unwrap();
+    let shot = gated.gate.lock().unwrap().shot.take().unwrap();
+    drop(root);
+    volume.close().unwrap();
+
+    let crashed: SharedDevice = Arc::new(MemoryDevice::from_bytes(&shot).unwrap());
+    let volume = options.with_devices(crashed, None).writable_volume().unwrap();
+    let root = volume.root().unwrap();
+    let found: Vec<Node> =
+        root.entries().unwrap().map(|entry| entry.unwrap().node().unwrap()).collect();
+    assert_eq!(found.len(), KEPT);
+    drop(found);
+    drop(root);
+    volume.close().unwrap();
+}
