@@ -60,13 +60,24 @@ fn is_busy(error: &std::io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::BUSY) || error.to_string().contains("busy")
 }
 
-/// The process that serves a mount; `None` if it is not to be seen from here, or was killed.
+/// The process that serves a mount; `None` if it is not to be seen from here, was killed, or cannot read
+/// the root of the volume.
 fn find_server(folder: &Path) -> Result<Option<OwnedFd>, Failure> {
     // What stat(2) says may come from before it was killed.
-    if let Err(Errno::NOTCONN) = rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) {
-        return Ok(None);
+    match rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) {
+        Err(errno) if hides_server(errno) => return Ok(None),
+        _ => {}
     }
     let number = read_attribute(folder, PROCESS_ATTRIBUTE)?;
     let pid = std::str::from_utf8(&number).ok().and_then(|number| number.parse().ok());
     Ok(pid.and_then(Pid::from_raw).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()))
 }
+
+/// Whether a mount that gives this for its root can be ended all the same: its server was killed, or finds
+/// the root damaged (EUCLEAN), or cannot read it from the device.
+fn hides_server(errno: Errno) -> bool {
+    matches!(errno, Errno::NOTCONN | Errno::UCLEAN | Errno::IO)
+}
+
+#[cfg(test)]
+mod tests;
