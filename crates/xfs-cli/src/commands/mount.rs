@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use ferroxfs::OpenError;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -239,12 +240,12 @@ impl Run for Serve {
         let sandbox = if options.is_read_only() { sandbox } else { SandboxWhen::Never };
         let opening = tracing::info_span!("open").entered();
         let volume = match options.is_read_only() {
-            true => inside(sandbox, || devices.volume())
+            true => inside(sandbox, || readable(devices.volume(), &device))
                 .map_err(|failure| about_image(failure, &device))?,
-            false => devices.writable_volume(),
+            false => readable(devices.writable_volume(), &device),
         };
         drop(opening);
-        let volume = volume.map_err(|error| open_failure(&device, &error))?;
+        let volume = volume?;
         drop(devices);
         let source = device.canonicalize().unwrap_or_else(|_| device.clone());
         let server = Server::new(volume, options.settings()).mounted_at(folder.canonicalize().ok());
@@ -278,6 +279,18 @@ impl Run for Serve {
             None => Ok(()),
         };
         announced.and(closed)
+    }
+}
+
+/// A volume whose root can be read: of another nothing at the mount point would work.
+fn readable(
+    opened: Result<ferroxfs::Volume, OpenError>,
+    device: &Path,
+) -> Result<ferroxfs::Volume, Failure> {
+    let volume = opened.map_err(|error| open_failure(device, &error))?;
+    match volume.root() {
+        Ok(_) => Ok(volume),
+        Err(error) => Err(about_image(Failure::from(error).about("/"), device)),
     }
 }
 

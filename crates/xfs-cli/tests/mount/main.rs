@@ -59,6 +59,10 @@ fn main() -> ExitCode {
         Trial::new("a_volume_is_labelled_and_shut_down", crash::a_volume_is_labelled_and_shut_down),
         Trial::new("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         Trial::new("a_failed_mount_says_why", refusals::a_failed_mount_says_why),
+        Trial::new(
+            "a_volume_with_a_damaged_root_is_not_mounted",
+            refusals::a_volume_with_a_damaged_root_is_not_mounted,
+        ),
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
         Trial::new(
             "a_write_protected_device_is_only_read",

@@ -1,6 +1,7 @@
 //! What is refused.
 
 use std::fs::{self, DirEntry};
+use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::time::Duration;
 use std::{io, thread};
@@ -28,6 +29,27 @@ pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
     fs::create_dir(volume.path()).unwrap();
     fs::write(&volume.image.data, "no volume").unwrap();
     check("ro", 3, "");
+    Ok(())
+}
+
+/// A mount of it could not be used, nor ended without help.
+pub(crate) fn a_volume_with_a_damaged_root_is_not_mounted() -> Result<(), TrialError> {
+    /// Where mkfs puts the root: inode 128 of 512 bytes.
+    const ROOT_BYTES: u64 = 128 * 512;
+    let volume = volume("default")?;
+    let image = fs::File::options().write(true).open(&volume.image.data).unwrap();
+    image.write_all_at(b"no root", ROOT_BYTES).unwrap();
+    drop(image);
+    let before = fs::read(&volume.image.data).unwrap();
+    for options in ["rw", "ro"] {
+        let output = volume.mount_command(options).output().unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(5), "{text}");
+        assert!(text.contains(": /: inode at inode 128: magic number"), "{text}");
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(volume.path().to_str().unwrap()), "it is mounted");
+    }
+    assert!(fs::read(&volume.image.data).unwrap() == before, "the image has changed");
     Ok(())
 }
 
