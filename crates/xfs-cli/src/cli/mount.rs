@@ -81,7 +81,7 @@ pub(crate) struct StatsArguments {
     #[arg(long, conflicts_with = "watch")]
     pub(crate) prometheus: bool,
     /// Serve that text by HTTP on an address of this machine alone, such as 127.0.0.1:9187, until
-    /// interrupted
+    /// interrupted; every user of this machine may ask
     #[arg(long, value_name = "ADDRESS", requires = "prometheus")]
     pub(crate) listen: Option<SocketAddr>,
     /// Print again every second what came since

@@ -114,7 +114,7 @@ impl Run for Serve {
         let taken = listener.address().map_err(|error| listen::failed(address, &error))?;
         writeln!(console.out(), "http://{taken}/metrics")?;
         console.out().flush()?;
-        let error = listener.serve(|| read_attribute(&folder, FIGURES_ATTRIBUTE));
+        let error = listener.serve(move || read_attribute(&folder, FIGURES_ATTRIBUTE));
         Err(listen::failed(taken, &error))
     }
 }

@@ -219,6 +219,10 @@ pub(crate) fn figures_are_served() -> Result<(), TrialError> {
     let mut place = String::new();
     BufReader::new(serving.stdout.take().unwrap()).read_line(&mut place).unwrap();
     let served = served_at(&place);
+    let server = volume.server();
+    run(Command::new("kill").args(["-STOP", &server]));
+    let still = [served_at(&place), served_at(&place)];
+    run(Command::new("kill").args(["-CONT", &server]));
     volume.unmount();
     let gone = served_at(&place);
     // `timeout` passes it on.
@@ -227,7 +231,9 @@ pub(crate) fn figures_are_served() -> Result<(), TrialError> {
     let served = served.unwrap();
     assert!(served.starts_with("HTTP/1.1 200 OK\r\n"), "{place}: {served}");
     assert!(served.contains("ferroxfs_request_seconds_count{request=\"write\"} 1\n"), "{served}");
-    assert!(gone.unwrap().starts_with("HTTP/1.1 503 "));
+    for refused in still.into_iter().chain([gone]) {
+        assert!(refused.unwrap().starts_with("HTTP/1.1 503 "));
+    }
     volume.check()
 }
 

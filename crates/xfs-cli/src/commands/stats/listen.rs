@@ -1,27 +1,54 @@
 //! `stats --listen`: figures for whoever asks for them by HTTP.
 //!
 //! Owns: `GET /metrics` in HTTP/1.1 on an address of this machine alone, and its bounds: one request for
-//! each connection, one connection at a time, so many bytes, so much time. Does **not** own: the figures.
+//! each connection, so many connections at a time, so many bytes, so much time. Does **not** own: the figures.
 //!
 //! The few lines of the protocol that this takes stand here: small crates for HTTP servers (tiny_http) take
 //! requests of any size for any time, and frameworks bring a runtime. What is asked for is an allegation as
 //! well: it is compared, and never echoed.
+//!
+//! # Invariants
+//!
+//! - **I1** Figures are asked for by one thread alone. A mount may never answer; then that thread waits, and
+//!   whoever asks is told that it does.
+//! - **I2** A request that names another host is refused: a page of the web may have a browser of this machine ask
+//!   under a name of its own, and would then read the answer.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{self, SyncSender};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 
 /// The most bytes of a request; Prometheus asks with some hundred.
 const MOST_BYTES: usize = 8 << 10;
-/// How long a connection may take. The next one waits so long at the most.
+/// How many connections are answered side by side. Of more the next one waits until one has ended.
+const MOST_CONNECTIONS: usize = 8;
+/// How long a request may take to come, and how long its answer to go.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the figures may take.
+const LATE: Duration = Duration::from_secs(1);
+/// How long nobody is let in when the system has no room for one more.
+const PAUSE: Duration = Duration::from_millis(100);
 const END: &[u8] = b"\r\n\r\n";
 
 /// What answers on an address.
-pub(super) struct Listener(TcpListener);
+pub(super) struct Listener {
+    socket: TcpListener,
+    patience: Duration,
+    late: Duration,
+}
+
+/// The figures, or why there are none.
+type Told = Result<Vec<u8>, Failure>;
+
+/// Who asks for the figures, for all connections (I1).
+struct Teller(SyncSender<SyncSender<Told>>);
 
 /// What a request gets.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,6 +61,7 @@ enum Answer {
 const BAD_REQUEST: Answer = Answer::Refusal("400 Bad Request");
 const NOT_FOUND: Answer = Answer::Refusal("404 Not Found");
 const NOT_ALLOWED: Answer = Answer::Refusal("405 Method Not Allowed");
+const MISDIRECTED: Answer = Answer::Refusal("421 Misdirected Request");
 const TOO_LARGE: Answer = Answer::Refusal("431 Request Header Fields Too Large");
 const UNAVAILABLE: &str = "503 Service Unavailable";
 
@@ -45,24 +73,87 @@ impl Listener {
             return Err(Failure::new(Exit::Refused, why)
                 .hint("listen on 127.0.0.1 or [::1], and have a proxy say who else may ask"));
         }
-        TcpListener::bind(address).map(Self).map_err(|error| failed(address, &error))
+        let socket = TcpListener::bind(address).map_err(|error| failed(address, &error))?;
+        Ok(Self { socket, patience: PATIENCE, late: LATE })
     }
 
     /// Where it answers: the port that was taken, where any would do.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.socket.local_addr()
     }
 
     /// Answers with what `figures` returns, until the process is ended.
-    pub(super) fn serve(&self, figures: impl Fn() -> Result<Vec<u8>, Failure>) -> io::Error {
+    pub(super) fn serve(&self, figures: impl Fn() -> Told + Send + 'static) -> io::Error {
+        let teller = match Teller::start(figures) {
+            Ok(teller) => teller,
+            Err(error) => return error,
+        };
+        thread::scope(|scope| {
+            for _ in 1..MOST_CONNECTIONS {
+                let answering = || drop(self.answer_each(&teller));
+                if thread::Builder::new().spawn_scoped(scope, answering).is_err() {
+                    // Those that there are do.
+                    break;
+                }
+            }
+            self.answer_each(&teller)
+        })
+    }
+
+    fn answer_each(&self, teller: &Teller) -> io::Error {
         loop {
-            match self.0.accept() {
+            match self.socket.accept() {
                 // Who asked has gone away, or is too slow: it is nobody else's trouble.
-                Ok((stream, _)) => drop(converse(stream, &figures)),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => return error,
+                Ok((stream, _)) => drop(self.converse(stream, teller)),
+                Err(error) if is_final(&error) => return error,
+                Err(_) => thread::sleep(PAUSE),
             }
         }
+    }
+
+    fn converse(&self, stream: TcpStream, teller: &Teller) -> io::Result<()> {
+        let mut stream = Bounded { stream, end: Instant::now() + self.patience };
+        let head = read_head(&mut stream)?;
+        let (status, body) = match head.as_deref().map_or(TOO_LARGE, answer) {
+            Answer::Refusal(status) => (status, Vec::new()),
+            Answer::Figures => match teller.ask(self.late) {
+                Ok(body) => ("200 OK", body),
+                // The mount is gone, or stands still, and may come again.
+                Err(failure) => (UNAVAILABLE, format!("{failure}\n").into_bytes()),
+            },
+        };
+        let mut message = message_head(status, body.len());
+        if !head.is_some_and(|head| head.starts_with(b"HEAD ")) {
+            message.extend_from_slice(&body);
+        }
+        stream.end = Instant::now() + self.patience;
+        stream.write_all(&message)
+    }
+}
+
+/// Whether nobody will ever be let in again. Anything else is over in a moment: who came has gone, or the
+/// system has no files or memory left.
+fn is_final(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::BADF | Errno::INVAL | Errno::NOTSOCK))
+}
+
+impl Teller {
+    fn start(figures: impl Fn() -> Told + Send + 'static) -> io::Result<Self> {
+        let (questions, asked) = mpsc::sync_channel::<SyncSender<Told>>(MOST_CONNECTIONS);
+        // Nobody waits for its end: it may be in the middle of a question that is never answered.
+        thread::Builder::new().spawn(move || {
+            for asking in asked {
+                // Who has asked may not wait any more.
+                drop(asking.try_send(figures()));
+            }
+        })?;
+        Ok(Self(questions))
+    }
+
+    fn ask(&self, late: Duration) -> Told {
+        let (asking, told) = mpsc::sync_channel(1);
+        let told = self.0.try_send(asking).ok().and_then(|()| told.recv_timeout(late).ok());
+        told.unwrap_or_else(|| Err(Failure::new(Exit::Failed, "the mount does not answer")))
     }
 }
 
@@ -101,20 +192,6 @@ impl Write for Bounded {
     }
 }
 
-fn converse(stream: TcpStream, figures: &impl Fn() -> Result<Vec<u8>, Failure>) -> io::Result<()> {
-    let mut stream = Bounded { stream, end: Instant::now() + PATIENCE };
-    let head = read_head(&mut stream)?;
-    let (status, body) = match head.as_deref().map_or(TOO_LARGE, answer) {
-        Answer::Refusal(status) => (status, Vec::new()),
-        Answer::Figures => match figures() {
-            Ok(body) => ("200 OK", body),
-            // The mount is gone, and may come again.
-            Err(failure) => (UNAVAILABLE, format!("{failure}\n").into_bytes()),
-        },
-    };
-    stream.write_all(&message(status, &body))
-}
-
 /// A request up to its empty line; `None` if that does not come early enough.
 fn read_head(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut head = Vec::new();
@@ -141,7 +218,7 @@ fn answer(head: &[u8]) -> Answer {
     let mut lines = head.split("\r\n");
     let line: Vec<_> = lines.next().unwrap_or_default().split(' ').collect();
     let &[method, target, "HTTP/1.1" | "HTTP/1.0"] = line.as_slice() else { return BAD_REQUEST };
-    let mut has_body = false;
+    let (mut has_body, mut is_for_us) = (false, true);
     for line in lines {
         let Some((name, value)) = line.split_once(':') else { return BAD_REQUEST };
         if name.is_empty() || name.contains(char::is_whitespace) {
@@ -149,24 +226,36 @@ fn answer(head: &[u8]) -> Answer {
         }
         has_body |= name.eq_ignore_ascii_case("transfer-encoding");
         has_body |= name.eq_ignore_ascii_case("content-length") && value.trim() != "0";
+        is_for_us &= !name.eq_ignore_ascii_case("host") || is_this_machine(value.trim());
+    }
+    if !is_for_us {
+        return MISDIRECTED;
     }
     match (method, target.split('?').next()) {
-        ("GET", _) if has_body => BAD_REQUEST,
-        ("GET", Some("/metrics")) => Answer::Figures,
-        ("GET", _) => NOT_FOUND,
+        ("GET" | "HEAD", _) if has_body => BAD_REQUEST,
+        ("GET" | "HEAD", Some("/metrics")) => Answer::Figures,
+        ("GET" | "HEAD", _) => NOT_FOUND,
         _ => NOT_ALLOWED,
     }
 }
 
-fn message(status: &str, body: &[u8]) -> Vec<u8> {
-    let length = body.len();
-    let mut message = format!(
+/// Whether a host, with or without a port, is one by which this machine calls itself (I2).
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+fn message_head(status: &str, length: usize) -> Vec<u8> {
+    format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n\
-         Content-Length: {length}\r\nAllow: GET\r\nConnection: close\r\n\r\n"
+         Content-Length: {length}\r\nAllow: GET, HEAD\r\nConnection: close\r\n\r\n"
     )
-    .into_bytes();
-    message.extend_from_slice(body);
-    message
+    .into_bytes()
 }
 
 #[cfg(test)]

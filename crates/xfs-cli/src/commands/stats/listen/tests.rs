@@ -1,7 +1,15 @@
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
-use super::{Answer, BAD_REQUEST, Listener, MOST_BYTES, NOT_ALLOWED, NOT_FOUND, answer, read_head};
+use rustix::io::Errno;
+
+use super::{
+    Answer, BAD_REQUEST, Listener, MISDIRECTED, MOST_BYTES, MOST_CONNECTIONS, NOT_ALLOWED,
+    NOT_FOUND, Told, answer, is_final, read_head,
+};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -14,6 +22,8 @@ fn figures_alone_are_answered() {
     check("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9187\r\nAccept: */*", &Answer::Figures);
     check("GET /metrics?a=b HTTP/1.0", &Answer::Figures);
     check("GET /metrics HTTP/1.1\r\nContent-Length: 0", &Answer::Figures);
+    check("HEAD /metrics HTTP/1.1", &Answer::Figures);
+    check("HEAD / HTTP/1.1", &NOT_FOUND);
     check("GET / HTTP/1.1", &NOT_FOUND);
     check("GET /metrics/ HTTP/1.1", &NOT_FOUND);
     check("POST /metrics HTTP/1.1\r\nContent-Length: 5", &NOT_ALLOWED);
@@ -66,36 +76,99 @@ fn other_machines_are_not_listened_to() {
     }
 }
 
+/// A web page may have a browser ask under any name that leads here.
+#[test]
+fn other_names_are_not_answered() {
+    for host in ["localhost", "LocalHost:9187", "127.0.0.1", "127.1.2.3:1", "[::1]", "[::1]:9187"] {
+        check(&format!("GET /metrics HTTP/1.1\r\nHost: {host}"), &Answer::Figures);
+    }
+    for host in ["", "example.org:9187", "localhost.example.org", "192.0.2.1", "[2001:db8::1]:80"] {
+        check(&format!("GET /metrics HTTP/1.1\r\nhost: {host}"), &MISDIRECTED);
+        let two = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nHost: localhost");
+        check(&two, &MISDIRECTED);
+    }
+}
+
+#[test]
+fn want_of_files_is_over_in_a_moment() {
+    let is_over = |errno: Errno| is_final(&io::Error::from(errno));
+    for errno in [Errno::CONNABORTED, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS] {
+        assert!(!is_over(errno), "{errno}");
+    }
+    assert!(is_over(Errno::BADF));
+}
+
+/// Answers on a port of its own, until the tests end.
+fn serve(
+    patience: Duration,
+    late: Duration,
+    figures: impl Fn() -> Told + Send + 'static,
+) -> SocketAddr {
+    let address = "127.0.0.1:0".parse().expect("an address");
+    let mut listener = Listener::bind(address).unwrap_or_else(|failure| panic!("{failure}"));
+    (listener.patience, listener.late) = (patience, late);
+    let address = listener.address().expect("a port");
+    std::thread::spawn(move || listener.serve(figures));
+    address
+}
+
+fn ask(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    stream.write_all(request).expect("asked");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("answered");
+    text
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+const METRICS: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
 #[test]
 fn one_connection_after_the_other_is_answered() {
-    let address = "127.0.0.1:0".parse().expect("an address");
-    let listener = Listener::bind(address).unwrap_or_else(|failure| panic!("{failure}"));
-    let address = listener.address().expect("a port");
-    let ask = |request: &[u8]| {
-        let mut stream = TcpStream::connect(address).expect("connected");
-        stream.write_all(request).expect("asked");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("answered");
-        text
-    };
-    // The thread listens until the tests end.
-    std::thread::spawn(move || {
-        let asked = std::cell::Cell::new(0);
-        listener.serve(|| {
-            asked.set(asked.get() + 1);
-            match asked.get() {
-                1 => Ok(b"a 1\n".to_vec()),
-                _ => Err(Failure::new(Exit::Failed, "the mount is gone")),
-            }
-        })
+    let asked = AtomicUsize::new(0);
+    let address = serve(HOUR, HOUR, move || match asked.fetch_add(1, Ordering::Relaxed) {
+        0 | 1 => Ok(b"a 1\n".to_vec()),
+        _ => Err(Failure::new(Exit::Failed, "the mount is gone")),
     });
     drop(TcpStream::connect(address).expect("connected"));
-    let text = ask(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let text = ask(address, METRICS);
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
     assert!(text.contains("\r\nContent-Length: 4\r\n"), "{text}");
     assert!(text.ends_with("\r\n\r\na 1\n"), "{text}");
-    let text = ask(b"GET /metrics HTTP/1.1\r\n\r\n");
+    let text = ask(address, b"HEAD /metrics HTTP/1.1\r\n\r\n");
+    assert!(text.contains("\r\nContent-Length: 4\r\n"), "{text}");
+    assert!(text.ends_with("\r\n\r\n"), "{text}");
+    let text = ask(address, METRICS);
     assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
     assert!(text.ends_with("the mount is gone\n"), "{text}");
-    assert!(ask(b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn who_says_nothing_keeps_nobody_waiting() {
+    let address = serve(HOUR, HOUR, || Ok(b"a 1\n".to_vec()));
+    let connect = |_| TcpStream::connect(address).expect("connected");
+    let _idle: Vec<_> = (1..MOST_CONNECTIONS).map(connect).collect();
+    assert!(ask(address, METRICS).ends_with("a 1\n"));
+}
+
+#[test]
+fn a_mount_that_stands_still_is_asked_once() {
+    let (release, released) = mpsc::channel::<()>();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let address = serve(HOUR, Duration::from_millis(10), move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        // Until the other end is gone.
+        _ = released.recv();
+        Ok(b"a 1\n".to_vec())
+    });
+    for _ in 0..MOST_CONNECTIONS * 2 {
+        let text = ask(address, METRICS);
+        assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+        assert!(text.ends_with("does not answer\n"), "{text}");
+    }
+    assert!(asked.load(Ordering::Relaxed) <= 1);
+    drop(release);
+    while !ask(address, METRICS).ends_with("a 1\n") {}
 }
