@@ -21,6 +21,7 @@ pub(crate) mod wire;
 pub(crate) use line::rings;
 pub use mounting::{MountFacts, Unmount, is_mount_point, remount, unmount};
 pub(crate) use mounting::{MountPoint, is_read_only};
+pub(crate) use pipe::Taken;
 pub use reply::Reply;
 pub use request::Request;
 pub(crate) use request::{split_argument, split_name};

@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Trial::new("files_without_names_are_kept", files::files_without_names_are_kept),
         Trial::new("ranges_and_copies", files::ranges_and_copies),
         Trial::new("large_reads_show_what_was_written", streams::large_reads_show_what_was_written),
+        Trial::new("pipes_are_few", streams::pipes_are_few),
         Trial::new("a_reader_sees_no_other_file", streams::a_reader_sees_no_other_file),
         Trial::new("flags_and_attributes", files::flags_and_attributes),
         Trial::new("lists_of_access_are_kept", files::lists_of_access_are_kept),

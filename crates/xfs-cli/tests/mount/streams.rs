@@ -1,5 +1,6 @@
 //! Reads that are so large that they go from the image to the kernel without a copy of ours.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,6 +49,45 @@ pub(crate) fn large_reads_show_what_was_written() -> Result<(), TrialError> {
                 assert!(bytes[..read] == expected[offset..end], "{options}: {length} at {offset}");
             }
         }
+    }
+    volume.check()
+}
+
+/// How many pipes a process has.
+fn pipes_of(pid: &str) -> usize {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let targets = descriptors.filter_map(|entry| fs::read_link(entry.unwrap().path()).ok());
+    let ends = targets.filter(|target| target.to_string_lossy().starts_with("pipe:"));
+    // A pipe that it was started with has the same name at both ends.
+    ends.collect::<HashSet<_>>().len()
+}
+
+/// They are of the share of the user who mounts, which all of his programs have together.
+pub(crate) fn pipes_are_few() -> Result<(), TrialError> {
+    const READERS: usize = 12;
+    let mut volume = mounted("rw")?;
+    let path = volume.at("contents");
+    fs::write(&path, vec![7; 4 * MIB]).unwrap();
+    for options in ["rw,threads=16", "ro"] {
+        volume.unmount();
+        volume.mount(options);
+        let server = volume.server();
+        let before = pipes_of(&server);
+        let small = open_direct(&path).read_at(&mut [0; 4 * KIB], 0).unwrap();
+        assert_eq!((small, pipes_of(&server)), (4 * KIB, before), "{options}");
+        thread::scope(|scope| {
+            let read = || {
+                let (file, mut bytes) = (open_direct(&path), vec![0; 512 * KIB]);
+                for at in (0..4 * MIB).step_by(512 * KIB).cycle().take(80) {
+                    assert_eq!(file.read_at(&mut bytes, at as u64).unwrap(), bytes.len());
+                    assert!(bytes.iter().all(|byte| *byte == 7), "{options}: at {at}");
+                }
+            };
+            let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read)).collect();
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
+        let opened = pipes_of(&server) - before;
+        assert!((1..=4).contains(&opened), "{options}: {opened}");
     }
     volume.check()
 }

@@ -12,7 +12,7 @@ use crate::transport::wire::{
     AllocateIn, CopyFileRangeIn, OpenIn, OpenOut, ROOT_NODE, ReadIn, SeekIn, SeekOut, WRITE_CACHE,
     WRITE_KILL_SET_IDS, WriteIn, WriteOut,
 };
-use crate::transport::{MAX_WRITE_BYTES, Reply, Request};
+use crate::transport::{MAX_WRITE_BYTES, Reply, Request, Taken};
 
 /// Of lseek.
 const SEEK_DATA: u32 = 3;
@@ -94,7 +94,9 @@ impl Server {
         if flags_of(wanted.flags) & OFlags::RWMODE != OFlags::WRONLY {
             self.note_access(file.node());
         }
-        if reply.takes_pipe(most) && send_from_image(&file, wanted.offset, most, reply)? {
+        if let Some(pipe) = reply.pipe_for(most)
+            && send_from_image(&file, wanted.offset, most, pipe, reply)?
+        {
             return Ok(());
         }
         reply.fill_with(most, |room| file.read_at(wanted.offset, room).map_err(errno))
@@ -233,10 +235,12 @@ fn send_from_image(
     file: &File,
     offset: u64,
     most: usize,
+    pipe: Taken<'_>,
     reply: &mut Reply<'_>,
 ) -> Result<bool, Errno> {
-    let send =
-        |place: Place<'_>| reply.send_through_pipe(place.length(), |pipe| place.splice_into(pipe));
+    let send = |place: Place<'_>| {
+        reply.send_through_pipe(pipe, place.length(), |pipe| place.splice_into(pipe))
+    };
     let sent = file.lend_at(offset, most, send).map_err(errno)?;
     Ok(sent.unwrap_or(false))
 }

@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 
 use super::device::Device;
 use super::pages::Pages;
-use super::pipe::Pipe;
+use super::pipe::PipesOf;
 use super::reply::Reply;
 use super::request::Request;
 use super::ring::{IdleRing, Ring, queues};
@@ -90,9 +90,10 @@ impl Line {
         &mut self,
         gate: &Gate<H>,
         turnstile: &Turnstile,
+        pipes: PipesOf<'_>,
     ) -> io::Result<()> {
         match self {
-            Self::Device(device) => serve_device(device, gate, turnstile),
+            Self::Device(device) => serve_device(device, gate, turnstile, pipes),
             Self::Ring(ring) => serve_ring(ring, gate),
         }
     }
@@ -109,11 +110,10 @@ fn serve_device<H: Handler>(
     device: &Device,
     gate: &Gate<H>,
     turnstile: &Turnstile,
+    pipes: PipesOf<'_>,
 ) -> io::Result<()> {
     let mut buffer = request_pages();
-    // What cannot go through a pipe is copied, so it does without one.
-    let piped = Pipe::open().map(|pipe| Reply::through_pipe(pipe, device.as_fd()));
-    let mut reply = piped.unwrap_or_default();
+    let mut reply = Reply::through_pipes(pipes, device.as_fd());
     let mut place = None;
     loop {
         // The gate is free meanwhile.

@@ -7,14 +7,14 @@ use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
 use super::pages::Pages;
-use super::pipe::Pipe;
+use super::pipe::{PipesOf, Taken};
 use super::wire::{NOTICE_STALE_INODE, OutHeader, StaleInode};
 
 /// An answer that is being written. It has no bytes until a handler adds some.
 ///
 /// The buffer only grows, and what lies behind the answer is left as it is: clearing a megabyte for
 /// each read would cost as much as the read.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Reply<'a> {
     buffer: Buffer<'a>,
     /// Bytes of the body so far.
@@ -27,10 +27,9 @@ pub struct Reply<'a> {
 }
 
 /// A way to the kernel through a pipe.
-#[derive(Debug)]
 struct PipeLine<'a> {
     unique: u64,
-    pipe: Pipe,
+    pipes: PipesOf<'a>,
     to: BorrowedFd<'a>,
 }
 
@@ -74,9 +73,9 @@ impl<'a> Reply<'a> {
         Self { buffer: Buffer::Lent(room), ..Self::default() }
     }
 
-    /// An answer that can be sent to a device through a pipe.
-    pub(super) fn through_pipe(pipe: Pipe, to: BorrowedFd<'a>) -> Self {
-        Self { line: Some(PipeLine { unique: 0, pipe, to }), ..Self::default() }
+    /// An answer that can be sent to a device through one of these pipes.
+    pub(super) fn through_pipes(pipes: PipesOf<'a>, to: BorrowedFd<'a>) -> Self {
+        Self { line: Some(PipeLine { unique: 0, pipes, to }), ..Self::default() }
     }
 
     /// Forgets the answer before. This one is to the request of that number.
@@ -92,27 +91,29 @@ impl<'a> Reply<'a> {
         self.is_sent
     }
 
-    /// Whether so many bytes of contents are best sent by [`send_through_pipe`](Self::send_through_pipe).
-    pub(crate) fn takes_pipe(&self, length: usize) -> bool {
-        let is_new = self.length == 0 && self.outdated.is_none() && !self.is_sent;
-        is_new && self.line.as_ref().is_some_and(|line| line.pipe.takes(length))
+    /// A pipe, where so many bytes of contents are best sent by [`send_through_pipe`](Self::send_through_pipe).
+    pub(crate) fn pipe_for(&self, length: usize) -> Option<Taken<'a>> {
+        if self.is_new() { self.line.as_ref()?.pipes.take(length) } else { None }
     }
 
-    /// Sends an answer that is so many bytes of contents, which `fill` puts into a pipe; it says how many it
+    fn is_new(&self) -> bool {
+        self.length == 0 && self.outdated.is_none() && !self.is_sent
+    }
+
+    /// Sends an answer that is so many bytes of contents, which `fill` puts into the pipe; it says how many it
     /// has put. The request is answered then. Where it returns `false` it is not: those are to be copied.
     pub(crate) fn send_through_pipe(
         &mut self,
+        pipe: Taken<'_>,
         length: usize,
         fill: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
     ) -> bool {
-        if !self.takes_pipe(length) {
+        let Some(PipeLine { unique, to, .. }) = self.line.as_ref().filter(|_| self.is_new()) else {
             return false;
-        }
-        if let Some(PipeLine { unique, pipe, to }) = self.line.take() {
-            let header = OutHeader { length: (HEADER_BYTES + length) as u32, error: 0, unique };
-            self.is_sent = pipe.send(to, &header, fill);
-            self.line = self.is_sent.then_some(PipeLine { unique, pipe, to });
-        }
+        };
+        let header =
+            OutHeader { length: (HEADER_BYTES + length) as u32, error: 0, unique: *unique };
+        self.is_sent = pipe.send(length, *to, &header, fill);
         self.is_sent
     }
 

@@ -15,11 +15,12 @@
 //! knows that no request is being handled and none will be, though the workers may wait in the kernel for
 //! ever: nothing but the end of the process calls them back from there.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use xfs_sync::{CachePadded, Mutex, Slot};
@@ -28,6 +29,7 @@ use zerocopy::IntoBytes;
 use super::device::Device;
 use super::greeting::greet;
 use super::line::{Line, lines};
+use super::pipe::{Pipes, REST};
 use super::reply::{Reply, stale_inode};
 use super::request::Request;
 use super::ring::IdleRing;
@@ -74,6 +76,8 @@ pub(super) type Gate<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
 enum Notice {
     WorkerEnded,
     Halt,
+    /// There are pipes to be given back when they rest.
+    PipeOpened,
 }
 
 /// A connection that is being served.
@@ -81,6 +85,9 @@ pub struct Session<H: Handler> {
     gates: Arc<[Gate<H>]>,
     workers: Vec<JoinHandle<io::Result<()>>>,
     notices: Receiver<Notice>,
+    pipes: Arc<Pipes>,
+    /// When pipes are given back next, if there are any.
+    rests: Cell<Option<Instant>>,
     halter: Halter,
     handler: Arc<H>,
     /// Where the kernel is told something that it has not asked for.
@@ -131,11 +138,15 @@ impl<H: Handler> Session<H> {
         let gate = |_: &Line| CachePadded::new(Mutex::new(Some(Arc::clone(&handler))));
         let gates: Arc<[Gate<H>]> = lines.iter().map(gate).collect();
         let (sender, notices) = channel();
+        let opener = sender.clone();
+        // Nobody hears it when the session has ended.
+        let pipes = Arc::new(Pipes::new(move || drop(opener.send(Notice::PipeOpened))));
         let (begun, begins) = channel();
         let mut workers = Vec::new();
         let wanted = lines.len();
         for (index, line) in lines.into_iter().enumerate() {
-            let worker = Worker { index, line, needs_all, turnstile: Arc::clone(&turnstile) };
+            let (turnstile, pipes) = (Arc::clone(&turnstile), Arc::clone(&pipes));
+            let worker = Worker { index, line, needs_all, turnstile, pipes };
             match worker.spawn(&gates, &sender, &begun) {
                 Ok(worker) => workers.push(worker),
                 Err(source) if workers.len() < needed => {
@@ -154,7 +165,8 @@ impl<H: Handler> Session<H> {
         for outcome in begins.iter().take(workers.len()) {
             outcome.map_err(|source| MountError::Failed { what: "a queue".to_owned(), source })?;
         }
-        Ok(Self { gates, workers, notices, halter: Halter(sender), handler, notifier })
+        let (halter, rests) = (Halter(sender), Cell::new(None));
+        Ok(Self { gates, workers, notices, pipes, rests, halter, handler, notifier })
     }
 
     /// Who answers.
@@ -181,17 +193,28 @@ impl<H: Handler> Session<H> {
         settled
     }
 
-    /// Waits for the end, at most this long.
+    /// Waits for the end, at most this long. Meanwhile it gives back pipes that rest.
     pub fn wait(&self, timeout: Duration) -> Waited {
+        let end = Instant::now().checked_add(timeout);
         loop {
             if self.workers.iter().all(JoinHandle::is_finished) {
                 return Waited::Ended;
             }
-            match self.notices.recv_timeout(timeout) {
+            let now = Instant::now();
+            if self.rests.get().is_some_and(|due| due <= now) {
+                self.rests.set(self.pipes.rest().then(|| now + REST));
+            }
+            let next = end.into_iter().chain(self.rests.get()).min();
+            let step = next.map_or(Duration::MAX, |next| next.saturating_duration_since(now));
+            match self.notices.recv_timeout(step) {
                 // The thread is not quite gone when it says so; its gate is free, though.
                 Ok(Notice::WorkerEnded) if self.has_ended() => return Waited::Ended,
                 Ok(Notice::WorkerEnded) => {}
+                Ok(Notice::PipeOpened) => {
+                    self.rests.set(self.rests.get().or_else(|| Some(now + REST)));
+                }
                 Ok(Notice::Halt) => return Waited::Halted,
+                Err(RecvTimeoutError::Timeout) if end.is_none_or(|end| Instant::now() < end) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     return Waited::TimedOut;
                 }
@@ -227,6 +250,7 @@ struct Worker {
     /// Whether there are requests that come to nobody else.
     needs_all: bool,
     turnstile: Arc<Turnstile>,
+    pipes: Arc<Pipes>,
 }
 
 impl Worker {
@@ -237,7 +261,7 @@ impl Worker {
         sender: &Sender<Notice>,
         begun: &Sender<io::Result<()>>,
     ) -> io::Result<JoinHandle<io::Result<()>>> {
-        let Self { index, mut line, needs_all, turnstile } = self;
+        let Self { index, mut line, needs_all, turnstile, pipes } = self;
         let (gates, sender, begun) = (Arc::clone(gates), sender.clone(), begun.clone());
         std::thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
             let _bomb = EndWithPanic;
@@ -250,7 +274,8 @@ impl Worker {
             let can_serve = began.is_ok();
             // Nobody listens any more where another worker has failed to begin.
             let _ = begun.send(began);
-            let served = if can_serve { line.serve(gate, &turnstile) } else { Ok(()) };
+            let served =
+                if can_serve { line.serve(gate, &turnstile, pipes.of(index)) } else { Ok(()) };
             gate.lock().take();
             if served.is_err() && needs_all {
                 let _ = sender.send(Notice::Halt);

@@ -1,9 +1,11 @@
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
+use xfs_sync::{AtomicUsize, Ordering, Volume};
 use zerocopy::FromBytes;
 
-use super::Pipe;
+use super::{Held, LEAST_BYTES, MOST_PIPES, Pipes};
 use crate::transport::reply::Reply;
 use crate::transport::wire::OutHeader;
 
@@ -28,14 +30,29 @@ fn put(pipe: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
     Ok(length)
 }
 
+fn pipes() -> Pipes {
+    Pipes::new(|| {})
+}
+
+/// Whether an answer of that length was sent through a pipe.
+fn send(reply: &mut Reply<'_>, length: usize) -> bool {
+    let Some(pipe) = reply.pipe_for(length) else { return false };
+    reply.send_through_pipe(pipe, length, |pipe| put(pipe, length))
+}
+
+/// How many of them are open.
+fn open(pipes: &Pipes) -> usize {
+    pipes.places.iter().filter(|place| matches!(place.lock().held, Held::Open(_))).count()
+}
+
 #[test]
 fn an_answer_goes_through_it_with_its_header() {
-    let mut target = target();
+    let (mut target, pipes) = (target(), pipes());
     {
-        let mut reply = Reply::through_pipe(Pipe::open().unwrap(), target.as_fd());
+        let mut reply = Reply::through_pipes(pipes.of(0), target.as_fd());
         for unique in [9, 10] {
             reply.begin(unique);
-            assert!(reply.send_through_pipe(LENGTH, |pipe| put(pipe, LENGTH)));
+            assert!(send(&mut reply, LENGTH));
             assert!(reply.is_sent());
             reply.begin(0);
             assert!(!reply.is_sent());
@@ -56,30 +73,96 @@ fn one_that_was_not_emptied_is_not_used_again() {
     let mut target = target();
     let fails = |_: BorrowedFd<'_>| Err(io::Error::other("the image"));
     let puts_less = |pipe: BorrowedFd<'_>| put(pipe, LENGTH / 2);
-    {
-        let mut reply = Reply::through_pipe(Pipe::open().unwrap(), target.as_fd());
-        assert!(reply.takes_pipe(LENGTH));
-        assert!(!reply.send_through_pipe(LENGTH, puts_less));
-        assert!(!reply.is_sent() && !reply.takes_pipe(LENGTH));
-        let mut reply = Reply::through_pipe(Pipe::open().unwrap(), target.as_fd());
-        assert!(!reply.send_through_pipe(LENGTH, fails));
-        assert!(!reply.send_through_pipe(LENGTH, |pipe| put(pipe, LENGTH)));
+    let pipes = pipes();
+    for index in 0..pipes.places.len() {
+        let mut reply = Reply::through_pipes(pipes.of(index), target.as_fd());
+        let pipe = reply.pipe_for(LENGTH).unwrap();
+        let is_sent = if index % 2 == 0 {
+            reply.send_through_pipe(pipe, LENGTH, puts_less)
+        } else {
+            reply.send_through_pipe(pipe, LENGTH, fails)
+        };
+        assert!(!is_sent && !reply.is_sent());
     }
+    // Nor does another one come in its place, now or later.
+    pipes.rest();
+    pipes.rest();
+    assert!(!send(&mut Reply::through_pipes(pipes.of(0), target.as_fd()), LENGTH));
     assert!(sent(&mut target).is_empty());
 }
 
 #[test]
 fn what_is_small_or_begun_or_has_a_message_before_it_is_copied() {
-    let target = target();
-    let mut reply = Reply::through_pipe(Pipe::open().unwrap(), target.as_fd());
-    assert!(!reply.takes_pipe(4096));
-    assert!(!reply.takes_pipe(1 << 30));
+    let (target, pipes) = (target(), pipes());
+    let mut reply = Reply::through_pipes(pipes.of(0), target.as_fd());
+    assert!(send(&mut reply, LENGTH));
+    assert!(reply.pipe_for(LENGTH).is_none());
+    reply.begin(0);
+    assert!(reply.pipe_for(4096).is_none());
+    assert!(!send(&mut reply, 1 << 30));
     reply.add_bytes(b"begun");
-    assert!(!reply.takes_pipe(LENGTH));
+    assert!(reply.pipe_for(LENGTH).is_none());
     reply.begin(1);
     reply.outdate(128);
-    assert!(!reply.takes_pipe(LENGTH));
+    assert!(reply.pipe_for(LENGTH).is_none());
     reply.begin(2);
-    assert!(reply.takes_pipe(LENGTH));
-    assert!(!Reply::default().takes_pipe(LENGTH));
+    assert!(reply.pipe_for(LENGTH).is_some());
+    assert!(Reply::default().pipe_for(LENGTH).is_none());
+}
+
+#[test]
+fn pipes_are_opened_for_what_goes_through_them() {
+    let (target, pipes) = (target(), pipes());
+    let mut reply = Reply::through_pipes(pipes.of(0), target.as_fd());
+    // A hole, the end of the file, or an image that has none to give.
+    drop(reply.pipe_for(LENGTH));
+    let pipe = reply.pipe_for(LENGTH).unwrap();
+    assert!(!reply.send_through_pipe(pipe, LEAST_BYTES - 1, |pipe| put(pipe, LEAST_BYTES - 1)));
+    assert_eq!(open(&pipes), 0);
+    for _ in 0..3 {
+        reply.begin(1);
+        assert!(send(&mut reply, LENGTH));
+        assert_eq!(open(&pipes), 1);
+    }
+}
+
+#[test]
+fn a_mount_has_few_and_who_finds_none_free_copies() {
+    let (target, pipes) = (target(), pipes());
+    let replies: Vec<_> = (0..3 * MOST_PIPES)
+        .map(|index| Reply::through_pipes(pipes.of(index), target.as_fd()))
+        .collect();
+    // From one index all of them are found.
+    let taken: Vec<_> = replies.iter().filter_map(|_| pipes.of(1).take(LENGTH)).collect();
+    assert_eq!(taken.len(), pipes.places.len());
+    assert!(taken.len() <= MOST_PIPES);
+    assert!(replies.iter().all(|reply| reply.pipe_for(LENGTH).is_none()));
+    drop(taken);
+    assert!(replies.iter().all(|reply| reply.pipe_for(LENGTH).is_some()));
+}
+
+#[test]
+fn those_that_rest_are_given_back() {
+    let opened = Arc::new(AtomicUsize::<Volume>::new(0));
+    let told = Arc::clone(&opened);
+    let pipes = Pipes::new(move || {
+        told.fetch_add(1, Ordering::Relaxed);
+    });
+    let target = target();
+    assert!(!pipes.rest());
+    for round in 1..3 {
+        let mut reply = Reply::through_pipes(pipes.of(0), target.as_fd());
+        for _ in 0..2 {
+            reply.begin(1);
+            assert!(send(&mut reply, LENGTH));
+            assert!(pipes.rest());
+            assert_eq!(open(&pipes), 1);
+        }
+        assert_eq!(opened.load(Ordering::Relaxed), round);
+        assert!(!pipes.rest());
+        assert_eq!(open(&pipes), 0);
+    }
+    let taken = pipes.of(0).take(LENGTH);
+    assert!(pipes.rest());
+    drop(taken);
 }
