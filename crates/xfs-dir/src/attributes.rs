@@ -95,7 +95,8 @@ impl<'a> Attributes<'a> {
         let found = match self.inode.fork(ForkKind::Attr) {
             Fork::Local(bytes) => {
                 let form = AttrShortForm::decode(bytes, self.inode_place())?;
-                form.find(namespace, name)?.map(|entry| entry.value.into())
+                let Some(entry) = form.find(namespace, name)? else { return Ok(None) };
+                Some(entry.value.into())
             }
             _ if self.is_empty()? => None,
             _ => self.find_in_leaves(namespace, name)?,

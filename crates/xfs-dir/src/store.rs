@@ -8,6 +8,8 @@ pub(crate) mod live;
 #[cfg(test)]
 pub(crate) mod memory;
 
+use std::sync::Arc;
+
 use xfs_buffer::Result;
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, Check, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, Place};
@@ -19,7 +21,7 @@ pub(crate) enum Contents {
     /// There is no fork.
     Absent,
     /// In the inode.
-    Inline(Vec<u8>),
+    Inline(Arc<[u8]>),
     /// In blocks, of which there are none.
     NoBlocks,
     /// In blocks.

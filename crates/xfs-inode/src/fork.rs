@@ -3,12 +3,15 @@
 //! Owns: the five forms, and decoding them from the inode's bytes. Does **not** own: reading the
 //! blocks of an extent btree.
 
+use std::sync::Arc;
+
 use xfs_btree::ForkRoot;
 use xfs_buffer::Result;
 use xfs_format::extent::{EXTENT_BYTES, ExtentList, ExtentRules};
 use xfs_format::inode::{self, ForkFormat, ForkKind, InodeCore};
 use xfs_format::{Check, Corruption, FileBlock, Geometry, Place, Structure};
 use xfs_sync::{Object, SetOnce};
+use xfs_trans::ForkBytes;
 use zerocopy::IntoBytes;
 
 use crate::extent_map::ExtentMap;
@@ -22,7 +25,7 @@ pub enum Fork {
     /// A device number, or the nothing that pipes and sockets have.
     Device,
     /// The contents themselves.
-    Local(Box<[u8]>),
+    Local(Arc<[u8]>),
     /// Few extents.
     Extents(ExtentMap),
     /// Many extents, in a btree.
@@ -85,18 +88,17 @@ impl Fork {
         })
     }
 
-    /// As [`decode_room`](Self::decode_room), of bytes that need not be copied.
+    /// As [`decode_room`](Self::decode_room), of the used bytes, which need not be copied.
     pub(crate) fn from_bytes(
-        mut bytes: Vec<u8>,
+        bytes: ForkBytes,
         core: &InodeCore,
         kind: ForkKind,
         geometry: &Geometry,
     ) -> Result<Self> {
-        if core.fork_format(kind) != Some(ForkFormat::Local) {
-            return Self::decode_room(&bytes, core, kind, geometry);
+        match core.fork_format(kind) {
+            Some(ForkFormat::Local) => Ok(Self::Local(bytes.into_shared())),
+            _ => Self::decode_room(&bytes, core, kind, geometry),
         }
-        bytes.truncate(local_contents(&bytes, core, kind).len());
-        Ok(Self::Local(bytes.into()))
     }
 
     /// The map, if it is in memory.
@@ -110,11 +112,11 @@ impl Fork {
 
     /// The used bytes of the fork as they lie in the inode; all of them for the root of a btree,
     /// whose parts lie where its room says.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> ForkBytes {
         match self {
-            Self::Absent | Self::Device | Self::MetadataBtree => Vec::new(),
-            Self::Local(bytes) => bytes.to_vec(),
-            Self::Btree(btree) => btree.root.to_vec(),
+            Self::Absent | Self::Device | Self::MetadataBtree => ForkBytes::NONE,
+            Self::Local(bytes) => ForkBytes::Shared(Arc::clone(bytes)),
+            Self::Btree(btree) => ForkBytes::Own(btree.root.to_vec()),
             Self::Extents(map) => {
                 let mut bytes = Vec::with_capacity(map.count() * EXTENT_BYTES);
                 for extent in map.iter() {
@@ -122,7 +124,7 @@ impl Fork {
                     assert!(extent.encode().is_some(), "an extent of the map fits its record");
                     extent.encode().iter().for_each(|disk| bytes.extend(disk.as_bytes()));
                 }
-                bytes
+                ForkBytes::Own(bytes)
             }
         }
     }

@@ -62,7 +62,7 @@ use xfs_format::log_item::LoggedFields;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
 use xfs_sync::{Object, RwLock, RwLockReadGuard};
-use xfs_trans::{InodeImage, InodeRecord, Journal, Transaction};
+use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Journal, Transaction};
 
 use crate::fork::Fork;
 use crate::fork_room::{literal_bytes, usual_offset};
@@ -139,9 +139,8 @@ pub struct NewInode {
     pub rdev: Option<DeviceNumber>,
     /// Whether it gets an attribute fork at once: it will have attributes soon.
     pub attr_room: bool,
-    /// What that fork holds from the start, in short form; empty for nothing. No more than
-    /// [`new_attribute_room`].
-    pub attributes: Vec<u8>,
+    /// What that fork holds from the start, in short form. No more than [`new_attribute_room`].
+    pub attributes: Option<Arc<[u8]>>,
 }
 
 /// Bytes of attributes that a new file of this type can start with.
@@ -163,8 +162,10 @@ impl NewInode {
     /// The core, in place of that of the free inode `old`.
     fn core(&self, old: &InodeCore, file_type: FileType, geometry: &Geometry) -> InodeCore {
         let data_format = data_format(file_type);
-        let attr_format =
-            if self.attributes.is_empty() { ForkFormat::Extents } else { ForkFormat::Local };
+        let attr_format = match self.attributes {
+            None => ForkFormat::Extents,
+            Some(_) => ForkFormat::Local,
+        };
         let mut flags2 = self.flags2;
         flags2.set(InodeFlags2::BIGTIME, geometry.has_incompat(IncompatFeatures::BIGTIME));
         flags2.set(InodeFlags2::NREXT64, geometry.has_incompat(IncompatFeatures::NREXT64));
@@ -235,22 +236,19 @@ impl Live {
         tx.join(&record);
         let mut core = made.core(&record.core()?, file_type, tx.geometry());
         fit_times(&mut core, tx.geometry());
-        let image = InodeImage { core, data: Vec::new(), attr: made.attributes.clone() };
-        let view = Inode::from_image(image, tx.geometry())?;
-        let touched = match (file_type.is_device(), made.attributes.is_empty()) {
+        let touched = match (file_type.is_device(), &made.attributes) {
             (true, _) => Touched::Both,
-            (false, true) => Touched::Core,
-            (false, false) => Touched::Fork(ForkKind::Attr),
+            (false, None) => Touched::Core,
+            (false, Some(_)) => Touched::Fork(ForkKind::Attr),
         };
+        let attr = made.attributes.map_or(ForkBytes::NONE, ForkBytes::Shared);
+        let image = InodeImage { core, data: ForkBytes::NONE, attr };
+        let view = Inode::from_image(image, tx.geometry())?;
         tx.change_inode(
             &record,
             logged_fields(&view, touched),
             || image_of(&view),
-            |image| {
-                image.core.clone_from(view.core());
-                image.data = view.fork(ForkKind::Data).encode();
-                image.attr = made.attributes;
-            },
+            |image| *image = image_of(&view),
         );
         Ok(Self { record, view: RwLock::new(view), known: KnownBlocks::default() })
     }

@@ -44,6 +44,9 @@ use crate::buffer_item::BufferItem;
 use crate::context::Context;
 use fork::LoggedForks;
 
+pub use bytes::ForkBytes;
+
+mod bytes;
 mod fork;
 
 /// The bytes of an inode that is in memory.
@@ -54,9 +57,9 @@ pub struct InodeImage {
     pub core: InodeCore,
     /// The data fork as it lies in the inode: its contents, its extent records, or the root of its
     /// btree, which has the whole room of the fork. Empty if there are none.
-    pub data: Vec<u8>,
+    pub data: ForkBytes,
     /// The attribute fork, likewise.
-    pub attr: Vec<u8>,
+    pub attr: ForkBytes,
 }
 
 struct Contents {

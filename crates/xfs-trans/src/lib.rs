@@ -23,7 +23,7 @@ mod transaction;
 
 pub use counters::Counts;
 pub use earmark::{Earmark, RestOfBlocks};
-pub use inode_item::{InodeImage, InodeRecord};
+pub use inode_item::{ForkBytes, InodeImage, InodeRecord};
 pub use journal::{InodeCluster, Journal, OpenIntent, TransactionCounts, Upkeep};
 pub use promise::{AttrPromise, Promise};
 pub use transaction::{Captured, Committed, Deferred, Finish, Transaction};

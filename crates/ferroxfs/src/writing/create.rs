@@ -97,15 +97,15 @@ pub(super) struct Birth<'a> {
     creation: Creation,
     lists: NewLists,
     nlink: u32,
-    /// Its first parent pointer, as the inode holds it from the start. Empty where that comes with the
+    /// Its first parent pointer, as the inode holds it from the start. `None` where that comes with the
     /// name, or not at all.
-    parent: Vec<u8>,
+    parent: Option<Arc<[u8]>>,
 }
 
 impl<'a> Birth<'a> {
     /// What takes nothing from its directory that it does not have to.
     pub(super) fn plain(kind: &'a NewKind<'a>, creation: Creation, nlink: u32) -> Self {
-        Self { kind, creation, lists: NewLists::default(), nlink, parent: Vec::new() }
+        Self { kind, creation, lists: NewLists::default(), nlink, parent: None }
     }
 
     /// What takes the access control lists of its directory, which the caller has latched.
@@ -151,12 +151,12 @@ impl Acting<'_> {
                 check_gains_link(directory.live().inode().core())?;
             }
             check_target(kind)?;
-            let birth = Birth::inheriting(tx, (directory, self.who), (kind, creation), 1)?;
+            let mut birth = Birth::inheriting(tx, (directory, self.who), (kind, creation), 1)?;
             if let Some(needed) = birth.lists.lacks_room(room) {
                 return Ok(Attempt::NeedsRoom(needed));
             }
-            let birth = self.with_first_parent(birth, directory, name);
-            let has_parent = !birth.parent.is_empty();
+            birth.parent = self.first_parent(&birth, directory, name);
+            let has_parent = birth.parent.is_some();
             let Some(live) = self.make_inode(tx, directory, birth)? else {
                 return Ok(Attempt::Done(None));
             };
@@ -238,18 +238,17 @@ impl Acting<'_> {
         }
     }
 
-    /// Has a file made with its first parent pointer, if nothing else wants that place in the inode:
-    /// lists, or the target of a symbolic link.
-    fn with_first_parent<'a>(&self, birth: Birth<'a>, directory: &Entry, name: &[u8]) -> Birth<'a> {
+    /// The first parent pointer of a file that is made with it, because nothing else wants that place in
+    /// the inode: lists, or the target of a symbolic link.
+    fn first_parent(&self, birth: &Birth<'_>, directory: &Entry, name: &[u8]) -> Option<Arc<[u8]>> {
         let file_type = birth.kind.file_type();
         let is_alone = birth.lists.is_empty() && file_type != FileType::Symlink;
         if !self.has_parents() || self.parents != ParentPath::Direct || !is_alone {
-            return birth;
+            return None;
         }
         let room = new_attribute_room(file_type, self.geometry());
         let generation = directory.live().inode().core().generation;
-        let parent = xfs_dir::first_parent((directory.number(), generation), name, room);
-        Birth { parent: parent.unwrap_or_default(), ..birth }
+        xfs_dir::first_parent((directory.number(), generation), name, room)
     }
 
     /// Allocates an inode and fills it; `None` if there is no room for one.

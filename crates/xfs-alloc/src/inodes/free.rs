@@ -10,7 +10,7 @@ use xfs_format::inode::{ForkFormat, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::inode_chunk::InodeChunk;
 use xfs_format::log_item::LoggedFields;
 use xfs_format::{AgBlock, AgInode, BlockKind, Geometry};
-use xfs_trans::{InodeImage, InodeRecord, Transaction};
+use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Transaction};
 
 use super::group::GroupInodes;
 use crate::deferred::{BlockExtent, defer_free};
@@ -59,7 +59,7 @@ pub fn free_inode(
         group.unlink(tx, inode)?;
     }
     let (chunk, left) = group.free_in_chunks(tx, inode)?;
-    let bare = || InodeImage { core: core.clone(), data: Vec::new(), attr: Vec::new() };
+    let bare = || InodeImage { core: core.clone(), data: ForkBytes::NONE, attr: ForkBytes::NONE };
     tx.change_inode(record, LoggedFields::CORE, bare, clear);
     tx.leave(record);
     if ends(tx.geometry(), left) {
@@ -106,8 +106,7 @@ fn clear(image: &mut InodeImage) {
     core.rdev = None;
     core.size = 0;
     core.generation = core.generation.wrapping_add(1);
-    image.data.clear();
-    image.attr.clear();
+    (image.data, image.attr) = (ForkBytes::NONE, ForkBytes::NONE);
 }
 
 impl<'journal> GroupInodes<'journal> {

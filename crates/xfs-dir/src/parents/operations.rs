@@ -83,11 +83,9 @@ pub fn first_parent(
     (directory, generation): (InodeNumber, u32),
     name: &[u8],
     room: usize,
-) -> Option<Vec<u8>> {
+) -> Option<Arc<[u8]>> {
     let value = ParentDisk { inode: directory.0.into(), generation: generation.into() };
-    let value = AttrValue::Local(value.as_bytes());
-    let entry = AttrEntry { namespace: Namespace::Parent, name, value };
-    short_form::encode(&[entry]).filter(|bytes| bytes.len() <= room)
+    short_form::encode_first((Namespace::Parent, name), value.as_bytes(), room)
 }
 
 /// Blocks to reserve for a parent pointer that takes the long way.

@@ -106,7 +106,7 @@ impl ForkStore for LiveFork<'_, '_> {
     fn contents(&mut self) -> Result<Contents> {
         let inode = self.inode.inode();
         Ok(match inode.fork(self.fork) {
-            Fork::Local(bytes) => Contents::Inline(bytes.to_vec()),
+            Fork::Local(bytes) => Contents::Inline(Arc::clone(bytes)),
             Fork::Extents(_) | Fork::Btree(_) => {
                 let map = inode.extent_map(self.tx.cache(), self.fork)?;
                 if map.is_empty() { Contents::NoBlocks } else { Contents::Blocks }

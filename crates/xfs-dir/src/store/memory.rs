@@ -156,7 +156,7 @@ impl ForkStore for MemoryFork {
 
     fn contents(&mut self) -> Result<Contents> {
         Ok(match &self.local {
-            Some(bytes) => Contents::Inline(bytes.clone()),
+            Some(bytes) => Contents::Inline(bytes.as_slice().into()),
             None if self.absent => Contents::Absent,
             None if self.blocks.is_empty() => Contents::NoBlocks,
             None => Contents::Blocks,

@@ -184,7 +184,7 @@ impl Names {
         let first = self.first_parent(&link, directory, journal.geometry());
         let is_born_with_it = first.is_some();
         let mut new = new_inode(&made, directory, self.has_parents());
-        new.attributes = first.unwrap_or_default();
+        new.attributes = first;
         let child = Arc::new(Live::create(&mut tx, new)?);
         let entry_type = entry_type(directory);
         if directory {
@@ -215,7 +215,7 @@ impl Names {
         link: &ParentLink,
         directory: bool,
         geometry: &Geometry,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<Arc<[u8]>> {
         let may =
             self.has_parents() && self.path == ParentPath::Direct && self.random.within(0..2) == 0;
         let file_type = if directory { FileType::Directory } else { FileType::Regular };
@@ -580,6 +580,6 @@ fn new_inode(made: &xfs_alloc::AllocatedInode, directory: bool, attr_room: bool)
         cow_extent_size_hint_blocks: 0,
         rdev: None,
         attr_room,
-        attributes: Vec::new(),
+        attributes: None,
     }
 }

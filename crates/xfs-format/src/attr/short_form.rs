@@ -7,6 +7,7 @@
 //! then each: 0 name length  1 value length  2 flags  3 name ..  value ..
 //! ```
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem::size_of;
 
@@ -36,6 +37,14 @@ pub struct AttrShortFormEntryDisk {
     pub name_length: u8,
     pub value_length: u8,
     pub flags: u8,
+}
+
+/// What comes before the first name.
+#[derive(IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct FirstDisk {
+    header: AttrShortFormHeaderDisk,
+    entry: AttrShortFormEntryDisk,
 }
 
 const _: () = assert!(size_of::<AttrShortFormHeaderDisk>() == 4);
@@ -96,16 +105,18 @@ impl<'a> AttrShortForm<'a> {
         namespace: Namespace,
         name: &[u8],
     ) -> Result<Option<AttrEntry<'a>>, Corruption> {
-        let mut entries = self.entries();
-        while entries.left > 0 {
-            if entries.pass_over(name) {
+        let (mut rest, mut left) = (self.entries, self.count);
+        while left > 0 {
+            if let Some(behind) = pass_over(rest, name) {
+                (rest, left) = (behind, left - 1);
                 continue;
             }
+            let mut entries = AttrShortFormEntries { form: *self, rest, left };
             match entries.next().transpose()? {
                 Some(entry) if entry.namespace == namespace && entry.name == name => {
                     return Ok(Some(entry));
                 }
-                _ => {}
+                _ => (rest, left) = (entries.rest, entries.left),
             }
         }
         Ok(None)
@@ -132,6 +143,16 @@ impl<'a> AttrShortForm<'a> {
     fn corrupt(&self, check: AttrCheck) -> Corruption {
         Corruption::new(Structure::Attr, self.place, check)
     }
+}
+
+/// What is behind the first of these entries, if that one lies inside the form and has another name.
+#[inline]
+fn pass_over<'a>(entries: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (head, rest) = AttrShortFormEntryDisk::ref_from_prefix(entries).ok()?;
+    let name_length = usize::from(head.name_length);
+    let behind = rest.get(name_length + usize::from(head.value_length)..)?;
+    let is_it = name_length == name.len() && rest.starts_with(name);
+    (!is_it).then_some(behind)
 }
 
 /// The short form of these attributes, or `None` for more or longer ones than it can hold, or for
@@ -166,6 +187,36 @@ pub fn encode(entries: &[AttrEntry<'_>]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// The short form of one attribute whose value lies beside its name, as [`encode`] writes it, for an inode to be
+/// made with. `None` if it is longer than it can be, or than `room`.
+#[must_use]
+pub fn encode_first(
+    (namespace, name): (Namespace, &[u8]),
+    value: &[u8],
+    room: usize,
+) -> Option<Arc<[u8]>> {
+    let length = size_of::<FirstDisk>() + name.len() + value.len();
+    let first = FirstDisk {
+        header: AttrShortFormHeaderDisk { size: (length as u16).into(), count: 1, pad: 0 },
+        entry: AttrShortFormEntryDisk {
+            name_length: u8::try_from(name.len()).ok()?,
+            value_length: u8::try_from(value.len()).ok()?,
+            flags: namespace.flags().bits(),
+        },
+    };
+    if length > room {
+        return None;
+    }
+    let mut shared: Arc<[u8]> = core::iter::repeat_n(0, length).collect();
+    let bytes = Arc::get_mut(&mut shared)?;
+    let (head, rest) = bytes.split_at_mut(size_of::<FirstDisk>());
+    head.copy_from_slice(first.as_bytes());
+    let (name_bytes, value_bytes) = rest.split_at_mut(name.len());
+    name_bytes.copy_from_slice(name);
+    value_bytes.copy_from_slice(value);
+    Some(shared)
+}
+
 /// Iterator over short form attributes.
 #[derive(Clone, Debug)]
 pub struct AttrShortFormEntries<'a> {
@@ -175,21 +226,6 @@ pub struct AttrShortFormEntries<'a> {
 }
 
 impl<'a> AttrShortFormEntries<'a> {
-    /// Passes over the next entry if it lies inside the form and has another name.
-    fn pass_over(&mut self, name: &[u8]) -> bool {
-        let Ok((head, rest)) = AttrShortFormEntryDisk::ref_from_prefix(self.rest) else {
-            return false;
-        };
-        let Some((found, rest)) = rest.split_at_checked(head.name_length.into()) else {
-            return false;
-        };
-        let behind = rest.get(usize::from(head.value_length)..).filter(|_| found != name);
-        if let Some(behind) = behind {
-            (self.rest, self.left) = (behind, self.left.saturating_sub(1));
-        }
-        behind.is_some()
-    }
-
     fn parse(&mut self) -> Result<AttrEntry<'a>, AttrCheck> {
         let end = self.form.entries.len();
         let index = usize::from(self.form.count) - usize::from(self.left) - 1;

@@ -197,7 +197,7 @@ fn create(journal: &Arc<Journal>, root: xfs_format::InodeNumber) -> Result<Arc<L
         cow_extent_size_hint_blocks: 0,
         rdev: None,
         attr_room: false,
-        attributes: Vec::new(),
+        attributes: None,
     };
     let live = Live::create(&mut tx, made)?;
     add_unlinked(&mut tx, live.record())?;

@@ -5,7 +5,7 @@ use xfs_format::log_item::LoggedFields;
 use xfs_log::RegionWriter;
 use zerocopy::FromBytes;
 
-use super::InodeImage;
+use super::{ForkBytes, InodeImage};
 
 /// Bytes of an extent record.
 const EXTENT_BYTES: usize = 16;
@@ -19,7 +19,7 @@ const ROOT_MAGIC: &[u8] = b"BMA3";
 const ENTRY_BYTES: usize = 8;
 
 /// The used bytes of both forks of the inode in `bytes`.
-pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (ForkBytes, ForkBytes) {
     let used = |kind: ForkKind| {
         let room = inode::fork(bytes, core, kind);
         let format = core.fork_format(kind);
@@ -36,10 +36,14 @@ pub(super) fn read(bytes: &[u8], core: &InodeCore) -> (Vec<u8>, Vec<u8>) {
             Some(ForkFormat::Btree) => room.len(),
             Some(ForkFormat::Device | ForkFormat::Uuid | ForkFormat::MetadataBtree) => 0,
         };
-        room.get(..length).unwrap_or(room).to_vec()
+        let used = room.get(..length).unwrap_or(room);
+        match format {
+            Some(ForkFormat::Local) => ForkBytes::Shared(used.into()),
+            _ => ForkBytes::Own(used.to_vec()),
+        }
     };
     if core.is_free() {
-        return (Vec::new(), Vec::new());
+        return (ForkBytes::NONE, ForkBytes::NONE);
     }
     (used(ForkKind::Data), used(ForkKind::Attr))
 }

@@ -3,7 +3,7 @@
 use std::vec;
 use std::vec::Vec;
 
-use super::AttrShortForm;
+use super::{AttrShortForm, encode, encode_first};
 use crate::addr::InodeNumber;
 use crate::attr::{AttrCheck, AttrEntry, AttrValue, Namespace};
 use crate::corruption::{Check, Place};
@@ -46,6 +46,23 @@ fn entries() {
     let parent = Parent::decode(&entries[2], PLACE).unwrap().unwrap();
     assert_eq!((parent.inode, parent.generation), (InodeNumber(128), 7));
     assert_eq!(parent.name, b"name");
+}
+
+#[test]
+fn the_first_one_is_written_as_any() {
+    let longest = [b'n'; 256];
+    for (name, value) in
+        [(&b"name"[..], &b"value"[..]), (&longest[..255], &longest[..12]), (b"n", b"")]
+    {
+        let namespace = Namespace::Parent;
+        let value_of = AttrValue::Local(value);
+        let expected = encode(&[AttrEntry { namespace, name, value: value_of }]).unwrap();
+        let room = expected.len();
+        assert_eq!(encode_first((namespace, name), value, room).as_deref(), Some(&*expected));
+        assert_eq!(encode_first((namespace, name), value, room - 1), None, "there is no room");
+    }
+    assert_eq!(encode_first((Namespace::Parent, &longest), b"", 4096), None);
+    assert_eq!(encode_first((Namespace::Parent, b"n"), &longest, 4096), None);
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Volume {
                 cow_extent_size_hint_blocks: 0,
                 rdev: None,
                 attr_room,
-                attributes: Vec::new(),
+                attributes: None,
             };
             let live = Live::create(tx, made)?;
             add_unlinked(tx, live.record())?;

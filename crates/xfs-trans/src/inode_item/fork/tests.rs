@@ -3,7 +3,7 @@ use xfs_format::inode::{CORE_BYTES, ForkFormat, InodeCore, InodeDisk};
 use xfs_format::log_item::LoggedFields;
 use zerocopy::FromBytes;
 
-use super::{ForkRegion, InodeImage, logged, read, write};
+use super::{ForkBytes, ForkRegion, InodeImage, logged, read, write};
 use crate::testing::{make, superblock};
 
 const INODE_BYTES: usize = 512;
@@ -60,8 +60,8 @@ fn the_used_part_of_each_fork_is_read() {
 fn what_is_written_is_read_again_and_the_unlinked_link_stays() {
     let bytes = inode(ForkFormat::Extents, ForkFormat::Local, |core| core.extents = 3);
     let mut expected = image(&bytes);
-    expected.data = (0..48).collect();
-    expected.attr = vec![0, 4, 0, 0];
+    expected.data = (0..48).collect::<Vec<_>>().into();
+    expected.attr = vec![0, 4, 0, 0].into();
     let mut slot = vec![0x77; INODE_BYTES];
     write(&mut slot, InodeDisk::ref_from_prefix(&bytes).unwrap().0, &expected);
     let disk = InodeDisk::ref_from_prefix(&slot).unwrap().0;
@@ -76,7 +76,7 @@ fn what_is_written_is_read_again_and_the_unlinked_link_stays() {
 fn a_fork_that_is_too_long_is_a_fault() {
     let bytes = inode(ForkFormat::Extents, ForkFormat::Extents, |_| {});
     let mut image = image(&bytes);
-    image.data = vec![1; 161];
+    image.data = vec![1; 161].into();
     write(&mut [0; INODE_BYTES], InodeDisk::ref_from_prefix(&bytes).unwrap().0, &image);
 }
 
@@ -84,7 +84,7 @@ fn a_fork_that_is_too_long_is_a_fault() {
 fn a_fork_is_logged_in_the_form_that_it_has_now() {
     let bytes = inode(ForkFormat::Extents, ForkFormat::Local, |core| core.extents = 1);
     let mut image = image(&bytes);
-    image.attr = vec![0, 4, 0, 0];
+    image.attr = vec![0, 4, 0, 0].into();
     let dirty = LoggedFields::DATA_LOCAL | LoggedFields::ATTR_LOCAL;
     let forks = logged(&image, dirty);
     let expected = LoggedFields::CORE | LoggedFields::DATA_EXTENTS | LoggedFields::ATTR_LOCAL;
@@ -94,7 +94,7 @@ fn a_fork_is_logged_in_the_form_that_it_has_now() {
         (16, image.attr.len())
     );
     assert!(logged(&image, LoggedFields::CORE).data.is_none());
-    image.data.clear();
+    image.data = ForkBytes::NONE;
     assert_eq!(logged(&image, dirty).fields, LoggedFields::CORE | LoggedFields::ATTR_LOCAL);
 }
 
@@ -108,7 +108,7 @@ fn the_root_of_a_btree_is_logged_with_its_pointers_behind_its_keys() {
     root.resize(4 + 9 * 8, 0);
     root.extend((11..=12_u64).flat_map(u64::to_be_bytes));
     root.resize(160, 0);
-    image.data = root;
+    image.data = root.into();
     let Some(ForkRegion::Root(root)) = logged(&image, LoggedFields::DATA_ROOT).data else {
         panic!("it has a root")
     };

@@ -1,0 +1,55 @@
+//! The used bytes of a fork in memory.
+
+use core::ops::Deref;
+use std::sync::Arc;
+
+/// The used bytes of a fork as they lie in its inode, or are logged.
+///
+/// The contents of a short form are what readers look at too: the image of the inode and their view share
+/// them, and who changes them puts others in their place.
+#[derive(Clone, Debug)]
+pub enum ForkBytes {
+    /// Encoded for the log: extent records, the root of a btree, nothing.
+    Own(Vec<u8>),
+    /// Contents in line.
+    Shared(Arc<[u8]>),
+}
+
+impl ForkBytes {
+    /// No bytes.
+    pub const NONE: Self = Self::Own(Vec::new());
+
+    /// The bytes, to be shared from here on.
+    #[must_use]
+    pub fn into_shared(self) -> Arc<[u8]> {
+        match self {
+            Self::Own(bytes) => bytes.into(),
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl Deref for ForkBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl From<Vec<u8>> for ForkBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Own(bytes)
+    }
+}
+
+impl PartialEq for ForkBytes {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for ForkBytes {}
