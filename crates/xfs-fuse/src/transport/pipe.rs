@@ -119,20 +119,25 @@ impl Pipes {
 }
 
 impl<'a> PipesOf<'a> {
-    /// One for an answer with so many bytes of contents.
+    /// One for an answer with so many bytes of contents: one that is open, sooner than the place for another.
     pub(super) fn take(self, length: usize) -> Option<Taken<'a>> {
         let Self { pipes, first } = self;
         if length < LEAST_BYTES {
             return None;
         }
         let (before, from) = pipes.places.split_at(first % pipes.places.len());
-        let mut free = from.iter().chain(before).filter_map(|place| place.try_lock());
-        let place = free.find(|place| match &place.held {
-            Held::Nothing => true,
-            Held::Open(pipe) => pipe.takes(length),
-            Held::Refused | Held::Spoiled => false,
-        })?;
-        Some(Taken { pipes, place })
+        let mut empty = None;
+        for place in from.iter().chain(before).filter_map(|place| place.try_lock()) {
+            match &place.held {
+                // Another one would have no more room.
+                Held::Open(pipe) => return pipe.takes(length).then_some(Taken { pipes, place }),
+                Held::Nothing => {
+                    empty.get_or_insert(place);
+                }
+                Held::Refused | Held::Spoiled => {}
+            }
+        }
+        empty.map(|place| Taken { pipes, place })
     }
 }
 

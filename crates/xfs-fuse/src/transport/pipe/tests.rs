@@ -119,9 +119,12 @@ fn pipes_are_opened_for_what_goes_through_them() {
     let pipe = reply.pipe_for(LENGTH).unwrap();
     assert!(!reply.send_through_pipe(pipe, LEAST_BYTES - 1, |pipe| put(pipe, LEAST_BYTES - 1)));
     assert_eq!(open(&pipes), 0);
-    for _ in 0..3 {
-        reply.begin(1);
+    // One after the other they take the same, also where it has not the room.
+    for index in 0..2 * MOST_PIPES {
+        let mut reply = Reply::through_pipes(pipes.of(index), target.as_fd());
         assert!(send(&mut reply, LENGTH));
+        reply.begin(1);
+        assert!(!send(&mut reply, 1 << 30));
         assert_eq!(open(&pipes), 1);
     }
 }
