@@ -55,7 +55,9 @@ fn mounts_with(options: &str) -> Result<(), TrialError> {
             grep -q "mnt fuse.ferroxfs rw,nosuid,nodev" /proc/mounts
             echo contents > mnt/file; mkdir mnt/folder; mv mnt/file mnt/folder
             test "$(cat mnt/folder/file)" = contents
-            test "$(stat -c %u mnt/folder/file)" = $1' sh "$2" "$3""#;
+            test "$(stat -c %u mnt/folder/file)" = $1
+            install -o $1 -g $1 -m 640 refused mnt/folder
+            ! chgrp 0 mnt/folder/refused 2>refused' sh "$2" "$3""#;
     let mut unshare = Command::new("unshare");
     unshare
         .args(["--mount", "sh", "-c", script, "sh"])

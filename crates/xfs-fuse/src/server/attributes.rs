@@ -87,11 +87,8 @@ impl Server {
             return Ok(());
         }
         let changed = self.given_change(&wanted, &node)?;
-        if (has(set::UID) && self.settings.uid.is_some())
-            || (has(set::GID) && self.settings.gid.is_some())
-        {
-            return Err(Errno::PERM);
-        }
+        let uid = new_owner(has(set::UID).then_some(wanted.uid), self.settings.uid)?;
+        let gid = new_owner(has(set::GID).then_some(wanted.gid), self.settings.gid)?;
         if has(set::SIZE) {
             let file = node.open().map_err(errno)?;
             file.set_len(wanted.size).map_err(errno)?;
@@ -108,8 +105,8 @@ impl Server {
         };
         let changes = Changes {
             mode: has(set::MODE).then_some(wanted.mode as u16 & 0o7777),
-            uid: has(set::UID).then_some(wanted.uid),
-            gid: has(set::GID).then_some(wanted.gid),
+            uid,
+            gid,
             accessed: time(set::ATIME, set::ATIME_NOW, wanted.atime, wanted.atime_ns)?,
             modified: time(set::MTIME, set::MTIME_NOW, wanted.mtime, wanted.mtime_ns)?,
             changed,
@@ -173,6 +170,16 @@ impl Server {
             block_size: self.volume.geometry().block_size,
             flags: 0,
         }
+    }
+}
+
+/// The owner or group that is to be written. Where all files are shown as somebody's, nobody else gets them, and
+/// what is theirs on the volume stays.
+fn new_owner(wanted: Option<u32>, shown: Option<u32>) -> Result<Option<u32>, Errno> {
+    match (wanted, shown) {
+        (Some(wanted), Some(shown)) if wanted == shown => Ok(None),
+        (Some(_), Some(_)) => Err(Errno::PERM),
+        (wanted, _) => Ok(wanted),
     }
 }
 

@@ -294,6 +294,30 @@ fn lazy_times_wait_until_they_must_be_written() {
 }
 
 #[test]
+fn a_file_can_be_given_to_the_owner_that_is_shown() {
+    let settings = Settings { uid: Some(7), gid: Some(8), ..Settings::default() };
+    let server = server_with(make_with("-l size=16m"), settings);
+    put(&server, "file", "contents");
+    let node = server.volume.lookup("file").unwrap().number().0;
+    let give = |valid, uid, gid| {
+        let mode = 0o600;
+        let wanted = SetAttrIn { valid: valid | set::MODE, uid, gid, mode, ..SetAttrIn::default() };
+        let body = ask(&server, Opcode::SetAttr, node, wanted.as_bytes())?;
+        let shown = AttrOut::read_from_bytes(&body).unwrap().attributes;
+        Ok((shown.uid, shown.gid, shown.mode & 0o777))
+    };
+    for (valid, uid, gid) in [(set::UID, 9, 8), (set::GID, 7, 9), (set::UID | set::GID, 7, 0)] {
+        assert_eq!(give(valid, uid, gid), Err(Errno::PERM));
+    }
+    for valid in [set::UID, set::GID, set::UID | set::GID] {
+        assert_eq!(give(valid, 7, 8), Ok((7, 8, 0o600)));
+    }
+    let metadata = server.volume.metadata("file").unwrap();
+    assert_eq!((metadata.uid, metadata.gid), (0, 0));
+    server.close().unwrap();
+}
+
+#[test]
 fn times_of_directories_stay_with_nodiratime() {
     for access_times in [AccessTimes::Relative, AccessTimes::Files, AccessTimes::Never] {
         let settings = Settings { access_times, ..Settings::default() };
