@@ -27,7 +27,8 @@ const INODE_BYTES: usize = 2 << 10;
 /// Options for the volume, the mount and the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
-    read_only: bool,
+    /// `None` where neither is named.
+    read_only: Option<bool>,
     no_recovery: bool,
     offset: Option<u64>,
     partition: Option<u32>,
@@ -171,7 +172,7 @@ impl MountOptions {
     pub fn of_mount(folder: &Path) -> io::Result<Self> {
         let flags = rustix::fs::statvfs(folder)?.f_flag;
         Ok(Self {
-            read_only: flags.contains(StatVfsMountFlags::RDONLY),
+            read_only: Some(flags.contains(StatVfsMountFlags::RDONLY)),
             suid: !flags.contains(StatVfsMountFlags::NOSUID),
             dev: !flags.contains(StatVfsMountFlags::NODEV),
             no_exec: flags.contains(StatVfsMountFlags::NOEXEC),
@@ -195,7 +196,7 @@ impl MountOptions {
 
     fn add_word(&mut self, name: &str) -> Result<(), OptionError> {
         match name {
-            "ro" => self.read_only = true,
+            "ro" => self.read_only = Some(true),
             "norecovery" => self.no_recovery = true,
             "allow_other" => self.allow_other = true,
             "suid" => self.suid = true,
@@ -217,7 +218,7 @@ impl MountOptions {
         }
         // What mount(8) hands on comes in the order of the command line: the later one counts.
         match name {
-            "rw" => self.read_only = false,
+            "rw" => self.read_only = Some(false),
             "nosuid" => self.suid = false,
             "nodev" => self.dev = false,
             "exec" => self.no_exec = false,
@@ -258,7 +259,7 @@ impl MountOptions {
     /// Whether nothing may be written.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.read_only || self.no_recovery
+        self.read_only == Some(true) || self.no_recovery
     }
 
     /// How to open the volume.
@@ -278,6 +279,10 @@ impl MountOptions {
         }
         if self.settings.writeback && self.settings.durability == Durability::All {
             return Err(OptionError::Conflict { first: "writeback_cache", second: "sync" });
+        }
+        // What a log that is not replayed may still change must not be written over.
+        if self.no_recovery && self.read_only == Some(false) {
+            return Err(OptionError::Conflict { first: "norecovery", second: "rw" });
         }
         if let Some(path) = &self.log_device {
             open = open.log_device(path);

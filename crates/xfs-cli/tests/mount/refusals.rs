@@ -20,6 +20,7 @@ pub(crate) fn a_failed_mount_says_why() -> Result<(), TrialError> {
     };
     check("nonsense", 2, "nonsense: no such mount option");
     check("usrquota", 3, "usrquota: this mount option is not supported");
+    check("norecovery,rw", 2, "norecovery and rw exclude each other");
     check("offset=512", 3, "is not an XFS volume");
     fs::remove_dir(volume.path()).unwrap();
     check("rw", 1, "No such file or directory");

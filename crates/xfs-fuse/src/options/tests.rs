@@ -20,7 +20,20 @@ fn a_mount_is_nosuid_and_nodev_unless_asked() {
 fn the_later_option_counts() {
     assert!(!parse("ro,rw").expect("options").is_read_only());
     assert!(parse("rw,ro").expect("options").is_read_only());
-    assert!(parse("norecovery,rw").expect("options").is_read_only());
+}
+
+/// As of the kernel, which has it only with `ro` too.
+#[test]
+fn no_recovery_is_for_reading() {
+    for read in ["norecovery", "norecovery,ro", "rw,norecovery,ro"] {
+        let options = parse(read).expect(read);
+        assert!(options.is_read_only() && options.open_options().is_ok(), "{read}");
+    }
+    for written in ["norecovery,rw", "rw,norecovery", "ro,norecovery,rw"] {
+        let both = parse(written).expect(written).open_options();
+        let expected = OptionError::Conflict { first: "norecovery", second: "rw" };
+        assert_eq!(both.expect_err(written), expected);
+    }
 }
 
 #[test]
