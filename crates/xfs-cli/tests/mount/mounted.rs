@@ -109,6 +109,21 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Unmounts, as soon as nothing is in use any more: what this process has closed a child that another trial has
+/// just forked holds open until it becomes its program.
+pub(crate) fn umount(path: &Path) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let output = ferroxfs(&["umount"]).arg(path).output().unwrap();
+        if output.status.success() {
+            return;
+        }
+        let said = said(&output);
+        assert!(said.contains("busy") && Instant::now() < deadline, "{said}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 pub(crate) fn said(output: &Output) -> String {
     format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr))
 }
@@ -144,7 +159,7 @@ impl Mounted {
     }
 
     pub(crate) fn unmount(&mut self) {
-        run(ferroxfs(&["umount"]).arg(self.path()));
+        umount(&self.path());
         self.is_mounted = false;
     }
 

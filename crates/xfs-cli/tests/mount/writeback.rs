@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use xfs_oracle::Xfsprogs;
 use xfs_oracle::harness::TrialError;
 
-use crate::mounted::{Mounted, await_end, ferroxfs, mounted, run};
+use crate::mounted::{Mounted, await_end, ferroxfs, mounted, run, umount};
 
 const OPTIONS: &str = "writeback_cache";
 /// More than the kernel sends at once.
@@ -48,7 +48,7 @@ pub(crate) fn signals_lose_nothing_acknowledged() -> Result<(), TrialError> {
             let refused = ferroxfs(&["umount"]).arg(volume.path()).output().unwrap();
             assert!(!refused.status.success());
             drop(file);
-            run(ferroxfs(&["umount"]).arg(volume.path()));
+            umount(&volume.path());
         } else {
             run(Command::new("kill").args([signal, &pid]));
             await_end(&pid);
