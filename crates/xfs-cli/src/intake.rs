@@ -30,20 +30,21 @@ pub(crate) enum Intake {
     /// What is in a directory.
     Tree(HostSource),
     /// A tar archive.
-    Archive(Unarchive<Box<dyn Read>>),
+    Archive(Box<Unarchive<Box<dyn Read>>>),
     /// The tree of a prototype file.
     Prototype(PrototypeSource),
 }
 
 impl Intake {
-    /// Opens a directory, or an archive: a file, or standard input as `-`.
+    /// Opens a directory, or an archive: a file, or standard input as `-`. What does not begin as an archive
+    /// is refused here, before anything is made for it.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
             if io::stdin().is_terminal() {
                 return Err(Failure::usage("an archive cannot be read from a terminal"));
             }
             let input = BufReader::with_capacity(CHUNK_BYTES, io::stdin());
-            return Ok(Self::Archive(Unarchive::new(Box::new(input), b"standard input")));
+            return Self::archive(Box::new(input), b"standard input");
         }
         let source = HostSource::open(path, true)?;
         match source.facts().kind() {
@@ -52,7 +53,7 @@ impl Intake {
                 let name = path.as_os_str();
                 let file = File::open(path).map_err(|error| Failure::host(name, &error))?;
                 let input = BufReader::with_capacity(CHUNK_BYTES, file);
-                Ok(Self::Archive(Unarchive::new(Box::new(input), name.as_bytes())))
+                Self::archive(Box::new(input), name.as_bytes())
             }
             kind => {
                 let shown = names::in_message(path.as_os_str().as_bytes());
@@ -60,6 +61,11 @@ impl Intake {
                 Err(Failure::new(Exit::Failed, message))
             }
         }
+    }
+
+    fn archive(input: Box<dyn Read>, name: &[u8]) -> Result<Self, Failure> {
+        let archive = Unarchive::new(input, name).check_first()?;
+        Ok(Self::Archive(Box::new(archive)))
     }
 
     /// Opens what mkfs.xfs takes by `-p`: a directory, or a prototype file.
@@ -89,7 +95,7 @@ impl Intake {
             Self::Prototype(source) => deposit.put_contents(directory, source),
             Self::Archive(archive) => {
                 let mut unpack = Unpack { top: directory, deposit, open: BTreeMap::new() };
-                unpack.members(archive)?;
+                unpack.members(*archive)?;
                 unpack.finish()
             }
         }

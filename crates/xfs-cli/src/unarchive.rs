@@ -48,13 +48,25 @@ pub(crate) struct Unarchive<R> {
     left: u64,
     /// Records for all members to come.
     global: Records,
+    /// What stands first, if that was looked at and not taken yet: a header, or the end.
+    first: Option<Option<Header>>,
 }
 
 impl<R: Read> Unarchive<R> {
     /// Reads from `input`, which is called `name` in messages.
     pub(crate) fn new(input: R, name: &[u8]) -> Self {
         let name = names::in_message(name).into_owned();
-        Self { input, name, left: 0, global: Records::default() }
+        Self { input, name, left: 0, global: Records::default(), first: None }
+    }
+
+    /// Looks whether it begins as archives do. What is read for that comes with the first member.
+    ///
+    /// # Errors
+    ///
+    /// What reading meets, and what is no archive.
+    pub(crate) fn check_first(mut self) -> Result<Self, Failure> {
+        self.first = Some(self.read_header()?);
+        Ok(self)
     }
 
     /// The next member; `None` at the end.
@@ -96,6 +108,9 @@ impl<R: Read> Unarchive<R> {
 
     /// A header whose checksum is right; `None` at the end of the archive.
     fn read_header(&mut self) -> Result<Option<Header>, Failure> {
+        if let Some(first) = self.first.take() {
+            return Ok(first);
+        }
         let mut block = [0; BLOCK_BYTES];
         let read = self.read_fully(&mut block)?;
         if read == 0 || block.iter().all(|&byte| byte == 0) {
@@ -107,9 +122,9 @@ impl<R: Read> Unarchive<R> {
         let expected: u32 = block.iter().enumerate().map(sum).sum();
         let is_right = header.cksum().is_ok_and(|found| found == expected);
         if read < BLOCK_BYTES || !is_right {
-            return Err(self
-                .broken("is no tar archive, or damaged")
-                .hint("it must not be compressed: zstd -dc ARCHIVE | ferroxfs import - IMAGE"));
+            let hint = "it must not be compressed: zstd -dc ARCHIVE | ferroxfs import - IMAGE, \
+                        or mkfs --from -";
+            return Err(self.broken("is no tar archive, or damaged").hint(hint));
         }
         Ok(Some(header.clone()))
     }

@@ -159,7 +159,10 @@ impl Fill {
         let mut deposit = Deposit::new(manner, &mut report);
         let root = volume.inner().root().map_err(Failure::from);
         let filled = root.and_then(|root| source.fill(root, &mut deposit));
-        let filled = filled.map_err(|failure| volume.whole_failure(failure));
+        let filled = filled.map_err(|failure| {
+            let partial = "a volume is there with what came before; mkfs -f makes it anew";
+            volume.whole_failure(failure).hint(partial)
+        });
         drop(deposit);
         volume.close()?;
         filled

@@ -67,9 +67,33 @@ fn a_volume_is_made_and_filled_in_one_go() {
     std::io::copy(&mut std::io::repeat(1).take(80 << 20), &mut &big).unwrap();
     let full = ["mkfs", "-q", "-d", "size=64m", "--unsupported", "--from", "tree", "full"];
     check(&place, &full, 1, "/big: no space left");
+    check(&place, &full, 1, "holds an XFS volume already");
+    std::fs::remove_file(place.path().join("full")).unwrap();
+    check(&place, &full, 1, "hint: a volume is there with what came before; mkfs -f");
     // What cannot be opened leaves no volume behind.
     check(&place, &["mkfs", "-d", "size=320m", "--from", "none", "five"], 1, "No such file");
     assert!(!place.path().join("five").exists());
+}
+
+/// So that the command can be given again.
+#[test]
+fn what_is_no_archive_leaves_no_volume_behind() {
+    let place = TempDir::new().unwrap();
+    std::fs::write(place.path().join("zip"), b"PK\x03\x04 and so on").unwrap();
+    let from = |source| ["mkfs", "-q", "-d", "size=320m", "--from", source, "image"];
+    check(&place, &from("zip"), 1, "zip: is no tar archive");
+    assert!(!place.path().join("image").exists());
+    let pipe = |input: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{input} | \"$@\""), "sh", env!("CARGO_BIN_EXE_ferroxfs")]);
+        shell.args(from("-")).current_dir(place.path()).output().unwrap()
+    };
+    let refused = pipe("cat zip");
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(!place.path().join("image").exists());
+    let made = pipe("tar -cf - zip");
+    assert!(made.status.success(), "{made:?}");
+    assert_eq!(run(&place, &["cat", "image:/zip"]).stdout, b"PK\x03\x04 and so on");
 }
 
 #[test]
