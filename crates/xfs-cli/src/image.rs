@@ -132,7 +132,8 @@ impl Image {
 
     /// What can be said of the volume without reading files.
     pub(crate) fn describe(&self) -> Result<ferroxfs::Description, Failure> {
-        self.devices.describe().map_err(|error| about_image(Failure::from(error), &self.path))
+        let description = self.devices.describe().map_err(OpenError::Volume);
+        description.map_err(|error| open_failure(&self.path, &error))
     }
 
     /// The first bytes of the volume, whatever they are; fewer where the device is shorter.

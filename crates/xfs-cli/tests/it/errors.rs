@@ -261,10 +261,13 @@ fn exit_codes_are_as_documented() {
 fn a_volume_without_its_first_sector_says_what_can_be_done() {
     let mut image = golden();
     image.replace(DiskAddr(0), &[0; 512]);
-    expect![[r#"
-        ! ferroxfs: image: superblock at disk address 0: magic number is 0x0, not 0x58465342
-        ! hint: xfs_repair may restore its first sector from one of the copies
-        exit 5
-    "#]]
-    .assert_eq(&transcript(&Place::with(&image).run(&["ls", "image"])));
+    let place = Place::with(&image);
+    for command in ["ls", "info"] {
+        expect![[r#"
+            ! ferroxfs: image: superblock at disk address 0: magic number is 0x0, not 0x58465342
+            ! hint: xfs_repair may restore its first sector from one of the copies
+            exit 5
+        "#]]
+        .assert_eq(&transcript(&place.run(&[command, "image"])));
+    }
 }
