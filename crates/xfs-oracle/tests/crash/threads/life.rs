@@ -157,7 +157,8 @@ pub(super) fn check_links(tree: &Tree) -> Result<(), String> {
             _ => node.paths.len(),
         };
         if node.links as usize != expected {
-            let paths: Vec<_> = node.paths.iter().map(|path| path.escape_ascii().to_string()).collect();
+            let paths: Vec<_> =
+                node.paths.iter().map(|path| path.escape_ascii().to_string()).collect();
             return Err(format!("inode {number}, {paths:?}: {} links, not {expected}", node.links));
         }
     }
