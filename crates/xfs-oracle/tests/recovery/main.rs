@@ -178,7 +178,10 @@ fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), Tria
     if summary.is_none_or(|summary| summary.items == 0) {
         return Err(TrialError::Failed("there was nothing to recover".to_owned()));
     }
-    if let Some(findings) = copy.findings()? {
+    let findings = copy.findings()?;
+    if let Some(findings) = &findings
+        && !is_left_damaged(image)?
+    {
         return Err(TrialError::Failed(format!("xfs_repair -n says:\n{findings}")));
     }
     let volume = open(&copy).map_err(text)?;
@@ -189,6 +192,9 @@ fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), Tria
     if interrupts {
         check_interrupted(image, &kernel)?;
     }
+    if findings.is_some() {
+        return Ok(());
+    }
     // The kernel takes our log for clean, and goes on from there.
     let mount = copy.mount(&[])?;
     std::fs::create_dir(mount.path().join("after the recovery")).map_err(text)?;
@@ -197,6 +203,16 @@ fn check_image(image: &Image, shown: &Tree, interrupts: bool) -> Result<(), Tria
         None => Ok(()),
         Some(findings) => Err(TrialError::Failed(format!("after a mount:\n{findings}"))),
     }
+}
+
+/// Whether the kernel's own recovery leaves what xfs_repair objects to. Where the power fails while the kernel
+/// frees the attributes of a deleted file its log may leave a node of them that does not verify, and the file stays
+/// behind, whoever recovers it.
+fn is_left_damaged(image: &Image) -> Result<bool, TrialError> {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
+    let copy = image.copy(folder.path())?;
+    copy.mount(&[])?.unmount()?;
+    Ok(copy.findings()?.is_some())
 }
 
 /// A recovery that stops at a failure and is repeated gives what one gives that runs through.
