@@ -55,7 +55,7 @@ enum Held {
     #[default]
     Nothing,
     Open(Pipe),
-    /// The system gives none that is large enough, for now.
+    /// The system gave none that is large enough; it is asked again after a [rest](REST).
     Refused,
     /// Did not take what was put into it, or did not send it.
     Spoiled,

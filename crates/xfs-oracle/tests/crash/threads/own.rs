@@ -21,7 +21,7 @@ const LONG_NAME_BYTES: usize = 150;
 pub(super) struct Owner<'a> {
     stage: &'a Stage,
     thread: u64,
-    library: Library,
+    subject: Library,
     life: Life,
     /// The paths of those files that go from name to name; the others are left alone.
     moving: BTreeMap<Identity, Vec<String>>,
@@ -32,9 +32,9 @@ pub(super) struct Owner<'a> {
 
 impl<'a> Owner<'a> {
     pub(super) fn new(stage: &'a Stage, thread: u64) -> Self {
-        let library = Library::new(stage.volume.clone());
+        let subject = Library::new(stage.volume.clone());
         let life = Life::new(thread);
-        Self { stage, thread, library, life, moving: BTreeMap::new(), files: 0, names: 0 }
+        Self { stage, thread, subject, life, moving: BTreeMap::new(), files: 0, names: 0 }
     }
 
     pub(super) fn into_life(self) -> Life {
@@ -79,7 +79,7 @@ impl<'a> Owner<'a> {
         changes: Vec<(Identity, Vec<String>)>,
     ) -> Result<(), String> {
         let began = self.stage.device.position();
-        let answer = self.library.perform(operation);
+        let answer = self.subject.perform(operation);
         answer.map_err(|errno| format!("a thread's own {operation:?} gave {errno}"))?;
         for (file, paths) in &changes {
             if paths.is_empty() {
@@ -184,7 +184,7 @@ impl<'a> Owner<'a> {
 
     fn fsync_at(&mut self, path: String, file: Identity) -> Result<(), String> {
         let sync = Operation::Sync(Durable::File(Target::Path(path)));
-        let answer = self.library.perform(&sync);
+        let answer = self.subject.perform(&sync);
         answer.map_err(|errno| format!("a thread's own {sync:?} gave {errno}"))?;
         self.life.promise(file, self.stage.device.position());
         Ok(())
