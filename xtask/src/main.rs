@@ -7,6 +7,7 @@
 mod command;
 mod demo;
 mod error;
+mod minimum_rust;
 mod oracles;
 mod packages;
 mod report;

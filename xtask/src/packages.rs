@@ -1,4 +1,4 @@
-//! Debian packages and toolchain parts that the tests run against.
+//! Debian packages that the tests run against.
 
 use std::process::Command;
 
@@ -21,17 +21,8 @@ const PACKAGES: [&str; 11] = [
     "xfsprogs",
 ];
 
-/// Parts of the toolchain without which `cargo xtask test` cannot run its checks.
-const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")];
-
 /// Installs what is missing, as root; else says what is missing and which tests that costs.
 pub(crate) fn install(report: &mut Report) {
-    for (component, subcommand) in COMPONENTS {
-        if !command::succeeds(command::cargo().args([subcommand, "--version"])) {
-            let mut rustup = Command::new("rustup");
-            report.check(component, command::run(rustup.args(["component", "add", component])));
-        }
-    }
     let missing = missing_packages();
     if missing.is_empty() {
         return;

@@ -9,6 +9,7 @@ use std::process::Command;
 use crate::command;
 use crate::demo;
 use crate::error::Error;
+use crate::minimum_rust::MinimumRust;
 use crate::oracles;
 use crate::packages;
 use crate::report::Report;
@@ -41,9 +42,6 @@ const COUNTING_OPERATIONS: [&str; 7] =
 const MODELS: [&str; 10] =
     ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "ferroxfs", "model::"];
 
-/// The oldest Rust that builds the workspace.
-const MINIMUM_RUST: &str = env!("CARGO_PKG_RUST_VERSION");
-
 /// How many cases are tried where each takes long.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cases {
@@ -59,9 +57,7 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     let mut report = Report::default();
     packages::install(&mut report);
     report.check("tidy", tidy::run(root));
-    report.check("format", command::run(command::cargo().args(["fmt", "--all", "--check"])));
-    report.check("clippy", clippy());
-    report.check("doc", doc());
+    style(&mut report);
     if let Err(error) = oracles::run(root) {
         report.skip("tests that need the newest xfsprogs", &error.to_string());
     }
@@ -70,35 +66,20 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     tests(root, &mut report, &COUNTING, Cases::Some);
     tests(root, &mut report, &COUNTING_OPERATIONS, Cases::Some);
     models(&mut report);
-    minimum_rust(&mut report);
     println!();
     println!("{report}");
     if report.failed() == 0 { Ok(()) } else { Err(Error::TestsFailed) }
 }
 
-/// Warnings are errors with the oldest Rust that Cargo.toml promises. A newer one may warn of more than
-/// anybody could know.
-fn clippy() -> Result<(), Error> {
-    let mut clippy = command::cargo();
-    clippy.args(["clippy", "--workspace", "--all-targets", "--quiet"]);
-    if is_minimum_rust() {
-        clippy.args(["--", "-D", "warnings"]);
+fn style(report: &mut Report) {
+    match MinimumRust::install() {
+        Err(error) => report.skip("format, clippy and doc", &error.to_string()),
+        Ok(rust) => {
+            report.check("format", rust.format());
+            report.check("clippy", rust.clippy());
+            report.check("doc", rust.doc());
+        }
     }
-    command::run(&mut clippy)
-}
-
-fn doc() -> Result<(), Error> {
-    let arguments = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
-    let flags = if is_minimum_rust() { "-D warnings" } else { "" };
-    command::run(command::cargo().args(arguments).env("RUSTDOCFLAGS", flags))
-}
-
-/// Whether the toolchain that runs us is the oldest one that Cargo.toml promises.
-fn is_minimum_rust() -> bool {
-    let running = command::output(command::cargo().arg("--version")).unwrap_or_default();
-    let running = running.split(' ').nth(1).unwrap_or_default();
-    let rest = running.strip_prefix(MINIMUM_RUST);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 fn tests(root: &Path, report: &mut Report, which: &[&str], cases: Cases) {
@@ -132,26 +113,4 @@ fn count(report: &mut Report, cargo: &mut Command, which: &[&str]) {
         }
         Ok(_) => {}
     }
-}
-
-/// The oldest Rust that Cargo.toml promises must build the workspace. Where the toolchain that
-/// runs us is that very version, clippy has just shown it.
-fn minimum_rust(report: &mut Report) {
-    if is_minimum_rust() {
-        println!("this toolchain is the minimum one, Rust {MINIMUM_RUST}");
-        report.check("minimum Rust", Ok(()));
-        return;
-    }
-    let mut install = Command::new("rustup");
-    install.args(["toolchain", "install", MINIMUM_RUST, "--profile", "minimal"]);
-    if let Err(error) = command::run(&mut install) {
-        report.skip("minimum Rust", &error.to_string());
-        return;
-    }
-    let mut check = Command::new("rustup");
-    check.args(["run", MINIMUM_RUST, "cargo", "check", "--workspace", "--quiet"]);
-    // Cargo's own variables name the running toolchain and would win over the one asked for.
-    check.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
-    check.args(["--target-dir", "target/minimum-rust"]);
-    report.check("minimum Rust", command::run(&mut check));
 }

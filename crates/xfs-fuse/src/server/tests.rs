@@ -90,8 +90,8 @@ fn a_worker_frees_few_of_many_that_are_forgotten_together() {
     let before = freed();
     let nodes = remove_known(&server, 3 * FREED_AT_ONCE);
     let batch = BatchForgetIn { count: nodes.len() as u32, padding: 0 };
-    let forgets = nodes.iter().flat_map(|node| [*node, 1]).flat_map(u64::to_ne_bytes);
-    let body: Vec<u8> = batch.as_bytes().iter().copied().chain(forgets).collect();
+    let forgets: Vec<[u64; 2]> = nodes.iter().map(|node| [*node, 1]).collect();
+    let body = [batch.as_bytes(), forgets.as_bytes()].concat();
     ask(&server, Opcode::BatchForget, 0, &body).unwrap();
     assert!(freed() >= before + FREED_AT_ONCE as u64);
     // What it leaves to the thread is freed too.

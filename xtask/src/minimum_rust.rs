@@ -1,0 +1,98 @@
+//! The oldest Rust that Cargo.toml promises. It has to build the workspace, and its format and its
+//! warnings are the ones that hold: a newer one may warn of more than anybody could know.
+
+use std::process::Command;
+
+use crate::command;
+use crate::error::Error;
+
+const VERSION: &str = env!("CARGO_PKG_RUST_VERSION");
+
+/// Parts of the toolchain that the checks call, and by which word cargo knows them.
+const COMPONENTS: [(&str, &str); 2] = [("clippy", "clippy"), ("rustfmt", "fmt")];
+
+/// A toolchain of the minimum version that has all that the checks call.
+pub(crate) struct MinimumRust {
+    /// Whether it is the one that runs us, which has built most of the workspace already.
+    runs_us: bool,
+}
+
+impl MinimumRust {
+    /// Installs what is missing, with rustup; says in an error what that could not do.
+    pub(crate) fn install() -> Result<Self, Error> {
+        let version = command::output(command::cargo().arg("--version"))?;
+        let minimum = Self { runs_us: is_minimum(&version) };
+        if !COMPONENTS.iter().all(|(_, word)| minimum.has(word)) {
+            let mut rustup = Command::new("rustup");
+            rustup.args(["toolchain", "install", VERSION, "--profile", "minimal"]);
+            for (component, _) in COMPONENTS {
+                rustup.args(["--component", component]);
+            }
+            command::run(&mut rustup)?;
+        }
+        Ok(minimum)
+    }
+
+    /// Checks the format of every file.
+    pub(crate) fn format(&self) -> Result<(), Error> {
+        command::run(self.cargo().args(["fmt", "--all", "--check"]))
+    }
+
+    /// Runs clippy over everything; warnings are errors.
+    pub(crate) fn clippy(&self) -> Result<(), Error> {
+        let mut clippy = self.build("clippy");
+        command::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))
+    }
+
+    /// Makes the documentation of everything; warnings are errors.
+    pub(crate) fn doc(&self) -> Result<(), Error> {
+        let mut doc = self.build("doc");
+        doc.args(["--no-deps", "--document-private-items"]).env("RUSTDOCFLAGS", "-D warnings");
+        command::run(&mut doc)
+    }
+
+    fn has(&self, word: &str) -> bool {
+        command::succeeds(self.cargo().args([word, "--version"]))
+    }
+
+    /// A build must not throw away what the toolchain that runs us has built.
+    fn build(&self, word: &str) -> Command {
+        let mut build = self.cargo();
+        build.args([word, "--workspace", "--quiet"]);
+        if !self.runs_us {
+            build.args(["--target-dir", "target/minimum-rust"]);
+        }
+        build
+    }
+
+    fn cargo(&self) -> Command {
+        if self.runs_us {
+            return command::cargo();
+        }
+        let mut cargo = Command::new("rustup");
+        cargo.args(["run", VERSION, "cargo"]);
+        // Cargo's own variables name the running toolchain and would win over the one asked for.
+        cargo.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+        cargo
+    }
+}
+
+/// Whether that is what `cargo --version` says of the minimum version, whatever its patch level.
+fn is_minimum(line: &str) -> bool {
+    let rest = line.split(' ').nth(1).and_then(|version| version.strip_prefix(VERSION));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_minimum_version_is_known_at_any_patch_level() {
+        assert!(is_minimum(&format!("cargo {VERSION}.0 (f2d3ce0bd 2026-03-21)\n")));
+        assert!(is_minimum(&format!("cargo {VERSION}")));
+        assert!(!is_minimum(&format!("cargo {VERSION}9.1 (f2d3ce0bd 2026-03-21)\n")));
+        assert!(!is_minimum("cargo 9.99.1 (f2d3ce0bd 2026-03-21)\n"));
+        assert!(!is_minimum(""));
+    }
+}
