@@ -15,6 +15,8 @@ mod history;
 mod model;
 #[cfg(not(shuttle))]
 mod plants;
+#[cfg(not(shuttle))]
+mod reordered;
 mod rig;
 #[cfg(not(shuttle))]
 mod shutdown;

@@ -18,7 +18,7 @@ const LOG_BLOCKS: u32 = 2048;
 const PLACE: u64 = LOG_BLOCKS as u64;
 
 /// Sets an item's number and commits it, with enough bytes to fill more than one record.
-fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u64 {
+pub(super) fn commit_large(log: &Log, items: &[Arc<TestItem>], number: u64) -> u64 {
     let mut sequence = 0;
     for item in items {
         let lock = item.lock();

@@ -1,0 +1,166 @@
+//! A device that carries requests out in another order than they came, under several threads that force:
+//! what was promised is there after a power cut all the same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice, RequestKind, ScheduledDevice, Scheduler};
+
+use super::durability::commit_large;
+use super::rig::Rig;
+use crate::log::{Log, LogConfig};
+use crate::plant::{Plant, Plants};
+use crate::state::find_head_and_tail;
+use crate::testing::decode;
+use crate::testing::item::{TestItem, number_at};
+
+const LOG_BLOCKS: u32 = 2048;
+
+/// Where items are written in place: behind the log.
+const PLACE: u64 = LOG_BLOCKS as u64;
+
+/// Bytes of an item: with one of each thread, a checkpoint fills more than one record.
+const ITEM_BYTES: usize = 16 << 10;
+
+const THREADS: u64 = 4;
+
+/// How often a thread changes its item and forces the log.
+const ROUNDS: u64 = 30;
+
+/// A number that must be found in an item after every later cut.
+struct Promise {
+    position: usize,
+    at: u64,
+    number: u64,
+}
+
+/// Where the threads' items lie.
+fn places() -> impl Iterator<Item = u64> {
+    (0..THREADS).map(|thread| PLACE + 64 * thread)
+}
+
+/// Lets the requests that wait go one after the other, chosen by the seed, until nobody asks any more.
+fn reorder(mut scheduler: Scheduler, done: &AtomicBool) {
+    while !done.load(Ordering::SeqCst) {
+        // Others that are on their way get a chance to come first.
+        for _ in 0..20 {
+            thread::yield_now();
+        }
+        scheduler.release_any();
+    }
+}
+
+/// What is durable after a cut, by item: in the log or in place.
+fn numbers_after(rig: &Rig) -> Result<BTreeMap<u64, u64>, String> {
+    let log = rig.log_device();
+    let state = find_head_and_tail(&log).map_err(|error| error.to_string())?;
+    let mut numbers = BTreeMap::new();
+    for at in places() {
+        let mut in_place = [0; 512];
+        rig.device.read_at(at * 512, &mut in_place).unwrap();
+        numbers.insert(at, number_at(&in_place, 0));
+    }
+    for transaction in decode::transactions_of(&log, &state) {
+        for (at, number) in transaction.numbers() {
+            let last = numbers.entry(at).or_default();
+            *last = number.max(*last);
+        }
+    }
+    Ok(numbers)
+}
+
+/// Ends the reordering, whether the threads that forced have done their work or failed.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Changes an item again and again, and forces the log for every third change.
+fn change_and_force(
+    log: &Log,
+    item: &Arc<TestItem>,
+    at: u64,
+    recorder: &RecordingDevice,
+) -> Vec<Promise> {
+    let mut promises = Vec::new();
+    for number in 1..=ROUNDS {
+        let sequence = commit_large(log, std::slice::from_ref(item), number);
+        if number % 3 == 0 {
+            log.force(sequence).unwrap();
+            promises.push(Promise { position: recorder.position(), at, number });
+        }
+    }
+    promises
+}
+
+/// What four threads are promised while the device does what it likes.
+fn promises(rig: &Rig, recorder: &Arc<RecordingDevice>, seed: u64, plants: Plants) -> Vec<Promise> {
+    let held = [RequestKind::Write, RequestKind::Flush];
+    let (device, scheduler) = ScheduledDevice::new(recorder.clone(), &held, seed);
+    let device = Arc::new(device);
+    let rig = rig.on(device.clone());
+    // Checkpoints come unasked as well, so that two threads write some at once.
+    let (largest_bytes, checkpoint_bytes) = (32 << 10, 20 << 10);
+    let config = LogConfig { threads: 2, largest_bytes, checkpoint_bytes, ..rig.config() };
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| reorder(scheduler, &done));
+        let _end = End(&done);
+        let log = rig.open_with(&config, plants);
+        let forcing: Vec<_> = places()
+            .map(|at| {
+                let item = TestItem::large_in_place(at, ITEM_BYTES, device.clone());
+                let log = &log;
+                move || change_and_force(log, &item, at, recorder)
+            })
+            .collect();
+        thread::scope(|scope| {
+            let forcing: Vec<_> = forcing.into_iter().map(|change| scope.spawn(change)).collect();
+            forcing.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        })
+    })
+}
+
+/// Cuts the power at sampled moments, and says what was promised and is not there.
+fn power_cuts(seed: u64, plants: Plants) -> Result<(), String> {
+    let start = Rig::new(LOG_BLOCKS);
+    let recorder = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
+    let promises = promises(&start, &recorder, seed, plants);
+    let recording = recorder.recording();
+    let cuts = PowerCuts::new(&recording, Atomicity::default().torn(0..PLACE * 512));
+    for seed in 0..150 {
+        let cut = cuts.sample(seed);
+        let found = numbers_after(&start.on(Arc::new(cuts.after(cut))))?;
+        for Promise { at, number, .. } in
+            promises.iter().filter(|promise| promise.position <= cut.point())
+        {
+            let last = found[at];
+            if last < *number {
+                return Err(format!(
+                    "cut {cut}: {number} was promised at {at} and only {last} is there"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_was_forced_is_there_whatever_order_a_device_chooses() {
+    for seed in 0..6 {
+        power_cuts(seed, Plants::default()).unwrap();
+    }
+}
+
+#[test]
+fn planted_bugs_lose_what_was_forced_on_such_a_device() {
+    for plant in [Plant::NoPreflush, Plant::CommitBeforeRecords] {
+        let lost = (0..20).find_map(|seed| power_cuts(seed, Plants::with(plant)).err());
+        println!("{plant:?}: {}", lost.unwrap_or_else(|| panic!("{plant:?} is not found")));
+    }
+}
