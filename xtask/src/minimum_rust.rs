@@ -85,7 +85,7 @@ fn is_minimum(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{VERSION, is_minimum};
 
     #[test]
     fn the_minimum_version_is_known_at_any_patch_level() {
