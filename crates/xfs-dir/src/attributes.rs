@@ -25,7 +25,7 @@ pub(crate) use change::{AttributeChange, Key};
 pub use linux::{linux_names, split_linux_name};
 pub use operations::{
     NewAttribute, SetMode, attribute_blocks, attribute_removal_blocks, attribute_value_blocks,
-    remove_attribute, set_attribute,
+    remove_attribute, set_attribute, set_attribute_along,
 };
 pub use work::resume_attribute;
 pub(crate) use work::{AttributeWork, OwnedAttribute};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::{Attributes, NewAttribute, SetMode};
+use xfs_format::RoCompatFeatures;
 use xfs_format::attr::Namespace;
 use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
@@ -112,15 +113,15 @@ impl Acting<'_> {
             if let Some(needed) = lists.lacks_room(room) {
                 return Ok(Attempt::NeedsRoom(needed));
             }
-            lists.set(tx, file.live())?;
-            let now = self.clock.now();
+            let mode = changed_mode(&core, changes, self.who) & !withheld;
+            let change_time = changes.changed.unwrap_or_else(|| self.clock.now());
+            let changes = *changes;
             file.forget_rights();
-            file.live().change(tx, |core| {
-                apply(core, changes, self.who);
-                core.mode &= !withheld;
+            lists.set_along(tx, file.live(), move |core| {
+                apply(core, &changes);
                 hints.apply(core);
-                core.change_time = changes.changed.unwrap_or(now);
-            });
+                (core.mode, core.change_time) = (mode, change_time);
+            })?;
             Ok(Attempt::Done(()))
         })?;
         self.notify(file, WatchEvents::ATTRIB);
@@ -189,19 +190,18 @@ impl Acting<'_> {
             self.journal.begin_with_values(TransactionKind::SetAttr, blocks, value_blocks)
         })?;
         tx.join(file.live().record());
-        let set = self
-            .check_attribute(file, (attribute.namespace, attribute.name), purpose)
-            .and_then(|()| xfs_dir::set_attribute(&mut tx, file.live(), attribute, mode));
+        let mode_after = purpose.changed_mode(&file.core(), self.who);
+        let now = self.clock.now();
+        file.forget_rights();
+        let along = move |core: &mut InodeCore| (core.mode, core.change_time) = (mode_after, now);
+        let set =
+            self.check_attribute(file, (attribute.namespace, attribute.name), purpose).and_then(
+                |()| xfs_dir::set_attribute_along(&mut tx, file.live(), attribute, mode, along),
+            );
         if let Err(error) = set {
             tx.cancel();
             return Err(error);
         }
-        let now = self.clock.now();
-        file.forget_rights();
-        file.live().change(&mut tx, |core| {
-            purpose.apply(core, self.who);
-            core.change_time = now;
-        });
         tx.commit()?;
         self.notify(file, WatchEvents::ATTRIB);
         Ok(())
@@ -314,10 +314,19 @@ impl Parts {
         let has_type = |wanted: &[FileType]| {
             core.file_type().is_some_and(|file_type| wanted.contains(&file_type))
         };
+        // Only where blocks are shared does anybody copy, and an inode with this hint is damaged elsewhere.
+        let copies = geometry.has_ro_compat(RoCompatFeatures::REFLINK);
+        if copy.is_some_and(|blocks| blocks > 0) && !copies {
+            return Err(PosixError::InvalidArgument.into());
+        }
         let is_sized = has_type(&[FileType::Regular, FileType::Directory]);
         if (extent.is_some_and(|blocks| blocks > 0) || copy.is_some_and(|blocks| blocks > 0))
             && !is_sized
         {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        let is_dax = changes.xflags.is_some_and(|xflags| xflags.contains(ExtendedFlags::DAX));
+        if is_dax && !is_sized {
             return Err(PosixError::InvalidArgument.into());
         }
         // The size of extents cannot be told to change once there are some.
@@ -366,9 +375,10 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    pub(super) fn apply(self, core: &mut InodeCore, who: Who<'_>) {
-        let Self::List { bits: Some(bits) } = self else { return };
-        core.mode = (core.mode & !bits::CLASSES | bits) & !who.withheld_set_group_id(core.gid);
+    /// The mode that the file has then.
+    pub(super) fn changed_mode(self, core: &InodeCore, who: Who<'_>) -> u16 {
+        let Self::List { bits: Some(bits) } = self else { return core.mode };
+        (core.mode & !bits::CLASSES | bits) & !who.withheld_set_group_id(core.gid)
     }
 }
 
@@ -400,14 +410,21 @@ pub(super) fn take_attribute(
     }
 }
 
-fn apply(core: &mut InodeCore, changes: &Changes, who: Who<'_>) {
+/// The mode that a file has after these changes.
+fn changed_mode(core: &InodeCore, changes: &Changes, who: Who<'_>) -> u16 {
+    let mut after = core.clone();
     if let Some(mode) = changes.mode {
-        core.mode = core.mode & !bits::ALL | mode & bits::ALL;
+        after.mode = core.mode & !bits::ALL | mode & bits::ALL;
     }
     let is_directory = core.file_type() == Some(FileType::Directory);
     if (changes.uid.is_some() || changes.gid.is_some()) && !is_directory {
-        core.mode &= !who.lost_set_ids(core);
+        after.mode &= !who.lost_set_ids(&after);
     }
+    after.mode
+}
+
+/// Makes the changes of all but the mode.
+fn apply(core: &mut InodeCore, changes: &Changes) {
     core.uid = changes.uid.unwrap_or(core.uid);
     core.gid = changes.gid.unwrap_or(core.gid);
     core.project_id = changes.project_id.unwrap_or(core.project_id);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use xfs_buffer::{PosixError, Result};
 use xfs_dir::{NewAttribute, SetMode};
 use xfs_format::attr::Namespace;
-use xfs_format::inode::FileType;
+use xfs_format::inode::{FileType, InodeCore};
 use xfs_format::reservation::TransactionKind;
 use xfs_inode::Live;
 use xfs_trans::Transaction;
@@ -88,7 +88,23 @@ impl NewLists {
         (!fits).then_some(needed)
     }
 
-    /// Sets them.
+    /// Sets the access list, where the file gets one, and changes the inode in the same step: after a crash
+    /// both have happened, or neither.
+    pub(super) fn set_along(
+        &self,
+        tx: &mut Transaction<'_>,
+        file: &Arc<Live>,
+        change: impl FnOnce(&mut InodeCore) + Send + 'static,
+    ) -> Result<()> {
+        let Some(value) = &self.access else {
+            file.change(tx, change);
+            return Ok(());
+        };
+        let list = attribute(AclKind::Access, value);
+        xfs_dir::set_attribute_along(tx, file, &list, SetMode::Either, change)
+    }
+
+    /// Sets them on a file that is just being made.
     pub(super) fn set(&self, tx: &mut Transaction<'_>, file: &Arc<Live>) -> Result<()> {
         let lists = [(AclKind::Access, &self.access), (AclKind::Default, &self.default)];
         for (kind, value) in lists {
@@ -170,11 +186,8 @@ impl Acting<'_> {
             self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
             let was_there = take_attribute(tx, file, Namespace::Trusted, kind.name())?;
             if was_there || bits.is_some() {
-                let now = self.clock.now();
-                file.live().change(tx, |core| {
-                    purpose.apply(core, self.who);
-                    core.change_time = now;
-                });
+                let (mode, now) = (purpose.changed_mode(&file.core(), self.who), self.clock.now());
+                file.live().change(tx, |core| (core.mode, core.change_time) = (mode, now));
             }
             Ok(())
         })

@@ -384,6 +384,36 @@ fn a_file_that_shares_nothing_any_more_is_like_any_other() {
     volume.close().unwrap();
 }
 
+/// Where nothing is shared nobody copies, and an inode with this hint counts as damaged.
+#[test]
+fn a_hint_for_copies_is_refused_where_nothing_is_shared() {
+    let device = make_with("-m reflink=0");
+    let volume = open(&device);
+    let file = volume.create_file("file").unwrap();
+    let hint = |bytes| Changes { cow_extent_size_hint_bytes: Some(bytes), ..Changes::default() };
+    for node in [file.node(), &volume.lookup("/").unwrap()] {
+        let refused = node.change(&hint(64 << 10)).unwrap_err();
+        assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)), "{refused}");
+        node.change(&hint(0)).unwrap();
+    }
+    drop(file);
+    volume.close().unwrap();
+    let volume = open(&device);
+    assert_eq!(volume.lookup("/file").unwrap().metadata().cow_extent_size_hint_bytes, 0);
+}
+
+#[test]
+fn only_files_and_directories_are_asked_to_be_mapped_directly() {
+    let volume = open(&make_with(""));
+    volume.symlink("target", "/link").unwrap();
+    let changes = Changes { xflags: Some(ExtendedFlags::DAX), ..Changes::default() };
+    let refused = volume.lookup_no_follow("/link").unwrap().change(&changes).unwrap_err();
+    assert!(matches!(refused, Error::Posix(PosixError::InvalidArgument)), "{refused}");
+    volume.write("/file", b"").unwrap();
+    volume.lookup("/file").unwrap().change(&changes).unwrap();
+    volume.close().unwrap();
+}
+
 #[test]
 fn a_large_hint_copies_what_lies_around_a_write() {
     let device = make_with("-m reflink=1");

@@ -18,6 +18,7 @@ mod freed_cluster;
 mod frozen;
 mod full;
 mod growing;
+mod lists;
 mod locks;
 mod names;
 mod opening;

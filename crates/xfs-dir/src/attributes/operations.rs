@@ -7,7 +7,7 @@ use xfs_format::Geometry;
 use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{MAX_VALUE, Namespace};
 use xfs_format::directory::MAX_NAME;
-use xfs_format::inode::ForkKind;
+use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_inode::Live;
 use xfs_trans::Transaction;
 
@@ -63,6 +63,22 @@ pub fn set_attribute(
     attribute: &NewAttribute<'_>,
     mode: SetMode,
 ) -> Result<()> {
+    set_attribute_along(tx, file, attribute, mode, |_| {})
+}
+
+/// The same, and `change` of the inode's core in the one step of the chain that puts the attribute: after
+/// a crash both are there, or neither. The forks' own fields are not the caller's ([`Live::change`]).
+///
+/// # Errors
+///
+/// As [`set_attribute`].
+pub fn set_attribute_along(
+    tx: &mut Transaction<'_>,
+    file: &Arc<Live>,
+    attribute: &NewAttribute<'_>,
+    mode: SetMode,
+    change: impl FnOnce(&mut InodeCore) + Send + 'static,
+) -> Result<()> {
     let NewAttribute { namespace, name, value } = *attribute;
     verify_name(namespace, name)?;
     if value.len() > MAX_VALUE as usize {
@@ -75,7 +91,8 @@ pub fn set_attribute(
         _ => {}
     }
     let new = OwnedAttribute { namespace, name: name.into(), value: value.into() };
-    AttributeWork::new(file, is_there.then(|| new.clone()), Some(new)).begin(tx)
+    let old = is_there.then(|| new.clone());
+    AttributeWork::new(file, old, Some(new)).along(Box::new(change)).begin(tx)
 }
 
 /// Removes an attribute. The blocks of a long value are given back in further steps of this

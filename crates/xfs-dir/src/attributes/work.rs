@@ -25,7 +25,7 @@ use xfs_buffer::Result;
 use xfs_format::FileBlock;
 use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{AttrEntry, AttrValue, Namespace, RemoteBlock};
-use xfs_format::inode::ForkKind;
+use xfs_format::inode::{ForkKind, InodeCore};
 use xfs_format::log_item::AttrOperation;
 use xfs_inode::{BlockRange, Live};
 use xfs_trans::{AttrPromise, Deferred, Finish, Promise, Transaction};
@@ -55,6 +55,9 @@ impl OwnedAttribute {
     }
 }
 
+/// What changes in the inode's core together with an attribute.
+pub(crate) type CoreChange = Box<dyn FnOnce(&mut InodeCore) + Send>;
+
 /// What comes next.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
@@ -72,6 +75,8 @@ pub(crate) struct AttributeWork {
     old: Option<OwnedAttribute>,
     /// What is put.
     new: Option<OwnedAttribute>,
+    /// What changes in the step that puts, exchanges or takes away: both are there after a crash, or neither.
+    along: Option<CoreChange>,
     stage: Stage,
 }
 
@@ -82,7 +87,13 @@ impl AttributeWork {
         old: Option<OwnedAttribute>,
         new: Option<OwnedAttribute>,
     ) -> Box<Self> {
-        Box::new(Self { file: Arc::clone(file), old, new, stage: Stage::Change })
+        Box::new(Self { file: Arc::clone(file), old, new, along: None, stage: Stage::Change })
+    }
+
+    /// The same, and changes the inode's core with it.
+    pub(crate) fn along(mut self: Box<Self>, change: CoreChange) -> Box<Self> {
+        self.along = Some(change);
+        self
     }
 
     /// Does the first step now and has the others done later.
@@ -98,8 +109,15 @@ impl AttributeWork {
         Finish::Again(self)
     }
 
+    /// The attribute has been put, exchanged or taken away: what goes along with it.
+    fn change_core(&mut self, store: &mut LiveFork<'_, '_>) {
+        if let Some(change) = self.along.take() {
+            store.change_core(change);
+        }
+    }
+
     fn change(
-        self: Box<Self>,
+        mut self: Box<Self>,
         tx: &mut Transaction<'_>,
         written: Option<FileBlock>,
     ) -> Result<Finish> {
@@ -110,7 +128,10 @@ impl AttributeWork {
             store.note_attributes()?;
         }
         match (contents, &self.new) {
-            (Contents::Absent | Contents::NoBlocks, None) => Ok(Finish::Done),
+            (Contents::Absent | Contents::NoBlocks, None) => {
+                self.change_core(&mut store);
+                Ok(Finish::Done)
+            }
             (Contents::Absent, Some(new)) => {
                 store.make_fork(SHORT_HEADER + SHORT_ENTRY + new.name.len() + new.value.len())?;
                 Ok(self.again(Stage::Change))
@@ -120,6 +141,7 @@ impl AttributeWork {
                 let (old, new) = (self.old.as_ref(), new.as_ref());
                 let old = old.map(OwnedAttribute::key);
                 if change.change_short(old.as_ref(), new.map(OwnedAttribute::entry).as_ref())? {
+                    self.change_core(&mut store);
                     return Ok(Finish::Done);
                 }
                 change.short_to_leaf()?;
@@ -139,6 +161,8 @@ impl AttributeWork {
             let mut change = AttributeChange::new(store);
             let old = self.old.as_ref().map(OwnedAttribute::key);
             let found = old.map_or(Ok(None), |old| change.remove(&old))?;
+            self.change_core(store);
+            let mut change = AttributeChange::new(store);
             return match found.and_then(|found| found.run) {
                 Some(run) => Ok(self.again(release(run, block_size))),
                 None => change.shrink().map(|()| Finish::Done),
@@ -169,10 +193,13 @@ impl AttributeWork {
         };
         let entry = AttrEntry { value, ..new.entry() };
         let old = self.old.as_ref().map(OwnedAttribute::key);
-        match change.exchange(old.as_ref(), &entry)? {
+        let released = change.exchange(old.as_ref(), &entry)?;
+        let is_exchange = old.is_some();
+        self.change_core(store);
+        match released {
             Some(run) => Ok(self.again(release(run, block_size))),
             // What is put in place of another may be shorter.
-            None if old.is_some() => change.shrink().map(|()| Finish::Done),
+            None if is_exchange => AttributeChange::new(store).shrink().map(|()| Finish::Done),
             None => Ok(Finish::Done),
         }
     }

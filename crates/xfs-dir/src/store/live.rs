@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xfs_buffer::{Buffer, Error, PosixError, Result};
 use xfs_format::features::VersionFlags;
-use xfs_format::inode::{FileType, ForkKind};
+use xfs_format::inode::{FileType, ForkKind, InodeCore};
 use xfs_format::superblock::SuperblockDisk;
 use xfs_format::{BlockKind, DiskAddr, FileBlock, Geometry, IncompatFeatures, InodeNumber, attr};
 use xfs_inode::{BlockShape, Fork, Live};
@@ -45,6 +45,11 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
     /// Says that the inode will have attributes.
     pub(crate) fn note_attributes(&mut self) -> Result<()> {
         note_attributes(self.tx)
+    }
+
+    /// Changes fields of the core, those that are the caller's ([`Live::change`]).
+    pub(crate) fn change_core(&mut self, change: impl FnOnce(&mut InodeCore)) {
+        self.inode.change(self.tx, change);
     }
 
     fn is_short_directory(&self) -> bool {
