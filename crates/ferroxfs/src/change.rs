@@ -56,7 +56,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EEXIST, EPERM for a directory and for what is immutable, EMLINK, EXDEV where this directory
+    /// EEXIST, EPERM for a directory and for what is immutable, EMLINK, ENOENT for a file that was removed
+    /// (one [made without a name](Self::create_unnamed) gets its first one), EXDEV where this directory
     /// keeps to another project or `file` is of another volume, ENOSPC; the device's error.
     pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, directory) = self.acting()?;

@@ -107,6 +107,8 @@ struct State {
     keep: Keep,
     /// Whether somebody looked it up since it was last swept.
     referenced: bool,
+    /// Whether it was made without a name, and never had one.
+    awaits_name: bool,
 }
 
 impl State {
@@ -161,7 +163,7 @@ impl<I: Inode> Entry<I> {
     /// An entry with one user.
     pub(crate) fn new(live: Arc<I>, phase: Phase, keep: Keep, spot: Option<Spot<I>>) -> Self {
         assert!(matches!(phase, Phase::New | Phase::Live), "I1");
-        let state = State { users: 1, phase, keep, referenced: false };
+        let state = State { users: 1, phase, keep, referenced: false, awaits_name: false };
         let hints = Hints::new(live.file_type(), live, spot);
         let (locks, contents) = (LockState::new(), SetOnce::new());
         Self { hints, locks, contents, state: Mutex::new(state) }
@@ -247,6 +249,17 @@ impl<I> Entry<I> {
     /// Where the inode is in its life. It may be elsewhere by the time that the answer is there.
     pub(crate) fn phase(&self) -> Phase {
         self.state.lock().phase
+    }
+
+    /// Notes whether it was made without a name, and may get a first one.
+    #[doc(alias = "I_LINKABLE")]
+    pub(crate) fn set_awaits_name(&self, awaits_name: bool) {
+        self.state.lock().awaits_name = awaits_name;
+    }
+
+    /// Whether it may get a first name. Another file without any was removed, and never gets one again.
+    pub(crate) fn awaits_name(&self) -> bool {
+        self.state.lock().awaits_name
     }
 
     /// Ends the time in which walks pass over it.

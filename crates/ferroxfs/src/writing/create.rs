@@ -179,10 +179,12 @@ impl Acting<'_> {
         directory: &Entry,
         creation: &Creation,
     ) -> Result<Arc<Entry>> {
-        self.make_unnamed(directory, |tx| {
+        let made = self.make_unnamed(directory, |tx| {
             self.check_adds(directory)?;
             Birth::inheriting(tx, (directory, self.who), (&NewKind::Regular, creation), 0)
-        })
+        })?;
+        made.set_awaits_name(true);
+        Ok(made)
     }
 
     pub(super) fn make_unnamed<'a>(

@@ -27,12 +27,13 @@ impl Acting<'_> {
             self.check_adds(directory)?;
             self.names.forget(directory.number(), name);
             let core = file.core();
-            check_linkable(&core)?;
+            check_linkable(file, &core)?;
             check_undelegated(file)?;
             check_project(&directory.core(), &core)?;
             // Its list is in a certain group, so this comes before what can choose its group.
             if core.nlink == 0 {
                 xfs_alloc::remove_unlinked(tx, file.live().record())?;
+                file.set_awaits_name(false);
             }
             let entry_type = EntryType::of(file.live().inode().file_type());
             xfs_dir::add_entry_at(tx, directory.live(), place, (file.number(), entry_type))?;
@@ -50,12 +51,15 @@ impl Acting<'_> {
     }
 }
 
-fn check_linkable(core: &InodeCore) -> Result<()> {
+fn check_linkable(file: &Entry, core: &InodeCore) -> Result<()> {
     if core.file_type() == Some(FileType::Directory) {
         return Err(PosixError::NotPermitted.into());
     }
-    check_gains_link(core)?;
-    check_mutable(core)
+    check_mutable(core)?;
+    if core.nlink == 0 && !file.awaits_name() {
+        return Err(PosixError::NotFound.into());
+    }
+    check_gains_link(core)
 }
 
 /// A directory that hands its project down takes only what is of that project; special files never

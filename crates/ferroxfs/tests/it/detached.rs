@@ -52,6 +52,28 @@ fn another_name_keeps_it() {
     volume.close().unwrap();
 }
 
+/// As link(2) has it: only a file that was made without a name gets a first one, and once.
+#[test]
+fn a_removed_file_gets_no_name_again() {
+    let volume = open();
+    let root = volume.root().unwrap();
+    let is_missing = |linked: ferroxfs::Result<()>| {
+        assert!(matches!(linked, Err(Error::Posix(PosixError::NotFound))), "{linked:?}");
+    };
+    make_file(&root, "file").finish();
+    let removed = root.detach_file("file").unwrap();
+    is_missing(root.link(&removed, "again"));
+    removed.finish();
+    let unnamed = root.create_unnamed(&PLAIN).unwrap();
+    root.link(&unnamed, "first").unwrap();
+    unnamed.finish();
+    let removed = root.detach_file("first").unwrap();
+    is_missing(root.link(&removed, "second"));
+    removed.finish();
+    drop(root);
+    volume.close().unwrap();
+}
+
 #[test]
 fn only_empty_directories_are_detached_as_such() {
     let volume = open();
