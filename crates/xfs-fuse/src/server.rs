@@ -296,9 +296,7 @@ impl Handler for Server {
     }
 
     fn unsettled(&self) -> Vec<u64> {
-        if !self.settings.writeback {
-            return Vec::new();
-        }
+        // Without writeback the kernel holds what programs write into memory that they share with a file.
         self.handles.written().into_iter().map(|number| self.node_of(number)).collect()
     }
 

@@ -111,9 +111,13 @@ fn prepared() -> Vec<Trial> {
     ]
 }
 
-/// Work in the middle of which the server is killed.
+/// Work in the middle of which the server is killed, or told to end.
 fn killed() -> Vec<Trial> {
     vec![
+        Trial::new(
+            "what_is_mapped_when_a_signal_comes_is_kept",
+            writeback::what_is_mapped_when_a_signal_comes_is_kept,
+        ),
         Trial::new("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
         Trial::new(
             "a_database_keeps_what_it_acknowledged",

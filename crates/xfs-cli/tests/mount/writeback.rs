@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{IFlags, OFlags, ioctl_getflags, ioctl_setflags};
@@ -93,6 +93,42 @@ pub(crate) fn what_is_written_after_a_signal_is_kept() -> Result<(), TrialError>
     drop(file);
     volume.unmount();
     volume.mount(OPTIONS);
+    volume.check()
+}
+
+/// What a program writes into memory that it shares with a file is the kernel's until it is told to write
+/// it, with this option or without.
+pub(crate) fn what_is_mapped_when_a_signal_comes_is_kept() -> Result<(), TrialError> {
+    const BYTES: usize = 1 << 20;
+    let mut volume = mounted("rw")?;
+    for options in ["rw", OPTIONS] {
+        volume.unmount();
+        volume.mount(options);
+        let path = volume.at("mapped");
+        fs::write(&path, pattern(BYTES, 0)).unwrap();
+        let mut program = Xfsprogs::newer()?.command("xfs_io");
+        program.arg(&path).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut program = program.spawn().unwrap();
+        let mut orders = program.stdin.take().unwrap();
+        orders.write_all(b"mmap -rw 0 1m\nmwrite -S 0x61 0 1m\n").unwrap();
+        orders.flush().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        // Who closes a file writes what is in its memory: this one stays open, and no program is started,
+        // which would close it.
+        let (file, mut found) = (File::open(&path).unwrap(), vec![0; BYTES]);
+        while found != [b'a'; BYTES] {
+            assert!(Instant::now() < deadline, "nothing is written into memory");
+            file.read_exact_at(&mut found, 0).unwrap();
+        }
+        let pid = volume.server();
+        let server = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+        rustix::process::kill_process(server, rustix::process::Signal::TERM).unwrap();
+        await_end(&pid);
+        drop((file, orders));
+        program.wait().unwrap();
+        volume.mount("ro");
+        assert!(fs::read(&path).unwrap() == [b'a'; BYTES], "{options}: lost what was mapped");
+    }
     volume.check()
 }
 
