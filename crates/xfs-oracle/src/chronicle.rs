@@ -153,8 +153,25 @@ impl Chronicle {
         let kept = || self.promises.iter().filter(|promise| promise.position <= position);
         let floor = kept().map(|promise| promise.names).max().unwrap_or(0);
         let begun = self.states.iter().rposition(|state| state.began <= position).unwrap_or(0);
-        let names = self.names(tree, floor, begun)?;
-        let Some(state) = self.states.get(names) else { return Ok(names) };
+        // The same names may have stood for other files at another time.
+        let mut contradiction = None;
+        for names in self.names(tree, floor, begun)? {
+            match self.judge_contents((names, begun), &kept, &mut contents) {
+                Ok(()) => return Ok(names),
+                Err(what) => contradiction = contradiction.or(Some(what)),
+            }
+        }
+        Err(contradiction.unwrap_or_default())
+    }
+
+    /// Judges the contents of the files that have a name in a state.
+    fn judge_contents<'a, P: Iterator<Item = &'a Promise>>(
+        &self,
+        (names, begun): (usize, usize),
+        kept: impl Fn() -> P,
+        contents: &mut impl FnMut(&str) -> Result<Bytes, String>,
+    ) -> Result<(), String> {
+        let Some(state) = self.states.get(names) else { return Ok(()) };
         for (path, id) in state.model.paths() {
             if state.model.node(id).is_ok_and(|node| node.contents().is_some()) {
                 let covers = |promise: &&Promise| promise.file.is_none_or(|file| file == id);
@@ -166,16 +183,19 @@ impl Chronicle {
                 })?;
             }
         }
-        Ok(names)
+        Ok(())
     }
 
-    /// The state whose names a volume shows.
-    fn names(&self, tree: &Tree, floor: usize, begun: usize) -> Result<usize, String> {
+    /// The states whose names a volume shows, the latest first; of those in which every name stands for the
+    /// same file, one.
+    fn names(&self, tree: &Tree, floor: usize, begun: usize) -> Result<Vec<usize>, String> {
         let states = self.states.iter().enumerate().take(begun + 1).skip(floor);
         let matches = |model: &Model| model.differences_of_names(tree).into_result();
-        let found = states.rev().find(|(_, state)| matches(&state.model).is_ok());
-        if let Some((index, _)) = found {
-            return Ok(index);
+        let found = states.rev().filter(|(_, state)| matches(&state.model).is_ok());
+        let mut found: Vec<_> = found.map(|(index, state)| (index, state.model.paths())).collect();
+        found.dedup_by(|(_, older), (_, newer)| older == newer);
+        if !found.is_empty() {
+            return Ok(found.into_iter().map(|(index, _)| index).collect());
         }
         let older = self.states.iter().take(floor).rposition(|s| matches(&s.model).is_ok());
         if let Some(older) = older {

@@ -128,6 +128,16 @@ fn an_operation_that_broke_off_may_be_there() {
     }
 }
 
+/// Two files that look alike had the name: which of them has it is told by the contents alone.
+#[test]
+fn a_name_may_stand_for_the_file_that_had_it_before() {
+    let history = [create("a"), write("a", 7), create("b"), rename("b", "a")];
+    check(&history, 4, (2, 2), Ok(2));
+    check(&history, 4, (4, 4), Ok(4));
+    let promised = [create("a"), write("a", 7), create("b"), rename("b", "a"), fsync("a")];
+    check(&promised, 5, (2, 2), Err("4096 bytes, of 0 to 0"));
+}
+
 #[test]
 fn synced_contents_are_asked_for() {
     let history = [create("a"), write("a", 7), fsync("a"), write("a", 8)];
