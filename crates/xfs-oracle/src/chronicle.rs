@@ -156,7 +156,7 @@ impl Chronicle {
         // The same names may have stood for other files at another time.
         let mut contradiction = None;
         for names in self.names(tree, floor, begun)? {
-            match self.judge_contents((names, begun), &kept, &mut contents) {
+            match self.judge_contents((names, begun), kept, &mut contents) {
                 Ok(()) => return Ok(names),
                 Err(what) => contradiction = contradiction.or(Some(what)),
             }
