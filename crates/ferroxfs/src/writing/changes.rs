@@ -176,12 +176,26 @@ impl Acting<'_> {
         mode: SetMode,
         purpose: Purpose,
     ) -> Result<()> {
-        if attribute.name.is_empty() || attribute.name.len() > MAX_ATTRIBUTE_NAME_BYTES {
+        if attribute.name.is_empty() {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        if attribute.name.len() > MAX_ATTRIBUTE_NAME_BYTES {
             return Err(PosixError::OutOfRange.into());
         }
         if attribute.value.len() > MAX_VALUE_BYTES {
             return Err(PosixError::ValueTooLong.into());
         }
+        self.undelegated(&[file], || self.put_checked(file, attribute, mode, purpose))
+    }
+
+    /// Sets an attribute whose name and value are such as there can be.
+    fn put_checked(
+        &self,
+        file: &Entry,
+        attribute: &NewAttribute<'_>,
+        mode: SetMode,
+        purpose: Purpose,
+    ) -> Result<()> {
         let geometry = self.geometry();
         let (name, value) = (attribute.name.len(), attribute.value.len());
         let blocks = xfs_dir::attribute_blocks(geometry, name, value);
@@ -194,10 +208,12 @@ impl Acting<'_> {
         let now = self.clock.now();
         file.forget_rights();
         let along = move |core: &mut InodeCore| (core.mode, core.change_time) = (mode_after, now);
-        let set =
-            self.check_attribute(file, (attribute.namespace, attribute.name), purpose).and_then(
-                |()| xfs_dir::set_attribute_along(&mut tx, file.live(), attribute, mode, along),
-            );
+        let set = self
+            .check_attribute(file, (attribute.namespace, attribute.name), purpose)
+            .and_then(|()| check_undelegated(file))
+            .and_then(|()| {
+                xfs_dir::set_attribute_along(&mut tx, file.live(), attribute, mode, along)
+            });
         if let Err(error) = set {
             tx.cancel();
             return Err(error);
@@ -242,15 +258,18 @@ impl Acting<'_> {
         name: &[u8],
     ) -> Result<()> {
         let blocks = xfs_dir::attribute_blocks(self.geometry(), name.len(), 0);
-        self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
-            tx.join(file.live().record());
-            self.check_attribute(file, (namespace, name), Purpose::Value)?;
-            if !take_attribute(tx, file, namespace, name)? {
-                return Err(PosixError::NoAttribute.into());
-            }
-            let now = self.clock.now();
-            file.live().change(tx, |core| core.change_time = now);
-            Ok(())
+        self.undelegated(&[file], || {
+            self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
+                tx.join(file.live().record());
+                self.check_attribute(file, (namespace, name), Purpose::Value)?;
+                check_undelegated(file)?;
+                if !take_attribute(tx, file, namespace, name)? {
+                    return Err(PosixError::NoAttribute.into());
+                }
+                let now = self.clock.now();
+                file.live().change(tx, |core| core.change_time = now);
+                Ok(())
+            })
         })?;
         self.notify(file, WatchEvents::ATTRIB);
         Ok(())
@@ -375,6 +394,11 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
+    /// Whether the permission bits change with it.
+    pub(super) fn sets_bits(self) -> bool {
+        matches!(self, Self::List { bits: Some(_) })
+    }
+
     /// The mode that the file has then.
     pub(super) fn changed_mode(self, core: &InodeCore, who: Who<'_>) -> u16 {
         let Self::List { bits: Some(bits) } = self else { return core.mode };

@@ -18,9 +18,10 @@ use xfs_trans::Transaction;
 use super::access::check_mutable;
 use super::changes::{Purpose, take_attribute};
 use super::create::Creation;
-use super::{Acting, Parts};
+use super::{Acting, Parts, check_undelegated};
 use crate::acl::{Acl, AclKind};
 use crate::table::Entry;
+use crate::watch::WatchEvents;
 
 /// Bytes of the lists that a transaction may write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -180,12 +181,20 @@ impl Acting<'_> {
             let value = list.encode()?;
             return self.put_attribute(file, &attribute(kind, &value), SetMode::Either, purpose);
         }
+        self.undelegated(&[file], || self.remove_acl(file, kind, purpose))?;
+        self.notify(file, WatchEvents::ATTRIB);
+        Ok(())
+    }
+
+    /// Removes a list, and sets the permission bits that say as much.
+    fn remove_acl(&self, file: &Entry, kind: AclKind, purpose: Purpose) -> Result<()> {
         let blocks = xfs_dir::attribute_blocks(self.geometry(), kind.name().len(), 0);
         self.transact(TransactionKind::RemoveAttr, blocks, |tx| {
             tx.join(file.live().record());
             self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
+            check_undelegated(file)?;
             let was_there = take_attribute(tx, file, Namespace::Trusted, kind.name())?;
-            if was_there || bits.is_some() {
+            if was_there || purpose.sets_bits() {
                 let (mode, now) = (purpose.changed_mode(&file.core(), self.who), self.clock.now());
                 file.live().change(tx, |core| (core.mode, core.change_time) = (mode, now));
             }

@@ -5,9 +5,9 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use ferroxfs::{
-    Changes, Creation, Error, File, LeaseKind, LeaseMode, LockMode, LockOwner, LockRange, Node,
-    OpenMode, OpenOptions, Opens, Owner, PosixError, RenameMode, SharedDevice, Volume, Wait,
-    Waiter, errno,
+    Acl, AclKind, Changes, Creation, Error, File, LeaseKind, LeaseMode, LockMode, LockOwner,
+    LockRange, Node, OpenMode, OpenOptions, Opens, Owner, PosixError, RenameMode, SetMode,
+    SharedDevice, Volume, Wait, Waiter, errno,
 };
 use xfs_trans::testing::make_with;
 
@@ -158,7 +158,7 @@ fn an_open_breaks_a_lease() {
 #[test]
 fn changes_break_delegations() {
     type Change = fn(&Volume) -> ferroxfs::Result<()>;
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 8] = [
         ("chmod", |volume| {
             volume.lookup("/file")?.change(&Changes { mode: Some(0o600), ..Changes::default() })
         }),
@@ -170,6 +170,13 @@ fn changes_break_delegations() {
             root.rename("new", &root, "file", RenameMode::Replace)
         }),
         ("unlink", |volume| volume.remove_file("/file")),
+        ("setxattr", |volume| {
+            volume.lookup("/file")?.set_attribute("user.a", b"value", SetMode::Either)
+        }),
+        ("setfacl", |volume| {
+            volume.lookup("/file")?.set_acl(AclKind::Access, Some(&Acl::of_mode(0o640)))
+        }),
+        ("setfacl -b", |volume| volume.lookup("/file")?.set_acl(AclKind::Access, None)),
     ];
     for (name, change) in changes {
         for kind in [LeaseKind::Delegation, LeaseKind::Lease] {

@@ -26,7 +26,7 @@ pub fn linux_names(namespace: Namespace, name: &[u8]) -> impl Iterator<Item = Ve
 
 /// The attribute that a name of Linux stands for, or `None` where XFS holds no such names.
 ///
-/// The value of an access control list has another form under its `system.` name; see
+/// A prefix alone stands for an attribute without a name, which there cannot be. The value of an access control list has another form under its `system.` name; see
 /// [`Attributes::lookup_linux`].
 #[must_use]
 pub fn split_linux_name(full: &[u8]) -> Option<(Namespace, &[u8])> {
@@ -35,10 +35,9 @@ pub fn split_linux_name(full: &[u8]) -> Option<(Namespace, &[u8])> {
         DEFAULT => return Some((Namespace::Trusted, DEFAULT_NAME)),
         _ => {}
     }
-    [Namespace::User, Namespace::Trusted, Namespace::Security].into_iter().find_map(|namespace| {
-        let name = full.strip_prefix(prefix(namespace)?)?;
-        (!name.is_empty()).then_some((namespace, name))
-    })
+    [Namespace::User, Namespace::Trusted, Namespace::Security]
+        .into_iter()
+        .find_map(|namespace| Some((namespace, full.strip_prefix(prefix(namespace)?)?)))
 }
 
 fn prefix(namespace: Namespace) -> Option<&'static [u8]> {
@@ -55,9 +54,12 @@ impl Attributes<'_> {
     ///
     /// # Errors
     ///
-    /// As [`lookup`](Self::lookup).
+    /// As [`lookup`](Self::lookup), and [`InvalidArgument`](PosixError::InvalidArgument) for a prefix alone.
     pub fn lookup_linux(&self, full: &[u8]) -> Result<Vec<u8>> {
         let (namespace, name) = split_linux_name(full).ok_or(PosixError::NoAttribute)?;
+        if name.is_empty() {
+            return Err(PosixError::InvalidArgument.into());
+        }
         let value = self.lookup(namespace, name)?;
         match full {
             ACCESS | DEFAULT => {

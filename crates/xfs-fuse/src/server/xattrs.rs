@@ -62,9 +62,9 @@ impl Server {
             }
             names.extend_from_slice(name);
             names.push(0);
-        }
-        if names.len() > MOST_BYTES {
-            return Err(Errno::TOOBIG);
+            if names.len() > MOST_BYTES {
+                return Err(Errno::TOOBIG);
+            }
         }
         answer_sized(&names, wanted.size, reply)
     }

@@ -37,7 +37,8 @@ fn names_that_are_looked_up() {
     assert_eq!(split("security.a"), Some((Namespace::Security, "a")));
     let access = Some((Namespace::Trusted, "SGI_ACL_FILE"));
     assert_eq!((split("system.posix_acl_access"), split("trusted.SGI_ACL_FILE")), (access, access));
-    for name in ["", "user", "user.", "system.a", "a", "System.posix_acl_access"] {
+    assert_eq!(split("user."), Some((Namespace::User, "")));
+    for name in ["", "user", "system.a", "a", "System.posix_acl_access"] {
         assert_eq!(split(name), None, "{name}");
     }
 }
@@ -54,6 +55,8 @@ fn access_lists_have_two_forms() {
     // A version of four bytes and eight for each entry, where XFS has a count and twelve.
     assert_eq!((posix.len() - 4) / 8, (raw.len() - 4) / 12);
     assert_eq!(posix[..4], [2, 0, 0, 0]);
+    let nameless = attributes.lookup_linux(b"user.");
+    assert!(matches!(nameless, Err(Error::Posix(PosixError::InvalidArgument))));
     let absent = attributes.lookup_linux(b"system.posix_acl_default");
     assert!(matches!(absent, Err(Error::Posix(PosixError::NoAttribute))));
 }
