@@ -95,7 +95,7 @@ impl<H: Handler> Mount<H> {
             Channel::IoUring => transport::rings(service.threads + service.spare)?,
         };
         let (device, point) = MountPoint::mount(folder, facts)?;
-        match Session::start(device, handler, service, rings) {
+        match Session::start(device, handler, service, rings, point.cleaner()) {
             Ok(session) => Ok(Self { session, point }),
             Err(error) => {
                 // Nobody answers there.
@@ -122,6 +122,18 @@ impl<H: Handler> Mount<H> {
         self.session.wait(timeout)
     }
 
+    /// How a worker has failed, if one has. It is told once.
+    pub fn failure(&self) -> Option<io::Error> {
+        self.session.failure()
+    }
+
+    /// Whether it is mounted still. When [`wait`](Self::wait) has said that it has ended the connection was
+    /// cut, and the mount answers to nobody.
+    #[must_use]
+    pub fn is_mounted(&self) -> bool {
+        self.point.is_there()
+    }
+
     /// Unmounts, when what the kernel has acknowledged has been written. What is in use leaves the tree and
     /// stays for those who use it, until [`finish`](Self::finish).
     ///
@@ -129,6 +141,10 @@ impl<H: Handler> Mount<H> {
     ///
     /// What the system gives.
     pub fn unmount(&self) -> io::Result<Unmounted> {
+        if self.session.is_broken() {
+            // It might wait for whoever has failed: `finish` does it.
+            return Ok(Unmounted::default());
+        }
         if self.holds_back() {
             self.settle(self.point.open().ok().flatten().as_ref());
         }
@@ -149,7 +165,7 @@ impl<H: Handler> Mount<H> {
 
     /// Whether the kernel may hold what it has acknowledged.
     fn holds_back(&self) -> bool {
-        !self.session.handler().unsettled().is_empty()
+        !self.session.is_broken() && !self.session.handler().unsettled().is_empty()
     }
 
     /// syncfs has the kernel send everything, times too, but does not wait for what it has sent. What
@@ -161,8 +177,12 @@ impl<H: Handler> Mount<H> {
         }
     }
 
-    /// Ends it, and returns the handler.
+    /// Ends it, and returns the handler. What is still mounted because the connection was cut is cleared away; it
+    /// may take the end of this process.
     pub fn finish(self) -> Option<H> {
-        self.session.finish()
+        let Self { session, point } = self;
+        let handler = session.finish();
+        point.cleaner()();
+        handler
     }
 }

@@ -264,11 +264,14 @@ impl Run for Serve {
         }
         let _ = tell.send(mount.halter());
         let announced = announce(background, console);
-        match &announced {
-            Ok(()) => serve(&mount),
+        let served = match announced {
+            Ok(()) => serve(&mount).map_err(|failure| about_image(failure, &device)),
             // Nobody knows that it can be used.
-            Err(_) => drop(mount.unmount()),
-        }
+            Err(failure) => {
+                drop(mount.unmount());
+                Err(failure)
+            }
+        };
         handle.close();
         let _ = watcher.join();
         let _span = tracing::info_span!("close").entered();
@@ -278,7 +281,7 @@ impl Run for Serve {
             }
             None => Ok(()),
         };
-        announced.and(closed)
+        served.and(closed)
     }
 }
 
@@ -328,10 +331,10 @@ fn announce(background: bool, console: &mut Console) -> Result<(), Failure> {
     detached().map_err(|errno| Failure::new(Exit::Failed, format!("the background: {errno}")))
 }
 
-/// Serves until the volume is unmounted, or somebody wants it to be.
-fn serve(mount: &Mount<Confined>) {
+/// Serves until the volume is unmounted, or somebody wants it to be, or a worker fails.
+fn serve(mount: &Mount<Confined>) -> Result<(), Failure> {
     if mount.wait(Duration::MAX) == Waited::Ended {
-        return;
+        return outcome(mount);
     }
     let unmounted = mount.unmount().unwrap_or_else(|error| {
         tracing::warn!(%error, "unmounting");
@@ -341,11 +344,29 @@ fn serve(mount: &Mount<Confined>) {
     let end = Instant::now() + PATIENCE;
     loop {
         match mount.wait(end.saturating_duration_since(Instant::now())) {
-            Waited::Halted => {}
-            Waited::Ended => return,
-            Waited::TimedOut => return mount.settle_rest(&unmounted),
+            Waited::Halted | Waited::Failed => {}
+            Waited::Ended => break,
+            Waited::TimedOut => {
+                mount.settle_rest(&unmounted);
+                break;
+            }
         }
     }
+    failed(mount)
+}
+
+/// How a mount has ended that nobody here has unmounted.
+fn outcome(mount: &Mount<Confined>) -> Result<(), Failure> {
+    failed(mount)?;
+    if mount.is_mounted() {
+        return Err(Failure::new(Exit::Failed, "the connection to the kernel was cut"));
+    }
+    Ok(())
+}
+
+fn failed(mount: &Mount<Confined>) -> Result<(), Failure> {
+    let failure = |error| Failure::new(Exit::Failed, format!("the mount has failed: {error}"));
+    mount.failure().map_or(Ok(()), |error| Err(failure(error)))
 }
 
 fn option_failure(error: &OptionError) -> Failure {

@@ -13,6 +13,7 @@ mod building;
 mod copying;
 mod crash;
 mod database;
+mod ends;
 mod files;
 mod mounted;
 mod places;
@@ -30,6 +31,9 @@ use std::process::ExitCode;
 use xfs_oracle::harness::{Trial, run};
 
 fn main() -> ExitCode {
+    if ends::is_served() {
+        return ExitCode::SUCCESS;
+    }
     let mut trials = vec![
         Trial::new(
             "it_serves_with_the_threads_there_are",
@@ -93,7 +97,7 @@ fn main() -> ExitCode {
         ),
         Trial::new("an_ordinary_user_mounts", user::an_ordinary_user_mounts),
     ];
-    trials.extend(killed());
+    trials.extend(killed().into_iter().chain(cut()));
     trials.extend(prepared());
     trials.extend(rings::trials());
     run(trials)
@@ -108,6 +112,22 @@ fn prepared() -> Vec<Trial> {
         ),
         Trial::new("a_mount_that_is_ready_says_so", places::a_mount_that_is_ready_says_so),
         Trial::new("a_connection_is_taken_over", places::a_connection_is_taken_over),
+    ]
+}
+
+/// Mounts that end without being asked to.
+fn cut() -> Vec<Trial> {
+    vec![
+        Trial::new(
+            "an_answer_that_cannot_be_given_ends_the_mount",
+            ends::an_answer_that_cannot_be_given_ends_the_mount,
+        ),
+        Trial::new("a_panic_leaves_no_mount", ends::a_panic_leaves_no_mount),
+        Trial::new("a_cut_connection_ends_the_mount", ends::a_cut_connection_ends_the_mount),
+        Trial::new(
+            "a_mount_that_left_the_tree_ends_with_its_last_user",
+            ends::a_mount_that_left_the_tree_ends_with_its_last_user,
+        ),
     ]
 }
 

@@ -15,7 +15,7 @@ use super::pipe::PipesOf;
 use super::reply::Reply;
 use super::request::Request;
 use super::ring::{IdleRing, Ring, queues};
-use super::session::{Gate, Handler, MAX_WRITE_BYTES};
+use super::session::{Complaints, Gate, Handler, MAX_WRITE_BYTES};
 use super::turnstile::Turnstile;
 use super::wire::{InHeader, Opcode, OutHeader, RingHeader, StaleInode, WriteIn};
 use crate::MountError;
@@ -91,9 +91,13 @@ impl Line {
         gate: &Gate<H>,
         turnstile: &Turnstile,
         pipes: PipesOf<'_>,
+        complaints: &Complaints,
     ) -> io::Result<()> {
         match self {
-            Self::Device(device) => serve_device(device, gate, turnstile, pipes),
+            Self::Device(device) => {
+                let desk = Desk { device, complaints };
+                serve_device(&desk, gate, turnstile, pipes)
+            }
             Self::Ring(ring) => serve_ring(ring, gate),
         }
     }
@@ -105,13 +109,38 @@ pub(super) fn request_pages() -> Pages {
     Pages::new(MAX_WRITE_BYTES as usize + ARGUMENT_BYTES, before)
 }
 
+/// Where a worker at the device gives its answers.
+struct Desk<'a> {
+    device: &'a Device,
+    complaints: &'a Complaints,
+}
+
+impl Desk<'_> {
+    /// Answers a request. Whose answer the kernel does not take gets an error instead, and the mount is to
+    /// end: it may not serve as it should.
+    fn answer(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply<'_>,
+        outcome: Result<(), Errno>,
+    ) -> io::Result<()> {
+        let told = reply.notice().map_or(Ok(()), |notice| self.device.send(notice.as_bytes()));
+        let sent = told.and_then(|()| self.device.send(reply.finish(request.unique(), outcome)));
+        let Err(error) = sent else { return Ok(()) };
+        self.complaints.tell(error);
+        // ENOENT if the kernel has ended the request with an error of its own.
+        self.device.send(reply.finish(request.unique(), Err(Errno::IO)))
+    }
+}
+
 /// Until nothing is handled any more, which finds the worker when the next request comes.
 fn serve_device<H: Handler>(
-    device: &Device,
+    desk: &Desk<'_>,
     gate: &Gate<H>,
     turnstile: &Turnstile,
     pipes: PipesOf<'_>,
 ) -> io::Result<()> {
+    let device = desk.device;
     let mut buffer = request_pages();
     let mut reply = Reply::through_pipes(pipes, device.as_fd());
     let mut place = None;
@@ -137,10 +166,7 @@ fn serve_device<H: Handler>(
         if wants_none || reply.is_sent() {
             continue;
         }
-        if let Some(notice) = reply.notice() {
-            device.send(notice.as_bytes())?;
-        }
-        device.send(reply.finish(request.unique(), outcome))?;
+        desk.answer(&request, &mut reply, outcome)?;
     }
     Ok(())
 }

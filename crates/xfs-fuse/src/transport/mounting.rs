@@ -60,7 +60,7 @@ pub(crate) struct MountPoint {
 }
 
 /// A folder, and the mount on it that is ours.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Place {
     folder: PathBuf,
     /// Tells our mount from another.
@@ -99,6 +99,22 @@ impl MountPoint {
         if found.stx_mnt_id == *mount { Ok(Some(root)) } else { Err(Errno::INVAL.into()) }
     }
 
+    /// Whether it is still mounted there.
+    pub(crate) fn is_there(&self) -> bool {
+        let is_ours = |Place { folder, mount }: &Place| mount_number(folder).ok() == Some(*mount);
+        self.place.as_ref().is_some_and(is_ours)
+    }
+
+    /// What has another process unmount it, for when this one ends at once.
+    pub(crate) fn cleaner(&self) -> Box<dyn Fn() + Send> {
+        let place = self.place.clone();
+        Box::new(move || {
+            if let Some(place) = &place {
+                place.unmount_from_elsewhere();
+            }
+        })
+    }
+
     /// Unmounts, but not what somebody else has mounted on the folder since: that is EINVAL.
     pub(crate) fn unmount(&self, when: Unmount) -> io::Result<()> {
         let Some(Place { folder, mount }) = &self.place else { return Ok(()) };
@@ -106,6 +122,32 @@ impl MountPoint {
             return Err(Errno::INVAL.into());
         }
         unmount(folder, when)
+    }
+}
+
+impl Place {
+    /// Has another process unmount it, and does not wait for that: unmounting waits for whoever serves, and that is
+    /// this process, which ends.
+    fn unmount_from_elsewhere(&self) {
+        let Self { folder, mount } = self;
+        if mount_number(folder).ok() != Some(*mount) {
+            return;
+        }
+        let mut command = if rustix::process::geteuid().is_root() {
+            let mut command = Command::new("umount");
+            // No helper of ours, which would look at what is mounted there.
+            command.args(["-i", "-l"]);
+            command
+        } else {
+            let mut command = Command::new(FUSERMOUNT);
+            command.args(["-u", "-z"]);
+            command
+        };
+        command.arg("--").arg(folder);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Err(error) = command.spawn() {
+            tracing::warn!(%error, "what is mounted cannot be cleared away");
+        }
     }
 }
 

@@ -15,7 +15,7 @@
 //! knows that no request is being handled and none will be, though the workers may wait in the kernel for
 //! ever: nothing but the end of the process calls them back from there.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -75,19 +75,47 @@ pub(super) type Gate<H> = CachePadded<Mutex<Option<Arc<H>>, Slot>>;
 /// What workers and those who end a session tell.
 enum Notice {
     WorkerEnded,
+    /// A request could not be answered as it should, or a worker serves no more.
+    Failed(Failure),
+    /// A worker panics.
+    Panicked,
     Halt,
     /// There are pipes to be given back when they rest.
     PipeOpened,
 }
 
+/// How a worker has failed.
+pub(super) struct Failure {
+    error: io::Error,
+    /// Whether it serves no more, so that somebody may wait for an answer for ever.
+    has_ended: bool,
+}
+
+/// Where a worker tells that a request could not be answered as it should.
+pub(super) struct Complaints(Sender<Notice>);
+
+impl Complaints {
+    /// Has the mount end. The worker goes on meanwhile.
+    pub(super) fn tell(&self, error: io::Error) {
+        // Nobody hears it when the session has ended by itself.
+        let _ = self.0.send(Notice::Failed(Failure { error, has_ended: false }));
+    }
+}
+
 /// A connection that is being served.
 pub struct Session<H: Handler> {
     gates: Arc<[Gate<H>]>,
-    workers: Vec<JoinHandle<io::Result<()>>>,
+    workers: Vec<JoinHandle<()>>,
     notices: Receiver<Notice>,
     pipes: Arc<Pipes>,
     /// When pipes are given back next, if there are any.
     rests: Cell<Option<Instant>>,
+    /// The first failure of a worker.
+    failure: RefCell<Option<io::Error>>,
+    /// Whether a worker has failed that serves no more.
+    is_broken: Cell<bool>,
+    /// What is done before the process ends with a panic.
+    last_act: Box<dyn Fn() + Send>,
     halter: Halter,
     handler: Arc<H>,
     /// Where the kernel is told something that it has not asked for.
@@ -113,6 +141,8 @@ pub enum Waited {
     Ended,
     /// Somebody asked for it to halt; requests still come.
     Halted,
+    /// A worker has failed, and [`Session::failure`] says how.
+    Failed,
     /// The time is over.
     TimedOut,
 }
@@ -125,13 +155,13 @@ impl<H: Handler> Session<H> {
         handler: H,
         service: Service,
         rings: Vec<IdleRing>,
+        last_act: Box<dyn Fn() + Send>,
     ) -> Result<Self, MountError> {
         let mut wishes = handler.wishes();
         wishes.set(InitFlags::OVER_IO_URING, !rings.is_empty());
         greet(&device, wishes)?;
         let failed = |source| MountError::Failed { what: "its descriptor".to_owned(), source };
         let notifier = device.shared().map_err(failed)?;
-        let needs_all = !rings.is_empty();
         let (lines, needed) = lines(device, service.threads + service.spare, rings)?;
         let turnstile = Arc::new(Turnstile::new(service.threads.max(1)));
         let handler = Arc::new(handler);
@@ -146,7 +176,7 @@ impl<H: Handler> Session<H> {
         let wanted = lines.len();
         for (index, line) in lines.into_iter().enumerate() {
             let (turnstile, pipes) = (Arc::clone(&turnstile), Arc::clone(&pipes));
-            let worker = Worker { index, line, needs_all, turnstile, pipes };
+            let worker = Worker { index, line, turnstile, pipes };
             match worker.spawn(&gates, &sender, &begun) {
                 Ok(worker) => workers.push(worker),
                 Err(source) if workers.len() < needed => {
@@ -165,8 +195,19 @@ impl<H: Handler> Session<H> {
         for outcome in begins.iter().take(workers.len()) {
             outcome.map_err(|source| MountError::Failed { what: "a queue".to_owned(), source })?;
         }
-        let (halter, rests) = (Halter(sender), Cell::new(None));
-        Ok(Self { gates, workers, notices, pipes, rests, halter, handler, notifier })
+        Ok(Self {
+            gates,
+            workers,
+            notices,
+            pipes,
+            rests: Cell::new(None),
+            failure: RefCell::new(None),
+            is_broken: Cell::new(false),
+            last_act,
+            halter: Halter(sender),
+            handler,
+            notifier,
+        })
     }
 
     /// Who answers.
@@ -198,6 +239,9 @@ impl<H: Handler> Session<H> {
         let end = Instant::now().checked_add(timeout);
         loop {
             if self.workers.iter().all(JoinHandle::is_finished) {
+                for notice in self.notices.try_iter() {
+                    let _ = self.note(notice);
+                }
                 return Waited::Ended;
             }
             let now = Instant::now();
@@ -207,19 +251,50 @@ impl<H: Handler> Session<H> {
             let next = end.into_iter().chain(self.rests.get()).min();
             let step = next.map_or(Duration::MAX, |next| next.saturating_duration_since(now));
             match self.notices.recv_timeout(step) {
-                // The thread is not quite gone when it says so; its gate is free, though.
-                Ok(Notice::WorkerEnded) if self.has_ended() => return Waited::Ended,
-                Ok(Notice::WorkerEnded) => {}
-                Ok(Notice::PipeOpened) => {
-                    self.rests.set(self.rests.get().or_else(|| Some(now + REST)));
+                Ok(notice) => {
+                    if let Some(waited) = self.note(notice) {
+                        return waited;
+                    }
                 }
-                Ok(Notice::Halt) => return Waited::Halted,
                 Err(RecvTimeoutError::Timeout) if end.is_none_or(|end| Instant::now() < end) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     return Waited::TimedOut;
                 }
             }
         }
+    }
+
+    /// What somebody who waits is told of it, if anything.
+    fn note(&self, notice: Notice) -> Option<Waited> {
+        match notice {
+            // The thread is not quite gone when it says so; its gate is free, though.
+            Notice::WorkerEnded => self.has_ended().then_some(Waited::Ended),
+            Notice::PipeOpened => {
+                self.rests.set(self.rests.get().or_else(|| Some(Instant::now() + REST)));
+                None
+            }
+            Notice::Failed(Failure { error, has_ended }) => {
+                tracing::error!(%error, has_ended, "a worker has failed");
+                self.failure.borrow_mut().get_or_insert(error);
+                self.is_broken.set(self.is_broken.get() || has_ended);
+                Some(Waited::Failed)
+            }
+            Notice::Panicked => {
+                (self.last_act)();
+                std::process::abort();
+            }
+            Notice::Halt => Some(Waited::Halted),
+        }
+    }
+
+    /// How the first worker has failed, if one has.
+    pub fn failure(&self) -> Option<io::Error> {
+        self.failure.take()
+    }
+
+    /// Whether somebody may wait for an answer that nobody gives, until the connection ends.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.get()
     }
 
     fn has_ended(&self) -> bool {
@@ -232,11 +307,9 @@ impl<H: Handler> Session<H> {
             gate.lock().take();
         }
         for worker in self.workers {
-            if !worker.is_finished() {
-                continue;
-            }
-            if let Ok(Err(error)) = worker.join() {
-                tracing::error!(%error, "a worker has ended early");
+            if worker.is_finished() {
+                // A panic has ended the process.
+                let _ = worker.join();
             }
         }
         Arc::into_inner(self.handler)
@@ -247,8 +320,6 @@ impl<H: Handler> Session<H> {
 struct Worker {
     index: usize,
     line: Line,
-    /// Whether there are requests that come to nobody else.
-    needs_all: bool,
     turnstile: Arc<Turnstile>,
     pipes: Arc<Pipes>,
 }
@@ -260,12 +331,12 @@ impl Worker {
         gates: &Arc<[Gate<H>]>,
         sender: &Sender<Notice>,
         begun: &Sender<io::Result<()>>,
-    ) -> io::Result<JoinHandle<io::Result<()>>> {
-        let Self { index, mut line, needs_all, turnstile, pipes } = self;
+    ) -> io::Result<JoinHandle<()>> {
+        let Self { index, mut line, turnstile, pipes } = self;
         let (gates, sender, begun) = (Arc::clone(gates), sender.clone(), begun.clone());
         std::thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
-            let _bomb = EndWithPanic;
-            let Some(gate) = gates.get(index) else { return Ok(()) };
+            let _bomb = EndWithPanic(sender.clone());
+            let Some(gate) = gates.get(index) else { return };
             let began = line.begin(|| {
                 if let Some(handler) = gate.lock().as_deref() {
                     handler.begin_worker();
@@ -274,25 +345,34 @@ impl Worker {
             let can_serve = began.is_ok();
             // Nobody listens any more where another worker has failed to begin.
             let _ = begun.send(began);
-            let served =
-                if can_serve { line.serve(gate, &turnstile, pipes.of(index)) } else { Ok(()) };
+            let complaints = Complaints(sender.clone());
+            let served = match can_serve {
+                true => line.serve(gate, &turnstile, pipes.of(index), &complaints),
+                false => Ok(()),
+            };
             gate.lock().take();
-            if served.is_err() && needs_all {
-                let _ = sender.send(Notice::Halt);
+            if let Err(error) = served {
+                let _ = sender.send(Notice::Failed(Failure { error, has_ended: true }));
             }
             let _ = sender.send(Notice::WorkerEnded);
-            served
         })
     }
 }
 
+/// How long the first thread has for what it does before the process ends with a panic.
+const LAST_ACT: Duration = Duration::from_secs(2);
+
 /// Ends the process where a worker panics: whoever waits for its answer would wait for ever, and what
 /// the volume holds in memory may not fit together. The next mount recovers.
-struct EndWithPanic;
+struct EndWithPanic(Sender<Notice>);
 
 impl Drop for EndWithPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            // The thread that waits may do what one in a sandbox may not. If it does something else it comes
+            // too late.
+            let _ = self.0.send(Notice::Panicked);
+            std::thread::sleep(LAST_ACT);
             std::process::abort();
         }
     }

@@ -1,0 +1,177 @@
+//! Ends that nobody asked for.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::Signal;
+use xfs_fuse::{
+    Channel, Handler, InitFlags, Mount, MountFacts, Opcode, Reply, Request, Service, Waited,
+};
+use xfs_oracle::harness::TrialError;
+use xfs_oracle::{OracleError, ready};
+
+use crate::mounted::{await_end, await_mount, ferroxfs, mounted, run, volume};
+
+/// In whose environment this is, serves [`Failing`] where it says instead of trying anything.
+const PANICS_AT: &str = "FERROXFS_TEST_PANICS_AT";
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A number that no error has: the kernel takes no such answer.
+const NO_ERROR: i32 = 600;
+
+/// Fails when it is asked how much is free.
+struct Failing {
+    panics: bool,
+}
+
+impl Handler for Failing {
+    fn wishes(&self) -> InitFlags {
+        InitFlags::empty()
+    }
+
+    fn handle(&self, request: &Request<'_>, _: &mut Reply<'_>) -> Result<(), Errno> {
+        match request.opcode() {
+            Some(Opcode::StatFs) if self.panics => panic!("as it should"),
+            Some(Opcode::StatFs) => Err(Errno::from_raw_os_error(NO_ERROR)),
+            _ => Err(Errno::NOSYS),
+        }
+    }
+}
+
+fn mount(folder: &Path, panics: bool) -> Mount<Failing> {
+    let facts = MountFacts {
+        source: "failing".into(),
+        read_only: false,
+        allow_other: false,
+        suid: false,
+        dev: false,
+        exec: false,
+    };
+    let service = Service { threads: 2, spare: 0, channel: Channel::Device };
+    Mount::new(Failing { panics }, folder, &facts, service).unwrap()
+}
+
+/// Serves until it panics, where this process was started for that.
+pub(crate) fn is_served() -> bool {
+    let Some(folder) = std::env::var_os(PANICS_AT) else { return false };
+    let _ = mount(Path::new(&folder), true).wait(Duration::MAX);
+    true
+}
+
+/// A folder to mount on, if that can be done here.
+fn place() -> Result<tempfile::TempDir, TrialError> {
+    ready()?;
+    if !Path::new("/dev/fuse").exists() {
+        return Err(OracleError::Unavailable("the machine has no /dev/fuse".to_owned()).into());
+    }
+    Ok(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+}
+
+fn is_mounted(folder: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    mounts.contains(folder.to_str().unwrap())
+}
+
+fn await_unmounted(folder: &Path) {
+    let end = Instant::now() + PATIENCE;
+    while is_mounted(folder) {
+        assert!(Instant::now() < end, "{} stays mounted", folder.display());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Who asks gets an error, and does not wait for ever.
+fn ask(folder: &Path) -> bool {
+    let mut stat = Command::new("timeout");
+    stat.args(["--signal=KILL", "10", "stat", "--file-system"]).arg(folder);
+    let output = stat.stderr(Stdio::null()).output().unwrap();
+    output.status.code() == Some(1)
+}
+
+pub(crate) fn an_answer_that_cannot_be_given_ends_the_mount() -> Result<(), TrialError> {
+    let place = place()?;
+    let mount = mount(place.path(), false);
+    let has_answer = ask(place.path());
+    let waited = mount.wait(PATIENCE);
+    let unmounted = mount.unmount();
+    let ended = mount.wait(PATIENCE);
+    assert!(mount.finish().is_some());
+    assert!(has_answer, "who asks waits for ever");
+    assert_eq!(waited, Waited::Failed);
+    unmounted.unwrap();
+    assert_eq!(ended, Waited::Ended);
+    Ok(())
+}
+
+pub(crate) fn a_panic_leaves_no_mount() -> Result<(), TrialError> {
+    let place = place()?;
+    let mut server = Command::new(std::env::current_exe().unwrap());
+    let mut server = server.env(PANICS_AT, place.path()).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + PATIENCE;
+    while !is_mounted(place.path()) && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(ask(place.path()), "who asks waits for ever");
+    assert_eq!(server.wait().unwrap().signal(), Some(Signal::ABORT.as_raw()));
+    await_unmounted(place.path());
+    Ok(())
+}
+
+/// Aborts the connection of a mount, as its owner may.
+fn abort(folder: &Path, control: &Path) {
+    fs::create_dir(control).unwrap();
+    run(Command::new("mount").args(["-t", "fusectl", "none"]).arg(control));
+    let connection = rustix::fs::minor(fs::metadata(folder).unwrap().dev());
+    let aborted = fs::write(control.join(connection.to_string()).join("abort"), "1");
+    run(Command::new("umount").arg(control));
+    aborted.unwrap();
+}
+
+fn in_foreground(image: &Path, place: &Path) -> Child {
+    // Not behind `timeout`, which would be the one that is waited for.
+    let mut mount = Command::new(env!("CARGO_BIN_EXE_ferroxfs"));
+    mount.args(["mount", "-f"]).arg(image).arg(place);
+    let server = mount.stderr(Stdio::piped()).spawn().unwrap();
+    await_mount(place);
+    server
+}
+
+pub(crate) fn a_cut_connection_ends_the_mount() -> Result<(), TrialError> {
+    let volume = volume("parent-exchange")?;
+    let (image, place): (PathBuf, PathBuf) = (volume.image.data.clone(), volume.path());
+    let server = in_foreground(&image, &place);
+    fs::write(volume.at("file"), "contents").unwrap();
+    abort(&place, &volume.outside("control"));
+    let output = server.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the connection to the kernel was cut"), "{said}");
+    await_unmounted(&place);
+    // It was closed: there is nothing to recover.
+    let log = run(ferroxfs(&["log"]).arg(&image));
+    assert!(log.contains("clean"), "{log}");
+    assert_eq!(run(ferroxfs(&["cat"]).arg(format!("{}:/file", image.display()))), "contents");
+    volume.check()
+}
+
+/// What leaves the tree while it is in use is served as long as it is.
+pub(crate) fn a_mount_that_left_the_tree_ends_with_its_last_user() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    let pid = volume.server();
+    let file = fs::File::create(volume.at("file")).unwrap();
+    run(Command::new("fusermount3").args(["-u", "-z"]).arg(volume.path()));
+    rustix::io::write(&file, b"contents").unwrap();
+    drop(file);
+    await_end(&pid);
+    let log = run(ferroxfs(&["log"]).arg(&volume.image.data));
+    assert!(log.contains("clean"), "{log}");
+    volume.mount("ro");
+    assert_eq!(fs::read(volume.at("file")).unwrap(), b"contents");
+    volume.unmount();
+    volume.check()
+}
