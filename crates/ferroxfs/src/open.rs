@@ -323,7 +323,11 @@ impl Devices {
         let cut_short = self.cut_short(&superblock).filter(|_| !as_it_is);
         let mut findings: Vec<Error> = cut_short.map(Error::from).into_iter().collect();
         let log = match log {
-            Some(Ok(state)) if state.clean || as_it_is => Some(state),
+            Some(Ok(state)) if as_it_is => Some(state),
+            Some(Ok(state)) if state.clean => {
+                check_age(&superblock, &state)?;
+                Some(state)
+            }
             Some(Ok(_)) => return self.replayed_volume(&superblock, findings),
             Some(Err(_)) | None if as_it_is => None,
             // What is cut off may be the log; the rest is shown all the same.
@@ -343,7 +347,7 @@ impl Devices {
         };
         let liveness = if self.options.live { Liveness::Live } else { Liveness::Quiet };
         let cache = self.cache(self.data.clone(), &superblock).with_liveness(liveness);
-        if let Some(state) = log.as_ref().filter(|_| staleness.is_none()) {
+        if let Some(state) = log.as_ref().filter(|_| staleness.is_none() && !as_it_is) {
             cache.set_log_head(state.head);
         }
         Ok(Volume::new(Core::new(superblock, Arc::new(cache), log, staleness), findings))
@@ -368,6 +372,7 @@ impl Devices {
             Err(OpenError::DirtyLog(_)) => return self.recovered_volume(findings),
             replayed => replayed?,
         };
+        check_age(superblock, replayed.log_state())?;
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(replayed.device(), &superblock);
         cache.set_log_head(state.head);
@@ -422,6 +427,11 @@ impl Devices {
         let log = self.log(superblock)?;
         Some(log.and_then(|log| xfs_log::find_head_and_tail(&log)))
     }
+}
+
+/// A volume that was logged after the head of its log has lost that log: it was zeroed, or is another's.
+fn check_age(superblock: &Superblock, state: &LogState) -> Result<(), OpenError> {
+    superblock.verify_lsn(state.head).map_err(|corruption| OpenError::Log(corruption.into()))
 }
 
 /// What can be said of a volume without reading its files.

@@ -387,6 +387,22 @@ pub enum SuperblockError {
     Unsupported(#[from] Unsupported),
 }
 
+impl Superblock {
+    /// Checks that it was not logged after the head of the log. Else the log has been zeroed or replaced, and
+    /// what is written from now on would pass for older than what it follows.
+    ///
+    /// # Errors
+    ///
+    /// [`Check::LsnAheadOfLog`].
+    #[doc(alias = "xfs_log_check_lsn")]
+    pub fn verify_lsn(&self, log_head: Lsn) -> Result<(), Corruption> {
+        let context = VerifyContext { geometry: &self.geometry, log_head: Some(log_head) };
+        envelope::verify_lsn(self.lsn, &context).map_err(|check| {
+            Corruption::new(Structure::Superblock, Place::Disk(DiskAddr(0)), check)
+        })
+    }
+}
+
 /// Checks a superblock of the volume, in any of its groups.
 pub(crate) fn verify_copy(
     sector: &[u8],

@@ -83,11 +83,25 @@ fn skip_holes(log: &LogDevice, head: u32, stale: u32) -> Result<u32> {
 /// The first block of this cycle from `start` on before `end`.
 #[doc(alias = "xlog_find_verify_cycle")]
 fn find_cycle(log: &LogDevice, start: u32, end: u32, cycle: u32) -> Result<Option<u32>> {
+    find_block(log, (start, end), |bytes| block_cycle(bytes) == cycle)
+}
+
+/// The first block from `start` on before `end` that is not as a tool leaves it that zeroes a log.
+pub(crate) fn find_written(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
+    find_block(log, (start, end), |bytes| block_cycle(bytes) != 0)
+}
+
+/// The first block from `start` on before `end` that is one of those.
+fn find_block(
+    log: &LogDevice,
+    (start, end): (u32, u32),
+    is_one: impl Fn(&[u8]) -> bool,
+) -> Result<Option<u32>> {
     let mut at = start;
     while at < end {
         let bytes = log.read_blocks(at, SCAN_BLOCKS.min(end - at))?;
         let mut blocks = (at..).zip(bytes.chunks_exact(BASIC_BLOCK_BYTES as usize));
-        if let Some((block, _)) = blocks.find(|(_, bytes)| block_cycle(bytes) == cycle) {
+        if let Some((block, _)) = blocks.find(|(_, bytes)| is_one(bytes)) {
             return Ok(Some(block));
         }
         at = at.saturating_add(SCAN_BLOCKS);
@@ -112,16 +126,7 @@ pub(crate) fn find_last_header(log: &LogDevice, start: u32, end: u32) -> Result<
 
 /// The first block from `start` on before `end` in which a record starts.
 pub(crate) fn find_first_header(log: &LogDevice, start: u32, end: u32) -> Result<Option<u32>> {
-    let mut at = start;
-    while at < end {
-        let bytes = log.read_blocks(at, SCAN_BLOCKS.min(end - at))?;
-        let mut blocks = (at..).zip(bytes.chunks_exact(BASIC_BLOCK_BYTES as usize));
-        if let Some((block, _)) = blocks.find(|(_, bytes)| LogRecordHeader::is_here(bytes)) {
-            return Ok(Some(block));
-        }
-        at = at.saturating_add(SCAN_BLOCKS);
-    }
-    Ok(None)
+    find_block(log, (start, end), LogRecordHeader::is_here)
 }
 
 /// Moves the head back to the start of the last record, unless that record ends at the head.

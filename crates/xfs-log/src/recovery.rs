@@ -67,6 +67,7 @@ mod refusal;
 mod store;
 
 pub use clean::end_clean_log;
+pub(crate) use clean::unmount_record;
 pub use intent::{FreedInodes, Intent, IntentRecovery, finish_intents};
 pub use refusal::{RecoveryError, Refusal};
 
@@ -218,6 +219,9 @@ impl Replayed {
     ///
     /// As [`write_back`](Self::write_back).
     pub fn prepare_log(&self, log: &LogDevice) -> Result<()> {
+        if self.state.is_blank {
+            return clean::begin(log);
+        }
         if self.state.clean && !clean::has_stale_blocks(log, &self.state)? {
             return Ok(());
         }

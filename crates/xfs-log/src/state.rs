@@ -4,6 +4,8 @@
 //! clean and dirty. Does **not** own the search for the head by cycles ([`head`]), or
 //! replay. Nothing is written: what recovery would have to overwrite stays as it is.
 //!
+//! A log that is [blank](LogState::is_blank) is clean.
+//!
 //! # The search
 //!
 //! ```text
@@ -18,6 +20,8 @@
 //!                                            dirty
 //! ```
 
+mod blank;
+
 use xfs_buffer::{Error, Result};
 use xfs_format::log_record::{
     LogOperation, LogRecordCheck, LogRecordHeader, MAX_RECORDS_IN_FLIGHT, OperationFlags,
@@ -26,6 +30,7 @@ use xfs_format::{BASIC_BLOCK_BYTES, Lsn, Place};
 
 use crate::device::LogDevice;
 use crate::head::{self, corrupt, find_first_header, find_last_header};
+pub(crate) use blank::START;
 
 /// Head and tail of a log, and whether it must be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,9 @@ pub struct LogState {
     pub buffer_bytes: u32,
     /// Where the log ended by its cycles, if the records there turned out to be torn.
     pub torn: Option<u32>,
+    /// Nothing was ever written: the log is zero. Who writes begins it as mkfs does, with the record of an
+    /// unmount, behind which the head lies.
+    pub is_blank: bool,
 }
 
 impl LogState {
@@ -78,6 +86,9 @@ impl Record {
 /// [`Error::Corrupt`] for a log that is damaged: neither head nor tail can be trusted then.
 #[doc(alias = "xlog_find_tail")]
 pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
+    if let Some(state) = blank::find(log)? {
+        return Ok(state);
+    }
     let end = head::find(log)?;
     let block = find_header_before(log, end)?
         .ok_or_else(|| corrupt(end, LogRecordCheck::NoRecord { blocks: log.length_blocks() }))?;
@@ -94,7 +105,8 @@ pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
     let oldest = verify_tail(log, &last, head.block())?;
     let (tail, buffer_bytes) = (oldest.lsn, oldest.size);
     let last_record = last.block;
-    let state = LogState { head, tail, clean: false, last_record, buffer_bytes, torn };
+    let state =
+        LogState { head, tail, clean: false, last_record, buffer_bytes, torn, is_blank: false };
     // Equal blocks mean that nothing is left, which only an unmount record could say.
     if tail >= head || tail.block() == head.block() {
         return Err(corrupt(head.block(), LogRecordCheck::Order { head, tail }));
@@ -108,7 +120,7 @@ pub fn find_head_and_tail(log: &LogDevice) -> Result<LogState> {
 fn clean_state(last: &Record, head: u32, torn: Option<u32>) -> LogState {
     let head = last.head_after(head);
     let (last_record, buffer_bytes) = (last.block, last.header.size);
-    LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn }
+    LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn, is_blank: false }
 }
 
 /// The last block before this one, around the end of the log, in which a record starts.

@@ -135,6 +135,7 @@ fn open(log_bytes: u64, slots: usize) -> Result<Log, WorkloadError> {
         last_record: u32::MAX,
         buffer_bytes: log::MAX_BUFFER_BYTES,
         torn: None,
+        is_blank: false,
     };
     let config = LogConfig {
         slots,

@@ -51,7 +51,9 @@ impl OpenError {
                 "mount and unmount it once to replay the log, or read it as it stands with \
                  --no-recovery",
             ),
-            Self::Log(_) => Some("read what there is, as it stands, with --no-recovery"),
+            Self::Log(_) => {
+                Some("run xfs_repair, or read what there is, as it stands, with --no-recovery")
+            }
             Self::LogDeviceMissing => Some("name it with --log-device"),
             Self::Volume(Error::Unsupported(Unsupported::NeedsRepair)) => {
                 Some("run xfs_repair, or read it as it stands with --no-recovery")

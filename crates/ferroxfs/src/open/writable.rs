@@ -16,7 +16,7 @@ use xfs_log::{
 };
 use xfs_trans::{AttrPromise, Captured, Deferred, Journal, OpenIntent, Promise};
 
-use super::{Devices, OpenError, read_superblock};
+use super::{Devices, OpenError, check_age, read_superblock};
 use crate::share::Core;
 use crate::table::Table;
 use crate::volume::Volume;
@@ -93,6 +93,7 @@ impl Devices {
             RecoveryError::Refused(refusal) => OpenError::DirtyLog(refusal),
             RecoveryError::Failed(source) => OpenError::Recovery(source),
         })?;
+        check_age(&superblock, replayed.log_state())?;
         replayed.write_in_place(&log).map_err(OpenError::Recovery)?;
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(self.data.clone(), &superblock);

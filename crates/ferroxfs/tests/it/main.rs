@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod blank_log;
 mod buffered;
 mod damage;
 mod detached;

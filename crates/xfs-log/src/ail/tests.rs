@@ -19,7 +19,15 @@ fn empty() -> Ail {
     space.take(990 * BLOCK, Urgency::Roll, &Default::default(), &|| {}).unwrap();
     let head = Lsn::new(3, 100);
     let (last_record, buffer_bytes) = (98, 32 << 10);
-    let state = LogState { head, tail: head, clean: true, last_record, buffer_bytes, torn: None };
+    let state = LogState {
+        head,
+        tail: head,
+        clean: true,
+        last_record,
+        buffer_bytes,
+        torn: None,
+        is_blank: false,
+    };
     Ail::new(space, BLOCKS, &state)
 }
 

@@ -17,15 +17,27 @@ use xfs_format::log_record::{
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn, Uuid};
 
 use crate::device::{LogDevice, LogGeometry};
-use crate::state::{LogState, find_head_and_tail};
+use crate::state::{LogState, START, find_head_and_tail};
 
 const BLOCK: usize = BASIC_BLOCK_BYTES as usize;
 
 /// Marks a log clean of which nothing is needed any more.
 pub(super) fn mark_clean(log: &LogDevice, state: &LogState) -> Result<()> {
+    if state.is_blank {
+        return begin(log);
+    }
     prepare(log, state)?;
-    let record = unmount_record(log.geometry(), state.head);
-    log.write_blocks(state.head.block(), &record, Durability::Cached)?;
+    write_unmount(log, state.head)
+}
+
+/// Begins a log that is blank, as mkfs does.
+pub(super) fn begin(log: &LogDevice) -> Result<()> {
+    write_unmount(log, START)
+}
+
+fn write_unmount(log: &LogDevice, at: Lsn) -> Result<()> {
+    let record = unmount_record(log.geometry(), at);
+    log.write_blocks(at.block(), &record.encode(log.length_blocks()), Durability::Cached)?;
     flush(log)
 }
 
@@ -94,14 +106,42 @@ fn cycles_ahead(log: &LogDevice, state: &LogState) -> [(u32, u32); 2] {
     [(until_end, cycle.wrapping_sub(1)), (count - until_end, cycle)]
 }
 
-/// The record of an unmount at `head`, as it lies on disk.
-fn unmount_record(log: &LogGeometry, head: Lsn) -> Vec<u8> {
+/// The record of an unmount.
+pub(crate) struct UnmountRecord(LogRecordHeader);
+
+impl UnmountRecord {
+    pub(crate) const fn header(&self) -> &LogRecordHeader {
+        &self.0
+    }
+
+    /// Blocks that it takes.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.0.total_blocks()
+    }
+
+    /// The record as it lies in a log of so many blocks.
+    fn encode(&self, log_blocks: u32) -> Vec<u8> {
+        let Self(header) = self;
+        let mut record = vec![0; header.total_blocks() as usize * BLOCK];
+        let (operation, payload) = unmount_operation();
+        let bytes = [&operation.encode()[..], &payload].concat();
+        let start = header.header_blocks() as usize * BLOCK;
+        if let Some(target) = record.get_mut(start..start + bytes.len()) {
+            target.copy_from_slice(&bytes);
+        }
+        header.encode(&mut record, log_blocks);
+        record
+    }
+}
+
+/// The record of an unmount at `head`.
+pub(crate) fn unmount_record(log: &LogGeometry, head: Lsn) -> UnmountRecord {
     // A record takes whole stripe units and whole sectors.
     let unit = log.stripe_unit_bytes.max(log.sector_bytes);
     let unit = unit.clamp(2 * BASIC_BLOCK_BYTES, MAX_RECORD_BYTES);
     let size = unit.max(BYTES_PER_HEADER);
     let header_bytes = size.div_ceil(BYTES_PER_HEADER) * BASIC_BLOCK_BYTES;
-    let header = LogRecordHeader {
+    UnmountRecord(LogRecordHeader {
         cycle: head.cycle(),
         length: unit.saturating_sub(header_bytes).max(BASIC_BLOCK_BYTES),
         lsn: head,
@@ -116,14 +156,5 @@ fn unmount_record(log: &LogGeometry, head: Lsn) -> Vec<u8> {
         },
         uuid: log.uuid,
         size,
-    };
-    let mut record = vec![0; header.total_blocks() as usize * BLOCK];
-    let (operation, payload) = unmount_operation();
-    let bytes = [&operation.encode()[..], &payload].concat();
-    let start = header.header_blocks() as usize * BLOCK;
-    if let Some(target) = record.get_mut(start..start + bytes.len()) {
-        target.copy_from_slice(&bytes);
-    }
-    header.encode(&mut record, log.length_blocks);
-    record
+    })
 }

@@ -205,7 +205,12 @@ fn a_tail_that_a_torn_write_overwrote_moves() {
 
 #[test]
 fn impossible_logs_are_refused() {
-    assert_eq!(check(&LogImage::new(BLOCKS)), LogRecordCheck::Zeroed.into());
+    // Its first block is zero, and others are not.
+    for block in [2, 100, BLOCKS - 1] {
+        let mut log = LogImage::new(BLOCKS);
+        log.block_mut(block)[3] = 1;
+        assert_eq!(check(&log), LogRecordCheck::Zeroed.into());
+    }
 
     let mut log = LogImage::fresh(BLOCKS);
     log.block_mut(0)[..8].copy_from_slice(&[0xfe, 0xed, 0xba, 0xbe, 0, 0, 0, 9]);
@@ -220,6 +225,31 @@ fn impossible_logs_are_refused() {
     let mut log = LogImage::fresh(BLOCKS);
     log.block_mut(0)[310] ^= 1;
     assert!(matches!(check(&log), Check::ForeignUuid { .. }));
+}
+
+#[test]
+fn a_log_that_is_zero_is_clean_and_begins_as_after_mkfs() {
+    let blank = LogImage::new(BLOCKS);
+    let found = state(&blank);
+    assert!(found.clean && found.is_blank);
+    let fresh = state(&LogImage::fresh(BLOCKS));
+    assert_eq!(LogState { is_blank: false, ..found }, LogState { buffer_bytes: 32 << 10, ..fresh });
+}
+
+/// The record that begins a zero log was not written whole: nothing had been written behind it.
+#[test]
+fn a_torn_first_record_leaves_a_blank_log() {
+    let whole = LogImage::fresh(BLOCKS);
+    let used = whole.head.block();
+    assert!(!state(&whole).is_blank);
+    for lost in 0..used {
+        let mut log = whole.clone();
+        log.block_mut(lost).fill(0);
+        assert!(state(&log).is_blank, "without block {lost}");
+        // With anything behind it, it is damage.
+        log.block_mut(used)[3] = 1;
+        find_head_and_tail(&log.device()).unwrap_err();
+    }
 }
 
 /// A stream of numbers that a seed decides.

@@ -1,0 +1,88 @@
+//! Volumes whose log a tool has zeroed.
+
+use std::sync::Arc;
+
+use ferroxfs::format::Check;
+use ferroxfs::{Error, OpenError, OpenOptions, SharedDevice, Volume};
+use xfs_device::Durability;
+use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
+use xfs_trans::testing::{is_clean, make, superblock};
+
+fn open(device: &SharedDevice) -> Result<Volume, OpenError> {
+    let options = OpenOptions::new().writable(true);
+    options.with_devices(Arc::clone(device), None).writable_volume()
+}
+
+fn reading(device: &SharedDevice, no_recovery: bool) -> Result<Volume, OpenError> {
+    let options = OpenOptions::new().no_recovery(no_recovery);
+    options.with_devices(Arc::clone(device), None).volume()
+}
+
+/// Zeroes the log, as dd would.
+fn zero_log(device: &SharedDevice) {
+    let superblock = superblock(device);
+    let geometry = &superblock.geometry;
+    let start = geometry.block_disk_addr(superblock.log_start).unwrap();
+    let bytes = u64::from(superblock.log_blocks) * u64::from(geometry.block_size);
+    device.write_at(start.0 * 512, &vec![0; bytes as usize], Durability::Durable).unwrap();
+}
+
+#[test]
+fn a_new_volume_is_used_as_if_its_log_had_been_written() {
+    let device = make();
+    zero_log(&device);
+    assert!(reading(&device, false).unwrap().log_state().unwrap().is_blank);
+    let volume = open(&device).unwrap();
+    volume.write("/file", "contents").unwrap();
+    volume.close().unwrap();
+    assert!(is_clean(&device));
+    let volume = reading(&device, false).unwrap();
+    assert!(!volume.log_state().unwrap().is_blank);
+    assert_eq!(volume.read("/file").unwrap(), b"contents");
+}
+
+#[test]
+fn power_may_go_at_any_time() {
+    let device = make();
+    zero_log(&device);
+    let recording = Arc::new(RecordingDevice::new(Arc::clone(&device)));
+    let volume = open(&(Arc::clone(&recording) as SharedDevice)).unwrap();
+    volume.write("/file", "contents").unwrap();
+    volume.sync().unwrap();
+    let synced = recording.position();
+    volume.write("/other", "contents").unwrap();
+    volume.close().unwrap();
+    let recording = recording.recording();
+    let cuts = PowerCuts::new(&recording, Atomicity::of(&superblock(&device)));
+    let mut seen = 0;
+    for cut in cuts.all(3) {
+        let cut_off: SharedDevice = Arc::new(cuts.after(cut));
+        let volume = open(&cut_off).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        if cut.point() >= synced {
+            assert_eq!(volume.read("/file").unwrap(), b"contents", "cut {cut}");
+        }
+        volume.close().unwrap();
+        assert!(is_clean(&cut_off), "cut {cut}");
+        seen += 1;
+    }
+    assert!(seen > 20, "{seen}");
+}
+
+/// What was logged before would pass for newer than anything that is logged from now on.
+#[test]
+fn a_volume_that_was_used_is_refused() {
+    let device = make();
+    for round in 0..40 {
+        let volume = open(&device).unwrap();
+        volume.write("/file", vec![7; 100_000]).unwrap();
+        volume.create_dir(format!("/{round}")).unwrap();
+        volume.close().unwrap();
+    }
+    zero_log(&device);
+    for opened in [open(&device), reading(&device, false)] {
+        let refused = opened.expect_err("it is refused");
+        let OpenError::Log(Error::Corrupt(corruption)) = &refused else { panic!("{refused:?}") };
+        assert!(matches!(corruption.check(), Check::LsnAheadOfLog { .. }), "{corruption}");
+    }
+    assert_eq!(reading(&device, true).unwrap().read("/file").unwrap(), vec![7; 100_000]);
+}
