@@ -25,6 +25,7 @@ mod doomed;
 mod entry;
 mod group;
 mod hints;
+mod passage;
 mod rights;
 mod size;
 mod store;
@@ -44,7 +45,7 @@ pub(crate) use entry::{Entry, Inode, Keep, Phase, Release, Sweep};
 pub(crate) use group::HeldChunk;
 use group::{Before, Group};
 use size::Size;
-pub(crate) use store::Store;
+pub(crate) use store::{Store, Wanted};
 
 use crate::superblock::{Filesystem, InodeList, Step, Visit, evict_step};
 
@@ -242,6 +243,12 @@ impl<S: Store> Table<S> {
     fn release_to_queue(&self, entry: Arc<Entry<S::Inode>>) -> Release {
         let release = entry.release(self.is_active());
         self.counts.note(Count::Released);
+        self.settle(entry, release);
+        release
+    }
+
+    /// Does what a use that was given up leaves to do.
+    fn settle(&self, entry: Arc<Entry<S::Inode>>, release: Release) {
         match release {
             Release::InUse => {}
             Release::Doomed => self.doomed.push(entry),
@@ -253,7 +260,6 @@ impl<S: Store> Table<S> {
                 }
             }
         }
-        release
     }
 
     /// Gives up a use. What is doomed by it is freed by the thread that [serves](Self::serve).

@@ -224,6 +224,20 @@ impl Live {
         Ok(Arc::new(Self { record, view: RwLock::new(view), known: KnownBlocks::default() }))
     }
 
+    /// The same of the image that came with the record, whose latch has been shared since.
+    ///
+    /// # Errors
+    ///
+    /// As [`of_record`](Self::of_record).
+    pub fn of_image(
+        record: Arc<InodeRecord>,
+        image: InodeImage,
+        geometry: &Geometry,
+    ) -> Result<Arc<Self>> {
+        let view = view_of_image(image, geometry)?;
+        Ok(Arc::new(Self { record, view: RwLock::new(view), known: KnownBlocks::default() }))
+    }
+
     /// Makes a file of an inode that was just allocated. Its record is joined.
     ///
     /// # Errors
@@ -332,7 +346,10 @@ impl Live {
 /// An inode as it is read, from its record, which need not know it any more while it is in place.
 #[inline]
 fn view_of(record: &InodeRecord, geometry: &Geometry) -> Result<Inode> {
-    let image = record.take_image()?;
+    view_of_image(record.take_image()?, geometry)
+}
+
+fn view_of_image(image: InodeImage, geometry: &Geometry) -> Result<Inode> {
     if image.core.is_free() {
         return Err(PosixError::NotFound.into());
     }

@@ -22,7 +22,7 @@ use xfs_sync::{Mutex, Object};
 
 use crate::buffer_item::BufferItem;
 use crate::context::Context;
-use crate::inode_item::{InodeRecord, Taken};
+use crate::inode_item::{InodeImage, InodeRecord, Taken};
 
 /// New records after which those that are gone are looked for, at least.
 const SWEEP_RECORDS: usize = 8;
@@ -57,6 +57,29 @@ impl Records {
         let record = make()?;
         listed.add(index, Arc::downgrade(&record));
         Ok(record)
+    }
+
+    /// The records of the inodes at these places, one lock for all: those in memory whose latch can be shared at
+    /// once, with their latch shared, and new ones, which `make` gives so, with their image.
+    pub(crate) fn share_each(
+        &self,
+        indexes: impl Iterator<Item = u32>,
+        mut make: impl FnMut(u32) -> Option<(Arc<InodeRecord>, InodeImage)>,
+        mut show: impl FnMut(Arc<InodeRecord>, Option<InodeImage>),
+    ) {
+        let mut listed = self.0.lock();
+        for index in indexes {
+            let place = index as usize;
+            let found = listed.newest.get(place).and_then(Weak::upgrade);
+            if let Some(record) = found.filter(|record| record.is_live()) {
+                if record.latch().try_lock_shared() {
+                    show(record, None);
+                }
+            } else if let Some((record, image)) = make(index) {
+                listed.add(place, Arc::downgrade(&record));
+                show(record, Some(image));
+            }
+        }
     }
 
     /// A record goes: what points to it would keep its memory. Whoever drops one may hold any lock, this one

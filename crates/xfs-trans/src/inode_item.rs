@@ -144,24 +144,50 @@ impl InodeRecord {
         cluster_item: &Arc<BufferItem>,
         verify: &VerifyContext<'_>,
     ) -> Result<Arc<Self>, Corruption> {
-        let context = cluster_item.context();
-        let bytes = cluster.bytes();
-        let bytes = slot_of(&bytes, &place, context);
-        let image = decode(bytes, number, verify)?;
+        let image = {
+            let bytes = cluster.bytes();
+            decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
+        };
+        Ok(Arc::new(Self::new((number, place), cluster, cluster_item, Some(Contents::of(image)))))
+    }
+
+    /// As [`read`](Self::read), with its latch shared before anybody else knows the record: so the image, which
+    /// the record does not have (I5), is that of the inode until the caller gives the latch back.
+    pub(crate) fn read_shared(
+        (number, place): (InodeNumber, InodePlace),
+        cluster: &Buffer,
+        cluster_item: &Arc<BufferItem>,
+        verify: &VerifyContext<'_>,
+    ) -> Result<(Arc<Self>, InodeImage), Corruption> {
+        let image = {
+            let bytes = cluster.bytes();
+            decode(slot_of(&bytes, &place, cluster_item.context()), number, verify)?
+        };
+        let record = Self::new((number, place), cluster, cluster_item, None);
+        record.latch.lock_shared();
+        Ok((Arc::new(record), image))
+    }
+
+    fn new(
+        (number, place): (InodeNumber, InodePlace),
+        cluster: &Buffer,
+        cluster_item: &Arc<BufferItem>,
+        contents: Option<Box<Contents>>,
+    ) -> Self {
         let nothing = LoggedFields::empty();
-        Ok(Arc::new(Self {
+        Self {
             number,
             place,
             cluster: cluster.clone(),
             cluster_item: Arc::clone(cluster_item),
             latch: Latch::new(),
-            contents: RecursiveRwLock::new(Some(Contents::of(image))),
+            contents: RecursiveRwLock::new(contents),
             logged: Mutex::new(Logged { dirty: nothing, flushing: nothing }),
             pins: AtomicU32::new(0),
             fate: AtomicU32::new(Fate::Stays as u32),
             lost: AtomicBool::new(false),
             state: ItemState::new(),
-        }))
+        }
     }
 
     /// That of the cluster: a reference of each inode would be a count that the whole volume writes.

@@ -127,6 +127,42 @@ impl<I: Inode> Chunk<I> {
         self.entries.put(collector, place as usize, None);
     }
 
+    /// Puts inodes at places that are free. The caller holds the lock.
+    pub(super) fn enter_all(&self, collector: &Collector, entries: &[Arc<Entry<I>>]) {
+        let mut came = 0;
+        for entry in entries {
+            let Some(Spot { bit, .. }) = entry.spot() else { continue };
+            self.entries.put(collector, bit.trailing_zeros() as usize, Some(Arc::clone(entry)));
+            came |= bit;
+        }
+        self.present.fetch_or(came, Ordering::AcqRel);
+    }
+
+    /// Takes those inodes out that still have their places: a bit for each that had. The caller holds the lock.
+    pub(super) fn leave_all(&self, collector: &Collector, entries: &[Arc<Entry<I>>]) -> u64 {
+        let mut going = 0;
+        for entry in entries {
+            let Some(Spot { bit, .. }) = entry.spot() else { continue };
+            let is_here = |found: &Arc<Entry<I>>| Arc::ptr_eq(found, entry);
+            if self.look(collector, bit.trailing_zeros(), is_here) == Some(true) {
+                going |= bit;
+            }
+        }
+        if self.unsettled.load(Ordering::Acquire) & going != 0 {
+            self.unsettled.fetch_and(!going, Ordering::AcqRel);
+        }
+        if self.idle.load(Ordering::Acquire) & going != 0 {
+            self.idle.fetch_and(!going, Ordering::AcqRel);
+        }
+        self.present.fetch_and(!going, Ordering::AcqRel);
+        let mut left = going;
+        while left != 0 {
+            self.entries.put(collector, left.trailing_zeros() as usize, None);
+            left &= left - 1;
+        }
+        going
+    }
+
     /// Takes all out, for a table that goes (I4).
     pub(super) fn clear(&self, collector: &Collector) {
         (0..CHUNK_INODES as usize).for_each(|place| self.entries.put(collector, place, None));

@@ -37,7 +37,12 @@ impl InodeCounts {
 
     /// Notes that it has happened.
     pub(super) fn note(&self, count: Count) {
-        self.0.add(count as usize, 1);
+        self.note_many(count, 1);
+    }
+
+    /// Notes that it has happened so often.
+    pub(super) fn note_many(&self, count: Count, times: u64) {
+        self.0.add(count as usize, times);
     }
 
     /// How often that has happened.

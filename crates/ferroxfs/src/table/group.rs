@@ -59,6 +59,37 @@ impl<I: Inode> Drop for HeldChunk<'_, I> {
     }
 }
 
+impl<I: Inode> HeldChunk<'_, I> {
+    /// The inodes of the chunk that are in memory: a bit for each.
+    pub(super) fn present(&self) -> u64 {
+        self.chunk.tagged(Tag::Present)
+    }
+
+    /// Puts inodes in whose places are free, under one lock and one guard, and returns them.
+    pub(super) fn enter<L>(
+        &self,
+        inodes: impl Iterator<Item = (u32, L)>,
+        make: impl Fn(L, Spot<I>) -> Arc<Entry<I>>,
+    ) -> Vec<Arc<Entry<I>>> {
+        // One that is held has not left the index.
+        let Some(_stay) = self.chunk.lock() else { return Vec::new() };
+        let _guard = self.group.chunks.guard();
+        let taken = self.present();
+        let spot = |place: u32| Spot { chunk: Arc::clone(&self.chunk), bit: 1 << place };
+        let free = inodes.filter(|(place, _)| taken >> place & 1 == 0);
+        let entries: Vec<_> = free.map(|(place, inode)| make(inode, spot(place))).collect();
+        self.chunk.enter_all(&self.group.collector, &entries);
+        entries
+    }
+
+    /// Takes inodes out, but for those whose places others have already. Returns how many.
+    pub(super) fn remove(&self, entries: &[Arc<Entry<I>>]) -> u32 {
+        let Some(_stay) = self.chunk.lock() else { return 0 };
+        let _guard = self.group.chunks.guard();
+        self.chunk.leave_all(&self.group.collector, entries).count_ones()
+    }
+}
+
 impl<I: Inode> Drop for Group<I> {
     fn drop(&mut self) {
         self.order.lock().values().for_each(|chunk| chunk.clear(&self.collector));

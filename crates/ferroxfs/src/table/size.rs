@@ -42,12 +42,22 @@ impl Size {
 
     /// Notes an inode that came.
     pub(super) fn add(&self) {
-        self.change(1);
+        self.add_many(1);
     }
 
     /// Notes one that went.
     pub(super) fn subtract(&self) {
-        self.change(u64::MAX);
+        self.subtract_many(1);
+    }
+
+    /// Notes so many that came.
+    pub(super) fn add_many(&self, count: u64) {
+        self.change(count);
+    }
+
+    /// Notes so many that went.
+    pub(super) fn subtract_many(&self, count: u64) {
+        self.change(count.wrapping_neg());
     }
 
     fn change(&self, delta: u64) {

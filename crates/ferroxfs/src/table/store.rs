@@ -5,11 +5,22 @@ use std::sync::Arc;
 use xfs_alloc::{InodeState, chunks_freed, latched_inode_state};
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::agi::AgiCheck;
-use xfs_format::{Corruption, InodeNumber, Place, Structure};
+use xfs_format::{Corruption, Geometry, InodeNumber, Place, Structure};
 use xfs_inode::Live;
-use xfs_trans::{InodeCluster, Journal};
+use xfs_trans::{InodeCluster, InodeImage, InodeRecord, Journal};
 
 use super::entry::Inode;
+
+/// Inodes of one chunk of the table that are wanted together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// The first number of the chunk, a multiple of 64.
+    pub(crate) first: InodeNumber,
+    /// A bit for each.
+    pub(crate) inodes: u64,
+    /// How many chunks of the group had been given back before the inode btree was asked which inodes there are.
+    pub(crate) freed: u64,
+}
 
 /// Where inodes come from, and where they go.
 pub(crate) trait Store: Send + Sync {
@@ -34,6 +45,15 @@ pub(crate) trait Store: Send + Sync {
         near: &mut Self::Near,
         put: impl FnOnce(Arc<Self::Inode>) -> R,
     ) -> Result<Option<R>>;
+
+    /// Reads those of the inodes that nobody holds, and gives them to `put` together, while nobody makes or
+    /// frees one of those numbers. What has to be waited for, or is damaged, or gone, is left out; so is all if a
+    /// chunk of their group was given back since `wanted` was made.
+    fn load_together<R>(
+        &self,
+        wanted: Wanted,
+        put: impl FnOnce(&[Arc<Self::Inode>]) -> R,
+    ) -> Option<R>;
 
     /// Frees an inode that has neither a name nor a user.
     fn inactivate(&self, inode: &Arc<Self::Inode>) -> Result<()>;
@@ -79,6 +99,21 @@ impl Store for Arc<Journal> {
         }
     }
 
+    fn load_together<R>(&self, wanted: Wanted, put: impl FnOnce(&[Arc<Live>]) -> R) -> Option<R> {
+        // Before any latch: who holds one does not wait for the device here.
+        let clusters = clusters(self, wanted);
+        let mut shared = Shared(Vec::with_capacity(wanted.inodes.count_ones() as usize));
+        for (cluster, first, inodes) in &clusters {
+            let is_there = cluster.share_inodes(self, (*first, *inodes), |record, image| {
+                shared.add(self.geometry(), record, image);
+            });
+            if !is_there {
+                return None;
+            }
+        }
+        (chunks_freed(self, wanted.first) == wanted.freed).then(|| put(&shared.0))
+    }
+
     fn inactivate(&self, inode: &Arc<Live>) -> Result<()> {
         inode.inactivate(self)
     }
@@ -95,6 +130,49 @@ impl Store for Arc<Journal> {
 pub(crate) struct Near {
     cluster: InodeCluster,
     freed: u64,
+}
+
+/// The clusters of the inodes that are wanted, and which of them lie in each: from a number on, a bit for each.
+/// Those whose cluster cannot be read are left out.
+fn clusters(journal: &Journal, wanted: Wanted) -> Vec<(InodeCluster, InodeNumber, u64)> {
+    let (mut found, mut left) = (Vec::with_capacity(2), wanted.inodes);
+    while left != 0 {
+        let skipped = left.trailing_zeros();
+        let first = InodeNumber(wanted.first.0 + u64::from(skipped));
+        let Ok(cluster) = journal.inode_cluster(first) else {
+            left &= left - 1;
+            continue;
+        };
+        let end = skipped + cluster.count_from(journal, first).max(1);
+        let later = u64::MAX.checked_shl(end).unwrap_or(0);
+        found.push((cluster, first, (left & !later) >> skipped));
+        left &= later;
+    }
+    found
+}
+
+/// Inodes whose latches are shared as long as this is there.
+struct Shared(Vec<Arc<Live>>);
+
+impl Shared {
+    /// One more, whose latch is shared, if it is an inode with a name.
+    fn add(&mut self, geometry: &Geometry, record: Arc<InodeRecord>, image: Option<InodeImage>) {
+        let live = match image {
+            Some(image) => Live::of_image(Arc::clone(&record), image, geometry),
+            None if record.is_live() => Live::of_record(Arc::clone(&record), geometry),
+            None => Err(PosixError::NotFound.into()),
+        };
+        match live {
+            Ok(live) if live.inode().core().nlink > 0 => self.0.push(live),
+            _ => record.latch().unlock_shared(),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|live| live.record().latch().unlock_shared());
+    }
 }
 
 /// Reads an inode. `None`: a chunk was given back since there were `freed`.

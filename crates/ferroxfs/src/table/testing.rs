@@ -9,7 +9,7 @@ use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
 use xfs_sync::{Latch, Mutex, Object, Volume};
 
-use super::{Inode, Store};
+use super::{Inode, Store, Wanted};
 
 /// An inode as it lies on disk, with its latch.
 pub(crate) struct Record {
@@ -67,6 +67,8 @@ pub(crate) enum Plant {
     None,
     /// An inode is read without its latch.
     Unlatched,
+    /// Inodes that pass together are put in when their latches have been given back.
+    PassedLate,
 }
 
 /// Inodes by number, of groups of 1024.
@@ -138,6 +140,32 @@ impl Store for Arc<Shelf> {
         let put = put(Arc::new(book));
         drop(latch);
         Ok(Some(put))
+    }
+
+    fn load_together<R>(&self, wanted: Wanted, put: impl FnOnce(&[Arc<Book>]) -> R) -> Option<R> {
+        let records: Vec<_> = (0..u64::BITS)
+            .filter(|bit| wanted.inodes >> bit & 1 != 0)
+            .map(|bit| InodeNumber(wanted.first.0 + u64::from(bit)))
+            .map(|number| (number, self.record(number)))
+            .filter(|(_, record)| record.latch.try_lock_shared())
+            .collect();
+        let books: Vec<_> = records
+            .iter()
+            .map(|(number, record)| (*number, *record.state.lock(), Arc::clone(record)))
+            .filter(|(_, state, _)| state.allocated && state.nlink > 0)
+            .map(|(number, State { generation, .. }, record)| {
+                Arc::new(Book { number, generation, record })
+            })
+            .collect();
+        let unlatch = || records.iter().for_each(|(_, record)| record.latch.unlock_shared());
+        if self.plant == Plant::PassedLate {
+            unlatch();
+        }
+        let put = put(&books);
+        if self.plant != Plant::PassedLate {
+            unlatch();
+        }
+        Some(put)
     }
 
     fn inactivate(&self, inode: &Arc<Book>) -> Result<()> {

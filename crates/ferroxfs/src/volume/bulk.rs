@@ -23,7 +23,7 @@ use xfs_format::{AgInode, AgNumber, Corruption, Geometry, InodeNumber, Place, St
 use super::Volume;
 use crate::credentials::Capabilities;
 use crate::file::Contents;
-use crate::table::{Entry, Keep};
+use crate::table::{Entry, Keep, Wanted};
 use crate::writing::Parts;
 use crate::{Metadata, Result};
 
@@ -219,7 +219,7 @@ impl Walk<'_> {
             }
             for chunk in &chunks {
                 found.inodes.clear();
-                let looked = self.look(chunk, from, &mut found);
+                let looked = self.look(chunk, from, freed, &mut found);
                 if chunks_freed(journal, any) != freed {
                     // I2: from here on once more.
                     break;
@@ -238,16 +238,20 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks at the inodes of a chunk from `from` on.
-    fn look(&self, chunk: &InodeChunk, from: AgInode, found: &mut Found) -> Result<()> {
+    /// Looks at the inodes of a chunk from `from` on, of whose group so many chunks had been given back before
+    /// it was found.
+    fn look(&self, chunk: &InodeChunk, from: AgInode, freed: u64, found: &mut Found) -> Result<()> {
         let first = self.parts.geometry().join_inode(self.group, chunk.start);
         let mut wanted = chunk.allocated();
         if let Some(position) = chunk.position(from) {
             wanted &= u64::MAX << position;
         }
-        let in_memory = match self.path {
-            BulkPath::ThroughCache => wanted,
-            BulkPath::PastCache => wanted & self.parts.table.present(first),
+        let (in_memory, past) = match self.path {
+            BulkPath::ThroughCache => (self.pass(first, wanted, freed, found), 0),
+            BulkPath::PastCache => {
+                let in_memory = wanted & self.parts.table.present(first);
+                (in_memory, wanted & !in_memory)
+            }
         };
         let _held = (in_memory != 0).then(|| self.parts.table.hold(first));
         for index in bits(in_memory) {
@@ -257,11 +261,33 @@ impl Walk<'_> {
                 metadata => found.inodes.push((number, metadata)),
             }
         }
-        self.past(first, wanted & !in_memory, found)?;
+        self.past(first, past, found)?;
         if in_memory != 0 && in_memory != wanted {
             found.inodes.sort_by_key(|(number, _)| *number);
         }
         Ok(())
+    }
+
+    /// Has the inodes of a chunk come into memory together and go again. Returns those that others have there, or at
+    /// work.
+    fn pass(&self, first: InodeNumber, wanted: u64, freed: u64, found: &mut Found) -> u64 {
+        let start = word_of(first);
+        let skipped = (first.0 - start.0) as u32;
+        let mut pass = |first: InodeNumber, inodes: u64| {
+            self.parts.table.pass(Wanted { first, inodes, freed }, |live| {
+                let metadata = Metadata::new(&live.inode(), self.parts.geometry());
+                found.inodes.push((live.number(), Ok(metadata)));
+            })
+        };
+        let left = pass(start, wanted << skipped) >> skipped;
+        match wanted.checked_shr(u64::BITS - skipped) {
+            // A chunk that begins between two of the table's.
+            Some(inodes) => {
+                let start = InodeNumber(start.0 + u64::from(u64::BITS));
+                left | pass(start, inodes) << (u64::BITS - skipped)
+            }
+            None => left,
+        }
     }
 
     /// Looks at these inodes, which lie among 64 numbers and have had names.

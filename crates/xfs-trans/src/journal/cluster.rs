@@ -9,7 +9,7 @@ use xfs_sync::{Ordering, fence};
 
 use super::Journal;
 use crate::buffer_item::BufferItem;
-use crate::inode_item::InodeRecord;
+use crate::inode_item::{InodeImage, InodeRecord};
 
 /// A cluster of inodes, kept in memory for who wants several of them.
 pub struct InodeCluster {
@@ -73,5 +73,44 @@ impl InodeCluster {
             return Err(PosixError::NotFound.into());
         }
         Ok(record)
+    }
+
+    /// How many inodes from this one on lie in the cluster.
+    #[must_use]
+    pub fn count_from(&self, journal: &Journal, number: InodeNumber) -> u32 {
+        let inode_size = journal.geometry().inode_size;
+        let place = self.place(journal, number);
+        place.map_or(0, |(_, place)| (place.cluster_bytes - place.offset_bytes) / inode_size)
+    }
+
+    /// Gives those inodes of the cluster, among 64 from `first` on, whose latch can be shared at once to `show`, with
+    /// their latch shared, which the caller gives back. One that was not in memory comes with its image, and its
+    /// record has none. What is damaged is left out, and so is everything if the cluster has been freed: then this is
+    /// `false`, and nothing that `show` got is an inode.
+    ///
+    /// `show` waits for nothing: the list of the cluster's inodes is held.
+    #[must_use]
+    pub fn share_inodes(
+        &self,
+        journal: &Journal,
+        (first, wanted): (InodeNumber, u64),
+        show: impl FnMut(Arc<InodeRecord>, Option<InodeImage>),
+    ) -> bool {
+        let Some((first_index, _)) = self.place(journal, first) else { return true };
+        let number_of = |index: u32| InodeNumber(self.first.0 + u64::from(index));
+        let indexes = (0..u64::BITS.min(self.count_from(journal, first)))
+            .filter(|bit| wanted >> bit & 1 != 0)
+            .map(|bit| first_index + bit);
+        let make = |index| {
+            let (_, place) = self.place(journal, number_of(index))?;
+            // As in `inode`.
+            fence(Ordering::Acquire);
+            let verify = journal.cache.verify_context();
+            InodeRecord::read_shared((number_of(index), place), &self.buffer, &self.item, &verify)
+                .ok()
+        };
+        self.item.records().share_each(indexes, make, show);
+        // After that, as in `inode`.
+        !self.item.is_stale()
     }
 }

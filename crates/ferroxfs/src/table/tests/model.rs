@@ -14,7 +14,7 @@ use xfs_format::InodeNumber;
 
 use crate::superblock::{Filesystem, Which, count_inodes, drop_idle, evict_all};
 use crate::table::testing::{Book, Plant, Shelf};
-use crate::table::{Count, Entry, InodeIndex, Keep, Table};
+use crate::table::{Count, Entry, Inode, InodeIndex, Keep, Table, Wanted};
 
 /// Schedules of each kind.
 const SCHEDULES: usize = 1500;
@@ -131,6 +131,46 @@ fn lookups_beside_eviction_and_replacement() {
 fn an_inode_read_without_its_latch_is_found() {
     let explored = catch_unwind(AssertUnwindSafe(|| {
         explore(PLANTED_SCHEDULES, || look_and_replace(Plant::Unlatched));
+    }));
+    assert!(explored.is_err(), "no schedule has shown the planted bug");
+}
+
+/// Inodes of a chunk that pass together, beside lookups, a walk, and a file that is replaced.
+fn pass_beside(plant: Plant) {
+    let (table, shelf) = open(plant, 2, InodeIndex::ByGroup);
+    let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
+    let passing = Arc::clone(&table);
+    threads.push(Box::new(move || {
+        let inodes = NUMBERS[..3].iter().fold(0, |all, number| all | 1_u64 << number.0);
+        let (mut shown, first) = (0, InodeNumber(0));
+        let left = passing.pass(Wanted { first, inodes, freed: 0 }, |book: &Book| {
+            book.check();
+            assert!(passing.present(first) >> book.number().0 & 1 == 1, "shown before it is in");
+            shown |= 1 << book.number().0;
+        });
+        assert_eq!((left | shown, left & shown), (inodes, 0), "each is shown once, or left");
+    }));
+    let looking = Arc::clone(&table);
+    threads.push(Box::new(move || {
+        look_at(&looking, NUMBERS[1], Keep::Cached);
+        walk(&looking, Which::Cached);
+        look_at(&looking, NUMBERS[1], Keep::Once);
+    }));
+    let replacing = Arc::clone(&table);
+    threads.push(Box::new(move || replace(&replacing, &shelf, NUMBERS[0])));
+    run(threads);
+    close(&table);
+}
+
+#[test]
+fn a_passage_beside_lookups_and_replacement() {
+    explore(SCHEDULES, || pass_beside(Plant::None));
+}
+
+#[test]
+fn a_passage_that_enters_without_latches_is_found() {
+    let explored = catch_unwind(AssertUnwindSafe(|| {
+        explore(PLANTED_SCHEDULES, || pass_beside(Plant::PassedLate));
     }));
     assert!(explored.is_err(), "no schedule has shown the planted bug");
 }

@@ -9,7 +9,7 @@ use xfs_testkit::Prng;
 
 use crate::superblock::{Filesystem, Which, count_inodes, drop_idle, evict_all};
 use crate::table::testing::{Book, Plant, Shelf};
-use crate::table::{Count, InodeIndex, Keep, Table};
+use crate::table::{Count, Inode, InodeIndex, Keep, Table, Wanted};
 
 const INODES: u64 = 3 * 1024;
 const HELD: u64 = 40;
@@ -47,6 +47,18 @@ fn churn(table: &Books, shelf: &Shelf, seed: u64) {
     }
 }
 
+/// Has whole chunks pass, as bulkstat does: each inode is shown once, or left.
+fn pass(table: &Books) {
+    for first in (0..INODES).step_by(64).cycle().take(WALKS * 8).map(InodeNumber) {
+        let mut shown = 0;
+        let left = table.pass(Wanted { first, inodes: u64::MAX, freed: 0 }, |book: &Book| {
+            book.check();
+            shown |= 1_u64 << (book.number().0 - first.0);
+        });
+        assert_eq!((shown | left, shown & left), (u64::MAX, 0));
+    }
+}
+
 /// Walks, each of which shows all that is held.
 fn walk(table: &Books, which: Which) {
     for _ in 0..WALKS {
@@ -78,6 +90,8 @@ fn check(index: InodeIndex) {
             })
             .chain([
                 scope.spawn(|| walk(&table, Which::Cached)),
+                scope.spawn(|| pass(&table)),
+                scope.spawn(|| pass(&table)),
                 scope.spawn(|| walk(&table, Which::Referenced)),
                 scope.spawn(|| (0..WALKS).for_each(|_| assert!(drop_idle(&table) <= INODES))),
                 scope.spawn(|| (0..WALKS).for_each(|_| assert!(count_inodes(&table).live >= HELD))),

@@ -255,6 +255,43 @@ fn nothing_stays_in_memory_that_was_not_there() {
     assert_eq!(volume.cache_counts().unwrap().total(), 0);
 }
 
+/// Also where chunks begin between two of the table's, with some in memory, and some chunks given back.
+#[test]
+fn what_passes_is_counted_one_by_one() {
+    for format in ["", "-i sparse=0"] {
+        let volume = volume_with(format);
+        let changes = Changes { mode: Some(0o640), ..Changes::default() };
+        for removed in [0, 220] {
+            let root = volume.root().unwrap();
+            (0..removed).for_each(|it| root.remove_file(format!("file{it}")).unwrap());
+            drop(root);
+            let parts = volume.share().parts().unwrap();
+            parts.table.drain();
+            volume.drop_caches().unwrap();
+            let held: Vec<_> = (220..300)
+                .step_by(7)
+                .map(|it| volume.lookup(format!("/file{it}")).unwrap())
+                .inspect(|node| node.change(&changes).unwrap())
+                .collect();
+            let left = volume.cache_counts().unwrap().total();
+            let before = volume.statistics().unwrap().inode_lookups;
+            let shown = all(&volume, BulkPath::ThroughCache);
+            let after = volume.statistics().unwrap().inode_lookups;
+            let came = shown.len() as u64 - left;
+            assert_eq!(
+                (after.missed - before.missed, after.reclaims - before.reclaims),
+                (came, came)
+            );
+            assert_eq!(volume.cache_counts().unwrap().total(), left);
+            assert!(held.iter().all(|node| shown[&node.number()].mode & 0o777 == 0o640));
+            drop(held);
+            assert_eq!(shown, all(&volume, BulkPath::PastCache));
+            volume.drop_caches().unwrap();
+            assert_eq!(shown, all(&volume, BulkPath::ThroughCache));
+        }
+    }
+}
+
 #[test]
 fn past_the_cache_no_cluster_comes_into_memory() {
     let device = make_with("");
