@@ -2,9 +2,13 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use xfs_format::InodeNumber;
 use xfs_format::inode::FileType;
+use xfs_sync::{AtomicU64, Ordering, Volume};
+use xfs_testkit::Prng;
 
 use super::small::{Small, SmallContents, SmallInode};
 use super::{Filesystem, Mark, Which, count_inodes, drop_idle, evict_all, take_down};
@@ -127,4 +131,82 @@ fn a_file_without_a_name_goes_with_its_last_user() {
     assert_eq!(drop_idle(&small), 0);
     small.release(entry);
     assert_eq!(count_inodes(&small).total(), 0);
+}
+
+/// Inodes of the small filesystem that are held while all others are at work.
+const HELD: u64 = 60;
+
+/// Everybody at once over what has a list, and its end while walks are under way. `FERROXFS_LONG=1` goes on
+/// for a minute.
+#[test]
+fn all_users_at_once_over_a_list() {
+    let is_long = std::env::var_os("FERROXFS_LONG").is_some();
+    let duration = Duration::from_millis(if is_long { 60_000 } else { 300 });
+    let (small, next) = (Small::new(MOST_BYTES), AtomicU64::<Volume>::new(HELD));
+    let held: Vec<_> = (0..HELD).map(|number| create(&small, number)).collect();
+    let end = Instant::now() + duration;
+    let is_over = || Instant::now() >= end;
+    let walk = |which| {
+        let held = numbers(&small, which).into_iter().filter(|number| *number < HELD).count();
+        assert_eq!(held as u64, HELD, "{which:?}");
+    };
+    let churn = |seed| {
+        let mut prng = Prng::new(seed);
+        while !is_over() {
+            let entry = create(&small, next.fetch_add(1, Ordering::Relaxed));
+            match prng.within(0..4) {
+                0 => entry.live().unlink(),
+                1 => mark(&entry, watch().0),
+                2 => mark(&entry, Mark::Keeper),
+                _ => {}
+            }
+            // A watch may end before the filesystem does.
+            if prng.within(0..4) > 0 {
+                let ended = entry.marks().take(|_| true);
+                ended.iter().for_each(|_| small.release(Arc::clone(&entry)));
+            }
+            small.release(entry);
+        }
+    };
+    thread::scope(|scope| {
+        let churning = [1, 2].map(|seed| {
+            let churn = &churn;
+            scope.spawn(move || churn(seed))
+        });
+        let others = [
+            scope.spawn(|| {
+                while !is_over() {
+                    walk(Which::Cached)
+                }
+            }),
+            scope.spawn(|| {
+                while !is_over() {
+                    walk(Which::Referenced)
+                }
+            }),
+            scope.spawn(|| {
+                while !is_over() {
+                    assert!(count_inodes(&small).live >= HELD)
+                }
+            }),
+            scope.spawn(|| {
+                while !is_over() {
+                    drop_idle(&small);
+                }
+            }),
+        ];
+        churning.into_iter().chain(others).for_each(|thread| thread.join().unwrap());
+    });
+    thread::scope(|scope| {
+        let late = [Which::Cached, Which::Referenced]
+            .map(|which| scope.spawn(move || (0..50).for_each(|_| walk(which))));
+        small.deactivate();
+        take_down(&small);
+        late.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    evict_all(&small);
+    assert_eq!(numbers(&small, Which::Cached), (0..HELD).collect::<Vec<_>>());
+    held.into_iter().for_each(|entry| small.release(entry));
+    assert_eq!(count_inodes(&small).total(), 0);
+    assert_eq!(small.room.used_bytes(), 0);
 }

@@ -19,6 +19,7 @@ mod freed_cluster;
 mod frozen;
 mod full;
 mod growing;
+mod iterators;
 mod lists;
 mod locks;
 mod names;

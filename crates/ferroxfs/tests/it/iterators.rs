@@ -1,0 +1,208 @@
+//! Everybody who looks at all inodes, and everybody who changes which there are, at once, until the volume is
+//! closed under what still holds some.
+//!
+//! `FERROXFS_LONG=1` goes on for a minute each.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ferroxfs::{
+    BulkPath, Error, InodeNumber, NewKind, OpenOptions, PosixError, Scope, ScratchVolume, Volume,
+    WatchEvents, Which,
+};
+use xfs_testkit::Prng;
+use xfs_trans::testing::{is_clean, make};
+
+/// Files that nobody removes.
+const KEPT: usize = 150;
+/// Names that come and go.
+const NAMES: usize = 200;
+/// Volumes that are opened and closed one after the other.
+const ROUNDS: u32 = 3;
+
+/// How long each of both volumes is at work.
+fn duration() -> Duration {
+    let is_long = std::env::var_os("FERROXFS_LONG").is_some();
+    if is_long { Duration::from_secs(60) } else { Duration::from_millis(900) }
+}
+
+/// Runs all of them again and again until the time is over, each at least once.
+fn at_once(duration: Duration, work: &[&(dyn Fn(&mut Prng) + Sync)]) {
+    let (is_over, end) = (AtomicBool::new(false), Instant::now() + duration);
+    thread::scope(|scope| {
+        for (seed, work) in work.iter().enumerate() {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let mut prng = Prng::new(seed as u64);
+                while !is_over.load(Ordering::Relaxed) {
+                    work(&mut prng);
+                    // One that fails ends the others: they would only hide it.
+                    is_over.fetch_or(Instant::now() >= end, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+}
+
+fn kept_number(volume: &Volume, file: usize) -> InodeNumber {
+    volume.lookup(format!("/kept{file}")).unwrap().number()
+}
+
+/// Makes, writes and removes files, some of which are still open then.
+fn churn(volume: &Volume, prng: &mut Prng) {
+    let name = format!("/name{}", prng.within(0..NAMES));
+    let held = volume.lookup(&name).ok();
+    match prng.within(0..3) {
+        0 => {
+            let written = volume.write(&name, b"some bytes");
+            assert!(written.is_ok(), "{written:?}");
+        }
+        1 => match volume.remove_file(&name) {
+            Ok(()) | Err(Error::Posix(PosixError::NotFound)) => {}
+            Err(error) => panic!("{name}: {error}"),
+        },
+        _ => drop(volume.metadata(&name)),
+    }
+    drop(held);
+}
+
+fn bulkstat(volume: &Volume, path: BulkPath, kept: &BTreeSet<InodeNumber>) {
+    let mut seen = BTreeSet::new();
+    let done = volume.bulkstat(InodeNumber(0), path, |number, metadata| {
+        assert_eq!(metadata.unwrap().number, number);
+        assert!(seen.insert(number), "{number:?} is shown again");
+        ControlFlow::Continue(())
+    });
+    assert!(done.unwrap().is_continue() && seen.is_superset(kept), "{path:?}");
+}
+
+fn walk(volume: &Volume, which: Which, held: &BTreeSet<InodeNumber>) {
+    let mut seen = BTreeSet::new();
+    let done = volume.iter_inodes(which, |node| {
+        assert!(node.metadata().number == node.number() && seen.insert(node.number()));
+        ControlFlow::Continue(())
+    });
+    assert!(done.unwrap().is_continue());
+    assert!(which == Which::Unsettled || seen.is_superset(held), "{which:?}");
+}
+
+/// Watches, and is told, and ends.
+fn watch(volume: &Volume, prng: &mut Prng) {
+    let node = volume.lookup(format!("/kept{}", prng.within(0..KEPT))).unwrap();
+    let watch = node.watch(WatchEvents::all(), Scope::Inode).unwrap();
+    node.touch().unwrap();
+    assert!(watch.try_next().is_some_and(|event| event.inode == node.number()));
+    assert!(!watch.is_closed());
+}
+
+/// One volume from its opening to its end, with what is held over that.
+fn check_round(volume: Volume, duration: Duration) {
+    let kept: BTreeSet<_> = (0..KEPT).map(|file| kept_number(&volume, file)).collect();
+    let nodes: Vec<_> =
+        (0..20).map(|file| volume.lookup(format!("/kept{file}")).unwrap()).collect();
+    let held: BTreeSet<_> = nodes.iter().map(|node| node.number()).collect();
+    let watches: Vec<_> = nodes[..10]
+        .iter()
+        .map(|node| node.watch(WatchEvents::all(), Scope::Inode).unwrap())
+        .collect();
+    nodes[..5].iter().for_each(|node| node.keep_in_memory().unwrap());
+    at_once(
+        duration,
+        &[
+            &|prng| churn(&volume, prng),
+            &|prng| churn(&volume, prng),
+            &|prng| watch(&volume, prng),
+            &|_| volume.sync().unwrap(),
+            &|_| assert!(volume.drop_caches().is_ok()),
+            &|_| assert!(volume.cache_counts().unwrap().live >= held.len() as u64),
+            &|_| bulkstat(&volume, BulkPath::ThroughCache, &kept),
+            &|_| bulkstat(&volume, BulkPath::PastCache, &kept),
+            &|_| walk(&volume, Which::Cached, &held),
+            &|_| walk(&volume, Which::Referenced, &held),
+            &|_| walk(&volume, Which::Unsettled, &held),
+        ],
+    );
+    // Without their users the watches and keepers hold them, and the end of the volume releases those.
+    drop(nodes);
+    volume.drop_caches().unwrap();
+    assert_eq!(volume.cache_counts().unwrap().total(), watches.len() as u64);
+    let ending = thread::spawn({
+        let waits = watches.iter().map(|watch| watch.is_closed()).filter(|closed| *closed).count();
+        move || {
+            assert_eq!(waits, 0);
+            // Beside the close: each ends on one side or the other.
+            watches.into_iter().step_by(2).for_each(drop);
+        }
+    });
+    volume.close().unwrap();
+    ending.join().unwrap();
+}
+
+#[test]
+fn all_users_of_the_iterators_at_once_over_a_volume() {
+    let device = make();
+    let open = || {
+        // So few stay that reclaim has its part in it.
+        let options = OpenOptions::new().writable(true).cached_inodes(100);
+        options.with_devices(Arc::clone(&device), None).writable_volume().unwrap()
+    };
+    let volume = open();
+    (0..KEPT).for_each(|file| volume.write(format!("/kept{file}"), b"kept").unwrap());
+    volume.close().unwrap();
+    for _ in 0..ROUNDS {
+        check_round(open(), duration() / ROUNDS);
+        assert!(is_clean(&device));
+    }
+    let volume = open();
+    for file in 0..KEPT {
+        assert_eq!(volume.read(format!("/kept{file}")).unwrap(), b"kept", "{file}");
+    }
+    volume.close().unwrap();
+}
+
+#[test]
+fn all_users_of_the_iterators_at_once_over_a_scratch_volume() {
+    let volume = ScratchVolume::new(1 << 30);
+    let root = volume.root();
+    let folders = ["one", "two"].map(|name| root.create(name, &NewKind::Directory).unwrap());
+    let kept: BTreeSet<_> = (0..KEPT)
+        .map(|file| root.create(format!("kept{file}"), &NewKind::Regular).unwrap().number())
+        .collect();
+    let churn = |prng: &mut Prng| {
+        let (from, to) = (&folders[prng.within(0..2)], &folders[prng.within(0..2)]);
+        let name = format!("name{}", prng.within(0..NAMES));
+        let done = match prng.within(0..4) {
+            0 | 1 => from.create(&name, &NewKind::Regular).and_then(|node| node.write_at(9, b"x")),
+            2 => from.rename(&name, to, format!("name{}", prng.within(0..NAMES))),
+            _ => from.remove(&name),
+        };
+        let usual = [PosixError::Exists, PosixError::NotFound];
+        assert!(!matches!(&done, Err(Error::Posix(it)) if !usual.contains(it)), "{done:?}");
+    };
+    let walk = |which| {
+        let mut seen = BTreeSet::new();
+        let done = volume.iter_inodes(which, |node| {
+            assert!(seen.insert(node.number()));
+            drop(node.clone());
+            ControlFlow::Continue(())
+        });
+        assert!(done.is_continue() && seen.is_superset(&kept), "{which:?}");
+    };
+    at_once(
+        duration(),
+        &[&churn, &churn, &|_| walk(Which::Cached), &|_| walk(Which::Referenced), &|_| {
+            assert!(volume.cache_counts().live >= KEPT as u64 + 3)
+        }],
+    );
+    for folder in &folders {
+        for entry in folder.entries().unwrap() {
+            folder.remove(&entry.name).unwrap();
+        }
+    }
+    // The root, two folders and what was kept.
+    assert_eq!(volume.cache_counts().total(), KEPT as u64 + 3);
+}
