@@ -321,7 +321,7 @@ impl File {
     /// EROFS, EFBIG, ENOSPC, EPERM; the device's error.
     pub fn set_len(&self, length_bytes: u64) -> Result<()> {
         let (parts, entry) = self.changing()?;
-        let _contents = parts.contents(entry).settle()?;
+        let _contents = parts.contents(entry).settle_to_change()?;
         check_contents_mutable(&entry.core(), 0)?;
         self.shed_privileges(&parts)?;
         let (live, now) = (entry.live(), parts.clock.now());

@@ -32,7 +32,8 @@ use crate::superblock::Mark;
 use crate::table::Entry;
 use crate::writing::Parts;
 
-/// Events that wait for who watches; what comes beyond is one [`WatchEvents::OVERFLOW`].
+/// Events that wait for who watches; what comes beyond is one [`WatchEvents::OVERFLOW`], and no second one
+/// before that is taken.
 const MOST_WAITING: usize = 16_384;
 
 bitflags! {
@@ -98,19 +99,30 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Inside {
     waiting: VecDeque<WatchEvent>,
+    /// Whether one of them says that others were lost.
+    overflown: bool,
     closed: bool,
+}
+
+impl Inside {
+    fn pop(&mut self) -> Option<WatchEvent> {
+        let event = self.waiting.pop_front()?;
+        if event.event == WatchEvents::OVERFLOW {
+            self.overflown = false;
+        }
+        Some(event)
+    }
 }
 
 impl Queue {
     fn push(&self, event: &WatchEvent) {
         let mut inside = self.inside.lock();
-        match inside.waiting.len() {
-            0..MOST_WAITING => inside.waiting.push_back(event.clone()),
-            MOST_WAITING => {
-                let (event, inode) = (WatchEvents::OVERFLOW, InodeNumber(0));
-                inside.waiting.push_back(WatchEvent { event, inode, name: None, cookie: 0 });
-            }
-            _ => {}
+        if inside.waiting.len() < MOST_WAITING {
+            inside.waiting.push_back(event.clone());
+        } else if !inside.overflown {
+            let (event, inode) = (WatchEvents::OVERFLOW, InodeNumber(0));
+            inside.waiting.push_back(WatchEvent { event, inode, name: None, cookie: 0 });
+            inside.overflown = true;
         }
         self.changed.notify_all();
     }
@@ -146,7 +158,7 @@ impl Watch {
     /// The next event, if one has happened.
     #[must_use]
     pub fn try_next(&self) -> Option<WatchEvent> {
-        self.queue.inside.lock().waiting.pop_front()
+        self.queue.inside.lock().pop()
     }
 
     /// The next event; waits for one for at most this long, or until the volume is closed.
@@ -154,13 +166,13 @@ impl Watch {
     pub fn next_within(&self, timeout: Duration) -> Option<WatchEvent> {
         let mut inside = self.queue.inside.lock();
         loop {
-            if let Some(event) = inside.waiting.pop_front() {
+            if let Some(event) = inside.pop() {
                 return Some(event);
             }
             let waited = !inside.closed
                 && self.queue.changed.wait_for(&mut inside, timeout) == WaitTimeout::Notified;
             if !waited {
-                return inside.waiting.pop_front();
+                return inside.pop();
             }
         }
     }

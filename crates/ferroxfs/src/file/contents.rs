@@ -37,6 +37,7 @@ use xfs_format::extent::MAX_EXTENT_BLOCKS;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, Geometry};
 use xfs_inode::{BlockRange, Inode, WriteTerms, map_blocks_at_worst};
+use xfs_locks::{Breaker, OpenMode};
 use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use xfs_trans::Earmark;
 
@@ -44,13 +45,16 @@ use self::buffered::{BUFFER_BYTES, Buffered};
 use super::unsettled::repeat;
 use crate::metadata::Metadata;
 use crate::table::Entry;
-use crate::writing::{Parts, check_contents_mutable};
+use crate::writing::{Parts, break_and_wait, check_contents_mutable};
 
 /// Of a file that is shorter nothing is allocated ahead.
 #[doc(alias = "m_allocsize_log")]
 const LEAST_AHEAD_BYTES: u64 = 64 << 10;
 /// Ticks of the volume that bytes stay buffered at the least, before a thread flushes them.
 const FLUSH_TICKS: u64 = 2;
+
+/// What somebody is about to do to layouts who changes contents.
+const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
 
 /// Bytes are buffered.
 const BUFFERED: u32 = 1;
@@ -166,6 +170,42 @@ impl<'a> OpenContents<'a> {
         Ok(state)
     }
 
+    /// The contents, alone, to change them: where they lie is given to nobody. Who is given it holds their lock
+    /// [shared](Self::unchanging), so none comes in between. What was given between the caller's look and this one
+    /// is taken back here, with the lock free.
+    pub(crate) fn change(&self) -> Result<RwLockWriteGuard<'a, State>> {
+        loop {
+            let state = self.contents().state.write();
+            if !self.is_given_away() {
+                return Ok(state);
+            }
+            drop(state);
+            self.take_back()?;
+        }
+    }
+
+    /// The same, with everything that was written on the device.
+    pub(crate) fn settle_to_change(&self) -> Result<RwLockWriteGuard<'a, State>> {
+        let mut state = self.change()?;
+        self.flush(&mut state, 0)?;
+        Ok(state)
+    }
+
+    /// Keeps everybody from changing the contents.
+    pub(crate) fn unchanging(&self) -> Reading<'a> {
+        Reading::Shared { _guard: self.contents().state.read() }
+    }
+
+    /// Whether somebody counts on where the contents lie.
+    pub(crate) fn is_given_away(&self) -> bool {
+        self.entry.locks().is_leased_against(TO_CHANGE)
+    }
+
+    /// Takes back what was given away of where the contents lie.
+    pub(crate) fn take_back(&self) -> Result<()> {
+        break_and_wait(self.entry, TO_CHANGE, self.parts.lease_grace)
+    }
+
     /// Writes what is buffered to the device, if anything is. Nothing is waited for if nothing is.
     pub(crate) fn write_back(&self) -> Result<()> {
         if self.has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
@@ -263,7 +303,7 @@ impl<'a> OpenContents<'a> {
         slices: impl Iterator<Item = &'b [u8]>,
         way: Way,
     ) -> Result<usize> {
-        let mut state = self.contents().state.write();
+        let mut state = self.change()?;
         let mut written = 0;
         for bytes in slices.filter(|bytes| !bytes.is_empty()) {
             match self.write_slice(&mut state, offset + written as u64, bytes, way) {

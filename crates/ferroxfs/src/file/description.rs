@@ -7,10 +7,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use xfs_locks::{Breaker, FileLocks, OpenMode, Wait, Waiter};
+use xfs_locks::{FileLocks, OpenMode, Wait, Waiter};
 
 use crate::share::User;
-use crate::writing::{LockCheck, Parts, break_and_wait, lock_error};
+use crate::writing::{LockCheck, Parts, lock_error};
 use crate::{PosixError, Result};
 
 /// An open file description, of a volume that is written to.
@@ -55,7 +55,7 @@ impl Description {
         if self.mode == OpenMode::Read {
             return Err(PosixError::BadDescriptor.into());
         }
-        break_and_wait(self.user.entry(), Breaker::Layout(OpenMode::Write), parts.lease_grace)
+        parts.contents(self.user.entry()).take_back()
     }
 }
 

@@ -7,8 +7,8 @@ use xfs_locks::{
     HeldLock, LeaseKind, LeaseMode, LeaseRequest, LockMode, LockRange, Notify, Opens, Owner, Wait,
 };
 
-use super::File;
 use super::description::Description;
+use super::{File, place};
 use crate::Result;
 use crate::credentials::Capabilities;
 use crate::writing::{Parts, lock_error};
@@ -31,7 +31,7 @@ impl File {
     ///
     /// EAGAIN with [`Wait::No`] where somebody else is in the way; EDEADLK if a process would wait for
     /// itself; EINTR and ETIMEDOUT as the [`Waiter`](xfs_locks::Waiter) ends; EBADF to lock a file
-    /// exclusively that is not open for writing; EOPNOTSUPP on a volume that is open for reading.
+    /// exclusively that is not open for writing, or shared where it is not open for reading; EOPNOTSUPP on a volume that is open for reading.
     #[doc(alias = "F_SETLKW")]
     pub fn lock(
         &self,
@@ -41,8 +41,10 @@ impl File {
         wait: Wait<'_>,
     ) -> Result<()> {
         let (parts, description) = self.lockable()?;
-        if mode == LockMode::Exclusive && description.mode() == xfs_locks::OpenMode::Read {
-            return Err(PosixError::BadDescriptor.into());
+        match mode {
+            LockMode::Shared => self.check_readable()?,
+            LockMode::Exclusive if self.is_writable() => {}
+            LockMode::Exclusive => return Err(PosixError::BadDescriptor.into()),
         }
         let wanted = HeldLock { owner: description.owner(owner), range, mode };
         let locks = description.user().entry().locks();
@@ -119,12 +121,18 @@ impl File {
     /// # Errors
     ///
     /// EACCES on a file of another owner without [`Capabilities::LEASE`]; EAGAIN if the file is open, or
-    /// leased, in a way that does not go with it; EOPNOTSUPP on a volume
-    /// that is open for reading.
+    /// leased, in a way that does not go with it; EDEADLK within the closure of [`lend_at`](Self::lend_at), which
+    /// holds the locks that this waits for; EOPNOTSUPP on a volume that is open for reading.
     #[doc(alias = "F_SETLEASE")]
     pub fn set_lease(&self, kind: LeaseKind, mode: LeaseMode, notify: Notify) -> Result<()> {
-        let (_, description) = self.lockable()?;
+        let (parts, description) = self.lockable()?;
+        if place::is_lending() {
+            return Err(PosixError::Deadlock.into());
+        }
         let entry = description.user().entry();
+        // Who changes contents has looked for layouts under their lock.
+        let contents = parts.contents(entry);
+        let _contents = (kind == LeaseKind::Layout).then(|| contents.unchanging());
         // Who changes names or attributes has looked for delegations under the latch.
         let _latch = entry.live().record().latch().shared();
         let may = description

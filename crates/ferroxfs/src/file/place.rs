@@ -1,5 +1,6 @@
 //! Where bytes of a file lie, lent to who takes them from there.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -15,6 +16,32 @@ pub struct Place<'a> {
     device: &'a dyn BlockDevice,
     offset: u64,
     length: usize,
+}
+
+thread_local! {
+    /// How many places this thread has lent just now, one inside the other.
+    static LENT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts a place that is lent, until it is dropped.
+struct Lending;
+
+impl Lending {
+    fn begin() -> Self {
+        LENT.set(LENT.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Lending {
+    fn drop(&mut self) {
+        LENT.set(LENT.get() - 1);
+    }
+}
+
+/// Whether this thread holds the locks of a place that it has lent.
+pub(super) fn is_lending() -> bool {
+    LENT.get() > 0
 }
 
 impl File {
@@ -38,6 +65,7 @@ impl File {
             let place = inode.place(cache, offset, length)?;
             Ok(place.map(|place| {
                 let length = (place.end - place.start) as usize;
+                let _lending = Lending::begin();
                 take(Place::new(&**cache.device(), place.start, length))
             }))
         };

@@ -11,7 +11,7 @@ use xfs_inode::{ExchangedRange, KeepSize, Live, SharedRange};
 use xfs_sync::RwLockWriteGuard;
 
 use super::File;
-use super::contents::State;
+use super::contents::{OpenContents, State};
 use crate::Result;
 use crate::table::Entry;
 use crate::watch::WatchEvents;
@@ -67,7 +67,7 @@ impl File {
             return Err(PosixError::InvalidArgument.into());
         }
         let (parts, entry) = self.changing()?;
-        let _contents = parts.contents(entry).settle()?;
+        let _contents = parts.contents(entry).settle_to_change()?;
         // Setting space aside overwrites nothing, so an append-only file allows it.
         let from = match mode {
             RangeMode::Allocate(_) => u64::MAX,
@@ -254,7 +254,7 @@ fn make_room_to_move(parts: &Parts) -> Result<()> {
 }
 
 /// Locks the contents of two files, the lower number first; of one file, once. What was written is on
-/// the device then.
+/// the device then, and where they lie is given to nobody: also of a file of which only blocks are shared.
 fn settle_both<'a>(
     parts: &'a Parts,
     left: &'a Arc<Entry>,
@@ -262,8 +262,18 @@ fn settle_both<'a>(
 ) -> Result<(RwLockWriteGuard<'a, State>, Option<RwLockWriteGuard<'a, State>>)> {
     let (first, second) =
         if left.number() <= right.number() { (left, right) } else { (right, left) };
-    let first_guard = parts.contents(first).settle()?;
     let is_same = first.number() == second.number();
-    let second_guard = if is_same { None } else { Some(parts.contents(second).settle()?) };
-    Ok((first_guard, second_guard))
+    let both = [parts.contents(first), parts.contents(second)];
+    let [first, second] = &both;
+    loop {
+        let first_guard = first.settle()?;
+        let second_guard = if is_same { None } else { Some(second.settle()?) };
+        if !both.iter().any(OpenContents::is_given_away) {
+            return Ok((first_guard, second_guard));
+        }
+        drop((first_guard, second_guard));
+        for contents in &both {
+            contents.take_back()?;
+        }
+    }
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use xfs_trans::testing::make_with;
 
-use super::{Scope, Watch, WatchEvents};
+use super::{MOST_WAITING, Scope, Watch, WatchEvents};
 use crate::superblock::Which;
 use crate::writing::{Changes, Creation, NewKind, RenameMode};
 use crate::{OpenOptions, Volume, errno};
@@ -134,4 +134,28 @@ fn a_volume_is_closed_while_a_watch_ends() {
     drop(root);
     volume.close().unwrap();
     ending.join().unwrap();
+}
+
+/// What is lost is said once, until it was heard.
+#[test]
+fn a_watch_that_overflows_says_so_once() {
+    let volume = volume("");
+    let root = volume.root().unwrap();
+    let watch = root.watch(WatchEvents::ATTRIB, Scope::Inode).unwrap();
+    let parts = root.writable().unwrap().0;
+    let entry = root.writable().unwrap().1;
+    let happen = |count| (0..count).for_each(|_| parts.notify(entry, WatchEvents::ATTRIB));
+    let overflows = |events: &[(WatchEvents, String)]| {
+        events.iter().filter(|(event, _)| *event == WatchEvents::OVERFLOW).count()
+    };
+    happen(MOST_WAITING + 2);
+    for _ in 0..3 {
+        assert!(watch.try_next().is_some());
+        happen(4);
+    }
+    let heard = told(&watch);
+    assert_eq!(overflows(&heard), 1);
+    assert!(heard.len() <= MOST_WAITING + 1, "{}", heard.len());
+    happen(MOST_WAITING + 2);
+    assert_eq!(overflows(&told(&watch)), 1, "lost again");
 }

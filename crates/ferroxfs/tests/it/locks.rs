@@ -72,6 +72,11 @@ fn record_locks_of_processes_and_of_files() {
         let shared = reading(volume);
         let refused = shared.lock(range, LockMode::Exclusive, LockOwner::Process(1), Wait::No);
         assert_eq!(code(refused), 9, "EBADF");
+        let writes = volume.lookup("/file").unwrap().open_write_only().unwrap();
+        let refused = writes.lock(range, LockMode::Shared, LockOwner::Process(1), Wait::No);
+        assert_eq!(code(refused), 9, "EBADF");
+        drop(first);
+        writes.lock(range, LockMode::Exclusive, LockOwner::Process(1), Wait::No).unwrap();
     });
 }
 
@@ -213,6 +218,66 @@ fn a_layout_is_taken_back_before_a_write() {
         file.write_at(0, b"C").unwrap();
         assert_eq!(told.recv(), Ok(None));
         assert_eq!(holder.lease(LeaseKind::Layout).unwrap(), None);
+    });
+}
+
+#[test]
+fn layouts_of_both_files_are_taken_back_before_blocks_are_shared() {
+    type Act = fn(&File, &File) -> ferroxfs::Result<()>;
+    let acts: [(&str, Act); 2] = [
+        ("clone", |to, from| to.clone_range(0, from, 0, 0)),
+        ("dedupe", |to, from| to.deduplicate(0, from, 0, 4096).map(drop)),
+    ];
+    let device = make_with(SIZE);
+    let volume = open(&device);
+    for (name, act) in acts {
+        for path in ["/from", "/to"] {
+            volume.write(path, [7; 4096]).unwrap();
+        }
+        let [from, to] = ["/from", "/to"].map(|path| volume.open_file(path).unwrap());
+        let holders =
+            ["/from", "/to"].map(|path| volume.lookup(path).unwrap().open_read_only().unwrap());
+        let told = holders
+            .each_ref()
+            .map(|holder| lease(holder, LeaseKind::Layout, LeaseMode::Read).unwrap());
+        act(&to, &from).unwrap();
+        for told in told {
+            assert_eq!(told.try_recv(), Ok(None), "{name}");
+        }
+    }
+    volume.close().unwrap();
+}
+
+/// Somebody who writes has looked for layouts before the volume is thawed, and one is given before that.
+#[test]
+fn a_layout_that_is_given_in_the_middle_of_a_write_is_taken_back() {
+    with_file(|volume| {
+        let file = volume.open_file("/file").unwrap();
+        volume.freeze().unwrap();
+        let writer = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| file.write_at(0, b"C"));
+            std::thread::sleep(Duration::from_millis(100));
+            let holder = reading(volume);
+            let told = lease(&holder, LeaseKind::Layout, LeaseMode::Read).unwrap();
+            assert!(told.try_recv().is_err(), "the volume is frozen");
+            volume.thaw().unwrap();
+            let written = writer.join().unwrap();
+            (written, told.try_recv())
+        });
+        assert_eq!((writer.0.unwrap(), writer.1), (1, Ok(None)));
+    });
+}
+
+#[test]
+fn no_lease_is_given_where_the_place_of_bytes_is_lent() {
+    with_file(|volume| {
+        volume.sync().unwrap();
+        let file = reading(volume);
+        for kind in [LeaseKind::Layout, LeaseKind::Lease] {
+            let inside = file.lend_at(0, 8, |_| lease(&file, kind, LeaseMode::Read).map(drop));
+            assert_eq!(code(inside.unwrap().unwrap()), 35, "EDEADLK");
+        }
+        lease(&file, LeaseKind::Layout, LeaseMode::Read).unwrap();
     });
 }
 

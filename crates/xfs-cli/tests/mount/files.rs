@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
     AtFlags, CWD, FallocateFlags, OFlags, RenameFlags, StatxFlags, XattrFlags, fallocate, linkat,
@@ -206,5 +207,34 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
     let mut room = [0; 256];
     let length = rustix::fs::getxattr(&path, name, &mut room).unwrap();
     assert_eq!(room[..length], *list);
+    volume.check()
+}
+
+/// Zeroing frees blocks before it sets others aside: where those are not to be had, the first are gone.
+pub(crate) fn what_a_failed_call_has_done_is_shown() -> Result<(), TrialError> {
+    const BYTES: u64 = 1 << 20;
+    let volume = mounted("rw")?;
+    let path = volume.at("file");
+    fs::write(&path, vec![b'a'; BYTES as usize]).unwrap();
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let mut cached = vec![0; BYTES as usize];
+    file.read_exact_at(&mut cached, 0).unwrap();
+    let zeroed = fallocate(&file, FallocateFlags::ZERO_RANGE, 0, 1 << 40);
+    assert_eq!(zeroed, Err(Errno::NOSPC));
+    let mut direct = File::options();
+    direct.read(true).custom_flags(OFlags::DIRECT.bits() as i32);
+    let direct = direct.open(&path).unwrap();
+    let mut room = vec![b'?'; BYTES as usize + 4096];
+    let start = room.as_ptr().align_offset(4096);
+    let there = &mut room[start..start + BYTES as usize];
+    direct.read_exact_at(there, 0).unwrap();
+    assert!(there == vec![0; there.len()], "nothing was zeroed");
+    let end = Instant::now() + Duration::from_secs(20);
+    while cached != *there {
+        assert!(Instant::now() < end, "what was read before is shown still");
+        std::thread::sleep(Duration::from_millis(10));
+        file.read_exact_at(&mut cached, 0).unwrap();
+    }
+    drop((file, direct));
     volume.check()
 }

@@ -115,9 +115,13 @@ fn prepared() -> Vec<Trial> {
     ]
 }
 
-/// Mounts that end without being asked to.
+/// Calls that fail in the middle, and mounts that end without being asked to.
 fn cut() -> Vec<Trial> {
     vec![
+        Trial::new(
+            "what_a_failed_call_has_done_is_shown",
+            files::what_a_failed_call_has_done_is_shown,
+        ),
         Trial::new(
             "an_answer_that_cannot_be_given_ends_the_mount",
             ends::an_answer_that_cannot_be_given_ends_the_mount,

@@ -178,7 +178,13 @@ impl Server {
         let end = wanted.offset.checked_add(wanted.length).ok_or(Errno::FBIG)?;
         let file = self.file(request.node(), wanted.handle)?;
         self.drop_privileges(&file, loses_set_ids(request), reply)?;
-        file.change_range(wanted.offset..end, mode).map_err(errno)?;
+        if let Err(error) = file.change_range(wanted.offset..end, mode) {
+            // The kernel drops its pages of what it asked for if that is done. A part may be.
+            if !matches!(mode, RangeMode::Allocate(_)) {
+                reply.drop_pages(request.node());
+            }
+            return Err(errno(error));
+        }
         self.settle(file.node())
     }
 

@@ -15,7 +15,7 @@ use super::pipe::PipesOf;
 use super::reply::Reply;
 use super::request::Request;
 use super::ring::{IdleRing, Ring, queues};
-use super::session::{Complaints, Gate, Handler, MAX_WRITE_BYTES};
+use super::session::{Gate, Handler, MAX_WRITE_BYTES, Reports};
 use super::turnstile::Turnstile;
 use super::wire::{InHeader, Opcode, OutHeader, RingHeader, StaleInode, WriteIn};
 use crate::MountError;
@@ -91,14 +91,14 @@ impl Line {
         gate: &Gate<H>,
         turnstile: &Turnstile,
         pipes: PipesOf<'_>,
-        complaints: &Complaints,
+        reports: &Reports,
     ) -> io::Result<()> {
         match self {
             Self::Device(device) => {
-                let desk = Desk { device, complaints };
+                let desk = Desk { device, reports };
                 serve_device(&desk, gate, turnstile, pipes)
             }
-            Self::Ring(ring) => serve_ring(ring, gate),
+            Self::Ring(ring) => serve_ring(ring, gate, reports),
         }
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn request_pages() -> Pages {
 /// Where a worker at the device gives its answers.
 struct Desk<'a> {
     device: &'a Device,
-    complaints: &'a Complaints,
+    reports: &'a Reports,
 }
 
 impl Desk<'_> {
@@ -126,8 +126,9 @@ impl Desk<'_> {
     ) -> io::Result<()> {
         let told = reply.notice().map_or(Ok(()), |notice| self.device.send(notice.as_bytes()));
         let sent = told.and_then(|()| self.device.send(reply.finish(request.unique(), outcome)));
+        self.reports.stale(reply.dropped());
         let Err(error) = sent else { return Ok(()) };
-        self.complaints.tell(error);
+        self.reports.fail(error);
         // ENOENT if the kernel has ended the request with an error of its own.
         self.device.send(reply.finish(request.unique(), Err(Errno::IO)))
     }
@@ -171,44 +172,60 @@ fn serve_device<H: Handler>(
     Ok(())
 }
 
-fn serve_ring<H: Handler>(ring: &mut Ring, gate: &Gate<H>) -> io::Result<()> {
+fn serve_ring<H: Handler>(ring: &mut Ring, gate: &Gate<H>, reports: &Reports) -> io::Result<()> {
     // Of requests whose contents lie where those of the answer go.
     let mut aside = Reply::default();
     while ring.wait()? {
         let handler = gate.lock();
         let Some(handler) = handler.as_deref() else { break };
         let (message, contents) = ring.message().ok_or(Errno::PROTO)?;
-        let (answer, notice) = answer(handler, &message, contents, &mut aside)?;
-        if let Some(notice) = notice {
+        let (answer, notices) = answer(handler, &message, contents, &mut aside)?;
+        if let Some(notice) = notices.before {
             ring.device().send(notice.as_bytes())?;
         }
         ring.answer(answer)?;
+        reports.stale(notices.dropped);
     }
     Ok(())
 }
 
+/// What the kernel is told beside an answer.
+struct Notices {
+    before: Option<StaleInode>,
+    /// Whose contents it is to drop afterwards.
+    dropped: Option<u64>,
+}
+
+impl Notices {
+    fn of(reply: &Reply<'_>) -> Self {
+        Self { before: reply.notice(), dropped: reply.dropped() }
+    }
+}
+
 /// Has a request handled, and its answer written where its contents lie. Comes back with the header of the answer, and
-/// what the kernel is told before.
+/// what the kernel is told beside it.
 fn answer<H: Handler>(
     handler: &H,
     message: &RingHeader,
     contents: &mut [u8],
     aside: &mut Reply<'_>,
-) -> io::Result<(OutHeader, Option<StaleInode>)> {
+) -> io::Result<(OutHeader, Notices)> {
     aside.clear();
     if message.entry.length > 0 {
         let request = Request::of_ring(message, contents).ok_or(Errno::PROTO)?;
         let unique = request.unique();
         let outcome = handler.handle(&request, aside);
-        return Ok((put(aside, unique, outcome, contents), aside.notice()));
+        return Ok((put(aside, unique, outcome, contents), Notices::of(aside)));
     }
     let request = Request::of_ring(message, &[]).ok_or(Errno::PROTO)?;
     let mut reply = Reply::into_room(&mut *contents);
     let outcome = handler.handle(&request, &mut reply);
-    let notice = reply.notice();
+    let notices = Notices::of(&reply);
     match reply.moved() {
-        Ok(mut elsewhere) => Ok((put(&mut elsewhere, request.unique(), outcome, contents), notice)),
-        Err(mut there) => Ok((there.header(request.unique(), outcome), notice)),
+        Ok(mut elsewhere) => {
+            Ok((put(&mut elsewhere, request.unique(), outcome, contents), notices))
+        }
+        Err(mut there) => Ok((there.header(request.unique(), outcome), notices)),
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Reply<'a> {
     length: usize,
     /// The node of which the kernel is told first that its attributes have changed.
     outdated: Option<u64>,
+    /// The node of which the kernel is told afterwards that its contents have changed.
+    dropped: Option<u64>,
     /// Which request it answers, and how it can be sent before it is returned.
     line: Option<PipeLine<'a>>,
     is_sent: bool,
@@ -120,7 +122,7 @@ impl<'a> Reply<'a> {
     /// Forgets the answer before.
     pub(crate) fn clear(&mut self) {
         self.length = 0;
-        self.outdated = None;
+        (self.outdated, self.dropped) = (None, None);
         self.is_sent = false;
     }
 
@@ -134,6 +136,18 @@ impl<'a> Reply<'a> {
     /// as it is about attributes and not about contents.
     pub(crate) fn notice(&self) -> Option<StaleInode> {
         Some(stale_inode(self.outdated?, -1))
+    }
+
+    /// Has the kernel drop what it holds of a file, once it has this answer, whatever it says: where a request
+    /// that fails has changed the contents. Another thread tells it, as that may have to wait for pages that a
+    /// worker has to fill.
+    pub(crate) fn drop_pages(&mut self, node: u64) {
+        self.dropped = Some(node);
+    }
+
+    /// The node for which that is to be done.
+    pub(super) fn dropped(&self) -> Option<u64> {
+        self.dropped
     }
 
     /// Adds a structure.
@@ -159,14 +173,15 @@ impl<'a> Reply<'a> {
 
     /// The answer, if it did not stay in the memory that was lent for it; else as it was.
     pub(crate) fn moved(self) -> Result<Reply<'static>, Self> {
-        let Self { buffer, length, outdated, .. } = self;
-        match buffer {
-            Buffer::Own(pages) => {
-                Ok(Reply { buffer: Buffer::Own(pages), length, outdated, ..Reply::default() })
-            }
-            Buffer::Lent(room) => {
-                Err(Self { buffer: Buffer::Lent(room), length, outdated, ..Self::default() })
-            }
+        match self.buffer {
+            Buffer::Own(pages) => Ok(Reply {
+                buffer: Buffer::Own(pages),
+                length: self.length,
+                outdated: self.outdated,
+                dropped: self.dropped,
+                ..Reply::default()
+            }),
+            Buffer::Lent(_) => Err(Self { line: None, is_sent: false, ..self }),
         }
     }
 

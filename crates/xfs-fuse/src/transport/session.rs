@@ -82,6 +82,8 @@ enum Notice {
     Halt,
     /// There are pipes to be given back when they rest.
     PipeOpened,
+    /// What the kernel holds of the contents of a node is out of date.
+    Stale(u64),
 }
 
 /// How a worker has failed.
@@ -91,14 +93,21 @@ pub(super) struct Failure {
     has_ended: bool,
 }
 
-/// Where a worker tells that a request could not be answered as it should.
-pub(super) struct Complaints(Sender<Notice>);
+/// Where a worker tells the thread that waits for the end what that shall do.
+pub(super) struct Reports(Sender<Notice>);
 
-impl Complaints {
-    /// Has the mount end. The worker goes on meanwhile.
-    pub(super) fn tell(&self, error: io::Error) {
+impl Reports {
+    /// A request could not be answered as it should: has the mount end. The worker goes on meanwhile.
+    pub(super) fn fail(&self, error: io::Error) {
         // Nobody hears it when the session has ended by itself.
         let _ = self.0.send(Notice::Failed(Failure { error, has_ended: false }));
+    }
+
+    /// The contents of a node, if one is given, have changed and the kernel may hold those before.
+    pub(super) fn stale(&self, node: Option<u64>) {
+        if let Some(node) = node {
+            let _ = self.0.send(Notice::Stale(node));
+        }
     }
 }
 
@@ -279,6 +288,12 @@ impl<H: Handler> Session<H> {
                 self.is_broken.set(self.is_broken.get() || has_ended);
                 Some(Waited::Failed)
             }
+            Notice::Stale(node) => {
+                if let Err(error) = self.notifier.send(stale_inode(node, 0).as_bytes()) {
+                    tracing::warn!(%error, node, "the kernel keeps contents that are out of date");
+                }
+                None
+            }
             Notice::Panicked => {
                 (self.last_act)();
                 std::process::abort();
@@ -345,9 +360,9 @@ impl Worker {
             let can_serve = began.is_ok();
             // Nobody listens any more where another worker has failed to begin.
             let _ = begun.send(began);
-            let complaints = Complaints(sender.clone());
+            let reports = Reports(sender.clone());
             let served = match can_serve {
-                true => line.serve(gate, &turnstile, pipes.of(index), &complaints),
+                true => line.serve(gate, &turnstile, pipes.of(index), &reports),
                 false => Ok(()),
             };
             gate.lock().take();
