@@ -25,23 +25,25 @@
 use std::sync::Arc;
 
 use xfs_format::InodeNumber;
+use xfs_inode::Live;
 use xfs_locks::SlotTally;
 use xfs_sync::{Mutex, Slot, Slots};
+use xfs_trans::Journal;
 
-use crate::table::{Entry, Inode, Keep, Table};
+use crate::table::{Entry, Inode, Keep, Store, Table};
 
 /// Inodes that a slot remembers.
 const PLACES: usize = 64;
 
 /// One use of an inode, by all handles that were made on one slot.
-pub(crate) struct SlotUse {
-    entry: Arc<Entry>,
+pub(crate) struct SlotUse<I = Live> {
+    entry: Arc<Entry<I>>,
     /// Those of the handles that are open files.
     tally: Arc<SlotTally>,
 }
 
-impl SlotUse {
-    pub(crate) fn entry(&self) -> &Arc<Entry> {
+impl<I> SlotUse<I> {
+    pub(crate) fn entry(&self) -> &Arc<Entry<I>> {
         &self.entry
     }
 
@@ -51,33 +53,37 @@ impl SlotUse {
 }
 
 /// Gives up a reference to a use; the last one gives up the use.
-pub(crate) fn end(held: Arc<SlotUse>, table: &Table) {
+pub(crate) fn end<S: Store>(held: Arc<SlotUse<S::Inode>>, table: &Table<S>) {
     if let Some(last) = last(held) {
         table.release(last);
     }
 }
 
 /// Gives up a reference to a use, and comes back with the use if that was its last one.
-pub(crate) fn last(held: Arc<SlotUse>) -> Option<Arc<Entry>> {
+pub(crate) fn last<I>(held: Arc<SlotUse<I>>) -> Option<Arc<Entry<I>>> {
     Arc::into_inner(held).map(|last| last.entry)
 }
 
 /// The last inodes that a slot had, each at the place that its number says.
-type Recent = Vec<Option<Arc<SlotUse>>>;
+type Recent<I> = Vec<Option<Arc<SlotUse<I>>>>;
 
 /// The uses of all slots.
-pub(crate) struct Uses {
-    slots: Slots<Mutex<Recent, Slot>>,
+pub(crate) struct Uses<S: Store = Arc<Journal>> {
+    slots: Slots<Mutex<Recent<S::Inode>, Slot>>,
 }
 
-impl Uses {
+impl<S: Store> Uses<S> {
     pub(crate) fn new() -> Self {
         Self { slots: Slots::new(Mutex::default) }
     }
 
     /// A use of this inode by way of the thread's slot; `None` for one that is not counted by slot, or on
     /// its way out, or has no name yet.
-    pub(crate) fn hold(&self, entry: &Arc<Entry>, table: &Table) -> Option<Arc<SlotUse>> {
+    pub(crate) fn hold(
+        &self,
+        entry: &Arc<Entry<S::Inode>>,
+        table: &Table<S>,
+    ) -> Option<Arc<SlotUse<S::Inode>>> {
         if !entry.locks().is_spread() {
             return None;
         }
@@ -104,18 +110,22 @@ impl Uses {
     }
 
     /// Notes that a file is opened which is not counted by slot.
-    pub(crate) fn note_open(&self, entry: &Entry) {
+    pub(crate) fn note_open(&self, entry: &Entry<S::Inode>) {
         entry.locks().note_opener(self.slots.my_number());
     }
 
     /// Lets all slots forget an inode that has lost its last name: from now on its last user is seen.
-    pub(crate) fn drain(&self, entry: &Entry, table: &Table) {
+    pub(crate) fn drain(&self, entry: &Entry<S::Inode>, table: &Table<S>) {
         entry.locks().drain();
-        if !entry.locks().was_spread() {
-            return;
+        if entry.locks().was_spread() {
+            self.visit(entry, table);
         }
+    }
+
+    /// Has each slot let go of an inode that it remembers.
+    fn visit(&self, entry: &Entry<S::Inode>, table: &Table<S>) {
         for slot in self.slots.iter() {
-            let is_it = |held: &mut Arc<SlotUse>| std::ptr::eq(&*held.entry, entry);
+            let is_it = |held: &mut Arc<SlotUse<S::Inode>>| std::ptr::eq(&*held.entry, entry);
             let place = place(entry.number());
             let held = slot.lock().get_mut(place).and_then(|held| held.take_if(is_it));
             held.into_iter().for_each(|held| end(held, table));
@@ -123,7 +133,7 @@ impl Uses {
     }
 
     /// Lets all slots forget what nobody has open by way of them.
-    pub(crate) fn forget(&self, table: &Table) {
+    pub(crate) fn forget(&self, table: &Table<S>) {
         for slot in self.slots.iter() {
             let recent = std::mem::take(&mut *slot.lock());
             recent.into_iter().flatten().for_each(|held| end(held, table));
@@ -136,3 +146,6 @@ fn place(number: InodeNumber) -> usize {
     // Fibonacci hashing: neighbours lie apart.
     (number.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACES
 }
+
+#[cfg(all(test, shuttle))]
+mod model;

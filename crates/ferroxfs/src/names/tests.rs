@@ -1,3 +1,6 @@
+#[cfg(shuttle)]
+mod model;
+
 use xfs_format::InodeNumber;
 
 use super::Names;

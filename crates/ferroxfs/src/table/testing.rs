@@ -38,6 +38,12 @@ impl Book {
         self.record.state.lock().nlink = 0;
     }
 
+    /// Which file of its number it is.
+    #[cfg(shuttle)]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Checks that it is the file that it was when it came into memory.
     pub(crate) fn check(&self) {
         let state = *self.record.state.lock();
