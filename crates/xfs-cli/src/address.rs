@@ -27,6 +27,7 @@ impl Address {
         }
         let bytes = word.as_bytes();
         let Some(at) = bytes.windows(2).position(|pair| pair == b":/") else {
+            check_no_path(word)?;
             return Ok(Self { image: PathBuf::from(word), path: b"/".to_vec() });
         };
         if Path::new(word).exists() {
@@ -51,6 +52,22 @@ impl Address {
             _ => words.iter().map(|word| Self::parse(word, image)).collect(),
         }
     }
+}
+
+/// Whether a word without `:/` is an image, and not `IMAGE:path`.
+fn check_no_path(word: &OsStr) -> Result<(), Failure> {
+    let bytes = word.as_bytes();
+    let is_file = |part: &[u8]| Path::new(OsStr::from_bytes(part)).is_file();
+    let Some(at) = bytes.iter().position(|byte| *byte == b':') else { return Ok(()) };
+    let (image, path) = bytes.split_at(at);
+    if Path::new(word).exists() || !is_file(image) {
+        return Ok(());
+    }
+    let path = path.get(1..).unwrap_or_default();
+    let whole = [image, b":/", path].concat();
+    let (name, shown) = (names::in_message(bytes), names::in_message(&whole));
+    Err(Failure::usage(format!("{name}: there is no such image"))
+        .hint(format!("a path in an image starts with a slash: {shown}")))
 }
 
 /// Paths inside an image start at its root, with or without a slash in front.

@@ -44,7 +44,8 @@ Mount options:
   uid=N, gid=N               whose everything appears to be
   sync, wsync                all changes, or those of names and inodes, are durable at once
   writeback_cache            the kernel keeps what is written, and writes it later: it is acknowledged
-                             before it has space, and lost in a crash unless it is synced
+                             before it has space, so that a program that asks neither fsync(2) nor
+                             close(2) is not told of a full volume, and lost in a crash unless it is synced
   noatime, nodiratime, relatime
                              when the time of access is set (relatime)
   lazytime                   the time of access is written when the file is synced or not in use any
@@ -56,7 +57,11 @@ Mount options:
   io_uring                   requests come through rings of io_uring, one for each processor and more by
                              threads=; fails where the kernel does not offer it
   cache=SIZE                 bytes of metadata that are kept, a quarter of them for inodes of a
-                             volume that is written (64M, and 128M for inodes)";
+                             volume that is written (64M, and 128M for inodes)
+
+What makes durable: fsync(2) of a file (sync FILE), and fsync of the mount's root (sync DIR) all that the
+server has. sync(2) and syncfs(2) (sync, sync -f) have the kernel write its pages, but do not ask the server:
+what they write is durable within five seconds.";
 
 /// Unmount a volume that `mount` has mounted, and wait until its image is closed
 #[derive(Args, Debug)]

@@ -73,6 +73,10 @@ pub(super) fn open(
             return Err(Failure::usage("the device is named twice, once by -d name"));
         }
     };
+    if data_path.as_os_str() == "-" {
+        return Err(Failure::usage("-: a volume cannot be made on standard output")
+            .hint("name a file; ./- is one of that name"));
+    }
     let bytes = |size: Option<Size>| asked_bytes(&options, size);
     let data =
         Wanted { path: &data_path, bytes: bytes(options.data.size), grows: options.data.file };
@@ -182,6 +186,12 @@ impl Wanted<'_> {
     /// How long it will be.
     fn length(&self) -> Result<u64, Failure> {
         match std::fs::metadata(self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_folder() => {
+                Err(self.failure(
+                    Exit::Failed,
+                    "the folder that it is to lie in is not there".to_owned(),
+                ))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.bytes.ok_or_else(|| {
                 let what = if self.grows { "file" } else { "device" };
                 self.failure(Exit::Failed, format!("there is no such {what}"))
@@ -193,6 +203,11 @@ impl Wanted<'_> {
             }
             Ok(_) => Ok(self.open_read_only()?.length_bytes()),
         }
+    }
+
+    fn has_folder(&self) -> bool {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        folder.is_none_or(Path::is_dir)
     }
 
     fn sector_size(&self) -> Result<u32, Failure> {

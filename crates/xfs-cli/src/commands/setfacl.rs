@@ -113,7 +113,13 @@ impl Plan {
             // What only directories have is passed over in a tree, as setfacl(1) does.
             let is_passed_over = kind == AclKind::Default && !is_directory && self.is_recursive;
             if list.as_ref() != old && !is_passed_over {
-                node.set_acl(kind, list.as_ref())?;
+                node.set_acl(kind, list.as_ref()).map_err(|error| {
+                    let failure = Failure::from(error);
+                    match kind == AclKind::Default && !is_directory {
+                        true => failure.hint("only a directory has a default list (d:, -d)"),
+                        false => failure,
+                    }
+                })?;
             }
         }
         Ok(())

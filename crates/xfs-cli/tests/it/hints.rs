@@ -12,6 +12,8 @@ fn an_image_and_a_path_in_it_belong_together() {
     fs::write(place.path("text"), "text").unwrap();
     let behind = "hint: a path in an image is written behind it: image:/etc";
     place.check_failure(&["ls", "image", "/etc"], 3, behind);
+    let slash = "hint: a path in an image starts with a slash: image:/etc";
+    place.check_failure(&["ls", "image:etc"], 2, slash);
     let alone = "hint: this takes an image, and no path in it: image";
     place.check_failure(&["info", "image:/"], 1, alone);
     let inside = "hint: a place in an image is written IMAGE:/path, such as image:/";
@@ -28,6 +30,8 @@ fn names_that_mean_nothing_are_told_from_what_cannot_be_done() {
     place.check_failure(&["setfattr", "-x", "text", "image:/f"], 2, names);
     let user = "\"no-such-name-here\" is no user of this host";
     place.check_failure(&["setfacl", "-m", "u:no-such-name-here:r", "image:/f"], 2, user);
+    let default = "hint: only a directory has a default list (d:, -d)";
+    place.check_failure(&["setfacl", "-m", "d:u:3:rwx", "image:/f"], 1, default);
     let group = "\"no-such-name-here\" is no group of this host";
     place.check_failure(&["setfacl", "-x", "g:no-such-name-here", "image:/f"], 2, group);
 }
