@@ -53,7 +53,8 @@ const TREE_BLOCKS: u64 = 5;
 ///
 /// [`Exists`](PosixError::Exists) and [`NoAttribute`](PosixError::NoAttribute) as the mode has it,
 /// [`OutOfRange`](PosixError::OutOfRange) for a name and [`ValueTooLong`](PosixError::ValueTooLong)
-/// for a value that is too long, [`InvalidArgument`](PosixError::InvalidArgument) for what can be no
+/// for a value that is too long, [`FileTooLarge`](PosixError::FileTooLarge) where the extents of the attributes
+/// could become more than the inode can count, [`InvalidArgument`](PosixError::InvalidArgument) for what can be no
 /// attribute: with nothing changed. Else the device's error, or the check that failed: the
 /// transaction must be cancelled.
 #[doc(alias = "xfs_attr_set")]
@@ -90,6 +91,9 @@ pub fn set_attribute_along(
         SetMode::Replace if !is_there => return Err(PosixError::NoAttribute.into()),
         _ => {}
     }
+    let geometry = tx.geometry();
+    let value_blocks = attribute_value_blocks(geometry, name.len(), value.len());
+    file.check_growth(ForkKind::Attr, 2 * TREE_BLOCKS as i64 + i64::from(value_blocks))?;
     let new = OwnedAttribute { namespace, name: name.into(), value: value.into() };
     let old = is_there.then(|| new.clone());
     AttributeWork::new(file, old, Some(new)).along(Box::new(change)).begin(tx)

@@ -11,7 +11,10 @@ use std::sync::Arc;
 use xfs_alloc::open_journal;
 use xfs_buffer::{BufferCache, Error, PosixError};
 use xfs_device::SharedDevice;
-use xfs_dir::{ParentPath, parent_blocks, resume_attribute};
+use xfs_dir::{
+    Namespace, NewAttribute, ParentPath, SetMode, attribute_blocks, attribute_value_blocks,
+    parent_blocks, resume_attribute, set_attribute,
+};
 use xfs_format::reservation::TransactionKind;
 use xfs_inode::Live;
 use xfs_testkit::CowDevice;
@@ -56,6 +59,49 @@ fn check(seed: u64, options: &str, steps: usize, path: ParentPath) {
     let checked = names.into_model();
     journal.unmount().unwrap();
     checked.check(&cache_of(&device));
+}
+
+/// The chain of an attribute has no way back once it has begun.
+#[test]
+fn extents_that_cannot_be_counted_are_refused_before_anything_is_done() {
+    const MOST: u32 = (1 << 15) - 1;
+    let device = make_sized(VOLUME_BYTES, "-b size=1k -i nrext64=0");
+    let journal = journal(parts(&device, 0));
+    let root = Arc::new(Live::load(&journal, journal.superblock().root_inode).unwrap());
+    let set = |name: &[u8], value: &[u8]| {
+        let geometry = journal.geometry();
+        let blocks = attribute_blocks(geometry, name.len(), value.len());
+        let value_blocks = attribute_value_blocks(geometry, name.len(), value.len());
+        let kind = TransactionKind::SetAttr;
+        let mut tx = journal.begin_with_values(kind, blocks, value_blocks).unwrap();
+        tx.join(root.record());
+        let attribute = NewAttribute { namespace: Namespace::Trusted, name, value };
+        match set_attribute(&mut tx, &root, &attribute, SetMode::Either) {
+            Ok(()) => tx.commit().map(drop),
+            Err(error) => {
+                tx.cancel();
+                Err(error)
+            }
+        }
+    };
+    set(b"in a leaf", &[1; 500]).unwrap();
+    set(b"in blocks of its own", &[2; 40_000]).unwrap();
+    let count = |extents: u32| {
+        let mut tx = journal.begin(TransactionKind::ChangeInode, 0).unwrap();
+        tx.join(root.record());
+        let before =
+            root.change(&mut tx, |core| std::mem::replace(&mut core.attr_extents, extents));
+        tx.commit().unwrap();
+        before
+    };
+    let extents = count(MOST - 30);
+    let refused = set(b"too long", &[3; 40_000]).unwrap_err();
+    assert!(matches!(refused, Error::Posix(PosixError::FileTooLarge)), "{refused}");
+    assert!(!journal.is_shut_down());
+    count(extents);
+    set(b"too long", &[3; 40_000]).unwrap();
+    drop(root);
+    journal.unmount().unwrap();
 }
 
 /// Fills a volume to its end, again and again: what has no room is refused, and nothing else happens.

@@ -64,7 +64,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// [`PosixError::NoSpace`] with nothing changed; else as [`map`](Self::map).
+    /// [`PosixError::NoSpace`] and [`PosixError::FileTooLarge`] with nothing changed; else as [`map`](Self::map).
     #[doc(alias = "xfs_da_grow_inode")]
     pub fn grow_fork(
         &self,
@@ -126,6 +126,8 @@ impl Live {
         if tx.blocks_left() < u64::from(blocks) {
             return Err(PosixError::NoSpace.into());
         }
+        // Each of them may be an extent of its own.
+        self.check_growth(fork, blocks.into())?;
         let end = FileBlock(at.0.saturating_add(blocks.into()));
         let mut extents = Vec::new();
         let mut next = at;

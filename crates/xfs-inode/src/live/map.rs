@@ -240,9 +240,14 @@ impl Live {
         inode.find(tx.cache(), fork, block)
     }
 
-    /// Refuses what would be more extents than the inode can count.
+    /// Refuses what would be more extents than the inode can count: before anything is changed, for all that an
+    /// operation may add.
+    ///
+    /// # Errors
+    ///
+    /// [`PosixError::FileTooLarge`].
     #[doc(alias = "xfs_iext_count_may_overflow")]
-    pub(crate) fn check_growth(&self, fork: ForkKind, growth: i64) -> Result<()> {
+    pub fn check_growth(&self, fork: ForkKind, growth: i64) -> Result<()> {
         let inode = self.inode();
         let count = inode.core().fork_extents(fork).saturating_add_signed(growth);
         if growth > 0 && count > most_extents(inode.core(), fork) {
