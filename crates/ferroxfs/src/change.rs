@@ -44,7 +44,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// ENOTDIR, ENOENT, EPERM if this directory is immutable, ENOSPC; the device's error.
+    /// ENOTDIR, ENOENT, EPERM if this directory is immutable, or takes no symbolic link, ENOSPC; the
+    /// device's error.
     #[doc(alias = "O_TMPFILE")]
     pub fn create_unnamed(&self, creation: &Creation) -> Result<Self> {
         let (parts, directory) = self.acting()?;

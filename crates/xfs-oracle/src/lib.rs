@@ -39,7 +39,7 @@ pub use ioctl::{ExtentFlags, FileExtent, FileFlags};
 pub use mount::{LoopDevice, Mount};
 pub use populate::{Random, age, fill, populate};
 pub use rings::FuseRings;
-pub use subject::{Kernel, Subject};
+pub use subject::{Kernel, Sought, Subject, scan};
 pub use view::{Contents, Entry, Node, Opened, Time, Tree};
 pub use xfsprogs::Xfsprogs;
 

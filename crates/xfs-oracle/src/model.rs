@@ -13,6 +13,7 @@ mod compare;
 mod contents;
 mod files;
 mod generate;
+mod lists;
 mod names;
 mod operation;
 mod settings;
@@ -30,8 +31,8 @@ use crate::view::Time;
 pub use contents::Bytes;
 pub use generate::Generator;
 pub use operation::{
-    Abilities, AllocationMode, Durable, Features, Operation, Outcome, Path, Ranges, RenameMode,
-    SLOTS, SetMode, Settings, Target, bytes, names, pattern,
+    Abilities, AllocationMode, Durable, Features, ListEntry, ListKind, Operation, Outcome, Path,
+    Ranges, RenameMode, SLOTS, SetMode, Settings, Target, Way, bytes, list_value, names, pattern,
 };
 pub use shrink::shrink;
 
@@ -184,6 +185,9 @@ impl Model {
             | Operation::List { .. } => self.perform_on_names(operation),
             Operation::SetAttribute { .. } | Operation::RemoveAttribute { .. } => {
                 self.perform_on_attributes(operation)
+            }
+            Operation::SetList { path, kind, version, entries } => {
+                self.set_list((path, *kind), *version, entries)
             }
             Operation::ChangeMode { .. }
             | Operation::ChangeOwner { .. }

@@ -4,6 +4,7 @@ mod kernel;
 
 use rustix::io::Errno;
 
+use crate::digest::{SECTOR_BYTES, SparseDigest};
 use crate::model::{Operation, Outcome};
 
 pub use kernel::Kernel;
@@ -16,4 +17,50 @@ pub trait Subject {
     ///
     /// The errno that the kernel's XFS gives.
     fn perform(&mut self, operation: &Operation) -> Result<Outcome, Errno>;
+}
+
+/// What is looked for in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sought {
+    /// SEEK_DATA.
+    Data,
+    /// SEEK_HOLE.
+    Hole,
+}
+
+/// Reads what a file calls data from a sector on. `seek` gives nothing for ENXIO, `read` all bytes from an
+/// offset on that are asked for.
+///
+/// # Errors
+///
+/// ENXIO past the end; EIO for places that lie behind what was asked for.
+pub fn scan(
+    (offset, size): (u64, u64),
+    mut seek: impl FnMut(Sought, u64) -> Result<Option<u64>, Errno>,
+    mut read: impl FnMut(u64, u64) -> Result<Vec<u8>, Errno>,
+) -> Result<Outcome, Errno> {
+    const AT_ONCE: u64 = 2048 * SECTOR_BYTES as u64;
+    let found = seek(Sought::Data, offset)?;
+    if offset >= size {
+        return Err(found.map_or(Errno::NXIO, |_| Errno::IO));
+    }
+    let (mut digest, mut next) = (SparseDigest::default(), found);
+    // Where a file ends within a block, data may seem to begin at its end.
+    while let Some(start) = next.filter(|start| *start < size) {
+        let end = seek(Sought::Hole, start)?.ok_or(Errno::IO)?.min(size);
+        if start < offset || end <= start {
+            return Err(Errno::IO);
+        }
+        let mut at = start;
+        while at < end {
+            let length = AT_ONCE.min(end - at);
+            digest.update(at, &read(at, length)?);
+            at += length;
+        }
+        next = seek(Sought::Data, end)?;
+        if next.is_some_and(|next| next < end) {
+            return Err(Errno::IO);
+        }
+    }
+    Ok(Outcome::Scanned(digest))
 }

@@ -150,7 +150,7 @@ impl Acting<'_> {
             if *kind == NewKind::Directory {
                 check_gains_link(directory.live().inode().core())?;
             }
-            check_target(kind)?;
+            check_target(directory, kind)?;
             let mut birth = Birth::inheriting(tx, (directory, self.who), (kind, creation), 1)?;
             if let Some(needed) = birth.lists.lacks_room(room) {
                 return Ok(Attempt::NeedsRoom(needed));
@@ -365,12 +365,17 @@ pub(super) fn check_is_directory(directory: &Entry) -> Result<()> {
     if inode.core().nlink == 0 { Err(PosixError::NotFound.into()) } else { Ok(()) }
 }
 
-fn check_target(kind: &NewKind<'_>) -> Result<()> {
+fn check_target(directory: &Entry, kind: &NewKind<'_>) -> Result<()> {
+    let refuses_links = || {
+        let flags = directory.live().inode().core().flags;
+        flags.contains(InodeFlags::NOSYMLINKS)
+    };
     match kind {
         NewKind::Symlink(target) if target.len() >= MAX_TARGET_BYTES => {
             Err(PosixError::NameTooLong.into())
         }
         NewKind::Symlink(target) if target.contains(&0) => Err(PosixError::InvalidArgument.into()),
+        NewKind::Symlink(_) if refuses_links() => Err(PosixError::NotPermitted.into()),
         _ => Ok(()),
     }
 }

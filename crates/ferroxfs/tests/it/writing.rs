@@ -653,3 +653,25 @@ fn an_append_only_program_loses_its_rights() {
     };
     check("-l size=16m", change, look);
 }
+
+#[test]
+fn a_directory_may_take_no_symbolic_links() {
+    let change = |volume: &Volume| {
+        let root = volume.root().unwrap();
+        let folder = root.create("folder", &NewKind::Directory, &PLAIN).unwrap();
+        let xflags = Some(ExtendedFlags::NOSYMLINKS);
+        folder.change(&Changes { xflags, ..Changes::default() }).unwrap();
+        let link = |target| folder.create("link", &NewKind::Symlink(target), &PLAIN);
+        assert_eq!(posix(link(b"to")), PosixError::NotPermitted);
+        assert_eq!(posix(link(&[b'x'; 1024])), PosixError::NameTooLong);
+        folder.create("file", &NewKind::Regular, &PLAIN).unwrap();
+        // It does not hand that down, and takes a link from elsewhere.
+        let inner = folder.create("inner", &NewKind::Directory, &PLAIN).unwrap();
+        inner.create("link", &NewKind::Symlink(b"to"), &PLAIN).unwrap();
+        inner.rename("link", &folder, "moved", RenameMode::NoReplace).unwrap();
+    };
+    let look = |volume: &Volume| {
+        assert_eq!(names(&volume.lookup("/folder").unwrap()), ["file", "inner", "moved"]);
+    };
+    check("-l size=16m", change, look);
+}

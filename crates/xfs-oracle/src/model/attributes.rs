@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
+use super::lists::{LIST_VERSION, LISTS};
 use super::operation::{Operation, Outcome, SetMode, pattern};
 use super::{Answer, Model, NodeId};
 
@@ -29,11 +30,19 @@ impl Model {
                 Ok(Outcome::Done)
             }
             Operation::RemoveAttribute { path, name } => {
+                if let Some(kind) = LISTS.into_iter().find(|kind| kind.name() == name) {
+                    return self.set_list((path, kind), LIST_VERSION, &[]);
+                }
                 let id = self.attribute_place(path, name, 0)?;
                 if !self.node(id)?.attributes.contains_key(name) {
                     return Err(Errno::NODATA);
                 }
-                self.change(id)?.attributes.remove(name);
+                let attributes = &mut self.change(id)?.attributes;
+                attributes.remove(name);
+                // What keeps a list is a name of its own.
+                if let Some(kind) = LISTS.into_iter().find(|kind| kind.kept_name() == name) {
+                    attributes.remove(kind.name());
+                }
                 Ok(Outcome::Done)
             }
             _ => Err(Errno::INVAL),

@@ -2,8 +2,9 @@
 
 use rustix::io::Errno;
 
-use super::operation::{AllocationMode, Operation, Outcome, Ranges, Target, bytes, pattern};
+use super::operation::{AllocationMode, Operation, Outcome, Ranges, Target, Way, bytes, pattern};
 use super::{Answer, Body, Bytes, Durable, Model, NodeId, Stamp};
+use crate::digest::{SECTOR_BYTES, SparseDigest};
 use crate::ioctl::FileFlags;
 use crate::model::operation::Abilities;
 
@@ -42,6 +43,23 @@ impl Model {
                 self.access(id);
                 Ok(bytes(&found))
             }
+            Operation::WritePieces { file, offset, lengths, number, way } => {
+                let id = self.target(file, Access::Write)?;
+                let length: u64 = lengths.iter().sum();
+                if *way == Way::Direct && !(offset | length).is_multiple_of(SECTOR_BYTES as u64) {
+                    return Err(Errno::INVAL);
+                }
+                let bytes = pattern(*number, *offset, length as usize);
+                self.contents_mut(id)?.write(*offset, &bytes);
+                Ok(Outcome::Done)
+            }
+            Operation::ReadPieces { file, offset, lengths, .. } => {
+                let id = self.target(file, Access::Read)?;
+                let found = self.contents(id)?.read(*offset, lengths.iter().sum());
+                self.access(id);
+                Ok(bytes(&found))
+            }
+            Operation::Scan { file, offset } => self.scan(file, *offset),
             Operation::Truncate { file, size } => {
                 let id = self.target(file, Access::Write)?;
                 if *size > SIZE_MAX {
@@ -70,6 +88,20 @@ impl Model {
             Operation::Sync(durable) => self.sync(durable),
             _ => Err(Errno::INVAL),
         }
+    }
+
+    fn scan(&mut self, file: &Target, offset: u64) -> Answer {
+        let id = self.target(file, Access::Read)?;
+        let contents = self.contents(id)?;
+        if offset >= contents.size() {
+            return Err(Errno::NXIO);
+        }
+        let mut digest = SparseDigest::default();
+        for (at, sector) in contents.sectors().filter(|(at, _)| *at >= offset) {
+            digest.update(at, sector);
+        }
+        self.access(id);
+        Ok(Outcome::Scanned(digest))
     }
 
     fn sync(&self, durable: &Durable) -> Answer {
@@ -247,8 +279,30 @@ impl Model {
         }
         let part = self.contents(from)?.part(ranges.from_offset, length);
         self.access(from);
+        self.hand_on_hint((from, to), ranges, length)?;
         self.contents_mut(to)?.paste(ranges.to_offset, &part);
         Ok(Outcome::Done)
+    }
+
+    /// A file that becomes all that another one is takes its hint for copies on write, if it has none.
+    fn hand_on_hint(
+        &mut self,
+        (from, to): (NodeId, NodeId),
+        ranges: &Ranges,
+        length: u64,
+    ) -> Result<(), Errno> {
+        let is_whole = (ranges.from_offset, ranges.to_offset) == (0, 0)
+            && length == self.contents(from)?.size()
+            && length >= self.contents(to)?.size();
+        let hint = self.node(from)?.settings;
+        let flag = FileFlags::COW_EXTENT_SIZE;
+        let has_one = self.node(to)?.settings.flags.contains(flag);
+        if is_whole && hint.flags.contains(flag) && !has_one {
+            let settings = &mut self.change(to)?.settings;
+            settings.flags |= flag;
+            settings.cow_extent_size = hint.cow_extent_size;
+        }
+        Ok(())
     }
 
     fn deduplicate(&mut self, ranges: &Ranges) -> Answer {
@@ -261,6 +315,9 @@ impl Model {
         let source = self.contents(from)?.part(ranges.from_offset, length);
         let is_same = source.digest() == self.contents(to)?.part(ranges.to_offset, length).digest();
         self.access(from);
+        if is_same {
+            self.hand_on_hint((from, to), ranges, length)?;
+        }
         Ok(Outcome::Compared(is_same))
     }
 

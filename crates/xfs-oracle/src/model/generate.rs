@@ -5,7 +5,9 @@
 //! operations of one kind follow each other is found so, and not by a mean of everything.
 
 mod files;
+mod lists;
 mod names;
+mod settings;
 
 use super::operation::{Features, Operation};
 use super::{Body, Model, NodeId, ROOT};
@@ -15,7 +17,7 @@ use crate::populate::Random;
 type Maker = fn(&mut Generator, &Model) -> Option<Operation>;
 
 /// How often each kind of operation is chosen, before the seed has its say.
-const MAKERS: [(u64, Maker); 27] = [
+const MAKERS: [(u64, Maker); 31] = [
     (12, Generator::create),
     (6, Generator::make_directory),
     (3, Generator::make_node),
@@ -30,6 +32,9 @@ const MAKERS: [(u64, Maker); 27] = [
     (3, Generator::close),
     (20, Generator::write),
     (5, Generator::read),
+    (6, Generator::write_pieces),
+    (3, Generator::read_pieces),
+    (3, Generator::scan),
     (6, Generator::truncate),
     (14, Generator::allocate),
     (8, Generator::clone_range),
@@ -37,6 +42,7 @@ const MAKERS: [(u64, Maker); 27] = [
     (4, Generator::exchange),
     (14, Generator::set_attribute),
     (6, Generator::remove_attribute),
+    (6, Generator::set_list),
     (4, Generator::change_mode),
     (4, Generator::change_owner),
     (4, Generator::set_times),
@@ -64,6 +70,7 @@ pub struct Generator {
     names: u64,
     /// What the next write writes.
     number: u64,
+    has_default_lists: bool,
 }
 
 impl Generator {
@@ -76,19 +83,30 @@ impl Generator {
             1 => weight * 4,
             _ => weight,
         });
-        Self { random, weights, names, number: seed << 20 }
+        Self { random, weights, names, number: seed << 20, has_default_lists: true }
+    }
+
+    /// The same without default access control lists: a crash can take a long list from the file that was
+    /// to inherit it.
+    #[must_use]
+    pub fn without_default_lists(mut self) -> Self {
+        self.has_default_lists = false;
+        self
     }
 
     /// A history of contents alone: a few files that are written, read, cut, moved and shared.
     pub fn of_contents(seed: u64, features: Features) -> Self {
         let mut generator = Self::new(seed, features);
         generator.names = 4;
-        let kept: [Maker; 10] = [
+        let kept: [Maker; 13] = [
             Self::create,
             Self::open,
             Self::close,
             Self::write,
             Self::read,
+            Self::write_pieces,
+            Self::read_pieces,
+            Self::scan,
             Self::truncate,
             Self::allocate,
             Self::clone_range,

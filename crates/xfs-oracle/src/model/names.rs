@@ -134,6 +134,7 @@ impl Model {
         }
         self.may_add(place.folder)?;
         let node = self.inherit(place.folder, node)?;
+        let node = self.inherit_lists(place.folder, node)?;
         let id = self.add(node);
         self.enter(&place, id)?;
         Ok(Outcome::Done)
@@ -150,7 +151,12 @@ impl Model {
             return Err(Errno::EXIST);
         }
         self.may_add(place.folder)?;
-        if target.len() >= TARGET_END { Err(Errno::NAMETOOLONG) } else { self.make(path, node) }
+        if target.len() >= TARGET_END {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let settings = self.node(place.folder)?.settings;
+        let is_refused = settings.flags.contains(FileFlags::NOSYMLINKS);
+        if is_refused { Err(Errno::PERM) } else { self.make(path, node) }
     }
 
     /// A new node with what it takes from its directory.
@@ -262,6 +268,7 @@ impl Model {
         let body = Body::File(Bytes::new(self.features.block_bytes));
         let node = Node::new(FileType::RegularFile.as_raw_mode() | mode, body);
         let node = self.inherit(folder, Node { links: 0, is_linkable: true, ..node })?;
+        let node = self.inherit_lists(folder, node)?;
         let id = self.add(node);
         self.put(slot, Some(id))
     }

@@ -5,7 +5,7 @@
 
 use bitflags::bitflags;
 
-use crate::digest::Digest;
+use crate::digest::{Digest, SparseDigest};
 use crate::ioctl::FileFlags;
 use crate::view::Time;
 
@@ -104,6 +104,53 @@ pub struct Settings {
     pub cow_extent_size: u32,
 }
 
+/// Which access control list of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListKind {
+    /// Who may do what with it.
+    Access,
+    /// Of a directory: what is made in it gets this one.
+    Default,
+}
+
+impl ListKind {
+    /// The name of the attribute that programs know it by.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Access => "system.posix_acl_access",
+            Self::Default => "system.posix_acl_default",
+        }
+    }
+
+    /// The name of the attribute that keeps it.
+    pub const fn kept_name(self) -> &'static str {
+        match self {
+            Self::Access => "trusted.SGI_ACL_FILE",
+            Self::Default => "trusted.SGI_ACL_DEFAULT",
+        }
+    }
+}
+
+/// An entry of an access control list, valid or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListEntry {
+    /// One of the bits that acl(5) gives the kinds of entries.
+    pub tag: u16,
+    /// Read 4, write 2, execute 1.
+    pub permissions: u16,
+    /// Whom it is for, if the tag does not say it.
+    pub id: u32,
+}
+
+/// Whether bytes go through the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// They do.
+    Cached,
+    /// They do not: O_DIRECT.
+    Direct,
+}
+
 /// One operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields are the arguments of the system calls")]
@@ -173,6 +220,26 @@ pub enum Operation {
         offset: u64,
         length: u64,
     },
+    /// pwritev of so many bytes from each buffer, which are as those of `Write`.
+    WritePieces {
+        file: Target,
+        offset: u64,
+        lengths: Vec<u64>,
+        number: u64,
+        way: Way,
+    },
+    /// preadv.
+    ReadPieces {
+        file: Target,
+        offset: u64,
+        lengths: Vec<u64>,
+        way: Way,
+    },
+    /// SEEK_DATA and SEEK_HOLE from a sector to the end, and reading nothing but what is called data.
+    Scan {
+        file: Target,
+        offset: u64,
+    },
     Truncate {
         file: Target,
         size: u64,
@@ -200,6 +267,13 @@ pub enum Operation {
     RemoveAttribute {
         path: Path,
         name: String,
+    },
+    /// lsetxattr of an access control list.
+    SetList {
+        path: Path,
+        kind: ListKind,
+        version: u32,
+        entries: Vec<ListEntry>,
     },
     ChangeMode {
         path: Path,
@@ -237,6 +311,8 @@ pub enum Outcome {
     Bytes(Digest),
     /// The names in a directory: how many, and their digest in the order of their bytes.
     Names(usize, Digest),
+    /// What the data of a file holds, besides zeros.
+    Scanned(SparseDigest),
     /// Whether the ranges were equal.
     Compared(bool),
 }
@@ -273,6 +349,18 @@ pub fn pattern(number: u64, offset: u64, length: usize) -> Vec<u8> {
         (mixed ^ (mixed >> 29) | 1).to_be_bytes()
     });
     words.take(length / 8 + 2).flatten().skip(skip).take(length).collect()
+}
+
+/// An access control list as programs give it to Linux.
+#[allow(clippy::little_endian_bytes, reason = "Linux has lists little-endian")]
+pub fn list_value(version: u32, entries: &[ListEntry]) -> Vec<u8> {
+    let mut value = version.to_le_bytes().to_vec();
+    for entry in entries {
+        value.extend(entry.tag.to_le_bytes());
+        value.extend(entry.permissions.to_le_bytes());
+        value.extend(entry.id.to_le_bytes());
+    }
+    value
 }
 
 /// The names of a directory as [`Outcome::Names`].

@@ -22,6 +22,7 @@ impl Model {
                 }
                 let node = self.change(id)?;
                 node.mode = node.mode & !PERMISSIONS | mode & PERMISSIONS;
+                node.limit_list();
             }
             Operation::ChangeOwner { path, uid, gid } => {
                 let id = self.changeable(path)?;
@@ -74,7 +75,8 @@ impl Model {
     fn checked(&self, mut settings: Settings, node: &super::Node) -> Result<Settings, Errno> {
         let is_directory = node.is_directory();
         let flags = settings.flags;
-        let for_directories = FileFlags::EXTENT_SIZE_INHERIT | FileFlags::PROJECT_INHERIT;
+        let for_directories =
+            FileFlags::EXTENT_SIZE_INHERIT | FileFlags::PROJECT_INHERIT | FileFlags::NOSYMLINKS;
         if flags.contains(FileFlags::EXTENT_SIZE) && is_directory
             || flags.contains(FileFlags::EXTENT_SIZE_INHERIT) && !is_directory
         {

@@ -1,4 +1,6 @@
-use super::{Abilities, Features, Generator, Model, Operation, Outcome, RenameMode};
+use super::{
+    Abilities, Features, Generator, ListEntry, ListKind, Model, Operation, Outcome, RenameMode,
+};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -82,4 +84,56 @@ fn what_is_refused_changes_nothing() {
         }
     }
     assert!(refused > 100, "only {refused} were refused");
+}
+
+fn entry(tag: u16, permissions: u16) -> ListEntry {
+    ListEntry { tag, permissions, id: 7 }
+}
+
+fn set_list(path: &str, kind: ListKind, entries: &[ListEntry]) -> Operation {
+    Operation::SetList { path: path.to_owned(), kind, version: 2, entries: entries.to_vec() }
+}
+
+/// Owner, a user, the group, a mask, others.
+const LIST: [(u16, u16); 5] = [(1, 7), (2, 6), (4, 5), (0x10, 4), (0x20, 1)];
+
+#[test]
+fn lists_and_permission_bits_say_the_same() {
+    let list = LIST.map(|(tag, permissions)| entry(tag, permissions));
+    let mut model = Model::new(FEATURES);
+    let operations = [
+        make_directory("a"),
+        set_list("a", ListKind::Default, &list),
+        create("a/b"),
+        make_directory("a/c"),
+        create("d"),
+        set_list("d", ListKind::Access, &list),
+        Operation::ChangeMode { path: "d".to_owned(), mode: 0o4620 },
+    ];
+    for operation in operations {
+        assert_eq!(model.perform(&operation), Ok(Outcome::Done), "{operation:?}");
+    }
+    let check = |path: &str, mode: u32, lists: usize| {
+        let node = model.node(model.lookup(path).unwrap()).unwrap();
+        assert_eq!((node.mode & 0o7777, node.attributes.len()), (mode, 2 * lists), "{path}");
+    };
+    check("a", 0o755, 1);
+    check("a/b", 0o640, 1);
+    check("a/c", 0o741, 2);
+    check("d", 0o4620, 1);
+}
+
+#[test]
+fn lists_are_refused_for_the_kernels_reasons() {
+    let [owner, user, group, mask, other] = LIST.map(|(tag, bits)| entry(tag, bits));
+    let access = |entries: &[ListEntry]| set_list("a", ListKind::Access, entries);
+    check(&[create("a"), access(&[owner, group, other])], Ok(Outcome::Done));
+    check(&[create("a"), access(&[owner, user, group, other])], Err(Errno::INVAL));
+    check(&[create("a"), access(&[owner, mask, group, other])], Err(Errno::INVAL));
+    let list = [owner, user, group, mask, other];
+    check(&[create("a"), set_list("a", ListKind::Default, &list)], Err(Errno::ACCESS));
+    let long: Vec<_> =
+        [owner].into_iter().chain([user; 5458]).chain([group, mask, other]).collect();
+    check(&[create("a"), access(&long)], Err(Errno::TOOBIG));
+    check(&[create("a"), access(&long[1..])], Err(Errno::INVAL));
 }

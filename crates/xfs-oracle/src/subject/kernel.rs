@@ -2,22 +2,23 @@
 
 use std::ffi::CString;
 use std::fs::File;
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps,
-    XattrFlags,
+    AtFlags, CWD, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, Timespec,
+    Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
 
-use super::Subject;
+use super::{Sought, Subject, scan};
 use crate::ioctl::{self, Span};
 use crate::model::{
     AllocationMode, Durable, Operation, Outcome, Ranges, RenameMode, SLOTS, SetMode, Settings,
-    Target, bytes, names, pattern,
+    Target, Way, bytes, list_value, names, pattern,
 };
 use crate::view::Time;
 
@@ -64,6 +65,15 @@ impl Kernel {
             Target::Path(path) => self.open_file(path, flags).map(Held::Opened),
             Target::Slot(slot) => self.slot(*slot).map(Held::Slot),
         }
+    }
+
+    /// The same for reads or writes that go this way.
+    fn file_for(&self, target: &Target, flags: OFlags, way: Way) -> Result<Held<'_>, Errno> {
+        let held = self.file(target, flags)?;
+        let Way::Direct = way else { return Ok(held) };
+        let path = format!("/proc/self/fd/{}", held.file().as_raw_fd());
+        let flags = flags | OFlags::DIRECT | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty()).map(|file| Held::Opened(file.into()))
     }
 
     fn open_file(&self, path: &str, flags: OFlags) -> Result<File, Errno> {
@@ -226,6 +236,10 @@ impl Kernel {
             Operation::RemoveAttribute { path, name } => {
                 rustix::fs::lremovexattr(self.path(path), name.as_str())
             }
+            Operation::SetList { path, kind, version, entries } => {
+                let value = list_value(*version, entries);
+                self.set_attribute(path, kind.name(), &value, SetMode::Either)
+            }
             Operation::ChangeMode { path, mode } => {
                 rustix::fs::chmod(self.path(path), Mode::from_raw_mode(*mode))
             }
@@ -249,6 +263,10 @@ impl Kernel {
                 let file = self.file(file, OFlags::WRONLY)?;
                 let bytes = pattern(*number, *offset, *length as usize);
                 file.file().write_all_at(&bytes, *offset).map_err(errno)
+            }
+            Operation::WritePieces { file, offset, lengths, number, way } => {
+                let file = self.file_for(file, OFlags::WRONLY, *way)?;
+                write_pieces(file.file(), *offset, lengths, *number)
             }
             Operation::Truncate { file, size } => {
                 rustix::fs::ftruncate(self.file(file, OFlags::WRONLY)?.file(), *size)
@@ -287,6 +305,13 @@ impl Subject for Kernel {
                 let read = read_full(file.file(), *offset, &mut buffer)?;
                 Ok(bytes(buffer.get(..read).unwrap_or_default()))
             }
+            Operation::ReadPieces { file, offset, lengths, way } => {
+                let file = self.file_for(file, OFlags::RDONLY, *way)?;
+                read_pieces(file.file(), *offset, lengths)
+            }
+            Operation::Scan { file, offset } => {
+                scan_file(self.file(file, OFlags::RDONLY)?.file(), *offset)
+            }
             Operation::List { path } => self.list(path),
             Operation::Deduplicate(ranges) => {
                 let same = |from: &File, to: &File, span| ioctl::dedupe_range(from, to, span);
@@ -295,6 +320,79 @@ impl Subject for Kernel {
             other => self.on_names(other).map(|()| Outcome::Done),
         }
     }
+}
+
+/// Memory where no device minds that direct I/O begins.
+const ALIGNMENT: usize = 4096;
+
+/// So many bytes of aligned memory.
+struct Aligned {
+    buffer: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Aligned {
+    fn new(length: usize) -> Self {
+        let buffer = vec![0; length + ALIGNMENT];
+        let start = buffer.as_ptr().align_offset(ALIGNMENT);
+        Self { buffer, start, length }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.buffer.get_mut(self.start..).and_then(|b| b.get_mut(..self.length)).unwrap_or_default()
+    }
+}
+
+fn write_pieces(file: &File, offset: u64, lengths: &[u64], number: u64) -> Result<(), Errno> {
+    let total = lengths.iter().sum::<u64>() as usize;
+    let mut memory = Aligned::new(total);
+    memory.bytes_mut().copy_from_slice(&pattern(number, offset, total));
+    let mut rest: &[u8] = memory.bytes_mut();
+    let mut pieces = Vec::new();
+    for length in lengths {
+        let (piece, after) = rest.split_at(*length as usize);
+        pieces.push(IoSlice::new(piece));
+        rest = after;
+    }
+    // One call: another one would be another write.
+    match rustix::io::pwritev(file, &pieces, offset)? {
+        written if written == total => Ok(()),
+        _ => Err(Errno::NOSPC),
+    }
+}
+
+fn read_pieces(file: &File, offset: u64, lengths: &[u64]) -> Result<Outcome, Errno> {
+    let mut memory = Aligned::new(lengths.iter().sum::<u64>() as usize);
+    let mut rest = memory.bytes_mut();
+    let mut pieces = Vec::new();
+    for length in lengths {
+        let (piece, after) = rest.split_at_mut(*length as usize);
+        pieces.push(IoSliceMut::new(piece));
+        rest = after;
+    }
+    let read = rustix::io::preadv(file, &mut pieces, offset)?;
+    Ok(bytes(memory.bytes_mut().get(..read).unwrap_or_default()))
+}
+
+fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
+    let size = rustix::fs::fstat(file)?.st_size as u64;
+    let seek = |sought, at| {
+        let to = match sought {
+            Sought::Data => SeekFrom::Data(at),
+            Sought::Hole => SeekFrom::Hole(at),
+        };
+        match rustix::fs::seek(file, to) {
+            Err(Errno::NXIO) => Ok(None),
+            other => other.map(Some),
+        }
+    };
+    let read = |at, length: u64| {
+        let mut buffer = vec![0; length as usize];
+        file.read_exact_at(&mut buffer, at).map_err(errno)?;
+        Ok(buffer)
+    };
+    scan((offset, size), seek, read)
 }
 
 fn read_full(file: &File, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {

@@ -1,6 +1,7 @@
 //! The library, asked through its own API for what the kernel is asked for by system calls.
 
 use std::ffi::OsStr;
+use std::io::{IoSlice, IoSliceMut};
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
 use ferroxfs::{
@@ -10,9 +11,9 @@ use ferroxfs::{
 use rustix::io::Errno;
 use xfs_oracle::model::{
     AllocationMode, Durable, Operation, Outcome, Path, Ranges, RenameMode, SLOTS, SetMode,
-    Settings, Target, bytes, names, pattern,
+    Settings, Target, Way, bytes, list_value, names, pattern,
 };
-use xfs_oracle::{FileFlags, Subject, Time};
+use xfs_oracle::{FileFlags, Sought, Subject, Time, scan};
 
 type Result<T> = std::result::Result<T, Errno>;
 
@@ -218,6 +219,64 @@ impl Library {
         }
     }
 
+    /// The file for reads or writes that go this way.
+    fn file_for(&self, target: &Target, access: Access, way: Way) -> Result<File> {
+        Ok(self.file(target, access)?.direct(way == Way::Direct))
+    }
+
+    fn write_pieces(&self, target: &Target, offset: u64, pieces: (&[u64], u64, Way)) -> Result<()> {
+        let (lengths, write, way) = pieces;
+        let file = self.file_for(target, Access::Write, way)?;
+        let total = lengths.iter().sum::<u64>() as usize;
+        let bytes = pattern(write, offset, total);
+        let mut rest = bytes.as_slice();
+        let mut pieces = Vec::new();
+        for length in lengths {
+            let (piece, after) = rest.split_at(*length as usize);
+            pieces.push(IoSlice::new(piece));
+            rest = after;
+        }
+        let written = file.write_vectored_at(offset, &pieces).map_err(number)?;
+        if written != total {
+            return Err(Errno::NOSPC);
+        }
+        match target {
+            Target::Path(_) => file.close().map_err(number),
+            Target::Slot(_) => Ok(()),
+        }
+    }
+
+    fn read_pieces(&self, target: &Target, offset: u64, pieces: (&[u64], Way)) -> Result<Outcome> {
+        let (lengths, way) = pieces;
+        let file = self.file_for(target, Access::Read, way)?;
+        let mut buffer = vec![0; lengths.iter().sum::<u64>() as usize];
+        let mut rest = buffer.as_mut_slice();
+        let mut pieces = Vec::new();
+        for length in lengths {
+            let (piece, after) = rest.split_at_mut(*length as usize);
+            pieces.push(IoSliceMut::new(piece));
+            rest = after;
+        }
+        let read = file.read_vectored_at(offset, &mut pieces).map_err(number)?;
+        Ok(bytes(buffer.get(..read).unwrap_or_default()))
+    }
+
+    fn scan(&self, target: &Target, offset: u64) -> Result<Outcome> {
+        let file = self.file(target, Access::Read)?;
+        let size = file.metadata().size;
+        let seek = |sought, at| match sought {
+            Sought::Data => file.seek_data(at).map_err(number),
+            Sought::Hole => file.seek_hole(at).map_err(number),
+        };
+        let read = |at, length: u64| {
+            let mut buffer = vec![0; length as usize];
+            let read = file.read_at(at, &mut buffer).map_err(number)?;
+            buffer.truncate(read);
+            Ok(buffer)
+        };
+        scan((offset, size), seek, read)
+    }
+
     fn clone_range(&self, ranges: &Ranges) -> Result<()> {
         let from = self.file(&ranges.from, Access::Read)?;
         let to = self.file(&ranges.to, Access::Write)?;
@@ -291,6 +350,10 @@ impl Library {
             Operation::RemoveAttribute { path, name } => {
                 self.node(path)?.remove_attribute(OsStr::new(name)).map_err(number)
             }
+            Operation::SetList { path, kind, version, entries } => {
+                let value = list_value(*version, entries);
+                self.set_attribute(path, kind.name(), &value, SetMode::Either)
+            }
             Operation::ChangeMode { path, mode } => self.change_mode(path, *mode),
             Operation::ChangeOwner { path, uid, gid } => self.change_owner(path, *uid, *gid),
             Operation::SetTimes { path, accessed, modified } => {
@@ -306,6 +369,9 @@ impl Library {
         match operation {
             Operation::Write { file, offset, length, number } => {
                 self.write(file, *offset, &pattern(*number, *offset, *length as usize))
+            }
+            Operation::WritePieces { file, offset, lengths, number, way } => {
+                self.write_pieces(file, *offset, (lengths, *number, *way))
             }
             Operation::Truncate { file, size } => {
                 self.file(file, Access::Write)?.set_len(*size).map_err(number)
@@ -326,6 +392,10 @@ impl Subject for Library {
     fn perform(&mut self, operation: &Operation) -> Result<Outcome> {
         match operation {
             Operation::Read { file, offset, length } => self.read(file, *offset, *length),
+            Operation::ReadPieces { file, offset, lengths, way } => {
+                self.read_pieces(file, *offset, (lengths, *way))
+            }
+            Operation::Scan { file, offset } => self.scan(file, *offset),
             Operation::List { path } => self.list(path),
             Operation::Deduplicate(ranges) => self.deduplicate(ranges),
             other => self.on_names(other).map(|()| Outcome::Done),

@@ -77,7 +77,7 @@ impl History {
         seed: u64,
         (operations, sync_every): (usize, usize),
     ) -> Result<Self, TrialError> {
-        let mut generator = Generator::new(seed, model.features());
+        let mut generator = Generator::new(seed, model.features()).without_default_lists();
         let mut number = 0;
         let next = |model: &Model| {
             number += 1;

@@ -2,7 +2,7 @@
 
 use super::{Generator, Want};
 use crate::model::Model;
-use crate::model::operation::{Abilities, AllocationMode, Operation, Ranges, SLOTS, Target};
+use crate::model::operation::{Abilities, AllocationMode, Operation, Ranges, SLOTS, Target, Way};
 
 /// Most files stay smaller than this.
 const USUAL_BYTES: u64 = 1 << 20;
@@ -60,6 +60,54 @@ impl Generator {
         let file = self.target(model)?;
         let offset = self.offset(model, &file);
         Some(Operation::Read { file, offset, length: self.length(model) })
+    }
+
+    /// Buffers of one call, and where it begins: whole blocks where they go to the device at once.
+    fn pieces(&mut self, model: &Model, file: &Target) -> (Way, u64, Vec<u64>) {
+        let block = model.features().block_bytes;
+        let (way, unit) = match self.chance(2) {
+            true => (Way::Direct, block),
+            false => (Way::Cached, 1),
+        };
+        let mut offset = self.offset(model, file);
+        offset -= offset % unit;
+        let count = 1 + self.random.below(6);
+        let lengths = (0..count).map(|_| self.length(model).next_multiple_of(unit)).collect();
+        (way, offset, lengths)
+    }
+
+    pub(super) fn write_pieces(&mut self, model: &Model) -> Option<Operation> {
+        let file = self.target(model)?;
+        let (way, mut offset, lengths) = self.pieces(model, &file);
+        if way == Way::Direct && self.chance(20) {
+            offset += 1 + self.random.below(511);
+        }
+        let number = self.number();
+        Some(Operation::WritePieces { file, offset, lengths, number, way })
+    }
+
+    pub(super) fn read_pieces(&mut self, model: &Model) -> Option<Operation> {
+        let file = self.target(model)?;
+        let (way, offset, mut lengths) = self.pieces(model, &file);
+        if way == Way::Direct {
+            // The kernel gives EIO for a direct read from the data of a file on into what it has only
+            // promised behind the end.
+            let block = model.features().block_bytes;
+            let rest = Self::size(model, &file).saturating_sub(offset);
+            let mut room = rest.next_multiple_of(block).max(block);
+            for length in &mut lengths {
+                *length = (*length).min(room);
+                room -= *length;
+            }
+            lengths.retain(|length| *length > 0);
+        }
+        Some(Operation::ReadPieces { file, offset, lengths, way })
+    }
+
+    pub(super) fn scan(&mut self, model: &Model) -> Option<Operation> {
+        let file = self.target(model)?;
+        let offset = self.offset(model, &file);
+        Some(Operation::Scan { file, offset: offset - offset % 512 })
     }
 
     pub(super) fn truncate(&mut self, model: &Model) -> Option<Operation> {

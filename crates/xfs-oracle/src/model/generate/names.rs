@@ -1,25 +1,14 @@
-//! Operations on names, attributes and settings.
+//! Operations on names, attributes, modes, owners and times.
 
 use rustix::fs::FileType;
 
 use super::{Generator, Want};
-use crate::ioctl::FileFlags;
-use crate::model::operation::{Durable, Operation, RenameMode, SLOTS, SetMode, Settings};
+use crate::model::operation::{Durable, Operation, RenameMode, SLOTS, SetMode};
 use crate::model::{Body, Model};
 use crate::view::Time;
 
 /// Namespaces of attributes.
 const NAMESPACES: [&str; 4] = ["user.", "user.", "trusted.", "security."];
-
-/// Flags that any file may have.
-const FLAGS: [FileFlags; 6] = [
-    FileFlags::NODUMP,
-    FileFlags::NOATIME,
-    FileFlags::NODEFRAG,
-    FileFlags::APPEND,
-    FileFlags::IMMUTABLE,
-    FileFlags::empty(),
-];
 
 impl Generator {
     fn mode(&mut self) -> u32 {
@@ -107,8 +96,9 @@ impl Generator {
         let slot = self.random.below(SLOTS as u64) as usize;
         let path = self.vacant(model)?;
         let node = model.node(model.slot(slot)?).ok()?;
-        // A file that has lost its last name stays without, which only the kernel enforces.
-        (node.is_linkable || node.links > 0).then_some(Operation::LinkSlot { slot, path })
+        // A file that has lost its last name stays without.
+        let is_lost = node.links == 0 && !node.is_linkable;
+        (!is_lost || self.chance(4)).then_some(Operation::LinkSlot { slot, path })
     }
 
     pub(super) fn list(&mut self, model: &Model) -> Option<Operation> {
@@ -182,48 +172,6 @@ impl Generator {
             0 => Some(Operation::SetTimes { path, accessed, modified: None }),
             1 => Some(Operation::SetTimes { path, accessed: None, modified }),
             _ => Some(Operation::SetTimes { path, accessed, modified }),
-        }
-    }
-
-    pub(super) fn set_flags(&mut self, model: &Model) -> Option<Operation> {
-        let path = self.existing(model, Want::Openable)?;
-        let id = model.lookup(&path).ok()?;
-        let node = model.node(id).ok()?;
-        if matches!(node.body, Body::Symlink(_)) {
-            return None;
-        }
-        let mut settings = Settings { flags: self.choose(&FLAGS)?, ..Settings::default() };
-        // What a flag forbids, an open file still may; and what is fixed is freed soon again.
-        let is_open = (0..SLOTS).any(|slot| model.slot(slot) == Some(id));
-        if is_open || node.is_fixed() {
-            settings.flags = FileFlags::empty();
-        }
-        if self.chance(3) {
-            settings.project_id = self.random.below(3) as u32;
-        }
-        if node.is_directory() {
-            self.directory_settings(model, &mut settings);
-        }
-        let features = model.features();
-        if self.chance(6) && features.abilities.contains(crate::model::Abilities::REFLINK) {
-            settings.flags |= FileFlags::COW_EXTENT_SIZE;
-            settings.cow_extent_size = (self.random.below(20) * features.block_bytes) as u32;
-        }
-        if node.settings.flags.contains(FileFlags::EXTENT_SIZE) {
-            settings.flags |= FileFlags::EXTENT_SIZE;
-            settings.extent_size = node.settings.extent_size;
-        }
-        Some(Operation::SetFlags { path, settings })
-    }
-
-    fn directory_settings(&mut self, model: &Model, settings: &mut Settings) {
-        if self.chance(6) {
-            settings.flags |= FileFlags::PROJECT_INHERIT;
-        }
-        if self.chance(4) {
-            settings.flags |= FileFlags::EXTENT_SIZE_INHERIT;
-            let blocks = self.random.below(40);
-            settings.extent_size = (blocks * model.features().block_bytes) as u32;
         }
     }
 

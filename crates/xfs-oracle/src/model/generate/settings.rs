@@ -1,0 +1,82 @@
+//! Flags and hints.
+
+use super::{Generator, Want};
+use crate::ioctl::FileFlags;
+use crate::model::operation::{Operation, SLOTS, Settings};
+use crate::model::{Body, Model, Node};
+
+/// Flags that any file may have.
+const FLAGS: [FileFlags; 7] = [
+    FileFlags::NODUMP,
+    FileFlags::NOATIME,
+    FileFlags::NODEFRAG,
+    FileFlags::SYNC,
+    FileFlags::APPEND,
+    FileFlags::IMMUTABLE,
+    FileFlags::empty(),
+];
+
+impl Generator {
+    pub(super) fn set_flags(&mut self, model: &Model) -> Option<Operation> {
+        let path = self.existing(model, Want::Openable)?;
+        let id = model.lookup(&path).ok()?;
+        let node = model.node(id).ok()?;
+        if matches!(node.body, Body::Symlink(_)) {
+            return None;
+        }
+        let mut settings = Settings { flags: self.choose(&FLAGS)?, ..Settings::default() };
+        // What a flag forbids, an open file still may; and what is fixed is freed soon again.
+        let is_open = (0..SLOTS).any(|slot| model.slot(slot) == Some(id));
+        if is_open || node.is_fixed() {
+            settings.flags = FileFlags::empty();
+        }
+        if self.chance(3) {
+            settings.project_id = self.random.below(3) as u32;
+        }
+        if node.is_directory() {
+            self.directory_settings(model, &mut settings);
+        }
+        // Volumes that share no blocks refuse it.
+        if self.chance(6) {
+            settings.flags |= FileFlags::COW_EXTENT_SIZE;
+            settings.cow_extent_size = self.hint(model, 20);
+        }
+        if matches!(node.body, Body::File(_)) {
+            self.file_hint(model, node, &mut settings);
+        }
+        Some(Operation::SetFlags { path, settings })
+    }
+
+    /// A hint in whole blocks, but for a few.
+    fn hint(&mut self, model: &Model, blocks: u64) -> u32 {
+        let hint = self.random.below(blocks) * model.features().block_bytes;
+        if self.chance(15) { hint as u32 + 1 } else { hint as u32 }
+    }
+
+    fn file_hint(&mut self, model: &Model, node: &Node, settings: &mut Settings) {
+        let flag = FileFlags::EXTENT_SIZE;
+        // A file with extents keeps the hint that it has; what lost its contents may have none.
+        let has_extents = node.contents().is_some_and(|bytes| bytes.sectors().next().is_some());
+        let may_change = if has_extents { self.chance(20) } else { !node.has_space };
+        if may_change && self.chance(2) {
+            settings.flags |= flag;
+            settings.extent_size = self.hint(model, 40);
+        } else if node.settings.flags.contains(flag) {
+            settings.flags |= flag;
+            settings.extent_size = node.settings.extent_size;
+        }
+    }
+
+    fn directory_settings(&mut self, model: &Model, settings: &mut Settings) {
+        if self.chance(6) {
+            settings.flags |= FileFlags::PROJECT_INHERIT;
+        }
+        if self.chance(8) {
+            settings.flags |= FileFlags::NOSYMLINKS;
+        }
+        if self.chance(4) {
+            settings.flags |= FileFlags::EXTENT_SIZE_INHERIT;
+            settings.extent_size = self.hint(model, 40);
+        }
+    }
+}
