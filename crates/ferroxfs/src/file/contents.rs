@@ -29,6 +29,7 @@
 //!   between the two is seen there.
 
 mod buffered;
+mod pieces;
 
 use std::sync::Arc;
 
@@ -42,6 +43,7 @@ use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock, RwLockReadGuard, RwLo
 use xfs_trans::Earmark;
 
 use self::buffered::{BUFFER_BYTES, Buffered};
+use self::pieces::write_pieces;
 use super::unsettled::repeat;
 use crate::metadata::Metadata;
 use crate::table::Entry;
@@ -304,23 +306,10 @@ impl<'a> OpenContents<'a> {
         way: Way,
     ) -> Result<usize> {
         let mut state = self.change()?;
-        let mut written = 0;
-        for bytes in slices.filter(|bytes| !bytes.is_empty()) {
-            match self.write_slice(&mut state, offset + written as u64, bytes, way) {
-                Ok(count) => {
-                    written += count;
-                    if count < bytes.len() {
-                        break;
-                    }
-                }
-                Err(_) if written > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(written)
+        write_pieces(offset, slices, |at, bytes| self.write_piece(&mut state, at, bytes, way))
     }
 
-    fn write_slice(&self, state: &mut State, offset: u64, bytes: &[u8], way: Way) -> Result<usize> {
+    fn write_piece(&self, state: &mut State, offset: u64, bytes: &[u8], way: Way) -> Result<usize> {
         let mut core = self.entry.core();
         core.size = core.size.max(state.buffered.as_ref().map_or(0, |buffered| buffered.end()));
         if way != Way::Acknowledged {

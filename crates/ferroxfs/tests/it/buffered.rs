@@ -8,7 +8,7 @@ use ferroxfs::{
     AllocateMode, Changes, Error, File, OpenOptions, PosixError, RangeMode, SharedDevice,
     Timestamp, Volume,
 };
-use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
+use xfs_testkit::{FailingDevice, Fault, Persistence, RecordingDevice, Request, RequestKind};
 use xfs_trans::testing::{is_clean, make_sized, make_with};
 
 const BLOCK: u64 = 4096;
@@ -486,5 +486,30 @@ fn a_large_file_starts_at_a_stripe() {
             assert!(starts[0].is_multiple_of(64 << 10), "{length} bytes lie at {starts:?}");
         }
     }
+    volume.close().unwrap();
+}
+
+#[test]
+fn slices_reach_the_device_together() {
+    let device = Arc::new(RecordingDevice::new(make_with("")));
+    let recorded: SharedDevice = device.clone();
+    let volume = options().with_devices(recorded, None).writable_volume().unwrap();
+    let file = volume.create_file("file").unwrap();
+    file.write_at(0, &pattern(0, 20_000)).unwrap();
+    file.sync_all().unwrap();
+    let before = device.position();
+    // The first slice ends within a sector of the second.
+    let bytes = pattern(9, 6000);
+    let (head, tail) = bytes.split_at(2500);
+    file.write_vectored_at(4096, &[IoSlice::new(head), IoSlice::new(tail)]).unwrap();
+    file.sync_data().unwrap();
+    let recording = device.recording();
+    let requests = recording.requests().get(before..).unwrap();
+    let whole = |request: &Request| {
+        matches!(request, Request::Write { bytes: written, .. }
+            if written.windows(bytes.len()).any(|window| window == bytes))
+    };
+    assert!(requests.iter().any(whole), "no write has both slices: {requests:?}");
+    drop(file);
     volume.close().unwrap();
 }

@@ -81,9 +81,10 @@ pub(crate) fn a_volume_is_labelled_and_shut_down() -> Result<(), TrialError> {
     assert!(read.contains("\"proof\""), "{read}");
     let refused = String::from_utf8(io("label -s longer-than-12").stderr).unwrap();
     assert!(refused.contains("Invalid argument"), "{refused}");
+    // From within: an ordinary user may not be let into the folders above.
     let mut nobody = Command::new("setpriv");
     nobody.args(["--reuid=1000", "--regid=1000", "--clear-groups", "xfs_io", "-x", "-c"]);
-    let output = nobody.arg("shutdown").arg(volume.path()).output().unwrap();
+    let output = nobody.args(["shutdown", "."]).current_dir(volume.path()).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("not permitted"), "{output:?}");
     fs::write(volume.at("file"), "contents").unwrap();
     let output = io("shutdown -f");

@@ -7,6 +7,11 @@ use xfs_trans::Earmark;
 /// The most that is buffered of a file; also the unit in whose multiples a buffer ends.
 pub(super) const BUFFER_BYTES: u64 = 1 << 20;
 
+/// Where a buffer ends that begins at an offset.
+pub(super) const fn end_of_buffer(offset: u64) -> u64 {
+    (offset / BUFFER_BYTES + 1).saturating_mul(BUFFER_BYTES)
+}
+
 /// Bytes that have been written, and are not on the device.
 pub(super) struct Buffered {
     pub(super) offset: u64,
@@ -29,7 +34,7 @@ impl Buffered {
 
     /// Where it is full.
     pub(super) fn limit(&self) -> u64 {
-        (self.offset / BUFFER_BYTES + 1) * BUFFER_BYTES
+        end_of_buffer(self.offset)
     }
 
     /// Whether bytes at an offset go into it.
