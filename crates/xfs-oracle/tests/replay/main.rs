@@ -10,8 +10,9 @@
 //!
 //! A trial prints the seed of its operations and its cut. The log's threads write when they come to
 //! it, and another thread forces it all the time, so a seed gives the same operations, and about the
-//! same requests. `FERROXFS_LONG=1` runs 2,000 cuts instead of 40; `FERROXFS_KEEP=1` keeps the images of
-//! a cut that fails.
+//! same requests. `FERROXFS_LONG=1` runs 2,000 seeds instead of 16, each on its own volume and cut twice;
+//! `FERROXFS_SEED=N` runs one of them, `FERROXFS_SEED=N..M` several. `FERROXFS_KEEP=1` keeps the images of a cut
+//! that fails.
 
 #[path = "../kernel/ours.rs"]
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, TryRecvError};
 
 use ferroxfs::{OpenOptions, SharedDevice, Upkeep, Volume};
-use xfs_oracle::harness::{Trial, TrialError, run};
+use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 use xfs_oracle::{Differences, Image, Tree, ready};
 use xfs_testkit::{Atomicity, Cut, PowerCuts, Prng, RecordingDevice};
 use xfs_trans::testing::{make_sized, superblock};
@@ -39,7 +40,9 @@ use workload::{Names, every_kind, names, prepare, step};
 const VOLUME_BYTES: u64 = 300 << 20;
 const OPERATIONS: u32 = 120;
 /// Cuts of one history.
-const CUTS: u64 = 4;
+const CUTS: u64 = 2;
+/// Histories of a short run, and of a long one; every eighth has the same layout.
+const SEEDS: [u64; 2] = [16, 2000];
 
 /// What `xfs_logprint` calls the items that every history leaves in the log.
 const ITEMS: [&str; 3] = ["BUF:", "INODE:", "ICR:"];
@@ -55,23 +58,33 @@ const EVERY_FEATURE: &str = "-l size=16m -n parent=1 -i exchange=1 -m rmapbt=1,r
 const MOST_ROUNDS: u32 = 40;
 
 /// Options of mkfs.
-const LAYOUTS: [(&str, &str); 5] = [
+const LAYOUTS: [(&str, &str); 8] = [
     ("default", "-l size=16m"),
     ("parent", "-l size=16m -n parent=1 -m rmapbt=1"),
     ("plain", "-l size=16m -n parent=0 -m rmapbt=0,reflink=0"),
     ("block-1k", "-l size=16m -b size=1024 -n parent=1"),
     ("inode-1k", "-l size=16m -i size=1024 -m rmapbt=0"),
+    ("block-64k", "-b size=65536 -n parent=1"),
+    ("sector-4k", "-l size=16m -s size=4096 -n parent=1"),
+    ("stripe", "-l size=16m,su=32k -d su=64k,sw=4 -n parent=1"),
 ];
 
 fn main() -> ExitCode {
-    let rounds = if std::env::var_os("FERROXFS_LONG").is_some() { 100 } else { 2 };
-    let trial = |(name, options): (&'static str, &'static str), seed: u64| {
+    let [short, long] = SEEDS;
+    let count = if std::env::var_os("FERROXFS_LONG").is_some() { long } else { short };
+    let trials = seeds(count).map(|seed| {
+        let (name, options) = layout_of(seed);
         let title = format!("replayed_by_the_kernel::{name}::{seed}");
         Trial::new(title, move || check_history(options, seed))
-    };
-    let trials = (0..rounds).flat_map(|seed| LAYOUTS.map(|layout| trial(layout, seed)));
+    });
     let every_item = Trial::new("every_item_is_read_by_xfs_logprint", check_every_item);
     run(trials.chain([every_item]).collect())
+}
+
+fn layout_of(seed: u64) -> (&'static str, &'static str) {
+    let [first, ..] = LAYOUTS;
+    let number = seed % LAYOUTS.len() as u64;
+    LAYOUTS.get(number as usize).copied().unwrap_or(first)
 }
 
 /// What a volume showed after each operation, and which of that was durable at which request.
