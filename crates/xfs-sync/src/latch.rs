@@ -8,9 +8,11 @@
 //!  word   31 exclusive | 30 somebody waits | 29..0 how many share
 //! ```
 //!
-//! Taking and giving back a latch that nobody waits for is one exchange each. Who has to wait sets
-//! the waiting bit under `gate` and sleeps there; who gives back a latch with that bit wakes all of
-//! them, and they try again.
+//! Taking and giving back a latch that nobody waits for is one exchange each. Who finds it taken looks
+//! again a few times, unless others sleep already, and then sets the waiting bit under `gate` and sleeps
+//! there. Who gives back a latch with that bit wakes those whose turn it is: all who want to share it
+//! after an owner, else the first who wants it alone. The others sleep on: with many who want one latch, to
+//! wake all of them for each that can have it would be most of the work.
 //!
 //! # Invariants
 //!
@@ -19,6 +21,8 @@
 //!   when it gets `gate`: no wakeup is lost.
 //! - **I2** While the bit is set nobody joins those who share: one who waits to be alone is let in
 //!   when they have gone.
+//! - **I3** While somebody sleeps, the bit is set, or somebody who was woken is on the way to look at the
+//!   word. That one sets it (again) if the latch cannot be had, and also if it can and others sleep.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -38,12 +42,20 @@ const SHARERS: u32 = WAITING - 1;
 /// waits between the two would stop both.
 pub struct Latch<S: Scope> {
     word: AtomicU32,
-    gate: raw::Mutex<()>,
-    freed: raw::Condvar,
+    gate: raw::Mutex<Waiters>,
+    freed_for_one: raw::Condvar,
+    freed_for_all: raw::Condvar,
     scope: PhantomData<S>,
 }
 
-/// How a latch is wanted.
+/// How many sleep, or were woken and have not looked yet.
+#[derive(Clone, Copy, Default)]
+struct Waiters {
+    to_be_alone: u32,
+    to_share: u32,
+}
+
+/// How a latch is wanted, or was held.
 #[derive(Clone, Copy)]
 enum Mode {
     Exclusive,
@@ -67,8 +79,9 @@ impl<S: Scope> Latch<S> {
     pub const fn new() -> Self {
         Self {
             word: AtomicU32::new(0),
-            gate: raw::Mutex::new(()),
-            freed: raw::Condvar::new(),
+            gate: raw::Mutex::new(Waiters { to_be_alone: 0, to_share: 0 }),
+            freed_for_one: raw::Condvar::new(),
+            freed_for_all: raw::Condvar::new(),
             scope: PhantomData,
         }
     }
@@ -98,7 +111,7 @@ impl<S: Scope> Latch<S> {
         let before = self.word.fetch_and(!EXCLUSIVE, Ordering::Release);
         assert!(before & EXCLUSIVE != 0, "a latch given back that nobody held alone");
         if before & WAITING != 0 {
-            self.wake();
+            self.wake(Mode::Exclusive);
         }
     }
 
@@ -127,7 +140,7 @@ impl<S: Scope> Latch<S> {
         let before = self.word.fetch_sub(1, Ordering::Release);
         assert!(before & SHARERS != 0, "a share of a latch given back that nobody had");
         if before == WAITING | 1 {
-            self.wake();
+            self.wake(Mode::Shared);
         }
     }
 
@@ -161,10 +174,37 @@ impl<S: Scope> Latch<S> {
     /// The wait for a latch that could not be had at once.
     #[cold]
     fn wait(&self, mode: Mode) {
-        let mut gate = self.gate.lock();
+        for _ in 0..raw::LOOKS_BEFORE_SLEEP {
+            if self.word.load(Ordering::Relaxed) & WAITING != 0 {
+                break;
+            }
+            core::hint::spin_loop();
+            if self.try_take(mode) {
+                return;
+            }
+        }
+        let mut waiters = self.gate.lock();
         while !self.try_take(mode) {
             if self.announce(mode) {
-                self.freed.wait(&mut gate);
+                self.sleep(mode, &mut waiters);
+            }
+        }
+        if waiters.to_be_alone + waiters.to_share > 0 {
+            self.word.fetch_or(WAITING, Ordering::Relaxed);
+        }
+    }
+
+    fn sleep(&self, mode: Mode, waiters: &mut raw::MutexGuard<'_, Waiters>) {
+        match mode {
+            Mode::Exclusive => {
+                waiters.to_be_alone += 1;
+                self.freed_for_one.wait(waiters);
+                waiters.to_be_alone -= 1;
+            }
+            Mode::Shared => {
+                waiters.to_share += 1;
+                self.freed_for_all.wait(waiters);
+                waiters.to_share -= 1;
             }
         }
     }
@@ -193,12 +233,20 @@ impl<S: Scope> Latch<S> {
         false
     }
 
-    /// Wakes all who wait. Those who have to wait on set the bit again.
+    /// Wakes those whose turn it is after who held the latch in this way.
     #[cold]
-    fn wake(&self) {
-        let _gate = self.gate.lock();
+    fn wake(&self, held: Mode) {
+        let waiters = self.gate.lock();
         self.word.fetch_and(!WAITING, Ordering::Relaxed);
-        self.freed.notify_all();
+        let is_turn_of_sharers = match held {
+            Mode::Exclusive => waiters.to_share > 0,
+            Mode::Shared => waiters.to_be_alone == 0,
+        };
+        if is_turn_of_sharers {
+            self.freed_for_all.notify_all();
+        } else {
+            self.freed_for_one.notify_one();
+        }
     }
 }
 

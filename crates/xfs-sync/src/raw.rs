@@ -12,11 +12,13 @@ mod system;
 
 #[cfg(shuttle)]
 pub(crate) use model::{
-    Condvar, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard, RwLock,
-    RwLockReadGuard, RwLockWriteGuard, atomic, thread_number, yield_now,
+    Condvar, LOOKS_BEFORE_SLEEP, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock,
+    RecursiveWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, thread_number,
+    yield_now,
 };
 #[cfg(not(shuttle))]
 pub(crate) use system::{
-    Condvar, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard, RwLock,
-    RwLockReadGuard, RwLockWriteGuard, atomic, thread_number, yield_now,
+    Condvar, LOOKS_BEFORE_SLEEP, Mutex, MutexGuard, RecursiveReadGuard, RecursiveRwLock,
+    RecursiveWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, thread_number,
+    yield_now,
 };

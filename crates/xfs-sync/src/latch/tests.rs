@@ -109,3 +109,26 @@ fn threads_take_turns() {
     assert_eq!(count.load(Ordering::Relaxed), 3 * 2 * ROUNDS);
     assert!(latch.try_lock_exclusive());
 }
+
+/// Of those who wait to be alone one is woken for each that gives the latch back; who waits to share it does not
+/// sleep on while owners come and go.
+#[test]
+#[cfg(not(shuttle))]
+fn many_owners_leave_room_for_who_shares() {
+    const OWNERS: usize = 8;
+    let (latch, stop) = (Latch::<Object>::new(), AtomicU64::<Object>::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..OWNERS {
+            scope.spawn(|| {
+                while stop.load(Ordering::Relaxed) == 0 {
+                    drop(latch.exclusive());
+                }
+            });
+        }
+        for _ in 0..1000 {
+            drop(latch.shared());
+        }
+        stop.store(1, Ordering::Relaxed);
+    });
+    assert!(latch.try_lock_exclusive());
+}

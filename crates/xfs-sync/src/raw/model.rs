@@ -15,6 +15,9 @@ pub(crate) type RecursiveRwLock<T> = RwLock<T>;
 pub(crate) type RecursiveReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 pub(crate) type RecursiveWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
+/// To look again is to be scheduled again: the explorer has that anyway.
+pub(crate) const LOOKS_BEFORE_SLEEP: u32 = 0;
+
 /// The number of the task that runs. Tasks share a thread of the system, so its locals tell them
 /// not apart.
 pub(crate) fn thread_number() -> usize {

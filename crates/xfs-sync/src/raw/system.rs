@@ -12,6 +12,10 @@ pub(crate) use parking_lot::{
 };
 pub(crate) use std::thread::yield_now;
 
+/// How often a latch that is taken is looked at before its waiter sleeps: for about as long as it takes to
+/// sleep and to be woken.
+pub(crate) const LOOKS_BEFORE_SLEEP: u32 = 100;
+
 /// Hands out numbers to threads, once for each.
 static NEXT_THREAD: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
 

@@ -37,11 +37,11 @@ fn owners_and_sharers_all_get_through() {
             let shared = Arc::clone(&shared);
             thread::spawn(move || take_a_turn(task, &shared.0, &shared.1))
         };
-        let tasks: Vec<_> = (0..4).map(start).collect();
+        let tasks: Vec<_> = (0..5).map(start).collect();
         for task in tasks {
             task.join().unwrap();
         }
-        assert_eq!(shared.1.load(Ordering::Relaxed), 4);
+        assert_eq!(shared.1.load(Ordering::Relaxed), 6);
         assert!(shared.0.try_lock_exclusive());
     });
 }
