@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferroxfs::log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
-use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object as OfObject, Ordering};
+use xfs_sync::{AtomicU64, ExclusiveLatch, Latch, Object as OfObject, Ordering};
 
 /// Bytes of an inode's format and core.
 const INODE: [usize; 2] = [56, 176];
@@ -14,7 +14,7 @@ const BUFFER: [usize; 2] = [24, 128];
 /// A logged object.
 pub(super) struct Object {
     state: ItemState,
-    lock: Mutex<(), OfObject>,
+    latch: Latch<OfObject>,
     pins: AtomicU64<OfObject>,
     regions: [Box<[u8]>; 2],
 }
@@ -31,14 +31,15 @@ impl Object {
     fn new(lengths: [usize; 2]) -> Arc<Self> {
         Arc::new(Self {
             state: ItemState::new(),
-            lock: Mutex::new(()),
+            latch: Latch::new(),
             pins: AtomicU64::default(),
             regions: lengths.map(|length| vec![7; length].into()),
         })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
-        self.lock.lock()
+    /// Holds it as a transaction holds an inode or a block.
+    pub(super) fn lock(&self) -> ExclusiveLatch<'_, OfObject> {
+        self.latch.exclusive()
     }
 }
 

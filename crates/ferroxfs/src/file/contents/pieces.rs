@@ -4,13 +4,13 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A piece ends where a buffer ends ([`BUFFER_BYTES`]), or the write does: never where a slice
+//! - **I1** A piece ends where a buffer ends ([`BUFFER_BYTES`](super::buffered::BUFFER_BYTES)), or the write does: never where a slice
 //!   ends. Written by itself, a slice that ends within a sector would leave there, after a crash, what
 //!   the file held neither before the write nor after it.
 
 use xfs_buffer::Result;
 
-use super::buffered::{BUFFER_BYTES, end_of_buffer};
+use super::buffered::end_of_buffer;
 
 /// Writes slices one behind the other from byte `offset` on, piece by piece, and says how many bytes were
 /// written. A slice that is alone is a piece as it lies there.

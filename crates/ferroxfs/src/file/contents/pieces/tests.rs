@@ -1,5 +1,6 @@
 use xfs_buffer::{Error, PosixError};
 
+use super::super::buffered::BUFFER_BYTES;
 use super::*;
 
 const BUFFER: usize = BUFFER_BYTES as usize;
