@@ -1,6 +1,7 @@
 //! What a run of all tests came to: counts, failures by name, skips by reason.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::error::Error;
 
@@ -12,6 +13,7 @@ pub(crate) struct Report {
     skipped: u64,
     failures: Vec<String>,
     reasons: Vec<String>,
+    times: Vec<(String, Duration)>,
 }
 
 impl Report {
@@ -50,6 +52,11 @@ impl Report {
         }
     }
 
+    /// Takes down how long a part of the run took.
+    pub(crate) fn took(&mut self, part: &str, time: Duration) {
+        self.times.push((part.to_owned(), time));
+    }
+
     /// How many tests failed so far.
     pub(crate) fn failed(&self) -> u64 {
         self.failed
@@ -69,6 +76,10 @@ fn count(counts: &str, word: &str) -> u64 {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (part, time) in &self.times {
+            let seconds = time.as_secs();
+            writeln!(f, "{:2}:{:02} {part}", seconds / 60, seconds % 60)?;
+        }
         for failure in &self.failures {
             writeln!(f, "failed: {failure}")?;
         }

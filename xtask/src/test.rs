@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 use crate::command;
 use crate::demo;
@@ -57,7 +58,9 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     let mut report = Report::default();
     packages::install(&mut report);
     report.check("tidy", tidy::run(root));
+    let began = Instant::now();
     style(&mut report);
+    report.took("format, clippy and doc", began.elapsed());
     if let Err(error) = oracles::run(root) {
         report.skip("tests that need the newest xfsprogs", &error.to_string());
     }
@@ -103,7 +106,9 @@ fn models(report: &mut Report) {
 
 fn count(report: &mut Report, cargo: &mut Command, which: &[&str]) {
     let failed_before = report.failed();
+    let began = Instant::now();
     let outcome = command::run_lines(cargo, |line| report.test_line(line));
+    report.took(&format!("cargo test {}", which.join(" ")), began.elapsed());
     match outcome {
         Err(error) => report.check("cargo test", Err(error)),
         // A test that does not build, or a binary that dies, prints no counts of its own.

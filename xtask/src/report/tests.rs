@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::Report;
 use crate::error::Error;
 
@@ -28,9 +30,11 @@ fn a_failed_check_is_counted_and_named() {
     let mut report = Report::default();
     report.check("tidy", Err(Error::Untidy(3)));
     report.skip("oracles", "no network");
+    report.took("everything", Duration::from_millis(671_900));
     assert_eq!(
         report.to_string(),
-        "failed: tidy: tidy: 3 finding(s)\n\
+        "11:11 everything\n\
+         failed: tidy: tidy: 3 finding(s)\n\
          skipped: oracles: no network\n\
          0 passed, 1 failed, 1 skipped"
     );
