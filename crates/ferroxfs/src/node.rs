@@ -24,7 +24,7 @@ use crate::statistics::Activity;
 use crate::table::Entry;
 use crate::whereabouts::{self, Parent};
 use crate::writing::{Acting, Parts};
-use crate::{ReadDir, ReadDirPlus, Result};
+use crate::{ReadDir, ReadDirPlus, Result, Volume};
 
 /// A handle on one inode, as a descriptor opened with `O_PATH` is: it can be asked for metadata,
 /// looked into, or opened.
@@ -111,6 +111,26 @@ impl Node {
         if let Ok((parts, _)) = self.writable() {
             parts.note(activity);
         }
+    }
+
+    /// The same file, for who acts by `volume`, which is this one [as somebody else](Volume::as_user): as if they
+    /// had been handed an open directory, or a descriptor opened with `O_PATH`. What they do with it is
+    /// asked for; that they have it is not.
+    ///
+    /// # Errors
+    ///
+    /// EXDEV if it is another volume.
+    #[doc(alias = "SCM_RIGHTS")]
+    pub fn acting_as(&self, volume: &Volume) -> Result<Self> {
+        let share = volume.share();
+        if !share.is_of_volume(self.share()) {
+            return Err(PosixError::CrossDevice.into());
+        }
+        let share = Arc::clone(share);
+        Ok(match &self.inode {
+            Source::Still(_, inode) => Self::still(share, Arc::clone(inode)),
+            Source::Live(user) => Self::live(user.by(share)),
+        })
     }
 
     /// Who asks.

@@ -95,6 +95,11 @@ impl Share {
         mine.unwrap_or_else(|| Arc::clone(self))
     }
 
+    /// Whether both hold the same volume, whoever acts by them.
+    pub(crate) fn is_of_volume(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
+    }
+
     /// Who acts by the handles that come of this.
     pub(crate) fn who(&self) -> Who<'_> {
         Who::new(self.party.credentials.as_ref())
@@ -192,6 +197,18 @@ impl User {
         self.share.parts()
     }
 
+    /// One more use of the inode, by another share of the same volume.
+    pub(crate) fn by(&self, share: Arc<Share>) -> Self {
+        let held = match self.held() {
+            Held::Alone(entry) => {
+                entry.share();
+                Held::Alone(Arc::clone(entry))
+            }
+            Held::BySlot(held) => Held::BySlot(Arc::clone(held)),
+        };
+        Self { share, held: Some(held) }
+    }
+
     /// Gives it up, and frees what is doomed by that.
     pub(crate) fn finish(mut self) {
         let Some(writer) = self.share.parts().ok().and_then(Parts::try_writer) else { return };
@@ -208,14 +225,7 @@ impl User {
 
 impl Clone for User {
     fn clone(&self) -> Self {
-        let held = match self.held() {
-            Held::Alone(entry) => {
-                entry.share();
-                Held::Alone(Arc::clone(entry))
-            }
-            Held::BySlot(held) => Held::BySlot(Arc::clone(held)),
-        };
-        Self { share: Arc::clone(&self.share), held: Some(held) }
+        self.by(Arc::clone(&self.share))
     }
 }
 

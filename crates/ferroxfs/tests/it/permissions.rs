@@ -52,6 +52,27 @@ fn what_is_made_is_theirs() {
     alice.remove_file("/home/file").unwrap();
 }
 
+/// Who is handed a file uses it as himself, whoever has found it.
+#[test]
+fn a_node_can_be_handed_on() {
+    let volume = volume();
+    give(&volume, "/home", 0o700, ALICE);
+    volume.as_user(Credentials::new(ALICE, ALICE)).create_file("/home/file").unwrap();
+    let home = volume.lookup("/home").unwrap();
+    let (alice, bob) = (user(&volume, ALICE), user(&volume, BOB));
+    let name = OsStr::new("file");
+    assert!(home.acting_as(&alice).unwrap().lookup(name).is_ok());
+    let of_bob = home.acting_as(&bob).unwrap();
+    assert_eq!(refused(of_bob.lookup(name)), PosixError::AccessDenied);
+    let changes = Changes { mode: Some(0o777), ..Changes::default() };
+    assert_eq!(refused(of_bob.change(&changes)), PosixError::NotPermitted);
+    // Back to who may do everything, and nowhere else.
+    assert!(of_bob.acting_as(&volume).unwrap().lookup(name).is_ok());
+    assert_eq!(refused(home.acting_as(&self::volume())), PosixError::CrossDevice);
+    drop((home, of_bob, alice, bob));
+    volume.close().unwrap();
+}
+
 /// A path that was walked by remembered names asks for the rights as they are now.
 #[test]
 fn a_path_is_closed_by_the_next_change() {
