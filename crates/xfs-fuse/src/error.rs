@@ -59,6 +59,15 @@ pub enum MountError {
         /// What the system gave.
         source: io::Error,
     },
+    /// The server is to check permissions, and cannot see who asks.
+    #[error("nodefault_permissions: /proc: {source}")]
+    Callers {
+        /// What the system gave.
+        source: io::Error,
+    },
+    /// The server is to check permissions of what another program has mounted.
+    #[error("nodefault_permissions: who checks is said by the program that has mounted this")]
+    TakenOver,
     /// Something else that a connection needs.
     #[error("the connection to the kernel: {what}: {source}")]
     Failed {
@@ -86,6 +95,9 @@ impl MountError {
             Self::NoRings if Path::new(RINGS_SWITCH).exists() => Some(RINGS_ARE_OFF),
             Self::NoRings => {
                 Some("Linux 6.14 has it, where it was built with it; others mount without")
+            }
+            Self::Callers { source } if Errno::from_io_error(source) == Some(Errno::NODEV) => {
+                Some("mount the /proc of this process namespace (mount -t proc proc /proc)")
             }
             Self::Rings { source } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("the setting kernel.io_uring_disabled or a container's filter forbids it")

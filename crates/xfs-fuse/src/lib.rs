@@ -33,8 +33,8 @@ pub use error::MountError;
 pub use null::Null;
 pub use options::{MountOptions, OptionError};
 pub use server::{
-    ACCESS_ATTRIBUTE, AccessTimes, Durability, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE, Server,
-    Settings,
+    ACCESS_ATTRIBUTE, AccessTimes, Checks, Durability, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE,
+    Server, Settings,
 };
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};
 pub use transport::{
@@ -94,7 +94,7 @@ impl<H: Handler> Mount<H> {
             Channel::Device => Vec::new(),
             Channel::IoUring => transport::rings(service.threads + service.spare)?,
         };
-        let (device, point) = MountPoint::mount(folder, facts)?;
+        let (device, point) = MountPoint::mount(folder, facts, handler.checks())?;
         match Session::start(device, handler, service, rings, point.cleaner()) {
             Ok(session) => Ok(Self { session, point }),
             Err(error) => {

@@ -10,7 +10,7 @@ use ferroxfs::OpenOptions;
 use rustix::fs::StatVfsMountFlags;
 use thiserror::Error;
 
-use crate::server::{AccessTimes, Durability, Settings};
+use crate::server::{AccessTimes, Checks, Durability, Settings};
 use crate::transport::MountFacts;
 use crate::{Channel, Service};
 
@@ -132,7 +132,7 @@ const REALTIME: &str = "realtime devices are refused";
 const QUOTA: &str = "quota is not enforced";
 
 /// Options of mount(8) that are for itself or say what is so anyway.
-const IGNORED: [&str; 27] = [
+const IGNORED: [&str; 26] = [
     "rw",
     "defaults",
     "auto",
@@ -144,7 +144,6 @@ const IGNORED: [&str; 27] = [
     "group",
     "nofail",
     "_netdev",
-    "default_permissions",
     "nouuid",
     "attr2",
     "inode64",
@@ -210,6 +209,8 @@ impl MountOptions {
             "lazytime" => self.settings.lazy_times = true,
             "nolazytime" => self.settings.lazy_times = false,
             "writeback_cache" => self.settings.writeback = true,
+            "default_permissions" => self.settings.checks = Checks::Kernel,
+            "nodefault_permissions" => self.settings.checks = Checks::Server,
             "noatime" => self.settings.access_times = AccessTimes::Never,
             "nodiratime" if self.settings.access_times == AccessTimes::Never => {}
             "nodiratime" => self.settings.access_times = AccessTimes::Files,
@@ -280,6 +281,7 @@ impl MountOptions {
         if self.settings.writeback && self.settings.durability == Durability::All {
             return Err(OptionError::Conflict { first: "writeback_cache", second: "sync" });
         }
+        self.check_checks()?;
         // What a log that is not replayed may still change must not be written over.
         if self.no_recovery && self.read_only == Some(false) {
             return Err(OptionError::Conflict { first: "norecovery", second: "rw" });
@@ -294,6 +296,30 @@ impl MountOptions {
                 .cached_inodes((for_inodes / INODE_BYTES) as u64);
         }
         Ok(open)
+    }
+
+    /// Whether the server can check permissions, if it is to.
+    fn check_checks(&self) -> Result<(), OptionError> {
+        if self.settings.checks == Checks::Kernel {
+            return Ok(());
+        }
+        let excluded = [
+            // Somebody else's processes are not to be looked at, and he trusts the kernel alone.
+            ("allow_other", self.allow_other),
+            // Who writes back what is written, and tells the times of that, is not who has written.
+            ("writeback_cache", self.settings.writeback),
+            // Rights are those of the owners that the volume has, not of those that are shown.
+            ("uid", self.settings.uid.is_some()),
+            ("gid", self.settings.gid.is_some()),
+            // The kernel opens devices without asking.
+            ("dev", self.dev),
+        ];
+        match excluded.into_iter().find(|(_, is_set)| *is_set) {
+            Some((second, _)) => {
+                Err(OptionError::Conflict { first: "nodefault_permissions", second })
+            }
+            None => Ok(()),
+        }
     }
 
     /// What the kernel is told.

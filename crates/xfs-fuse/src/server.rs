@@ -1,9 +1,8 @@
 //! A volume behind FUSE.
 //!
 //! Owns: what each request means in terms of [`ferroxfs`]. Does **not** own: permissions, which the
-//! kernel checks by what we say of owners, modes and access control lists (`default_permissions`:
-//! requests carry no supplementary groups); file locks, which the kernel keeps by itself, since nobody
-//! else writes to the volume.
+//! kernel checks by what we say of owners, modes and access control lists, or else ([`Checks`]) the library, for the caller
+//! of each request; file locks, which the kernel keeps by itself, since nobody else writes to the volume.
 //!
 //! A node is an inode by its number, but for the root, which is node 1. There is no table of the nodes
 //! that the kernel knows: an inode that has a name is found by its number, and one that has lost its
@@ -12,6 +11,8 @@
 
 mod access;
 mod attributes;
+mod caller;
+mod checks;
 mod contents;
 mod directories;
 mod handles;
@@ -28,10 +29,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use ferroxfs::{Error, InodeNumber, Node, Timestamp, Volume};
 use rustix::io::Errno;
 
+use crate::MountError;
 use crate::statistics::Statistics;
 use crate::transport::wire::{BatchForgetIn, ForgetOne, InitFlags, Opcode, ROOT_NODE, StatFsOut};
 use crate::transport::{Handler, Reply, Request};
 use access::LazyTimes;
+use caller::By;
+use checks::Checker;
+pub use checks::Checks;
 use handles::Handles;
 use unnamed::Unnamed;
 pub use xattrs::{ACCESS_ATTRIBUTE, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE};
@@ -63,6 +68,8 @@ pub struct Settings {
     pub lazy_times: bool,
     /// What is written waits in the kernel's page cache, acknowledged before it has space.
     pub writeback: bool,
+    /// Who checks permissions.
+    pub checks: Checks,
 }
 
 /// Which changes are durable before they are answered.
@@ -102,17 +109,31 @@ pub struct Server {
     handles: Handles,
     /// If times of access wait.
     lazy_times: Option<LazyTimes>,
+    /// If permissions are checked here.
+    checker: Option<Checker>,
     statistics: Statistics,
 }
 
 impl Server {
-    /// Serves a volume, which is open for writing unless the settings say otherwise.
-    #[must_use]
-    pub fn new(volume: Volume, settings: Settings) -> Self {
+    /// Serves a volume, which is open for writing unless the settings say otherwise. A thread that is started for one
+    /// that is only read is in no sandbox which workers enter later.
+    ///
+    /// # Errors
+    ///
+    /// [`MountError::Callers`], where permissions are to be checked.
+    pub fn new(volume: Volume, settings: Settings) -> Result<Self, MountError> {
+        let by = if settings.read_only { By::Another } else { By::Worker };
+        let checker = match settings.checks {
+            Checks::Kernel => None,
+            Checks::Server => {
+                Some(Checker::new(by).map_err(|source| MountError::Callers { source })?)
+            }
+        };
         let (unnamed, handles) = (Unnamed::default(), Handles::default());
         let waits = settings.lazy_times && !settings.read_only;
         let (lazy_times, statistics) = (waits.then(LazyTimes::default), Statistics::new());
-        Self { volume, settings, place: None, unnamed, handles, lazy_times, statistics }
+        let place = None;
+        Ok(Self { volume, settings, place, unnamed, handles, lazy_times, checker, statistics })
     }
 
     /// Says where it is mounted, by the full path: what was made read-only there since is not labelled.
@@ -128,8 +149,8 @@ impl Server {
     /// As [`Volume::close`].
     pub fn close(self) -> Result<(), Error> {
         self.settle_times();
-        let Self { volume, unnamed, handles, .. } = self;
-        drop((unnamed, handles));
+        let Self { volume, unnamed, handles, checker, .. } = self;
+        drop((unnamed, handles, checker));
         volume.close()
     }
 
@@ -199,7 +220,9 @@ impl Server {
             Opcode::Rename => self.rename_plainly(request),
             Opcode::Rename2 => self.rename(request),
             Opcode::Link => self.link(request, reply),
+            Opcode::Access => self.access(request),
             Opcode::Open => self.open(request, reply),
+            Opcode::OpenDirectory => self.open_directory(request, reply),
             Opcode::Release => self.release(request),
             Opcode::Read => self.read(request, reply),
             Opcode::Write => self.write(request, reply),
@@ -208,17 +231,19 @@ impl Server {
             Opcode::Seek => self.seek(request, reply),
             Opcode::CopyFileRange => self.copy_range(request, reply),
             Opcode::ReadDirectory => self.list(request, reply),
+            // It is not agreed on there. Who may list a directory need not be one who may look into it.
+            Opcode::ReadDirectoryPlus if self.is_checking() => Err(Errno::NOSYS),
             Opcode::ReadDirectoryPlus => self.list_with_attributes(request, reply),
             Opcode::GetXattr => self.get_xattr(request, reply),
-            Opcode::SetXattr => self.set_xattr(request),
+            Opcode::SetXattr => self.set_xattr(request, reply),
             Opcode::ListXattr => self.list_xattrs(request, reply),
-            Opcode::RemoveXattr => self.remove_xattr(request),
+            Opcode::RemoveXattr => self.remove_xattr(request, reply),
             Opcode::StatFs => self.stat_fs(reply),
             Opcode::SyncFs => self.sync(),
             Opcode::Ioctl => self.ioctl(request, reply),
-            // Nothing is kept for an open directory. What a closed file has in memory is written when it is
-            // released; errors of that are told by fsync, as they are by the kernel.
-            Opcode::OpenDirectory | Opcode::Flush => Err(Errno::NOSYS),
+            // What a closed file has in memory is written when it is released; errors of that are told by fsync,
+            // as they are by the kernel.
+            Opcode::Flush => Err(Errno::NOSYS),
             Opcode::ReleaseDirectory | Opcode::Interrupt | Opcode::Init | Opcode::Destroy => Ok(()),
         }
     }
@@ -267,17 +292,23 @@ impl Handler for Server {
         let always = InitFlags::ASYNC_READ
             | InitFlags::BIG_WRITES
             | InitFlags::MAX_PAGES
-            | InitFlags::DO_READDIRPLUS
-            | InitFlags::READDIRPLUS_AUTO
             | InitFlags::PARALLEL_DIROPS
             | InitFlags::CACHE_SYMLINKS
-            | InitFlags::NO_OPENDIR_SUPPORT
             | InitFlags::IOCTL_DIR
             | InitFlags::EXPORT_SUPPORT
-            | InitFlags::POSIX_ACL
             | InitFlags::DONT_MASK
             | InitFlags::HANDLE_KILLPRIV_V2
             | InitFlags::SETXATTR_EXT;
+        if self.is_checking() {
+            // Each name is asked for again, so that attributes from a listing would be of no use.
+            let for_reading = InitFlags::ASYNC_DIO;
+            return if self.settings.read_only { always | for_reading } else { always };
+        }
+        let always = always
+            | InitFlags::DO_READDIRPLUS
+            | InitFlags::READDIRPLUS_AUTO
+            | InitFlags::NO_OPENDIR_SUPPORT
+            | InitFlags::POSIX_ACL;
         // Opening for writing is refused for some files; for reading only the kernel knows enough. What
         // it has read while a direct write was under way it drops afterwards, but not where nobody
         // waited for that write.
@@ -288,6 +319,10 @@ impl Handler for Server {
         } else {
             always
         }
+    }
+
+    fn checks(&self) -> Checks {
+        self.settings.checks
     }
 
     fn waits(&self, opcode: Opcode) -> bool {

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
-    ACCESS_ATTRIBUTE, Channel, Halter, Handler, InitFlags, Mount, MountError, MountFacts,
+    ACCESS_ATTRIBUTE, Channel, Checks, Halter, Handler, InitFlags, Mount, MountError, MountFacts,
     MountOptions, Opcode, OptionError, Reply, Request, Server, Unmounted, Waited, is_mount_point,
     remount,
 };
@@ -85,6 +85,10 @@ impl Handler for Confined {
             tracing::error!(%failure, "a worker cannot enter the sandbox");
             std::process::abort();
         }
+    }
+
+    fn checks(&self) -> Checks {
+        self.server.checks()
     }
 
     fn waits(&self, opcode: Opcode) -> bool {
@@ -248,7 +252,9 @@ impl Run for Serve {
         let volume = volume?;
         drop(devices);
         let source = device.canonicalize().unwrap_or_else(|_| device.clone());
-        let server = Server::new(volume, options.settings()).mounted_at(folder.canonicalize().ok());
+        let server = Server::new(volume, options.settings())
+            .map_err(|error| mount_failure(&folder, &error))?
+            .mounted_at(folder.canonicalize().ok());
         let service = options.service();
         let server = Confined { server, channel: service.channel, sandbox };
         let handle = signals.handle();

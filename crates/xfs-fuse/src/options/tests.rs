@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use super::{Channel, MountOptions, OptionError, Service};
-use crate::server::{AccessTimes, Durability};
+use crate::server::{AccessTimes, Checks, Durability};
 
 fn parse(list: &str) -> Result<MountOptions, OptionError> {
     let mut options = MountOptions::default();
@@ -105,6 +105,29 @@ fn every_option_of_the_kernel_is_known() {
         for option in refused.split(' ') {
             assert!(parse(option).expect_err(option).is_refusal(), "{option}");
         }
+    }
+}
+
+#[test]
+fn the_kernel_checks_unless_asked() {
+    let checks = |list| parse(list).expect("options").settings().checks;
+    assert_eq!(checks("rw"), Checks::Kernel);
+    assert_eq!(checks("nodefault_permissions"), Checks::Server);
+    assert_eq!(checks("nodefault_permissions,default_permissions"), Checks::Kernel);
+    for allowed in ["io_uring", "ro", "suid", "lazytime", "sync", "threads=1", "norecovery"] {
+        let list = format!("nodefault_permissions,{allowed}");
+        parse(&list).expect(&list).open_options().expect(&list);
+    }
+    for (option, second) in [
+        ("allow_other", "allow_other"),
+        ("writeback_cache", "writeback_cache"),
+        ("uid=0", "uid"),
+        ("gid=0", "gid"),
+        ("dev", "dev"),
+    ] {
+        let both = parse(&format!("nodefault_permissions,{option}")).expect(option).open_options();
+        let expected = OptionError::Conflict { first: "nodefault_permissions", second };
+        assert_eq!(both.expect_err(option), expected);
     }
 }
 

@@ -4,7 +4,7 @@ use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
 use ferroxfs::{Changes, Metadata, Node, Timestamp};
 use rustix::io::Errno;
 
-use super::{Server, VALID, errno, now};
+use super::{Server, errno, now};
 use crate::transport::wire::{
     AttrOut, Attributes, EntryOut, SetAttrIn, StatX, StatXOut, StatXTime, set,
 };
@@ -81,7 +81,7 @@ impl Server {
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<SetAttrIn>()?;
         let has = |bit| wanted.valid & bit != 0;
-        let node = self.node(request.node())?;
+        let node = self.asking(request).node(request.node())?;
         if self.take_times(&wanted, &node)? {
             reply.add(&self.attr_out(&node));
             return Ok(());
@@ -90,10 +90,11 @@ impl Server {
         let uid = new_owner(has(set::UID).then_some(wanted.uid), self.settings.uid)?;
         let gid = new_owner(has(set::GID).then_some(wanted.gid), self.settings.gid)?;
         if has(set::SIZE) {
-            let file = node.open().map_err(errno)?;
-            file.set_len(wanted.size).map_err(errno)?;
+            self.set_length(&node, &wanted)?;
         }
-        let killed = (has(set::SIZE) || has(set::UID) || has(set::GID))
+        // The library does it for who is looked at.
+        let killed = !self.is_checking()
+            && (has(set::SIZE) || has(set::UID) || has(set::GID))
             && node.drop_privileges(has(set::KILL_SET_IDS)).map_err(errno)?;
         let time = |bit, now_bit, seconds, nanoseconds| {
             let given = || Timestamp::new(seconds, nanoseconds).ok_or(Errno::INVAL);
@@ -113,8 +114,9 @@ impl Server {
             ..Changes::default()
         };
         if changes != Changes::default() {
-            // With no times given, an append-only file is touched all the same.
-            let is_touched = self.is_touched(&wanted) && is_append_only(&node);
+            // With no times given, an append-only file is touched all the same, and by all who may write.
+            let is_touched =
+                self.is_touched(&wanted) && (self.is_checking() || is_append_only(&node));
             if is_touched { node.touch() } else { node.change(&changes) }.map_err(errno)?;
         }
         if changes.accessed.is_some() {
@@ -125,6 +127,22 @@ impl Server {
         }
         reply.add(&self.attr_out(&node));
         Ok(())
+    }
+
+    /// Sets the length of a file. Who has it open for writing was asked when it was opened.
+    fn set_length(&self, node: &Node, wanted: &SetAttrIn) -> Result<(), Errno> {
+        if !self.is_checking() {
+            return node.open().and_then(|file| file.set_len(wanted.size)).map_err(errno);
+        }
+        let handle = (wanted.valid & set::HANDLE != 0).then_some(wanted.handle);
+        let open = handle.and_then(|handle| self.handles.file(handle));
+        let Some(file) = open.filter(|file| file.is_writable()) else {
+            let file = node.open_write_only().map_err(errno)?;
+            return file.set_len(wanted.size).map_err(errno);
+        };
+        file.set_len(wanted.size).map_err(errno)?;
+        let set_ids = wanted.valid & set::KILL_SET_IDS != 0;
+        file.node().drop_privileges(set_ids).map(drop).map_err(errno)
     }
 
     fn attr_out(&self, node: &Node) -> AttrOut {
@@ -143,7 +161,7 @@ impl Server {
         EntryOut {
             node: self.node_of(metadata.number),
             generation: metadata.generation.into(),
-            entry_valid: VALID.as_secs(),
+            entry_valid: self.name_valid_seconds(),
             attr_valid: self.valid_seconds(metadata),
             attributes: self.attributes(metadata),
             ..EntryOut::default()

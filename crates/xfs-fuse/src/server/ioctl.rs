@@ -3,7 +3,7 @@
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::log::Shutdown;
-use ferroxfs::{Changes, Label, Metadata, Node};
+use ferroxfs::{Capabilities, Changes, Label, Metadata};
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -64,8 +64,7 @@ struct TrimRange {
 impl Server {
     pub(super) fn ioctl(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (wanted, argument) = request.argument::<IoctlIn>()?;
-        let node = self.node(request.node())?;
-        let metadata = node.metadata();
+        let metadata = self.node(request.node())?.metadata();
         match wanted.command {
             FS_IOC_GETFLAGS => {
                 answer(flags(&metadata).as_bytes(), wanted.out_size, reply);
@@ -75,7 +74,7 @@ impl Server {
                 let (wanted, _) = split_argument::<u32>(argument)?;
                 let changes =
                     Changes { xflags: Some(to_xflags(&metadata, wanted)?), ..Changes::default() };
-                self.change_flags(&node, &changes, reply)
+                self.change_flags(request, &changes, reply)
             }
             FS_IOC_GETVERSION => {
                 answer(metadata.generation.as_bytes(), wanted.out_size, reply);
@@ -87,7 +86,7 @@ impl Server {
             }
             FS_IOC_FSSETXATTR => {
                 let (wanted, _) = split_argument::<FileFlags>(argument)?;
-                self.change_flags(&node, &to_changes(&metadata, &wanted), reply)
+                self.change_flags(request, &to_changes(&metadata, &wanted), reply)
             }
             FITRIM => {
                 let (range, _) = split_argument::<TrimRange>(argument)?;
@@ -124,7 +123,8 @@ impl Server {
     }
 
     fn check_root(&self, request: &Request<'_>) -> Result<(), Errno> {
-        if request.uid() == 0 { Ok(()) } else { Err(Errno::PERM) }
+        let may = self.asking(request).has(Capabilities::SYS_ADMIN);
+        if may.unwrap_or(request.uid() == 0) { Ok(()) } else { Err(Errno::PERM) }
     }
 
     /// Returns how many bytes the device need not keep.
@@ -143,14 +143,15 @@ impl Server {
 
     fn change_flags(
         &self,
-        node: &Node,
+        request: &Request<'_>,
         changes: &Changes,
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
+        let node = self.asking(request).node(request.node())?;
         node.change(changes).map_err(errno)?;
         // The kernel does not think that this changes the time of change.
         reply.outdate(self.node_of(node.number()));
-        self.settle(node)?;
+        self.settle(&node)?;
         answer(&[], 0, reply);
         Ok(())
     }

@@ -8,7 +8,7 @@ use ferroxfs::{Creation, Error, NewKind, Node, PosixError, RenameMode};
 use rustix::io::Errno;
 
 use super::attributes::decode_device;
-use super::{Server, VALID, errno};
+use super::{Server, errno};
 use crate::transport::wire::{
     CreateIn, EntryOut, LinkIn, MakeDirectoryIn, MakeNodeIn, OpenOut, Rename2In, RenameIn,
 };
@@ -23,18 +23,23 @@ const PERMISSION_BITS: u32 = 0o7777;
 
 impl Server {
     pub(super) fn lookup(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
-        let name = request.name()?;
+        let (name, asking) = (request.name()?, self.asking(request));
+        let by_number = || asking.volume().node(self.number(request.node()));
         let found = match name.as_bytes() {
             // From a file handle, which may be older than the file.
-            b"." => self.volume.node(self.number(request.node())),
-            b".." => self.volume.node(self.number(request.node())).and_then(|node| node.parent()),
-            _ => self.node(request.node())?.lookup(name),
+            b"." => by_number(),
+            b".." => by_number().and_then(|node| node.parent()),
+            _ => asking.node(request.node())?.lookup(name),
         };
         match found {
-            Ok(node) => reply.add(&self.entry_out(&node)),
+            Ok(node) => {
+                asking.check_found(&node)?;
+                reply.add(&self.entry_out(&node));
+            }
             // The kernel remembers that as well.
             Err(Error::Posix(PosixError::NotFound)) if name != "." && name != ".." => {
-                reply.add(&EntryOut { entry_valid: VALID.as_secs(), ..EntryOut::default() });
+                let entry_valid = self.name_valid_seconds();
+                reply.add(&EntryOut { entry_valid, ..EntryOut::default() });
             }
             Err(error) => return Err(errno(error)),
         }
@@ -105,9 +110,10 @@ impl Server {
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<CreateIn>()?;
-        let directory = self.node(request.node())?;
+        let directory = self.asking(request).node(request.node())?;
         let creation = self.creation(request, &directory, (wanted.mode, wanted.umask));
         let made = directory.create_unnamed(&creation).map_err(errno)?;
+        let made = self.for_all(made)?;
         self.answer_opened(&made, wanted.flags, reply)?;
         self.unnamed.keep(self.node_of(made.number()), made);
         Ok(())
@@ -128,11 +134,12 @@ impl Server {
         kind: &NewKind<'_>,
         mode_and_umask: (u32, u32),
     ) -> Result<Node, Errno> {
-        let directory = self.node(request.node())?;
+        let directory = self.asking(request).node(request.node())?;
         let creation = self.creation(request, &directory, mode_and_umask);
         let made = directory.create(name, kind, &creation).map_err(errno)?;
         self.settle(&made)?;
-        Ok(made)
+        // Its mode is for those who come later.
+        self.for_all(made)
     }
 
     fn creation(
@@ -152,7 +159,8 @@ impl Server {
 
     pub(super) fn link(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
         let (link, name) = request.argument_and_name::<LinkIn>()?;
-        let (directory, file) = (self.node(request.node())?, self.node(link.node)?);
+        let asking = self.asking_for_link(request);
+        let (directory, file) = (asking.node(request.node())?, asking.node(link.node)?);
         directory.link(&file, name).map_err(errno)?;
         // It may have been one without a name.
         self.unnamed.forget(link.node, &mut 1);
@@ -162,22 +170,23 @@ impl Server {
     }
 
     pub(super) fn unlink(&self, request: &Request<'_>) -> Result<(), Errno> {
-        let (directory, name) = (self.node(request.node())?, request.name()?);
-        self.keep_unnamed(directory.detach_file(name).map_err(errno)?);
+        let (directory, name) = (self.asking(request).node(request.node())?, request.name()?);
+        self.keep_unnamed(directory.detach_file(name).map_err(errno)?)?;
         self.settle(&directory)
     }
 
     pub(super) fn remove_directory(&self, request: &Request<'_>) -> Result<(), Errno> {
-        let (directory, name) = (self.node(request.node())?, request.name()?);
-        self.keep_unnamed(directory.detach_dir(name).map_err(errno)?);
+        let (directory, name) = (self.asking(request).node(request.node())?, request.name()?);
+        self.keep_unnamed(directory.detach_dir(name).map_err(errno)?)?;
         self.settle(&directory)
     }
 
     /// Keeps what may have lost its last name for whoever has it open.
-    fn keep_unnamed(&self, node: Node) {
+    fn keep_unnamed(&self, node: Node) -> Result<(), Errno> {
         if node.metadata().nlink == 0 {
-            self.unnamed.keep(self.node_of(node.number()), node);
+            self.unnamed.keep(self.node_of(node.number()), self.for_all(node)?);
         }
+        Ok(())
     }
 
     pub(super) fn rename_plainly(&self, request: &Request<'_>) -> Result<(), Errno> {
@@ -194,7 +203,7 @@ impl Server {
             RENAME_WHITEOUT => RenameMode::Whiteout,
             // The kernel holds both directories meanwhile, so the name stays free.
             flags if flags == RENAME_WHITEOUT | RENAME_NOREPLACE => {
-                match self.node(wanted.directory)?.lookup(to) {
+                match self.asking(request).node(wanted.directory)?.lookup(to) {
                     Err(Error::Posix(PosixError::NotFound)) => RenameMode::Whiteout,
                     Err(error) => return Err(errno(error)),
                     Ok(_) => return Err(Errno::EXIST),
@@ -212,9 +221,8 @@ impl Server {
         (directory, to): (u64, &OsStr),
         mode: RenameMode,
     ) -> Result<(), Errno> {
-        let (source, target) = (self.node(request.node())?, self.node(directory)?);
         let replaced = match mode {
-            RenameMode::Replace | RenameMode::Whiteout => match target.lookup(to) {
+            RenameMode::Replace | RenameMode::Whiteout => match self.node(directory)?.lookup(to) {
                 Ok(replaced) => Some(replaced),
                 Err(Error::Posix(PosixError::NotFound)) => None,
                 // It would be freed under whoever uses it.
@@ -222,9 +230,11 @@ impl Server {
             },
             RenameMode::NoReplace | RenameMode::Exchange => None,
         };
+        let asking = self.asking(request);
+        let (source, target) = (asking.node(request.node())?, asking.node(directory)?);
         source.rename(from, &target, to, mode).map_err(errno)?;
         if let Some(replaced) = replaced {
-            self.keep_unnamed(replaced);
+            self.keep_unnamed(replaced)?;
         }
         self.settle(&target)
     }

@@ -6,10 +6,10 @@ use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use xfs_trans::testing::make_with;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::{AccessTimes, Durability, FREED_AT_ONCE, Server, Settings};
+use super::{AccessTimes, Checks, Durability, FREED_AT_ONCE, Server, Settings};
 use crate::transport::wire::{
-    AttrOut, BatchForgetIn, DirEntry, EntryOut, InHeader, InitFlags, Opcode, OpenIn, OpenOut,
-    OutHeader, ROOT_NODE, ReadIn, Rename2In, RenameIn, SetAttrIn, set,
+    AccessIn, AttrOut, BatchForgetIn, DirEntry, EntryOut, InHeader, InitFlags, Opcode, OpenIn,
+    OpenOut, OutHeader, ROOT_NODE, ReadIn, Rename2In, RenameIn, SetAttrIn, set,
 };
 use crate::transport::{Handler, Reply, Request};
 
@@ -21,7 +21,7 @@ fn server(device: SharedDevice) -> Server {
 
 fn server_with(device: SharedDevice, settings: Settings) -> Server {
     let options = OpenOptions::new().writable(true).with_devices(device, None);
-    Server::new(options.writable_volume().unwrap(), settings)
+    Server::new(options.writable_volume().unwrap(), settings).unwrap()
 }
 
 /// Puts a file into the root.
@@ -354,4 +354,64 @@ fn no_more_times_wait_than_there_is_room_for() {
     assert_eq!(written, FILES - 64_000);
     drop(root);
     server.close().unwrap();
+}
+
+/// A request of thread 0 comes from another process namespace: user 0 has no power then.
+#[test]
+fn who_is_not_known_has_the_rights_of_an_ordinary_user() {
+    const TO_WRITE: u32 = 1;
+    const TO_EXECUTE: u32 = 0x20;
+    let settings = Settings { checks: Checks::Server, ..Settings::default() };
+    let server = server_with(make_with("-l size=16m"), settings);
+    let root = server.volume.root().unwrap();
+    for (name, uid) in [("mine", 0), ("theirs", 1000)] {
+        let creation = Creation { mode: 0o600, uid, ..PLAIN };
+        root.create(name, &NewKind::Regular, &creation).unwrap();
+    }
+    drop(root);
+    let look = |name: &[u8]| {
+        let found = ask(&server, Opcode::Lookup, ROOT_NODE, name).unwrap();
+        let found = EntryOut::read_from_bytes(&found).unwrap();
+        // The kernel does not look at who may search a directory whose names it believes.
+        assert_eq!((found.entry_valid, found.entry_valid_ns), (0, 0));
+        found.node
+    };
+    let (mine, theirs) = (look(b"mine\0"), look(b"theirs\0"));
+    assert_eq!(look(b"none\0"), 0);
+    let open = |opcode, node, flags| {
+        let wanted = OpenIn { flags, open_flags: 0 };
+        let opened = ask(&server, opcode, node, wanted.as_bytes())?;
+        Ok(OpenOut::read_from_bytes(&opened).unwrap().handle)
+    };
+    for (node, flags) in [(theirs, 0), (theirs, TO_WRITE), (mine, TO_EXECUTE)] {
+        assert_eq!(open(Opcode::Open, node, flags), Err(Errno::ACCESS), "{node} {flags}");
+    }
+    assert!(open(Opcode::Open, mine, TO_WRITE).unwrap() > 0);
+    assert_eq!(open(Opcode::OpenDirectory, ROOT_NODE, 0), Ok(0));
+    let access = |node, mask| {
+        ask(&server, Opcode::Access, node, AccessIn { mask, padding: 0 }.as_bytes()).map(drop)
+    };
+    assert_eq!((access(mine, 6), access(mine, 7)), (Ok(()), Err(Errno::ACCESS)));
+    assert_eq!((access(theirs, 0), access(theirs, 4)), (Ok(()), Err(Errno::ACCESS)));
+    // Nothing is read that nobody has opened.
+    let read = ReadIn { size: 100, ..ReadIn::default() };
+    assert_eq!(ask(&server, Opcode::Read, mine, read.as_bytes()), Err(Errno::BADF));
+    server.close().unwrap();
+}
+
+#[test]
+fn the_kernel_is_not_to_check_what_the_server_does() {
+    let wishes = |checks, read_only| {
+        let settings = Settings { checks, read_only, ..Settings::default() };
+        server_with(make_with("-l size=16m"), settings).wishes()
+    };
+    let of_kernel = InitFlags::POSIX_ACL
+        | InitFlags::NO_OPENDIR_SUPPORT
+        | InitFlags::NO_OPEN_SUPPORT
+        | InitFlags::DO_READDIRPLUS
+        | InitFlags::READDIRPLUS_AUTO;
+    assert!(wishes(Checks::Kernel, true).contains(of_kernel));
+    for read_only in [false, true] {
+        assert!(!wishes(Checks::Server, read_only).intersects(of_kernel));
+    }
 }

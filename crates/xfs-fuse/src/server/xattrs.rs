@@ -1,8 +1,9 @@
 //! Extended attributes, and the figures that are read as one.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::{Changes, SetMode};
+use ferroxfs::{Capabilities, Changes, SetMode};
 use rustix::io::Errno;
 
 use super::{Server, errno};
@@ -21,6 +22,8 @@ pub const ACCESS_ATTRIBUTE: &str = "ferroxfs.access";
 const CAPABILITIES: &str = "security.capability";
 /// What only root sees.
 const HIDDEN_PREFIX: &[u8] = b"trusted.";
+/// Access control lists.
+const LIST_PREFIX: &[u8] = b"system.posix_acl_";
 /// The most bytes of a value, or of a list of names.
 const MOST_BYTES: usize = 64 << 10;
 /// Of setxattr.
@@ -42,7 +45,7 @@ impl Server {
         } else if request.node() == ROOT_NODE && name == ACCESS_ATTRIBUTE {
             if self.settings.read_only { b"ro".to_vec() } else { b"rw".to_vec() }
         } else {
-            self.node(request.node())?.attribute(name).map_err(errno)?
+            self.asking(request).node(request.node())?.attribute(name).map_err(errno)?
         };
         answer_sized(&value, wanted.size, reply)
     }
@@ -54,10 +57,11 @@ impl Server {
     ) -> Result<(), Errno> {
         let (wanted, _) = request.argument::<XattrSize>()?;
         let mut names = Vec::new();
-        for attribute in self.node(request.node())?.attributes() {
+        let hides = !self.is_checking() && request.uid() != 0;
+        for attribute in self.asking(request).node(request.node())?.attributes() {
             let attribute = attribute.map_err(errno)?;
             let name = attribute.name.as_bytes();
-            if request.uid() != 0 && name.starts_with(HIDDEN_PREFIX) {
+            if hides && name.starts_with(HIDDEN_PREFIX) {
                 continue;
             }
             names.extend_from_slice(name);
@@ -69,7 +73,11 @@ impl Server {
         answer_sized(&names, wanted.size, reply)
     }
 
-    pub(super) fn set_xattr(&self, request: &Request<'_>) -> Result<(), Errno> {
+    pub(super) fn set_xattr(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Errno> {
         let (wanted, rest) = request.argument::<SetXattrIn>()?;
         let (name, rest) = crate::transport::split_name(rest)?;
         let value = rest.get(..wanted.size as usize).ok_or(Errno::IO)?;
@@ -79,8 +87,9 @@ impl Server {
             REPLACE => SetMode::Replace,
             _ => return Err(Errno::INVAL),
         };
-        let node = self.node(request.node())?;
+        let node = self.asking(request).node(request.node())?;
         node.set_attribute(name, value, mode).map_err(errno)?;
+        self.note_list(request, name, reply);
         if wanted.more_flags & XATTR_KILL_SET_GROUP_ID != 0 {
             let mode = node.metadata().mode & 0o7777;
             if mode & SET_GROUP_ID != 0 {
@@ -91,17 +100,35 @@ impl Server {
         self.settle(&node)
     }
 
-    pub(super) fn remove_xattr(&self, request: &Request<'_>) -> Result<(), Errno> {
-        let (node, name) = (self.node(request.node())?, request.name()?);
+    pub(super) fn remove_xattr(
+        &self,
+        request: &Request<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<(), Errno> {
+        let (asking, name) = (self.asking(request), request.name()?);
+        let node = self.node(request.node())?;
         if name == CAPABILITIES {
-            // The kernel asks for that before a write too, and does not say which it is.
+            // The kernel asks for that before a write too, and does not say which it is. Where it does not check who may
+            // do what, it asks before a change that is refused then; who may not remove them by name has not
+            // asked to, and loses nothing: they go with the change.
+            if asking.has(Capabilities::SETFCAP) == Some(false) {
+                return Ok(());
+            }
             if !node.drop_privileges(false).map_err(errno)? {
                 return Err(Errno::NODATA);
             }
         } else {
-            node.remove_attribute(name).map_err(errno)?;
+            asking.node(request.node())?.remove_attribute(name).map_err(errno)?;
+            self.note_list(request, name, reply);
         }
         self.settle(&node)
+    }
+
+    /// An access control list changes the mode. Where the kernel does not check by lists, it does not expect that.
+    fn note_list(&self, request: &Request<'_>, name: &OsStr, reply: &mut Reply<'_>) {
+        if self.is_checking() && name.as_bytes().starts_with(LIST_PREFIX) {
+            reply.outdate(request.node());
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use rustix::net::{
 };
 
 use super::device::Device;
-use crate::MountError;
+use crate::{Checks, MountError};
 
 /// The type that `mount` and /proc/mounts show, and its second part.
 const TYPE: &str = "fuse.ferroxfs";
@@ -69,17 +69,24 @@ struct Place {
 
 impl MountPoint {
     /// Mounts a new connection.
-    pub(crate) fn mount(folder: &Path, facts: &MountFacts) -> Result<(Device, Self), MountError> {
+    pub(crate) fn mount(
+        folder: &Path,
+        facts: &MountFacts,
+        checks: Checks,
+    ) -> Result<(Device, Self), MountError> {
         if let Some(number) = inherited_number(folder) {
+            if checks == Checks::Server {
+                return Err(MountError::TakenOver);
+            }
             let failed = |source| MountError::Place { path: folder.to_owned(), source };
             let device = Device::inherited(number).map_err(failed)?;
             return Ok((device, Self { place: None }));
         }
         let folder = check_folder(folder)?;
         let device = if rustix::process::geteuid().is_root() {
-            mount_directly(&folder, facts)?
+            mount_directly(&folder, facts, checks)?
         } else {
-            mount_through_helper(&folder, facts)?
+            mount_through_helper(&folder, facts, checks)?
         };
         let mount = mount_number(&folder).map_err(|errno| {
             // Nobody would serve it.
@@ -246,13 +253,14 @@ pub fn is_mount_point(folder: &Path) -> bool {
     matches!((mount_number(&full), mount_number(above)), (Ok(own), Ok(above)) if own != above)
 }
 
-fn mount_directly(folder: &Path, facts: &MountFacts) -> Result<Device, MountError> {
+fn mount_directly(folder: &Path, facts: &MountFacts, checks: Checks) -> Result<Device, MountError> {
     let device = Device::open()?;
     let mut options = format!(
-        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        "fd={},rootmode=40000,user_id={},group_id={}{}",
         device.as_fd().as_raw_fd(),
         rustix::process::getuid().as_raw(),
         rustix::process::getgid().as_raw(),
+        option_of(checks),
     );
     if facts.allow_other {
         options.push_str(",allow_other");
@@ -277,7 +285,11 @@ fn flags(facts: &MountFacts) -> MountFlags {
     flags
 }
 
-fn mount_through_helper(folder: &Path, facts: &MountFacts) -> Result<Device, MountError> {
+fn mount_through_helper(
+    folder: &Path,
+    facts: &MountFacts,
+    checks: Checks,
+) -> Result<Device, MountError> {
     for (option, is_set) in [("suid", facts.suid), ("dev", facts.dev)] {
         if is_set {
             return Err(MountError::Privileged { option });
@@ -292,7 +304,7 @@ fn mount_through_helper(folder: &Path, facts: &MountFacts) -> Result<Device, Mou
     let mut command = Command::new(FUSERMOUNT);
     command
         .arg("-o")
-        .arg(helper_options(facts))
+        .arg(helper_options(facts, checks))
         .arg("--")
         .arg(folder)
         .env(FUSERMOUNT_SOCKET, theirs.as_raw_fd().to_string())
@@ -309,9 +321,19 @@ fn mount_through_helper(folder: &Path, facts: &MountFacts) -> Result<Device, Mou
     received.map(Device::received).map_err(failed)
 }
 
-fn helper_options(facts: &MountFacts) -> OsString {
+/// The option by which the kernel checks, with the comma before it.
+fn option_of(checks: Checks) -> &'static str {
+    match checks {
+        Checks::Kernel => ",default_permissions",
+        Checks::Server => "",
+    }
+}
+
+fn helper_options(facts: &MountFacts, checks: Checks) -> OsString {
     let mut options = OsString::from(if facts.read_only { "ro" } else { "rw" });
-    options.push(",nosuid,nodev,default_permissions,subtype=");
+    options.push(",nosuid,nodev");
+    options.push(option_of(checks));
+    options.push(",subtype=");
     options.push(SUBTYPE);
     for (option, is_set) in [(",noexec", !facts.exec), (",allow_other", facts.allow_other)] {
         options.push(if is_set { option } else { "" });

@@ -68,6 +68,12 @@ impl<'a> Request<'a> {
         self.header.gid
     }
 
+    /// The thread that asks and waits for the answer, by its number in the process namespace of who has mounted; 0 if
+    /// it has none there.
+    pub(crate) fn thread(&self) -> u32 {
+        self.header.pid
+    }
+
     /// The arguments, and what follows them.
     pub(crate) fn argument<T>(&self) -> Result<(T, &'a [u8]), Errno>
     where

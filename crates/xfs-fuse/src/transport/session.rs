@@ -35,7 +35,7 @@ use super::request::Request;
 use super::ring::IdleRing;
 use super::turnstile::Turnstile;
 use super::wire::{InitFlags, Opcode};
-use crate::{MountError, Service};
+use crate::{Checks, MountError, Service};
 
 /// The most bytes that one request writes or reads: what the kernel allows by itself.
 pub const MAX_WRITE_BYTES: u32 = 1 << 20;
@@ -45,6 +45,11 @@ pub(super) const PAGE_BYTES: u32 = 4096;
 pub trait Handler: Send + Sync + 'static {
     /// What it wants the kernel to do, of what the kernel offers.
     fn wishes(&self) -> InitFlags;
+
+    /// Who checks permissions.
+    fn checks(&self) -> Checks {
+        Checks::Kernel
+    }
 
     /// Called by each worker in its own thread, before its first request.
     fn begin_worker(&self) {}

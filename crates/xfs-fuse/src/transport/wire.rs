@@ -71,6 +71,7 @@ opcodes! {
     ReadDirectory = 28 "readdir",
     ReleaseDirectory = 29 "releasedir",
     FsyncDirectory = 30 "fsyncdir",
+    Access = 34 "access",
     Create = 35 "create",
     Interrupt = 36 "interrupt",
     Destroy = 38 "destroy",
@@ -112,7 +113,7 @@ bitflags! {
         const NO_OPEN_SUPPORT = 1 << 17;
         /// Lookups and listings of one directory side by side.
         const PARALLEL_DIROPS = 1 << 18;
-        /// Access control lists are the kernel's to enforce.
+        /// Access control lists are the kernel's to enforce, and so is everything else then.
         const POSIX_ACL = 1 << 20;
         /// `max_pages` of the answer counts.
         const MAX_PAGES = 1 << 22;
@@ -257,6 +258,7 @@ wire! {
         gid: u32, unused_end: u32,
     }
     OpenIn: 8 { flags: u32, open_flags: u32, }
+    AccessIn: 8 { mask: u32, padding: u32, }
     CreateIn: 16 { flags: u32, mode: u32, umask: u32, open_flags: u32, }
     OpenOut: 16 { handle: u64, flags: u32, padding: u32, }
     ReadIn: 40 {

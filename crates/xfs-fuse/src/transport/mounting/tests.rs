@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{MountFacts, MountPoint, helper_options, inherited_number, shows_read_only};
+use crate::{Checks, MountError};
 
 fn facts() -> MountFacts {
     let source = PathBuf::from("/a,b\\c");
@@ -10,10 +11,21 @@ fn facts() -> MountFacts {
 #[test]
 fn a_name_cannot_add_options() {
     assert_eq!(
-        helper_options(&facts()),
+        helper_options(&facts(), Checks::Kernel),
         "ro,nosuid,nodev,default_permissions,subtype=ferroxfs,noexec,allow_other,\
          fsname=/a\\,b\\\\c"
     );
+}
+
+#[test]
+fn who_checks_is_said() {
+    assert_eq!(
+        helper_options(&facts(), Checks::Server),
+        "ro,nosuid,nodev,subtype=ferroxfs,noexec,allow_other,fsname=/a\\,b\\\\c"
+    );
+    // Who has mounted it has said so before.
+    let taken_over = MountPoint::mount(Path::new("/dev/fd/0"), &facts(), Checks::Server);
+    assert!(matches!(taken_over, Err(MountError::TakenOver)));
 }
 
 #[test]
@@ -27,14 +39,14 @@ fn a_descriptor_is_known_by_its_path() {
 fn what_is_no_connection_is_refused() {
     // Standard input, and a number under which nothing is open.
     for path in ["/dev/fd/0", "/dev/fd/9999"] {
-        assert!(MountPoint::mount(Path::new(path), &facts()).is_err(), "{path}");
+        assert!(MountPoint::mount(Path::new(path), &facts(), Checks::Kernel).is_err(), "{path}");
     }
 }
 
 #[test]
 fn a_mount_point_is_a_folder() {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let refused = MountPoint::mount(file.path(), &facts()).expect_err("a file");
+    let refused = MountPoint::mount(file.path(), &facts(), Checks::Kernel).expect_err("a file");
     assert!(refused.to_string().contains("Not a directory"), "{refused}");
 }
 

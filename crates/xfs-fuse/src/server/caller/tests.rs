@@ -1,0 +1,103 @@
+use ferroxfs::Capabilities;
+
+use super::{Asked, By, Callers, Proc, Standing, Status, maps_all, namespaces};
+
+const TEXT: &str = "Name:\tevil Uid:\t0\t0\t0\t0\nUmask:\t0022\nState:\tS (sleeping)\nNgid:\t0\nPid:\t4711\n\
+    Uid:\t1000\t1001\t1002\t1003\nGid:\t2000\t2001\t2002\t2003\nFDSize:\t64\nGroups:\t4 24 2003 \n\
+    NSpid:\t4711\nCapInh:\t0000000000000000\nCapPrm:\t000001ffffffffff\n\
+    CapEff:\t0000000000000003\nCapBnd:\t000001ffffffffff\n";
+
+fn parse(text: &str) -> Option<Status> {
+    Status::parse(text.as_bytes())
+}
+
+#[test]
+fn what_a_thread_says_is_understood() {
+    let status = parse(TEXT).expect("a status");
+    assert_eq!((status.uid, status.gid), (1003, 2003));
+    assert_eq!(status.groups, [4, 24, 2003]);
+    assert_eq!(status.capabilities, Capabilities::CHOWN | Capabilities::DAC_OVERRIDE);
+    let none = parse(&TEXT.replace("Groups:\t4 24 2003 ", "Groups:\t ")).expect("a status");
+    assert_eq!(none.groups, []);
+    // What the kernel of tomorrow has is passed over.
+    let all = TEXT.replace("CapEff:\t0000000000000003", "CapEff:\tffffffffffffffff");
+    assert_eq!(parse(&all).expect("a status").capabilities, Capabilities::all());
+}
+
+#[test]
+fn what_is_not_understood_is_nothing() {
+    for line in ["Uid:\t", "Gid:\t", "Groups:\t", "CapEff:\t"] {
+        assert_eq!(parse(&TEXT.replace(&format!("\n{line}"), "\nOther:\t")), None, "{line}");
+        assert_eq!(
+            parse(&TEXT.replace(&format!("\n{line}"), &format!("\n{line}x"))),
+            None,
+            "{line}"
+        );
+    }
+    assert_eq!(parse(&TEXT.replace("1000\t1001\t1002\t1003", "1000\t1001\t1002")), None);
+    assert_eq!(parse(&TEXT.replace("1003", "-1")), None);
+    assert_eq!(parse(""), None);
+    for length in 0..TEXT.find("CapBnd").expect("the last line") - 2 {
+        // Cut anywhere it is nothing, or has fewer capabilities: numbers of them come last.
+        let cut = Status::parse(&TEXT.as_bytes()[..length]);
+        assert!(cut.is_none_or(|status| status.capabilities.is_empty()), "{length}");
+    }
+}
+
+#[test]
+fn namespaces_are_counted() {
+    assert_eq!(namespaces(TEXT.as_bytes()), 1);
+    assert_eq!(namespaces(TEXT.replace("NSpid:\t4711", "NSpid:\t4711\t1").as_bytes()), 2);
+    assert_eq!(namespaces(b"Name:\told\n"), 1);
+}
+
+#[test]
+fn a_map_with_gaps_is_seen() {
+    assert!(maps_all("         0          0 4294967295\n"));
+    assert!(maps_all("0 0 1000\n1000 5000 4294966295\n"));
+    assert!(!maps_all("         0       1000          1\n"));
+    assert!(!maps_all(""));
+}
+
+fn myself() -> Asked {
+    let thread = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    Asked { uid: uid.as_raw(), gid: gid.as_raw(), thread }
+}
+
+#[test]
+fn the_calling_thread_is_known() {
+    let proc = Proc::open().expect("/proc");
+    let groups: Vec<u32> = rustix::process::getgroups()
+        .expect("groups")
+        .into_iter()
+        .map(rustix::process::Gid::as_raw)
+        .filter(|group| Some(*group) != proc.nobodys)
+        .collect();
+    let effective = rustix::thread::capabilities(None).expect("capabilities").effective;
+    let capabilities = Capabilities::from_bits_truncate(effective.bits());
+    assert_eq!(proc.standing(myself()), Standing { groups, capabilities });
+}
+
+#[test]
+fn who_is_not_known_has_nothing() {
+    let proc = Proc::open().expect("/proc");
+    let me = myself();
+    for asked in [
+        Asked { thread: 0, ..me },
+        Asked { thread: u32::MAX, ..me },
+        // With credentials of somebody else.
+        Asked { uid: me.uid + 1, ..me },
+        Asked { gid: me.gid + 1, ..me },
+    ] {
+        assert_eq!(proc.standing(asked), Standing::default(), "{asked:?}");
+    }
+}
+
+#[test]
+fn another_thread_reads_the_same() {
+    let [here, there] = [By::Worker, By::Another].map(|by| Callers::new(by).expect("/proc"));
+    let by_reader = there.reader.as_ref().map(|reader| reader.standing(myself()));
+    assert_eq!(by_reader, Some(here.proc.standing(myself())));
+    assert!(here.reader.is_none());
+}
