@@ -24,6 +24,10 @@ pub(crate) fn so_does_one_that_writes_back() -> Result<(), TrialError> {
     check_seeds("noatime,suid,dev,writeback_cache")
 }
 
+pub(crate) fn so_does_one_whose_server_checks() -> Result<(), TrialError> {
+    check_seeds("noatime,suid,nodefault_permissions")
+}
+
 fn check_seeds(options: &str) -> Result<(), TrialError> {
     let seed = std::env::var("FERROXFS_SEED").ok().and_then(|seed| seed.parse().ok());
     let count = if std::env::var_os("FERROXFS_LONG").is_some() { 20 } else { 1 };

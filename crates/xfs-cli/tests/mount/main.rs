@@ -16,6 +16,7 @@ mod database;
 mod ends;
 mod files;
 mod mounted;
+mod permissions;
 mod places;
 mod postgres;
 mod refusals;
@@ -98,7 +99,7 @@ fn main() -> ExitCode {
         Trial::new("an_ordinary_user_mounts", user::an_ordinary_user_mounts),
     ];
     trials.extend(killed().into_iter().chain(cut()));
-    trials.extend(prepared());
+    trials.extend(prepared().into_iter().chain(permissions::trials()));
     trials.extend(rings::trials());
     run(trials)
 }
@@ -112,6 +113,11 @@ fn prepared() -> Vec<Trial> {
         ),
         Trial::new("a_mount_that_is_ready_says_so", places::a_mount_that_is_ready_says_so),
         Trial::new("a_connection_is_taken_over", places::a_connection_is_taken_over),
+        Trial::new("a_users_server_checks_his_groups", user::a_users_server_checks_his_groups),
+        Trial::new(
+            "a_server_in_a_user_namespace_checks",
+            places::a_server_in_a_user_namespace_checks,
+        ),
     ]
 }
 

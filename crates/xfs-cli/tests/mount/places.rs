@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::Duration;
@@ -27,6 +28,29 @@ pub(crate) fn a_user_namespace_has_its_own_mount() -> Result<(), TrialError> {
     assert_eq!(fs::read_dir(volume.path()).unwrap().count(), 0, "it is seen outside");
     let kept = run(ferroxfs(&["cat"]).arg(format!("{}:/file", volume.image.data.display())));
     assert_eq!(kept, "contents\n");
+    volume.check()
+}
+
+/// Who is root there alone can do what he can do there, and who is root in one inside it nothing by that.
+pub(crate) fn a_server_in_a_user_namespace_checks() -> Result<(), TrialError> {
+    let volume = volume("parent-exchange")?;
+    let mount = volume.image.mount(&[])?;
+    let file = mount.path().join("file");
+    fs::write(&file, "contents").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    chown(&file, Some(1000), Some(2000)).unwrap();
+    mount.unmount()?;
+    let script = r#"set -e
+        "$1" mount -o nodefault_permissions "$2" "$3"
+        trap '"$1" umount "$3"' EXIT
+        test "$(cat "$3/file")" = contents
+        ! unshare --user --map-root-user cat "$3/file" 2>/dev/null
+        ! setpriv --bounding-set=-all --inh-caps=-all cat "$3/file" 2>/dev/null
+        echo mine > "$3/mine"; chmod 600 "$3/mine"
+        test "$(unshare --user --map-root-user cat "$3/mine")" = mine"#;
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-Urm", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_ferroxfs")]);
+    run(unshare.arg(&volume.image.data).arg(volume.path()));
     volume.check()
 }
 

@@ -7,7 +7,7 @@ use xfs_oracle::harness::{Trial, TrialError};
 
 use crate::mounted::{Through, ferroxfs, mounted, run, said, volume};
 use crate::refusals::await_sandbox;
-use crate::{agreement, crash, files, refusals, user, work, writeback};
+use crate::{agreement, crash, files, permissions, refusals, user, work, writeback};
 
 /// Trials of rings, and those of mounts that matter most here.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -23,6 +23,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         again("files_without_names_are_kept", files::files_without_names_are_kept),
         again("ranges_and_copies", files::ranges_and_copies),
         again("flags_and_attributes", files::flags_and_attributes),
+        again(
+            "a_server_checks_as_the_kernel_does",
+            permissions::a_server_checks_as_the_kernel_does,
+        ),
         again("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
         again("signals_unmount_cleanly", crash::signals_unmount_cleanly),
         again("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),

@@ -1,16 +1,18 @@
 //! Mounting without the right to.
 
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;
 
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{FuseRings, OracleError};
 
-use crate::mounted::{run, volume};
+use crate::mounted::{Mounted, run, volume};
 
 /// Nobody in particular.
 const USER: u32 = 1000;
+/// One of their groups.
+const GROUP: u32 = 2000;
 
 /// /dev/fuse may be closed to users on this machine: the test opens one of its own to them, in a mount
 /// namespace of its own.
@@ -23,20 +25,43 @@ pub(crate) fn so_does_one_through_rings() -> Result<(), TrialError> {
     mounts_with(",io_uring")
 }
 
+/// The server of an ordinary user looks at the groups of those who ask, and lends nobody a power that it has not.
+pub(crate) fn a_users_server_checks_his_groups() -> Result<(), TrialError> {
+    let volume = user_volume()?;
+    let mount = volume.image.mount(&[])?;
+    let team = mount.path().join("team");
+    fs::create_dir(&team).unwrap();
+    fs::write(team.join("file"), "contents").unwrap();
+    chown(mount.path(), Some(USER), Some(USER)).unwrap();
+    for (path, mode) in [(team.join("file"), 0o640), (team, 0o770)] {
+        chown(&path, Some(0), Some(GROUP)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    mount.unmount()?;
+    let script = r#"set -e
+        mount -t tmpfs -o mode=755 none /mnt; mknod -m 666 /mnt/fuse c 10 229
+        mount --bind /mnt/fuse /dev/fuse; cd "$1"
+        user="setpriv --reuid=$2 --regid=$2 --inh-caps=-all"
+        $user --clear-groups ./ferroxfs mount -o nodefault_permissions image mnt
+        trap "$user --clear-groups ./ferroxfs umount mnt" EXIT
+        for round in 1 2; do
+            test "$($user --groups=$3 cat mnt/team/file)" = contents
+            ! $user --clear-groups cat mnt/team/file 2>/dev/null
+            ! $user --clear-groups ls mnt/team 2>/dev/null
+        done
+        $user --groups=$3 touch mnt/team/made; $user --groups=$3 ls -l mnt/team
+        ! $user --groups=$3 sh -c "echo x >> mnt/team/file" 2>/dev/null
+        ! $user --clear-groups touch mnt/team/other 2>/dev/null
+        test "$($user --clear-groups stat -c %u:%g mnt)" = "$2:$2"
+        ! setpriv --reuid=$2 --regid=$2 --clear-groups --inh-caps=+dac_override \
+            --ambient-caps=+dac_override cat mnt/team/file 2>/dev/null
+        echo mine | $user --clear-groups tee mnt/mine"#;
+    let arguments = [USER.to_string(), GROUP.to_string()];
+    run_as_user(&volume, script, &arguments)
+}
+
 fn mounts_with(options: &str) -> Result<(), TrialError> {
-    if Command::new("fusermount3").arg("-V").output().is_err() {
-        return Err(OracleError::Unavailable("fuse3 is not installed".to_owned()).into());
-    }
-    let volume = volume("parent-exchange")?;
-    // Below /tmp, since folders above the build may be closed to this user.
-    let home = tempfile::tempdir_in("/tmp").unwrap();
-    let at = |name: &str| home.path().join(name);
-    fs::create_dir(at("mnt")).unwrap();
-    fs::copy(&volume.image.data, at("image")).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_ferroxfs"), at("ferroxfs")).unwrap();
-    for path in [home.path().to_owned(), at("mnt"), at("image"), at("ferroxfs")] {
-        chown(path, Some(USER), Some(USER)).unwrap();
-    }
+    let volume = user_volume()?;
     let script = r#"set -e
         mount -t tmpfs -o mode=755 none /mnt; mknod -m 666 /mnt/fuse c 10 229
         mount --bind /mnt/fuse /dev/fuse; cd "$1"
@@ -58,13 +83,34 @@ fn mounts_with(options: &str) -> Result<(), TrialError> {
             test "$(stat -c %u mnt/folder/file)" = $1
             install -o $1 -g $1 -m 640 refused mnt/folder
             ! chgrp 0 mnt/folder/refused 2>refused' sh "$2" "$3""#;
+    run_as_user(&volume, script, &[USER.to_string(), options.to_owned()])
+}
+
+fn user_volume() -> Result<Mounted, TrialError> {
+    if Command::new("fusermount3").arg("-V").output().is_err() {
+        return Err(OracleError::Unavailable("fuse3 is not installed".to_owned()).into());
+    }
+    volume("parent-exchange")
+}
+
+/// Runs a script with a folder of the user's in which the program and the image are, in a mount namespace of its own,
+/// and looks at what it leaves.
+fn run_as_user(volume: &Mounted, script: &str, arguments: &[String]) -> Result<(), TrialError> {
+    // Below /tmp, since folders above the build may be closed to this user.
+    let home = tempfile::tempdir_in("/tmp").unwrap();
+    let at = |name: &str| home.path().join(name);
+    fs::create_dir(at("mnt")).unwrap();
+    fs::copy(&volume.image.data, at("image")).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_ferroxfs"), at("ferroxfs")).unwrap();
+    for path in [home.path().to_owned(), at("mnt"), at("image"), at("ferroxfs")] {
+        chown(path, Some(USER), Some(USER)).unwrap();
+    }
     let mut unshare = Command::new("unshare");
-    unshare
-        .args(["--mount", "sh", "-c", script, "sh"])
-        .arg(home.path())
-        .arg(USER.to_string())
-        .arg(options);
+    unshare.args(["--mount", "sh", "-c", script, "sh"]).arg(home.path()).args(arguments);
     run(&mut unshare);
     fs::copy(at("image"), &volume.image.data).unwrap();
-    volume.check()
+    match volume.image.findings()? {
+        Some(findings) => Err(TrialError::Failed(format!("xfs_repair: {findings}"))),
+        None => Ok(()),
+    }
 }

@@ -1,0 +1,490 @@
+//! Permissions that the server checks (`nodefault_permissions`): what somebody may do on such a mount is what he may
+//! do on one of the kernel's XFS.
+//!
+//! The cases are those by which the library is compared, done on two mounts by the same system calls of the same
+//! thread. `FERROXFS_SEED=N` repeats one; `FERROXFS_LONG=1` tries more.
+
+mod actor;
+#[path = "../../../ferroxfs/tests/kernel/permissions/kernel.rs"]
+mod kernel;
+#[path = "../../../ferroxfs/tests/kernel/permissions/operation.rs"]
+mod operation;
+#[path = "../../../ferroxfs/tests/kernel/permissions/scene.rs"]
+mod scene;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ferroxfs::Capabilities;
+use rustix::io::Errno;
+use xfs_oracle::Random;
+use xfs_oracle::harness::{Trial, TrialError, seeds};
+
+use crate::agreement;
+use crate::mounted::{Mounted, ferroxfs, is_long, mounted, run, said, volume};
+use actor::Actor;
+use kernel::{build, perform};
+use operation::{Made, Operation};
+use scene::{Found, Kind, Scene};
+
+/// Cases of a usual run, and of a long one.
+const CASES: u64 = 1500;
+const LONG_CASES: u64 = 60_000;
+/// Differences that are shown at most.
+const SHOWN: usize = 10;
+const CHECKED: &str = "nodefault_permissions,suid";
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::new("a_server_checks_as_the_kernel_does", a_server_checks_as_the_kernel_does),
+        Trial::new(
+            "a_server_in_a_sandbox_checks_as_the_kernel_does",
+            a_server_in_a_sandbox_checks_as_the_kernel_does,
+        ),
+        Trial::new("names_are_not_remembered_for_others", names_are_not_remembered_for_others),
+        Trial::new("what_may_not_be_executed_is_not", what_may_not_be_executed_is_not),
+        Trial::new("power_ends_at_the_user_namespace", power_ends_at_the_user_namespace),
+        Trial::new("a_file_is_cut_by_who_may_write_it", a_file_is_cut_by_who_may_write_it),
+        Trial::new("what_the_kernel_opens_is_for_few", what_the_kernel_opens_is_for_few),
+        Trial::new("a_refused_change_takes_nothing_off", a_refused_change_takes_nothing_off),
+        Trial::new("what_cannot_be_checked_is_refused", what_cannot_be_checked_is_refused),
+        Trial::new(
+            "a_mount_whose_server_checks_agrees_with_the_model",
+            agreement::so_does_one_whose_server_checks,
+        ),
+    ]
+}
+
+/// What an operation showed, or its errno.
+type Answer = Result<String, i32>;
+
+/// Somebody, what he finds, and what he does with it.
+#[derive(Debug)]
+struct Case {
+    seed: u64,
+    scene: Scene,
+    actor: Actor,
+    operation: Operation,
+}
+
+impl Case {
+    /// `None` for what the kernel's FUSE asks no server for.
+    fn new(seed: u64) -> Option<Self> {
+        let mut random = Random::new(seed);
+        let operation = Operation::random(seed, &mut random);
+        let mut scene = Scene::random(&mut random);
+        if operation.needs_contents() {
+            scene.give_contents();
+        }
+        let actor = Actor::random(&mut random);
+        scene.0.iter_mut().for_each(|found| tame(found, &operation, &actor));
+        let is_carried = match operation {
+            Operation::Share | Operation::Exchange | Operation::Watch => false,
+            // It says nothing.
+            Operation::ChangeOwner(None, None) => false,
+            _ => true,
+        };
+        is_carried.then_some(Self { seed, scene, actor, operation })
+    }
+
+    fn folder(&self) -> PathBuf {
+        format!("case-{}", self.seed).into()
+    }
+
+    fn perform(&self, root: &Path) -> Result<Answer, TrialError> {
+        let folder = root.join(self.folder());
+        self.actor.does(|| perform(&folder, &self.operation))
+    }
+
+    fn only_looks(&self) -> bool {
+        use Operation::{Access, Find, List, ListAttributes, OpenToRead, ReadAttribute, ReadLink};
+        matches!(
+            self.operation,
+            Access(_) | Find(_) | List | ListAttributes | OpenToRead | ReadAttribute(_) | ReadLink
+        )
+    }
+}
+
+/// Leaves out what is another matter on a mount: pipes, which [`what_the_kernel_opens_is_for_few`] has; a bit that stays
+/// where a file is written that its group may not execute; and capabilities of a file, which the kernel has
+/// somebody remove who may, before he is refused to give the file away.
+fn tame(found: &mut Found, operation: &Operation, actor: &Actor) {
+    const LENDS_GROUP: u16 = 0o2010;
+    const SET_GROUP_ID: u16 = 0o2000;
+    if found.kind == Kind::Fifo {
+        found.kind = Kind::Regular;
+    }
+    let writes = matches!(operation, Operation::Write | Operation::Truncate | Operation::Allocate);
+    if writes && (found.access.is_some() || found.mode & LENDS_GROUP != LENDS_GROUP) {
+        found.mode &= !SET_GROUP_ID;
+    }
+    let gives = matches!(operation, Operation::ChangeOwner(..));
+    if gives && actor.capabilities.contains(Capabilities::SETFCAP) {
+        found.is_capable = false;
+    }
+}
+
+fn cases() -> Vec<Case> {
+    seeds(if is_long() { LONG_CASES } else { CASES }).filter_map(Case::new).collect()
+}
+
+pub(crate) fn a_server_checks_as_the_kernel_does() -> Result<(), TrialError> {
+    compare_written(CHECKED)
+}
+
+fn compare_written(options: &str) -> Result<(), TrialError> {
+    let cases = cases();
+    let mut ours = volume("parent-exchange")?;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let theirs = ours.image.copy(folder.path())?;
+    ours.mount(options);
+    let on_ours = build_and_perform(&ours.path(), &cases)?;
+    ours.unmount();
+    let mount = theirs.mount(&[])?;
+    let expected = build_and_perform(mount.path(), &cases)?;
+    let expected_facts = facts(mount.path(), &cases);
+    mount.unmount()?;
+    let mount = ours.image.mount(&[])?;
+    let found_facts = facts(mount.path(), &cases);
+    mount.unmount()?;
+    compare(&cases, (&on_ours, &expected), (&found_facts, &expected_facts))?;
+    ours.check()
+}
+
+/// Workers of a mount for reading are in a sandbox, and another thread looks at callers for them.
+fn a_server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
+    let cases: Vec<_> = cases().into_iter().filter(Case::only_looks).collect();
+    let mut ours = volume("parent-exchange")?;
+    let mount = ours.image.mount(&[])?;
+    build_and_perform(mount.path(), &cases)?;
+    mount.unmount()?;
+    let mount = ours.image.mount(&["ro"])?;
+    let perform =
+        |root: &Path| cases.iter().map(|case| case.perform(root)).collect::<Result<_, _>>();
+    let expected: Vec<_> = perform(mount.path())?;
+    mount.unmount()?;
+    ours.mount("ro,nodefault_permissions");
+    crate::refusals::await_sandbox(&ours.server());
+    let found: Vec<_> = perform(&ours.path())?;
+    ours.unmount();
+    let nothing = vec![String::new(); cases.len()];
+    compare(&cases, (&found, &expected), (&nothing, &nothing))
+}
+
+fn build_and_perform(root: &Path, cases: &[Case]) -> Result<Vec<Answer>, TrialError> {
+    let mut answers = Vec::new();
+    for case in cases {
+        build(&root.join(case.folder()), &case.scene)
+            .map_err(|error| format!("{case:?}: {error}"))?;
+        answers.push(case.perform(root)?);
+    }
+    Ok(answers)
+}
+
+fn compare(
+    cases: &[Case],
+    (found, expected): (&[Answer], &[Answer]),
+    (found_facts, expected_facts): (&[String], &[String]),
+) -> Result<(), TrialError> {
+    let mut differences = Vec::new();
+    for (index, case) in cases.iter().enumerate() {
+        let (ours, theirs) = (&found[index], &expected[index]);
+        let (left, left_there) = (&found_facts[index], &expected_facts[index]);
+        if !agree(case, ours, theirs) || left != left_there {
+            differences.push(format!(
+                "{case:?}\nours:   {ours:?}\nkernel: {theirs:?}\nleft by us:\n{left}left by the \
+                 kernel:\n{left_there}",
+            ));
+        }
+    }
+    let refused = expected.iter().filter(|answer| answer.is_err()).count();
+    // A run in which nearly all is refused, or nothing, shows little.
+    if cases.len() > 100 && !(cases.len() / 10..cases.len() * 9 / 10).contains(&refused) {
+        return Err(format!("{refused} of {} are refused", cases.len()).into());
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let shown = differences.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("\n");
+    Err(format!("{} of {} differ, among them:\n{shown}", differences.len(), cases.len()).into())
+}
+
+/// Whether an answer is the kernel's, or differs in what its FUSE says before it asks us, or does without asking
+/// (docs/limits.md).
+fn agree(case: &Case, ours: &Answer, theirs: &Answer) -> bool {
+    if ours == theirs {
+        return true;
+    }
+    match (ours, theirs) {
+        (Err(ours), Err(_)) => {
+            said_before(&case.operation).contains(&Errno::from_raw_os_error(*ours))
+        }
+        (Ok(_), Err(theirs)) => match case.operation {
+            // Nobody is asked who goes to `.` and `..`.
+            Operation::Find(path) => path.contains("/.") && *theirs == Errno::ACCESS.raw_os_error(),
+            // What is no directory has none, so there is nothing to be done, also where nothing may be.
+            Operation::RemoveAttribute("system.posix_acl_default") => {
+                *theirs == Errno::PERM.raw_os_error()
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The errors that the kernel's FUSE gives by itself where the server would give another one.
+fn said_before(operation: &Operation) -> &'static [Errno] {
+    match operation {
+        Operation::Unlink => &[Errno::PERM, Errno::ISDIR],
+        Operation::RemoveDirectory => &[Errno::PERM, Errno::NOTDIR],
+        Operation::Rename(..) => &[Errno::PERM, Errno::ISDIR, Errno::NOTDIR],
+        Operation::Make(Made::Device(..), _) | Operation::Link | Operation::OpenQuietly => {
+            &[Errno::PERM]
+        }
+        Operation::SetAttribute("system.posix_acl_default", _) => &[Errno::ACCESS],
+        _ => &[],
+    }
+}
+
+/// What the kernel shows of each case.
+fn facts(root: &Path, cases: &[Case]) -> Vec<String> {
+    let facts_of = |case: &Case| {
+        let mut lines = String::new();
+        add_facts(&root.join(case.folder()), Path::new(""), &mut lines);
+        lines
+    };
+    cases.iter().map(facts_of).collect()
+}
+
+fn add_facts(root: &Path, below: &Path, lines: &mut String) {
+    let full = root.join(below);
+    let metadata = fs::symlink_metadata(&full).unwrap();
+    let (mode, uid, gid) = (metadata.mode(), metadata.uid(), metadata.gid());
+    let (links, size) = (metadata.nlink(), if metadata.is_dir() { 0 } else { metadata.size() });
+    let attributes = attributes(&full).unwrap();
+    let path = below.display();
+    lines.push_str(&format!("{path} {mode:o} {uid}:{gid} {links} {size} {attributes:?}\n"));
+    if metadata.is_dir() {
+        let names = fs::read_dir(&full).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        for name in names {
+            add_facts(root, &below.join(name), lines);
+        }
+    }
+}
+
+/// Names and values of all attributes.
+fn attributes(path: &Path) -> Result<Vec<(String, Vec<u8>)>, Errno> {
+    let (mut names, mut value) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    let length = rustix::fs::llistxattr(path, &mut names)?;
+    names.truncate(length);
+    let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let mut found = Vec::new();
+    for name in names {
+        let length = rustix::fs::lgetxattr(path, name, &mut value)?;
+        found.push((String::from_utf8_lossy(name).into_owned(), value[..length].to_vec()));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A mount with a directory of others, `d`, that lets a group of theirs in, and a file in it.
+fn guarded(options: &str) -> Result<Mounted, TrialError> {
+    let mount = mounted(options)?;
+    fs::create_dir(mount.at("d")).unwrap();
+    fs::write(mount.at("d/f"), "contents").unwrap();
+    for (path, mode) in [("d/f", 0o640), ("d", 0o750)] {
+        chown(mount.at(path), Some(1000), Some(2000)).unwrap();
+        fs::set_permissions(mount.at(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    Ok(mount)
+}
+
+/// What one has looked up tells another one nothing, nor himself when the directory is closed.
+fn names_are_not_remembered_for_others() -> Result<(), TrialError> {
+    let volume = guarded(CHECKED)?;
+    let member = Actor { groups: vec![2000], ..Actor::plain() };
+    let plain = Actor::plain();
+    let look = |actor: &Actor, name: &str| {
+        let path = volume.at("d").join(name);
+        let found = actor.does(|| fs::metadata(path).map(drop).map_err(|error| error.kind()));
+        found.unwrap()
+    };
+    let (absent, denied) = (std::io::ErrorKind::NotFound, std::io::ErrorKind::PermissionDenied);
+    for _ in 0..3 {
+        assert_eq!(look(&member, "f"), Ok(()));
+        assert_eq!(look(&member, "none"), Err(absent));
+        assert_eq!(look(&plain, "f"), Err(denied));
+        assert_eq!(look(&plain, "none"), Err(denied));
+    }
+    // What is open stays so, and is a way to nothing else.
+    let open = fs::File::open(volume.at("d")).unwrap();
+    let beneath = |name: &str| {
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+        let opened =
+            plain.does(|| rustix::fs::openat(&open, name, flags, rustix::fs::Mode::empty()));
+        opened.unwrap().map(drop)
+    };
+    assert_eq!(beneath("f"), Err(Errno::ACCESS));
+    assert_eq!(beneath("none"), Err(Errno::ACCESS));
+    let file = fs::File::open(volume.at("d/f")).unwrap();
+    let close = || fs::set_permissions(volume.at("d"), fs::Permissions::from_mode(0o700)).unwrap();
+    for _ in 0..3 {
+        close();
+        assert_eq!(look(&member, "f"), Err(denied));
+        assert_eq!(look(&member, "none"), Err(denied));
+        fs::set_permissions(volume.at("d"), fs::Permissions::from_mode(0o710)).unwrap();
+        assert_eq!(look(&member, "f"), Ok(()));
+        assert_eq!(look(&member, "none"), Err(absent));
+    }
+    close();
+    let read = plain.does(|| std::io::read_to_string(&file).unwrap());
+    assert_eq!(read?, "contents");
+    drop((open, file));
+    volume.check()
+}
+
+/// The kernel says only that a file is to be executed.
+fn what_may_not_be_executed_is_not() -> Result<(), TrialError> {
+    let volume = guarded(CHECKED)?;
+    let program = volume.at("d/program");
+    fs::copy("/bin/true", &program).unwrap();
+    fs::write(volume.at("d/script"), "#!/bin/sh\nexit 0\n").unwrap();
+    fs::set_permissions(volume.at("d"), fs::Permissions::from_mode(0o755)).unwrap();
+    let runs = |name: &str, groups: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all", groups]);
+        // What executes it must have lost its capabilities itself.
+        let output = command.arg("env").arg(volume.at("d").join(name)).output().unwrap();
+        let is_refused = said(&output).contains("Permission denied");
+        assert!(output.status.success() != is_refused, "{}", said(&output));
+        output.status.success()
+    };
+    for (mode, expected) in [
+        (0o755, [true, true]),
+        (0o644, [false, false]),
+        // Somebody may execute it, and who is not in the group may not.
+        (0o750, [true, false]),
+        (0o705, [false, true]),
+        (0o700, [false, false]),
+    ] {
+        for name in ["program", "script"] {
+            chown(volume.at("d").join(name), Some(1000), Some(2000)).unwrap();
+            let permissions = fs::Permissions::from_mode(mode);
+            fs::set_permissions(volume.at("d").join(name), permissions).unwrap();
+            let found = ["--groups=2000", "--clear-groups"].map(|groups| runs(name, groups));
+            assert_eq!(found, expected, "{name} {mode:o}");
+        }
+    }
+    // A program need not be read to be executed.
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o710)).unwrap();
+    assert!(runs("program", "--groups=2000"));
+    let member = Actor { groups: vec![2000], ..Actor::plain() };
+    let opened = member.does(|| fs::File::open(&program).map(drop))?;
+    assert_eq!(opened.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+    volume.check()
+}
+
+/// Capabilities of another user namespace are none.
+fn power_ends_at_the_user_namespace() -> Result<(), TrialError> {
+    let volume = guarded(CHECKED)?;
+    let read = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg("cat").arg(volume.at("d/f"));
+        command.output().unwrap().status.success()
+    };
+    assert!(read(&["env"]));
+    assert!(!read(&["unshare", "--user", "--map-root-user"]));
+    assert!(!read(&["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--clear-groups"]));
+    // Nor can a process be looked at that has no number here; that is no reason to let it do more.
+    let mine = volume.at("mine");
+    fs::write(&mine, "x").unwrap();
+    fs::set_permissions(&mine, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "cat"]);
+    run(unshare.arg(&mine));
+    volume.check()
+}
+
+/// By its name it takes the right to write, and by a file that is open for writing none any more.
+fn a_file_is_cut_by_who_may_write_it() -> Result<(), TrialError> {
+    let volume = guarded(CHECKED)?;
+    let file = volume.at("d/f");
+    let member = Actor { groups: vec![2000], ..Actor::plain() };
+    let c_path = std::ffi::CString::new(file.as_os_str().as_encoded_bytes()).unwrap();
+    let cut = || {
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::TRUNC;
+        let opened = rustix::fs::open(&c_path, flags, rustix::fs::Mode::empty());
+        let to_write = fs::OpenOptions::new().write(true).truncate(true).open(&file);
+        (opened.map(drop), to_write.map(drop).map_err(|error| error.kind()))
+    };
+    assert_eq!(member.does(cut)?, (Err(Errno::ACCESS), Err(std::io::ErrorKind::PermissionDenied)));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "contents");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o660)).unwrap();
+    let open = member.does(|| fs::OpenOptions::new().write(true).open(&file).unwrap())?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    Actor::plain().does(|| open.set_len(3).unwrap())?;
+    assert_eq!(fs::read_to_string(&file).unwrap(), "con");
+    drop(open);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o660)).unwrap();
+    assert_eq!(member.does(cut)?, (Ok(()), Ok(())));
+    assert_eq!(fs::metadata(&file).unwrap().len(), 0);
+    volume.check()
+}
+
+/// Pipes and sockets are opened by the kernel alone.
+fn what_the_kernel_opens_is_for_few() -> Result<(), TrialError> {
+    let volume = guarded(CHECKED)?;
+    let path = volume.at("d/pipe");
+    run(Command::new("mkfifo").args(["-m", "640"]).arg(&path));
+    chown(&path, Some(1000), Some(2000)).unwrap();
+    let member = Actor { groups: vec![2000], ..Actor::plain() };
+    let found = || member.does(|| fs::metadata(&path).map(drop).map_err(|error| error.kind()));
+    assert_eq!(found()?, Err(std::io::ErrorKind::PermissionDenied));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
+    assert_eq!(found()?, Ok(()));
+    volume.check()
+}
+
+/// What is done in the middle of a change that is refused then.
+fn a_refused_change_takes_nothing_off() -> Result<(), TrialError> {
+    let volume = guarded(CHECKED)?;
+    let file = volume.at("d/f");
+    fs::set_permissions(volume.at("d"), fs::Permissions::from_mode(0o755)).unwrap();
+    let (name, flags) = ("security.capability", rustix::fs::XattrFlags::empty());
+    rustix::fs::setxattr(&file, name, &operation::CAPABLE, flags).unwrap();
+    let refused = Actor::plain().does(|| chown(&file, Some(0), None).unwrap_err().kind())?;
+    assert_eq!(refused, std::io::ErrorKind::PermissionDenied);
+    let mut value = [0; 64];
+    assert_eq!(rustix::fs::getxattr(&file, name, &mut value), Ok(operation::CAPABLE.len()));
+    let setter = Actor { capabilities: Capabilities::SETFCAP, ..Actor::plain() };
+    setter.does(|| rustix::fs::removexattr(&file, name))?.unwrap();
+    assert_eq!(rustix::fs::getxattr(&file, name, &mut value), Err(Errno::NODATA));
+    volume.check()
+}
+
+/// What cannot be right with it is refused.
+fn what_cannot_be_checked_is_refused() -> Result<(), TrialError> {
+    let volume = volume("parent-exchange")?;
+    for option in ["allow_other", "uid=1000", "gid=1000", "dev", "writeback_cache"] {
+        let output =
+            volume.mount_command(&format!("nodefault_permissions,{option}")).output().unwrap();
+        let (name, said) = (option.split('=').next().unwrap(), said(&output));
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("nodefault_permissions and {name}")), "{said}");
+    }
+    // Who has mounted a connection has said who checks.
+    let mut mount = ferroxfs(&["mount", "-o", "nodefault_permissions"]);
+    let output = mount.arg(&volume.image.data).arg("/dev/fd/0").output().unwrap();
+    assert!(said(&output).contains("by the program that has mounted"), "{}", said(&output));
+    // Where /proc shows other processes, nobody is who he seems to be.
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", env!("CARGO_BIN_EXE_ferroxfs"), "mount", "-f"]);
+    unshare.args(["-o", "nodefault_permissions"]).arg(&volume.image.data).arg(volume.path());
+    let output = unshare.output().unwrap();
+    assert!(said(&output).contains("nodefault_permissions: /proc"), "{}", said(&output));
+    volume.check()
+}
