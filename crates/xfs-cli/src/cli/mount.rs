@@ -41,6 +41,10 @@ Mount options:
   partition=N, offset=BYTES  where in the image the volume is
   logdev=FILE                the external log
   allow_other                other users may use it; permissions are always checked
+  default_permissions        (the default) the kernel checks permissions
+  nodefault_permissions      the server does, by the groups and capabilities that /proc shows of who asks:
+                             every name of a path is asked for each time; not with allow_other, uid=,
+                             gid=, dev, writeback_cache
   uid=N, gid=N               whose everything appears to be
   sync, wsync                all changes, or those of names and inodes, are durable at once
   writeback_cache            the kernel keeps what is written, and writes it later: it is acknowledged
