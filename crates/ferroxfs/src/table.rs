@@ -12,8 +12,8 @@
 //! - **I2** A number may be older than the end of its chunk, and where that was may lie the inode as it
 //!   was. So nothing is put in that was read while a chunk of its group was given back, and once one
 //!   has been, the inode btree is asked first.
-//! - **I3** Reclaiming waits for nothing: not for I/O, since the log keeps what is dirty, and not for a
-//!   lock. It is done by who has given up a use, or begins to change something, never inside a
+//! - **I3** Reclaiming waits for no I/O, since the log keeps what is dirty, and for no lock that is held
+//!   over a wait. It is done by who has given up a use, or begins to change something, never inside a
 //!   transaction.
 //!
 //! An entry is found without a lock; taking it writes that entry alone. What is shared by a group is
@@ -26,6 +26,7 @@ mod entry;
 mod group;
 mod hints;
 mod passage;
+mod reclaim;
 mod rights;
 mod size;
 mod store;
@@ -44,18 +45,14 @@ use entry::Taken;
 pub(crate) use entry::{Entry, Inode, Keep, Phase, Release, Sweep};
 pub(crate) use group::HeldChunk;
 use group::{Before, Group};
+use reclaim::Rotors;
 use size::Size;
 pub(crate) use store::{Store, Wanted};
 
-use crate::superblock::{Filesystem, InodeList, Step, Visit, evict_step};
+use crate::superblock::{Filesystem, InodeList, Step, Visit};
 
 /// Inodes that stay in memory, unless said otherwise.
 pub(crate) const DEFAULT_INODES: u64 = 1 << 16;
-
-/// Groups that a thread looks into for inodes that can go, besides the one that it works in.
-const RECLAIM_GROUPS: usize = 8;
-/// Steps of the hand in one group.
-const RECLAIM_STEPS: usize = 64;
 
 /// Whether there is a list of all inodes besides the indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,6 +73,7 @@ pub(crate) struct Table<S: Store = Arc<Journal>> {
     /// Where each slot has read an inode last: the next one often lies beside it.
     near: Slots<Mutex<S::Near, Slot>>,
     size: Size,
+    rotors: Rotors,
     doomed: Doomed<S::Inode>,
     counts: InodeCounts,
     active: AtomicBool<Volume>,
@@ -90,6 +88,7 @@ impl<S: Store> Table<S> {
             list: (index == InodeIndex::OneList).then(InodeList::new),
             near: Slots::new(Mutex::default),
             size: Size::new(most),
+            rotors: Rotors::new(store.groups()),
             doomed: Doomed::new(),
             counts: InodeCounts::new(),
             active: AtomicBool::new(true),
@@ -253,12 +252,7 @@ impl<S: Store> Table<S> {
             Release::InUse => {}
             Release::Doomed => self.doomed.push(entry),
             Release::Evicted => self.remove(&entry),
-            Release::Idle => {
-                let due = self.size.due();
-                if due > 0 {
-                    self.reclaim(entry.number(), due);
-                }
-            }
+            Release::Idle => self.reclaim_due(),
         }
     }
 
@@ -297,10 +291,7 @@ impl<S: Store> Table<S> {
     /// Makes room before something is changed: frees and evicts, if much waits for that.
     pub(crate) fn throttle(&self) {
         while self.doomed.is_long() && self.free_mine() {}
-        let due = self.size.due();
-        if due > 0 {
-            self.reclaim_from(0, due);
-        }
+        self.reclaim_due();
     }
 
     /// Why an inode could not be freed, if there was one.
@@ -332,43 +323,6 @@ impl<S: Store> Table<S> {
     /// What happened to inodes.
     pub(crate) fn counts(&self) -> &InodeCounts {
         &self.counts
-    }
-
-    fn reclaim(&self, near: InodeNumber, wanted: u64) {
-        let group = self.store.place(near).map_or(0, |(group, _)| group as usize);
-        self.reclaim_from(group, wanted);
-    }
-
-    /// Lets go of inodes that nobody has used for long: of this group first, then of those behind it.
-    fn reclaim_from(&self, first: usize, wanted: u64) {
-        let mut left = wanted;
-        let groups = self.groups.len();
-        for group in (first..first + groups.min(1 + RECLAIM_GROUPS)).map(|group| group % groups) {
-            left = left.saturating_sub(self.sweep(group, left));
-            if left == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Moves the hand of a group until so many have gone. Returns how many have.
-    fn sweep(&self, part: usize, wanted: u64) -> u64 {
-        let Some(mut hand) = self.groups.get(part).and_then(|group| group.hand.try_lock()) else {
-            return 0;
-        };
-        let mut left = wanted;
-        for _ in 0..RECLAIM_STEPS {
-            let (step, _) = evict_step(self, (part, *hand), |entry| {
-                let sweep = if left > 0 { entry.sweep() } else { Sweep::Stays };
-                left -= u64::from(sweep == Sweep::Evicted);
-                sweep
-            });
-            *hand = if let Step::On(next) = step { next } else { 0 };
-            if left == 0 {
-                break;
-            }
-        }
-        wanted - left
     }
 
     fn take_out(&self, entry: &Arc<Entry<S::Inode>>, count: Count) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xfs_sync::{AtomicUsize, Ordering, Volume};
 
-use super::{Existing, Filesystem, Step};
+use super::{Existing, Filesystem, Step, Visit};
 use crate::table::{Entry, Phase, Sweep, Tag};
 
 /// Threads that evict beside each other at most.
@@ -50,15 +50,15 @@ pub(crate) fn count_inodes(filesystem: &impl Filesystem) -> CacheCounts {
     counts
 }
 
-/// Lets go of the inodes of one step that nobody uses: all of them, or those that were not used since
-/// they were looked at last. Returns where to go on, and how many went.
+/// Lets go of inodes that nobody uses, of those that one step of a walk shows: all of them, or those that were not
+/// used since they were looked at last. Returns what the step has come to, and how many went.
 pub(crate) fn evict_step<F: Filesystem>(
     filesystem: &F,
-    (part, cursor): (usize, u64),
+    walk: impl FnOnce(&mut Visit<'_, F::Inode>) -> Step,
     mut sweep: impl FnMut(&Entry<F::Inode>) -> Sweep,
 ) -> (Step, u64) {
     let mut dispose = Vec::new();
-    let step = filesystem.visit(part, cursor, Tag::Idle, &mut |Existing(entry)| {
+    let step = walk(&mut |Existing(entry)| {
         if sweep(entry) == Sweep::Evicted {
             dispose.push(Arc::clone(entry));
         }
@@ -72,7 +72,9 @@ pub(crate) fn evict_step<F: Filesystem>(
 fn evict_part<F: Filesystem>(filesystem: &F, part: usize) -> u64 {
     let (mut cursor, mut evicted) = (0, 0);
     loop {
-        let (step, count) = evict_step(filesystem, (part, cursor), |entry| entry.evict());
+        let walk =
+            |visit: &mut Visit<'_, F::Inode>| filesystem.visit(part, cursor, Tag::Idle, visit);
+        let (step, count) = evict_step(filesystem, walk, |entry| entry.evict());
         evicted += count;
         match step {
             Step::On(next) => cursor = next,

@@ -15,20 +15,39 @@ use crate::table::Entry;
 const STEP_INODES: usize = 64;
 
 /// All inodes of a filesystem that are in memory.
-pub(crate) struct InodeList<I>(Mutex<BTreeMap<u64, Arc<Entry<I>>>, Volume>);
+pub(crate) struct InodeList<I>(Mutex<Listed<I>, Volume>);
+
+struct Listed<I> {
+    inodes: BTreeMap<u64, Arc<Entry<I>>>,
+    /// Where reclaiming goes on.
+    hand: u64,
+}
+
+impl<I> Listed<I> {
+    /// The inodes of one step.
+    fn from(&self, cursor: u64) -> Vec<(u64, Arc<Entry<I>>)> {
+        let rest = self.inodes.range(cursor..).take(STEP_INODES);
+        rest.map(|(number, entry)| (*number, Arc::clone(entry))).collect()
+    }
+}
+
+/// Where the step behind these inodes begins.
+fn behind<I>(found: &[(u64, Arc<Entry<I>>)]) -> Step {
+    found.last().and_then(|(last, _)| last.checked_add(1)).map_or(Step::End, Step::On)
+}
 
 impl<I> InodeList<I> {
     pub(crate) fn new() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::new(Listed { inodes: BTreeMap::new(), hand: 0 }))
     }
 
     pub(crate) fn insert(&self, number: u64, entry: Arc<Entry<I>>) {
-        self.0.lock().insert(number, entry);
+        self.0.lock().inodes.insert(number, entry);
     }
 
     /// Takes an inode out, unless another has its place already.
     pub(crate) fn remove(&self, number: u64, entry: &Arc<Entry<I>>) {
-        let mut list = self.0.lock();
+        let list = &mut self.0.lock().inodes;
         if list.get(&number).is_some_and(|found| Arc::ptr_eq(found, entry)) {
             list.remove(&number);
         }
@@ -36,18 +55,27 @@ impl<I> InodeList<I> {
 
     /// One step of a walk. The inodes are shown without the lock: references keep them.
     pub(crate) fn visit(&self, cursor: u64, visit: &mut Visit<'_, I>) -> Step {
-        let found: Vec<_> = {
-            let list = self.0.lock();
-            let rest = list.range(cursor..).take(STEP_INODES);
-            rest.map(|(number, entry)| (*number, Arc::clone(entry))).collect()
+        let found = self.0.lock().from(cursor);
+        Self::show(&found, visit)
+    }
+
+    /// One step of the hand, which begins anew at the end.
+    pub(crate) fn visit_at_hand(&self, visit: &mut Visit<'_, I>) -> Step {
+        let found = {
+            let mut list = self.0.lock();
+            let found = list.from(list.hand);
+            list.hand = if let Step::On(next) = behind(&found) { next } else { 0 };
+            found
         };
-        let Some((last, _)) = found.last() else { return Step::End };
-        let next = last.checked_add(1).map_or(Step::End, Step::On);
-        for (_, entry) in &found {
+        Self::show(&found, visit)
+    }
+
+    fn show(found: &[(u64, Arc<Entry<I>>)], visit: &mut Visit<'_, I>) -> Step {
+        for (_, entry) in found {
             if visit(Existing(entry)).is_break() {
                 return Step::Stopped;
             }
         }
-        next
+        behind(found)
     }
 }

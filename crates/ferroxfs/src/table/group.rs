@@ -2,9 +2,12 @@
 //!
 //! ```text
 //!  chunks   number / 64 ─► 64 places, tags   read without a lock, under an epoch
-//!  order    the same, in order               for walks: one lock, taken once for each chunk that comes or
+//!  order    the same, in order, and a hand   for walks: one lock, taken once for each chunk that comes or
 //!                                            goes, and by a walk once for each chunk that it looks at
 //! ```
+//!
+//! The hand is where reclaiming goes on. Who moves it has the chunk that it passes for itself, so several do it
+//! beside each other, and nobody keeps the others from it.
 //!
 //! Lock order: the state of an inode before nothing of this; the lock of a chunk, then `order`.
 
@@ -24,11 +27,62 @@ const STEP_CHUNKS: usize = 64;
 /// The inodes of one group that are in memory.
 pub(super) struct Group<I: Inode> {
     chunks: papaya::HashMap<u32, Arc<Chunk<I>>, AddressHash>,
-    order: Mutex<BTreeMap<u32, Arc<Chunk<I>>>, GroupScope>,
+    order: Mutex<Order<I>, GroupScope>,
     /// Of the map and of the chunks: one guard is good for both.
     collector: Arc<Collector>,
-    /// Where reclaiming goes on.
-    pub(super) hand: Mutex<u64, GroupScope>,
+}
+
+/// The chunks in order.
+struct Order<I> {
+    chunks: BTreeMap<u32, Arc<Chunk<I>>>,
+    /// The chunk that the hand comes to next.
+    hand: u32,
+    /// How often the hand has come to the end.
+    round: Round,
+}
+
+/// A round of the hand of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Round(u32);
+
+impl Round {
+    /// The next one. Rounds are told from those of not long ago, so they may overflow.
+    fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
+impl<I> Default for Order<I> {
+    fn default() -> Self {
+        Self { chunks: BTreeMap::new(), hand: 0, round: Round::default() }
+    }
+}
+
+impl<I> Order<I> {
+    /// The next chunk from a key on in which an inode bears the tag, or where to look on.
+    fn next_chunk(&self, from: u32, tag: Tag) -> NextChunk<I> {
+        let mut last = None;
+        for (key, chunk) in self.chunks.range(from..).take(STEP_CHUNKS) {
+            if chunk.tagged(tag) != 0 {
+                return NextChunk::Found(*key, Arc::clone(chunk));
+            }
+            last = Some(*key);
+        }
+        last.map_or(NextChunk::End, NextChunk::Passed)
+    }
+
+    /// Moves the hand, in this round.
+    fn move_hand(&mut self, round: Round) -> NextChunk<I> {
+        if round != self.round {
+            return NextChunk::End;
+        }
+        let next = self.next_chunk(self.hand, Tag::Idle);
+        match next {
+            NextChunk::Found(key, _) | NextChunk::Passed(key) => self.hand = key + 1,
+            NextChunk::End => (self.hand, self.round) = (0, self.round.next()),
+        }
+        next
+    }
 }
 
 /// What an inode that comes finds at its place.
@@ -92,7 +146,7 @@ impl<I: Inode> HeldChunk<'_, I> {
 
 impl<I: Inode> Drop for Group<I> {
     fn drop(&mut self) {
-        self.order.lock().values().for_each(|chunk| chunk.clear(&self.collector));
+        self.order.lock().chunks.values().for_each(|chunk| chunk.clear(&self.collector));
     }
 }
 
@@ -104,14 +158,13 @@ impl<I: Inode> Group<I> {
             chunks: chunks.shared_collector(Arc::clone(&collector)).build(),
             order: Mutex::default(),
             collector,
-            hand: Mutex::new(0),
         }
     }
 
     /// Whether nothing is left of any inode.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.chunks.is_empty() && self.order.lock().is_empty()
+        self.chunks.is_empty() && self.order.lock().chunks.is_empty()
     }
 
     pub(super) fn find(&self, inode: u32) -> Option<Arc<Entry<I>>> {
@@ -142,7 +195,8 @@ impl<I: Inode> Group<I> {
             return Arc::clone(chunk);
         }
         let mut order = self.order.lock();
-        let chunk = order.entry(key).or_insert_with(|| Arc::new(Chunk::new(&self.collector)));
+        let chunk =
+            order.chunks.entry(key).or_insert_with(|| Arc::new(Chunk::new(&self.collector)));
         self.chunks.pin().insert(key, Arc::clone(chunk));
         Arc::clone(chunk)
     }
@@ -151,28 +205,36 @@ impl<I: Inode> Group<I> {
     fn forget_chunk(&self, key: u32) {
         let mut order = self.order.lock();
         self.chunks.pin().remove(&key);
-        order.remove(&key);
-    }
-
-    /// The next chunk from a key on in which an inode bears the tag, or where to look on.
-    fn next_chunk(&self, from: u32, tag: Tag) -> NextChunk<I> {
-        let order = self.order.lock();
-        let mut last = None;
-        for (key, chunk) in order.range(from..).take(STEP_CHUNKS) {
-            if chunk.tagged(tag) != 0 {
-                return NextChunk::Found(*key, Arc::clone(chunk));
-            }
-            last = Some(*key);
-        }
-        last.map_or(NextChunk::End, NextChunk::Passed)
+        order.chunks.remove(&key);
     }
 
     /// One step of a walk: the inodes of one chunk, under one guard. The cursor is the key that was
     /// looked for, never what an inode says of itself.
     pub(super) fn visit(&self, cursor: u64, tag: Tag, visit: &mut Visit<'_, I>) -> Step {
         let Ok(from) = u32::try_from(cursor / u64::from(CHUNK_INODES)) else { return Step::End };
+        let next = self.order.lock().next_chunk(from, tag);
+        self.show(next, tag, visit)
+    }
+
+    /// One step of the hand: the inodes of one chunk that may be without a user. [`Step::End`] once the round has
+    /// come to its end, also if somebody else has brought it there. `None` for a round is the one that there is.
+    pub(super) fn visit_at_hand(
+        &self,
+        round: &mut Option<Round>,
+        visit: &mut Visit<'_, I>,
+    ) -> Step {
+        let next = {
+            let mut order = self.order.lock();
+            let round = *round.get_or_insert(order.round);
+            order.move_hand(round)
+        };
+        self.show(next, Tag::Idle, visit)
+    }
+
+    /// Shows the inodes of a chunk that bear the tag, under one guard.
+    fn show(&self, next: NextChunk<I>, tag: Tag, visit: &mut Visit<'_, I>) -> Step {
         let behind = |key: u32| (u64::from(key) + 1) * u64::from(CHUNK_INODES);
-        let (key, chunk) = match self.next_chunk(from, tag) {
+        let (key, chunk) = match next {
             NextChunk::End => return Step::End,
             NextChunk::Passed(key) => return Step::On(behind(key)),
             NextChunk::Found(key, chunk) => (key, chunk),

@@ -1,6 +1,8 @@
 #[cfg(shuttle)]
 mod model;
 #[cfg(not(shuttle))]
+mod room;
+#[cfg(not(shuttle))]
 mod stress;
 
 use std::ops::ControlFlow;

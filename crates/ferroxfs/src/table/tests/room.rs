@@ -1,0 +1,108 @@
+//! How many inodes stay, and which, over groups of any number.
+
+use std::sync::Arc;
+use std::thread;
+
+use xfs_format::InodeNumber;
+use xfs_sync::{AtomicU64, Ordering, Volume};
+use xfs_testkit::Prng;
+
+use crate::superblock::count_inodes;
+use crate::table::testing::{Plant, Shelf};
+use crate::table::{Count, InodeIndex, Table};
+
+type Books = Table<Arc<Shelf>>;
+
+/// Numbers of a group.
+const GROUP: u64 = 1024;
+
+/// A table over groups of which so many inodes are files.
+fn open(groups: u32, files: u64, most: u64) -> Books {
+    let shelf = Arc::new(Shelf::new(groups, Plant::None));
+    for group in 0..u64::from(groups) {
+        for file in 0..files {
+            shelf.create(InodeNumber(group * GROUP + file), drop);
+        }
+    }
+    Table::new(shelf, most, InodeIndex::ByGroup)
+}
+
+fn use_once(table: &Books, number: u64) {
+    table.release(table.take(InodeNumber(number)).unwrap());
+}
+
+/// What is worked with fits, and finds other inodes there that nobody uses any more: those go, wherever they lie.
+fn check_stays(groups: u32, cold_group: u64, used_group: u64) {
+    const ROOM: u64 = 700;
+    const USED: u64 = 300;
+    let table = open(groups, GROUP, ROOM);
+    (0..ROOM).for_each(|file| use_once(&table, cold_group * GROUP + file));
+    let missed = || table.counts().sum(Count::Missed);
+    let before = missed();
+    let first = used_group * GROUP + if cold_group == used_group { ROOM } else { 0 };
+    for _ in 0..20 {
+        (first..first + USED).for_each(|number| use_once(&table, number));
+    }
+    // Each is read once, and some once more while the cold ones go.
+    let missed = missed() - before;
+    assert!(missed <= USED + USED / 4, "{groups} groups: {missed} of 6000 missed");
+}
+
+#[test]
+fn what_is_worked_with_stays_wherever_the_rest_lies() {
+    check_stays(1, 0, 0);
+    check_stays(2, 0, 1);
+    check_stays(2, 1, 0);
+    check_stays(4, 0, 3);
+    check_stays(4, 3, 1);
+}
+
+/// In each round one inode of each group is used, `times` times.
+fn check_bound(groups: u32, times: usize) {
+    const ROOM: u64 = 2000;
+    let files = (30_000 / u64::from(groups)).min(GROUP);
+    let table = open(groups, files, ROOM);
+    let mut most = 0;
+    for file in 0..files {
+        for group in 0..u64::from(groups) {
+            (0..times).for_each(|_| use_once(&table, group * GROUP + file));
+        }
+        if file % (files / 10).max(1) == 0 || file + 1 == files {
+            most = most.max(count_inodes(&table).total());
+        }
+    }
+    assert!(most <= ROOM + ROOM / 4, "{groups} groups, each used {times} times: {most} stay");
+    assert!(most >= ROOM - ROOM / 4, "{groups} groups, each used {times} times: only {most} stay");
+}
+
+#[test]
+fn no_more_stay_than_may_in_groups_of_any_number() {
+    for groups in [4, 100, 3000] {
+        check_bound(groups, 1);
+        check_bound(groups, 3);
+    }
+}
+
+/// Several work in one group: none of them has its inodes stay because another one is letting some go.
+#[test]
+fn no_more_stay_than_may_where_several_work() {
+    const ROOM: u64 = 200;
+    const THREADS: u64 = 8;
+    let table = open(1, GROUP, ROOM);
+    let (done, mut most) = (AtomicU64::<Volume>::new(0), 0);
+    thread::scope(|scope| {
+        for seed in 0..THREADS {
+            let (table, done) = (&table, &done);
+            scope.spawn(move || {
+                let mut prng = Prng::new(seed);
+                (0..5000).for_each(|_| use_once(table, prng.within(0..GROUP as usize) as u64));
+                done.fetch_add(1, Ordering::Release);
+            });
+        }
+        while done.load(Ordering::Acquire) < THREADS {
+            most = most.max(count_inodes(&table).total());
+        }
+    });
+    most = most.max(count_inodes(&table).total());
+    assert!(most <= ROOM + ROOM / 2, "{most} stay");
+}
