@@ -16,7 +16,8 @@
 //! - **I1** An inode has users exactly while it is new or live.
 //! - **I2** From reclaiming and needs-inactivation no way leads back: who meets one looks again, or is
 //!   told that there is no such inode. So an inode is removed, or freed, by one.
-//! - **I3** One that is reclaimable bears the tag of those without a user.
+//! - **I3** One that is reclaimable bears the tag of those without a user. Who finds an inode without knowing that it is
+//!   still in its place leaves the tag alone once it is gone (I2): it may be that of another file by then.
 
 use std::sync::Arc;
 
@@ -343,6 +344,10 @@ impl<I> Entry<I> {
     }
 
     fn leave(&self, state: &mut State) -> Sweep {
+        // Another file may have its place, and its tag, by now (I3).
+        if matches!(state.phase, Phase::Reclaiming | Phase::NeedsInactivation) {
+            return Sweep::Stays;
+        }
         // Sweeps need not come again until it has been released.
         self.spot().into_iter().for_each(Spot::clear_idle);
         if state.phase != Phase::Reclaimable {

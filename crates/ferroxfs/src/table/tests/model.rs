@@ -12,9 +12,9 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner, thread};
 use xfs_format::InodeNumber;
 
-use crate::superblock::{Filesystem, Which, count_inodes, drop_idle, evict_all};
+use crate::superblock::{Filesystem, Step, Which, count_inodes, drop_idle, evict_all, evict_step};
 use crate::table::testing::{Book, Plant, Shelf};
-use crate::table::{Count, Entry, Inode, InodeIndex, Keep, Table, Wanted};
+use crate::table::{Count, Entry, Inode, InodeIndex, Keep, Table, Tag, Wanted};
 
 /// Schedules of each kind.
 const SCHEDULES: usize = 1500;
@@ -58,13 +58,18 @@ fn look_at(table: &Books, number: InodeNumber, keep: Keep) {
 
 /// Removes a file, and makes another one of its number.
 fn replace(table: &Books, shelf: &Shelf, number: InodeNumber) {
+    replace_and(table, shelf, number, thread::yield_now);
+}
+
+/// The same; `pause` is where others may come between.
+fn replace_and(table: &Books, shelf: &Shelf, number: InodeNumber, pause: impl Fn()) {
     if let Ok(entry) = table.take(number) {
         entry.live().unlink();
         table.finish_with(entry);
     }
     if let Some(made) = shelf.create(number, |book| table.insert(book)) {
         let entry = made.expect("nobody else has this number");
-        thread::yield_now();
+        pause();
         entry.set_ready();
         entry.live().check();
         table.release(entry);
@@ -179,6 +184,7 @@ fn a_passage_that_enters_without_latches_is_found() {
 fn walk_beside(index: InodeIndex) {
     let (table, shelf) = open(Plant::None, 64, index);
     let held = table.take(NUMBERS[1]).expect("there is one");
+    look_at(&table, NUMBERS[0], Keep::Cached);
     let mut threads: Vec<Box<dyn FnOnce() + Send>> = Vec::new();
     for which in [Which::Cached, Which::Referenced] {
         let table = Arc::clone(&table);
@@ -207,6 +213,58 @@ fn walks_beside_eviction_and_replacement() {
 #[test]
 fn walks_over_one_list() {
     explore(SCHEDULES, || walk_beside(InodeIndex::OneList));
+}
+
+/// How somebody evicts what is without a user.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Evicts {
+    /// The tag of what is gone is left to who has its place.
+    Looks,
+    /// It is taken away before anything is known of the inode.
+    Blindly,
+}
+
+fn evict(table: &Books, how: Evicts) {
+    if how == Evicts::Looks {
+        drop_idle(table);
+        return;
+    }
+    let mut cursor = 0;
+    let clear = |entry: &Entry<Book>| {
+        entry.spot().into_iter().for_each(|spot| spot.clear_idle());
+        entry.evict()
+    };
+    let step = |cursor| evict_step(table, |visit| table.visit(0, cursor, Tag::Idle, visit), clear);
+    while let (Step::On(next), _) = step(cursor) {
+        cursor = next;
+    }
+}
+
+/// Somebody evicts what a file has left that is replaced: what has its number then, and nobody uses, is found by who
+/// evicts last.
+fn evict_beside_replacement(how: Evicts) {
+    let (table, shelf) = open(Plant::None, 64, InodeIndex::ByGroup);
+    NUMBERS.iter().for_each(|number| look_at(&table, *number, Keep::Cached));
+    let (evicting, replacing) = (Arc::clone(&table), Arc::clone(&table));
+    run(vec![
+        Box::new(move || evict(&evicting, how)),
+        // Who evicts may stand still for all of it.
+        Box::new(move || replace_and(&replacing, &shelf, NUMBERS[0], || ())),
+    ]);
+    close(&table);
+}
+
+#[test]
+fn eviction_beside_replacement() {
+    explore(SCHEDULES, || evict_beside_replacement(Evicts::Looks));
+}
+
+#[test]
+fn an_eviction_that_takes_the_tag_of_another_is_found() {
+    let explored = catch_unwind(AssertUnwindSafe(|| {
+        explore(PLANTED_SCHEDULES, || evict_beside_replacement(Evicts::Blindly));
+    }));
+    assert!(explored.is_err(), "no schedule has shown the planted bug");
 }
 
 /// The last inode of a chunk goes while another one comes: it is not lost to walks.

@@ -1,5 +1,6 @@
 //! How many inodes stay, and which, over groups of any number.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::thread;
 
@@ -7,9 +8,9 @@ use xfs_format::InodeNumber;
 use xfs_sync::{AtomicU64, Ordering, Volume};
 use xfs_testkit::Prng;
 
-use crate::superblock::count_inodes;
+use crate::superblock::{Existing, Filesystem, count_inodes, evict_all};
 use crate::table::testing::{Plant, Shelf};
-use crate::table::{Count, InodeIndex, Table};
+use crate::table::{Count, InodeIndex, Table, Tag};
 
 type Books = Table<Arc<Shelf>>;
 
@@ -81,6 +82,36 @@ fn no_more_stay_than_may_in_groups_of_any_number() {
         check_bound(groups, 1);
         check_bound(groups, 3);
     }
+}
+
+/// A walk shows an inode that was there. While it does, the file is removed and its number given to another, which
+/// nobody uses: it is seen by who evicts all the same.
+#[test]
+fn who_comes_late_leaves_the_tag_of_another_alone() {
+    let shelf = Arc::new(Shelf::new(1, Plant::None));
+    for number in [5, 6].map(InodeNumber) {
+        shelf.create(number, drop);
+    }
+    let table = Table::new(Arc::clone(&shelf), 100, InodeIndex::ByGroup);
+    [5, 6].into_iter().for_each(|number| use_once(&table, number));
+    let mut seen = Vec::new();
+    let _ = table.iter_inodes_unsafe(0, Tag::Idle, |Existing(entry)| {
+        if seen.is_empty() {
+            let old = table.take(entry.number()).unwrap();
+            old.live().unlink();
+            table.finish_with(old);
+            let made = shelf.create(entry.number(), |book| table.insert(book)).unwrap().unwrap();
+            made.set_ready();
+            table.release(made);
+            let _ = entry.evict();
+        }
+        seen.push(entry.number().0);
+        ControlFlow::Continue(())
+    });
+    assert_eq!(seen, [5, 6]);
+    table.deactivate();
+    assert_eq!(evict_all(&table), 2);
+    assert_eq!(count_inodes(&table).total(), 0);
 }
 
 /// Several work in one group: none of them has its inodes stay because another one is letting some go.
