@@ -288,9 +288,9 @@ impl<S: Store> Table<S> {
         self.take_out(entry, Count::Freed);
     }
 
-    /// Makes room before something is changed: frees and evicts, if much waits for that.
+    /// Makes room before something is changed: frees and evicts some, if much waits for that.
     pub(crate) fn throttle(&self) {
-        while self.doomed.is_long() && self.free_mine() {}
+        self.doomed.shorten_mine(|entry| self.free(entry));
         self.reclaim_due();
     }
 

@@ -13,6 +13,9 @@ use super::entry::Entry;
 
 /// A queue longer than this is shortened by whoever begins to change something.
 const THROTTLE: usize = 256;
+/// Inodes that one of them frees at most: who gives up many at once leaves them to the thread, and no operation
+/// waits for all of that. An operation dooms fewer than this, so that a queue gets shorter all the same.
+const MOST_AT_ONCE: usize = 16;
 
 /// What waits in one slot.
 struct Queue<I> {
@@ -64,9 +67,15 @@ impl<I> Doomed<I> {
         }
     }
 
-    /// Whether the calling thread should free inodes before it goes on.
-    pub(super) fn is_long(&self) -> bool {
-        self.queues.mine().inside.lock().waiting.len() > THROTTLE
+    /// Frees some inodes of the calling thread's queue, if that is long.
+    pub(super) fn shorten_mine(&self, free: impl Fn(&Arc<Entry<I>>) -> Result<()>) {
+        let queue = self.queues.mine();
+        let is_long = || queue.inside.lock().waiting.len() > THROTTLE;
+        for _ in 0..MOST_AT_ONCE {
+            if !is_long() || !self.free_of(queue, &free) {
+                return;
+            }
+        }
     }
 
     /// Frees one inode of the calling thread's queue; `false` if none waits there.

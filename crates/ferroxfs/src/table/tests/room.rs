@@ -1,4 +1,4 @@
-//! How many inodes stay, and which, over groups of any number.
+//! How many inodes stay, and which, over groups of any number; and how much one caller does of what waits.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -112,6 +112,30 @@ fn who_comes_late_leaves_the_tag_of_another_alone() {
     table.deactivate();
     assert_eq!(evict_all(&table), 2);
     assert_eq!(count_inodes(&table).total(), 0);
+}
+
+/// Somebody lets go of many inodes without a name, and no thread frees them: each who changes something after
+/// that frees some, and not all.
+#[test]
+fn nobody_frees_all_that_another_has_left() {
+    const FILES: u64 = 1000;
+    let table = open(1, FILES, 2 * FILES);
+    let held: Vec<_> = (0..FILES).map(|file| table.take(InodeNumber(file)).unwrap()).collect();
+    for entry in held {
+        entry.live().unlink();
+        table.release(entry);
+    }
+    let freed = || table.counts().sum(Count::Freed);
+    assert_eq!(freed(), 0);
+    let mut before = 0;
+    for _ in 0..FILES {
+        table.throttle();
+        assert!(freed() - before <= 64, "one has freed {}", freed() - before);
+        before = freed();
+    }
+    assert!(count_inodes(&table).needs_inactivation <= 256, "what waits gets less");
+    table.drain();
+    assert_eq!(freed(), FILES);
 }
 
 /// Several work in one group: none of them has its inodes stay because another one is letting some go.
