@@ -316,7 +316,7 @@ impl Writing {
             self.parts.thaw()?;
         }
         self.stop();
-        // Two that were closed at once may each have taken the other for open.
+        // Handles have given back what they left, but for one whose end has failed.
         self.parts.for_unsettled(|entry| self.parts.contents(entry).give_back());
         self.parts.table.deactivate();
         self.parts.uses.forget(&self.parts.table);

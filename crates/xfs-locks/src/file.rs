@@ -19,6 +19,7 @@ use crate::deadlock::WaitGraph;
 use crate::leases::{Break, Breaker, LeaseKind, LeaseMode, LeaseRequest, LeaseTable};
 use crate::opens::{
     LockWord, OpenMode, OpenTally, Opens, announce_then_sum, count_then_look, full_fence,
+    leave_before_look,
 };
 use crate::range::LockRange;
 use crate::records::{HeldLock, LockMode, Owner, RecordLocks};
@@ -293,10 +294,12 @@ impl<'a> FileLocks<'a> {
         if !count_then_look(tally, self.word, mode, full_fence) {
             return Ok(());
         }
-        self.break_leases(Breaker::Open(mode), wait, grace).inspect_err(|_| tally.leave(mode))
+        let broken = self.break_leases(Breaker::Open(mode), wait, grace);
+        broken.inspect_err(|_| leave_before_look(tally, mode, full_fence))
     }
 
-    /// Takes back an open, with the locks and leases of its description.
+    /// Takes back an open, with the locks and leases of its description. After one for writing, the last who
+    /// closes the file finds no other in [`opens`](Self::opens).
     pub fn close(
         self,
         slot: Option<&SlotTally>,
@@ -309,7 +312,7 @@ impl<'a> FileLocks<'a> {
             self.unflock(description, graph);
         }
         self.release_lease(description, None);
-        self.tally(slot).leave(mode);
+        leave_before_look(self.tally(slot), mode, full_fence);
     }
 
     fn tally(self, slot: Option<&'a SlotTally>) -> &'a OpenTally {

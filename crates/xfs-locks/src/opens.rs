@@ -11,13 +11,15 @@
 //! ```
 //!
 //! Without the fences each of the two may read before its own write is seen, and both go on as if
-//! they were alone ("store buffering"). Release and acquire order do not forbid that.
+//! they were alone ("store buffering"). Release and acquire order do not forbid that. It is the same with two who
+//! close a file that is written to, and look after that whether they were the last.
 //!
 //! # Invariants
 //!
 //! - **I1** Of an open and a lease that do not know of each other's end, at least one sees the other.
 //! - **I2** An open leaves the tally that it entered, so each tally by itself is never negative, and
 //!   an open that lasts is in every sum.
+//! - **I3** Of those who close a file that is written to, one at least finds that nobody is left.
 
 use crate::sync::{AtomicU32, AtomicU64, Object, Ordering, fence};
 
@@ -133,6 +135,15 @@ pub(crate) fn count_then_look(
     tally.word.fetch_add(mode.unit(), Ordering::Relaxed);
     barrier();
     word.has(LockWord::LEASED)
+}
+
+/// Takes back what an open of this kind has counted. Where it was for writing, the caller may look after that
+/// whether it was the last (I3).
+pub(crate) fn leave_before_look(tally: &OpenTally, mode: OpenMode, barrier: impl Fn()) {
+    tally.leave(mode);
+    if mode == OpenMode::Write {
+        barrier();
+    }
 }
 
 /// Announces a lease. Returns what `sum` makes of the tallies after that.

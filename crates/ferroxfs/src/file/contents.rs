@@ -449,18 +449,19 @@ impl<'a> OpenContents<'a> {
         };
         bytes.clear();
         self.parts.unsettled.unclaim(claimed_bytes);
-        let was_listed = self.has(BUFFERED);
-        self.contents().mark(BUFFERED, false);
-        self.note_ahead(was_listed);
+        self.note_ahead(self.has(BUFFERED));
         if let Err(error) = &flushed {
             self.contents().notes.lock().failure.get_or_insert_with(|| Box::new(repeat(error)));
             self.contents().mark(LEFT, false);
             self.contents().mark(FAILED, true);
         }
+        // Last, since a handle that ends and finds nothing buffered does not wait for this: it takes what else is
+        // marked for all there is.
+        self.contents().mark(BUFFERED, false);
         flushed.map(|()| bytes)
     }
 
-    /// Notes whether the file has blocks past its end. Nothing of it is buffered.
+    /// Notes whether the file has blocks past its end. Nothing of it waits in the buffer any more.
     fn note_ahead(&self, was_buffered: bool) {
         let is_ahead = self.entry.live().ends_past_size(self.geometry());
         let was_ahead = self.has(AHEAD);
@@ -517,3 +518,6 @@ impl<'a> OpenContents<'a> {
         self.parts.geometry()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,6 +68,10 @@ fn count(user: &User, mode: OpenMode, wait: Wait<'_>) -> Result<()> {
     let locks = user.entry().locks();
     look_at_context(locks, parts);
     let counted = locks.open(user.tally(), mode, wait, parts.lease_grace);
+    if counted.is_err() && mode == OpenMode::Write {
+        // Who has closed the file meanwhile has left it to this one.
+        parts.contents(user.entry()).end_writing();
+    }
     counted.map_err(lock_error)
 }
 

@@ -64,7 +64,10 @@ mod sync {
 use std::sync::Arc;
 
 use loom::thread;
-use opens::{LockWord, OpenMode, OpenTally, Opens, announce_then_sum, count_then_look, full_fence};
+use opens::{
+    LockWord, OpenMode, OpenTally, Opens, announce_then_sum, count_then_look, full_fence,
+    leave_before_look,
+};
 
 /// Two slots, of which one is opened while a lease is set.
 fn open_against_lease(barrier: fn()) {
@@ -91,4 +94,40 @@ fn with_fences_one_of_the_two_sees_the_other() {
 #[should_panic(expected = "neither saw the other")]
 fn without_fences_they_can_miss_each_other() {
     open_against_lease(|| ());
+}
+
+/// A file that is open for writing in two slots is closed in both: who finds that nobody is left gives back what was
+/// allocated ahead.
+fn close_against_close(barrier: fn()) {
+    loom::model(move || {
+        let parts = Arc::new((OpenTally::new(), OpenTally::new()));
+        let word = LockWord::default();
+        for tally in [&parts.0, &parts.1] {
+            count_then_look(tally, &word, OpenMode::Write, || ());
+        }
+        let left =
+            |(one, other): &(OpenTally, OpenTally)| one.opens().writes + other.opens().writes;
+        let closing = {
+            let parts = Arc::clone(&parts);
+            thread::spawn(move || {
+                leave_before_look(&parts.1, OpenMode::Write, barrier);
+                left(&parts)
+            })
+        };
+        leave_before_look(&parts.0, OpenMode::Write, barrier);
+        let left = left(&parts);
+        let left_by_other = closing.join().expect("the close returns");
+        assert!(left == 0 || left_by_other == 0, "neither was the last");
+    });
+}
+
+#[test]
+fn with_fences_one_of_two_who_close_is_the_last() {
+    close_against_close(full_fence);
+}
+
+#[test]
+#[should_panic(expected = "neither was the last")]
+fn without_fences_each_may_leave_the_end_to_the_other() {
+    close_against_close(|| ());
 }
