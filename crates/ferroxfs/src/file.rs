@@ -29,7 +29,7 @@ use crate::writing::{Acting, Parts, Writer, check_contents_mutable};
 use contents::{Reading, Way};
 use description::Description;
 
-pub(crate) use contents::{Contents, OpenContents};
+pub(crate) use contents::{Contents, Left, OpenContents, Patience};
 pub use locks::LockOwner;
 pub use place::Place;
 pub use ranges::{AllocateMode, RangeMode};
@@ -42,7 +42,7 @@ pub(crate) use unsettled::Unsettled;
 ///
 /// Small writes that go on from each other are kept in memory, up to 1 MiB of each file
 /// and 64 MiB of all, and reach the device as one. Everybody who asks this volume sees them at once. They reach the device when the
-/// buffer is full, before anything else that needs them there, after some seconds, and when the
+/// buffer is full, before anything else that needs them there, after one or two seconds, and when the
 /// handle is closed or dropped; space for them is set aside when they are written, so a volume that is
 /// full says so then. What is written is durable once [`sync_all`](Self::sync_all),
 /// [`sync_data`](Self::sync_data) or [`Volume::sync`](crate::Volume::sync) has returned. An error of the

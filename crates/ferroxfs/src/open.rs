@@ -52,7 +52,6 @@ pub struct OpenOptions {
     cached_inodes: u64,
     inode_index: InodeIndex,
     discards: bool,
-    upkeep: Option<Upkeep>,
     log_slots: Option<usize>,
 }
 
@@ -79,11 +78,11 @@ impl OpenOptions {
                 joins_writes: true,
                 lease_grace: LEASE_GRACE,
                 lock_check: LockCheck::default(),
+                upkeep: None,
             },
             cached_inodes: DEFAULT_INODES,
             inode_index: InodeIndex::default(),
             discards: false,
-            upkeep: None,
             log_slots: None,
         }
     }
@@ -155,12 +154,13 @@ impl OpenOptions {
         self
     }
 
-    /// How often the log is forced and covered while the volume is open for writing and nobody asks for
-    /// it. Without that every 5 and 30 seconds; with a [`fixed_time`](Self::fixed_time) never, since
-    /// what is written would depend on the clock.
+    /// How soon what is written is durable, and how often the log is covered, while the volume is open for
+    /// writing and nobody asks for it. Without that after 5 and every 30 seconds; with a
+    /// [`fixed_time`](Self::fixed_time) never, since what is written would depend on the clock. There
+    /// this is about the log alone: what is [joined](Self::join_writes) stays in memory.
     #[must_use]
     pub fn upkeep(mut self, upkeep: Upkeep) -> Self {
-        self.upkeep = Some(upkeep);
+        self.terms.upkeep = Some(upkeep);
         self
     }
 
@@ -262,12 +262,6 @@ impl OpenOptions {
     #[must_use]
     pub fn with_devices(&self, data: SharedDevice, log: Option<SharedDevice>) -> Devices {
         Devices { data, start: 0, log, options: self.clone() }
-    }
-
-    /// What is done for the log of a volume that is written to.
-    fn chosen_upkeep(&self) -> Option<Upkeep> {
-        let is_timed = matches!(self.terms.clock, Clock::Host);
-        self.upkeep.or_else(|| is_timed.then(Upkeep::default))
     }
 
     fn open_file(&self, path: &Path) -> Result<SharedDevice, OpenError> {
@@ -471,9 +465,9 @@ mod tests {
     fn with_a_fixed_time_nothing_is_done_unasked() {
         let (host, fixed) =
             (OpenOptions::new(), OpenOptions::new().fixed_time(Timestamp::default()));
-        assert_eq!(host.chosen_upkeep(), Some(Upkeep::default()));
-        assert_eq!(fixed.chosen_upkeep(), None);
+        assert_eq!(host.terms.chosen_upkeep(), Some(Upkeep::default()));
+        assert_eq!(fixed.terms.chosen_upkeep(), None);
         let chosen = Upkeep::new(Upkeep::SHORTEST, Upkeep::LONGEST);
-        assert_eq!(fixed.upkeep(chosen).chosen_upkeep(), Some(chosen));
+        assert_eq!(fixed.upkeep(chosen).terms.chosen_upkeep(), Some(chosen));
     }
 }

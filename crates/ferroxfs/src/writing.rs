@@ -3,7 +3,7 @@
 //! Owns: the journal, the inodes in memory, the clock, the threads that free what has neither a name
 //! nor a user and write what is buffered, and the order in which all of that is taken down. Does **not** own any operation.
 //!
-//! Lock order: the gate of [`freeze`], the rename lock, the contents lock of a file (two files: the lower number first), the
+//! Lock order: the gate of [`freeze`], the looks of [`Unsettled`], the rename lock, the contents lock of a file (two files: the lower number first), the
 //! beginning of a transaction, latches of inodes in the order of their numbers, group headers.
 
 mod access;
@@ -34,9 +34,9 @@ use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
 use xfs_locks::{Breaker, LockError, Wait, WaitGraph, Waiter};
 use xfs_log::Shutdown;
 use xfs_sync::{Mutex, Volume, yield_now};
-use xfs_trans::{Journal, Transaction};
+use xfs_trans::{Journal, Transaction, Upkeep};
 
-use crate::file::{OpenContents, Unsettled};
+use crate::file::{Left, OpenContents, Patience, Unsettled};
 use crate::names::Names;
 use crate::statistics::ActivityCounts;
 use crate::superblock::{Filesystem, Which, take_down};
@@ -85,9 +85,9 @@ pub(crate) struct Parts {
 
 impl Parts {
     fn new(journal: Arc<Journal>, table: Table, terms: Terms) -> Self {
-        let Terms { clock, parents, joins_writes, lease_grace, lock_check } = terms;
+        let Terms { clock, parents, joins_writes, lease_grace, lock_check, upkeep } = terms;
         Self {
-            unsettled: Unsettled::default(),
+            unsettled: Unsettled::new(upkeep.unwrap_or_default()),
             reserves: Reserves::of(journal.geometry()),
             journal,
             table,
@@ -176,10 +176,33 @@ impl Parts {
         });
     }
 
-    /// Writes what has been buffered for a while.
-    fn write_back_old(&self) {
-        let tick = self.unsettled.next_tick();
-        self.for_unsettled(|entry| self.contents(entry).write_back_old(tick));
+    /// Looks for what has to be written though nobody asks for it, and forces the log if some of it may have
+    /// been. `before` is what the look before this one has left, and it returns what this one leaves.
+    pub(crate) fn look(&self, before: Left) -> Left {
+        let _looking = self.unsettled.hold_looks();
+        let look = self.unsettled.look();
+        let left = self.look_at_all(look.number, Patience::None);
+        if look.after_begin || before >= Left::Bytes {
+            self.force();
+        }
+        if left < Left::Overdue {
+            return left;
+        }
+        // Only now that everything else is durable: it may take long.
+        let left = self.look_at_all(look.number, Patience::Waits);
+        self.force();
+        left
+    }
+
+    fn look_at_all(&self, look: u64, patience: Patience) -> Left {
+        let mut left = Left::Nothing;
+        self.for_unsettled(|entry| left = left.max(self.contents(entry).look(look, patience)));
+        left
+    }
+
+    /// Forces the log for nobody. A failure shuts the volume down, and who uses it next is told.
+    fn force(&self) {
+        let _ = self.journal.force_all();
     }
 
     /// Does what can be done again after it has failed for want of space: then what waits to be freed
@@ -240,6 +263,16 @@ pub(crate) struct Terms {
     /// How long the holder of a lease has to give it back.
     pub(crate) lease_grace: Duration,
     pub(crate) lock_check: LockCheck,
+    /// What somebody wants to be done unasked.
+    pub(crate) upkeep: Option<Upkeep>,
+}
+
+impl Terms {
+    /// What is done unasked, if anything.
+    pub(crate) fn chosen_upkeep(&self) -> Option<Upkeep> {
+        let is_timed = matches!(self.clock, Clock::Host);
+        self.upkeep.or_else(|| is_timed.then(Upkeep::default))
+    }
 }
 
 /// How an open and a close learn whether a file has locks.
@@ -273,8 +306,9 @@ impl Writing {
         // What is made twice shall be the same, also if the one took longer.
         if matches!(terms.clock, Clock::Host) {
             writing.start_worker("write back", |parts| {
-                while parts.unsettled.wait() {
-                    parts.write_back_old();
+                let mut left = Left::Nothing;
+                while parts.unsettled.wait(left > Left::Nothing) {
+                    left = parts.look(left);
                 }
             })?;
         }

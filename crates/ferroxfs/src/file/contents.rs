@@ -15,7 +15,7 @@
 //!
 //! A flush comes when the buffer is full or a write goes elsewhere, before a read that meets it and
 //! before everything else that is done to the contents, with a sync, when a [`File`](crate::File) is
-//! dropped, and from a thread after some seconds.
+//! dropped, and from a thread after one or two seconds ([`unsettled`](super::unsettled)).
 //!
 //! # Invariants
 //!
@@ -29,6 +29,7 @@
 //!   between the two is seen there.
 
 mod buffered;
+mod idle;
 mod pieces;
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use xfs_sync::{AtomicU32, Mutex, Object, Ordering, RwLock, RwLockReadGuard, RwLo
 use xfs_trans::Earmark;
 
 use self::buffered::{BUFFER_BYTES, Buffered};
+pub(crate) use self::idle::{Left, Patience};
 use self::pieces::write_pieces;
 use super::unsettled::repeat;
 use crate::metadata::Metadata;
@@ -52,8 +54,6 @@ use crate::writing::{Parts, break_and_wait, check_contents_mutable};
 /// Of a file that is shorter nothing is allocated ahead.
 #[doc(alias = "m_allocsize_log")]
 const LEAST_AHEAD_BYTES: u64 = 64 << 10;
-/// Ticks of the volume that bytes stay buffered at the least, before a thread flushes them.
-const FLUSH_TICKS: u64 = 2;
 
 /// What somebody is about to do to layouts who changes contents.
 const TO_CHANGE: Breaker = Breaker::Layout(OpenMode::Write);
@@ -83,6 +83,8 @@ pub(crate) struct State {
     buffered: Option<Box<Buffered>>,
     /// Where the last write ended: the next one is expected there.
     next: Option<u64>,
+    /// How many looks the volume had had by then.
+    written: u64,
 }
 
 /// What is asked without waiting for a write.
@@ -98,6 +100,8 @@ pub(crate) struct Shown {
     end: u64,
     blocks: u64,
     now: Timestamp,
+    /// How many looks the volume had had when it began.
+    begun: u64,
 }
 
 /// Whether a write may wait for others.
@@ -213,36 +217,6 @@ impl<'a> OpenContents<'a> {
         if self.has(BUFFERED) { self.settle().map(drop) } else { Ok(()) }
     }
 
-    /// The same if it has been there for a while, and nobody works on the file just now.
-    pub(crate) fn write_back_old(&self, tick: u64) {
-        let Some(mut state) = self.contents().state.try_write() else { return };
-        let is_old = |buffered: &Buffered| tick.saturating_sub(buffered.tick) >= FLUSH_TICKS;
-        if state.buffered.as_deref().is_some_and(is_old) {
-            // Who asks for it next is told of a failure.
-            let _ = self.flush(&mut state, 0);
-        }
-    }
-
-    /// Gives back what is set aside for the file and not needed at once, if nobody works on it.
-    pub(crate) fn give_back(&self) {
-        let Some(mut state) = self.contents().state.try_write() else { return };
-        let _ = self.flush(&mut state, 0).and_then(|_| self.trim());
-    }
-
-    /// The end of an open for writing. With the last of them goes what is allocated ahead, or when a volume
-    /// is thawed that is frozen just now.
-    pub(crate) fn end_writing(&self) {
-        if !self.has(AHEAD) || self.entry.locks().opens().writes > 0 {
-            return;
-        }
-        let Some(_writer) = self.parts.try_writer() else {
-            return self.parts.put_off_end(self.entry);
-        };
-        let mut state = self.contents().state.write();
-        let trimmed = self.flush(&mut state, 0).and_then(|_| self.trim());
-        trimmed.unwrap_or_else(|error| self.parts.unsettled.fail(error));
-    }
-
     /// The end of a handle that is dropped, and can be told nothing: the volume keeps the error. A
     /// failed flush may have lost what another handle wrote, so the next sync of the file is told too.
     pub(crate) fn leave(&self) {
@@ -322,6 +296,7 @@ impl<'a> OpenContents<'a> {
         };
         self.entry.live().check_write(&self.parts.journal, offset, bytes.len() as u64)?;
         let goes_on = state.next == Some(offset);
+        state.written = self.parts.unsettled.looks();
         let is_expected = goes_on
             || offset == core.size
             || state.buffered.as_ref().is_some_and(|buffered| buffered.takes(offset));
@@ -371,7 +346,7 @@ impl<'a> OpenContents<'a> {
                 needed_blocks: 0,
                 earmark: Earmark::default(),
                 claimed_bytes: 0,
-                tick: self.parts.unsettled.tick(),
+                begun: self.parts.unsettled.looks(),
             })
         });
         let room = usize::try_from(buffered.limit() - at).unwrap_or(usize::MAX);
@@ -391,11 +366,12 @@ impl<'a> OpenContents<'a> {
         }
         buffered.put(at, head);
         buffered.now = now;
-        let shown = Shown { end: buffered.end(), blocks: buffered.needed_blocks, now };
+        let (blocks, begun) = (buffered.needed_blocks, buffered.begun);
+        let shown = Shown { end: buffered.end(), blocks, now, begun };
         self.contents().notes.lock().shown = shown;
         if !self.has(BUFFERED) {
             self.contents().mark(BUFFERED, true);
-            self.entry.set_unsettled(true);
+            self.note_unsettled();
         }
         Ok(Some(head.len()))
     }
@@ -461,6 +437,12 @@ impl<'a> OpenContents<'a> {
         flushed.map(|()| bytes)
     }
 
+    /// Has the file looked at now and then.
+    fn note_unsettled(&self) {
+        self.entry.set_unsettled(true);
+        self.parts.unsettled.begin();
+    }
+
     /// Notes whether the file has blocks past its end. Nothing of it waits in the buffer any more.
     fn note_ahead(&self, was_buffered: bool) {
         let is_ahead = self.entry.live().ends_past_size(self.geometry());
@@ -469,24 +451,10 @@ impl<'a> OpenContents<'a> {
             self.contents().mark(AHEAD, is_ahead);
         }
         match (was_buffered || was_ahead, is_ahead) {
-            (false, true) => self.entry.set_unsettled(true),
+            (false, true) => self.note_unsettled(),
             (true, false) => self.entry.set_unsettled(false),
             _ => {}
         }
-    }
-
-    /// Frees blocks past the end that nobody asked for.
-    fn trim(&self) -> Result<()> {
-        if !self.has(AHEAD) {
-            return Ok(());
-        }
-        self.contents().mark(AHEAD, false);
-        self.entry.set_unsettled(false);
-        // What has no name any more loses them with everything else.
-        if self.entry.core().nlink == 0 {
-            return Ok(());
-        }
-        self.entry.live().trim(&self.parts.journal)
     }
 
     /// How many blocks to allocate past `end`: as many as the file has, as a power of two; fewer where

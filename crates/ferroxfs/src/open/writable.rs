@@ -34,7 +34,7 @@ impl Devices {
         let (superblock, journal, _) = self.open_journal(Access::Write)?;
         let cache = Arc::clone(journal.cache());
         let options = &self.options;
-        if let Some(upkeep) = options.chosen_upkeep() {
+        if let Some(upkeep) = options.terms.chosen_upkeep() {
             journal.start_upkeep(upkeep).map_err(OpenError::Threads)?;
         }
         if options.discards {

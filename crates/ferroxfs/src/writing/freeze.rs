@@ -151,6 +151,8 @@ impl Parts {
             return Err(PosixError::Busy.into());
         }
         self.freezer.gate.close();
+        // What has lost its name and its last user is freed before the journal rests.
+        let _looks = self.unsettled.hold_looks();
         let frozen = self.write_back_all().and_then(|()| {
             self.table.drain();
             self.journal.freeze()

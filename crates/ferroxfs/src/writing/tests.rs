@@ -29,6 +29,7 @@ fn check(act: impl Fn(&Acting<'_>, &Arc<Entry>)) {
         joins_writes: true,
         lease_grace: theirs.lease_grace,
         lock_check: theirs.lock_check,
+        upkeep: None,
     };
     let parts = Parts::new(journal, table, terms);
     let entry = parts.take(root.number()).unwrap();

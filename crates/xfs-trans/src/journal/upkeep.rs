@@ -21,7 +21,7 @@ use super::Journal;
 #[doc(alias = "xfssyncd_centisecs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upkeep {
-    force_every: Duration,
+    durable_within: Duration,
     cover_every: Duration,
 }
 
@@ -31,14 +31,25 @@ impl Upkeep {
     /// The longest interval.
     pub const LONGEST: Duration = Duration::from_secs(3600);
 
-    /// What has been committed is made durable after `force_every` at the latest. Each `cover_every`
+    /// What has been committed is made durable `durable_within` that time at the latest. Each `cover_every`
     /// a log that has become idle is covered, and what is left to be written in place is asked to be.
     /// Both are held between [`SHORTEST`](Self::SHORTEST) and [`LONGEST`](Self::LONGEST).
     #[must_use]
-    pub fn new(force_every: Duration, cover_every: Duration) -> Self {
-        let [force_every, cover_every] =
-            [force_every, cover_every].map(|every| every.clamp(Self::SHORTEST, Self::LONGEST));
-        Self { force_every, cover_every }
+    pub fn new(durable_within: Duration, cover_every: Duration) -> Self {
+        let [durable_within, cover_every] =
+            [durable_within, cover_every].map(|time| time.clamp(Self::SHORTEST, Self::LONGEST));
+        Self { durable_within, cover_every }
+    }
+
+    /// How long it takes at most until what has been written is durable.
+    #[must_use]
+    pub fn durable_within(&self) -> Duration {
+        self.durable_within
+    }
+
+    /// How often the log is forced for that: a force takes its time too.
+    fn force_every(&self) -> Duration {
+        self.durable_within * 4 / 5
     }
 }
 
@@ -91,7 +102,7 @@ impl Keeper {
 }
 
 fn keep_up(journal: &Weak<Journal>, upkeep: Upkeep, stop: &Stop) {
-    let Upkeep { force_every, cover_every } = upkeep;
+    let (force_every, cover_every) = (upkeep.force_every(), upkeep.cover_every);
     let mut covering = Instant::now() + cover_every;
     while !stop.within(force_every.min(cover_every)) {
         let Some(journal) = journal.upgrade() else { return };

@@ -23,8 +23,8 @@ pub(super) struct Buffered {
     pub(super) earmark: Earmark,
     /// What it has claimed of the memory that the volume allows.
     pub(super) claimed_bytes: u64,
-    /// When it began.
-    pub(super) tick: u64,
+    /// How many looks the volume had had when it began.
+    pub(super) begun: u64,
 }
 
 impl Buffered {

@@ -8,7 +8,7 @@ use xfs_device::SharedDevice;
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use xfs_trans::testing::make_with;
 
-use super::{AHEAD, BUFFERED, OpenContents};
+use super::{AHEAD, BUFFERED, OpenContents, Patience};
 use crate::{Changes, Error, OpenOptions};
 
 const ROUNDS: usize = 200;
@@ -16,7 +16,7 @@ const ROUNDS: usize = 200;
 /// Flushes as the thread does, and does something as soon as nothing is buffered.
 fn flush_beside<T>(contents: &OpenContents<'_>, act: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
-        scope.spawn(|| contents.write_back_old(u64::MAX));
+        scope.spawn(|| contents.look(u64::MAX, Patience::None));
         while contents.has(BUFFERED) {
             spin_loop();
         }
