@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{AllocateMode, Capabilities, File, Node, Place, RangeMode};
+use ferroxfs::{AllocateMode, Capabilities, Error, File, Node, Place, PosixError, RangeMode};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -227,18 +227,44 @@ impl Server {
         // Less than was asked for is no error: the caller goes on.
         let there = source.metadata().size.saturating_sub(wanted.offset);
         let length = wanted.length.min(there).min(u64::from(u32::MAX) & !(COPY_BYTES - 1));
-        let copied = if length == 0 {
-            0
-        } else if target.clone_range(wanted.offset_out, &source, wanted.offset, length).is_ok() {
-            length
-        } else {
-            copy_bytes(&source, wanted.offset, &target, wanted.offset_out, length.min(COPY_BYTES))?
+        let copied = match length {
+            0 => 0,
+            _ => copy((&source, wanted.offset), (&target, wanted.offset_out), length, || {
+                reply.drop_pages(wanted.node_out);
+            })?,
         };
         if self.settings.durability == Durability::All {
             target.sync_data().map_err(errno)?;
         }
         reply.add(&WriteOut { size: copied as u32, padding: 0 });
         Ok(())
+    }
+}
+
+/// Copies a range by sharing its blocks, or else some bytes of it; returns how many. `note_part` is called
+/// where more than these may have been copied: the kernel drops its pages of as many as it is told of.
+fn copy(
+    (source, from): (&File, u64),
+    (target, to): (&File, u64),
+    length: u64,
+    note_part: impl FnOnce(),
+) -> Result<u64, Errno> {
+    let Err(error) = target.clone_range(to, source, from, length) else { return Ok(length) };
+    if !is_refused(&error) {
+        note_part();
+    }
+    copy_bytes(source, from, target, to, length.min(COPY_BYTES))
+}
+
+/// Whether an error of [`File::clone_range`] says that nothing was done: it is no file that shares blocks,
+/// or no range of whole ones.
+fn is_refused(error: &Error) -> bool {
+    use PosixError::{BadDescriptor, CrossDevice, InvalidArgument, NotPermitted, NotSupported};
+    let refusals = [BadDescriptor, CrossDevice, InvalidArgument, NotPermitted, NotSupported];
+    match error {
+        Error::Posix(case) => refusals.contains(case),
+        Error::Unsupported(_) => true,
+        _ => false,
     }
 }
 

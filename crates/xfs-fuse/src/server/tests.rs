@@ -8,8 +8,9 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::{AccessTimes, Checks, Durability, FREED_AT_ONCE, Server, Settings};
 use crate::transport::wire::{
-    AccessIn, AttrOut, BatchForgetIn, DirEntry, EntryOut, InHeader, InitFlags, Opcode, OpenIn,
-    OpenOut, OutHeader, ROOT_NODE, ReadIn, Rename2In, RenameIn, SetAttrIn, set,
+    AccessIn, AttrOut, BatchForgetIn, CopyFileRangeIn, DirEntry, EntryOut, InHeader, InitFlags,
+    Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn, Rename2In, RenameIn, SetAttrIn,
+    WriteOut, set,
 };
 use crate::transport::{Handler, Reply, Request};
 
@@ -31,13 +32,17 @@ fn put(server: &Server, name: &str, contents: &str) {
     assert_eq!(file.write_at(0, contents.as_bytes()).unwrap(), contents.len());
 }
 
-/// The body of the answer to a request.
-fn ask(server: &Server, opcode: Opcode, node: u64, body: &[u8]) -> Result<Vec<u8>, Errno> {
+fn request(opcode: Opcode, node: u64, body: &[u8]) -> Vec<u8> {
     let mut codes = 0..64;
     let opcode = codes.find(|code| Opcode::of(*code) == Some(opcode)).unwrap();
     let length = (size_of::<InHeader>() + body.len()) as u32;
     let header = InHeader { length, opcode, node, ..InHeader::default() };
-    let bytes = [header.as_bytes(), body].concat();
+    [header.as_bytes(), body].concat()
+}
+
+/// The body of the answer to a request.
+fn ask(server: &Server, opcode: Opcode, node: u64, body: &[u8]) -> Result<Vec<u8>, Errno> {
+    let bytes = request(opcode, node, body);
     let mut reply = Reply::default();
     reply.clear();
     server.handle(&Request::decode(&bytes).unwrap(), &mut reply)?;
@@ -414,4 +419,48 @@ fn the_kernel_is_not_to_check_what_the_server_does() {
     for read_only in [false, true] {
         assert!(!wishes(Checks::Server, read_only).intersects(of_kernel));
     }
+}
+
+/// Copies a range from one of two files to the other, and says how much was copied and of which node the
+/// kernel is to drop its pages.
+fn copy(server: &Server, length: u64) -> (u32, Option<u64>) {
+    let [source, target] =
+        ["source", "target"].map(|name| server.volume.lookup(format!("/{name}")).unwrap());
+    let handles = [&source, &target].map(|node| server.handles.open(node.open().unwrap()));
+    let wanted = CopyFileRangeIn {
+        handle: handles[0],
+        node_out: target.number().0,
+        handle_out: handles[1],
+        length,
+        ..CopyFileRangeIn::default()
+    };
+    let bytes = request(Opcode::CopyFileRange, source.number().0, wanted.as_bytes());
+    let mut reply = Reply::default();
+    reply.clear();
+    server.handle(&Request::decode(&bytes).unwrap(), &mut reply).unwrap();
+    let dropped = reply.dropped();
+    assert!(dropped.is_none_or(|node| node == target.number().0));
+    let copied =
+        WriteOut::read_from_bytes(&reply.finish(0, Ok(()))[size_of::<OutHeader>()..]).unwrap();
+    handles.iter().for_each(|handle| drop(server.handles.close(*handle)));
+    (copied.size, dropped)
+}
+
+#[test]
+fn what_may_be_shared_in_part_is_not_kept_by_the_kernel() {
+    let server = server(make_with("-m reflink=1,rmapbt=1 -l size=16m"));
+    let contents = "contents".repeat(1024);
+    ["source", "target"].iter().for_each(|name| put(&server, name, &contents));
+    assert_eq!(copy(&server, 4096), (4096, None), "whole blocks are shared");
+    assert_eq!(copy(&server, 1000), (1000, None), "others are copied");
+    // Where no block is left none can be shared, and those that are there are written to.
+    let filler = server.volume.create_file("/filler").unwrap();
+    let mut at = 0;
+    while let Ok(written @ 1..) = filler.write_at(at, &vec![1; 1 << 20]) {
+        at += written as u64;
+    }
+    let (copied, dropped) = copy(&server, 8192);
+    assert!(copied > 0 && dropped.is_some(), "{copied} {dropped:?}");
+    drop(filler);
+    server.close().unwrap();
 }

@@ -146,7 +146,7 @@ impl<'a> Reply<'a> {
     }
 
     /// The node for which that is to be done.
-    pub(super) fn dropped(&self) -> Option<u64> {
+    pub(crate) fn dropped(&self) -> Option<u64> {
         self.dropped
     }
 
