@@ -32,7 +32,7 @@ use rustix::io::Errno;
 use crate::MountError;
 use crate::statistics::Statistics;
 use crate::transport::wire::{BatchForgetIn, ForgetOne, InitFlags, Opcode, ROOT_NODE, StatFsOut};
-use crate::transport::{Handler, Reply, Request};
+use crate::transport::{Handler, Outdater, Reply, Request};
 use access::LazyTimes;
 use caller::By;
 use checks::Checker;
@@ -177,7 +177,7 @@ impl Server {
 
     /// The node of an inode number.
     fn node_of(&self, number: InodeNumber) -> u64 {
-        if number == self.root() { ROOT_NODE } else { number.0 }
+        node_of(number, self.root())
     }
 
     fn root(&self) -> InodeNumber {
@@ -325,6 +325,12 @@ impl Handler for Server {
         self.settings.checks
     }
 
+    fn outdate_by(&self, outdater: Outdater) {
+        let root = self.root();
+        // A volume that is only read has no blocks that change.
+        let _ = self.volume.tell_of_blocks(move |number| outdater.outdate(node_of(number, root)));
+    }
+
     fn waits(&self, opcode: Opcode) -> bool {
         let syncs = matches!(opcode, Opcode::Fsync | Opcode::FsyncDirectory | Opcode::SyncFs);
         syncs || self.settings.durability != Durability::Asked
@@ -341,6 +347,11 @@ impl Handler for Server {
         let _entered = span.enter();
         self.statistics.measure(opcode, || self.answer(opcode, request, reply))
     }
+}
+
+/// The node of an inode number, on a volume with this root.
+fn node_of(number: InodeNumber, root: InodeNumber) -> u64 {
+    if number == root { ROOT_NODE } else { number.0 }
 }
 
 /// What the caller gets for an error of the library.

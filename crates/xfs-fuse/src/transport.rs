@@ -25,4 +25,4 @@ pub(crate) use pipe::Taken;
 pub use reply::Reply;
 pub use request::Request;
 pub(crate) use request::{split_argument, split_name};
-pub use session::{Halter, Handler, MAX_WRITE_BYTES, Session, Waited};
+pub use session::{Halter, Handler, MAX_WRITE_BYTES, Outdater, Session, Waited};

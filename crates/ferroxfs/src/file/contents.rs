@@ -417,6 +417,7 @@ impl<'a> OpenContents<'a> {
         let Some(buffered) = state.buffered.take() else { return Ok(Vec::new()) };
         let Buffered { offset, mut bytes, now, earmark, claimed_bytes, .. } = *buffered;
         let terms = WriteTerms { now, earmark, ahead_blocks };
+        let shown_blocks = self.blocks() + buffered.needed_blocks;
         let written = self.entry.live().write_on(&self.parts.journal, (offset, &bytes), terms);
         let flushed = match written {
             Ok(count) if count == bytes.len() => Ok(()),
@@ -434,6 +435,10 @@ impl<'a> OpenContents<'a> {
         // Last, since a handle that ends and finds nothing buffered does not wait for this: it takes what else is
         // marked for all there is.
         self.contents().mark(BUFFERED, false);
+        // A write that goes on, and so has space ahead, is asked for.
+        if ahead_blocks == 0 && self.blocks() != shown_blocks {
+            self.parts.unsettled.tell(self.entry.number());
+        }
         flushed.map(|()| bytes)
     }
 
@@ -480,6 +485,11 @@ impl<'a> OpenContents<'a> {
         self.contents().mark(FAILED | LEFT, false);
         let failure = self.contents().notes.lock().failure.take();
         failure.map_or(Ok(()), |error| Err(*error))
+    }
+
+    /// The blocks that the inode has.
+    fn blocks(&self) -> u64 {
+        self.entry.live().inode().core().blocks
     }
 
     fn geometry(&self) -> &'a Geometry {

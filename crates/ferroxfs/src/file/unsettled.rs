@@ -35,7 +35,10 @@
 use std::time::{Duration, Instant};
 
 use xfs_buffer::{Error, IoError, Result};
-use xfs_sync::{AtomicU32, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, Volume, fence};
+use xfs_format::InodeNumber;
+use xfs_sync::{
+    AtomicU32, AtomicU64, Condvar, Mutex, MutexGuard, Ordering, SetOnce, Volume, fence,
+};
 use xfs_trans::Upkeep;
 
 /// Looks in the time within which what is written is durable.
@@ -80,7 +83,12 @@ pub(crate) struct Unsettled {
     changed: Condvar<Volume>,
     /// What a handle that was dropped could tell nobody: the first of that.
     failure: Mutex<Option<Error>, Volume>,
+    /// Who keeps what files have shown.
+    listener: SetOnce<Listener, Volume>,
 }
+
+/// Hears of a file that shows something else than before.
+pub(crate) type Listener = Box<dyn Fn(InodeNumber) + Send + Sync>;
 
 /// A look at all files that have something to write.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +114,20 @@ impl Unsettled {
             closed: Mutex::new(false),
             changed: Condvar::new(),
             failure: Mutex::new(None),
+            listener: SetOnce::new(),
+        }
+    }
+
+    /// Has somebody hear of files that show something else though nobody has asked for that. `false`: somebody
+    /// does already.
+    pub(crate) fn listen(&self, listener: Listener) -> bool {
+        self.listener.set(listener).is_ok()
+    }
+
+    /// Tells that a file does.
+    pub(super) fn tell(&self, number: InodeNumber) {
+        if let Some(tell) = self.listener.value() {
+            tell(number);
         }
     }
 

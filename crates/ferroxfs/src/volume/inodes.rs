@@ -3,9 +3,11 @@
 
 use std::ops::ControlFlow;
 
-use super::Volume;
+use xfs_buffer::PosixError;
+use xfs_format::InodeNumber;
 use xfs_log::Shutdown;
 
+use super::Volume;
 use crate::Result;
 use crate::credentials::Capabilities;
 use crate::node::Node;
@@ -31,6 +33,21 @@ impl Volume {
             entry.share();
             f(&share.live(entry.clone()))
         }))
+    }
+
+    /// Has `tell` hear of each file that shows other blocks than before, or less than was written, though
+    /// nobody has just asked for a change: where space ahead of its end is given back, or what was in memory
+    /// takes more or fewer blocks than were shown. This is for who keeps what [`Node::metadata`] has said. It
+    /// is called with locks held, so it must neither wait nor use this volume.
+    ///
+    /// # Errors
+    ///
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; EBUSY if
+    /// somebody hears of them already.
+    pub fn tell_of_blocks(&self, tell: impl Fn(InodeNumber) + Send + Sync + 'static) -> Result<()> {
+        self.require(Capabilities::SYS_ADMIN)?;
+        let is_first = self.share().parts()?.unsettled.listen(Box::new(tell));
+        if is_first { Ok(()) } else { Err(PosixError::Busy.into()) }
     }
 
     /// Lets go of all inodes that nobody uses. Returns how many that were.

@@ -20,8 +20,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use xfs_fuse::{
     ACCESS_ATTRIBUTE, Channel, Checks, Halter, Handler, InitFlags, Mount, MountError, MountFacts,
-    MountOptions, Opcode, OptionError, Reply, Request, Server, Unmounted, Waited, is_mount_point,
-    remount,
+    MountOptions, Opcode, OptionError, Outdater, Reply, Request, Server, Unmounted, Waited,
+    is_mount_point, remount,
 };
 
 use super::Run;
@@ -72,6 +72,10 @@ struct Confined {
 impl Handler for Confined {
     fn wishes(&self) -> InitFlags {
         self.server.wishes()
+    }
+
+    fn outdate_by(&self, outdater: Outdater) {
+        self.server.outdate_by(outdater);
     }
 
     fn begin_worker(&self) {

@@ -211,6 +211,28 @@ pub(crate) fn lists_of_access_are_kept() -> Result<(), TrialError> {
 }
 
 /// Zeroing frees blocks before it sets others aside: where those are not to be had, the first are gone.
+/// The kernel keeps what it has seen of a file that grew, and nobody asks for the space ahead to go.
+pub(crate) fn space_that_is_given_back_is_shown() -> Result<(), TrialError> {
+    const PIECE: usize = 64 << 10;
+    const PIECES: u64 = 200;
+    let volume = mounted("rw")?;
+    let path = volume.at("file");
+    let mut file = File::create(&path).unwrap();
+    for _ in 0..PIECES {
+        file.write_all(&[b'a'; PIECE]).unwrap();
+    }
+    let needed = PIECES * PIECE as u64 / 512;
+    let blocks = file.metadata().unwrap().blocks();
+    assert!(blocks > needed, "{blocks} blocks: no space ahead");
+    drop(file);
+    let end = Instant::now() + Duration::from_secs(20);
+    while fs::metadata(&path).unwrap().blocks() != needed {
+        assert!(Instant::now() < end, "what was shown before the file was closed is shown still");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    volume.check()
+}
+
 pub(crate) fn what_a_failed_call_has_done_is_shown() -> Result<(), TrialError> {
     const BYTES: u64 = 1 << 20;
     let volume = mounted("rw")?;

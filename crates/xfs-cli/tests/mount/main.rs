@@ -121,13 +121,14 @@ fn prepared() -> Vec<Trial> {
     ]
 }
 
-/// Calls that fail in the middle, and mounts that end without being asked to.
+/// Calls that fail in the middle, and what else happens without being asked for: mounts that end.
 fn cut() -> Vec<Trial> {
     vec![
         Trial::new(
             "what_a_failed_call_has_done_is_shown",
             files::what_a_failed_call_has_done_is_shown,
         ),
+        Trial::new("space_that_is_given_back_is_shown", files::space_that_is_given_back_is_shown),
         Trial::new(
             "an_answer_that_cannot_be_given_ends_the_mount",
             ends::an_answer_that_cannot_be_given_ends_the_mount,

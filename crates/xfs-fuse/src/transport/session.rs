@@ -51,6 +51,9 @@ pub trait Handler: Send + Sync + 'static {
         Checks::Kernel
     }
 
+    /// Called before the first request. What the kernel shall not keep of attributes is told by `outdater`.
+    fn outdate_by(&self, _: Outdater) {}
+
     /// Called by each worker in its own thread, before its first request.
     fn begin_worker(&self) {}
 
@@ -89,6 +92,21 @@ enum Notice {
     PipeOpened,
     /// What the kernel holds of the contents of a node is out of date.
     Stale(u64),
+    /// What it holds of the attributes of one is.
+    Outdated(u64),
+}
+
+/// Has the kernel forget attributes that it was told, from any thread and at any time. It does not wait: the
+/// kernel may be about to drop that inode, for which it may have to be served.
+#[derive(Clone)]
+pub struct Outdater(Sender<Notice>);
+
+impl Outdater {
+    /// Has it forget those of a node.
+    pub fn outdate(&self, node: u64) {
+        // Nobody hears it when the session has ended.
+        let _ = self.0.send(Notice::Outdated(node));
+    }
 }
 
 /// How a worker has failed.
@@ -182,6 +200,7 @@ impl<H: Handler> Session<H> {
         let gate = |_: &Line| CachePadded::new(Mutex::new(Some(Arc::clone(&handler))));
         let gates: Arc<[Gate<H>]> = lines.iter().map(gate).collect();
         let (sender, notices) = channel();
+        handler.outdate_by(Outdater(sender.clone()));
         let opener = sender.clone();
         // Nobody hears it when the session has ended.
         let pipes = Arc::new(Pipes::new(move || drop(opener.send(Notice::PipeOpened))));
@@ -296,6 +315,12 @@ impl<H: Handler> Session<H> {
             Notice::Stale(node) => {
                 if let Err(error) = self.notifier.send(stale_inode(node, 0).as_bytes()) {
                     tracing::warn!(%error, node, "the kernel keeps contents that are out of date");
+                }
+                None
+            }
+            Notice::Outdated(node) => {
+                if let Err(error) = self.notifier.send(stale_inode(node, -1).as_bytes()) {
+                    tracing::warn!(%error, node, "the kernel keeps attributes that are out of date");
                 }
                 None
             }

@@ -113,6 +113,11 @@ impl OpenContents<'_> {
         if self.entry.core().nlink == 0 {
             return Ok(());
         }
-        self.entry.live().trim(&self.parts.journal)
+        let blocks = self.blocks();
+        let trimmed = self.entry.live().trim(&self.parts.journal);
+        if self.blocks() != blocks {
+            self.parts.unsettled.tell(self.entry.number());
+        }
+        trimmed
     }
 }
