@@ -18,7 +18,7 @@ use crate::table::Entry;
 use crate::{FileType, Result};
 
 /// Links that one resolution may follow, as on Linux.
-const MAX_LINKS: usize = 40;
+pub(crate) const MAX_LINKS: usize = 40;
 /// Longest path, as PATH_MAX.
 const MAX_PATH_BYTES: usize = 4096;
 /// Longest name in a directory.
@@ -35,11 +35,22 @@ pub(crate) enum LastLink {
 
 /// Finds the inode that `path` means, starting in `root`.
 pub(crate) fn resolve(root: &Node, path: &Path, last: LastLink) -> Result<Node> {
+    resolve_from(root, root, path, last)
+}
+
+/// The same, starting in a directory below `root` if the path does not begin with a slash.
+pub(crate) fn resolve_from(
+    root: &Node,
+    directory: &Node,
+    path: &Path,
+    last: LastLink,
+) -> Result<Node> {
     let path = path.as_os_str();
     if path.len() > MAX_PATH_BYTES {
         return Err(PosixError::NameTooLong.into());
     }
-    let mut current = root.clone();
+    let start = if path.as_bytes().starts_with(b"/") { root } else { directory };
+    let mut current = start.clone();
     let mut links = 0;
     // Components still to take, the next one last.
     let mut pending = components(path);
@@ -69,7 +80,7 @@ pub(crate) fn resolve(root: &Node, path: &Path, last: LastLink) -> Result<Node> 
 }
 
 /// Whether a path can only mean a directory, so that a link at its end is followed.
-fn asks_for_directory(path: &[u8]) -> bool {
+pub(crate) fn asks_for_directory(path: &[u8]) -> bool {
     path.ends_with(b"/") || path.ends_with(b"/.")
 }
 

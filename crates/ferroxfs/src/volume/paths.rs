@@ -16,6 +16,7 @@ use crate::errno::to_io_error;
 use crate::file::File;
 use crate::node::Node;
 use crate::permission::Access;
+use crate::resolve::{LastLink, MAX_LINKS, asks_for_directory, resolve_from};
 use crate::writing::{Creation, NewKind, RenameMode};
 use crate::{FileType, Result};
 
@@ -23,26 +24,61 @@ use crate::{FileType, Result};
 const FILE: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 /// Of directories.
 const DIRECTORY: Creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+/// As often may somebody else make what is to be made, and remove it, before it is found.
+const MOST_RACES: u32 = 100;
 const LINK: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 
 impl Volume {
-    /// Opens a regular file, which is made if there is none, and cut to nothing if there is.
+    /// Opens a regular file, which is made if there is none, and cut to nothing if there is. A link in the
+    /// last place is followed, also to where there is nothing yet.
     ///
     /// # Errors
     ///
-    /// As [`Node::create`]; EISDIR.
+    /// As [`Node::create`], but for EEXIST; EISDIR, ELOOP.
     pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         match self.lookup(path) {
-            Ok(node) => {
-                let file = node.open()?;
-                file.set_len(0)?;
-                return Ok(file);
-            }
             Err(Error::Posix(PosixError::NotFound)) => {}
-            Err(error) => return Err(error),
+            found => return open_empty(&found?),
         }
-        self.create_node(path, &NewKind::Regular, &FILE)?.open_new()
+        let (directory, name) = self.place(path)?;
+        match directory.create(name, &NewKind::Regular, &FILE) {
+            Err(Error::Posix(PosixError::Exists)) => self.find_or_create(directory, name),
+            made => made?.open_new(),
+        }
+    }
+
+    /// The same where something has a name that a lookup has not found: a link to nothing, or what somebody
+    /// else makes at the same time.
+    fn find_or_create(&self, mut directory: Node, name: &OsStr) -> Result<File> {
+        let (mut name, mut links, mut races) = (name.to_os_string(), 0, 0);
+        while races < MOST_RACES {
+            let found = match directory.lookup(&name) {
+                Err(Error::Posix(PosixError::NotFound)) => {
+                    match directory.create(&name, &NewKind::Regular, &FILE) {
+                        Err(Error::Posix(PosixError::Exists)) => races += 1,
+                        made => return made?.open_new(),
+                    }
+                    continue;
+                }
+                found => found?,
+            };
+            if found.file_type() != FileType::Symlink {
+                return open_empty(&found);
+            }
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(PosixError::SymlinkLoop.into());
+            }
+            let target = found.read_link()?;
+            if asks_for_directory(target.as_bytes()) {
+                return Err(PosixError::IsDirectory.into());
+            }
+            let (above, last) = split(Path::new(&target))?;
+            directory = resolve_from(&self.root()?, &directory, above, LastLink::Follow)?;
+            name = last.to_os_string();
+        }
+        Err(PosixError::Exists.into())
     }
 
     /// Makes a file with these contents, or replaces the contents of one.
@@ -219,12 +255,24 @@ impl Volume {
 
     /// The directory that a path lies in, and the name there.
     fn place<'a>(&self, path: &'a Path) -> Result<(Node, &'a OsStr)> {
-        let name = path.file_name().ok_or(PosixError::InvalidArgument)?;
-        let above = path.parent().unwrap_or(Path::new("/"));
+        let (above, name) = split(path)?;
         let directory = self.lookup(above)?;
         if directory.file_type() != FileType::Directory {
             return Err(PosixError::NotDirectory.into());
         }
         Ok((directory, name))
     }
+}
+
+/// The directory of a path, and the name there.
+fn split(path: &Path) -> Result<(&Path, &OsStr)> {
+    let name = path.file_name().ok_or(PosixError::InvalidArgument)?;
+    Ok((path.parent().unwrap_or(Path::new("/")), name))
+}
+
+/// Opens a file that is there, and cuts it to nothing.
+fn open_empty(node: &Node) -> Result<File> {
+    let file = node.open()?;
+    file.set_len(0)?;
+    Ok(file)
 }

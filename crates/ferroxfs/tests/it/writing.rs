@@ -675,3 +675,62 @@ fn a_directory_may_take_no_symbolic_links() {
     };
     check("-l size=16m", change, look);
 }
+
+#[test]
+fn a_file_that_two_make_at_once_is_written_by_both() {
+    let volume = open(&make_with(""));
+    for round in 0..300 {
+        let path = format!("/file{round}");
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            let write = || {
+                start.wait();
+                volume.write(&path, b"contents").unwrap();
+            };
+            scope.spawn(write);
+            scope.spawn(write);
+        });
+        assert_eq!(volume.read(&path).unwrap(), b"contents");
+    }
+    volume.close().unwrap();
+}
+
+#[test]
+fn what_a_link_leads_to_is_made_when_it_is_written() {
+    let volume = open(&make_with(""));
+    volume.create_dir("/folder").unwrap();
+    volume.create_dir("/other").unwrap();
+    volume.symlink("other", "/to_other").unwrap();
+    volume.symlink("/to_other", "/folder/absolute").unwrap();
+    for (number, target) in
+        ["new", "../new", "/other/new", "absolute/new", "../to_other/newer"].iter().enumerate()
+    {
+        let (link, further) = (format!("/folder/{number}"), format!("/further{number}"));
+        volume.symlink(target, &link).unwrap();
+        volume.symlink(&link, &further).unwrap();
+        volume.write(&further, target).unwrap();
+        assert_eq!(volume.read(&link).unwrap(), target.as_bytes());
+        assert_eq!(volume.symlink_metadata(&link).unwrap().file_type, FileType::Symlink);
+    }
+    for made in ["/folder/new", "/new", "/other/new", "/other/newer"] {
+        assert_eq!(volume.symlink_metadata(made).unwrap().file_type, FileType::Regular, "{made}");
+    }
+    let refused = |target: &str, error| {
+        volume.symlink(target, "/refused").unwrap();
+        let met = posix(volume.create_file("/refused"));
+        volume.remove_file("/refused").unwrap();
+        assert_eq!(met, error, "{target}");
+    };
+    refused("missing/file", PosixError::NotFound);
+    refused("missing/", PosixError::IsDirectory);
+    refused("new/file", PosixError::NotDirectory);
+    refused("refused", PosixError::SymlinkLoop);
+    // As many links as a path may have, and one more.
+    for link in 0..=40 {
+        volume.symlink(format!("/link{}", link + 1), format!("/link{link}")).unwrap();
+    }
+    assert_eq!(posix(volume.create_file("/link0")), PosixError::SymlinkLoop);
+    volume.write("/link1", b"at the end").unwrap();
+    assert_eq!(volume.read("/link41").unwrap(), b"at the end");
+    volume.close().unwrap();
+}
