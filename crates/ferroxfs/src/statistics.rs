@@ -232,7 +232,7 @@ impl Statistics {
                 remembered: parts.names.count() as u64,
                 absent: parts.names.absent_count() as u64,
             },
-            locks: FileLocks { held: parts.waits.locks() },
+            locks: FileLocks { held: parts.table.waits().locks() },
         }
     }
 }

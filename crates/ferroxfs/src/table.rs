@@ -31,10 +31,12 @@ mod rights;
 mod size;
 mod store;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_format::InodeNumber;
+use xfs_locks::WaitGraph;
 use xfs_sync::{AtomicBool, CachePadded, Growing, Mutex, Ordering, Slot, Slots, Volume, yield_now};
 use xfs_trans::Journal;
 
@@ -49,7 +51,7 @@ use reclaim::Rotors;
 use size::Size;
 pub(crate) use store::{Store, Wanted};
 
-use crate::superblock::{Filesystem, InodeList, Step, Visit};
+use crate::superblock::{Filesystem, InodeList, Mark, Step, Visit, Which};
 
 /// Inodes that stay in memory, unless said otherwise.
 pub(crate) const DEFAULT_INODES: u64 = 1 << 16;
@@ -75,6 +77,8 @@ pub(crate) struct Table<S: Store = Arc<Journal>> {
     size: Size,
     rotors: Rotors,
     doomed: Doomed<S::Inode>,
+    /// Which process waits for which with a record lock, and how many of those there are.
+    waits: WaitGraph,
     counts: InodeCounts,
     active: AtomicBool<Volume>,
 }
@@ -90,6 +94,7 @@ impl<S: Store> Table<S> {
             size: Size::new(most),
             rotors: Rotors::new(store.groups()),
             doomed: Doomed::new(),
+            waits: WaitGraph::new(),
             counts: InodeCounts::new(),
             active: AtomicBool::new(true),
             store,
@@ -242,18 +247,48 @@ impl<S: Store> Table<S> {
     fn release_to_queue(&self, entry: Arc<Entry<S::Inode>>) -> Release {
         let release = entry.release(self.is_active());
         self.counts.note(Count::Released);
-        self.settle(entry, release);
-        release
+        self.settle(entry, release)
     }
 
-    /// Does what a use that was given up leaves to do.
-    fn settle(&self, entry: Arc<Entry<S::Inode>>, release: Release) {
+    /// Does what a use that was given up leaves to do. Returns what is left then.
+    fn settle(&self, entry: Arc<Entry<S::Inode>>, release: Release) -> Release {
         match release {
             Release::InUse => {}
+            Release::Abandoned => return self.abandon(&entry),
             Release::Doomed => self.doomed.push(entry),
             Release::Evicted => self.remove(&entry),
             Release::Idle => self.reclaim_due(),
         }
+        release
+    }
+
+    /// Takes away the marks of an inode to which nobody can come any more: it has no name, and no other user.
+    fn abandon(&self, entry: &Arc<Entry<S::Inode>>) -> Release {
+        let watches = entry.take_marks(Mark::is_watch);
+        watches.iter().for_each(|watch| watch.end_with(entry.number()));
+        let has_locks = entry.locks().release_processes(&self.waits);
+        if has_locks {
+            entry.unmark();
+        }
+        let release = |_| self.release_to_queue(Arc::clone(entry));
+        let uses = watches.len() + usize::from(has_locks);
+        (0..uses).map(release).last().unwrap_or(Release::InUse)
+    }
+
+    /// Takes the locks of processes away that nobody has given up, of a table that is taken down.
+    pub(crate) fn release_locks(&self) {
+        let _ = self.iter_inodes(Which::Referenced, |entry| {
+            if entry.locks().release_processes(&self.waits) {
+                entry.unmark();
+                self.release(Arc::clone(entry));
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Which process waits for which with a record lock.
+    pub(crate) fn waits(&self) -> &WaitGraph {
+        &self.waits
     }
 
     /// Gives up a use. What is doomed by it is freed by the thread that [serves](Self::serve).

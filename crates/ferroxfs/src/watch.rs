@@ -1,7 +1,7 @@
 //! Being told what happens to an inode, or to a tree.
 //!
 //! Owns: the events and who gets them. A watch is a mark of its inode ([`marks`](crate::superblock))
-//! and keeps it in memory. While a volume has no watch, an operation pays one look at a word that
+//! and keeps it in memory, until nobody else can come to it. While a volume has no watch, an operation pays one look at a word that
 //! nobody writes.
 //!
 //! An event is told when its operation has been committed, so it need not be durable yet. Events of
@@ -61,6 +61,10 @@ bitflags! {
         /// This inode was moved.
         #[doc(alias = "IN_MOVE_SELF")]
         const MOVED_SELF = 1 << 6;
+        /// This inode is gone: its last name, and its last user but for those who watch it. Nothing comes behind
+        /// that, and it is told once.
+        #[doc(alias = "IN_DELETE_SELF")]
+        const DELETED_SELF = 1 << 8;
         /// Events were lost. Everybody is told.
         #[doc(alias = "IN_Q_OVERFLOW")]
         const OVERFLOW = 1 << 7;
@@ -115,7 +119,7 @@ impl Inside {
 }
 
 impl Queue {
-    fn push(&self, event: &WatchEvent) {
+    pub(crate) fn push(&self, event: &WatchEvent) {
         let mut inside = self.inside.lock();
         if inside.waiting.len() < MOST_WAITING {
             inside.waiting.push_back(event.clone());
@@ -146,7 +150,8 @@ pub(crate) struct Watches {
     last_cookie: AtomicU64<Volume>,
 }
 
-/// A watch: dropped, it ends. It does not keep the volume from being closed.
+/// A watch: dropped, it ends. It keeps its inode in memory, but neither the volume from being closed nor the
+/// blocks of a file that has lost its last name and its last user: then it ends too.
 pub struct Watch {
     queue: Arc<Queue>,
     parts: Weak<Parts>,
@@ -161,7 +166,7 @@ impl Watch {
         self.queue.inside.lock().pop()
     }
 
-    /// The next event; waits for one for at most this long, or until the volume is closed.
+    /// The next event; waits for one for at most this long, or until the volume is closed or the inode gone.
     #[must_use]
     pub fn next_within(&self, timeout: Duration) -> Option<WatchEvent> {
         let mut inside = self.queue.inside.lock();
@@ -177,7 +182,7 @@ impl Watch {
         }
     }
 
-    /// Whether the volume was closed: what waits is all that comes.
+    /// Whether the volume was closed, or the inode is gone: what waits is all that comes.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.queue.is_closed()
@@ -188,8 +193,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let Some(parts) = self.parts.upgrade() else { return };
         let is_mine = |mark: &Mark| matches!(mark, Mark::Watch { queue, .. } if Arc::ptr_eq(queue, &self.queue));
-        for _ in self.entry.marks().take(is_mine) {
-            parts.watches.count(self.scope, u64::MAX);
+        parts.watches.count(self.scope, u64::MAX);
+        for _ in self.entry.take_marks(is_mine) {
             parts.release(Arc::clone(&self.entry));
         }
     }
@@ -233,8 +238,7 @@ impl Node {
             }
         }
         let queue = Arc::new(Queue::default());
-        entry.share();
-        entry.marks().add(Mark::Watch { queue: Arc::clone(&queue), events, scope });
+        entry.mark(Mark::Watch { queue: Arc::clone(&queue), events, scope });
         parts.watches.count(scope, 1);
         let parts = self.share().weak_parts();
         Ok(Watch { queue, parts, entry: Arc::clone(entry), scope })
@@ -247,8 +251,7 @@ impl Node {
     /// EROFS on a volume that is open for reading.
     pub fn keep_in_memory(&self) -> Result<()> {
         let (_, entry) = self.writable()?;
-        entry.share();
-        entry.marks().add(Mark::Keeper);
+        entry.mark(Mark::Keeper);
         Ok(())
     }
 }

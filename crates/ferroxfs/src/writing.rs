@@ -31,7 +31,7 @@ use xfs_dir::ParentPath;
 use xfs_format::directory::name_is_sound;
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
-use xfs_locks::{Breaker, LockError, Wait, WaitGraph, Waiter};
+use xfs_locks::{Breaker, LockError, Wait, Waiter};
 use xfs_log::Shutdown;
 use xfs_sync::{Mutex, Volume, yield_now};
 use xfs_trans::{Journal, Transaction, Upkeep};
@@ -69,8 +69,6 @@ pub(crate) struct Parts {
     pub(crate) joins_writes: bool,
     pub(crate) uses: Uses,
     pub(crate) names: Names,
-    /// Which process waits for which with a record lock.
-    pub(crate) waits: WaitGraph,
     /// How long the holder of a lease has to give it back.
     pub(crate) lease_grace: Duration,
     pub(crate) lock_check: LockCheck,
@@ -99,7 +97,6 @@ impl Parts {
             activity: ActivityCounts::default(),
             freezer: Freezer::default(),
             names: Names::new(),
-            waits: WaitGraph::new(),
             lease_grace,
             lock_check,
             moving: Mutex::new(()),
@@ -356,6 +353,7 @@ impl Writing {
         self.parts.uses.forget(&self.parts.table);
         self.parts.table.drain();
         take_down(&self.parts.table);
+        self.parts.table.release_locks();
         let shared = Arc::clone(&self.parts);
         drop(self);
         let parts = take_alone(shared);

@@ -74,6 +74,8 @@ struct Context {
 #[derive(Debug, Default)]
 struct Space {
     locks: RecordLocks,
+    /// Whether somebody keeps the file in memory because processes hold some.
+    is_kept: bool,
     waiting: Vec<(Arc<Waiter>, HeldLock)>,
 }
 
@@ -111,6 +113,10 @@ impl Space {
             graph.note_locks(before, self.locks.held().len());
             self.changed(graph);
         }
+    }
+
+    fn has_process(&self) -> bool {
+        self.locks.held().iter().any(|held| matches!(held.owner, Owner::Process(_)))
     }
 
     /// The processes that are in the way of a lock.
@@ -266,6 +272,41 @@ impl<'a> FileLocks<'a> {
             return None;
         }
         self.state.context.value().map(|context| &**context)
+    }
+
+    /// Whether the file is to be kept in memory from now on, because a process holds a lock on it and nobody keeps
+    /// it for that. Each `true` is answered by one of [`end_keeping`](Self::end_keeping) or
+    /// [`release_processes`](Self::release_processes).
+    #[must_use]
+    pub fn begin_keeping(self) -> bool {
+        let Some(context) = self.locked() else { return false };
+        let mut space = context.records.lock();
+        let begins = !space.is_kept && space.has_process();
+        space.is_kept |= begins;
+        begins
+    }
+
+    /// Whether it need not be kept for that any more.
+    #[must_use]
+    pub fn end_keeping(self) -> bool {
+        let Some(context) = self.locked() else { return false };
+        let mut space = context.records.lock();
+        let ends = space.is_kept && !space.has_process();
+        space.is_kept &= !ends;
+        ends
+    }
+
+    /// Gives up the record locks of all processes, on a file to which nobody comes any more. Returns whether it
+    /// was kept for them.
+    #[must_use]
+    pub fn release_processes(self, graph: &WaitGraph) -> bool {
+        let Some(context) = self.locked() else { return false };
+        let mut space = context.records.lock();
+        let owners: Vec<_> = space.locks.held().iter().map(|held| held.owner).collect();
+        for owner in owners.into_iter().filter(|owner| matches!(owner, Owner::Process(_))) {
+            space.unlock(owner, LockRange::WHOLE, graph);
+        }
+        std::mem::take(&mut space.is_kept)
     }
 
     /// Gives up all record locks of an owner, as the closing of a descriptor does.

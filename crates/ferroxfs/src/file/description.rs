@@ -93,7 +93,7 @@ impl Drop for Description {
         let Ok(parts) = self.user.parts() else { return };
         let locks = self.user.entry().locks();
         look_at_context(locks, parts);
-        locks.close(self.user.tally(), self.mode, self.id(), &parts.waits);
+        locks.close(self.user.tally(), self.mode, self.id(), parts.table.waits());
         if self.mode == OpenMode::Write {
             parts.contents(self.user.entry()).end_writing();
         }

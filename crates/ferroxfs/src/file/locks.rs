@@ -11,13 +11,15 @@ use super::description::Description;
 use super::{File, place};
 use crate::Result;
 use crate::credentials::Capabilities;
+use crate::table::Entry;
 use crate::writing::{Parts, lock_error};
 
 /// Whom a record lock belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LockOwner {
     /// A process, or whatever the caller knows by such a number: `F_SETLK`. Deadlocks are looked for
-    /// between processes. Its locks last until [`File::release_process`].
+    /// between processes. Its locks last until [`File::release_process`], whether a handle is open or not, or
+    /// until the file is gone: its last name and its last user.
     Process(u64),
     /// This open file, clones included: `F_OFD_SETLK`. Its locks end with it.
     File,
@@ -47,8 +49,19 @@ impl File {
             LockMode::Exclusive => return Err(PosixError::BadDescriptor.into()),
         }
         let wanted = HeldLock { owner: description.owner(owner), range, mode };
-        let locks = description.user().entry().locks();
-        locks.lock(wanted, wait, &parts.waits).map_err(lock_error)
+        let entry = description.user().entry();
+        let locks = entry.locks();
+        // The locks of a process keep the inode in memory, by one use for all of them. It is taken first, as
+        // another thread may give them up at any time.
+        let is_kept = matches!(owner, LockOwner::Process(_));
+        if is_kept {
+            entry.share_as_mark();
+        }
+        let locked = locks.lock(wanted, wait, parts.table.waits()).map_err(lock_error);
+        if is_kept && !locks.begin_keeping() {
+            give_up_mark(parts, entry);
+        }
+        locked
     }
 
     /// Gives up what the owner holds in a range.
@@ -58,8 +71,11 @@ impl File {
     /// EOPNOTSUPP on a volume that is open for reading.
     pub fn unlock(&self, range: LockRange, owner: LockOwner) -> Result<()> {
         let (parts, description) = self.lockable()?;
-        let locks = description.user().entry().locks();
-        locks.unlock(description.owner(owner), range, &parts.waits);
+        let entry = description.user().entry();
+        entry.locks().unlock(description.owner(owner), range, parts.table.waits());
+        if entry.locks().end_keeping() {
+            give_up_mark(parts, entry);
+        }
         Ok(())
     }
 
@@ -100,7 +116,7 @@ impl File {
     pub fn flock(&self, mode: LockMode, wait: Wait<'_>) -> Result<()> {
         let (parts, description) = self.lockable()?;
         let locks = description.user().entry().locks();
-        locks.flock(description.id(), mode, wait, &parts.waits).map_err(lock_error)
+        locks.flock(description.id(), mode, wait, parts.table.waits()).map_err(lock_error)
     }
 
     /// Gives up what [`flock`](Self::flock) took.
@@ -110,7 +126,7 @@ impl File {
     /// As [`unlock`](Self::unlock).
     pub fn unflock(&self) -> Result<()> {
         let (parts, description) = self.lockable()?;
-        description.user().entry().locks().unflock(description.id(), &parts.waits);
+        description.user().entry().locks().unflock(description.id(), parts.table.waits());
         Ok(())
     }
 
@@ -185,6 +201,12 @@ impl File {
         let description = self.description.as_ref().ok_or(PosixError::NotSupported)?;
         Ok((description.user().parts()?, description))
     }
+}
+
+/// Gives up the use that keeps an inode in memory for locks.
+fn give_up_mark(parts: &Parts, entry: &Arc<Entry>) {
+    entry.unmark();
+    parts.release(Arc::clone(entry));
 }
 
 impl Description {

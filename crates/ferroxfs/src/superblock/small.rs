@@ -190,7 +190,8 @@ impl Filesystem for Small {
 
     fn release(&self, entry: Arc<Entry<SmallInode>>) {
         match entry.release(self.is_active()) {
-            Release::InUse | Release::Idle => {}
+            // Its marks keep it until it is taken down.
+            Release::InUse | Release::Idle | Release::Abandoned => {}
             // It is freed by letting go of it.
             Release::Evicted | Release::Doomed => self.remove(&entry),
         }

@@ -42,11 +42,6 @@ fn watch() -> (Mark, Arc<Queue>) {
 }
 
 /// Marks an inode, each mark with a use of its own.
-fn mark<I>(entry: &Entry<I>, mark: Mark) {
-    entry.share();
-    entry.marks().add(mark);
-}
-
 /// The life of a filesystem: `entries` are all its inodes, each with a user.
 fn check<F: Filesystem>(
     filesystem: &F,
@@ -57,10 +52,10 @@ fn check<F: Filesystem>(
     assert_eq!(numbers(filesystem, Which::Referenced), all);
     let held = entries.split_off(INODES as usize - 3);
     let (watched, queue) = watch();
-    mark(&held[0], watched.clone());
-    mark(&held[1], watched);
-    mark(&held[1], Mark::Keeper);
-    mark(&held[2], Mark::Keeper);
+    held[0].mark(watched.clone());
+    held[1].mark(watched);
+    held[1].mark(Mark::Keeper);
+    held[2].mark(Mark::Keeper);
     entries.into_iter().for_each(|entry| filesystem.release(entry));
     assert_eq!(numbers(filesystem, Which::Cached), all);
     assert_eq!(numbers(filesystem, Which::Referenced), all[all.len() - 3..]);
@@ -110,8 +105,8 @@ fn keepers_are_released_after_watches() {
     let small = Small::new(MOST_BYTES);
     let entry = create(&small, 7);
     let (watched, queue) = watch();
-    mark(&entry, watched);
-    mark(&entry, Mark::Keeper);
+    entry.mark(watched);
+    entry.mark(Mark::Keeper);
     small.release(entry);
     small.deactivate();
     assert_eq!(evict_all(&small), 0);
@@ -156,13 +151,13 @@ fn all_users_at_once_over_a_list() {
             let entry = create(&small, next.fetch_add(1, Ordering::Relaxed));
             match prng.within(0..4) {
                 0 => entry.live().unlink(),
-                1 => mark(&entry, watch().0),
-                2 => mark(&entry, Mark::Keeper),
+                1 => entry.mark(watch().0),
+                2 => entry.mark(Mark::Keeper),
                 _ => {}
             }
             // A watch may end before the filesystem does.
             if prng.within(0..4) > 0 {
-                let ended = entry.marks().take(|_| true);
+                let ended = entry.take_marks(|_| true);
                 ended.iter().for_each(|_| small.release(Arc::clone(&entry)));
             }
             small.release(entry);

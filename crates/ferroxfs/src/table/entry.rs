@@ -104,6 +104,8 @@ pub(crate) enum Keep {
 
 struct State {
     users: u32,
+    /// Of the users, those that are only there as long as somebody can come to the inode: marks.
+    marks: u32,
     phase: Phase,
     keep: Keep,
     /// Whether somebody looked it up since it was last swept.
@@ -149,6 +151,8 @@ pub(crate) enum Release {
     Evicted,
     /// Whoever released it has to have it freed.
     Doomed,
+    /// It has no name any more, and no users but marks: whoever released it has to take those away.
+    Abandoned,
 }
 
 /// What a sweep makes of an entry.
@@ -164,7 +168,8 @@ impl<I: Inode> Entry<I> {
     /// An entry with one user.
     pub(crate) fn new(live: Arc<I>, phase: Phase, keep: Keep, spot: Option<Spot<I>>) -> Self {
         assert!(matches!(phase, Phase::New | Phase::Live), "I1");
-        let state = State { users: 1, phase, keep, referenced: false, awaits_name: false };
+        let state =
+            State { users: 1, marks: 0, phase, keep, referenced: false, awaits_name: false };
         let hints = Hints::new(live.file_type(), live, spot);
         let (locks, contents) = (LockState::new(), SetOnce::new());
         Self { hints, locks, contents, state: Mutex::new(state) }
@@ -179,7 +184,8 @@ impl<I: Inode> Entry<I> {
         assert!(state.users > 0, "released without a user");
         state.users -= 1;
         if state.users > 0 {
-            return Release::InUse;
+            let is_abandoned = state.users == state.marks && !self.live().has_name();
+            return if is_abandoned { Release::Abandoned } else { Release::InUse };
         }
         let (phase, release) = if !self.live().has_name() {
             (Phase::NeedsInactivation, Release::Doomed)
@@ -276,6 +282,21 @@ impl<I> Entry<I> {
         let mut state = self.state.lock();
         assert!(state.users > 0, "a user of an inode that nobody holds");
         state.add_user();
+    }
+
+    /// One more user, who gives the inode up when nobody else can come to it. The caller uses it.
+    pub(crate) fn share_as_mark(&self) {
+        let mut state = self.state.lock();
+        assert!(state.users > 0, "a mark on an inode that nobody holds");
+        state.add_user();
+        state.marks += 1;
+    }
+
+    /// Makes the use of a mark one like any other, which the caller gives up then.
+    pub(crate) fn unmark(&self) {
+        let mut state = self.state.lock();
+        assert!(state.marks > 0, "there is no mark");
+        state.marks -= 1;
     }
 
     /// Whether the caller is the only user. It may have company by the time that the answer is there.

@@ -70,8 +70,7 @@ impl<S: Store> Table<S> {
             if release == Release::Evicted {
                 return true;
             }
-            self.settle(Arc::clone(entry), release);
-            if release == Release::Doomed {
+            if self.settle(Arc::clone(entry), release) == Release::Doomed {
                 self.doomed.wake();
             }
             false

@@ -159,3 +159,73 @@ fn a_watch_that_overflows_says_so_once() {
     happen(MOST_WAITING + 2);
     assert_eq!(overflows(&told(&watch)), 1, "lost again");
 }
+
+/// Blocks that are free, once what is being freed is.
+fn free_blocks(volume: &Volume) -> u64 {
+    volume.root().unwrap().writable().unwrap().0.table.drain();
+    volume.space().unwrap().available_blocks
+}
+
+#[test]
+fn what_is_watched_is_freed_with_its_last_name_and_user() {
+    let volume = volume("");
+    volume.write("/first", b"so that the directory has its blocks").unwrap();
+    let free = free_blocks(&volume);
+    let gone = named(WatchEvents::DELETED_SELF, "");
+    for (ends, is_held) in [("name", false), ("handle", true)] {
+        let path = format!("/{ends}");
+        volume.write(&path, vec![1; 1 << 20]).unwrap();
+        let file = volume.open_file(&path).unwrap();
+        let [watch, other] =
+            [(); 2].map(|()| file.node().watch(WatchEvents::all(), Scope::Inode).unwrap());
+        let deaf = file.node().watch(WatchEvents::MODIFY, Scope::Inode).unwrap();
+        let mut held = is_held.then_some(file);
+        volume.remove_file(&path).unwrap();
+        if held.is_some() {
+            assert!(free_blocks(&volume) < free && !watch.is_closed(), "{ends}: somebody has it");
+        }
+        held.take().into_iter().for_each(drop);
+        assert_eq!(free_blocks(&volume), free, "{ends}");
+        for watch in [&watch, &other] {
+            assert_eq!(told(watch), [named(WatchEvents::ATTRIB, ""), gone.clone()], "{ends}");
+            assert!(watch.is_closed());
+        }
+        assert!(deaf.is_closed() && told(&deaf).is_empty());
+        drop((watch, other, deaf));
+        assert!(volume.root().unwrap().writable().unwrap().0.watches.is_empty());
+    }
+    volume.close().unwrap();
+}
+
+#[test]
+fn a_file_without_a_name_is_watched_while_it_is_open() {
+    let volume = volume("");
+    let free = free_blocks(&volume);
+    let file = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
+    let watch = file.watch(WatchEvents::all(), Scope::Inode).unwrap();
+    file.open().unwrap().write_at(0, &[1; 10_000]).unwrap();
+    assert!(!watch.is_closed() && free_blocks(&volume) < free);
+    drop(file);
+    assert_eq!(free_blocks(&volume), free);
+    let last = std::iter::from_fn(|| watch.try_next()).last().unwrap();
+    assert_eq!(last.event, WatchEvents::DELETED_SELF);
+    assert_eq!(watch.next_within(Duration::from_secs(60)), None, "nothing is waited for");
+    volume.close().unwrap();
+}
+
+/// Who keeps an inode in memory has its blocks as well, whoever watches it.
+#[test]
+fn a_keeper_keeps_what_is_watched() {
+    let volume = volume("");
+    volume.write("/file", vec![1; 1 << 20]).unwrap();
+    let node = volume.lookup("/file").unwrap();
+    node.keep_in_memory().unwrap();
+    let watch = node.watch(WatchEvents::all(), Scope::Inode).unwrap();
+    drop(node);
+    let free = free_blocks(&volume);
+    volume.remove_file("/file").unwrap();
+    assert!(!watch.is_closed());
+    assert!(free_blocks(&volume) <= free);
+    volume.close().unwrap();
+    assert!(watch.is_closed());
+}

@@ -12,6 +12,8 @@ use ferroxfs::{
 use xfs_trans::testing::make_with;
 
 const SIZE: &str = "-d size=64m --unsupported";
+/// Nothing takes that long.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn open(device: &SharedDevice) -> Volume {
     let options = OpenOptions::new().lease_grace(Duration::from_millis(200)).writable(true);
@@ -433,5 +435,87 @@ fn a_delegation_is_broken_without_a_lock() {
             told.recv_timeout(Duration::from_secs(10)).expect("the holder is told without a latch");
             acting.join().unwrap();
         }
+    });
+}
+
+fn locks_held(volume: &Volume) -> u64 {
+    volume.statistics().unwrap().locks.held
+}
+
+/// As a front end has it: it opens a file for each call, and knows processes by number.
+#[test]
+fn locks_of_a_process_last_until_they_are_given_up() {
+    with_file(|volume| {
+        let lock = |process, range| {
+            let file = volume.open_file("/file").unwrap();
+            file.lock(range, LockMode::Exclusive, LockOwner::Process(process), Wait::No)
+        };
+        let [head, tail] =
+            [(0, 4), (4, 4)].map(|(start, length)| LockRange::new(start, length).unwrap());
+        lock(1, head).unwrap();
+        lock(2, tail).unwrap();
+        for _ in 0..2 {
+            volume.drop_caches().unwrap();
+            assert_eq!((code(lock(2, head)), locks_held(volume)), (11, 2), "EAGAIN");
+        }
+        volume.open_file("/file").unwrap().release_process(1).unwrap();
+        volume.drop_caches().unwrap();
+        assert_eq!((code(lock(1, tail)), locks_held(volume)), (11, 1));
+        volume.open_file("/file").unwrap().release_process(2).unwrap();
+        assert_eq!(locks_held(volume), 0);
+        // Nothing keeps it in memory now.
+        volume.drop_caches().unwrap();
+        assert_eq!(volume.cache_counts().unwrap().total(), 0);
+        // Those that nobody gives up end with the volume.
+        lock(3, head).unwrap();
+    });
+}
+
+#[test]
+fn locks_of_a_process_end_with_a_file_to_which_nobody_comes() {
+    with_file(|volume| {
+        let removed = || volume.statistics().unwrap().inodes.removed;
+        let before = removed();
+        let file = volume.open_file("/file").unwrap();
+        file.lock(LockRange::WHOLE, LockMode::Exclusive, LockOwner::Process(1), Wait::No).unwrap();
+        volume.remove_file("/file").unwrap();
+        assert_eq!((locks_held(volume), removed()), (1, before), "somebody has it open");
+        drop(file);
+        let end = Instant::now() + LIMIT;
+        while removed() == before {
+            assert!(Instant::now() < end, "it is kept for a lock");
+            std::thread::yield_now();
+        }
+        assert_eq!(locks_held(volume), 0);
+        // Also where the name is all that it had.
+        volume.write("/file", "contents").unwrap();
+        let file = volume.open_file("/file").unwrap();
+        file.lock(LockRange::WHOLE, LockMode::Exclusive, LockOwner::Process(1), Wait::No).unwrap();
+        drop(file);
+        volume.remove_file("/file").unwrap();
+        assert_eq!((locks_held(volume), removed()), (0, before + 2));
+    });
+}
+
+#[test]
+fn threads_that_lock_through_one_handle_keep_the_file_as_often_as_they_let_it_go() {
+    with_file(|volume| {
+        let file = volume.open_file("/file").unwrap();
+        std::thread::scope(|scope| {
+            for process in 0..4 {
+                let file = &file;
+                scope.spawn(move || {
+                    let owner = LockOwner::Process(process);
+                    let range = LockRange::new(process, 1).unwrap();
+                    for _ in 0..2000 {
+                        file.lock(range, LockMode::Exclusive, owner, Wait::No).unwrap();
+                        file.unlock(range, owner).unwrap();
+                    }
+                });
+            }
+        });
+        drop(file);
+        volume.drop_caches().unwrap();
+        assert_eq!((locks_held(volume), volume.cache_counts().unwrap().total()), (0, 0));
     });
 }
