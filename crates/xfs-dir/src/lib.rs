@@ -28,8 +28,8 @@ mod tree;
 
 pub use attributes::{
     AttributeName, AttributeNames, Attributes, NewAttribute, SetMode, attribute_blocks,
-    attribute_removal_blocks, attribute_value_blocks, linux_names, remove_attribute,
-    resume_attribute, set_attribute, set_attribute_along, split_linux_name,
+    attribute_removal_blocks, linux_names, remove_attribute, resume_attribute, set_attribute,
+    set_attribute_along, set_attribute_on_new, split_linux_name,
 };
 pub use directory::{
     DirEntry, Directory, Entries, EntryPlace, NewEntry, Position, add_entry, add_entry_at,

@@ -175,6 +175,17 @@ impl<'a> Reservations<'a> {
         Reservation { bytes: self.bytes(kind), steps: self.steps(kind) }
     }
 
+    /// What a chain reserves that sets an attribute, of whichever length: it maps the blocks of a long value
+    /// one extent a step, as a write does, and gives back those of an old one as a removal does. The kernel
+    /// reserves for all blocks of the value in each step, which a small log does not hold.
+    #[must_use]
+    pub fn attribute_chain(&self) -> Reservation {
+        let put =
+            self.set_attr() + self.attr_tree_blocks() * self.bytes(TransactionKind::SetAttrBlock);
+        let bytes = put.max(self.remove_attr()).max(self.write());
+        Reservation { bytes, steps: self.steps(TransactionKind::SetAttr) }
+    }
+
     fn has(&self, feature: RoCompatFeatures) -> bool {
         self.geometry.has_ro_compat(feature)
     }
@@ -417,6 +428,12 @@ impl<'a> Reservations<'a> {
     fn invalidate_attr(&self) -> u64 {
         let unmap = self.inodes(1) + self.blocks(self.heights.attr_extents.into());
         unmap.max(self.sectors(9) + self.space_changes(4))
+    }
+
+    /// Blocks that the tree of attributes may grow by, and the map of its fork for them.
+    #[doc(alias = "XFS_DAENTER_SPACE_RES")]
+    fn attr_tree_blocks(&self) -> u64 {
+        DA_LEVELS * (1 + self.map_blocks(1, self.heights.attr_extents))
     }
 
     fn set_attr(&self) -> u64 {

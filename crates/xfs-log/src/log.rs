@@ -25,13 +25,14 @@ mod config;
 mod counts;
 mod cover;
 mod rename;
+mod reserve;
 mod suspend;
 mod threads;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use xfs_buffer::{PosixError, Result};
+use xfs_buffer::Result;
 use xfs_device::SharedDevice;
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 use xfs_sync::{AtomicBool, AtomicU64, Ordering, SlotCounters, Volume};
@@ -56,10 +57,6 @@ const UNMOUNT_BYTES: u64 = 64;
 
 /// How long to wait before items are asked again that were locked or pinned.
 const BACKOFF: Duration = Duration::from_millis(10);
-
-/// How often a recovery has items written in place for log space, [`BACKOFF`] apart: it is alone, and
-/// what is still held after so long is held by itself.
-const RECOVERY_ROUNDS: usize = 100;
 
 /// How the log is shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,60 +135,6 @@ impl Log {
     pub fn adopt(&self, items: impl IntoIterator<Item = (Arc<dyn LogItem>, Lsn)>) {
         assert!(self.inner.cil.current() == 1 && self.inner.cil.is_idle(), "a log in use");
         self.inner.ail.adopt(items);
-    }
-
-    /// Reserves space for a chain of `steps` transactions, each with up to `bytes` of items and
-    /// their operation headers. A chain that goes on longer waits for space at each further step.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown).
-    ///
-    /// # Panics
-    ///
-    /// If the log could never hold that: whoever opened the volume has checked its size.
-    pub fn reserve(&self, bytes: u64, steps: u32) -> Result<Ticket> {
-        let Inner { space, health, .. } = &*self.inner;
-        let unit_bytes = self.inner.writer.layout().unit_bytes(bytes);
-        let steps = steps.max(1);
-        let total = unit_bytes * u64::from(steps);
-        assert!(total <= space.size_bytes() / 2, "{total} bytes reserved at once");
-        Ticket::take(space, (unit_bytes, steps), Urgency::Begin, health, &|| self.inner.relieve())
-    }
-
-    /// As [`reserve`](Self::reserve) for one transaction of a recovery, of which everything else
-    /// waits: it may have the eighth of the log that new transactions leave to others. A log can be
-    /// used as far as that behind an intent that only recovery finishes.
-    ///
-    /// # Errors
-    ///
-    /// What stopped the log, and [`PosixError::NoSpace`] if there is too little space with all in
-    /// place that can be: waiting would not help. The same goes for each [`roll`](Self::roll) of it.
-    pub fn reserve_for_recovery(&self, bytes: u64) -> Result<Ticket> {
-        let unit_bytes = self.inner.writer.layout().unit_bytes(bytes);
-        self.take_for_recovery(unit_bytes)?;
-        Ok(Ticket::of_recovery(unit_bytes))
-    }
-
-    fn take_for_recovery(&self, bytes: u64) -> Result<()> {
-        let Inner { space, ail, health, .. } = &*self.inner;
-        for _ in 0..RECOVERY_ROUNDS {
-            health.check()?;
-            if space.try_take(bytes, Urgency::Roll) {
-                return Ok(());
-            }
-            self.force_all()?;
-            let report = self.inner.push_items(ail.head());
-            if space.try_take(bytes, Urgency::Roll) {
-                return Ok(());
-            }
-            if report.started + report.busy() == 0 {
-                break;
-            }
-            ail.await_empty(BACKOFF);
-        }
-        health.check()?;
-        Err(PosixError::NoSpace.into())
     }
 
     /// Adds a transaction's changes to the current checkpoint. The caller holds the locks of

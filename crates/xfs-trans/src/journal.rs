@@ -90,7 +90,10 @@ impl Journal {
     ) -> Arc<Self> {
         let context = Arc::new(Context::new(&cache));
         let table = Reservations::new(cache.geometry());
-        let reservations = TransactionKind::ALL.map(|kind| table.of(kind));
+        let reservations = TransactionKind::ALL.map(|kind| match kind {
+            TransactionKind::SetAttr => table.attribute_chain(),
+            _ => table.of(kind),
+        });
         let removal = removal(&table);
         Arc::new(Self {
             log,
@@ -232,25 +235,19 @@ impl Journal {
         self.removal.map(begin).transpose()
     }
 
-    /// As [`begin`](Self::begin), for what also sets attributes whose values take `value_blocks`
-    /// blocks.
+    /// As [`begin`](Self::begin), for what also sets attributes, in steps of its chain.
     ///
     /// # Errors
     ///
     /// As [`begin`](Self::begin).
-    pub fn begin_with_values(
+    pub fn begin_with_attributes(
         self: &Arc<Self>,
         kind: TransactionKind,
         blocks: u64,
-        value_blocks: u32,
     ) -> Result<Transaction<'_>> {
         let (plain, set) = (self.reservation(kind), self.reservation(TransactionKind::SetAttr));
-        let each = self.reservation(TransactionKind::SetAttrBlock);
-        let reservation = Reservation {
-            bytes: plain.bytes.max(set.bytes) + each.bytes * u64::from(value_blocks),
-            steps: plain.steps.max(set.steps),
-        };
-        Transaction::begin(self, reservation, blocks)
+        let (bytes, steps) = (plain.bytes.max(set.bytes), plain.steps.max(set.steps));
+        Transaction::begin(self, Reservation { bytes, steps }, blocks)
     }
 
     fn reservation(&self, kind: TransactionKind) -> Reservation {

@@ -199,10 +199,7 @@ impl Acting<'_> {
         let geometry = self.geometry();
         let (name, value) = (attribute.name.len(), attribute.value.len());
         let blocks = xfs_dir::attribute_blocks(geometry, name, value);
-        let value_blocks = value.div_ceil(geometry.block_size as usize) as u32;
-        let mut tx = self.with_room(|| {
-            self.journal.begin_with_values(TransactionKind::SetAttr, blocks, value_blocks)
-        })?;
+        let mut tx = self.with_room(|| self.journal.begin(TransactionKind::SetAttr, blocks))?;
         tx.join(file.live().record());
         let mode_after = purpose.changed_mode(&file.core(), self.who);
         let now = self.clock.now();

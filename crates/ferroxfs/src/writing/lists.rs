@@ -105,12 +105,12 @@ impl NewLists {
         xfs_dir::set_attribute_along(tx, file, &list, SetMode::Either, change)
     }
 
-    /// Sets them on a file that is just being made.
+    /// Sets them on a file that is just being made: in this step as far as the inode has room.
     pub(super) fn set(&self, tx: &mut Transaction<'_>, file: &Arc<Live>) -> Result<()> {
         let lists = [(AclKind::Access, &self.access), (AclKind::Default, &self.default)];
         for (kind, value) in lists {
             let Some(value) = value else { continue };
-            xfs_dir::set_attribute(tx, file, &attribute(kind, value), SetMode::Either)?;
+            xfs_dir::set_attribute_on_new(tx, file, &attribute(kind, value))?;
         }
         Ok(())
     }
@@ -148,17 +148,14 @@ impl Parts {
         mut blocks: u64,
         room: ListRoom,
     ) -> Result<Transaction<'_>> {
-        let lists = [(AclKind::Access, room.access), (AclKind::Default, room.default)];
-        let mut value_blocks = 0;
-        for (list, bytes) in lists.into_iter().filter(|(_, bytes)| *bytes > 0) {
-            let geometry = self.geometry();
-            blocks += xfs_dir::attribute_blocks(geometry, list.name().len(), bytes);
-            value_blocks += bytes.div_ceil(geometry.block_size as usize) as u32;
-        }
-        if value_blocks == 0 {
+        if room == ListRoom::default() {
             return self.begin(kind, blocks);
         }
-        self.with_room(|| self.journal.begin_with_values(kind, blocks, value_blocks))
+        let lists = [(AclKind::Access, room.access), (AclKind::Default, room.default)];
+        for (list, bytes) in lists.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            blocks += xfs_dir::attribute_blocks(self.geometry(), list.name().len(), bytes);
+        }
+        self.with_room(|| self.journal.begin_with_attributes(kind, blocks))
     }
 }
 

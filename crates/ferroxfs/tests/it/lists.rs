@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use ferroxfs::format::acl::{AclEntry, AclTag};
-use ferroxfs::{Acl, AclKind, Changes, Node, OpenOptions, SharedDevice, Volume};
+use ferroxfs::{Acl, AclKind, Changes, Creation, NewKind, Node, OpenOptions, SharedDevice, Volume};
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{make_with, superblock};
 
@@ -109,5 +109,73 @@ fn a_list_goes_together_with_what_it_gave() {
             |node| node.set_acl(AclKind::Access, Some(&list(users, 7))).unwrap(),
             |node| node.set_acl(AclKind::Access, Some(&minimal)).unwrap(),
         );
+    }
+}
+
+/// Makes files of all kinds below a directory with a default list while another thread forces the log, and
+/// cuts the power: what is there has the permission bits that go with its lists from the start, and each
+/// list whole or not at all. One that fits the inode comes with the file.
+fn check_heirs(users: u32) {
+    const PLAIN: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+    const KINDS: [NewKind<'static>; 3] = [NewKind::Regular, NewKind::Directory, NewKind::Fifo];
+    let device = make_with("-b size=1k -l size=16m");
+    let inherited = list(users, 7);
+    let volume = open(&device);
+    let top = volume.root().unwrap();
+    top.set_acl(AclKind::Default, Some(&inherited)).unwrap();
+    drop(top);
+    volume.close().unwrap();
+    let recording = Arc::new(RecordingDevice::new(Arc::clone(&device)));
+    let volume = open(&(Arc::clone(&recording) as SharedDevice));
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                volume.sync().unwrap();
+            }
+        });
+        let top = volume.root().unwrap();
+        for file in 0..FILES {
+            top.create(file.to_string(), &KINDS[file % 3], &PLAIN).unwrap();
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+    let after = rights(&volume.lookup("/0").unwrap());
+    assert_eq!(after.1.as_ref().map(|list| list.entries().len()), Some(users as usize + 4));
+    volume.close().unwrap();
+    let recording = recording.recording();
+    let cuts = PowerCuts::new(&recording, Atomicity::of(&superblock(&device)));
+    let mut seen = [0; 3];
+    let points = recording.requests().len();
+    let step = if std::env::var_os("FERROXFS_LONG").is_some() { 1 } else { points / 40 + 1 };
+    for point in (0..=points).step_by(step) {
+        for cut in cuts.at(point, 2).take(4) {
+            let cut_off: SharedDevice = Arc::new(cuts.after(cut));
+            let volume = open(&cut_off);
+            for file in 0..FILES {
+                let Ok(node) = volume.lookup(format!("/{file}")) else {
+                    seen[0] += 1;
+                    continue;
+                };
+                let (mode, access) = rights(&node);
+                let default = node.acl(AclKind::Default).unwrap();
+                let wants_default = KINDS[file % 3] == NewKind::Directory;
+                let is_whole = access == after.1 && default.is_some() == wants_default;
+                assert!(mode == after.0, "cut {cut}: file {file} has the bits {mode:o}");
+                assert!(access.is_none() || access == after.1, "cut {cut}: file {file}");
+                assert!(default.is_none_or(|list| list == inherited), "cut {cut}: file {file}");
+                seen[if is_whole { 2 } else { 1 }] += 1;
+            }
+            volume.close().unwrap();
+        }
+    }
+    assert!(seen[0] > 0 && seen[2] > 0, "{seen:?}");
+    assert_eq!(seen[1] > 0, users > LENGTHS[0], "{seen:?}");
+}
+
+#[test]
+fn an_inherited_list_comes_with_its_file_or_after_it() {
+    for users in [3, 5000] {
+        check_heirs(users);
     }
 }

@@ -20,6 +20,7 @@ mod frozen;
 mod full;
 mod growing;
 mod iterators;
+mod largest;
 mod lists;
 mod locks;
 mod names;

@@ -46,8 +46,8 @@ const TREE_BLOCKS: u64 = 5;
 /// Sets an attribute. What does not go into the inode, or a leaf that has room, is done in further
 /// steps of this transaction's chain, at the latest by its commit.
 ///
-/// The transaction is one of [`Journal::begin_with_values`](xfs_trans::Journal::begin_with_values), with
-/// [`attribute_blocks`].
+/// The transaction is of the kind [`SetAttr`](xfs_format::reservation::TransactionKind::SetAttr), or one of
+/// [`Journal::begin_with_attributes`](xfs_trans::Journal::begin_with_attributes), with [`attribute_blocks`].
 ///
 /// # Errors
 ///
@@ -99,6 +99,27 @@ pub fn set_attribute_along(
     AttributeWork::new(file, old, Some(new)).along(Box::new(change)).begin(tx)
 }
 
+/// Sets an attribute of a file that is made in this step, which has none of that name. What does not go into
+/// the inode is left to further steps of the chain altogether, so that this one reserves for making the
+/// file alone: a crash may leave the file without the attribute.
+///
+/// # Errors
+///
+/// As [`set_attribute`].
+pub fn set_attribute_on_new(
+    tx: &mut Transaction<'_>,
+    file: &Arc<Live>,
+    attribute: &NewAttribute<'_>,
+) -> Result<()> {
+    let NewAttribute { namespace, name, value } = *attribute;
+    verify_name(namespace, name)?;
+    if value.len() > MAX_VALUE as usize {
+        return Err(PosixError::ValueTooLong.into());
+    }
+    let new = OwnedAttribute { namespace, name: name.into(), value: value.into() };
+    AttributeWork::new(file, None, Some(new)).begin_on_new(tx)
+}
+
 /// Removes an attribute. The blocks of a long value are given back in further steps of this
 /// transaction's chain.
 ///
@@ -135,8 +156,7 @@ pub fn attribute_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usi
 }
 
 /// Blocks of its own that the value of an attribute takes.
-#[must_use]
-pub fn attribute_value_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u32 {
+fn attribute_value_blocks(geometry: &Geometry, name_bytes: usize, value_bytes: usize) -> u32 {
     let block_size = geometry.block_size;
     if is_local(name_bytes, value_bytes, block_size as usize) {
         return 0;

@@ -7,7 +7,7 @@
 //!            ┌── no fork: make it ──┐  ┌── short, no room: move to a leaf ──┐
 //!            ▼                      │  ▼                                    │
 //!  Change ───┴──────────────────────┴──┴────────────────────────────────────┘
-//!    │ └─ a long value: map blocks ─► Write ─ write them, then put the attribute ─┐
+//!    │ └─ a long value ─► Map: one extent a step ─► Write: write it, then put ──► ─┤
 //!    └─ put, exchange or take away ────────────────────────────────────────────► ─┤
 //!                     done ◄── shrink ◄── Release: give back the old value's blocks
 //! ```
@@ -62,6 +62,12 @@ pub(crate) type CoreChange = Box<dyn FnOnce(&mut InodeCore) + Send>;
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Change,
+    /// Blocks for the value are mapped from `first` on; these are not yet. One extent is mapped a step, so that
+    /// what a step reserves does not follow from how long the value is and how free space is cut up.
+    Map {
+        first: FileBlock,
+        rest: BlockRange,
+    },
     /// Blocks for the value have been mapped here.
     Write(FileBlock),
     /// These blocks of a value that nothing names any more are given back.
@@ -100,6 +106,18 @@ impl AttributeWork {
     pub(crate) fn begin(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
         if let Finish::Again(rest) = self.finish(tx)? {
             tx.defer(rest);
+        }
+        Ok(())
+    }
+
+    /// Puts what is new into an inode that is just being made, if it has room there; else has all of it done
+    /// later: this step is as long as making the inode takes.
+    pub(crate) fn begin_on_new(self: Box<Self>, tx: &mut Transaction<'_>) -> Result<()> {
+        let mut store = LiveFork::new(tx, &self.file, ForkKind::Attr);
+        store.note_attributes()?;
+        let new = self.new.as_ref().map(OwnedAttribute::entry);
+        if !AttributeChange::new(&mut store).change_short(None, new.as_ref())? {
+            tx.defer(self);
         }
         Ok(())
     }
@@ -187,8 +205,10 @@ impl AttributeWork {
             _ if is_local => AttrValue::Local(&new.value),
             Some(first_block) => AttrValue::Remote { first_block, length_bytes },
             None => {
-                let first = store.map_value(value_blocks(block_size, length_bytes))?;
-                return Ok(self.again(Stage::Write(first)));
+                let blocks = value_blocks(block_size, length_bytes);
+                let first = store.first_unused(FileBlock(0), blocks)?;
+                let hole = BlockRange { start: first, length_blocks: blocks.into() };
+                return self.map(store, hole, first);
             }
         };
         let entry = AttrEntry { value, ..new.entry() };
@@ -202,6 +222,21 @@ impl AttributeWork {
             None if is_exchange => AttributeChange::new(store).shrink().map(|()| Finish::Done),
             None => Ok(Finish::Done),
         }
+    }
+
+    /// Maps the next extent of a value that lies from `first` on.
+    fn map(
+        self: Box<Self>,
+        store: &mut LiveFork<'_, '_>,
+        hole: BlockRange,
+        first: FileBlock,
+    ) -> Result<Finish> {
+        let rest = store.map_head(hole)?;
+        let stage = match rest.is_empty() {
+            true => Stage::Write(first),
+            false => Stage::Map { first, rest },
+        };
+        Ok(self.again(stage))
     }
 
     fn release(self: Box<Self>, tx: &mut Transaction<'_>, range: BlockRange) -> Result<Finish> {
@@ -260,6 +295,10 @@ impl Deferred for AttributeWork {
         tx.join(self.file.record());
         match self.stage {
             Stage::Change => self.change(tx, None),
+            Stage::Map { first, rest } => {
+                let file = Arc::clone(&self.file);
+                self.map(&mut LiveFork::new(tx, &file, ForkKind::Attr), rest, first)
+            }
             Stage::Write(first) => {
                 if let Some(new) = &self.new {
                     remote::write(tx.cache(), &self.file, first, &new.value)?;

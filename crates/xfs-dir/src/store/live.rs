@@ -8,7 +8,7 @@ use xfs_format::features::VersionFlags;
 use xfs_format::inode::{FileType, ForkKind, InodeCore};
 use xfs_format::superblock::SuperblockDisk;
 use xfs_format::{BlockKind, DiskAddr, FileBlock, Geometry, IncompatFeatures, InodeNumber, attr};
-use xfs_inode::{BlockShape, Fork, Live};
+use xfs_inode::{BlockRange, BlockShape, Fork, Live, MapRequest};
 use xfs_sync::{AtomicBool, Ordering, Volume};
 use xfs_trans::Transaction;
 
@@ -35,11 +35,14 @@ impl<'a, 'journal> LiveFork<'a, 'journal> {
         Self { tx, inode, fork, geometry }
     }
 
-    /// Maps blocks for a value, in the lowest hole that is long enough.
-    pub(crate) fn map_value(&mut self, blocks: u32) -> Result<FileBlock> {
-        let first = self.inode.first_unused(self.tx, self.fork, FileBlock(0), blocks)?;
-        self.inode.map_run(self.tx, self.fork, first, blocks)?;
-        Ok(first)
+    /// Maps one extent at the start of a hole, and returns what is left of that.
+    pub(crate) fn map_head(&mut self, hole: BlockRange) -> Result<BlockRange> {
+        if self.tx.blocks_left() < hole.length_blocks {
+            return Err(PosixError::NoSpace.into());
+        }
+        let request = MapRequest { fork: self.fork, range: hole, unwritten: false };
+        let extent = self.inode.map(self.tx, &request)?;
+        Ok(BlockRange::between(extent.end(), hole.end()))
     }
 
     /// Says that the inode will have attributes.

@@ -12,8 +12,8 @@ use xfs_alloc::open_journal;
 use xfs_buffer::{BufferCache, Error, PosixError};
 use xfs_device::SharedDevice;
 use xfs_dir::{
-    Namespace, NewAttribute, ParentPath, SetMode, attribute_blocks, attribute_value_blocks,
-    parent_blocks, resume_attribute, set_attribute,
+    Namespace, NewAttribute, ParentPath, SetMode, attribute_blocks, parent_blocks,
+    resume_attribute, set_attribute,
 };
 use xfs_format::reservation::TransactionKind;
 use xfs_inode::Live;
@@ -71,9 +71,7 @@ fn extents_that_cannot_be_counted_are_refused_before_anything_is_done() {
     let set = |name: &[u8], value: &[u8]| {
         let geometry = journal.geometry();
         let blocks = attribute_blocks(geometry, name.len(), value.len());
-        let value_blocks = attribute_value_blocks(geometry, name.len(), value.len());
-        let kind = TransactionKind::SetAttr;
-        let mut tx = journal.begin_with_values(kind, blocks, value_blocks).unwrap();
+        let mut tx = journal.begin(TransactionKind::SetAttr, blocks).unwrap();
         tx.join(root.record());
         let attribute = NewAttribute { namespace: Namespace::Trusted, name, value };
         match set_attribute(&mut tx, &root, &attribute, SetMode::Either) {

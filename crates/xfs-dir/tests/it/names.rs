@@ -15,9 +15,9 @@ use xfs_buffer::{BufferCache, Result};
 use xfs_dir::{
     Attributes, Directory, EntryType, Namespace, NewAttribute, NewEntry, ParentLink, ParentPath,
     Parents, SetMode, add_entry, add_entry_at, add_parent, attribute_blocks,
-    attribute_removal_blocks, attribute_value_blocks, blocks_to_add, blocks_to_remove,
-    first_parent, init_directory, parent_blocks, remove_attribute, remove_entry, remove_entry_at,
-    remove_parent, replace_entry, replace_parent, seek_entry, set_attribute,
+    attribute_removal_blocks, blocks_to_add, blocks_to_remove, first_parent, init_directory,
+    parent_blocks, remove_attribute, remove_entry, remove_entry_at, remove_parent, replace_entry,
+    replace_parent, seek_entry, set_attribute,
 };
 use xfs_format::inode::{FileType, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
@@ -391,11 +391,8 @@ impl Names {
     ) -> Result<()> {
         let journal = Arc::clone(&self.journal);
         let geometry = journal.geometry();
-        let mut tx = journal.begin_with_values(
-            TransactionKind::SetAttr,
-            attribute_blocks(geometry, name.len(), value.len()),
-            attribute_value_blocks(geometry, name.len(), value.len()),
-        )?;
+        let blocks = attribute_blocks(geometry, name.len(), value.len());
+        let mut tx = journal.begin(TransactionKind::SetAttr, blocks)?;
         let live = self.live(file);
         tx.join(live.record());
         let attribute = NewAttribute { namespace, name: &name, value: &value };

@@ -119,8 +119,8 @@ fn largest_attribute(reservations: &Reservations<'_>, is_old: bool) -> u64 {
     let value_blocks = bytes.div_ceil(block);
     // The old sum took the bytes of the value for blocks.
     let mapped = if is_old { bytes } else { value_blocks };
-    let tree_blocks = super::DA_LEVELS * (1 + reservations.map_blocks(1, levels));
-    let blocks = tree_blocks + value_blocks + reservations.map_blocks(mapped, levels);
+    let value = value_blocks + reservations.map_blocks(mapped, levels);
+    let blocks = reservations.attr_tree_blocks() + value;
     let one = reservations.of(TransactionKind::SetAttr).bytes;
     one + reservations.of(TransactionKind::SetAttrBlock).bytes * blocks
 }

@@ -59,6 +59,14 @@ pub enum Unsupported {
     /// Changing a volume that accounts quota.
     #[error("volumes with quota can only be read")]
     QuotaWrite,
+    /// The log cannot hold what an operation may have to write: no mkfs.xfs makes one that is so small.
+    #[error("the log of {log_bytes} bytes is too small for a transaction of {bytes}")]
+    LogTooSmall {
+        /// Bytes that the operation would have reserved.
+        bytes: u64,
+        /// Bytes of the log.
+        log_bytes: u64,
+    },
 }
 
 /// The version nibble of a v5 volume.

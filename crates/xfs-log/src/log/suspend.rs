@@ -36,10 +36,10 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// [`Error::Shutdown`](xfs_buffer::Error::Shutdown).
+    /// As [`reserve`](Self::reserve).
     pub fn reserve_while_suspended(&self, bytes: u64) -> Result<Ticket> {
         let Inner { space, health, .. } = &*self.inner;
-        let unit_bytes = self.inner.writer.layout().unit_bytes(bytes);
+        let unit_bytes = self.unit_bytes(bytes)?;
         Ticket::take(space, (unit_bytes, 1), Urgency::Roll, health, &|| self.inner.relieve())
     }
 }

@@ -11,6 +11,8 @@ mod durability;
 #[cfg(not(shuttle))]
 mod group;
 mod history;
+#[cfg(not(shuttle))]
+mod large;
 #[cfg(shuttle)]
 mod model;
 #[cfg(not(shuttle))]

@@ -2,6 +2,7 @@
 
 mod chains;
 mod crashes;
+mod smallest;
 mod threads;
 
 use xfs_buffer::{Buffer, Error, PosixError};

@@ -1,0 +1,216 @@
+//! The largest values, names and lists of each operation, on the smallest log that mkfs makes: what a log of
+//! that size cannot hold would be refused, and nothing is.
+
+use std::sync::Arc;
+
+use ferroxfs::format::acl::{AclEntry, AclTag};
+use ferroxfs::format::reservation::minimum_log_blocks;
+use ferroxfs::{
+    Acl, AclKind, AllocateMode, Changes, Creation, NewKind, Node, OpenOptions, PosixError,
+    RangeMode, RenameMode, SetMode, SharedDevice, Volume,
+};
+use xfs_trans::testing::{make_sized, superblock};
+
+const VOLUME_BYTES: u64 = 640 << 20;
+const PLAIN: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+/// Entries of the longest list.
+const LIST_ENTRIES: u32 = 5461;
+/// The longest value of an attribute.
+const VALUE_BYTES: usize = 64 << 10;
+/// What is left of the space of a volume, in single blocks: so many, and so many bytes more.
+const SCATTERED_BLOCKS: u64 = 700;
+const SCATTERED_BYTES: u64 = 2 << 20;
+
+/// A name of 255 bytes.
+fn long(first: char) -> String {
+    first.to_string().repeat(255)
+}
+
+/// The longest list: with it a directory gives one of its length to files, and two to directories.
+fn longest_list() -> Acl {
+    let entry = |tag| AclEntry { tag, permissions: 7 };
+    let users = (0..LIST_ENTRIES - 4).map(|user| entry(AclTag::User(1000 + user)));
+    let rest = [AclTag::OwningGroup, AclTag::Mask, AclTag::Other].map(entry);
+    Acl::new([entry(AclTag::Owner)].into_iter().chain(users).chain(rest).collect()).unwrap()
+}
+
+fn open(device: &SharedDevice) -> Volume {
+    let options = OpenOptions::new().writable(true).with_devices(Arc::clone(device), None);
+    options.writable_volume().unwrap()
+}
+
+/// Leaves free space in single blocks alone: a value takes one extent for each of its blocks. Inodes take
+/// more than one block at once, so free ones are made before.
+fn scatter(volume: &Volume) {
+    let block = u64::from(volume.geometry().block_size);
+    let spare = |number: u32| format!("/{}/{number}", number % 4);
+    (0..4).for_each(|number| volume.create_dir(format!("/{number}")).unwrap());
+    (0..160).for_each(|number| drop(volume.create_file(spare(number)).unwrap()));
+    (0..80).for_each(|number| volume.remove_file(spare(number)).unwrap());
+    let filler = volume.create_file("/filler").unwrap();
+    let blocks = volume.space().unwrap().available_blocks;
+    let mut at = 0;
+    for piece in [blocks / 4, 1024, 64, 1] {
+        loop {
+            let range = at..at + piece * block;
+            match filler.change_range(range, RangeMode::Allocate(AllocateMode::Extend)) {
+                Ok(()) => at += piece * block,
+                Err(ferroxfs::Error::Posix(PosixError::NoSpace)) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    for number in 0..SCATTERED_BLOCKS + SCATTERED_BYTES / block {
+        let start = 2 * number * block;
+        filler.change_range(start..start + block, RangeMode::Punch).unwrap();
+    }
+    volume.sync().unwrap();
+}
+
+/// Files of all kinds below a directory whose default list is the longest.
+fn check_heirs(top: &Node, list: &Acl) {
+    top.set_acl(AclKind::Default, Some(list)).unwrap();
+    let made = top.create(long('d'), &NewKind::Directory, &PLAIN).unwrap();
+    // Neither is shown: they are long.
+    assert!(made.acl(AclKind::Default).unwrap().as_ref() == Some(list), "its default list");
+    assert!(made.acl(AclKind::Access).unwrap().as_ref() == Some(list), "its access list");
+    let target = [b't'; 1023];
+    for (name, kind) in
+        [('f', NewKind::Regular), ('p', NewKind::Fifo), ('s', NewKind::Symlink(&target))]
+    {
+        let made = top.create(long(name), &kind, &PLAIN).unwrap();
+        let has_list = made.acl(AclKind::Access).unwrap().is_some();
+        assert_eq!(has_list, !matches!(kind, NewKind::Symlink(_)), "{kind:?}");
+    }
+    let unnamed = top.create_unnamed(&PLAIN).unwrap();
+    top.link(&unnamed, long('u')).unwrap();
+    unnamed.change(&Changes { mode: Some(0o640), uid: Some(5), ..Changes::default() }).unwrap();
+    unnamed.set_acl(AclKind::Access, None).unwrap();
+    unnamed.set_acl(AclKind::Access, Some(list)).unwrap();
+}
+
+/// Attributes that are set, exchanged for others as long, and removed, with a tree of attributes there.
+fn check_attributes(file: &Node) {
+    for number in 0..100 {
+        let name = format!("user.{number}{}", "n".repeat(240));
+        file.set_attribute(&name, &[number; 600], SetMode::Create).unwrap();
+    }
+    let name = format!("user.{}", "v".repeat(250));
+    for (byte, mode) in [(1, SetMode::Create), (2, SetMode::Replace)] {
+        file.set_attribute(&name, &[byte; VALUE_BYTES], mode).unwrap();
+        assert!(file.attribute(name.as_ref()).unwrap() == [byte; VALUE_BYTES], "{byte}");
+    }
+    file.remove_attribute(&name).unwrap();
+    file.set_attribute(&name, &[3; VALUE_BYTES], SetMode::Create).unwrap();
+}
+
+/// Names of the greatest length that come, move, are exchanged and go.
+fn check_names(volume: &Volume, top: &Node) {
+    let other = top.create(long('o'), &NewKind::Directory, &PLAIN).unwrap();
+    let file = top.lookup(long('f').as_ref()).unwrap();
+    for first in 'A'..='Z' {
+        other.link(&file, long(first)).unwrap();
+    }
+    top.rename(long('f'), &other, long('A'), RenameMode::Replace).unwrap();
+    other.rename(long('A'), top, long('f'), RenameMode::Whiteout).unwrap();
+    top.rename(long('p'), &other, long('B'), RenameMode::Exchange).unwrap();
+    top.rename(long('d'), &other, long('d'), RenameMode::NoReplace).unwrap();
+    let replaced = top.create(long('r'), &NewKind::Regular, &PLAIN).unwrap();
+    check_attributes(&replaced);
+    top.rename(long('f'), top, long('r'), RenameMode::Replace).unwrap();
+    drop(replaced);
+    other.remove_dir(long('d')).unwrap();
+    top.remove_file(long('u')).unwrap();
+    drop((file, other));
+    volume.remove_dir_all(format!("/top/{}", long('o'))).unwrap();
+}
+
+/// Contents that are mapped, moved, shared and freed.
+fn check_contents(volume: &Volume, features: &str) {
+    let block = u64::from(volume.geometry().block_size);
+    let (one, two) = (volume.create_file("/one").unwrap(), volume.create_file("/two").unwrap());
+    for number in 0..60 {
+        one.write_at(number * 2 * block, &[1; 100]).unwrap();
+    }
+    one.change_range(0..4 * block, RangeMode::Zero(AllocateMode::Extend)).unwrap();
+    one.change_range(0..2 * block, RangeMode::Insert).unwrap();
+    one.change_range(0..2 * block, RangeMode::Collapse).unwrap();
+    if !features.contains("reflink=0") {
+        two.clone_range(0, &one, 0, 0).unwrap();
+        two.write_at(block, &[2; 5000]).unwrap();
+        two.change_range(0..20 * block, RangeMode::Unshare(AllocateMode::KeepSize)).unwrap();
+    }
+    if features.contains("exchange=1") {
+        two.exchange_range(0, &one, 0, 0).unwrap();
+    }
+    one.set_len(3).unwrap();
+    drop((one, two));
+    volume.remove_file("/one").unwrap();
+    volume.remove_file("/two").unwrap();
+}
+
+fn check(features: &str) {
+    let plain = superblock(&make_sized(VOLUME_BYTES, features));
+    let blocks = minimum_log_blocks(&plain.geometry, plain.log_stripe_unit_bytes);
+    let device = make_sized(VOLUME_BYTES, &format!("{features} -l size={blocks}b"));
+    let volume = open(&device);
+    scatter(&volume);
+    let list = longest_list();
+    volume.create_dir("/top").unwrap();
+    let top = volume.lookup("/top").unwrap();
+    check_heirs(&top, &list);
+    check_names(&volume, &top);
+    check_attributes(&top);
+    check_contents(&volume, features);
+    drop(top);
+    volume.close().unwrap();
+    let volume = open(&device);
+    let top = volume.lookup("/top").unwrap();
+    assert!(top.acl(AclKind::Default).unwrap() == Some(list), "the default list");
+    drop(top);
+    volume.remove_dir_all("/top").unwrap();
+    volume.remove_file("/filler").unwrap();
+    volume.close().unwrap();
+}
+
+/// The options of a block size, without parent pointers, with them, and without the trees that make logs large.
+fn check_block_size(size: &str) {
+    for features in ["-n parent=0", "-n parent=1 -i exchange=1", "-m rmapbt=0,reflink=0,finobt=0"] {
+        check(&format!("-b size={size} {features}"));
+    }
+}
+
+#[test]
+fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_1k() {
+    check_block_size("1k");
+}
+
+#[test]
+fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_2k() {
+    check_block_size("2k");
+}
+
+#[test]
+fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_4k() {
+    check_block_size("4k");
+}
+
+#[test]
+fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_8k() {
+    check_block_size("8k");
+}
+
+#[test]
+fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_16k() {
+    check_block_size("16k");
+}
+
+#[test]
+fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_32k() {
+    check_block_size("32k");
+}
+
+#[test]
+fn nothing_is_too_large_for_the_smallest_log_with_blocks_of_64k() {
+    check_block_size("64k");
+}
