@@ -118,6 +118,8 @@ pub fn finish_intents(replayed: &Replayed, recovery: &mut dyn IntentRecovery) ->
 /// Intents that have not met their completions.
 #[derive(Debug, Default)]
 pub(super) struct OpenIntents {
+    /// By what completes them: a log can hold as many completions that meet nothing as intents, so one must
+    /// not cost a look at all of these. With each its place in the order of the log.
     open: BTreeMap<(ItemKind, u64), (u64, Intent)>,
     count: u64,
 }
@@ -127,14 +129,13 @@ impl OpenIntents {
     /// says nothing new.
     pub(super) fn note(&mut self, item: &LogItem<'_>, transaction: &Transaction) {
         let (kind, Some(id)) = (item.kind(), item.intent_id()) else { return };
-        if kind.is_intent() {
+        if let Some(completion) = kind.completion() {
             let (lsn, order) = (transaction.lsn(), transaction.order());
             let intent = Intent { kind, id, lsn, order, regions: item.encode(order) };
-            self.open.insert((kind, id), (self.count, intent));
+            self.open.insert((completion, id), (self.count, intent));
             self.count += 1;
         } else {
-            self.open
-                .retain(|(open, open_id), _| *open_id != id || open.completion() != Some(kind));
+            self.open.remove(&(kind, id));
         }
     }
 

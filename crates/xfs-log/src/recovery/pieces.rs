@@ -86,7 +86,7 @@ impl Pieces {
 
     /// These blocks hold something else now.
     pub(super) fn forget(&mut self, range: &Range<DiskAddr>) {
-        self.found.retain(|at, _| !range.contains(at));
+        self.found.extract_if(range.clone(), |_, _| true).for_each(drop);
     }
 }
 

@@ -181,14 +181,8 @@ impl Store {
     pub(super) fn forget(&mut self, at: DiskAddr, blocks: u64) {
         let range = at..DiskAddr(at.0.saturating_add(blocks));
         self.pieces.forget(&range);
-        let inside: Vec<_> = self.unsealed.range(range.clone()).map(|(at, _)| *at).collect();
-        for at in inside {
-            self.unsealed.remove(&at);
-        }
-        let inside: Vec<_> = self.touched.range(range).map(|(at, _)| *at).collect();
-        for at in inside {
-            self.touched.remove(&at);
-        }
+        self.unsealed.extract_if(range.clone(), |_, _| true).for_each(drop);
+        self.touched.extract_if(range, |_, _| true).for_each(drop);
     }
 
     /// Notes that an inode was changed: it will be verified.

@@ -38,13 +38,17 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::with_log(LOG_BLOCKS)
+    }
+
+    fn with_log(log_blocks: u32) -> Self {
         let image = golden();
         let bytes = image.bytes(DiskAddr(0), image.length_bytes()).unwrap();
         let mut superblock = Superblock::decode(&bytes, Place::Disk(DiskAddr(0))).unwrap();
         superblock.log_start = FsBlock(0);
         let data = Arc::new(MemoryDevice::from_bytes(&bytes).unwrap());
-        let mut log = LogImage::new(LOG_BLOCKS);
-        for block in 0..LOG_BLOCKS {
+        let mut log = LogImage::new(log_blocks);
+        for block in 0..log_blocks {
             log.block_mut(block)[..4].copy_from_slice(&(CYCLE - 1).to_be_bytes());
         }
         log.head = Lsn::new(CYCLE, 0);
@@ -499,6 +503,28 @@ fn the_mark_of_a_clean_log_goes_around_its_end() {
         assert!(state.clean);
         assert_eq!(state.head.cycle(), CYCLE + 1);
     }
+}
+
+/// A log has room for as many completions that meet nothing as for intents: looking at all that are open for
+/// each of them would take minutes.
+#[test]
+fn a_completion_looks_for_its_own_intent_alone() {
+    const TOGETHER: u64 = 500;
+    const TRANSACTIONS: u64 = 128;
+    let mut bench = Bench::with_log(16 << 10);
+    let mut append = |make: fn(u64) -> LogItem<'static>, from: u64| {
+        for number in 0..TRANSACTIONS {
+            let first = from + number * TOGETHER;
+            let items: Vec<_> = (first..first + TOGETHER).map(make).collect();
+            bench.log.append_transaction(number as u32, &items);
+        }
+    };
+    append(intent, 0);
+    // One of them is the last intent's.
+    append(intent_done, TRANSACTIONS * TOGETHER - 1);
+    let refusal = bench.refusal();
+    let Refusal::UnfinishedIntents { count, .. } = refusal else { panic!("{refusal}") };
+    assert_eq!(count as u64, TRANSACTIONS * TOGETHER - 1);
 }
 
 #[test]

@@ -83,3 +83,25 @@ fn inodes_are_asked_whose_transactions_have_pieces() {
     transaction(&mut pieces, 130, None);
     assert_eq!(pieces.owners, BTreeSet::from([InodeNumber(129)]));
 }
+
+#[test]
+fn what_is_forgotten_is_what_lies_there() {
+    let mut pieces = Pieces::default();
+    (0..10).for_each(|at| pieces.note(DiskAddr(at * 8), 4096, Lsn(1)));
+    pieces.forget(&(DiskAddr(15)..DiskAddr(40)));
+    let left: Vec<_> = pieces.found.keys().map(|at| at.0).collect();
+    assert_eq!(left, [0, 8, 40, 48, 56, 64, 72]);
+}
+
+/// A log has room for as many pieces as for new inodes elsewhere: looking at all of them each time would take
+/// minutes.
+#[test]
+fn forgetting_looks_at_what_lies_there_alone() {
+    const COUNT: u64 = 200_000;
+    let mut pieces = Pieces::default();
+    (0..COUNT).for_each(|at| pieces.note(DiskAddr(at * 8), 4096, Lsn(1)));
+    for at in COUNT..2 * COUNT {
+        pieces.forget(&(DiskAddr(at * 8)..DiskAddr(at * 8 + 8)));
+    }
+    assert_eq!(pieces.found.len() as u64, COUNT);
+}
