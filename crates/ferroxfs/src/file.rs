@@ -25,7 +25,7 @@ use crate::permission::Access;
 use crate::share::User;
 use crate::table::Entry;
 use crate::watch::WatchEvents;
-use crate::writing::{Acting, Parts, Writer, check_contents_mutable};
+use crate::writing::{Acting, Parts, Writer, check_mutable};
 use contents::{Reading, Way};
 use description::Description;
 
@@ -322,7 +322,7 @@ impl File {
     pub fn set_len(&self, length_bytes: u64) -> Result<()> {
         let (parts, entry) = self.changing()?;
         let _contents = parts.contents(entry).settle_to_change()?;
-        check_contents_mutable(&entry.core(), 0)?;
+        check_mutable(&entry.core())?;
         self.shed_privileges(&parts)?;
         let (live, now) = (entry.live(), parts.clock.now());
         parts.with_room(|| live.truncate(&parts.journal, length_bytes, now))?;

@@ -43,7 +43,7 @@ use crate::superblock::{Filesystem, Which, take_down};
 use crate::table::{Entry, Table};
 use crate::uses::Uses;
 use crate::watch::Watches;
-pub(crate) use access::check_contents_mutable;
+pub(crate) use access::{check_mutable, check_not_immutable, check_writable_from};
 pub(crate) use acting::Acting;
 pub use changes::Changes;
 pub(crate) use clock::Clock;

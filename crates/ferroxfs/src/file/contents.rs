@@ -49,7 +49,7 @@ use self::pieces::write_pieces;
 use super::unsettled::repeat;
 use crate::metadata::Metadata;
 use crate::table::Entry;
-use crate::writing::{Parts, break_and_wait, check_contents_mutable};
+use crate::writing::{Parts, break_and_wait, check_writable_from};
 
 /// Of a file that is shorter nothing is allocated ahead.
 #[doc(alias = "m_allocsize_log")]
@@ -287,7 +287,7 @@ impl<'a> OpenContents<'a> {
         let mut core = self.entry.core();
         core.size = core.size.max(state.buffered.as_ref().map_or(0, |buffered| buffered.end()));
         if way != Way::Acknowledged {
-            check_contents_mutable(&core, offset)?;
+            check_writable_from(&core, offset)?;
         }
         let now = match (way, state.buffered.as_deref()) {
             (Way::Joined | Way::Direct, _) => self.parts.clock.now(),

@@ -15,7 +15,7 @@ use super::contents::{OpenContents, State};
 use crate::Result;
 use crate::table::Entry;
 use crate::watch::WatchEvents;
-use crate::writing::{Parts, Writer, check_contents_mutable};
+use crate::writing::{Parts, Writer, check_mutable, check_not_immutable};
 
 /// Bytes that two ranges are compared by at a time.
 const COMPARE_BYTES: usize = 256 << 10;
@@ -69,11 +69,10 @@ impl File {
         let (parts, entry) = self.changing()?;
         let _contents = parts.contents(entry).settle_to_change()?;
         // Setting space aside overwrites nothing, so an append-only file allows it.
-        let from = match mode {
-            RangeMode::Allocate(_) => u64::MAX,
-            _ => 0,
-        };
-        check_contents_mutable(&entry.core(), from)?;
+        match mode {
+            RangeMode::Allocate(_) => check_not_immutable(&entry.core())?,
+            _ => check_mutable(&entry.core())?,
+        }
         self.shed_privileges(&parts)?;
         let (live, journal, now) = (entry.live(), &parts.journal, parts.clock.now());
         let size = |mode| match mode {
@@ -119,7 +118,7 @@ impl File {
     pub fn clone_range(&self, to: u64, source: &Self, from: u64, length_bytes: u64) -> Result<()> {
         let (parts, here, there) = self.with(source)?;
         let _contents = settle_both(&parts, here, there)?;
-        check_contents_mutable(&here.core(), 0)?;
+        check_mutable(&here.core())?;
         let length_bytes = match length_bytes {
             0 => there.core().size.saturating_sub(from),
             length_bytes => length_bytes,
@@ -149,7 +148,7 @@ impl File {
     ) -> Result<bool> {
         let (parts, here, there) = self.with(source)?;
         let _contents = settle_both(&parts, here, there)?;
-        check_contents_mutable(&here.core(), 0)?;
+        check_mutable(&here.core())?;
         let range = SharedRange { from, to, length_bytes };
         Live::check_share(&parts.journal, there.live(), here.live(), range)?;
         // Unlike a clone it changes nothing, so both ranges must be there.
@@ -184,8 +183,8 @@ impl File {
         other.check_writable()?;
         let (parts, here, there) = self.with(other)?;
         let _contents = settle_both(&parts, here, there)?;
-        check_contents_mutable(&here.core(), 0)?;
-        check_contents_mutable(&there.core(), 0)?;
+        check_mutable(&here.core())?;
+        check_mutable(&there.core())?;
         self.shed_privileges_for(&parts, || check_exchangeable(&parts))?;
         other.shed_privileges_for(&parts, || check_exchangeable(&parts))?;
         let length_bytes = (length_bytes > 0).then_some(length_bytes);

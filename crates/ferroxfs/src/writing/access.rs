@@ -6,14 +6,15 @@
 use xfs_buffer::{PosixError, Result};
 use xfs_format::inode::{InodeCore, InodeFlags};
 
-/// Whether a file may be renamed, removed, linked, or have its contents changed anywhere.
-pub(super) fn check_mutable(core: &InodeCore) -> Result<()> {
+/// Whether a file may be renamed, removed, linked, cut, made longer otherwise than by writing at its end, or
+/// have its contents changed anywhere: however long it is.
+pub(crate) fn check_mutable(core: &InodeCore) -> Result<()> {
     check_without(core, InodeFlags::IMMUTABLE | InodeFlags::APPEND)
 }
 
-/// Whether something may be added to a directory or written at the end of a file, and whether the
-/// inode itself may change.
-pub(super) fn check_not_immutable(core: &InodeCore) -> Result<()> {
+/// Whether something may be added to a directory or written at the end of a file, whether space may be set
+/// aside for it, and whether the inode itself may change.
+pub(crate) fn check_not_immutable(core: &InodeCore) -> Result<()> {
     check_without(core, InodeFlags::IMMUTABLE)
 }
 
@@ -21,8 +22,8 @@ fn check_without(core: &InodeCore, flags: InodeFlags) -> Result<()> {
     if core.flags.intersects(flags) { Err(PosixError::NotPermitted.into()) } else { Ok(()) }
 }
 
-/// Whether the contents may be changed from this byte on.
-pub(crate) fn check_contents_mutable(core: &InodeCore, from: u64) -> Result<()> {
+/// Whether something may be written from this byte on.
+pub(crate) fn check_writable_from(core: &InodeCore, from: u64) -> Result<()> {
     let only_at_end = core.flags.contains(InodeFlags::APPEND);
     if only_at_end && from < core.size {
         return Err(PosixError::NotPermitted.into());

@@ -15,6 +15,7 @@ mod discards;
 mod everything;
 mod failing_reads;
 mod files;
+mod flags;
 mod freed_cluster;
 mod frozen;
 mod full;

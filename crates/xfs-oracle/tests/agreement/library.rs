@@ -29,7 +29,10 @@ pub(crate) struct Library {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
+    /// To be written at its end, at the least: what an append-only file allows, but open(2) does not.
     Write,
+    /// To be changed in a way that the library refuses by itself where flags forbid it.
+    Change,
 }
 
 impl Library {
@@ -87,7 +90,7 @@ impl Library {
             FileType::Symlink => return Err(Errno::LOOP),
             _ => return Err(Errno::INVAL),
         }
-        // What open(2) refuses; files that are open have no modes of opening in the library.
+        // What open(2) refuses without O_APPEND; files have no modes of opening in the library.
         let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND;
         if access == Access::Write && node.metadata().xflags.intersects(fixed) {
             return Err(Errno::PERM);
@@ -279,21 +282,21 @@ impl Library {
 
     fn clone_range(&self, ranges: &Ranges) -> Result<()> {
         let from = self.file(&ranges.from, Access::Read)?;
-        let to = self.file(&ranges.to, Access::Write)?;
+        let to = self.file(&ranges.to, Access::Change)?;
         to.clone_range(ranges.to_offset, &from, ranges.from_offset, ranges.length).map_err(number)
     }
 
     fn deduplicate(&self, ranges: &Ranges) -> Result<Outcome> {
         let from = self.file(&ranges.from, Access::Read)?;
-        let to = self.file(&ranges.to, Access::Write)?;
+        let to = self.file(&ranges.to, Access::Change)?;
         let Ranges { from_offset, to_offset, length, .. } = *ranges;
         let same = to.deduplicate(to_offset, &from, from_offset, length).map_err(number)?;
         Ok(Outcome::Compared(same))
     }
 
     fn exchange(&self, ranges: &Ranges) -> Result<()> {
-        let from = self.file(&ranges.from, Access::Write)?;
-        let to = self.file(&ranges.to, Access::Write)?;
+        let from = self.file(&ranges.from, Access::Change)?;
+        let to = self.file(&ranges.to, Access::Change)?;
         let Ranges { from_offset, to_offset, length, .. } = *ranges;
         to.exchange_range(to_offset, &from, from_offset, length).map_err(number)
     }
@@ -374,12 +377,15 @@ impl Library {
                 self.write_pieces(file, *offset, (lengths, *number, *way))
             }
             Operation::Truncate { file, size } => {
-                self.file(file, Access::Write)?.set_len(*size).map_err(number)
+                self.file(file, Access::Change)?.set_len(*size).map_err(number)
             }
             Operation::Allocate { file, mode, offset, length } => {
-                let file = self.file(file, Access::Write)?;
+                let mode = range_mode(*mode);
+                // No range at all is an error before any flag is looked at.
+                let is_plain = *length == 0 || matches!(mode, RangeMode::Allocate(_));
+                let access = if is_plain { Access::Write } else { Access::Change };
                 let end = offset.saturating_add(*length);
-                file.change_range(*offset..end, range_mode(*mode)).map_err(number)
+                self.file(file, access)?.change_range(*offset..end, mode).map_err(number)
             }
             Operation::Clone(ranges) => self.clone_range(ranges),
             Operation::Exchange(ranges) => self.exchange(ranges),

@@ -1,0 +1,80 @@
+//! What flags of a file forbid, and which there can be.
+
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{
+    AllocateMode, Capabilities, Changes, Creation, Credentials, Error, File, NewKind, Node,
+    OpenOptions, PosixError, RangeMode, Result, Timestamp, Volume,
+};
+use xfs_trans::testing::make_with;
+
+const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
+const BLOCK: u64 = 4096;
+
+fn open() -> Volume {
+    let device = make_with("-l size=16m -i exchange=1");
+    let options = OpenOptions::new().writable(true).with_devices(device, None);
+    options.writable_volume().unwrap()
+}
+
+/// A file of so many bytes that has these flags now.
+fn file(volume: &Volume, size: u64, flags: ExtendedFlags) -> File {
+    let node = volume.root().unwrap().create_unnamed(&PLAIN).unwrap();
+    let file = node.open().unwrap();
+    file.write_at(0, &vec![1; size as usize]).unwrap();
+    set(file.node(), flags).unwrap();
+    file
+}
+
+fn set(node: &Node, flags: ExtendedFlags) -> Result<()> {
+    node.change(&Changes { xflags: Some(flags), ..Changes::default() })
+}
+
+#[track_caller]
+fn check_refused<T: std::fmt::Debug>(result: Result<T>, expected: PosixError) {
+    match result {
+        Err(Error::Posix(found)) if found == expected => {}
+        other => panic!("{other:?} in place of {expected}"),
+    }
+}
+
+/// What the kernel lets nobody do with an append-only file, of whatever length.
+fn check_append_only(volume: &Volume, size: u64) {
+    let other = file(volume, 2 * BLOCK, ExtendedFlags::empty());
+    let fixed = file(volume, size, ExtendedFlags::APPEND);
+    for length in [0, size, size + BLOCK] {
+        check_refused(fixed.set_len(length), PosixError::NotPermitted);
+    }
+    for mode in [
+        RangeMode::Punch,
+        RangeMode::Zero(AllocateMode::Extend),
+        RangeMode::Zero(AllocateMode::KeepSize),
+        RangeMode::Collapse,
+        RangeMode::Insert,
+        RangeMode::Unshare(AllocateMode::Extend),
+    ] {
+        check_refused(fixed.change_range(0..BLOCK, mode), PosixError::NotPermitted);
+    }
+    check_refused(fixed.clone_range(0, &other, 0, 0), PosixError::NotPermitted);
+    check_refused(fixed.deduplicate(0, &other, 0, BLOCK), PosixError::NotPermitted);
+    check_refused(fixed.exchange_range(0, &other, 0, 0), PosixError::NotPermitted);
+    check_refused(other.exchange_range(0, &fixed, 0, 0), PosixError::NotPermitted);
+    other.clone_range(0, &fixed, 0, 0).unwrap();
+    assert_eq!(fixed.metadata().size, size);
+    fixed.change_range(0..size + BLOCK, RangeMode::Allocate(AllocateMode::KeepSize)).unwrap();
+    assert_eq!(fixed.metadata().size, size);
+    fixed.change_range(size..size + BLOCK, RangeMode::Allocate(AllocateMode::Extend)).unwrap();
+    assert_eq!(fixed.metadata().size, size + BLOCK);
+    fixed.write_at(size + BLOCK, b"more").unwrap();
+    check_refused(fixed.write_at(0, b"less"), PosixError::NotPermitted);
+}
+
+#[test]
+fn an_append_only_file_is_neither_cut_nor_replaced_however_short() {
+    let volume = open();
+    check_append_only(&volume, 0);
+    check_append_only(&volume, 3 * BLOCK);
+    let fixed = file(&volume, 0, ExtendedFlags::IMMUTABLE);
+    let allocate = RangeMode::Allocate(AllocateMode::KeepSize);
+    check_refused(fixed.change_range(0..BLOCK, allocate), PosixError::NotPermitted);
+    check_refused(fixed.set_len(0), PosixError::NotPermitted);
+}
