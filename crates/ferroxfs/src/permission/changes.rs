@@ -43,7 +43,7 @@ impl Who<'_> {
         if sets_mode(core, changes, self) {
             withheld = self.withheld_set_group_id(changes.gid.unwrap_or(core.gid));
         }
-        if sets_settings(changes) && !me.has(Capabilities::FSETID) {
+        if changes.has_settings() && !me.has(Capabilities::FSETID) {
             withheld |= SET_USER_ID | SET_GROUP_ID;
         }
         Ok(withheld)
@@ -88,7 +88,7 @@ impl Credentials {
 
 fn needs_owner(core: &InodeCore, changes: &Changes, who: Who<'_>) -> bool {
     sets_mode(core, changes, who)
-        || sets_settings(changes)
+        || changes.has_settings()
         || changes.accessed.is_some()
         || changes.modified.is_some()
 }
@@ -99,13 +99,4 @@ fn sets_mode(core: &InodeCore, changes: &Changes, who: Who<'_>) -> bool {
     let is_directory = core.file_type() == Some(FileType::Directory);
     let moves = (changes.uid.is_some() || changes.gid.is_some()) && !is_directory;
     changes.mode.is_some() || moves && who.lost_set_ids(core) != 0
-}
-
-/// Whether anything changes that programs set together: flags, project, hints.
-#[doc(alias = "FS_IOC_FSSETXATTR")]
-fn sets_settings(changes: &Changes) -> bool {
-    changes.xflags.is_some()
-        || changes.project_id.is_some()
-        || changes.extent_size_hint_bytes.is_some()
-        || changes.cow_extent_size_hint_bytes.is_some()
 }

@@ -50,6 +50,25 @@ pub struct Changes {
     pub cow_extent_size_hint_bytes: Option<u64>,
 }
 
+impl Changes {
+    /// Whether anything changes that programs set together: flags, project, hints.
+    #[doc(alias = "FS_IOC_FSSETXATTR")]
+    pub(crate) fn has_settings(&self) -> bool {
+        let has_hints =
+            self.extent_size_hint_bytes.is_some() || self.cow_extent_size_hint_bytes.is_some();
+        self.xflags.is_some() || self.project_id.is_some() || has_hints
+    }
+
+    /// Whether nothing else changes. What an inode is not to change by its flags it keeps also where these
+    /// are set along: as if the flags came last.
+    fn are_settings_alone(&self) -> bool {
+        let Self { mode, uid, gid, accessed, modified, changed, created, .. } = self;
+        let has_times = [accessed, modified, changed, created].iter().any(|time| time.is_some());
+        let has_more = mode.is_some() || uid.is_some() || gid.is_some() || has_times;
+        self.has_settings() && !has_more
+    }
+}
+
 impl Acting<'_> {
     /// Changes an inode, in one transaction.
     pub(crate) fn change(&self, file: &Arc<Entry>, changes: &Changes) -> Result<()> {
@@ -100,7 +119,7 @@ impl Acting<'_> {
         self.transact_with_lists(TransactionKind::ChangeInode, 0, |tx, room| {
             tx.join(file.live().record());
             let core = file.core();
-            if changes.xflags.is_none() {
+            if !changes.are_settings_alone() {
                 check_mutable(&core)?;
             }
             let withheld = self.who.check_change(&core, changes)?;

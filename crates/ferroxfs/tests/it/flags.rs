@@ -78,3 +78,56 @@ fn an_append_only_file_is_neither_cut_nor_replaced_however_short() {
     check_refused(fixed.change_range(0..BLOCK, allocate), PosixError::NotPermitted);
     check_refused(fixed.set_len(0), PosixError::NotPermitted);
 }
+
+/// Flags, project and hints of a file change whatever its flags are; nothing else does, also not along with
+/// them.
+#[test]
+fn what_is_fixed_keeps_all_but_its_settings() {
+    let volume = open();
+    let me = Credentials::new(1000, 1000);
+    let mine = Creation { uid: 1000, gid: 1000, ..PLAIN };
+    let now = Timestamp::new(1, 0).unwrap();
+    let name = "mine";
+    let node = volume.root().unwrap().create(name, &NewKind::Regular, &mine).unwrap();
+    for flag in [ExtendedFlags::IMMUTABLE, ExtendedFlags::APPEND] {
+        set(&node, flag).unwrap();
+        let user = volume.as_user(me.clone());
+        let as_user = user.lookup(name).unwrap();
+        for node in [&node, &as_user] {
+            let before = node.metadata();
+            let none = Changes::default();
+            for change in [
+                Changes { mode: Some(0o600), ..none },
+                Changes { uid: Some(1000), ..none },
+                Changes { gid: Some(1000), ..none },
+                Changes { accessed: Some(now), ..none },
+                Changes { modified: Some(now), ..none },
+                Changes { changed: Some(now), ..none },
+                Changes { created: Some(now), ..none },
+            ] {
+                check_refused(node.change(&change), PosixError::NotPermitted);
+                for xflags in [flag, ExtendedFlags::empty()] {
+                    let along = Changes { xflags: Some(xflags), ..change };
+                    check_refused(node.change(&along), PosixError::NotPermitted);
+                }
+                let along = Changes { project_id: Some(7), ..change };
+                check_refused(node.change(&along), PosixError::NotPermitted);
+            }
+            check_refused(node.change(&none), PosixError::NotPermitted);
+            assert_eq!(node.metadata(), before);
+            node.change(&Changes { project_id: Some(7), ..none }).unwrap();
+            let hint = Some(16 * BLOCK);
+            node.change(&Changes { cow_extent_size_hint_bytes: hint, ..none }).unwrap();
+            set(node, flag | ExtendedFlags::NODUMP).unwrap();
+            node.change(&Changes { project_id: Some(0), ..none }).unwrap();
+            set(node, flag).unwrap();
+        }
+        check_refused(set(&as_user, ExtendedFlags::empty()), PosixError::NotPermitted);
+        set(&node, ExtendedFlags::empty()).unwrap();
+        drop(as_user);
+        let capable = me.clone().capabilities(Capabilities::LINUX_IMMUTABLE);
+        let user = volume.as_user(capable);
+        set(&user.lookup(name).unwrap(), flag).unwrap();
+        set(&node, ExtendedFlags::empty()).unwrap();
+    }
+}
