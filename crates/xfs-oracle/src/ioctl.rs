@@ -19,6 +19,8 @@ bitflags! {
     /// `fsx_xflags` of a file, as FS_IOC_FSGETXATTR gives them.
     #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
     pub struct FileFlags: u32 {
+        /// The contents lie on the realtime device.
+        const REALTIME = 0x1;
         /// Space was given to the file by fallocate.
         const PREALLOCATED = 0x2;
         /// Nothing about the file may change.
@@ -31,6 +33,8 @@ bitflags! {
         const NOATIME = 0x40;
         /// Backups leave it out.
         const NODUMP = 0x80;
+        /// New files in the directory lie on the realtime device, if there is one.
+        const REALTIME_INHERIT = 0x100;
         /// New files in the directory take its project.
         const PROJECT_INHERIT = 0x200;
         /// No symbolic links may be made in the directory.

@@ -360,8 +360,9 @@ impl Parts {
         {
             return Err(PosixError::InvalidArgument.into());
         }
-        let is_dax = changes.xflags.is_some_and(|xflags| xflags.contains(ExtendedFlags::DAX));
-        if is_dax && !is_sized {
+        let has = |flag| changes.xflags.is_some_and(|xflags| xflags.contains(flag));
+        // No volume that is written to has a realtime device, to which the data could go.
+        if has(ExtendedFlags::DAX) && !is_sized || has(ExtendedFlags::REALTIME) {
             return Err(PosixError::InvalidArgument.into());
         }
         // The size of extents cannot be told to change once there are some.
@@ -477,12 +478,13 @@ fn apply(core: &mut InodeCore, changes: &Changes) {
 }
 
 /// Flags that can be set by their `FS_XFLAG` bit, and their bits in the inode.
-const SETTABLE: [(ExtendedFlags, InodeFlags); 9] = [
+const SETTABLE: [(ExtendedFlags, InodeFlags); 10] = [
     (ExtendedFlags::IMMUTABLE, InodeFlags::IMMUTABLE),
     (ExtendedFlags::APPEND, InodeFlags::APPEND),
     (ExtendedFlags::SYNC, InodeFlags::SYNC),
     (ExtendedFlags::NOATIME, InodeFlags::NOATIME),
     (ExtendedFlags::NODUMP, InodeFlags::NODUMP),
+    (ExtendedFlags::RTINHERIT, InodeFlags::RTINHERIT),
     (ExtendedFlags::PROJINHERIT, InodeFlags::PROJINHERIT),
     (ExtendedFlags::NOSYMLINKS, InodeFlags::NOSYMLINKS),
     (ExtendedFlags::NODEFRAG, InodeFlags::NODEFRAG),
@@ -490,7 +492,8 @@ const SETTABLE: [(ExtendedFlags, InodeFlags); 9] = [
 ];
 
 /// Those that mean something for directories only.
-const OF_DIRECTORIES: InodeFlags = InodeFlags::PROJINHERIT.union(InodeFlags::NOSYMLINKS);
+const OF_DIRECTORIES: InodeFlags =
+    InodeFlags::RTINHERIT.union(InodeFlags::PROJINHERIT).union(InodeFlags::NOSYMLINKS);
 
 fn apply_flags(core: &mut InodeCore, xflags: ExtendedFlags) {
     let is_directory = core.file_type() == Some(FileType::Directory);

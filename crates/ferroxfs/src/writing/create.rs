@@ -414,7 +414,7 @@ impl Heritage {
         }
         heritage.flags = parent.flags & always;
         if is_directory {
-            heritage.flags |= parent.flags & InodeFlags::PROJINHERIT;
+            heritage.flags |= parent.flags & (InodeFlags::PROJINHERIT | InodeFlags::RTINHERIT);
         }
         if parent.flags.contains(InodeFlags::EXTSZINHERIT) {
             let flag = if is_directory { InodeFlags::EXTSZINHERIT } else { InodeFlags::EXTSIZE };

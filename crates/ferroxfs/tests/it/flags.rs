@@ -131,3 +131,27 @@ fn what_is_fixed_keeps_all_but_its_settings() {
         set(&node, ExtendedFlags::empty()).unwrap();
     }
 }
+
+/// A volume without a realtime device has directories that would lead there, and no files that lie there.
+#[test]
+fn a_directory_may_speak_of_a_device_that_is_not_there() {
+    let volume = open();
+    let root = volume.root().unwrap();
+    let top = root.create("top", &NewKind::Directory, &PLAIN).unwrap();
+    let (realtime, inherit) = (ExtendedFlags::REALTIME, ExtendedFlags::RTINHERIT);
+    let plain = root.create("plain", &NewKind::Regular, &PLAIN).unwrap();
+    for node in [&top, &plain] {
+        check_refused(set(node, realtime), PosixError::InvalidArgument);
+        check_refused(set(node, realtime | inherit), PosixError::InvalidArgument);
+        set(node, inherit).unwrap();
+    }
+    let has = |node: &Node| node.metadata().xflags.intersects(realtime | inherit);
+    assert!(has(&top) && !has(&plain));
+    let below = |name: &str, kind| has(&top.create(name, &kind, &PLAIN).unwrap());
+    assert!(below("directory", NewKind::Directory));
+    assert!(!below("file", NewKind::Regular));
+    assert!(!below("pipe", NewKind::Fifo));
+    volume.write("/top/file", [1; 5000]).unwrap();
+    set(&top, ExtendedFlags::empty()).unwrap();
+    assert!(!has(&top));
+}

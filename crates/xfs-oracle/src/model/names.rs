@@ -392,7 +392,7 @@ impl Model {
 fn inherit_flags(from: &Settings, to: &mut Settings, is_directory: bool) {
     to.flags |= from.flags & INHERITED;
     if is_directory {
-        to.flags |= from.flags & FileFlags::PROJECT_INHERIT;
+        to.flags |= from.flags & (FileFlags::PROJECT_INHERIT | FileFlags::REALTIME_INHERIT);
     }
     if from.flags.contains(FileFlags::EXTENT_SIZE_INHERIT) {
         to.extent_size = from.extent_size;

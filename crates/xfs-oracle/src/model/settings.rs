@@ -75,8 +75,14 @@ impl Model {
     fn checked(&self, mut settings: Settings, node: &super::Node) -> Result<Settings, Errno> {
         let is_directory = node.is_directory();
         let flags = settings.flags;
-        let for_directories =
-            FileFlags::EXTENT_SIZE_INHERIT | FileFlags::PROJECT_INHERIT | FileFlags::NOSYMLINKS;
+        let for_directories = FileFlags::EXTENT_SIZE_INHERIT
+            | FileFlags::PROJECT_INHERIT
+            | FileFlags::REALTIME_INHERIT
+            | FileFlags::NOSYMLINKS;
+        // There is no realtime device.
+        if flags.contains(FileFlags::REALTIME) {
+            return Err(Errno::INVAL);
+        }
         if flags.contains(FileFlags::EXTENT_SIZE) && is_directory
             || flags.contains(FileFlags::EXTENT_SIZE_INHERIT) && !is_directory
         {

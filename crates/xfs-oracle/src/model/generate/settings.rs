@@ -36,6 +36,13 @@ impl Generator {
         if node.is_directory() {
             self.directory_settings(model, &mut settings);
         }
+        // No volume has a realtime device: directories may speak of one, and files may not.
+        if self.chance(10) {
+            settings.flags |= FileFlags::REALTIME_INHERIT;
+        }
+        if self.chance(40) {
+            settings.flags |= FileFlags::REALTIME;
+        }
         // Volumes that share no blocks refuse it.
         if self.chance(6) {
             settings.flags |= FileFlags::COW_EXTENT_SIZE;
