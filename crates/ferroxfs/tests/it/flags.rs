@@ -155,3 +155,46 @@ fn a_directory_may_speak_of_a_device_that_is_not_there() {
     set(&top, ExtendedFlags::empty()).unwrap();
     assert!(!has(&top));
 }
+
+/// Lengths of a source and of what it is cloned or compared to, what of it, and whether all of it becomes all of the
+/// other.
+#[test]
+fn a_whole_clone_takes_the_hint_for_copies() {
+    const HINT: u64 = 16 * BLOCK;
+    let volume = open();
+    let hint_of = |file: &File| file.metadata().cow_extent_size_hint_bytes;
+    let hinted = |size, hint| {
+        let made = file(&volume, size, ExtendedFlags::empty());
+        let change = Changes { cow_extent_size_hint_bytes: Some(hint), ..Changes::default() };
+        made.node().change(&change).unwrap();
+        made
+    };
+    for (size, own_size, from, length, to, takes) in [
+        (100_000, 0, 0, 0, 0, true),
+        (100_000, 0, 0, 100_000, 0, true),
+        (100_000, 0, 0, HINT, 0, false),
+        (HINT, HINT, 0, HINT, 0, true),
+        (HINT, HINT + 1, 0, HINT, 0, false),
+        (HINT, 0, BLOCK, HINT - BLOCK, 0, false),
+        (HINT, 0, 0, HINT, HINT, false),
+        (0, 0, 0, 0, 0, false),
+    ] {
+        let case = format!("{size} {own_size} {from} {length} {to}");
+        let expected = if takes { HINT } else { 0 };
+        let (source, other) = (hinted(size, HINT), hinted(own_size, 0));
+        other.clone_range(to, &source, from, length).unwrap();
+        assert_eq!(hint_of(&other), expected, "clone {case}");
+        // What has a hint keeps it.
+        let (source, other) = (hinted(size, HINT), hinted(own_size, BLOCK));
+        other.clone_range(to, &source, from, length).unwrap();
+        assert_eq!(hint_of(&other), BLOCK, "clone {case}");
+        if from == 0 && to == 0 && length > 0 && own_size >= length {
+            let (source, other) = (hinted(size, HINT), hinted(own_size, 0));
+            assert!(other.deduplicate(to, &source, from, length).unwrap());
+            assert_eq!(hint_of(&other), expected, "deduplication {case}");
+        }
+    }
+    let (source, other) = (hinted(HINT, 0), hinted(0, 0));
+    other.clone_range(0, &source, 0, 0).unwrap();
+    assert_eq!(hint_of(&other), 0);
+}

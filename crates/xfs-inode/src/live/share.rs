@@ -14,7 +14,7 @@ use std::sync::Arc;
 use xfs_alloc::{defer_share, defer_unshare};
 use xfs_buffer::{PosixError, Result};
 use xfs_format::extent::Extent;
-use xfs_format::inode::{ForkKind, InodeFlags2};
+use xfs_format::inode::{ForkKind, InodeCore, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{FileBlock, RoCompatFeatures};
@@ -89,6 +89,7 @@ impl Live {
             return Ok(());
         }
         let size = destination.inode().core().size;
+        let hint = hint_to_hand_on(source, destination, shared);
         if let Some(now) = now.filter(|_| shared.to > size) {
             destination.zero_written(journal, size, shared.to, now)?;
         }
@@ -113,7 +114,13 @@ impl Live {
         }
         step::run(journal, TransactionKind::ChangeInode, 0, |tx| {
             let end = shared.to + shared.length_bytes;
-            destination.change(tx, |core| core.size = core.size.max(end));
+            destination.change(tx, |core| {
+                core.size = core.size.max(end);
+                if let Some(blocks) = hint {
+                    core.cow_extent_size_hint_blocks = blocks;
+                    core.flags2 |= InodeFlags2::COWEXTSIZE;
+                }
+            });
             if let Some(now) = now {
                 destination.touch(tx, now);
             }
@@ -195,6 +202,19 @@ impl Live {
             Ok(())
         })
     }
+}
+
+/// The hint for the size of copies that a file takes which becomes all that another one is, if it has none.
+#[doc(alias = "xfs_reflink_update_dest")]
+fn hint_to_hand_on(source: &Live, destination: &Live, shared: SharedRange) -> Option<u32> {
+    let SharedRange { from, to, length_bytes } = shared;
+    let (inode, own) = (source.inode(), destination.inode());
+    let is_whole = (from, to) == (0, 0)
+        && length_bytes == inode.core().size
+        && length_bytes >= own.core().size;
+    let has_hint = |core: &InodeCore| core.flags2.contains(InodeFlags2::COWEXTSIZE);
+    let takes = is_whole && has_hint(inode.core()) && !has_hint(own.core());
+    takes.then_some(inode.core().cow_extent_size_hint_blocks)
 }
 
 /// Marks both files as such that may share blocks.
