@@ -198,3 +198,21 @@ fn a_whole_clone_takes_the_hint_for_copies() {
     other.clone_range(0, &source, 0, 0).unwrap();
     assert_eq!(hint_of(&other), 0);
 }
+
+#[test]
+fn an_insertion_past_the_longest_file_is_too_large() {
+    const MOST: u64 = i64::MAX as u64;
+    let volume = open();
+    let long = file(&volume, 0, ExtendedFlags::empty());
+    long.set_len(MOST).unwrap();
+    let insert = |from: u64, length: u64| long.change_range(from..from + length, RangeMode::Insert);
+    check_refused(insert(0, BLOCK), PosixError::FileTooLarge);
+    check_refused(insert(1, BLOCK), PosixError::InvalidArgument);
+    long.set_len(MOST - 2 * BLOCK).unwrap();
+    check_refused(insert(0, 3 * BLOCK), PosixError::FileTooLarge);
+    insert(0, BLOCK).unwrap();
+    assert_eq!(long.metadata().size, MOST - BLOCK);
+    let short = file(&volume, BLOCK, ExtendedFlags::empty());
+    let behind = short.change_range(BLOCK..MOST - MOST % BLOCK, RangeMode::Insert);
+    check_refused(behind, PosixError::InvalidArgument);
+}
