@@ -316,6 +316,10 @@ impl File {
 
     /// Sets the length: what is cut off is freed, what is added reads as zeros.
     ///
+    /// It is durable with the next [`sync_all`](Self::sync_all) of the file, or whatever else makes the log
+    /// durable. A crash before that leaves the new length or the old one. With the old one, what was to be cut
+    /// off may read as zeros to the end of its block: it is overwritten before the length changes.
+    ///
     /// # Errors
     ///
     /// EROFS, EFBIG, ENOSPC, EPERM; the device's error.

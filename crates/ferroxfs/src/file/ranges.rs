@@ -58,6 +58,13 @@ pub enum RangeMode {
 impl File {
     /// Changes a range of the file.
     ///
+    /// It is durable with the next [`sync_all`](Self::sync_all) of the file, or whatever else makes the log
+    /// durable. A long range is changed in steps, one extent or a few at a time, and a crash before that leaves
+    /// the first of them done: a part of the range has space, reads as zeros or is shared no more; of a
+    /// file that is moved, the extents on one side of some place are where they were to go and those on the other side
+    /// where they were. Zeros that do not fill a block are written in place, and may be there without the rest. So
+    /// are steps that were done when an error is returned.
+    ///
     /// # Errors
     ///
     /// EINVAL for an empty range, and for one that the mode forbids; EROFS, ENOSPC, EFBIG, EPERM; the
