@@ -17,8 +17,8 @@
 //!   there an older write wins only by the loss of the newer one.
 //! - **I4** A range whose discard may or may not have happened holds what it held, zeros or rubbish.
 //!
-//! A volume whose log is on a device of its own is recorded as two windows of one device. A flush of
-//! either then covers both, which is more than two devices promise.
+//! - **I5** Of two devices that are recorded as one ([`RecordingDevice::split`](crate::RecordingDevice::split))
+//!   a flush covers what was written to the one that was flushed, and a durable write itself.
 
 use std::fmt;
 use std::ops::Range;
@@ -79,7 +79,8 @@ impl FromStr for Cut {
 pub struct PowerCuts<'a> {
     recording: &'a Recording,
     atomicity: Atomicity,
-    /// A flush and the state that it made durable, kept because cuts come mostly in order.
+    /// How many requests a flush covers, and the state that it made durable, kept because cuts come mostly in
+    /// order.
     durable: Mutex<(usize, CowDevice)>,
 }
 
@@ -137,7 +138,7 @@ impl<'a> PowerCuts<'a> {
         self.recording.requests()
     }
 
-    /// The device as the first `count` requests left it, of which the last is a flush.
+    /// The device as the first `count` requests left it, which flushes cover.
     fn durable(&self, count: usize) -> CowDevice {
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
         if durable.0 > count {
@@ -154,25 +155,50 @@ impl<'a> PowerCuts<'a> {
     /// What may or may not have happened at a point.
     fn window(&self, point: usize) -> Window<'a> {
         let done = self.requests().get(..point).unwrap_or(self.requests());
-        let flush = done.iter().rposition(|request| *request == Request::Flush);
-        let start = flush.map_or(0, |flush| flush + 1);
+        let Flushed { start, parts } = Flushed::of(done);
         let since = self.requests().iter().enumerate().skip(start).take(point + 1 - start);
         let writes = since.filter_map(|(index, request)| {
             let pieces = match request {
                 Request::Write { offset, bytes, .. } => self.atomicity.pieces(*offset, bytes),
                 Request::Discard { .. } => vec![Range::default()],
-                Request::Flush => return None,
+                Request::Flush | Request::FlushPart(_) => return None,
             };
             let durable = matches!(request, Request::Write { durability: Durability::Durable, .. });
-            Some(Pending { request, pieces, certain: durable && index < point })
+            let covers = |(part, at): &(Range<u64>, usize)| index < *at && request.lies_in(part);
+            let certain = durable && index < point || parts.iter().any(covers);
+            Some(Pending { request, pieces, certain })
         });
         Window { start, writes: writes.collect() }
     }
 }
 
-/// The requests since the last flush.
+/// What flushes have made durable of the requests that have returned.
+struct Flushed {
+    /// All before this one is.
+    start: usize,
+    /// Parts that are devices of their own, each with its last flush.
+    parts: Vec<(Range<u64>, usize)>,
+}
+
+impl Flushed {
+    fn of(done: &[Request]) -> Self {
+        let (mut start, mut parts) = (done.len(), Vec::<(Range<u64>, usize)>::new());
+        for (index, request) in done.iter().enumerate().rev() {
+            match request {
+                Request::Flush => break,
+                Request::FlushPart(part) if parts.iter().any(|(known, _)| known == part) => {}
+                Request::FlushPart(part) => parts.push((part.clone(), index)),
+                other if parts.iter().any(|(part, _)| other.lies_in(part)) => {}
+                _ => start = index,
+            }
+        }
+        Self { start, parts }
+    }
+}
+
+/// The requests since the first that no flush covers.
 struct Window<'a> {
-    /// Requests up to and including that flush.
+    /// Requests before them.
     start: usize,
     writes: Vec<Pending<'a>>,
 }
@@ -313,7 +339,7 @@ impl Pending<'_> {
                     let rubbish: Vec<u8> = (0..*length).map(|_| prng.number() as u8).collect();
                     device.write_at(*offset, &rubbish, Durability::Cached)
                 }
-                Request::Flush => Ok(()),
+                Request::Flush | Request::FlushPart(_) => Ok(()),
             };
             outcome.expect("what worked once works again");
         }

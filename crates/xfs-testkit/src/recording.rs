@@ -7,6 +7,7 @@
 //! The device that lies below is never written: what is written stays in memory.
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
@@ -34,6 +35,9 @@ pub enum Request {
     },
     /// Everything before it made durable.
     Flush,
+    /// Everything before it in these bytes made durable: they are a device of their own
+    /// ([`RecordingDevice::split`]).
+    FlushPart(Range<u64>),
 }
 
 impl Request {
@@ -44,8 +48,18 @@ impl Request {
                 device.write_at(*offset, bytes, *durability)
             }
             Self::Discard { offset, length } => device.discard(*offset, *length),
-            Self::Flush => device.flush(),
+            Self::Flush | Self::FlushPart(_) => device.flush(),
         }
+    }
+
+    /// Whether it changes bytes of this range alone.
+    pub(crate) fn lies_in(&self, range: &Range<u64>) -> bool {
+        let (start, length) = match self {
+            Self::Write { offset, bytes, .. } => (*offset, bytes.len() as u64),
+            Self::Discard { offset, length } => (*offset, *length),
+            Self::Flush | Self::FlushPart(_) => return false,
+        };
+        range.start <= start && start + length <= range.end
     }
 }
 
@@ -86,6 +100,11 @@ impl RecordingDevice {
     #[must_use]
     pub fn recording(&self) -> Recording {
         Recording { start: self.start.fork(), requests: self.lock().clone() }
+    }
+
+    /// Makes a part durable that is a device of its own.
+    pub(crate) fn flush_part(&self, part: Range<u64>) -> io::Result<()> {
+        self.record(Request::FlushPart(part))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Request>> {

@@ -115,7 +115,7 @@ impl Attempt {
         let device = Arc::new(FailingDevice::new(held.clone(), seed << 32 | fault.nth));
         device.set_fault(Some(fault));
         let mut chronicle = Chronicle::new(model.clone());
-        let performed = guarded(|| match writable(device.clone()) {
+        let performed = guarded(|| match writable((device.clone(), None)) {
             Ok(volume) => {
                 let mut library = Library::new(volume);
                 perform(&mut library, model.clone(), operations, &mut chronicle)?;

@@ -6,35 +6,84 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ferroxfs::{SharedDevice, Superblock, Volume};
-use xfs_device::FileDevice;
+use xfs_device::{FileDevice, WindowDevice};
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Durable, Features, Generator, Model, Operation};
 use xfs_oracle::{Chronicle, Feature, Geometry, Image, Subject, guarded};
-use xfs_testkit::{CowDevice, Recording, RecordingDevice};
+use xfs_testkit::{Atomicity, CowDevice, JoinedDevice, Recording, RecordingDevice};
 
 use crate::library::Library;
 use crate::{fragments, text};
 
-/// What an image holds, for devices in memory over it.
+/// What an image holds, for devices in memory over it: where the log has a device of its own, that lies behind
+/// the data.
 pub(crate) fn base(image: &Image) -> Result<SharedDevice, TrialError> {
-    let file = patiently(|| FileDevice::open(&image.data, xfs_device::OpenOptions::read_only()));
-    Ok(Arc::new(file.map_err(text)?))
+    let open = |path: &Path| -> Result<SharedDevice, TrialError> {
+        let file = patiently(|| FileDevice::open(path, xfs_device::OpenOptions::read_only()));
+        Ok(Arc::new(file.map_err(text)?))
+    };
+    let data = open(&image.data)?;
+    Ok(match &image.log {
+        Some(log) => Arc::new(JoinedDevice::new(data, open(log)?)),
+        None => data,
+    })
+}
+
+/// The devices of a volume: that of the data, and that of the log, where it has one.
+pub(crate) type Disks = (SharedDevice, Option<SharedDevice>);
+
+/// Where the log's device begins on one that holds both.
+fn boundary(whole: SharedDevice) -> Option<u64> {
+    let described = ferroxfs::OpenOptions::new().with_devices(whole, None).describe().ok()?;
+    let superblock = described.superblock;
+    superblock.has_external_log().then(|| superblock.geometry.data_bytes())
+}
+
+/// The devices of a volume that is recorded.
+pub(crate) fn disks(whole: &Arc<RecordingDevice>) -> Disks {
+    match boundary(whole.clone()) {
+        Some(boundary) => {
+            let [data, log] = whole.split(boundary);
+            (data, Some(log))
+        }
+        None => (whole.clone(), None),
+    }
+}
+
+/// What a cut may tear.
+pub(crate) fn atomicity(superblock: &Superblock) -> Atomicity {
+    let atomicity = Atomicity::of(superblock);
+    match superblock.has_external_log() {
+        true => atomicity.torn(superblock.geometry.data_bytes()..u64::MAX),
+        false => atomicity,
+    }
+}
+
+/// Opens the volume of an image for writing.
+fn open_writable(image: &Image) -> Result<Volume, TrialError> {
+    let options = ferroxfs::OpenOptions::new().writable(true);
+    let options = match &image.log {
+        Some(log) => options.log_device(log),
+        None => options,
+    };
+    let devices = patiently(|| options.open_devices(&image.data)).map_err(text)?;
+    devices.writable_volume().map_err(text)
 }
 
 /// Opens a volume in memory for writing. One with small blocks discards what is freed.
-pub(crate) fn writable(device: SharedDevice) -> Result<Volume, ferroxfs::OpenError> {
-    writable_by(ferroxfs::OpenOptions::new(), device)
+pub(crate) fn writable(disks: Disks) -> Result<Volume, ferroxfs::OpenError> {
+    writable_by(ferroxfs::OpenOptions::new(), disks)
 }
 
 /// The same with further options.
 pub(crate) fn writable_by(
     options: ferroxfs::OpenOptions,
-    device: SharedDevice,
+    (data, log): Disks,
 ) -> Result<Volume, ferroxfs::OpenError> {
     let options = options.writable(true);
-    let described = options.with_devices(Arc::clone(&device), None).describe();
+    let described = options.with_devices(Arc::clone(&data), None).describe();
     let discards = described.is_ok_and(|found| found.superblock.geometry.block_size == 1024);
-    options.discard(discards).with_devices(device, None).writable_volume()
+    options.discard(discards).with_devices(data, log).writable_volume()
 }
 
 /// Performs operations on the empty volume of an image, which is closed then. Gives what the image holds,
@@ -46,10 +95,10 @@ pub(crate) fn prepare(
 ) -> Result<(CowDevice, Model), TrialError> {
     let mut model = Model::new(features);
     if geometry.feature == Feature::Fragmented {
-        let volume = patiently(|| Volume::open_writable(&image.data)).map_err(text)?;
+        let volume = open_writable(image)?;
         fragments::make(volume, &mut model).map_err(text)?;
     }
-    let volume = patiently(|| Volume::open_writable(&image.data)).map_err(text)?;
+    let volume = open_writable(image)?;
     let mut library = Library::new(volume);
     for operation in operations {
         let (expected, found) = (model.perform(operation), library.perform(operation));
@@ -98,7 +147,7 @@ impl History {
         mut next: impl FnMut(&Model) -> Option<Operation>,
     ) -> Result<Self, String> {
         let device = Arc::new(RecordingDevice::of(start));
-        let volume = writable(device.clone()).map_err(|error| error.to_string())?;
+        let volume = writable(disks(&device)).map_err(|error| error.to_string())?;
         let superblock = volume.superblock().clone();
         let mut library = Library::new(volume);
         let (mut chronicle, mut operations) = (Chronicle::new(model.clone()), Vec::new());
@@ -129,11 +178,20 @@ pub(crate) fn materialise(
     folder: &Path,
 ) -> Result<Image, TrialError> {
     std::fs::create_dir_all(folder).map_err(text)?;
-    let _ = std::fs::remove_file(folder.join(image.data.file_name().unwrap_or_default()));
+    for file in [Some(&image.data), image.log.as_ref()].into_iter().flatten() {
+        let _ = std::fs::remove_file(folder.join(file.file_name().unwrap_or_default()));
+    }
     let copy = image.copy(folder)?;
-    let file = OpenOptions::new().write(true).open(&copy.data).map_err(text)?;
+    let open = |path: &Path| OpenOptions::new().write(true).open(path).map_err(text);
+    let data = open(&copy.data)?;
+    let log = copy.log.as_deref().map(open).transpose()?;
+    let data_bytes = data.metadata().map_err(text)?.len();
     for (offset, bytes) in device.pieces() {
-        file.write_all_at(&bytes, offset).map_err(text)?;
+        // A device ends where a piece does.
+        match offset.checked_sub(data_bytes).zip(log.as_ref()) {
+            Some((offset, log)) => log.write_all_at(&bytes, offset).map_err(text)?,
+            None => data.write_all_at(&bytes, offset).map_err(text)?,
+        }
     }
     Ok(copy)
 }
@@ -152,7 +210,8 @@ pub(crate) fn keep((image, device): (&Image, &CowDevice), name: &str, told: &str
 pub(crate) fn recover(crashed: CowDevice) -> Result<Recording, String> {
     let device = Arc::new(RecordingDevice::of(crashed));
     let options = ferroxfs::OpenOptions::new().writable(true);
-    let devices = options.with_devices(device.clone(), None);
+    let (data, log) = disks(&device);
+    let devices = options.with_devices(data, log);
     let recovered = guarded(|| devices.recover()).map_err(|what| format!("recovery: {what}"))?;
     recovered.map_err(|error| format!("our recovery fails: {}", chain(&error)))?;
     Ok(device.recording())
@@ -166,6 +225,14 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 /// Opens what a device holds, which must be clean, for reading.
 pub(crate) fn open(device: CowDevice) -> Result<Volume, String> {
-    let devices = ferroxfs::OpenOptions::new().with_devices(Arc::new(device), None);
+    let whole: SharedDevice = Arc::new(device);
+    let (data, log) = match boundary(Arc::clone(&whole)) {
+        Some(boundary) => {
+            let part = |start, length| Arc::new(WindowDevice::new(whole.clone(), start, length));
+            (part(0, boundary) as SharedDevice, Some(part(boundary, u64::MAX) as SharedDevice))
+        }
+        None => (whole, None),
+    };
+    let devices = ferroxfs::OpenOptions::new().with_devices(data, log);
     devices.volume().map_err(|error| chain(&error))
 }

@@ -44,6 +44,9 @@ use xfs_oracle::harness::{Trial, TrialError, run, seeds};
 /// Where the power fails with every seed: parent pointers, a reverse map, exchanged ranges.
 const ALWAYS: &str = "parent-exchange";
 
+/// Where the data and the log have devices of their own, whose flushes are apart: long histories, cut anywhere.
+const TWO_DEVICES: &str = "external-log";
+
 /// Of so many seeds each volume in pieces has one.
 const FRAGMENTED_SHARE: usize = 4;
 
@@ -63,13 +66,13 @@ fn main() -> ExitCode {
         let number = (seed as usize + 2) % FRAGMENTED_SHARE;
         let fragmented = Geometry::FRAGMENTED.into_iter().nth(number);
         let geometries = [volumes::named(ALWAYS), volumes::of_seed(seed), fragmented];
-        let geometries = geometries.into_iter().flatten();
-        geometries.flat_map(move |geometry| {
-            CHECKS.map(|(what, check)| {
-                let name = format!("{what}::{}::{seed}", geometry.name);
-                Trial::new(name, move || check(&geometry, seed))
-            })
-        })
+        let trial = move |geometry: Geometry, (what, check): (&str, Check)| {
+            let name = format!("{what}::{}::{seed}", geometry.name);
+            Trial::new(name, move || check(&geometry, seed))
+        };
+        let on_two = volumes::named(TWO_DEVICES).map(|geometry| trial(geometry, CHECKS[0]));
+        let on_one = geometries.into_iter().flatten();
+        on_one.flat_map(move |geometry| CHECKS.map(|check| trial(geometry, check))).chain(on_two)
     });
     run(trials.collect())
 }

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::{Geometry, Image, ready};
-use xfs_testkit::{Atomicity, CowDevice, PowerCuts};
+use xfs_testkit::{CowDevice, PowerCuts};
 
-use crate::history::{History, keep, prepare, recover};
+use crate::history::{History, atomicity, keep, prepare, recover};
 use crate::judge::Crashed;
 use crate::text;
 use crate::volumes::make;
@@ -28,7 +28,7 @@ pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
     let (image, features) = make(geometry, folder.path())?;
     let start = prepare((geometry, &image), features, &[])?;
     let history = History::random(start, seed, (OPERATIONS, SYNC_EVERY))?;
-    let cuts = PowerCuts::new(&history.recording, Atomicity::of(&history.superblock));
+    let cuts = PowerCuts::new(&history.recording, atomicity(&history.superblock));
     check_judge(&history, &image, folder.path())?;
     for number in 0..CUTS {
         let cut = cuts.sample(seed << 16 | number);
@@ -58,7 +58,7 @@ fn check_recovery(
     judge: &Crashed<'_>,
     (crashed, seed): (&CowDevice, u64),
 ) -> Result<(), (String, CowDevice)> {
-    let atomicity = Atomicity::of(&history.superblock);
+    let atomicity = atomicity(&history.superblock);
     let mut crashed = crashed.fork();
     for number in 0..RECOVERY_CUTS {
         let recovery = recover(crashed.fork()).map_err(|what| (what, crashed.fork()))?;

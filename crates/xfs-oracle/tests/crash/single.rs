@@ -9,9 +9,9 @@ use std::path::Path;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Model, Operation};
 use xfs_oracle::{Geometry, Image, ready};
-use xfs_testkit::{Atomicity, CowDevice, Cut, PowerCuts, Recording};
+use xfs_testkit::{CowDevice, Cut, PowerCuts, Recording};
 
-use crate::history::{History, prepare, recover};
+use crate::history::{History, atomicity, prepare, recover};
 use crate::judge::Crashed;
 use crate::volumes::make;
 use crate::{is_long, script, text};
@@ -59,7 +59,7 @@ impl Pair<'_> {
         let mut rest = pair.iter();
         let next = |_: &Model| rest.next().cloned();
         let history = History::record(self.start.fork(), self.model.clone(), next)?;
-        let atomicity = Atomicity::of(&history.superblock);
+        let atomicity = atomicity(&history.superblock);
         let cuts = PowerCuts::new(&history.recording, atomicity.clone());
         for cut in chosen(&cuts, &history.recording, seed) {
             let crashed = cuts.after(cut);

@@ -22,9 +22,9 @@ use ferroxfs::{Changes, Creation, NewKind, Node, OpenOptions, Superblock, Volume
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Features, Operation};
 use xfs_oracle::{Geometry, Subject, Tree, guarded, ready};
-use xfs_testkit::{Atomicity, CowDevice, PowerCuts, Prng, Recording, RecordingDevice};
+use xfs_testkit::{CowDevice, PowerCuts, Prng, Recording, RecordingDevice};
 
-use crate::history::{keep, open, prepare, recover, writable_by};
+use crate::history::{atomicity, disks, keep, open, prepare, recover, writable_by};
 use crate::judge::Witnesses;
 use crate::library::Library;
 use crate::volumes::make;
@@ -113,7 +113,7 @@ impl History {
     fn perform(start: CowDevice, features: Features, seed: u64) -> Result<Self, String> {
         let device = Arc::new(RecordingDevice::of(start));
         let options = OpenOptions::new().log_slots(LOG_SLOTS);
-        let volume = writable_by(options, device.clone()).map_err(|error| error.to_string())?;
+        let volume = writable_by(options, disks(&device)).map_err(|error| error.to_string())?;
         let superblock = volume.superblock().clone();
         let stage = Stage { volume, device, clock: AtomicU64::new(0) };
         let (lives, syncs) = std::thread::scope(|scope| {
@@ -140,7 +140,7 @@ impl History {
         witnesses: &Witnesses<'_>,
         (seed, cuts): (u64, u64),
     ) -> Result<(), String> {
-        let power = PowerCuts::new(&self.recording, Atomicity::of(&self.superblock));
+        let power = PowerCuts::new(&self.recording, atomicity(&self.superblock));
         for number in 0..cuts {
             let cut = power.sample(seed << 16 | number);
             let crashed = power.after(cut);

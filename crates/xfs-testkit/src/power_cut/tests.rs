@@ -262,3 +262,35 @@ fn a_sample_depends_on_its_seed_alone() {
     assert_eq!(points.len(), run.recording.requests().len() + 1, "every point is reached");
     assert!((0..100).all(|seed| cuts.sample(seed) == again.sample(seed)));
 }
+
+#[test]
+fn a_flush_of_one_device_says_nothing_of_the_other() {
+    let whole = Arc::new(device());
+    let [data, log] = whole.split(16 * 512);
+    let sector = |byte: u8| [byte; 512];
+    data.write_at(0, &sector(1), Durability::Cached).unwrap();
+    log.write_at(0, &sector(2), Durability::Cached).unwrap();
+    log.flush().unwrap();
+    let recording = whole.recording();
+    let atomicity = || Atomicity::default();
+    let both = with(&[(0, 1), (16, 2)]);
+    assert_eq!(states(&recording, atomicity(), 3), BTreeSet::from([with(&[(16, 2)]), both]));
+    // Under way it covers nothing.
+    assert_eq!(states(&recording, atomicity(), 2).len(), 4);
+    data.flush().unwrap();
+    data.write_at(512, &sector(3), Durability::Cached).unwrap();
+    log.write_at(512, &sector(4), Durability::Durable).unwrap();
+    data.write_at(0, &sector(5), Durability::Cached).unwrap();
+    log.flush().unwrap();
+    let recording = whole.recording();
+    // The next request is under way.
+    let next = with(&[(0, 1), (1, 3), (16, 2)]);
+    assert_eq!(states(&recording, atomicity(), 4), BTreeSet::from([both, next]));
+    let expected = [(1, 0), (1, 3), (5, 0), (5, 3)];
+    let expected =
+        expected.map(|(first, second)| with(&[(0, first), (1, second), (16, 2), (17, 4)]));
+    assert_eq!(states(&recording, atomicity(), 8), BTreeSet::from(expected));
+    whole.flush().unwrap();
+    let recording = whole.recording();
+    assert_eq!(states(&recording, atomicity(), 9).len(), 1);
+}
