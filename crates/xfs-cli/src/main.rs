@@ -32,6 +32,7 @@ mod prototype;
 mod sandbox;
 mod size;
 mod source;
+mod system_log;
 mod time;
 mod trace;
 mod unarchive;

@@ -33,13 +33,13 @@ pub use error::MountError;
 pub use null::Null;
 pub use options::{MountOptions, OptionError};
 pub use server::{
-    ACCESS_ATTRIBUTE, AccessTimes, Checks, Durability, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE,
-    Server, Settings,
+    ACCESS_ATTRIBUTE, AccessTimes, Checks, Durability, FIGURES_ATTRIBUTE, IMAGE_ATTRIBUTE,
+    NAMESPACE_ATTRIBUTE, PROCESS_ATTRIBUTE, Server, Settings,
 };
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};
 pub use transport::{
     Halter, Handler, MAX_WRITE_BYTES, MountFacts, Outdater, Reply, Request, Session, Unmount,
-    Waited, is_mount_point, remount, unmount,
+    Waited, is_mount_point, remount, source_of, unmount,
 };
 
 use transport::MountPoint;

@@ -16,6 +16,7 @@ mod checks;
 mod contents;
 mod directories;
 mod handles;
+mod identity;
 mod ioctl;
 mod names;
 mod shards;
@@ -23,11 +24,12 @@ mod unnamed;
 mod writeback;
 mod xattrs;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ferroxfs::{Error, InodeNumber, Node, Timestamp, Volume};
 use rustix::io::Errno;
+use xfs_sync::{SetOnce, Volume as VolumeScope};
 
 use crate::MountError;
 use crate::statistics::Statistics;
@@ -38,8 +40,11 @@ use caller::By;
 use checks::Checker;
 pub use checks::Checks;
 use handles::Handles;
+use identity::Identity;
+pub use identity::{
+    ACCESS_ATTRIBUTE, FIGURES_ATTRIBUTE, IMAGE_ATTRIBUTE, NAMESPACE_ATTRIBUTE, PROCESS_ATTRIBUTE,
+};
 use unnamed::Unnamed;
-pub use xattrs::{ACCESS_ATTRIBUTE, FIGURES_ATTRIBUTE, PROCESS_ATTRIBUTE};
 
 /// Nobody but this server changes the volume, so what the kernel has been told stays true until the
 /// kernel itself asks for a change.
@@ -105,6 +110,9 @@ pub struct Server {
     settings: Settings,
     /// Where it is mounted, if that is known.
     place: Option<PathBuf>,
+    identity: Identity,
+    /// Set when somebody has had the volume shut down, which wrote everything first.
+    put_down: SetOnce<(), VolumeScope>,
     unnamed: Unnamed,
     handles: Handles,
     /// If times of access wait.
@@ -132,8 +140,26 @@ impl Server {
         let (unnamed, handles) = (Unnamed::default(), Handles::default());
         let waits = settings.lazy_times && !settings.read_only;
         let (lazy_times, statistics) = (waits.then(LazyTimes::default), Statistics::new());
-        let place = None;
-        Ok(Self { volume, settings, place, unnamed, handles, lazy_times, checker, statistics })
+        let (place, identity) = (None, Identity::of_this_process());
+        let put_down = SetOnce::new();
+        Ok(Self {
+            volume,
+            settings,
+            place,
+            identity,
+            put_down,
+            unnamed,
+            handles,
+            lazy_times,
+            checker,
+            statistics,
+        })
+    }
+
+    /// Says which file the volume lies in, for who asks the mount.
+    #[must_use]
+    pub fn in_image(self, image: &Path) -> Self {
+        Self { identity: self.identity.with_image(image), ..self }
     }
 
     /// Says where it is mounted, by the full path: what was made read-only there since is not labelled.
@@ -146,12 +172,14 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As [`Volume::close`].
+    /// As [`Volume::close`]; none where the volume was shut down on demand, as what was to be kept is in its
+    /// log.
     pub fn close(self) -> Result<(), Error> {
         self.settle_times();
-        let Self { volume, unnamed, handles, checker, .. } = self;
+        let Self { volume, unnamed, handles, checker, put_down, .. } = self;
         drop((unnamed, handles, checker));
-        volume.close()
+        let closed = volume.close();
+        if put_down.value().is_some() { Ok(()) } else { closed }
     }
 
     /// Figures of the mount, in the text format of Prometheus.

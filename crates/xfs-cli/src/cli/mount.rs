@@ -68,6 +68,9 @@ server has. sync(2) and syncfs(2) (sync, sync -f) have the kernel write its page
 what they write is durable within five seconds.";
 
 /// Unmount a volume that `mount` has mounted, and wait until its image is closed
+///
+/// First everything is made durable; where that fails it stays mounted. It fails, too, if the image could not be
+/// closed: then changes of the last moment may be lost.
 #[derive(Args, Debug)]
 pub(crate) struct UmountArguments {
     /// The folder
@@ -76,6 +79,9 @@ pub(crate) struct UmountArguments {
     /// Take it out of the tree though it is in use; it closes when it is not any more
     #[arg(short, long)]
     pub(crate) lazy: bool,
+    /// Unmount it also where not everything can be made durable, and lose the rest
+    #[arg(short, long)]
+    pub(crate) force: bool,
 }
 
 /// Show how many requests a mount has served, and how long they took

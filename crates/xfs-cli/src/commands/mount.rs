@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
@@ -33,6 +34,7 @@ use crate::failure::Failure;
 use crate::image::{about_image, open_failure};
 use crate::names;
 use crate::sandbox::{self, Reach};
+use crate::system_log::SystemLog;
 use crate::trace;
 
 /// How long those who use the mount have to leave it once it is to end.
@@ -109,7 +111,10 @@ impl Handler for Confined {
 }
 
 /// Does something in a thread that has entered the sandbox, and so all that it starts.
-fn inside<T: Send>(when: SandboxWhen, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+pub(super) fn inside<T: Send>(
+    when: SandboxWhen,
+    act: impl FnOnce() -> T + Send,
+) -> Result<T, Failure> {
     std::thread::scope(|scope| {
         let act = || sandbox::enter(Reach::Nothing, when).map(|()| act());
         let thread = Builder::new().spawn_scoped(scope, act).map_err(|error| no_thread(&error))?;
@@ -258,7 +263,8 @@ impl Run for Serve {
         let source = device.canonicalize().unwrap_or_else(|_| device.clone());
         let server = Server::new(volume, options.settings())
             .map_err(|error| mount_failure(&folder, &error))?
-            .mounted_at(folder.canonicalize().ok());
+            .mounted_at(folder.canonicalize().ok())
+            .in_image(&device);
         let service = options.service();
         let server = Confined { server, channel: service.channel, sandbox };
         let handle = signals.handle();
@@ -266,7 +272,7 @@ impl Run for Serve {
         let (tell, told) = channel();
         let watcher = watch(signals, told).map_err(|failure| about_image(failure, &device))?;
         let hides = is_mount_point(&folder);
-        let mount = Mount::new(server, &folder, &options.facts(source), service)
+        let mount = Mount::new(server, &folder, &options.facts(source.clone()), service)
             .map_err(|error| mount_failure(&folder, &error))?;
         if hides {
             let shown = names::in_message(folder.as_os_str().as_bytes());
@@ -274,6 +280,9 @@ impl Run for Serve {
         }
         let _ = tell.send(mount.halter());
         let announced = announce(background, console);
+        let log = (background && announced.is_ok()).then(tell_log);
+        // Who reads the system's log knows of no folder that this name would start from.
+        let device = if log.is_some() { source } else { device };
         let served = match announced {
             Ok(()) => serve(&mount).map_err(|failure| about_image(failure, &device)),
             // Nobody knows that it can be used.
@@ -284,15 +293,36 @@ impl Run for Serve {
         };
         handle.close();
         let _ = watcher.join();
-        let _span = tracing::info_span!("close").entered();
-        let closed = match mount.finish() {
-            Some(confined) => {
-                confined.server.close().map_err(|error| about_image(error.into(), &device))
+        let closed = close(mount).map_err(|failure| about_image(failure, &device));
+        for failure in [served, closed].into_iter().filter_map(Result::err) {
+            if let Some(log) = &log {
+                log.report(&failure);
             }
-            None => Ok(()),
-        };
-        served.and(closed)
+            console.report(&failure);
+        }
+        Ok(())
     }
+}
+
+/// Closes the volume, when nothing is served any more.
+fn close(mount: Mount<Confined>) -> Result<(), Failure> {
+    let _span = tracing::info_span!("close").entered();
+    match mount.finish() {
+        Some(confined) => confined.server.close().map_err(Failure::from),
+        // Whoever serves still would have to be waited for without end.
+        None => Err(Failure::new(Exit::Failed, "its volume is still in use, and is not closed")),
+    }
+}
+
+/// Has the system's log hear what nobody else does, a panic too.
+fn tell_log() -> Arc<SystemLog> {
+    let log = Arc::new(SystemLog::open());
+    let (told, otherwise) = (Arc::clone(&log), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        told.report(panic);
+        otherwise(panic);
+    }));
+    log
 }
 
 /// A volume whose root can be read: of another nothing at the mount point would work.

@@ -1,33 +1,38 @@
-//! `umount`: ends a mount and waits until its image is closed.
+//! `umount`: makes everything durable, ends a mount and waits until its image is closed.
+//!
+//! What cannot be made durable is said while the mount is still there to be read. How closing went is asked of
+//! the process that serves ([`serving`]), which by then has nobody else to tell but the system's log.
 
-use std::path::{Path, PathBuf};
+mod exit_status;
+mod serving;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
+use std::io;
+use std::path::PathBuf;
+
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use xfs_fuse::{PROCESS_ATTRIBUTE, Unmount, unmount};
+use xfs_fuse::{Unmount, unmount};
 
 use super::Run;
-use super::stats::read_attribute;
 use crate::cli::UmountArguments;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::sandbox::Reach;
-
-/// How long the process that serves may take to close the volume.
-const PATIENCE_SECONDS: i64 = 120;
+use serving::{Access, Ending, Serving};
 
 struct Umount {
     folder: PathBuf,
     when: Unmount,
+    /// Also what cannot be made durable.
+    force: bool,
 }
 
 /// Nothing is opened: an open folder would be in use.
 pub(super) fn open(arguments: UmountArguments) -> Box<dyn Run> {
-    let when = if arguments.lazy { Unmount::WhenUnused } else { Unmount::Now };
-    Box::new(Umount { folder: arguments.folder, when })
+    let UmountArguments { folder, lazy, force } = arguments;
+    let when = if lazy { Unmount::WhenUnused } else { Unmount::Now };
+    Box::new(Umount { folder, when, force })
 }
 
 impl Run for Umount {
@@ -35,49 +40,94 @@ impl Run for Umount {
         Reach::Host
     }
 
-    fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {
-        let failed = |error| Failure::host(self.folder.as_os_str(), &error);
-        // Held open, so that the number cannot come to mean another process.
-        let server = find_server(&self.folder)?;
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let serving = Serving::find(&self.folder)?;
+        if serving.as_ref().is_some_and(|serving| serving.access == Access::Writes) {
+            match self.sync(console) {
+                Err(failure) if self.force => console.report(&failure),
+                synced => synced.map_err(|failure| {
+                    failure.hint("it stays mounted, to be read; --force unmounts it all the same")
+                })?,
+            }
+        }
         unmount(&self.folder, self.when).map_err(|error| match is_busy(&error) {
-            true => failed(error).hint(
+            true => self.failed(&error).hint(
                 "who uses it is shown by fuser -vm DIR; --lazy takes it out of the tree at once",
             ),
-            false => failed(error),
+            false => self.failed(&error),
         })?;
-        let (Some(server), Unmount::Now) = (server, self.when) else { return Ok(()) };
-        let patience = Timespec { tv_sec: PATIENCE_SECONDS, tv_nsec: 0 };
-        let mut ended = [PollFd::new(&server, PollFlags::IN)];
-        match poll(&mut ended, Some(&patience)).map_err(|errno| failed(errno.into()))? {
-            0 => Err(Failure::new(Exit::Failed, "unmounted, but its image is still being closed")),
-            _ => Ok(()),
+        let (Some(serving), Unmount::Now) = (serving, self.when) else { return Ok(()) };
+        let ending = serving.wait().map_err(|errno| self.failed(&errno.into()))?;
+        self.judge(&ending, console)
+    }
+}
+
+impl Umount {
+    fn failed(&self, error: &io::Error) -> Failure {
+        Failure::host(self.folder.as_os_str(), error)
+    }
+
+    /// Makes durable what the kernel and the server hold. Of a root that cannot be opened nothing is asked: how
+    /// the server ends says the same later.
+    fn sync(&self, console: &mut Console) -> Result<(), Failure> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(root) = rustix::fs::open(&self.folder, flags, Mode::empty()) else { return Ok(()) };
+        // What the kernel cannot write it holds no longer, and to stay mounted would bring nothing back. It may
+        // have been long ago, and whoever asked was told.
+        if let Err(errno) = rustix::fs::syncfs(&root) {
+            let shown = crate::names::in_message(self.folder.as_os_str().as_encoded_bytes());
+            console.note(format!(
+                "{shown}: not all that was written to files could be stored, as fsync(2) or close(2) have \
+                 told who wrote it: {errno}"
+            ));
+        }
+        // The kernel does not pass syncfs on, and of the root fsync means everything.
+        rustix::fs::fsync(&root).map_err(|errno| {
+            let message = format!("not all that was written can be made durable: {errno}");
+            Failure::host(self.folder.as_os_str(), &io::Error::other(message))
+        })
+    }
+
+    fn judge(&self, ending: &Ending, console: &mut Console) -> Result<(), Failure> {
+        let failed = |exit, message: &str| {
+            let shown = crate::names::in_message(self.folder.as_os_str().as_encoded_bytes());
+            Err(Failure::new(exit, message).about(&shown))
+        };
+        match ending {
+            Ending::Well => Ok(()),
+            Ending::Badly(status) => {
+                let exit = status.code().and_then(Exit::of_code).unwrap_or(Exit::Failed);
+                let message = format!(
+                    "unmounted, but who served it failed ({status}), and changes may be lost"
+                );
+                failed(exit, &message).map_err(|failure| {
+                    failure.hint(
+                        "what happened stands in the system log, or where mount -f was called",
+                    )
+                })
+            }
+            Ending::LogDirty => failed(
+                Exit::Failed,
+                "unmounted, but its image was not closed well, and changes may be lost",
+            ),
+            Ending::NotYet => {
+                failed(Exit::Failed, "unmounted, but its image is still being closed")
+            }
+            Ending::Unknown => {
+                console
+                    .note("unmounted; this kernel does not tell whether its image was closed well");
+                Ok(())
+            }
+            Ending::Unseen => failed(
+                Exit::Failed,
+                "unmounted, but neither who served it nor its image is to be seen from here, so when \
+                 that is closed is not known",
+            ),
         }
     }
 }
 
 /// fusermount3 has only words for it.
-fn is_busy(error: &std::io::Error) -> bool {
+fn is_busy(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::BUSY) || error.to_string().contains("busy")
 }
-
-/// The process that serves a mount; `None` if it is not to be seen from here, was killed, or cannot read
-/// the root of the volume.
-fn find_server(folder: &Path) -> Result<Option<OwnedFd>, Failure> {
-    // What stat(2) says may come from before it was killed.
-    match rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) {
-        Err(errno) if hides_server(errno) => return Ok(None),
-        _ => {}
-    }
-    let number = read_attribute(folder, PROCESS_ATTRIBUTE)?;
-    let pid = std::str::from_utf8(&number).ok().and_then(|number| number.parse().ok());
-    Ok(pid.and_then(Pid::from_raw).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()))
-}
-
-/// Whether a mount that gives this for its root can be ended all the same: its server was killed, or finds
-/// the root damaged (EUCLEAN), or cannot read it from the device.
-fn hides_server(errno: Errno) -> bool {
-    matches!(errno, Errno::NOTCONN | Errno::UCLEAN | Errno::IO)
-}
-
-#[cfg(test)]
-mod tests;

@@ -10,6 +10,7 @@
 
 mod agreement;
 mod building;
+mod closing;
 mod copying;
 mod crash;
 mod database;
@@ -121,9 +122,10 @@ fn prepared() -> Vec<Trial> {
     ]
 }
 
-/// Calls that fail in the middle, and what else happens without being asked for: mounts that end.
+/// Calls that fail in the middle, what else happens without being asked for, and mounts that end so or cannot be closed.
 fn cut() -> Vec<Trial> {
-    vec![
+    let mut trials = closing::trials();
+    trials.extend([
         Trial::new(
             "what_a_failed_call_has_done_is_shown",
             files::what_a_failed_call_has_done_is_shown,
@@ -139,7 +141,8 @@ fn cut() -> Vec<Trial> {
             "a_mount_that_left_the_tree_ends_with_its_last_user",
             ends::a_mount_that_left_the_tree_ends_with_its_last_user,
         ),
-    ]
+    ]);
+    trials
 }
 
 /// Work in the middle of which the server is killed, or told to end.

@@ -115,6 +115,8 @@ impl Server {
                 self.check_root(request)?;
                 // What may be lost may also be kept.
                 self.volume.shut_down(Shutdown::Flush).map_err(errno)?;
+                // It may be asked for again.
+                let _ = self.put_down.set(());
                 answer(&[], 0, reply);
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! Extended attributes, and the figures that are read as one.
+//! Extended attributes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,14 +9,6 @@ use rustix::io::Errno;
 use super::{Server, errno};
 use crate::transport::wire::{ROOT_NODE, SetXattrIn, XATTR_KILL_SET_GROUP_ID, XattrSize};
 use crate::transport::{Reply, Request};
-
-/// The attribute of the root directory whose value are the figures of the mount. It is in no namespace
-/// of XFS, is never listed and cannot be set, so nobody copies it.
-pub const FIGURES_ATTRIBUTE: &str = "ferroxfs.stats";
-/// The same for the number of the serving process.
-pub const PROCESS_ATTRIBUTE: &str = "ferroxfs.pid";
-/// The same for what the server can do with the volume: `ro` or `rw`.
-pub const ACCESS_ATTRIBUTE: &str = "ferroxfs.access";
 
 /// What programs gain by executing the file.
 const CAPABILITIES: &str = "security.capability";
@@ -38,14 +30,14 @@ impl Server {
         reply: &mut Reply<'_>,
     ) -> Result<(), Errno> {
         let (wanted, name) = request.argument_and_name::<XattrSize>()?;
-        let value = if request.node() == ROOT_NODE && name == FIGURES_ATTRIBUTE {
-            self.figures().into_bytes()
-        } else if request.node() == ROOT_NODE && name == PROCESS_ATTRIBUTE {
-            std::process::id().to_string().into_bytes()
-        } else if request.node() == ROOT_NODE && name == ACCESS_ATTRIBUTE {
-            if self.settings.read_only { b"ro".to_vec() } else { b"rw".to_vec() }
+        let told = if request.node() == ROOT_NODE {
+            name.to_str().and_then(|name| self.told(name))
         } else {
-            self.asking(request).node(request.node())?.attribute(name).map_err(errno)?
+            None
+        };
+        let value = match told {
+            Some(value) => value,
+            None => self.asking(request).node(request.node())?.attribute(name).map_err(errno)?,
         };
         answer_sized(&value, wanted.size, reply)
     }

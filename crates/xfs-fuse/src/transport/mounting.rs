@@ -23,7 +23,7 @@ use super::device::Device;
 use crate::{Checks, MountError};
 
 /// The type that `mount` and /proc/mounts show, and its second part.
-const TYPE: &str = "fuse.ferroxfs";
+pub(super) const TYPE: &str = "fuse.ferroxfs";
 const SUBTYPE: &str = "ferroxfs";
 /// The program with the right to mount that an ordinary user lacks.
 const FUSERMOUNT: &str = "fusermount3";
@@ -194,31 +194,6 @@ pub fn unmount(folder: &Path, when: Unmount) -> io::Result<()> {
 /// EPERM for who is not root, EBUSY for a mount with files open for writing that is not to be written any more.
 pub fn remount(folder: &Path, facts: &MountFacts) -> io::Result<()> {
     Ok(rustix::mount::mount_remount(folder, flags(facts), c"")?)
-}
-
-/// Whether what is mounted of ours on a folder, given by its full path, was made read-only since: a server is
-/// not told. What cannot be found out is taken for writable.
-pub(crate) fn is_read_only(folder: &Path) -> bool {
-    let mounts = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    shows_read_only(&String::from_utf8_lossy(&mounts), &folder.to_string_lossy())
-}
-
-/// The same in the words of mountinfo (proc(5)). Of two mounts on one folder the later one is seen.
-fn shows_read_only(mounts: &str, folder: &str) -> bool {
-    let mut escaped = folder.replace('\\', "\\134");
-    for (letter, code) in [(" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {
-        escaped = escaped.replace(letter, code);
-    }
-    let options = |line: &str| {
-        let (mount, filesystem) = line.split_once(" - ")?;
-        let mut mount = mount.split(' ').skip(4);
-        let (place, own) = (mount.next()?, mount.next()?);
-        let mut filesystem = filesystem.split(' ');
-        let (kind, all) = (filesystem.next()?, filesystem.nth(1)?);
-        let is_ours = place == escaped && kind == TYPE;
-        is_ours.then(|| own.split(',').chain(all.split(',')).any(|option| option == "ro"))
-    };
-    mounts.lines().filter_map(options).next_back().unwrap_or(false)
 }
 
 fn inherited_number(folder: &Path) -> Option<i32> {

@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 
-use super::{MountFacts, MountPoint, helper_options, inherited_number, shows_read_only};
+use super::{MountFacts, MountPoint, helper_options, inherited_number};
 use crate::{Checks, MountError};
 
 fn facts() -> MountFacts {
@@ -48,20 +48,4 @@ fn a_mount_point_is_a_folder() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let refused = MountPoint::mount(file.path(), &facts(), Checks::Kernel).expect_err("a file");
     assert!(refused.to_string().contains("Not a directory"), "{refused}");
-}
-
-#[test]
-fn a_mount_that_was_made_read_only_is_seen() {
-    let mounts = "\
-30 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
-40 30 0:5 / /mnt/a\\040b rw,nosuid,nodev - fuse.ferroxfs image rw,user_id=0
-41 30 0:6 / /mnt/b rw,nosuid shared:1 - fuse.ferroxfs image ro,user_id=0
-42 30 0:7 / /mnt/c ro,nosuid - fuse.ferroxfs image rw,user_id=0
-43 41 0:8 / /mnt/b rw - tmpfs none rw
-";
-    let seen = |folder| shows_read_only(mounts, folder);
-    assert_eq!(
-        ["/mnt/a b", "/mnt/b", "/mnt/c", "/", "/mnt"].map(seen),
-        [false, true, true, false, false]
-    );
 }

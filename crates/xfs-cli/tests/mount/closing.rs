@@ -1,0 +1,196 @@
+//! Mounts whose image cannot be closed, and who hears of it.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use xfs_oracle::harness::{Trial, TrialError};
+use xfs_oracle::{OracleError, ready};
+
+use crate::mounted::{await_end, ferroxfs, run, said};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const MEGABYTE: usize = 1 << 20;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::new("what_cannot_be_made_durable_is_said", what_cannot_be_made_durable_is_said),
+        Trial::new("what_cannot_be_closed_is_said", what_cannot_be_closed_is_said),
+        Trial::new("a_bad_end_is_logged", a_bad_end_is_logged),
+    ]
+}
+
+/// A volume in a small filesystem of the host, which can be filled. Its log is outside.
+struct Tight {
+    folder: TempDir,
+    log: Log,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Log {
+    Inside,
+    Outside,
+}
+
+impl Tight {
+    fn new(log: Log) -> Result<Self, TrialError> {
+        ready()?;
+        if !Path::new("/dev/fuse").exists() {
+            return Err(OracleError::Unavailable("the machine has no /dev/fuse".to_owned()).into());
+        }
+        let tight =
+            Self { folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(), log };
+        fs::create_dir(tight.at("small")).unwrap();
+        fs::create_dir(tight.at("mnt")).unwrap();
+        let mut mount = Command::new("mount");
+        run(mount.args(["-t", "tmpfs", "-o", "size=64m", "none"]).arg(tight.at("small")));
+        let mut mkfs = ferroxfs(&["mkfs", "-q", "-d", "size=300m"]);
+        if log == Log::Outside {
+            mkfs.arg("-l").arg(format!("logdev={},size=64m", tight.at("log").display()));
+        }
+        run(mkfs.arg(tight.image()));
+        Ok(tight)
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn image(&self) -> PathBuf {
+        self.at("small/image.xfs")
+    }
+
+    fn mount(&self) {
+        run(ferroxfs(&["mount", "-o", &self.options()]).arg(self.image()).arg(self.at("mnt")));
+    }
+
+    fn options(&self) -> String {
+        match self.log {
+            Log::Inside => "rw".to_owned(),
+            Log::Outside => format!("rw,logdev={}", self.at("log").display()),
+        }
+    }
+
+    /// Leaves no room around the image, and then makes files.
+    fn fill(&self) {
+        fs::create_dir(self.at("mnt/folder")).unwrap();
+        File::open(self.at("mnt")).unwrap().sync_all().unwrap();
+        let mut rest = File::create(self.at("small/rest")).unwrap();
+        while rest.write_all(&vec![1; MEGABYTE]).is_ok() {}
+        for name in NAMES {
+            File::create(self.at("mnt/folder").join(name)).unwrap();
+        }
+    }
+
+    fn umount(&self, options: &[&str]) -> Output {
+        ferroxfs(&["umount"]).args(options).arg(self.at("mnt")).output().unwrap()
+    }
+
+    fn is_mounted(&self) -> bool {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        mounts.contains(self.at("mnt").to_str().unwrap())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.at("mnt/folder")).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+impl Drop for Tight {
+    fn drop(&mut self) {
+        for place in ["mnt", "small"] {
+            let mut umount = Command::new("umount");
+            // What a test has unmounted is not there any more.
+            _ = umount.arg("--lazy").arg(self.at(place)).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+/// The log has no room on the host: nothing of what was done last is durable.
+fn what_cannot_be_made_durable_is_said() -> Result<(), TrialError> {
+    let tight = Tight::new(Log::Inside)?;
+    tight.mount();
+    tight.fill();
+    let output = tight.umount(&[]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("not all that was written can be made durable"), "{text}");
+    assert!(text.contains("hint: it stays mounted"), "{text}");
+    assert_eq!(tight.names(), NAMES, "it is there to be read");
+    let forced = tight.umount(&["--force"]);
+    let text = said(&forced);
+    assert_eq!(forced.status.code(), Some(1), "{text}");
+    assert!(text.contains("mnt: unmounted, but who served it failed (exit status: 1)"), "{text}");
+    assert!(!tight.is_mounted());
+    Ok(())
+}
+
+/// The log has room, but what it says cannot be done in place.
+fn what_cannot_be_closed_is_said() -> Result<(), TrialError> {
+    let tight = Tight::new(Log::Outside)?;
+    tight.mount();
+    tight.fill();
+    let output = tight.umount(&[]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("mnt: unmounted, but who served it failed (exit status: 1)"), "{text}");
+    assert!(!tight.is_mounted());
+    // What was made durable is: it is recovered when there is room.
+    fs::remove_file(tight.at("small/rest")).unwrap();
+    tight.mount();
+    assert_eq!(tight.names(), NAMES);
+    assert_eq!(said(&tight.umount(&[])), "exit status: 0: ");
+    Ok(())
+}
+
+/// Nobody waits for a server that is told to end.
+fn a_bad_end_is_logged() -> Result<(), TrialError> {
+    let tight = Tight::new(Log::Inside)?;
+    let log = UnixDatagram::bind(tight.at("log")).unwrap();
+    log.set_read_timeout(Some(PATIENCE)).unwrap();
+    // A log of the system for this mount alone: its /dev is another one.
+    let script = "mount --make-rprivate / && mkdir $1/dev && mount -t tmpfs none $1/dev && \
+        for name in fuse null log; do touch $1/dev/$name; done && \
+        mount --bind /dev/fuse $1/dev/fuse && mount --bind /dev/null $1/dev/null && \
+        mount --bind $1/log $1/dev/log && mount --move $1/dev /dev && \
+        $2 mount $1/small/image.xfs $1/mnt && exec sleep 120 <&-";
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-e", "-c", script, "sh"]).arg(tight.folder.path());
+    let mut shell = shell.arg(env!("CARGO_BIN_EXE_ferroxfs")).spawn().unwrap();
+    let outside = |tight: &Tight| {
+        // The mount as the shell sees it.
+        let root = PathBuf::from(format!("/proc/{}/root", shell.id()));
+        root.join(tight.at("mnt").strip_prefix("/").unwrap())
+    };
+    let mount = outside(&tight);
+    crate::mounted::await_mount(&mount);
+    let mut value = [0; 16];
+    let length = rustix::fs::getxattr(&mount, "ferroxfs.pid", &mut value).unwrap();
+    let server = String::from_utf8_lossy(&value[..length]).into_owned();
+    File::create(mount.join("file")).unwrap();
+    let mut rest = File::create(tight.at("small/rest")).unwrap();
+    while rest.write_all(&vec![1; MEGABYTE]).is_ok() {}
+    run(Command::new("kill").args(["-TERM", &server]));
+    let mut message = [0; 1024];
+    let received = log.recv(&mut message);
+    await_end(&server);
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    let text = String::from_utf8_lossy(&message[..received.unwrap()]).into_owned();
+    assert!(
+        text.starts_with("<27>") && text.contains(&format!(" ferroxfs[{server}]: /")),
+        "{text}"
+    );
+    assert!(text.contains("image.xfs: "), "{text}");
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! What the system's table of mounts (`/proc/self/mountinfo`) says of ours.
+//!
+//! Owns: reading that table. Does **not** own: changing it ([`mounting`](super::mounting)).
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::mounting::TYPE;
+
+/// The table, as this process sees it.
+const TABLE: &str = "/proc/self/mountinfo";
+
+/// A mount of ours in the table.
+struct Row<'a> {
+    /// What it may do by itself, and what the filesystem may.
+    options: [&'a str; 2],
+    /// What is mounted, in the escapes of the table.
+    source: &'a str,
+}
+
+/// Whether what is mounted of ours on a folder, given by its full path, was made read-only since: a server is
+/// not told. What cannot be found out is taken for writable.
+pub(crate) fn is_read_only(folder: &Path) -> bool {
+    row(&table(), folder).is_some_and(|row| row.is_read_only())
+}
+
+/// What is mounted of ours on a folder: the full path of an image, as it was where it was mounted. Whoever serves
+/// it is not asked. `None` if nothing of ours is to be seen there.
+#[must_use]
+pub fn source_of(folder: &Path) -> Option<PathBuf> {
+    let folder = folder.canonicalize().ok()?;
+    row(&table(), &folder).map(|row| PathBuf::from(OsString::from_vec(unescape(row.source))))
+}
+
+fn table() -> String {
+    String::from_utf8_lossy(&std::fs::read(TABLE).unwrap_or_default()).into_owned()
+}
+
+/// The row of a folder. Of two mounts on one folder the later one is seen.
+fn row<'a>(table: &'a str, folder: &Path) -> Option<Row<'a>> {
+    let mut escaped = folder.to_string_lossy().replace('\\', "\\134");
+    for (letter, code) in [(" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {
+        escaped = escaped.replace(letter, code);
+    }
+    let parse = |line: &'a str| {
+        let (mount, filesystem) = line.split_once(" - ")?;
+        let mut mount = mount.split(' ').skip(4);
+        let (place, own) = (mount.next()?, mount.next()?);
+        let mut filesystem = filesystem.split(' ');
+        let (kind, source, all) = (filesystem.next()?, filesystem.next()?, filesystem.next()?);
+        let is_ours = place == escaped && kind == TYPE;
+        is_ours.then_some(Row { options: [own, all], source })
+    };
+    table.lines().filter_map(parse).next_back()
+}
+
+impl Row<'_> {
+    fn is_read_only(&self) -> bool {
+        self.options.iter().any(|list| list.split(',').any(|option| option == "ro"))
+    }
+}
+
+/// What stands for a byte in the table is a backslash and three octal digits.
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.first_chunk::<3>().filter(|_| *first == b'\\');
+        let code = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = after.get(3..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests;
