@@ -34,7 +34,7 @@ use xfs_sync::{SetOnce, Volume as VolumeScope};
 use crate::MountError;
 use crate::statistics::Statistics;
 use crate::transport::wire::{BatchForgetIn, ForgetOne, InitFlags, Opcode, ROOT_NODE, StatFsOut};
-use crate::transport::{Handler, Outdater, Reply, Request};
+use crate::transport::{Handler, Outdater, Reply, Request, Standing};
 use access::LazyTimes;
 use caller::By;
 use checks::Checker;
@@ -108,8 +108,8 @@ pub enum AccessTimes {
 pub struct Server {
     volume: Volume,
     settings: Settings,
-    /// Where it is mounted, if that is known.
-    place: Option<PathBuf>,
+    /// How it is mounted, if it is known where.
+    standing: Option<Standing>,
     identity: Identity,
     /// Set when somebody has had the volume shut down, which wrote everything first.
     put_down: SetOnce<(), VolumeScope>,
@@ -140,12 +140,12 @@ impl Server {
         let (unnamed, handles) = (Unnamed::default(), Handles::default());
         let waits = settings.lazy_times && !settings.read_only;
         let (lazy_times, statistics) = (waits.then(LazyTimes::default), Statistics::new());
-        let (place, identity) = (None, Identity::of_this_process());
+        let (standing, identity) = (None, Identity::of_this_process());
         let put_down = SetOnce::new();
         Ok(Self {
             volume,
             settings,
-            place,
+            standing,
             identity,
             put_down,
             unnamed,
@@ -162,10 +162,17 @@ impl Server {
         Self { identity: self.identity.with_image(image), ..self }
     }
 
-    /// Says where it is mounted, by the full path: what was made read-only there since is not labelled.
+    /// Says where it is mounted, by the full path: what was made read-only there since is not labelled, and no
+    /// time of access is written to it.
     #[must_use]
     pub fn mounted_at(self, folder: Option<PathBuf>) -> Self {
-        Self { place: folder, ..self }
+        Self { standing: folder.map(Standing::of), ..self }
+    }
+
+    /// Whether the mount was made read-only. The kernel keeps programs from writing then; this is for what the
+    /// server would write by itself.
+    fn is_held(&self) -> bool {
+        self.standing.as_ref().is_some_and(Standing::is_read_only)
     }
 
     /// Lets go of all files and closes the volume.

@@ -225,17 +225,27 @@ impl Run for Remount {
 
     fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {
         let failed = |error| Failure::host(self.folder.as_os_str(), &error);
-        let can_write = read_attribute(&self.folder, ACCESS_ATTRIBUTE)? == b"rw";
+        let access = read_attribute(&self.folder, ACCESS_ATTRIBUTE)?;
+        let can_write = access == b"rw";
         if !can_write && !self.facts.read_only {
-            let failure = Failure::new(Exit::Failed, "its volume is open for reading only");
+            let why = match access.as_slice() {
+                b"down" => "its volume was shut down",
+                _ => "its volume is open for reading only",
+            };
+            let failure = Failure::new(Exit::Failed, why);
             let failure = failure.about(&names::in_message(self.folder.as_os_str().as_bytes()));
             return Err(failure.hint("unmount it, and mount it for writing"));
         }
+        // To sync the root is to sync all: before, as times of access that wait in memory are not written to what
+        // is read-only; and after, so that what was written until then is durable when nothing more can be.
+        // Nobody unmounts what the machine is started from.
+        let sync = || match self.facts.read_only && can_write {
+            true => std::fs::File::open(&self.folder).and_then(|root| root.sync_all()),
+            false => Ok(()),
+        };
+        sync().map_err(failed)?;
         remount(&self.folder, &self.facts).map_err(failed)?;
-        // What was written until now is durable when nothing more can be: nobody unmounts what the machine
-        // is started from. To sync the root is to sync all.
-        let root = std::fs::File::open(&self.folder).map_err(failed)?;
-        if self.facts.read_only && can_write { root.sync_all().map_err(failed) } else { Ok(()) }
+        sync().map_err(failed)
     }
 }
 

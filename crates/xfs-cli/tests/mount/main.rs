@@ -119,6 +119,10 @@ fn prepared() -> Vec<Trial> {
             "a_server_in_a_user_namespace_checks",
             places::a_server_in_a_user_namespace_checks,
         ),
+        Trial::new(
+            "a_mount_made_read_only_keeps_its_times",
+            refusals::a_mount_made_read_only_keeps_its_times,
+        ),
     ]
 }
 

@@ -1,11 +1,14 @@
 //! What is refused.
 
 use std::fs::{self, DirEntry};
-use std::os::unix::fs::FileExt;
+use std::io::Read;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use std::{io, thread};
 
+use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{await_end, ferroxfs, mounted, run, said, volume};
@@ -152,4 +155,60 @@ pub(crate) fn await_sandbox(server: &str) {
         thread::sleep(Duration::from_millis(10));
     }
     panic!("a worker does not enter the sandbox");
+}
+
+/// Whoever makes it so, the server does not write times of access to it.
+pub(crate) fn a_mount_made_read_only_keeps_its_times() -> Result<(), TrialError> {
+    let volume = mounted("rw")?;
+    for helped in [true, false] {
+        let remount = |how: &str| {
+            let how = format!("remount,{how}");
+            let mut mount = if helped { ferroxfs(&["mount"]) } else { Command::new("mount") };
+            // Without its helper mount(8) makes the system call alone.
+            mount.args((!helped).then_some("-i")).args(["-o", &how]);
+            run(mount.arg(&volume.image.data).arg(volume.path()));
+        };
+        let folder = volume.at(if helped { "helped" } else { "alone" });
+        fs::create_dir(&folder).unwrap();
+        for name in ["first", "second", "third"] {
+            fs::write(folder.join(name), "contents").unwrap();
+            symlink("target", folder.join(format!("{name}-link"))).unwrap();
+        }
+        // Of what is read for the first time each is to be set.
+        let changes = |name: &str| {
+            let link = folder.join(format!("{name}-link"));
+            let file = folder.join(name);
+            let times = || [&folder, &file, &link].map(|path| accessed(path));
+            let before = times();
+            assert!(fs::read_dir(&folder).unwrap().count() >= 6);
+            read_directly(&file);
+            fs::read_link(&link).unwrap();
+            let after = times();
+            std::array::from_fn::<bool, 3, _>(|index| before[index] != after[index])
+        };
+        remount("ro");
+        assert_eq!(changes("first"), [false; 3], "helped: {helped}");
+        remount("rw");
+        assert_eq!(changes("second"), [true; 3], "helped: {helped}");
+        fs::write(folder.join("other"), "").unwrap();
+        remount("ro");
+        assert_eq!(changes("third"), [false; 3], "helped: {helped}");
+        remount("rw");
+    }
+    volume.check()
+}
+
+/// The time of access as the server has it.
+fn accessed(path: &Path) -> (i64, u32) {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
+    let found = rustix::fs::statx(rustix::fs::CWD, path, flags, StatxFlags::ATIME).unwrap();
+    (found.stx_atime.tv_sec, found.stx_atime.tv_nsec)
+}
+
+/// Reads past what the kernel has in memory.
+fn read_directly(path: &Path) {
+    let direct = i32::try_from(OFlags::DIRECT.bits()).unwrap();
+    let file = fs::File::options().read(true).custom_flags(direct).open(path).unwrap();
+    let mut buffer = [0; 4096];
+    assert!((&file).read(&mut buffer).unwrap() > 0);
 }

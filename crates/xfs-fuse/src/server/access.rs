@@ -89,7 +89,8 @@ impl Server {
         let is_due = accessed <= metadata.modified
             || accessed <= metadata.changed
             || now.seconds() - accessed.seconds() >= STALE_SECONDS;
-        if !is_due || metadata.xflags.contains(ExtendedFlags::NOATIME) {
+        // The mount is asked last: that is a system call.
+        if !is_due || metadata.xflags.contains(ExtendedFlags::NOATIME) || self.is_held() {
             return;
         }
         if let Some(times) = &self.lazy_times {
@@ -129,9 +130,12 @@ impl Server {
         }
     }
 
-    /// Writes a time, if its inode is still there. As without `lazytime`, nobody is told if it cannot be
-    /// written.
+    /// Writes a time, if its inode is still there and the mount was not made read-only. As without `lazytime`,
+    /// nobody is told if it cannot be written.
     fn write_time(&self, number: InodeNumber, waiting: Waiting) {
+        if self.is_held() {
+            return;
+        }
         let Ok(node) = self.volume.named_node(number) else { return };
         if node.metadata().generation == waiting.generation {
             let _ = node.note_access(waiting.accessed);

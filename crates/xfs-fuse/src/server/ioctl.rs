@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Server, errno};
 use crate::transport::wire::{IoctlIn, IoctlOut};
-use crate::transport::{Reply, Request, is_read_only, split_argument};
+use crate::transport::{Reply, Request, split_argument};
 
 /// Numbers of `linux/fs.h`.
 const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
@@ -104,7 +104,7 @@ impl Server {
                 let label = argument.split(|byte| *byte == 0).next().unwrap_or_default();
                 let label = Label::new(label).ok_or(Errno::INVAL)?;
                 self.check_root(request)?;
-                if self.place.as_deref().is_some_and(is_read_only) {
+                if self.is_held() {
                     return Err(Errno::ROFS);
                 }
                 self.volume.set_label(&label).map_err(errno)?;

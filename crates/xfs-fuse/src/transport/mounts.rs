@@ -3,13 +3,65 @@
 //! Owns: reading that table. Does **not** own: changing it ([`mounting`](super::mounting)).
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use xfs_sync::{Mutex, Slot, Slots};
 
 use super::mounting::TYPE;
 
 /// The table, as this process sees it.
 const TABLE: &str = "/proc/self/mountinfo";
+
+/// How long what was seen counts without another look: the table tells of a change where the mount itself is
+/// changed, and not where only its filesystem is.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Whether a mount was made read-only, for who asks often.
+///
+/// A server is not told. The table can be asked whether it has changed, once for each descriptor of it; so
+/// each slot has its own, and what a thread looks at no other one has to wait for.
+pub(crate) struct Standing {
+    /// The full path.
+    folder: PathBuf,
+    looks: Slots<Mutex<Option<Look>, Slot>>,
+}
+
+/// What was seen, and what tells whether it may be otherwise now.
+struct Look {
+    table: File,
+    at: Instant,
+    is_read_only: bool,
+}
+
+impl Standing {
+    pub(crate) fn of(folder: PathBuf) -> Self {
+        Self { folder, looks: Slots::new(|| Mutex::new(None)) }
+    }
+
+    /// Whether nothing may be written at this moment. What cannot be found out is taken for writable.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let mut look = self.looks.mine().lock();
+        let current =
+            look.take().filter(|look| look.at.elapsed() < FRESH && !has_changed(&look.table));
+        // Changes count from when it is opened: what comes while it is read is seen the next time.
+        *look = current.or_else(|| {
+            let table = File::open(TABLE).ok()?;
+            let (at, is_read_only) = (Instant::now(), is_read_only(&self.folder));
+            Some(Look { table, at, is_read_only })
+        });
+        look.as_ref().is_some_and(|look| look.is_read_only)
+    }
+}
+
+fn has_changed(table: &File) -> bool {
+    let mut polled = [PollFd::new(table, PollFlags::PRI)];
+    // What cannot be asked is looked at again.
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
+}
 
 /// A mount of ours in the table.
 struct Row<'a> {
