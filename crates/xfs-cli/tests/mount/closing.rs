@@ -21,6 +21,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::new("what_cannot_be_made_durable_is_said", what_cannot_be_made_durable_is_said),
         Trial::new("what_cannot_be_closed_is_said", what_cannot_be_closed_is_said),
         Trial::new("a_bad_end_is_logged", a_bad_end_is_logged),
+        Trial::new(
+            "a_server_among_other_processes_is_waited_for",
+            a_server_among_other_processes_is_waited_for,
+        ),
     ]
 }
 
@@ -192,5 +196,40 @@ fn a_bad_end_is_logged() -> Result<(), TrialError> {
         "{text}"
     );
     assert!(text.contains("image.xfs: "), "{text}");
+    Ok(())
+}
+
+/// Another namespace of processes has other numbers for them.
+fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
+    let tight = Tight::new(Log::Inside)?;
+    let inside = |rest: &[&str]| {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--pid", "--fork", "--kill-child", env!("CARGO_BIN_EXE_ferroxfs")]);
+        unshare.args(rest).arg(tight.at("mnt"));
+        unshare
+    };
+    let image = tight.image();
+    let is_clean = || {
+        let log = run(ferroxfs(&["log"]).arg(&image));
+        assert!(log.contains("clean"), "{log}");
+    };
+    // Its server is the first of its processes: here that is another one, which never ends.
+    let mut server = inside(&["mount", "-f", image.to_str().unwrap()]).spawn().unwrap();
+    crate::mounted::await_mount(&tight.at("mnt"));
+    File::create(tight.at("mnt/file")).unwrap();
+    assert_eq!(said(&tight.umount(&[])), "exit status: 0: ");
+    is_clean();
+    assert!(server.wait().unwrap().success());
+    // From there no process of ours is to be seen, but the image is.
+    tight.mount();
+    File::create(tight.at("mnt/other")).unwrap();
+    assert_eq!(said(&inside(&["umount"]).output().unwrap()), "exit status: 0: ");
+    is_clean();
+    tight.mount();
+    tight.fill();
+    let output = inside(&["umount", "--force"]).output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("its image was not closed well"), "{text}");
     Ok(())
 }
