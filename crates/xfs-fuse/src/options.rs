@@ -1,6 +1,6 @@
 //! What stands behind `-o`.
 //!
-//! Owns: the names of options, their values, and which are refused by name: everything that XFS
+//! Owns: the names of options, their values, and which are refused by name: everything that mount(8) and XFS
 //! mounts know and we do not do. Does **not** own: what they do.
 
 use std::io;
@@ -24,6 +24,9 @@ const INODES_PART: usize = 4;
 /// About what an inode takes.
 const INODE_BYTES: usize = 2 << 10;
 
+/// In the flags of statvfs, of a mount on which no symbolic link is followed (`ST_NOSYMFOLLOW`).
+const NO_SYMLINKS: u64 = 0x2000;
+
 /// Options for the volume, the mount and the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MountOptions {
@@ -38,6 +41,13 @@ pub struct MountOptions {
     suid: bool,
     dev: bool,
     no_exec: bool,
+    no_symlinks: bool,
+    /// Which changes are durable at once, by words that do not take each other back.
+    sync_all: bool,
+    sync_names: bool,
+    /// Whose times of access stay, the same.
+    no_times: bool,
+    no_directory_times: bool,
     threads: Option<usize>,
     channel: Channel,
     settings: Settings,
@@ -88,8 +98,27 @@ impl OptionError {
 }
 
 /// Options of the kernel's XFS, or of FUSE, that are refused, and why.
-const REFUSED: [(&str, &str); 36] = [
+const REFUSED: [(&str, &str); 55] = [
     ("strictatime", "times of access are relatime or noatime"),
+    ("noiversion", "version 5 counts changes in any case"),
+    ("mand", "no lock is mandatory"),
+    ("context", LABELS),
+    ("fscontext", LABELS),
+    ("defcontext", LABELS),
+    ("rootcontext", LABELS),
+    ("loop", "images are mounted as they are"),
+    ("sizelimit", "the superblock says how large the volume is"),
+    ("bind", ELSEWHERE),
+    ("rbind", ELSEWHERE),
+    ("move", ELSEWHERE),
+    ("shared", ELSEWHERE),
+    ("rshared", ELSEWHERE),
+    ("slave", ELSEWHERE),
+    ("rslave", ELSEWHERE),
+    ("private", ELSEWHERE),
+    ("rprivate", ELSEWHERE),
+    ("unbindable", ELSEWHERE),
+    ("runbindable", ELSEWHERE),
     ("swalloc", ALIGNMENT),
     ("sunit", ALIGNMENT),
     ("swidth", ALIGNMENT),
@@ -130,20 +159,33 @@ const ALIGNMENT: &str = "the layout follows the superblock";
 const LOG: &str = "the log's buffers are not to be set";
 const REALTIME: &str = "realtime devices are refused";
 const QUOTA: &str = "quota is not enforced";
+const LABELS: &str = "labels are those of the files";
+const ELSEWHERE: &str =
+    "mount(8) does that with what is mounted, by an option of its own (--bind, --make-private)";
 
-/// Options of mount(8) that are for itself or say what is so anyway.
-const IGNORED: [&str; 26] = [
-    "rw",
+/// Options of mount(8) that are for itself, change nothing, or say what is so anyway.
+const IGNORED: [&str; 29] = [
     "defaults",
     "auto",
     "noauto",
     "user",
     "nouser",
     "users",
+    "nousers",
     "owner",
+    "noowner",
     "group",
+    "nogroup",
     "nofail",
     "_netdev",
+    "silent",
+    "loud",
+    "nomand",
+    "iversion",
+    "nostrictatime",
+    // Without it the kernel does the same.
+    "norelatime",
+    "remount",
     "nouuid",
     "attr2",
     "inode64",
@@ -153,12 +195,6 @@ const IGNORED: [&str; 26] = [
     "sysvgroups",
     "noquota",
     "nodiscard",
-    "nosuid",
-    "nodev",
-    "exec",
-    "relatime",
-    "async",
-    "remount",
 ];
 
 impl MountOptions {
@@ -175,6 +211,7 @@ impl MountOptions {
             suid: !flags.contains(StatVfsMountFlags::NOSUID),
             dev: !flags.contains(StatVfsMountFlags::NODEV),
             no_exec: flags.contains(StatVfsMountFlags::NOEXEC),
+            no_symlinks: flags.bits() & NO_SYMLINKS != 0,
             ..Self::default()
         })
     }
@@ -193,40 +230,37 @@ impl MountOptions {
         })
     }
 
+    /// What mount(8) hands on comes in the order of the command line: of two that exclude each other the later one
+    /// counts.
     fn add_word(&mut self, name: &str) -> Result<(), OptionError> {
         match name {
             "ro" => self.read_only = Some(true),
+            "rw" => self.read_only = Some(false),
             "norecovery" => self.no_recovery = true,
             "allow_other" => self.allow_other = true,
             "suid" => self.suid = true,
+            "nosuid" => self.suid = false,
             "dev" => self.dev = true,
+            "nodev" => self.dev = false,
             "noexec" => self.no_exec = true,
-            "sync" => self.settings.durability = Durability::All,
-            "wsync" | "dirsync" => {
-                self.settings.durability = self.settings.durability.max(Durability::Names);
-            }
+            "exec" => self.no_exec = false,
+            "nosymfollow" => self.no_symlinks = true,
+            "symfollow" => self.no_symlinks = false,
+            "sync" => self.sync_all = true,
+            "async" => self.sync_all = false,
+            "wsync" | "dirsync" => self.sync_names = true,
             "io_uring" => self.channel = Channel::IoUring,
             "lazytime" => self.settings.lazy_times = true,
             "nolazytime" => self.settings.lazy_times = false,
             "writeback_cache" => self.settings.writeback = true,
             "default_permissions" => self.settings.checks = Checks::Kernel,
             "nodefault_permissions" => self.settings.checks = Checks::Server,
-            "noatime" => self.settings.access_times = AccessTimes::Never,
-            "nodiratime" if self.settings.access_times == AccessTimes::Never => {}
-            "nodiratime" => self.settings.access_times = AccessTimes::Files,
+            "noatime" => self.no_times = true,
+            "atime" | "relatime" => self.no_times = false,
+            "nodiratime" => self.no_directory_times = true,
+            "diratime" => self.no_directory_times = false,
             _ if IGNORED.contains(&name) || is_comment(name) => {}
             _ => return Err(unknown(name)),
-        }
-        // What mount(8) hands on comes in the order of the command line: the later one counts.
-        match name {
-            "rw" => self.read_only = Some(false),
-            "nosuid" => self.suid = false,
-            "nodev" => self.dev = false,
-            "exec" => self.no_exec = false,
-            "relatime" if self.settings.access_times == AccessTimes::Never => {
-                self.settings.access_times = AccessTimes::Relative;
-            }
-            _ => {}
         }
         Ok(())
     }
@@ -251,7 +285,13 @@ impl MountOptions {
             "gid" => self.settings.gid = Some(id()?),
             // What mount(8) and libfuse's helpers add, and what the kernel shows of a mount.
             "user_id" | "group_id" | "fsname" | "subtype" | "uhelper" | "helper" | "comment" => {}
+            // Who may unmount it: mount(8) notes that for umount(8).
+            "user" => {}
             _ if is_comment(name) => {}
+            _ if self.clone().add_word(name).is_ok() => {
+                let reason = "it takes no value here";
+                return Err(OptionError::Refused { name: name.to_owned(), reason });
+            }
             _ => return Err(unknown(name)),
         }
         Ok(())
@@ -278,7 +318,7 @@ impl MountOptions {
             (None, Some(bytes)) => open = open.offset(bytes),
             (None, None) => {}
         }
-        if self.settings.writeback && self.settings.durability == Durability::All {
+        if self.settings.writeback && self.sync_all {
             return Err(OptionError::Conflict { first: "writeback_cache", second: "sync" });
         }
         self.check_checks()?;
@@ -332,6 +372,7 @@ impl MountOptions {
             suid: self.suid,
             dev: self.dev,
             exec: !self.no_exec,
+            symlinks: !self.no_symlinks,
         }
     }
 
@@ -339,7 +380,18 @@ impl MountOptions {
     #[must_use]
     pub fn settings(&self) -> Settings {
         let read_only = self.is_read_only();
-        Settings { read_only, writeback: self.settings.writeback && !read_only, ..self.settings }
+        let durability = match (self.sync_all, self.sync_names) {
+            (true, _) => Durability::All,
+            (false, true) => Durability::Names,
+            (false, false) => Durability::Asked,
+        };
+        let access_times = match (self.no_times, self.no_directory_times) {
+            (true, _) => AccessTimes::Never,
+            (false, true) => AccessTimes::Files,
+            (false, false) => AccessTimes::Relative,
+        };
+        let writeback = self.settings.writeback && !read_only;
+        Settings { read_only, writeback, durability, access_times, ..self.settings }
     }
 
     /// Who serves it.

@@ -163,6 +163,7 @@ impl System for Nothing {
             suid: false,
             dev: false,
             exec: true,
+            symlinks: true,
         };
         // As many threads as ours takes by default.
         let default = xfs_fuse::MountOptions::default().service();

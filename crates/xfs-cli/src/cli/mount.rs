@@ -54,14 +54,19 @@ Mount options:
                              when the time of access is set (relatime)
   lazytime                   the time of access is written when the file is synced or not in use any
                              more, or after a day where others are read then
-  suid, dev, noexec          as in mount(8); nosuid and nodev unless asked otherwise
-  remount                    set ro or rw and those three anew, on a mount that is there
+  suid, dev, noexec, nosymfollow
+                             as in mount(8); nosuid and nodev unless asked otherwise
+  remount                    set ro or rw and those four anew, on a mount that is there
   threads=N                  how many requests are served at a time (1 per processor, at least 2; and as many
                              while others are synced)
   io_uring                   requests come through rings of io_uring, one for each processor and more by
                              threads=; fails where the kernel does not offer it
   cache=SIZE                 bytes of metadata that are kept, a quarter of them for inodes of a
                              volume that is written (64M, and 128M for inodes)
+
+Other words of mount(8) are taken where they say what is so anyway (async, atime, silent) or are for
+itself (nofail, _netdev, user, x-...), and refused by name otherwise. Of two that exclude each other
+the later one counts.
 
 What makes durable: fsync(2) of a file (sync FILE), and fsync of the mount's root (sync DIR) all that the
 server has. sync(2) and syncfs(2) (sync, sync -f) have the kernel write its pages, but do not ask the server:

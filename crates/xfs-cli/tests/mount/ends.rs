@@ -51,6 +51,7 @@ fn mount(folder: &Path, panics: bool) -> Mount<Failing> {
         suid: false,
         dev: false,
         exec: false,
+        symlinks: true,
     };
     let service = Service { threads: 2, spare: 0, channel: Channel::Device };
     Mount::new(Failing { panics }, folder, &facts, service).unwrap()

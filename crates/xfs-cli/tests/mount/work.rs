@@ -100,10 +100,15 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     let helper = volume.outside("mount.fuse.ferroxfs");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ferroxfs"), &helper).unwrap();
     let mut mount = Command::new(&helper);
-    run(mount.arg(&volume.image.data).arg(volume.path()).args(["-n", "-o", "rw,noatime,dev"]));
+    run(mount.arg(&volume.image.data).arg(volume.path()).args([
+        "-n",
+        "-o",
+        "rw,noatime,dev,nosymfollow",
+    ]));
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let line = mounts.lines().find(|line| line.contains(volume.path().to_str().unwrap()));
     assert!(line.unwrap().contains(" fuse.ferroxfs rw,nosuid,"), "{line:?}");
+    assert!(line.unwrap().contains(",nosymfollow"), "{line:?}");
     // As mount(8) asks for it: with all that the mount shows.
     let remount = |how: &str| {
         let shown = format!("{how},relatime,user_id=0,group_id=0,default_permissions,remount");
@@ -125,6 +130,7 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let line = mounts.lines().find(|line| line.contains(volume.path().to_str().unwrap()));
     assert!(line.unwrap().contains(" fuse.ferroxfs ro,nosuid,relatime"), "dev stays: {line:?}");
+    assert!(line.unwrap().contains(",nosymfollow"), "that too: {line:?}");
     assert_eq!(write().unwrap_err().raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()));
     let mut label = Command::new("xfs_io");
     let labelled = label.args(["-x", "-c", "label -s late"]).arg(volume.path()).output().unwrap();

@@ -20,6 +20,15 @@ fn a_mount_is_nosuid_and_nodev_unless_asked() {
 fn the_later_option_counts() {
     assert!(!parse("ro,rw").expect("options").is_read_only());
     assert!(parse("rw,ro").expect("options").is_read_only());
+    for (list, expected) in [
+        ("sync,async", Durability::Asked),
+        ("async,sync", Durability::All),
+        ("sync,wsync,async", Durability::Names),
+        ("dirsync,async", Durability::Names),
+    ] {
+        assert_eq!(parse(list).expect("options").settings().durability, expected, "{list}");
+    }
+    parse("sync,async,writeback_cache").expect("options").open_options().expect("no conflict");
 }
 
 /// As of the kernel, which has it only with `ro` too.
@@ -57,6 +66,11 @@ fn times_of_directories_can_stay_alone() {
         ("noatime,nodiratime", AccessTimes::Never),
         ("nodiratime,noatime", AccessTimes::Never),
         ("noatime,relatime", AccessTimes::Relative),
+        ("noatime,atime", AccessTimes::Relative),
+        ("noatime,norelatime", AccessTimes::Never),
+        ("nodiratime,diratime", AccessTimes::Relative),
+        ("diratime,nodiratime", AccessTimes::Files),
+        ("nodiratime,noatime,relatime", AccessTimes::Files),
     ] {
         assert_eq!(parse(list).expect("options").settings().access_times, expected, "{list}");
     }
@@ -149,4 +163,36 @@ fn only_what_is_written_is_written_back() {
 #[test]
 fn what_is_for_others_is_passed_over() {
     parse("defaults,x-systemd.automount,nofail,comment=a,_netdev,,fsname=b").expect("options");
+}
+
+/// All that mount(8) of util-linux 2.41 says of every filesystem.
+#[test]
+fn every_option_of_mount_is_known() {
+    for accepted in [
+        "async atime noatime auto noauto defaults dev nodev diratime nodiratime dirsync exec noexec group",
+        "iversion nomand _netdev nofail relatime norelatime nostrictatime lazytime nolazytime suid nosuid",
+        "silent loud owner remount ro rw sync user nouser users symfollow nosymfollow user=somebody",
+        "nousers noowner nogroup X-mount.mkdir X-mount.mkdir=0755 X-mount.owner=1 x-systemd.automount",
+        "comment=a uhelper=udisks2 helper=fuse",
+    ] {
+        for option in accepted.split(' ') {
+            parse(option).expect(option);
+        }
+    }
+    for refused in [
+        "strictatime noiversion mand context=a fscontext=a defcontext=a rootcontext=a",
+        "loop loop=/dev/loop0 sizelimit=1 bind rbind move private rprivate shared rshared slave",
+        "rslave unbindable runbindable ro=vfs nosuid=recursive",
+    ] {
+        for option in refused.split(' ') {
+            assert!(parse(option).expect_err(option).is_refusal(), "{option}");
+        }
+    }
+}
+
+#[test]
+fn links_are_followed_unless_asked() {
+    let symlinks = |list| parse(list).expect("options").facts(PathBuf::from("image")).symlinks;
+    assert!(symlinks("rw") && symlinks("nosymfollow,symfollow"));
+    assert!(!symlinks("nosymfollow"));
 }

@@ -50,6 +50,8 @@ pub struct MountFacts {
     pub dev: bool,
     /// Programs may be executed.
     pub exec: bool,
+    /// Symbolic links are followed.
+    pub symlinks: bool,
 }
 
 /// Where a volume is mounted.
@@ -254,6 +256,7 @@ fn flags(facts: &MountFacts) -> MountFlags {
         (MountFlags::NOSUID, !facts.suid),
         (MountFlags::NODEV, !facts.dev),
         (MountFlags::NOEXEC, !facts.exec),
+        (MountFlags::NOSYMFOLLOW, !facts.symlinks),
     ] {
         flags.set(flag, is_set);
     }
@@ -265,7 +268,8 @@ fn mount_through_helper(
     facts: &MountFacts,
     checks: Checks,
 ) -> Result<Device, MountError> {
-    for (option, is_set) in [("suid", facts.suid), ("dev", facts.dev)] {
+    let privileged = [("suid", facts.suid), ("dev", facts.dev), ("nosymfollow", !facts.symlinks)];
+    for (option, is_set) in privileged {
         if is_set {
             return Err(MountError::Privileged { option });
         }

@@ -5,7 +5,15 @@ use crate::{Checks, MountError};
 
 fn facts() -> MountFacts {
     let source = PathBuf::from("/a,b\\c");
-    MountFacts { source, read_only: true, allow_other: true, suid: false, dev: false, exec: false }
+    MountFacts {
+        source,
+        read_only: true,
+        allow_other: true,
+        suid: false,
+        dev: false,
+        exec: false,
+        symlinks: true,
+    }
 }
 
 #[test]
