@@ -30,6 +30,7 @@ mod owners;
 mod predicate;
 mod prototype;
 mod sandbox;
+mod screen;
 mod size;
 mod source;
 mod system_log;

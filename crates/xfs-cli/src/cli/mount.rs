@@ -104,7 +104,7 @@ pub(crate) struct StatsArguments {
     /// interrupted; every user of this machine may ask
     #[arg(long, value_name = "ADDRESS", requires = "prometheus")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Print again every second what came since
+    /// Show every second what came since: in place on a terminal, one table after the other elsewhere
     #[arg(short, long)]
     pub(crate) watch: bool,
 }

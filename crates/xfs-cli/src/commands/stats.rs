@@ -17,6 +17,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::sandbox::Reach;
+use crate::screen::Screen;
 use listen::Listener;
 
 /// The most bytes of an attribute.
@@ -84,6 +85,7 @@ impl Run for Stats {
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let mut before = Figures::default();
+        let screen = self.watch.then(Screen::of_stdout).flatten();
         loop {
             let text = read_attribute(&self.folder, FIGURES_ATTRIBUTE)?;
             if self.prometheus {
@@ -91,7 +93,15 @@ impl Run for Stats {
                 return Ok(());
             }
             let figures = parse(&String::from_utf8_lossy(&text));
-            print(&figures, &before, console.out())?;
+            match &screen {
+                Some(screen) => {
+                    let mut table = Vec::new();
+                    print(&figures, &before, &mut table)?;
+                    let frame = screen.frame(&String::from_utf8_lossy(&table));
+                    console.out().write_all(frame.as_bytes())?;
+                }
+                None => print(&figures, &before, console.out())?,
+            }
             if !self.watch {
                 return Ok(());
             }

@@ -210,9 +210,44 @@ pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
         let start = format!("ferroxfs_{gauge} ");
         assert!(text.lines().any(|line| line.starts_with(&start)), "{gauge}: {text}");
     }
+    // On a terminal one table takes the place of the other; elsewhere they follow each other.
+    let program =
+        format!("{} stats --watch {}", env!("CARGO_BIN_EXE_ferroxfs"), volume.path().display());
+    let mut terminal = Command::new("script");
+    terminal
+        .args(["-q", "-e", "-c", &program, "/dev/null"])
+        .env("TERM", "xterm")
+        .stderr(Stdio::null())
+        .stdin(Stdio::null());
+    let drawn = await_output(&mut terminal, "\x1b[Hrequest", 2);
+    assert!(drawn.starts_with("\x1b[Hrequest"), "{drawn:?}");
+    let mut piped = ferroxfs(&["stats", "--watch"]);
+    let printed = await_output(piped.arg(volume.path()).env("TERM", "xterm"), "request ", 2);
+    assert!(!printed.contains('\x1b'), "{printed:?}");
     let elsewhere = ferroxfs(&["stats", "/"]).output().unwrap();
     assert_eq!(elsewhere.status.code(), Some(1), "/ is no mount of ours");
     volume.check()
+}
+
+/// More than a few tables.
+const MOST_PRINTED: usize = 20_000;
+
+/// What a command prints until a text is in it so many times; then it is ended.
+fn await_output(command: &mut Command, text: &str, times: usize) -> String {
+    let mut running = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = running.stdout.take().unwrap();
+    let (mut printed, mut buffer) = (Vec::new(), [0; 4096]);
+    while String::from_utf8_lossy(&printed).matches(text).count() < times {
+        let length = stdout.read(&mut buffer).unwrap();
+        let so_far = String::from_utf8_lossy(&printed);
+        assert!(length > 0 && printed.len() < MOST_PRINTED, "{text:?} is missing: {so_far:?}");
+        printed.extend_from_slice(&buffer[..length]);
+    }
+    drop(stdout);
+    // `timeout` passes it on, which a kill would not be.
+    run(Command::new("kill").arg(running.id().to_string()));
+    running.wait().unwrap();
+    String::from_utf8(printed).unwrap()
 }
 
 pub(crate) fn figures_are_served() -> Result<(), TrialError> {
