@@ -6,10 +6,15 @@
 //!
 //! # Invariants
 //!
-//! - **I1** A file that stands under its own name is complete: one that takes the place of another is
-//!   made under another name and renamed.
+//! - **I1** A file that takes the place of another one does so when it is complete ([`draft`]); one that cannot
+//!   be completed is gone.
 //! - **I2** A file gets its times and permissions after its contents, a directory after all below.
 //! - **I3** The same sources give the same calls in the same order.
+//! - **I4** What keeps a file from getting its names comes when it has them all: that it is immutable or
+//!   append-only, and its project.
+
+mod contents;
+mod draft;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -17,26 +22,22 @@ use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
 use ferroxfs::{
-    AclKind, Changes, Creation, Error, File, FileType, NewKind, Node, PosixError, RenameMode,
-    SetMode, Timestamp,
+    AclKind, Changes, Creation, Error, FileType, NewKind, Node, PosixError, SetMode, Timestamp,
 };
 
-use crate::commands::write_all;
 use crate::exit::Exit;
 use crate::extract::Existing;
 use crate::facts::{Facts, FileKind, Time};
 use crate::failure::Failure;
 use crate::names;
 use crate::source::{NamedValue, Source, is_safe_name};
-
-/// Bytes read at a time.
-const CHUNK_BYTES: usize = 1 << 20;
-
-/// The name of a file that will take the place of another.
-const DRAFT: &str = ".ferroxfs-put";
+use draft::Spot;
 
 /// Permission bits of a mode.
 const PERMISSION_BITS: u32 = 0o7777;
+
+/// Flags of a file that cannot be renamed or linked any more.
+const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::APPEND);
 
 /// What is carried over.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +64,8 @@ pub(crate) struct Deposit<'a> {
     manner: Manner,
     /// The file that stands for each source with several names.
     links: HashMap<u64, Node>,
+    /// What is left to be set of files that may get further names, and their paths.
+    late: Vec<(Node, Changes, Vec<u8>)>,
     report: &'a mut dyn FnMut(Failure),
 }
 
@@ -92,7 +95,7 @@ struct Level<S: Source> {
 impl<'a> Deposit<'a> {
     /// What fails for one file goes to `report`, and the others go on.
     pub(crate) fn new(manner: Manner, report: &'a mut dyn FnMut(Failure)) -> Self {
-        Self { manner, links: HashMap::new(), report }
+        Self { manner, links: HashMap::new(), late: Vec::new(), report }
     }
 
     /// Puts a file, with everything below it, into a directory under this name.
@@ -107,7 +110,8 @@ impl<'a> Deposit<'a> {
         source: S,
     ) -> Result<(), Failure> {
         let level = self.put_one(directory, (name, name.to_vec()), source)?;
-        self.fill(level)
+        let filled = self.fill(level);
+        filled.and(self.seal())
     }
 
     /// Puts what is in a directory into another one.
@@ -122,7 +126,21 @@ impl<'a> Deposit<'a> {
     ) -> Result<(), Failure> {
         let level = enter(Entered::present(directory, &source), Vec::new(), &source);
         let level = self.check(b"/", level)?;
-        self.fill(level)
+        let filled = self.fill(level);
+        filled.and(self.seal())
+    }
+
+    /// Sets what had to wait until no file gets a further name (I4).
+    ///
+    /// # Errors
+    ///
+    /// As [`put`](Self::put).
+    pub(crate) fn seal(&mut self) -> Result<(), Failure> {
+        for (node, changes, path) in std::mem::take(&mut self.late) {
+            let sealed = node.change(&changes).map_err(Failed::from);
+            self.check(&path, sealed)?;
+        }
+        Ok(())
     }
 
     /// Fills a directory and all below, without recursion: the source decides how deep it goes.
@@ -184,12 +202,8 @@ impl<'a> Deposit<'a> {
         let name = OsStr::from_bytes(name);
         match directory.link(file, name) {
             Err(Error::Posix(PosixError::Exists)) if self.manner.existing == Existing::Replace => {
-                if directory.lookup(name)?.number() == file.number() {
-                    return Ok(());
-                }
-                let draft = OsStr::new(DRAFT);
-                directory.link(file, draft)?;
-                Ok(directory.rename(draft, directory, name, RenameMode::Replace)?)
+                let present = Some(directory.lookup(name)?);
+                Ok(Spot { directory, name, present }.link(file)?)
             }
             linked => Ok(linked?),
         }
@@ -268,27 +282,24 @@ impl<'a> Deposit<'a> {
                 (self.report)(failure.about(&names::in_message(path)));
                 Ok(None)
             }
-            Some(_) => {
-                let draft = OsStr::new(DRAFT);
-                self.make_file(directory, draft, source, &facts)?;
-                directory.rename(draft, directory, name, RenameMode::Replace)?;
-                Ok(None)
+            present => {
+                let spot = Spot { directory, name, present };
+                self.make_file(&spot, path, source).map(|()| None)
             }
-            None => self.make_file(directory, name, source, &facts).map(|()| None),
         }
     }
 
     /// Makes anything but a directory.
     fn make_file<S: Source>(
         &mut self,
-        directory: &Node,
-        name: &OsStr,
+        spot: &Spot<'_>,
+        path: &[u8],
         source: &S,
-        facts: &Facts,
     ) -> Result<(), Failed> {
+        let facts = source.facts();
         let has_links = self.manner.is_archive && facts.links > 1;
         if has_links && let Some(node) = self.links.get(&facts.inode) {
-            return Ok(directory.link(node, name)?);
+            return Ok(spot.link(node)?);
         }
         let target;
         let device = DeviceNumber { major: facts.device.0, minor: facts.device.1 };
@@ -307,19 +318,20 @@ impl<'a> Deposit<'a> {
                 return Err(Failed::One(Failure::new(Exit::Failed, message)));
             }
         };
-        let node = directory.create(name, &kind, &self.creation(facts))?;
+        let draft = spot.begin(&kind, &self.creation(&facts))?;
         if kind == NewKind::Regular {
-            let file = node.open()?;
-            if let Err(failed) = copy_contents(&file, source, facts.size) {
-                // No file rather than half of one. Where the volume is full, what it holds is given
-                // back first: removing a name may need some of it.
-                _ = file.set_len(0);
-                _ = directory.remove_file(name);
-                return Err(failed);
-            }
+            let file = draft.node().open()?;
+            contents::copy(&file, source, facts.size)?;
             file.close()?;
         }
-        self.apply(&node, facts, source.attributes())?;
+        self.apply(draft.node(), &facts, source.attributes())?;
+        let node = draft.publish()?;
+        let late = self.late_changes(&facts);
+        match (late == Changes::default(), has_links) {
+            (true, _) => {}
+            (false, true) => self.late.push((node.clone(), late, path.to_vec())),
+            (false, false) => node.change(&late)?,
+        }
         if has_links {
             self.links.insert(facts.inode, node);
         }
@@ -339,7 +351,7 @@ impl<'a> Deposit<'a> {
         (facts.mode & bits) as u16
     }
 
-    /// Sets what a file has besides its contents.
+    /// Sets what a file has besides its contents, but for what comes [late](Self::late_changes).
     fn apply(
         &mut self,
         node: &Node,
@@ -367,16 +379,28 @@ impl<'a> Deposit<'a> {
                 Err(failure) => (self.report)(failure),
             }
         }
-        let flags = ExtendedFlags::from_bits_truncate(facts.xflags);
+        let flags = ExtendedFlags::from_bits_truncate(facts.xflags) - LATE_FLAGS;
         let changes = Changes {
             mode: (facts.kind() != FileKind::Symlink).then(|| self.mode(facts)),
             accessed: Some(self.time(facts.accessed)),
             modified: Some(self.time(facts.modified)),
-            project_id: (facts.project != 0).then_some(facts.project),
             xflags: (!flags.is_empty()).then_some(flags),
             ..Changes::default()
         };
         Ok(node.change(&changes)?)
+    }
+
+    /// What would be in the way of a name, or of something in a directory (I4).
+    fn late_changes(&self, facts: &Facts) -> Changes {
+        if !self.manner.is_archive {
+            return Changes::default();
+        }
+        let flags = ExtendedFlags::from_bits_truncate(facts.xflags);
+        Changes {
+            project_id: (facts.project != 0).then_some(facts.project),
+            xflags: flags.intersects(LATE_FLAGS).then_some(flags),
+            ..Changes::default()
+        }
     }
 
     fn time(&self, time: Time) -> Timestamp {
@@ -404,7 +428,8 @@ impl<'a> Deposit<'a> {
                 Changes { uid: Some(owned.uid), gid: Some(owned.gid), ..Changes::default() };
             entered.directory.change(&changes)?;
         }
-        self.apply(&entered.directory, &entered.facts, entered.attributes)
+        self.apply(&entered.directory, &entered.facts, entered.attributes)?;
+        Ok(entered.directory.change(&self.late_changes(&entered.facts))?)
     }
 }
 
@@ -436,32 +461,4 @@ impl From<PosixError> for Failed {
     fn from(error: PosixError) -> Self {
         Error::from(error).into()
     }
-}
-
-/// Copies contents, and leaves holes where the source has them.
-fn copy_contents<S: Source>(file: &File, source: &S, size: u64) -> Result<(), Failed> {
-    let mut buffer = vec![0; CHUNK_BYTES.min(usize::try_from(size).unwrap_or(CHUNK_BYTES)).max(1)];
-    let mut offset = 0;
-    while let Some(range) = source.data_after(offset).map_err(Failed::One)? {
-        offset = range.start;
-        while offset < range.end.min(size) {
-            let wanted = (range.end.min(size) - offset).min(buffer.len() as u64) as usize;
-            let bytes = buffer.get_mut(..wanted).unwrap_or_default();
-            let read = source.read_at(offset, bytes).map_err(Failed::One)?;
-            if read == 0 {
-                let message = "became shorter while it was read";
-                return Err(Failed::One(Failure::new(Exit::Failed, message)));
-            }
-            write_all(file, offset, bytes.get(..read).unwrap_or_default())?;
-            offset += read as u64;
-        }
-        offset = offset.max(range.end);
-        if offset >= size {
-            break;
-        }
-    }
-    if file.metadata().size < size {
-        file.set_len(size)?;
-    }
-    Ok(())
 }

@@ -267,10 +267,6 @@ impl<'a> Extraction<'a> {
         if self.link_again(parent, name, facts)? {
             return Ok(());
         }
-        // As many as there are open files would be the end of the run.
-        if self.flagged.len() > FLAGGED_LIMIT {
-            self.flush_flagged();
-        }
         let mode = if self.fidelity.is_archive { 0o600 } else { facts.mode };
         let (draft, file) = parent.make_file(mode)?;
         contents::copy(source, facts.size, file.as_fd(), self.advance)?;
@@ -281,9 +277,19 @@ impl<'a> Extraction<'a> {
         }
         draft.publish(name, self.fidelity.existing)?;
         self.remember(parent, name, facts)?;
-        if self.fidelity.is_archive && attributes::has_flags(facts) {
-            self.flagged.push(Flagged { file, facts: *facts, path });
+        if !self.fidelity.is_archive || !attributes::has_flags(facts) {
+            return Ok(());
         }
+        if facts.links < 2 {
+            // It gets no further name.
+            attributes::apply_flags(file, facts, (&path, &mut self.shortfalls));
+            return Ok(());
+        }
+        // As many as there are open files would be the end of the run.
+        if self.flagged.len() > FLAGGED_LIMIT {
+            self.flush_flagged();
+        }
+        self.flagged.push(Flagged { file, facts: *facts, path });
         Ok(())
     }
 

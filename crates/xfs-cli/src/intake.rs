@@ -177,7 +177,7 @@ impl Unpack<'_, '_> {
         for (path, entered) in self.open {
             self.deposit.leave(entered, &path)?;
         }
-        Ok(())
+        self.deposit.seal()
     }
 }
 

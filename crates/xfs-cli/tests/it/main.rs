@@ -18,6 +18,7 @@ mod looking;
 mod making;
 mod outputs;
 mod partitions;
+mod replacing;
 mod scanning;
 mod untouched;
 

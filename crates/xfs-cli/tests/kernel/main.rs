@@ -19,6 +19,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
+use ferroxfs::Changes;
+use ferroxfs::format::inode::ExtendedFlags;
 use tempfile::TempDir;
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, LoopDevice, ready};
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Trial::new("a_volume_under_load_is_read", a_volume_under_load_is_read),
         Trial::new("a_dirty_log_stays_dirty", a_dirty_log_stays_dirty),
         Trial::new("a_benchmark_leaves_nothing", a_benchmark_leaves_nothing),
+        Trial::new("flagged_files_keep_their_names", flagged_files_keep_their_names),
         Trial::new("a_prototype_makes_what_mkfs_xfs_makes", prototype::what_mkfs_xfs_makes),
     ])
 }
@@ -86,6 +89,38 @@ fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
     }
     assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
     Ok(mount.unmount()?)
+}
+
+/// However many files that cannot be linked any more come between two names of one.
+fn flagged_files_keep_their_names() -> Result<(), TrialError> {
+    /// More than wait for their flags.
+    const FILES: usize = 300;
+    let (_folder, image) = volume()?;
+    let (_other, from) = volume()?;
+    let volume = ferroxfs::Volume::open_writable(&from.data).unwrap();
+    let immutable = Changes { xflags: Some(ExtendedFlags::IMMUTABLE), ..Changes::default() };
+    volume.create_dir("d").unwrap();
+    volume.write("d/first", "contents").unwrap();
+    for number in 0..FILES {
+        let path = format!("d/{number}");
+        volume.write(&path, "").unwrap();
+        volume.lookup(&path).unwrap().change(&immutable).unwrap();
+    }
+    volume.hard_link("d/first", "d/last").unwrap();
+    volume.lookup("d/first").unwrap().change(&immutable).unwrap();
+    volume.close().unwrap();
+    let mount = image.mount(&[])?;
+    let arguments = ["cp", "-a", &format!("{}:/d", from.data.display())];
+    let output = ferroxfs(&arguments, mount.path());
+    check(&arguments, &output, &[0])?;
+    let links = fs::metadata(mount.path().join("d/first")).unwrap().nlink();
+    let flags = Command::new("lsattr").arg(mount.path().join("d")).output().unwrap();
+    mount.unmount()?;
+    assert_eq!(links, 2);
+    let flags = String::from_utf8(flags.stdout).unwrap();
+    let is_immutable = |line: &&str| line.split(' ').next().is_some_and(|word| word.contains('i'));
+    assert_eq!(flags.lines().filter(is_immutable).count(), FILES + 2, "{flags}");
+    Ok(())
 }
 
 fn a_mounted_volume_is_refused() -> Result<(), TrialError> {

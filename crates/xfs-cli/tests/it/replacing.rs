@@ -1,0 +1,148 @@
+//! Copies from image to image: what they keep, and what they take the place of.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, symlink};
+
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{Changes, Metadata, Volume};
+
+use crate::changing::Place;
+
+/// Changes files of an image.
+fn change(place: &Place, image: &str, files: &[(&str, Changes)]) {
+    let volume = Volume::open_writable(place.path(image)).unwrap();
+    for (path, changes) in files {
+        volume.lookup_no_follow(path).unwrap().change(changes).unwrap();
+    }
+    volume.close().unwrap();
+}
+
+fn metadata(place: &Place, image: &str, path: &str) -> Metadata {
+    Volume::open(place.path(image)).unwrap().symlink_metadata(path).unwrap()
+}
+
+fn flags(flags: ExtendedFlags) -> Changes {
+    Changes { xflags: Some(flags), ..Changes::default() }
+}
+
+/// Those that can be set, of one file.
+fn flags_of(place: &Place, image: &str, path: &str) -> ExtendedFlags {
+    let all = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND | ExtendedFlags::NODUMP;
+    metadata(place, image, path).xflags & all
+}
+
+/// A volume with files that can be neither renamed nor linked.
+fn flagged() -> Place {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d", "image:/d/sealed", "image:/e"]);
+    for file in ["d/immutable", "d/linked", "d/growing", "d/sealed/file"] {
+        place.put(&format!("image:/{file}"), file.as_bytes());
+    }
+    place.check(&["ln", "image:/d/linked", "image:/d/again"]);
+    place.check(&["ln", "image:/d/linked", "image:/e/elsewhere"]);
+    let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::NODUMP;
+    change(
+        &place,
+        "image",
+        &[
+            ("/d/immutable", flags(fixed)),
+            ("/d/linked", flags(fixed)),
+            ("/d/growing", flags(ExtendedFlags::APPEND)),
+            ("/d/sealed", flags(ExtendedFlags::IMMUTABLE)),
+            ("/d", flags(ExtendedFlags::APPEND)),
+        ],
+    );
+    place
+}
+
+#[track_caller]
+fn check_flagged(place: &Place, image: &str) {
+    let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::NODUMP;
+    for (path, expected) in [
+        ("/d/immutable", fixed),
+        ("/d/again", fixed),
+        ("/e/elsewhere", fixed),
+        ("/d/growing", ExtendedFlags::APPEND),
+        ("/d/sealed", ExtendedFlags::IMMUTABLE),
+        ("/d/sealed/file", ExtendedFlags::empty()),
+        ("/d", ExtendedFlags::APPEND),
+    ] {
+        assert_eq!(flags_of(place, image, path), expected, "{path}");
+    }
+    assert_eq!(metadata(place, image, "/e/elsewhere").nlink, 3);
+    assert_eq!(place.check(&["cat", &format!("{image}:/d/again")]), "d/linked");
+}
+
+#[test]
+fn flags_come_when_a_file_has_its_names() {
+    let place = flagged();
+    place.make("new");
+    place.check(&["cp", "-a", "image:/", "new:/"]);
+    check_flagged(&place, "new");
+    // In the place of what is there already, too.
+    place.make("old");
+    place.check(&["mkdir", "old:/d", "old:/e"]);
+    for file in ["d/immutable", "d/linked", "d/again", "d/growing", "e/elsewhere"] {
+        place.put(&format!("old:/{file}"), b"before");
+    }
+    place.check(&["cp", "-a", "image:/", "old:/"]);
+    check_flagged(&place, "old");
+    assert_eq!(place.check(&["find", "old:/", "-name", ".ferroxfs*"]), "");
+    // What must not be replaced is not, and nothing is left of the attempt.
+    place.check_failure(&["cp", "-a", "image:/d/growing", "old:/d/immutable"], 1, "not permitted");
+    assert_eq!(place.check(&["find", "old:/", "-name", ".ferroxfs*"]), "");
+    assert_eq!(place.check(&["cat", "old:/d/immutable"]), "d/immutable");
+}
+
+/// Their project, too, can keep a file out of a directory.
+#[test]
+fn a_project_comes_when_a_file_has_its_names() {
+    let place = Place::new();
+    place.put("image:/file", b"of one project");
+    let project = |number| Changes { project_id: Some(number), ..Changes::default() };
+    change(&place, "image", &[("/file", project(5))]);
+    place.make("other");
+    place.check(&["mkdir", "other:/d"]);
+    let inherited = flags(ExtendedFlags::PROJINHERIT);
+    change(&place, "other", &[("/d", Changes { project_id: Some(7), ..inherited })]);
+    for _ in 0..2 {
+        place.check(&["cp", "-a", "image:/file", "other:/d"]);
+        assert_eq!(metadata(&place, "other", "/d/file").project_id, 5);
+    }
+}
+
+#[test]
+fn names_of_drafts_are_in_nobodys_way() {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d", "image:/d/.ferroxfs-put-1"]);
+    place.put("image:/d/.ferroxfs-put", b"somebody's");
+    symlink("target", place.path("link")).unwrap();
+    fs::write(place.path("file"), "contents").unwrap();
+    for name in ["file", "link"] {
+        place.put(&format!("image:/d/{name}"), b"before");
+        for _ in 0..2 {
+            place.check(&["cp", "-a", name, "image:/d"]);
+        }
+    }
+    assert_eq!(place.check(&["cat", "image:/d/file"]), "contents");
+    assert_eq!(place.check(&["readlink", "image:/d/link"]), "target\n");
+    assert_eq!(place.check(&["cat", "image:/d/.ferroxfs-put"]), "somebody's");
+    let names = place.check(&["ls", "-a", "image:/d"]);
+    assert_eq!(names, ".\n..\n.ferroxfs-put\n.ferroxfs-put-1\nfile\nlink\n");
+}
+
+#[test]
+fn what_cannot_be_replaced_stays() {
+    let place = Place::new();
+    place.put("image:/large", b"before");
+    let file = fs::File::create(place.path("large")).unwrap();
+    for at in 0..400 {
+        file.write_all_at(&vec![1; 1 << 20], at << 20).unwrap();
+    }
+    place.check_failure(&["cp", "large", "image:/"], 1, "no space");
+    assert_eq!(place.check(&["ls", "-a", "image"]), ".\n..\nlarge\n");
+    assert_eq!(place.check(&["cat", "image:/large"]), "before");
+    // What it had written is given back.
+    place.check(&["put", "image:/empty"]);
+    place.check(&["fallocate", "-l", "200m", "image:/room"]);
+}
