@@ -320,6 +320,8 @@ impl<'a> Deposit<'a> {
         };
         let draft = spot.begin(&kind, &self.creation(&facts))?;
         if kind == NewKind::Regular {
+            // Once there are extents it is too late.
+            self.hint(draft.node(), &facts)?;
             let file = draft.node().open()?;
             contents::copy(&file, source, facts.size)?;
             file.close()?;
@@ -390,6 +392,34 @@ impl<'a> Deposit<'a> {
         Ok(node.change(&changes)?)
     }
 
+    /// Gives a file the hints for the size of extents of its source, and none that it has taken over from its directory.
+    /// One that the volume cannot have is left out: they are of whole blocks, no longer than half of a
+    /// group, and copies are made only where blocks can be shared.
+    fn hint(&self, node: &Node, facts: &Facts) -> Result<(), Failed> {
+        let hints = facts.extent_size_hints.filter(|_| self.manner.is_archive);
+        let Some((extent, copy)) = hints else { return Ok(()) };
+        let has = node.metadata();
+        let change = |bytes: u64, to_changes: &dyn Fn(u64) -> Changes| match node
+            .change(&to_changes(bytes))
+        {
+            Err(Error::Posix(PosixError::InvalidArgument)) => node.change(&to_changes(0)),
+            changed => changed,
+        };
+        if has.extent_size_hint_bytes != extent {
+            change(extent, &|bytes| Changes {
+                extent_size_hint_bytes: Some(bytes),
+                ..Changes::default()
+            })?;
+        }
+        if has.cow_extent_size_hint_bytes != copy {
+            change(copy, &|bytes| Changes {
+                cow_extent_size_hint_bytes: Some(bytes),
+                ..Changes::default()
+            })?;
+        }
+        Ok(())
+    }
+
     /// What would be in the way of a name, or of something in a directory (I4).
     fn late_changes(&self, facts: &Facts) -> Changes {
         if !self.manner.is_archive {
@@ -428,6 +458,8 @@ impl<'a> Deposit<'a> {
                 Changes { uid: Some(owned.uid), gid: Some(owned.gid), ..Changes::default() };
             entered.directory.change(&changes)?;
         }
+        // What is in it has its own already, and takes none over.
+        self.hint(&entered.directory, &entered.facts)?;
         self.apply(&entered.directory, &entered.facts, entered.attributes)?;
         Ok(entered.directory.change(&self.late_changes(&entered.facts))?)
     }

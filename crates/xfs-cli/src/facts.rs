@@ -130,6 +130,9 @@ pub(crate) struct Facts {
     pub(crate) born: Time,
     /// Inode flags, as FS_IOC_FSGETXATTR gives them.
     pub(crate) xflags: u32,
+    /// Of how many bytes each extent is to be, and each that is copied when it is written to; 0 for no wish.
+    /// `None` where that is not known.
+    pub(crate) extent_size_hints: Option<(u64, u64)>,
 }
 
 impl Facts {

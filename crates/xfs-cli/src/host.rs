@@ -147,6 +147,7 @@ impl Source for HostSource {
             changed: time(metadata.ctime(), metadata.ctime_nsec()),
             born: Time::default(),
             xflags: 0,
+            extent_size_hints: None,
         }
     }
 

@@ -31,6 +31,10 @@ fn from_metadata(metadata: &Metadata) -> Facts {
         changed: time(metadata.changed),
         born: time(metadata.created),
         xflags: metadata.xflags.bits(),
+        extent_size_hints: Some((
+            metadata.extent_size_hint_bytes,
+            metadata.cow_extent_size_hint_bytes,
+        )),
     }
 }
 

@@ -146,3 +146,51 @@ fn what_cannot_be_replaced_stays() {
     place.check(&["put", "image:/empty"]);
     place.check(&["fallocate", "-l", "200m", "image:/room"]);
 }
+
+/// Both hints of a file: for the size of extents, and of copies.
+fn hints(place: &Place, image: &str, path: &str) -> (u64, u64) {
+    let found = metadata(place, image, path);
+    (found.extent_size_hint_bytes, found.cow_extent_size_hint_bytes)
+}
+
+#[test]
+fn hints_are_carried_over() {
+    const EXTENT: u64 = 1 << 20;
+    const COPY: u64 = 64 << 10;
+    let place = Place::new();
+    let (extent, copy) = (Some(EXTENT), Some(COPY));
+    let both = Changes {
+        extent_size_hint_bytes: extent,
+        cow_extent_size_hint_bytes: copy,
+        ..Changes::default()
+    };
+    place.check(&["mkdir", "image:/d"]);
+    // It was there before its directory had a hint to pass on.
+    place.put("image:/d/plain", b"contents");
+    change(&place, "image", &[("/d", both)]);
+    place.check(&["touch", "image:/d/hinted", "image:/d/small"]);
+    let small = Changes { extent_size_hint_bytes: Some(4096), ..Changes::default() };
+    change(&place, "image", &[("/d/small", small)]);
+    for file in ["hinted", "small"] {
+        place.put(&format!("image:/d/{file}"), b"contents");
+    }
+    for (options, name, expected) in [
+        (&["-b", "size=4k"][..], "same", [(EXTENT, COPY), (0, 0), (EXTENT, COPY), (4096, COPY)]),
+        (&["-m", "reflink=0"], "bare", [(EXTENT, 0), (0, 0), (EXTENT, 0), (4096, 0)]),
+        (&["-b", "size=16k"], "coarse", [(EXTENT, COPY), (0, 0), (EXTENT, COPY), (0, COPY)]),
+    ] {
+        let mkfs = ["mkfs", "-q", "-d", "size=320m", name];
+        place.check(&[&mkfs[..4], options, &mkfs[4..]].concat());
+        // A second time in the place of the first.
+        for _ in 0..2 {
+            place.check(&["cp", "-a", "image:/d", &format!("{name}:/")]);
+            let paths = ["/d", "/d/plain", "/d/hinted", "/d/small"];
+            assert_eq!(paths.map(|path| hints(&place, name, path)), expected, "{name}");
+        }
+    }
+    place.check(&["cp", "image:/d/small", "same:/"]);
+    assert_eq!(hints(&place, "same", "/small"), (0, 0), "without -a it is another file");
+    fs::write(place.path("file"), "contents").unwrap();
+    place.check(&["cp", "-a", "file", "same:/d"]);
+    assert_eq!(hints(&place, "same", "/d/file"), (EXTENT, COPY), "of the host's nothing is known");
+}
