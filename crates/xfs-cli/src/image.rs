@@ -1,11 +1,12 @@
 //! Images and the files in them, as commands get hold of them.
 //!
-//! Owns: opening by the options of the command line, and turning the library's errors into
-//! failures. An [`Image`] is open but unread; its [`Volume`] has been read.
+//! Owns: opening by the options of the command line. Does **not** own: what its errors look like
+//! ([`failures`]). An [`Image`] is open but unread; its [`Volume`] has been read.
+
+mod failures;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -14,14 +15,14 @@ use ferroxfs::{
     Devices, FileType, Node, OpenError, OpenOptions, PosixError, Staleness, Timestamp, Uuid,
     UuidChange,
 };
-use xfs_device::{DeviceFailure, FindError};
 
 use crate::address::Address;
 use crate::cli::GlobalOptions;
 use crate::console::Console;
-use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::names;
+use failures::exit_of;
+pub(crate) use failures::{about_image, exit_of_read, open_failure};
 
 /// An image whose devices are open, and of which nothing has been read but what it took to find
 /// the volume in it.
@@ -220,6 +221,21 @@ impl Volume {
         volume.close().map_err(|error| about_image(Failure::from(error), &path))
     }
 
+    /// The same after something was done: where both failed, both are said, and what was done first.
+    pub(crate) fn close_after<T>(
+        self,
+        done: Result<T, Failure>,
+        console: &mut Console,
+    ) -> Result<T, Failure> {
+        match (done, self.close()) {
+            (Err(done), Err(closed)) => {
+                console.report(&done);
+                Err(closed)
+            }
+            (done, closed) => closed.and(done),
+        }
+    }
+
     /// The image on the host.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -378,10 +394,7 @@ pub(crate) fn change_all(
             volumes.push(target.volume);
         }
     }
-    for volume in volumes {
-        volume.close()?;
-    }
-    changed
+    volumes.into_iter().fold(changed, |done, volume| volume.close_after(done, console))
 }
 
 /// Says how to name an image alone, where a path in it was given.
@@ -405,79 +418,5 @@ fn hint_at_colon(failure: Failure, first: Option<&Address>, address: &Address) -
             failure.hint(format!("a path in an image is written behind it: {image}:{path}"))
         }
         _ => failure,
-    }
-}
-
-pub(crate) fn about_image(failure: Failure, path: &Path) -> Failure {
-    failure.about(&names::in_message(path.as_os_str().as_bytes()))
-}
-
-impl From<ferroxfs::Error> for Failure {
-    fn from(error: ferroxfs::Error) -> Self {
-        Self::new(exit_of(&error), error.to_string())
-    }
-}
-
-impl From<PosixError> for Failure {
-    fn from(error: PosixError) -> Self {
-        Self::from(ferroxfs::Error::from(error))
-    }
-}
-
-fn exit_of(error: &ferroxfs::Error) -> Exit {
-    match error {
-        ferroxfs::Error::Corrupt(_) => Exit::Corrupt,
-        ferroxfs::Error::Unsupported(_) => Exit::Refused,
-        ferroxfs::Error::Io(error) => exit_of_read(error.source.kind()),
-        _ => Exit::Failed,
-    }
-}
-
-/// The exit code where the device could not be read.
-pub(crate) fn exit_of_read(error: io::ErrorKind) -> Exit {
-    match error {
-        // The image ends before the volume does: what is missing is missing from the volume.
-        io::ErrorKind::UnexpectedEof => Exit::Corrupt,
-        _ => Exit::Failed,
-    }
-}
-
-pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
-    let (exit, message) = match error {
-        OpenError::Device(error) => (exit_of_device(error.failure()), error.failure().to_string()),
-        OpenError::Find(find) => (exit_of_find(find), find.to_string()),
-        OpenError::Volume(inner) | OpenError::Log(inner) | OpenError::Recovery(inner) => {
-            (exit_of(inner), error.to_string())
-        }
-        OpenError::DirtyLog(_) => (Exit::LogDirty, error.to_string()),
-        _ => (Exit::Failed, error.to_string()),
-    };
-    let path = match error {
-        // It may be that of the log.
-        OpenError::Device(error) => error.path(),
-        _ => path,
-    };
-    let failure = about_image(Failure::new(exit, message), path);
-    match error.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
-}
-
-fn exit_of_device(failure: &DeviceFailure) -> Exit {
-    match failure {
-        DeviceFailure::ForeignImage(..) | DeviceFailure::NotADevice(_) => Exit::Refused,
-        _ => Exit::Failed,
-    }
-}
-
-fn exit_of_find(error: &FindError) -> Exit {
-    match error {
-        FindError::NotXfs(_) | FindError::NoXfsPartition(_) => Exit::Refused,
-        FindError::NoTable { .. }
-        | FindError::NoSuchPartition { .. }
-        | FindError::OffsetPastEnd { .. }
-        | FindError::Several(_) => Exit::Usage,
-        _ => Exit::Failed,
     }
 }

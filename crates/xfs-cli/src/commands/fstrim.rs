@@ -40,8 +40,7 @@ impl Run for Fstrim {
         let volume = self.image.volume(console)?;
         let trimmed = volume.inner().trim(self.range, self.minimum_bytes);
         let trimmed = trimmed.map_err(|error| volume.whole_failure(error));
-        volume.close()?;
-        let bytes = trimmed?;
+        let bytes = volume.close_after(trimmed, console)?;
         if self.is_json {
             let fields = vec![("trimmed_bytes", Value::number(bytes))];
             json::write_document(console.out(), fields_to_json(&fields))?;

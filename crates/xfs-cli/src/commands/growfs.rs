@@ -88,8 +88,7 @@ impl Run for Growfs {
             // It may have grown and have failed then, at a copy of the superblock for example.
             lengthened.is_needed = volume.inner().geometry().data_blocks > before;
         }
-        volume.close()?;
-        let after = grown?;
+        let after = volume.close_after(grown, console)?;
         let said = if before == after {
             format!("data size unchanged: {before} blocks\n")
         } else {

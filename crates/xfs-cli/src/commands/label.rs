@@ -52,7 +52,6 @@ impl Run for Set {
         let volume = self.image.volume(console)?;
         let set = volume.inner().set_label(&self.label);
         let set = set.map_err(|error| volume.whole_failure(error));
-        volume.close()?;
-        set
+        volume.close_after(set, console)
     }
 }

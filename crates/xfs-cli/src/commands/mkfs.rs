@@ -168,8 +168,7 @@ impl Fill {
             volume.whole_failure(failure).hint(partial)
         });
         drop(deposit);
-        volume.close()?;
-        filled
+        volume.close_after(filled, console)
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::new("what_cannot_be_made_durable_is_said", what_cannot_be_made_durable_is_said),
         Trial::new("what_cannot_be_closed_is_said", what_cannot_be_closed_is_said),
         Trial::new("a_bad_end_is_logged", a_bad_end_is_logged),
+        Trial::new("a_host_without_room_is_said", a_host_without_room_is_said),
         Trial::new(
             "a_server_among_other_processes_is_waited_for",
             a_server_among_other_processes_is_waited_for,
@@ -83,11 +84,15 @@ impl Tight {
     fn fill(&self) {
         fs::create_dir(self.at("mnt/folder")).unwrap();
         File::open(self.at("mnt")).unwrap().sync_all().unwrap();
-        let mut rest = File::create(self.at("small/rest")).unwrap();
-        while rest.write_all(&vec![1; MEGABYTE]).is_ok() {}
+        self.fill_host();
         for name in NAMES {
             File::create(self.at("mnt/folder").join(name)).unwrap();
         }
+    }
+
+    fn fill_host(&self) {
+        let mut rest = File::create(self.at("small/rest")).unwrap();
+        while rest.write_all(&vec![1; MEGABYTE]).is_ok() {}
     }
 
     fn umount(&self, options: &[&str]) -> Output {
@@ -182,8 +187,7 @@ fn a_bad_end_is_logged() -> Result<(), TrialError> {
     let length = rustix::fs::getxattr(&mount, "ferroxfs.pid", &mut value).unwrap();
     let server = String::from_utf8_lossy(&value[..length]).into_owned();
     File::create(mount.join("file")).unwrap();
-    let mut rest = File::create(tight.at("small/rest")).unwrap();
-    while rest.write_all(&vec![1; MEGABYTE]).is_ok() {}
+    tight.fill_host();
     run(Command::new("kill").args(["-TERM", &server]));
     let mut message = [0; 1024];
     let received = log.recv(&mut message);
@@ -231,5 +235,40 @@ fn a_server_among_other_processes_is_waited_for() -> Result<(), TrialError> {
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("its image was not closed well"), "{text}");
+    Ok(())
+}
+
+/// Every command that writes tells what failed first, and what can be done.
+fn a_host_without_room_is_said() -> Result<(), TrialError> {
+    let tight = Tight::new(Log::Inside)?;
+    let image = tight.image().display().to_string();
+    let (file, inside) = (tight.at("file"), format!("{image}:/file"));
+    fs::write(&file, vec![1; MEGABYTE]).unwrap();
+    let file = file.display().to_string();
+    run(&mut ferroxfs(&[
+        "import",
+        &tight.at("mnt").display().to_string(),
+        &inside.replace("file", "d"),
+    ]));
+    tight.fill_host();
+    let log = "cannot write ";
+    for (arguments, words) in [
+        (&["cp", &file, &inside][..], ": file: cannot write "),
+        (&["label", &image, "new"], log),
+        (&["uuid", &image, "generate"], log),
+        (&["mkdir", &inside], log),
+        (&["rm", "-r", &format!("{image}:/d")], log),
+    ] {
+        let output = ferroxfs(arguments).output().unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
+        let first = text.lines().next().unwrap_or_default();
+        assert!(first.contains(words) && first.contains("No space left"), "{arguments:?}: {text}");
+        assert!(text.contains("hint: the filesystem that the image lies on is full"), "{text}");
+    }
+    fs::remove_file(tight.at("small/rest")).unwrap();
+    // Nothing of it was done by halves.
+    assert_eq!(run(&mut ferroxfs(&["ls", &image])), "d\n");
+    run(&mut ferroxfs(&["rm", "-r", &format!("{image}:/d")]));
     Ok(())
 }

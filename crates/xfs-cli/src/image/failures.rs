@@ -1,0 +1,100 @@
+//! Errors of the library in the form in which they leave the program.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ferroxfs::{OpenError, PosixError};
+use xfs_device::{DeviceFailure, FindError};
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::names;
+
+pub(crate) fn about_image(failure: Failure, path: &Path) -> Failure {
+    failure.about(&names::in_message(path.as_os_str().as_bytes()))
+}
+
+impl From<ferroxfs::Error> for Failure {
+    fn from(error: ferroxfs::Error) -> Self {
+        let failure = Self::new(exit_of(&error), error.to_string());
+        if is_host_full(&error) { failure.hint(HOST_FULL) } else { failure }
+    }
+}
+
+impl From<PosixError> for Failure {
+    fn from(error: PosixError) -> Self {
+        Self::from(ferroxfs::Error::from(error))
+    }
+}
+
+/// What can be done about it. What is not durable is undone, as by a crash.
+const HOST_FULL: &str =
+    "the filesystem that the image lies on is full: make room there, and do it again";
+
+fn is_host_full(error: &ferroxfs::Error) -> bool {
+    let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    matches!(error, ferroxfs::Error::Io(error) if kinds.contains(&error.source.kind()))
+}
+
+pub(super) fn exit_of(error: &ferroxfs::Error) -> Exit {
+    match error {
+        ferroxfs::Error::Corrupt(_) => Exit::Corrupt,
+        ferroxfs::Error::Unsupported(_) => Exit::Refused,
+        ferroxfs::Error::Io(error) => exit_of_read(error.source.kind()),
+        _ => Exit::Failed,
+    }
+}
+
+/// The exit code where the device could not be read.
+pub(crate) fn exit_of_read(error: io::ErrorKind) -> Exit {
+    match error {
+        // The image ends before the volume does: what is missing is missing from the volume.
+        io::ErrorKind::UnexpectedEof => Exit::Corrupt,
+        _ => Exit::Failed,
+    }
+}
+
+pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
+    let (exit, message) = match error {
+        OpenError::Device(error) => (exit_of_device(error.failure()), error.failure().to_string()),
+        OpenError::Find(find) => (exit_of_find(find), find.to_string()),
+        OpenError::Volume(inner) | OpenError::Log(inner) | OpenError::Recovery(inner) => {
+            if is_host_full(inner) {
+                return about_image(Failure::new(exit_of(inner), inner.to_string()), path)
+                    .hint(HOST_FULL);
+            }
+            (exit_of(inner), error.to_string())
+        }
+        OpenError::DirtyLog(_) => (Exit::LogDirty, error.to_string()),
+        _ => (Exit::Failed, error.to_string()),
+    };
+    let path = match error {
+        // It may be that of the log.
+        OpenError::Device(error) => error.path(),
+        _ => path,
+    };
+    let failure = about_image(Failure::new(exit, message), path);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn exit_of_device(failure: &DeviceFailure) -> Exit {
+    match failure {
+        DeviceFailure::ForeignImage(..) | DeviceFailure::NotADevice(_) => Exit::Refused,
+        _ => Exit::Failed,
+    }
+}
+
+fn exit_of_find(error: &FindError) -> Exit {
+    match error {
+        FindError::NotXfs(_) | FindError::NoXfsPartition(_) => Exit::Refused,
+        FindError::NoTable { .. }
+        | FindError::NoSuchPartition { .. }
+        | FindError::OffsetPastEnd { .. }
+        | FindError::Several(_) => Exit::Usage,
+        _ => Exit::Failed,
+    }
+}
