@@ -34,7 +34,7 @@ use xfs_sync::{SetOnce, Volume as VolumeScope};
 use crate::MountError;
 use crate::statistics::Statistics;
 use crate::transport::wire::{BatchForgetIn, ForgetOne, InitFlags, Opcode, ROOT_NODE, StatFsOut};
-use crate::transport::{Handler, Outdater, Reply, Request, Standing};
+use crate::transport::{Handler, Outdater, ReadOnlyLook, Reply, Request};
 use access::LazyTimes;
 use caller::By;
 use checks::Checker;
@@ -109,7 +109,7 @@ pub struct Server {
     volume: Volume,
     settings: Settings,
     /// How it is mounted, if it is known where.
-    standing: Option<Standing>,
+    standing: Option<ReadOnlyLook>,
     identity: Identity,
     /// Set when somebody has had the volume shut down, which wrote everything first.
     put_down: SetOnce<(), VolumeScope>,
@@ -166,13 +166,13 @@ impl Server {
     /// time of access is written to it.
     #[must_use]
     pub fn mounted_at(self, folder: Option<PathBuf>) -> Self {
-        Self { standing: folder.map(Standing::of), ..self }
+        Self { standing: folder.map(ReadOnlyLook::of), ..self }
     }
 
     /// Whether the mount was made read-only. The kernel keeps programs from writing then; this is for what the
     /// server would write by itself.
     fn is_held(&self) -> bool {
-        self.standing.as_ref().is_some_and(Standing::is_read_only)
+        self.standing.as_ref().is_some_and(ReadOnlyLook::is_read_only)
     }
 
     /// Lets go of all files and closes the volume.

@@ -22,7 +22,7 @@ pub(crate) mod wire;
 pub(crate) use line::rings;
 pub(crate) use mounting::MountPoint;
 pub use mounting::{MountFacts, Unmount, is_mount_point, remount, unmount};
-pub(crate) use mounts::Standing;
+pub(crate) use mounts::ReadOnlyLook;
 pub use mounts::source_of;
 pub(crate) use pipe::Taken;
 pub use reply::Reply;

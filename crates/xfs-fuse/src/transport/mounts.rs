@@ -24,7 +24,7 @@ const FRESH: Duration = Duration::from_secs(1);
 ///
 /// A server is not told. The table can be asked whether it has changed, once for each descriptor of it; so
 /// each slot has its own, and what a thread looks at no other one has to wait for.
-pub(crate) struct Standing {
+pub(crate) struct ReadOnlyLook {
     /// The full path.
     folder: PathBuf,
     looks: Slots<Mutex<Option<Look>, Slot>>,
@@ -37,7 +37,7 @@ struct Look {
     is_read_only: bool,
 }
 
-impl Standing {
+impl ReadOnlyLook {
     pub(crate) fn of(folder: PathBuf) -> Self {
         Self { folder, looks: Slots::new(|| Mutex::new(None)) }
     }
