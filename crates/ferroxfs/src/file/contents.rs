@@ -442,12 +442,6 @@ impl<'a> OpenContents<'a> {
         flushed.map(|()| bytes)
     }
 
-    /// Has the file looked at now and then.
-    fn note_unsettled(&self) {
-        self.entry.set_unsettled(true);
-        self.parts.unsettled.begin();
-    }
-
     /// Notes whether the file has blocks past its end. Nothing of it waits in the buffer any more.
     fn note_ahead(&self, was_buffered: bool) {
         let is_ahead = self.entry.live().ends_past_size(self.geometry());

@@ -31,6 +31,12 @@ pub(crate) enum Patience {
 }
 
 impl OpenContents<'_> {
+    /// Has the file looked at now and then.
+    pub(super) fn note_unsettled(&self) {
+        self.entry.set_unsettled(true);
+        self.parts.unsettled.begin();
+    }
+
     /// Writes what has been buffered for a while to the device, and gives back what is allocated ahead of a
     /// file that nobody has written to for long. `look` says how many looks there have been.
     pub(crate) fn look(&self, look: u64, patience: Patience) -> Left {
