@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use ferroxfs::{BlockDevice, Creation, NewKind, Node, OpenOptions, SharedDevice};
+use ferroxfs::{BlockDevice, Creation, NewKind, Node, OpenOptions, SharedDevice, Upkeep};
 use xfs_device::{Durability, MemoryDevice};
 use xfs_trans::testing::make_sized;
 
@@ -105,7 +105,9 @@ fn holds_the_tail_until_that_is_durable() {
     let inner = make_sized(512 << 20, "-l size=64m -d agcount=1");
     let gated = Arc::new(Gated { inner, gate: Mutex::default(), changed: Condvar::new() });
     let device: SharedDevice = Arc::<Gated>::clone(&gated);
-    let options = OpenOptions::new().writable(true);
+    // Nobody else forces the log: what is made last must not be durable yet.
+    let options =
+        OpenOptions::new().writable(true).upkeep(Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST));
     let volume = options.with_devices(device, None).writable_volume().unwrap();
     let root = volume.root().unwrap();
     fill(&root, "a", FREED);
