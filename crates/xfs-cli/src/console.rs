@@ -5,19 +5,22 @@
 
 use std::env;
 use std::fmt::Display;
-use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use crate::cli::ColorWhen;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::names::NameStyle;
+use crate::standard_output::StandardOutput;
 
 /// The outputs of a run.
 pub(crate) struct Console {
-    out: BufWriter<Stdout>,
+    out: BufWriter<StandardOutput>,
     is_terminal: bool,
     is_coloured: bool,
     exit: Exit,
+    /// That it cannot be written has been said: each later attempt fails as well.
+    has_failed: bool,
 }
 
 impl Console {
@@ -31,8 +34,8 @@ impl Console {
                 is_terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             }
         };
-        let out = BufWriter::with_capacity(64 << 10, io::stdout());
-        Self { out, is_terminal, is_coloured, exit: Exit::Fine }
+        let out = BufWriter::with_capacity(64 << 10, StandardOutput::open());
+        Self { out, is_terminal, is_coloured, exit: Exit::Fine, has_failed: false }
     }
 
     /// Standard output, buffered.
@@ -54,7 +57,9 @@ impl Console {
     pub(crate) fn report(&mut self, failure: &Failure) {
         // Keeps the two streams in order where they lead to the same terminal.
         _ = self.out.flush();
-        if !failure.is_silent() {
+        let is_known = failure.is_of_output() && self.has_failed;
+        self.has_failed |= failure.is_of_output();
+        if !failure.is_silent() && !is_known {
             // Where nobody listens, the exit code still tells.
             _ = writeln!(io::stderr(), "{failure}");
         }
@@ -74,4 +79,27 @@ impl Console {
         }
         self.exit
     }
+}
+
+/// Prints what clap answers instead of a command line: help, the version, or what is wrong.
+pub(crate) fn answer(answer: &clap::Error) -> Exit {
+    let text = answer.render();
+    if answer.use_stderr() {
+        let shown = match io::stderr().is_terminal() {
+            true => text.ansi().to_string(),
+            false => text.to_string(),
+        };
+        // Where nobody listens, the exit code still tells.
+        _ = io::stderr().write_all(shown.as_bytes());
+        return Exit::Usage;
+    }
+    let mut console = Console::open(ColorWhen::Auto);
+    let shown = match console.is_coloured() {
+        true => text.ansi().to_string(),
+        false => text.to_string(),
+    };
+    if let Err(error) = console.out().write_all(shown.as_bytes()) {
+        console.report(&Failure::from(error));
+    }
+    console.close()
 }

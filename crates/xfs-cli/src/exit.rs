@@ -18,13 +18,22 @@ pub(crate) enum Exit {
     LogDirty = 4,
     /// Some structure of the image failed its checks.
     Corrupt = 5,
+    /// Nobody reads our output any more: what a shell shows of a process that SIGPIPE has ended.
+    Unread = 141,
 }
 
 impl Exit {
     /// The exit of another process of ours.
     pub(crate) fn of_code(code: i32) -> Option<Self> {
-        let all =
-            [Self::Fine, Self::Failed, Self::Usage, Self::Refused, Self::LogDirty, Self::Corrupt];
+        let all = [
+            Self::Fine,
+            Self::Failed,
+            Self::Usage,
+            Self::Refused,
+            Self::LogDirty,
+            Self::Corrupt,
+            Self::Unread,
+        ];
         all.into_iter().find(|exit| *exit as i32 == code)
     }
 }

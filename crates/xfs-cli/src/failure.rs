@@ -14,12 +14,14 @@ pub(crate) struct Failure {
     exit: Exit,
     message: Option<String>,
     hint: Option<String>,
+    /// Whether it is of writing to standard output, which no item that is left can do either.
+    is_of_output: bool,
 }
 
 impl Failure {
     /// A failure that ends the program with `exit`.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: Some(message.into()), hint: None }
+        Self { exit, message: Some(message.into()), hint: None, is_of_output: false }
     }
 
     /// A command line that makes no sense.
@@ -34,7 +36,7 @@ impl Failure {
 
     /// A failure of which another process has told already.
     pub(crate) fn silent(exit: Exit) -> Self {
-        Self { exit, message: None, hint: None }
+        Self { exit, message: None, hint: None, is_of_output: false }
     }
 
     /// Says what the failure is about, in front of it.
@@ -52,6 +54,11 @@ impl Failure {
     /// The exit code that this failure asks for.
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    /// Whether standard output cannot be written.
+    pub(crate) fn is_of_output(&self) -> bool {
+        self.is_of_output
     }
 
     /// Whether there is nothing to say: the reader of our output went away, or another
@@ -74,9 +81,10 @@ impl fmt::Display for Failure {
 /// Errors of writing to standard output are the only plain I/O errors that commands pass on.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self::silent(Exit::Failed);
-        }
-        Self::new(Exit::Failed, format!("standard output: {error}"))
+        let failure = match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::silent(Exit::Unread),
+            _ => Self::new(Exit::Failed, format!("standard output: {error}")),
+        };
+        Self { is_of_output: true, ..failure }
     }
 }

@@ -28,11 +28,13 @@ mod node;
 mod output;
 mod owners;
 mod predicate;
+mod progress;
 mod prototype;
 mod sandbox;
 mod screen;
 mod size;
 mod source;
+mod standard_output;
 mod system_log;
 mod time;
 mod trace;
@@ -48,8 +50,10 @@ use crate::failure::Failure;
 
 fn main() -> ExitCode {
     allocator::keep_freed_memory();
-    // Prints help and mistakes by itself, and exits with 2 for the latter.
-    let cli = Cli::parse_from(helper::arguments(std::env::args_os()));
+    let cli = match Cli::try_parse_from(helper::arguments(std::env::args_os())) {
+        Ok(cli) => cli,
+        Err(answer) => return console::answer(&answer).into(),
+    };
     let mut console = Console::open(cli.global.color);
     if let Err(failure) = run(cli, &mut console) {
         console.report(&failure);

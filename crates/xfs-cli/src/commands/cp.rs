@@ -4,13 +4,11 @@ mod into;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use ferroxfs::Node;
-use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Run, cat};
@@ -25,6 +23,7 @@ use crate::names;
 use crate::node::{self, NodeSource};
 use crate::output::{Output, check_no_image, check_no_volume};
 use crate::predicate::last_component;
+use crate::progress::Progress;
 use crate::sandbox::{Reach, Rights};
 
 struct Cp {
@@ -161,8 +160,8 @@ impl Run for Cp {
             }
             Destination::Into(root) | Destination::Name(root, _) => root,
         };
-        let progress = progress();
-        let advance = |bytes| progress.inc(bytes);
+        let progress = Progress::new("{spinner} {bytes} written, {bytes_per_sec}");
+        let advance = |bytes| progress.advance(bytes);
         for target in &targets {
             let node = match target
                 .node(!is_recursive)
@@ -184,7 +183,7 @@ impl Run for Cp {
                 report(failure);
             }
         }
-        progress.finish_and_clear();
+        progress.end();
         Ok(())
     }
 }
@@ -220,17 +219,4 @@ fn refuse_directory(target: &Target, node: &Node, is_recursive: bool) -> Result<
 fn only_files(kind: FileKind) -> Failure {
     let message = format!("is a {}, and only regular files are copied", kind.name());
     Failure::new(Exit::Failed, message).hint("copy everything with -a, or trees with -r")
-}
-
-/// How much has been written, on a terminal.
-fn progress() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::no_length();
-    // The template is a constant; without it the bar has indicatif's own form.
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {bytes} written, {bytes_per_sec}") {
-        bar.set_style(style);
-    }
-    bar
 }

@@ -168,8 +168,7 @@ impl Search<'_> {
                 }
             }
             Ok(false) => {}
-            // Nobody reads any more.
-            Err(failure) if failure.is_silent() => return Err(failure),
+            Err(failure) if failure.is_of_output() => return Err(failure),
             Err(failure) => console.report(&self.target.volume.failure(&entry.path, failure)),
         }
         Ok(verdict)

@@ -7,9 +7,8 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use xfs_scan::{
-    AccountBy, Field, Fields, Format, Header, Output, OutputFile, Progress, ScanError, ScanOptions,
+    AccountBy, Field, Fields, Format, Header, Output, OutputFile, ScanError, ScanOptions,
     ScanReport, ScanSource, Spill, scan,
 };
 
@@ -21,7 +20,9 @@ use crate::failure::Failure;
 use crate::image::Image;
 use crate::interrupt::interrupt;
 use crate::output::check_no_image;
+use crate::progress::Progress;
 use crate::sandbox::{Reach, Rights};
+use crate::standard_output::StandardOutput;
 use crate::time::Clock;
 
 struct Scan {
@@ -131,14 +132,13 @@ impl Run for Scan {
             let volume = volume.inner();
             sources.push(ScanSource::new(Arc::clone(volume.cache()), volume.superblock()));
         }
-        let progress = progress_bar();
-        let shown = progress.clone();
-        options.progress = Some(Arc::new(move |progress: Progress| {
-            shown.set_length(progress.inodes_total);
-            shown.set_position(progress.inodes_read);
+        let progress = Arc::new(progress(&options, output.as_ref()));
+        let shown = Arc::clone(&progress);
+        options.progress = Some(Arc::new(move |progress: xfs_scan::Progress| {
+            shown.set(progress.inodes_read, progress.inodes_total);
         }));
         let report = run(&sources, &options, (format, began), output.as_ref());
-        progress.finish_and_clear();
+        progress.end();
         let report = report?;
         if let Some((path, file)) = output {
             file.commit().map_err(|error| Failure::host(path.as_os_str(), &error))?;
@@ -169,7 +169,7 @@ fn run(
     }
     let path = output.map(|(path, _)| path);
     let writer: Box<dyn Write + Send> = match output {
-        None => Box::new(io::stdout()),
+        None => Box::new(StandardOutput::open()),
         Some((path, file)) => {
             let file = file.writer().map_err(|error| Failure::host(path.as_os_str(), &error))?;
             Box::new(file)
@@ -190,16 +190,14 @@ fn failure(error: ScanError, path: Option<&PathBuf>) -> Failure {
     }
 }
 
-/// How many inodes have been read, on a terminal.
-fn progress_bar() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+/// How many inodes have been read.
+fn progress(options: &ScanOptions, output: Option<&(PathBuf, OutputFile)>) -> Progress {
+    // Rows go to standard output while it is shown, a report does when it is not any more.
+    let has_rows = output.is_none() && !options.summary;
+    match has_rows && io::stdout().is_terminal() {
+        true => Progress::hidden(),
+        false => {
+            Progress::new("{wide_bar} {human_pos}/{human_len} inodes, {whole_per_sec}, {eta} left")
+        }
     }
-    let bar = ProgressBar::no_length();
-    let template = "{wide_bar} {human_pos}/{human_len} inodes, {per_sec}, {eta} left";
-    // The template is a constant; without it the bar has indicatif's own form.
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
 }

@@ -11,6 +11,7 @@ use crate::image::{Target, Targets};
 use crate::node::NodeSource;
 use crate::output::Output;
 use crate::predicate::last_component;
+use crate::standard_output::StandardOutput;
 
 struct Tar {
     targets: Targets,
@@ -43,7 +44,7 @@ impl Run for Tar {
             match &output {
                 // The archive has a buffer of its own: the console's is flushed at each report.
                 None => {
-                    let stdout = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+                    let stdout = BufWriter::with_capacity(1 << 20, StandardOutput::open());
                     write(&target, source, stdout, console)?;
                 }
                 Some(output) => write(&target, source, output.begin()?, console)

@@ -20,6 +20,7 @@ mod outputs;
 mod partitions;
 mod replacing;
 mod scanning;
+mod streams;
 mod untouched;
 
 use std::fs::File;
