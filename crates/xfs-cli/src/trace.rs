@@ -3,9 +3,15 @@
 //! Owns: how much is told, and how. Does **not** own: the spans and events, which are where the work is
 //! done. One that is not told costs a comparison.
 
+use std::fmt::{self, Debug};
+
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
-use tracing_subscriber::fmt::time::uptime;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::{FmtSpan, Writer};
+use tracing_subscriber::fmt::time::{FormatTime, Uptime, uptime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Tells from now on: failures; with one `-v` the phases of the mount, with two each request, with three
 /// transactions and log forces as well. Each is told when it ends, with how long it took.
@@ -20,11 +26,86 @@ pub(crate) fn begin(verbosity: u8) {
         .with_writer(std::io::stderr)
         .with_max_level(level)
         .with_span_events(FmtSpan::CLOSE)
-        .with_target(false)
-        .with_timer(uptime())
         .with_ansi(false)
         // Where nobody listens any more, what cannot be told is not worth a panic.
-        .log_internal_errors(false);
+        .log_internal_errors(false)
+        .event_format(Lines(uptime()));
     // It is asked for once in a process.
     let _ = subscriber.try_init();
 }
+
+/// A line for each: the time since the start, how grave it is, what it is part of, and what it is.
+struct Lines(Uptime);
+
+impl<S, N> FormatEvent<S, N> for Lines
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        self.0.format_time(&mut writer)?;
+        write!(writer, " {:>5}", event.metadata().level())?;
+        let mut end = End::default();
+        event.record(&mut end);
+        let mut spans = context.event_scope().into_iter().flat_map(|scope| scope.from_root());
+        let mut next = spans.next();
+        while let Some(span) = next {
+            next = spans.next();
+            let ends = end.took.as_deref().filter(|_| next.is_none());
+            let verb = match (ends, span.name()) {
+                (Some(_), "open") => "opened",
+                (Some(_), "close") => "closed",
+                (_, name) => name,
+            };
+            write!(writer, " {verb}")?;
+            if let Some(fields) = span.extensions().get::<FormattedFields<N>>()
+                && !fields.is_empty()
+            {
+                write!(writer, " {fields}")?;
+            }
+            match (ends, verb == span.name()) {
+                (Some(took), true) => write!(writer, " took {took}")?,
+                (Some(took), false) => write!(writer, " in {took}")?,
+                (None, _) => writer.write_char(':')?,
+            }
+        }
+        if end.took.is_none() {
+            writer.write_char(' ')?;
+            context.format_fields(writer.by_ref(), event)?;
+        }
+        writeln!(writer)
+    }
+}
+
+/// How long a span was worked in, where an event is its end.
+#[derive(Default)]
+struct End {
+    took: Option<String>,
+}
+
+impl Visit for End {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "time.busy" {
+            self.took = Some(duration(&format!("{value:?}")));
+        }
+    }
+}
+
+/// `2.58ms` as `2.6 ms`.
+fn duration(text: &str) -> String {
+    let unit = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
+    let (number, unit) = text.split_at(unit.unwrap_or(text.len()));
+    match number.parse::<f64>() {
+        Ok(number) if number < 10.0 => format!("{number:.1} {unit}"),
+        Ok(number) => format!("{number:.0} {unit}"),
+        Err(_) => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
