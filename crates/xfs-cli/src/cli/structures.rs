@@ -20,7 +20,8 @@ pub(crate) struct DumpArguments {
 /// What `dump` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
 pub(crate) enum DumpStructure {
-    /// The superblock, or the copy of it in an allocation group
+    /// The superblock, or the copy of it in an allocation group; the copy also where the first one is damaged
+    /// but for the sizes of blocks and groups
     Sb {
         /// The allocation group
         #[arg(default_value_t = 0)]

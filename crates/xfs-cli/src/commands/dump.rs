@@ -5,13 +5,16 @@
 
 use std::collections::HashSet;
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 
 use ferroxfs::format::extent::ExtentRoot;
 use ferroxfs::format::inode::ForkKind;
 use ferroxfs::format::inode::{self, InodeCore};
-use ferroxfs::format::superblock::{Superblock, SuperblockError};
+use ferroxfs::format::superblock::{Superblock, SuperblockDisk, SuperblockError};
 use ferroxfs::format::{AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, Place, agf, agi};
 use ferroxfs::{Corruption, Error, Geometry, InodeNumber};
+
+use zerocopy::FromBytes as _;
 
 use super::Run;
 use crate::cli::{DumpArguments, DumpBtree, DumpStructure, GlobalOptions};
@@ -26,6 +29,12 @@ use crate::json::{self, List, Object};
 /// Sectors of XFS are at least and at most this long.
 const SMALLEST_SECTOR_BYTES: usize = 512;
 const LARGEST_SECTOR_BYTES: usize = 32 << 10;
+/// Blocks are at least and at most this long.
+const BLOCK_BYTES: RangeInclusive<u64> = 512..=64 << 10;
+/// What can be done where the first superblock does not say where the others are.
+const COPIES: &str = "each allocation group begins with a copy, and mkfs makes four of most volumes: \
+                      `ferroxfs dump --offset BYTES IMAGE sb` shows the one at that byte, such as a \
+                      quarter of the length; xfs_repair searches all of it";
 
 struct Dump {
     image: Image,
@@ -47,12 +56,19 @@ impl Run for Dump {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let volume = match self.image.read() {
             Ok(volume) => volume,
-            // Without its superblock nothing else of a volume can be found.
-            Err(failure) if self.structure == (DumpStructure::Sb { ag: 0 }) => {
-                self.show_superblock_alone(console)?;
-                return Err(failure);
+            // Without its superblock nothing of a volume can be found but that, and perhaps its copies.
+            Err(failure) => {
+                if let DumpStructure::Sb { ag } = self.structure
+                    && let Some(at) = self.superblock_place(ag)?
+                {
+                    self.show_superblock_alone(at, console)?;
+                    return Err(failure);
+                }
+                return Err(match self.structure {
+                    DumpStructure::Sb { .. } => failure.hint(COPIES),
+                    _ => failure,
+                });
             }
-            Err(failure) => return Err(failure),
         };
         let dumper = Dumper { volume: &volume, is_json: self.is_json };
         match self.structure {
@@ -68,20 +84,39 @@ impl Run for Dump {
 }
 
 impl Dump {
-    /// Shows a superblock that is too damaged to tell where anything lies.
-    fn show_superblock_alone(&self, console: &mut Console) -> Result<(), Failure> {
-        let at = DiskAddr(0);
-        let bytes = self.image.first_bytes(LARGEST_SECTOR_BYTES)?;
-        let Err(SuperblockError::Corrupt(corruption)) = Superblock::decode(&bytes, Place::Disk(at))
-        else {
-            return Ok(());
+    /// Where the superblock of a group lies, by what the first one says however damaged it is; `None` where
+    /// that cannot be.
+    fn superblock_place(&self, ag: u32) -> Result<Option<DiskAddr>, Failure> {
+        if ag == 0 {
+            return Ok(Some(DiskAddr(0)));
+        }
+        let bytes = self.image.bytes_at(0, SMALLEST_SECTOR_BYTES)?;
+        let Ok((first, _)) = SuperblockDisk::ref_from_prefix(&bytes) else { return Ok(None) };
+        let block_bytes = u64::from(first.block_size.get());
+        let group_bytes = block_bytes * u64::from(first.ag_blocks.get());
+        let offset = group_bytes.checked_mul(ag.into());
+        let offset = offset.filter(|offset| *offset < self.image.length_bytes());
+        let is_size = block_bytes.is_power_of_two() && BLOCK_BYTES.contains(&block_bytes);
+        Ok(offset
+            .filter(|offset| is_size && *offset > 0)
+            .map(|offset| DiskAddr(offset / u64::from(ferroxfs::format::BASIC_BLOCK_BYTES))))
+    }
+
+    /// Shows a superblock that nothing else is known of the volume beside.
+    fn show_superblock_alone(&self, at: DiskAddr, console: &mut Console) -> Result<(), Failure> {
+        let offset = at.byte_offset().unwrap_or(u64::MAX);
+        let bytes = self.image.bytes_at(offset, LARGEST_SECTOR_BYTES)?;
+        let verdict = match Superblock::decode(&bytes, Place::Disk(at)) {
+            Ok(_) => Ok(()),
+            Err(SuperblockError::Corrupt(corruption)) => Err(corruption),
+            Err(_) => return Ok(()),
         };
         let sector = bytes.get(..SMALLEST_SECTOR_BYTES).unwrap_or(&bytes);
         let Some(described) = describe_sector(BlockKind::Superblock, sector, at) else {
             return Ok(());
         };
         let Described { name, fields, .. } = described;
-        let verdict = Some(Err(corruption));
+        let verdict = Some(verdict);
         let shown = Shown { name, at, length_bytes: sector.len(), fields, verdict };
         match self.is_json {
             true => json::write_document(console.out(), object(&shown))?,

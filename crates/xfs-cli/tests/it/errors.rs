@@ -209,6 +209,31 @@ fn a_damaged_superblock_is_shown_field_by_field() {
     let sound = shared().run(&["dump", "image", "sb"]);
     let lines = |text: &str| text.lines().count();
     assert_eq!(lines(&shown), lines(&String::from_utf8_lossy(&sound.stdout)));
+    let copy = place.run(&["dump", "image", "sb", "1"]);
+    assert_eq!(copy.status.code(), Some(5), "the first one is still damaged");
+    assert_eq!(copy.stdout, shared().run(&["dump", "image", "sb", "1"]).stdout);
+    let beyond = transcript(&place.run(&["dump", "image", "sb", "70000"]));
+    assert!(beyond.contains("hint: each allocation group begins with a copy"), "{beyond}");
+}
+
+#[test]
+fn a_copy_of_a_superblock_is_shown_by_its_place() {
+    let mut image = golden();
+    let copy = image.bytes(DiskAddr(0), 512).unwrap();
+    image.replace(DiskAddr(0), &[0; 512]);
+    let place = Place::with(&image);
+    let lost = transcript(&place.run(&["dump", "image", "sb", "1"]));
+    assert!(lost.contains("hint: each allocation group begins with a copy"), "{lost}");
+    let group_bytes = {
+        let field = |range: std::ops::Range<usize>| {
+            u64::from(u32::from_be_bytes(copy[range].try_into().unwrap()))
+        };
+        field(4..8) * field(84..88)
+    };
+    let offset = format!("--offset={group_bytes}");
+    let shown = transcript(&place.run(&["dump", &offset, "image", "sb"]));
+    assert!(shown.contains("block_size = 1024\n"), "{shown}");
+    assert!(shown.contains("verification: passed\n"), "{shown}");
 }
 
 /// The table of docs/exit-codes.md, a command of each kind for each of its rows.
