@@ -7,6 +7,8 @@ use std::env;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use clap::error::{ContextKind, ErrorKind};
+
 use crate::cli::ColorWhen;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -82,7 +84,11 @@ impl Console {
 }
 
 /// Prints what clap answers instead of a command line: help, the version, or what is wrong.
-pub(crate) fn answer(answer: &clap::Error) -> Exit {
+pub(crate) fn answer(mut answer: clap::Error) -> Exit {
+    if answer.kind() == ErrorKind::UnknownArgument {
+        // That a word could be meant as a name. No image and no path is called as options are.
+        answer.remove(ContextKind::Suggested);
+    }
     let text = answer.render();
     if answer.use_stderr() {
         let shown = match io::stderr().is_terminal() {

@@ -51,6 +51,11 @@ impl Failure {
         self
     }
 
+    /// Whether it says what the caller can do.
+    pub(crate) fn has_hint(&self) -> bool {
+        self.hint.is_some()
+    }
+
     /// The exit code that this failure asks for.
     pub(crate) fn exit(&self) -> Exit {
         self.exit

@@ -12,15 +12,17 @@ use std::path::{Path, PathBuf};
 
 use ferroxfs::log::{LogDevice, Summary};
 use ferroxfs::{
-    Devices, FileType, Node, OpenError, OpenOptions, PosixError, Staleness, Timestamp, Uuid,
+    Devices, File, FileType, Node, OpenError, OpenOptions, PosixError, Staleness, Timestamp, Uuid,
     UuidChange,
 };
 
 use crate::address::Address;
 use crate::cli::GlobalOptions;
 use crate::console::Console;
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::names;
+use crate::node;
 use failures::exit_of;
 pub(crate) use failures::{about_image, exit_of_read, open_failure};
 
@@ -137,12 +139,12 @@ impl Image {
         description.map_err(|error| open_failure(&self.path, &error))
     }
 
-    /// The first bytes of the volume, whatever they are; fewer where the device is shorter.
-    pub(crate) fn first_bytes(&self, length: usize) -> Result<Vec<u8>, Failure> {
+    /// Bytes of the volume from one on, whatever they are; fewer where the device is shorter.
+    pub(crate) fn bytes_at(&self, offset: u64, length: usize) -> Result<Vec<u8>, Failure> {
         let device = self.devices.data();
-        let there = usize::try_from(device.length_bytes()).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; length.min(there)];
-        device.read_at(0, &mut bytes).map_err(|error| {
+        let there = device.length_bytes().saturating_sub(offset);
+        let mut bytes = vec![0; length.min(usize::try_from(there).unwrap_or(usize::MAX))];
+        device.read_at(offset, &mut bytes).map_err(|error| {
             self.failure(Failure::new(exit_of_read(error.kind()), error.to_string()))
         })?;
         Ok(bytes)
@@ -198,8 +200,8 @@ impl Image {
         match volume.volume.staleness() {
             None => {}
             Some(Staleness::Live) => console.note(format!(
-                "{shown}: the volume is in use, and its log is not replayed; what is shown may be stale, \
-                 or not fit together"
+                "{shown}: the volume may be in use, and its log is not replayed; what is shown may be \
+                 stale, or not fit together"
             )),
             Some(Staleness::LogNotRecovered) => console.note(format!(
                 "{shown}: the log has not been replayed; what is shown may be stale"
@@ -261,6 +263,21 @@ impl Target {
             false => volume.lookup_no_follow(&self.path),
         };
         found.map_err(|error| self.failure(error))
+    }
+
+    /// The file that the path means, links followed, to read its contents.
+    pub(crate) fn open(&self) -> Result<File, Failure> {
+        let node = self.node(true)?;
+        match node.file_type() {
+            FileType::Regular | FileType::Directory => {
+                node.open().map_err(|error| self.failure(error))
+            }
+            other => {
+                let kind = node::kind(other).name();
+                let message = format!("is a {kind}, and has no contents in the image");
+                Err(self.failure(Failure::new(Exit::Failed, message)))
+            }
+        }
     }
 
     /// The directory that the path lies in, and the name there.

@@ -161,7 +161,11 @@ impl Unpack<'_, '_> {
     /// What a member of this path has become.
     fn find(&self, path: &[u8]) -> Result<Node, Failed> {
         let mut node = self.top.clone();
-        for part in parts(path)? {
+        let parts = parts(path).map_err(|_| {
+            let target = names::in_message(path);
+            one(format!("is a link to {target}, which leads out of the archive, and is left out"))
+        })?;
+        for part in parts {
             node = node.lookup(OsStr::from_bytes(part)).map_err(|error| {
                 let target = names::in_message(path);
                 Failed::One(Failure::from(error).about(&format!("a link to {target}")))

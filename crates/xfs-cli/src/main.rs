@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     allocator::keep_freed_memory();
     let cli = match Cli::try_parse_from(helper::arguments(std::env::args_os())) {
         Ok(cli) => cli,
-        Err(answer) => return console::answer(&answer).into(),
+        Err(answer) => return console::answer(answer).into(),
     };
     let mut console = Console::open(cli.global.color);
     if let Err(failure) = run(cli, &mut console) {

@@ -50,8 +50,7 @@ impl Output {
 
     /// Writes the contents of a file of an image.
     pub(crate) fn write_contents(&self, target: &Target) -> Result<(), Failure> {
-        let opened = target.node(true)?.open();
-        let mut source = opened.map_err(|error| target.failure(error))?;
+        let mut source = target.open()?;
         // What cannot be read leaves everything as it was.
         let mut first = vec![0; BUFFER_BYTES];
         let read = source.read(&mut first).map_err(|error| target.failure(error))?;
@@ -78,7 +77,9 @@ pub(crate) fn check_no_image<'a>(
     let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino(), metadata.rdev());
     for file in read {
         if fs::metadata(file).is_ok_and(|file| identity(&file) == identity(&metadata)) {
-            return Err(over_image(path, "is what is read"));
+            let shown = names::in_message(path.as_os_str().as_bytes());
+            return Err(Failure::new(Exit::Failed, format!("{shown}: is what is read"))
+                .hint("choose another file for what is written"));
         }
     }
     Ok(())
@@ -90,11 +91,16 @@ pub(crate) fn check_no_volume(path: &Path) -> Result<(), Failure> {
     let is_volume = fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
         && File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
         && magic == MAGIC;
-    if is_volume { Err(over_image(path, "holds an XFS volume")) } else { Ok(()) }
+    if !is_volume {
+        return Ok(());
+    }
+    let shown = names::in_message(path.as_os_str().as_bytes());
+    let failure = Failure::new(Exit::Failed, format!("{shown}: holds an XFS volume"));
+    Err(failure.hint(place_in(path)))
 }
 
-fn over_image(path: &Path, what: &str) -> Failure {
-    let shown = names::in_message(path.as_os_str().as_bytes());
-    Failure::new(Exit::Failed, format!("{shown}: {what}"))
-        .hint(format!("a place in an image is written IMAGE:/path, such as {shown}:/"))
+/// How a place in an image is named.
+pub(crate) fn place_in(image: &Path) -> String {
+    let shown = names::in_message(image.as_os_str().as_bytes());
+    format!("a place in an image is written IMAGE:/path, such as {shown}:/")
 }

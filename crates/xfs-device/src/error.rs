@@ -37,7 +37,7 @@ pub enum DeviceFailure {
     /// The host could not lock it.
     Lock(io::Error),
     /// Somebody else uses it: it is mounted, or another device is made of it.
-    InUse(Usage),
+    InUse(Usage, Access),
     /// The kernel will not give it exclusively, and does not say to whom it belongs.
     Busy,
     /// It is a disk image in a format that cannot be opened like this.
@@ -89,11 +89,12 @@ impl DeviceError {
             DeviceFailure::Locked(Access::ReadWrite) => {
                 "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)"
             }
-            DeviceFailure::InUse(Usage::Mounted { .. }) => {
+            DeviceFailure::InUse(Usage::Mounted { .. }, Access::ReadOnly) => {
                 "unmount it; for reading alone there is --live"
             }
+            DeviceFailure::InUse(Usage::Mounted { .. }, Access::ReadWrite) => "unmount it",
             DeviceFailure::WriteProtected => "what only reads can be done; a mount with -o ro",
-            DeviceFailure::InUse(Usage::Loop { .. }) => "detach the loop device (losetup -d)",
+            DeviceFailure::InUse(Usage::Loop { .. }, _) => "detach the loop device (losetup -d)",
             DeviceFailure::Busy => {
                 "unmount it, stop what is made of it (volume group, RAID, swap), or end what writes it"
             }
@@ -128,7 +129,7 @@ impl fmt::Display for DeviceFailure {
             Self::Locked(Access::ReadOnly) => f.write_str("another program is writing it"),
             Self::Locked(Access::ReadWrite) => f.write_str("another program has it open"),
             Self::Lock(error) => write!(f, "cannot be locked: {error}"),
-            Self::InUse(usage) => usage.fmt(f),
+            Self::InUse(usage, _) => usage.fmt(f),
             Self::Busy => {
                 f.write_str("is in use: mounted, part of another device, or being written")
             }

@@ -109,7 +109,7 @@ impl FileDevice {
         let before = std::fs::metadata(path).map_err(DeviceFailure::Open)?;
         let usage = usage::find(&before).filter(|usage| usage.conflicts(options.access));
         if let (Some(usage), false) = (&usage, options.is_live()) {
-            return Err(DeviceFailure::InUse(usage.clone()));
+            return Err(DeviceFailure::InUse(usage.clone(), options.access));
         }
         let is_block = before.file_type().is_block_device();
         // Such a device can be opened, and refuses each write.

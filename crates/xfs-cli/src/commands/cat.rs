@@ -32,15 +32,13 @@ impl Run for Cat {
 
 /// Writes the contents of one file to standard output. What the image cannot give is reported.
 pub(super) fn copy_to(target: &Target, console: &mut Console) -> Result<(), Failure> {
-    let file =
-        match target.node(true).and_then(|node| node.open().map_err(|error| target.failure(error)))
-        {
-            Ok(file) => file,
-            Err(failure) => {
-                console.report(&failure);
-                return Ok(());
-            }
-        };
+    let file = match target.open() {
+        Ok(file) => file,
+        Err(failure) => {
+            console.report(&failure);
+            return Ok(());
+        }
+    };
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {

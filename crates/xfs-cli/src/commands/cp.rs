@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::image::{Target, Targets};
 use crate::names;
 use crate::node::{self, NodeSource};
-use crate::output::{Output, check_no_image, check_no_volume};
+use crate::output::{Output, check_no_image, check_no_volume, place_in};
 use crate::predicate::last_component;
 use crate::progress::Progress;
 use crate::sandbox::{Reach, Rights};
@@ -56,12 +56,9 @@ pub(super) fn open(
     if options.image.is_none() && is_in_image(destination) {
         return into::open(sources, destination, arguments, options);
     }
-    let targets = Targets::open(sources, options).map_err(|failure| {
-        if options.image.is_some() || !Path::new(destination).is_file() {
-            return failure;
-        }
-        let shown = names::in_message(destination.as_bytes());
-        failure.hint(format!("a place in an image is written IMAGE:/path, such as {shown}:/"))
+    let targets = Targets::open(sources, options).map_err(|failure| match options.image {
+        None => explain(failure, sources, destination),
+        Some(_) => failure,
     })?;
     let is_recursive = arguments.archive || arguments.recursive;
     let existing = if arguments.no_clobber { Existing::Keep } else { Existing::Replace };
@@ -80,6 +77,30 @@ pub(super) fn open(
     Ok(Box::new(Cp { targets, destination, is_recursive, fidelity }))
 }
 
+/// Says what was meant by sources that are no images.
+fn explain(failure: Failure, sources: &[OsString], destination: &OsStr) -> Failure {
+    let path = Path::new(destination);
+    if check_no_volume(path).is_err() {
+        return failure.hint(place_in(path));
+    }
+    let names_place = |word: &OsStr| word.as_bytes().windows(2).any(|pair| pair == b":/");
+    match sources {
+        // What is not this format but another one is named by its own hint.
+        [source]
+            if failure.exit() == Exit::Refused
+                && !failure.has_hint()
+                && !names_place(source)
+                && !names_place(destination) =>
+        {
+            let (from, to) = (source.as_bytes(), destination.as_bytes());
+            let (from, to) = (names::in_message(from), names::in_message(to));
+            Failure::usage(format!("cp: neither {from} nor {to} is in an image"))
+                .hint("a place in an image is written IMAGE:/path")
+        }
+        _ => failure,
+    }
+}
+
 /// Whether a word means a place in an image, and no file of the host.
 fn is_in_image(word: &OsStr) -> bool {
     word.as_bytes().windows(2).any(|pair| pair == b":/") && !Path::new(word).exists()
@@ -93,7 +114,7 @@ fn special(
     existing: Existing,
 ) -> Result<Option<Output>, Failure> {
     let path = Path::new(destination);
-    check_no_image(path, targets.files())?;
+    check_no_image(path, targets.files()).map_err(|failure| failure.hint(place_in(path)))?;
     check_no_volume(path)?;
     let is_special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
     match existing {

@@ -42,8 +42,16 @@ pub(super) fn open(
         return Err(Failure::usage("find: --json takes the place of -print and its like"));
     }
     let open_reference = |reference: &Reference| {
-        let address = Address::parse(&reference.address, options.image.as_deref())?;
-        let image = Image::open(&address.image, options)?;
+        let word = &reference.address;
+        let address = Address::parse(word, options.image.as_deref())?;
+        let image = Image::open(&address.image, options).map_err(|failure| {
+            let names_place = word.as_bytes().windows(2).any(|pair| pair == b":/");
+            match options.image.is_some() || names_place {
+                true => failure,
+                false => failure
+                    .hint("-newer takes a file in an image, IMAGE:/path; -newermt takes a time"),
+            }
+        })?;
         Ok((image, address.path, reference.stamp))
     };
     let references =

@@ -48,14 +48,15 @@ impl Run for Import {
             let mut report =
                 |failure: Failure| console.report(&target.volume.whole_failure(failure));
             let mut deposit = Deposit::new(manner, &mut report);
-            let filled =
-                directory_at(target).and_then(|directory| source.fill(directory, &mut deposit));
+            let whole = |failure| target.volume.whole_failure(failure);
+            let filled = directory_at(target)
+                .and_then(|directory| source.fill(directory, &mut deposit).map_err(whole));
             if filled.is_err() {
                 // They stay if something came into them.
                 let volume = target.volume.inner();
                 let _ = missing.into_iter().try_for_each(|path| volume.remove_dir(path));
             }
-            filled.map_err(|failure| target.volume.whole_failure(failure))
+            filled
         })
     }
 }

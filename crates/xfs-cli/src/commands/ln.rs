@@ -8,6 +8,7 @@ use ferroxfs::{Creation, FileType, NewKind, Node};
 use super::Run;
 use crate::cli::{GlobalOptions, LnArguments};
 use crate::console::Console;
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
 use crate::predicate::last_component;
@@ -48,7 +49,13 @@ impl Run for Ln {
             }
             ([file, new], None) => {
                 let (directory, name) = new_place(new, file.path.as_os_str())?;
-                let linked = directory.link(&file.node(false)?, name);
+                let node = file.node(false)?;
+                if node.file_type() == FileType::Directory {
+                    let failure =
+                        Failure::new(Exit::Failed, "is a directory, which has one name only");
+                    return Err(file.failure(failure.hint("-s makes a symbolic link to it")));
+                }
+                let linked = directory.link(&node, name);
                 linked.map_err(|error| new.failure(error))
             }
             _ => Ok(()),

@@ -45,7 +45,7 @@ impl Run for Log {
             (true, true) => self.dump(&mut Entries::begin(console.out(), summary)?, &log, &state),
             (false, dumps) => {
                 for (name, value) in &summary {
-                    writeln!(console.out(), "{name:<16}{value}")?;
+                    writeln!(console.out(), "{name:<16}{value}{}", unit(name))?;
                 }
                 match dumps {
                     true => self.dump(&mut Lines { out: console.out() }, &log, &state),
@@ -167,6 +167,15 @@ fn summary(log: &LogDevice, state: &LogState) -> Fields {
         fields.push(("torn_before", Value::number(block)));
     }
     fields
+}
+
+/// What a number of the summary counts, for people.
+fn unit(name: &str) -> &'static str {
+    match name {
+        "start" => " (in units of 512 bytes, on the device of the log)",
+        "blocks" => " of 512 bytes",
+        _ => "",
+    }
 }
 
 fn record(header: &LogRecordHeader) -> Fields {

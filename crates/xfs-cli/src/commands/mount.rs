@@ -19,6 +19,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use xfs_device::{DeviceFailure, Usage};
 use xfs_fuse::{
     ACCESS_ATTRIBUTE, Channel, Checks, Halter, Handler, InitFlags, Mount, MountError, MountFacts,
     MountOptions, Opcode, OptionError, Outdater, Reply, Request, Server, Unmounted, Waited,
@@ -164,7 +165,7 @@ pub(super) fn open(
     let sandbox = global.sandbox;
     let open = open.writable(!options.is_read_only());
     let devices = open.open_devices(&arguments.device);
-    let devices = devices.map_err(|error| open_failure(&arguments.device, &error))?;
+    let devices = devices.map_err(|error| device_failure(&arguments.device, &error, &options))?;
     let (device, folder) = (arguments.device, arguments.folder);
     Ok(Box::new(Serve {
         devices,
@@ -174,6 +175,26 @@ pub(super) fn open(
         background: arguments.background,
         sandbox,
     }))
+}
+
+/// Why a device cannot be opened, with what can be done where that is not what other commands can do.
+fn device_failure(device: &Path, error: &OpenError, options: &MountOptions) -> Failure {
+    let failure = open_failure(device, error);
+    let OpenError::Device(error) = error else { return failure };
+    match error.failure() {
+        DeviceFailure::Open(error)
+            if error.kind() == std::io::ErrorKind::PermissionDenied
+                && !options.is_read_only()
+                && std::fs::File::open(device).is_ok() =>
+        {
+            failure.hint("-o ro mounts it for reading, which you may")
+        }
+        DeviceFailure::InUse(Usage::Mounted { .. }, _) => failure.hint("unmount it"),
+        DeviceFailure::Locked(_) => failure.hint(
+            "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)",
+        ),
+        _ => failure,
+    }
 }
 
 /// The lists behind `-o`, and what stands for the same before the command.

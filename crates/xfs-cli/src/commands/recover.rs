@@ -42,20 +42,23 @@ impl Run for Recover {
                 let Summary { transactions, items, skipped, intents, unlinked, .. } = summary;
                 writeln!(
                     out,
-                    "recovered: {transactions} transactions with {items} items, of which {skipped} \
-                     were in place already"
+                    "recovered: {} with {}, of which {skipped} {} in place already",
+                    counted(transactions, "transaction"),
+                    counted(items, "item"),
+                    if skipped == 1 { "was" } else { "were" }
                 )?;
                 if intents > 0 {
-                    writeln!(out, "finished: {intents} promises of work that was under way")?;
+                    let promises = counted(intents, "promise");
+                    writeln!(out, "finished: {promises} of work that was under way")?;
                 }
                 if unlinked > 0 {
-                    writeln!(out, "freed: {unlinked} inodes that had no name any more")?;
+                    let inodes = counted(unlinked, "inode");
+                    writeln!(out, "freed: {inodes} that had no name any more")?;
                 }
                 if summary.unlinked_damaged > 0 {
-                    let damaged = summary.unlinked_damaged;
-                    let message = format!(
-                        "{damaged} inodes that had no name any more are damaged, and were not freed"
-                    );
+                    let damaged = counted(summary.unlinked_damaged, "inode");
+                    let message =
+                        format!("not freed, because damaged: {damaged} that had no name any more");
                     let failure = self.image.failure(Failure::new(Exit::Corrupt, message));
                     console.report(&failure.hint("xfs_repair frees them"));
                 }
@@ -63,6 +66,11 @@ impl Run for Recover {
         }
         Ok(())
     }
+}
+
+/// A number and what it counts.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn fields(summary: Summary) -> Fields {

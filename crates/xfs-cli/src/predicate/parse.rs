@@ -271,7 +271,14 @@ impl<'a> Parser<'a> {
     fn regex(&mut self, name: &str) -> Result<Regex, Failure> {
         let argument = self.argument(name)?;
         let text = argument.to_str().ok_or_else(|| bad(name, argument))?;
-        Regex::new(&format!("(?s-u)^(?:{text})$")).map_err(|_| bad(name, argument))
+        Regex::new(&format!("(?s-u)^(?:{text})$")).map_err(|error| {
+            let text = error.to_string();
+            // Above its last line stands the whole of what is parsed here.
+            let reason = text.lines().next_back().unwrap_or_default();
+            let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+            let argument = shown(argument.as_bytes());
+            Failure::usage(format!("find: {name} does not take {argument}: {reason}"))
+        })
     }
 
     fn kinds(&mut self, name: &str) -> Result<Vec<FileKind>, Failure> {

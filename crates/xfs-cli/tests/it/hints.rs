@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Stdio;
 
+use rustix::fs::{CWD, FileType, Mode};
+
 use crate::changing::Place;
 
 #[test]
@@ -63,6 +65,85 @@ fn an_image_in_use_says_how_to_end_a_mount() {
     place.check_failure(&["touch", "image:/g"], 1, "ferroxfs umount DIR");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn copies_within_the_host_are_none() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::write(place.path("tree/a"), "text").unwrap();
+    let neither = "cp: neither tree/a nor tree/b is in an image\nhint: a place in an image is";
+    place.check_failure(&["cp", "tree/a", "tree/b"], 2, neither);
+    place.check_failure(&["cp", "-a", "tree", "copy"], 2, "neither tree nor copy");
+    // Those name a place, or nothing that is there.
+    place.check_failure(&["cp", "tree/a:/x", "tree/b"], 3, "is not an XFS volume");
+    place.check_failure(&["cp", "tree/none", "tree/b"], 1, "tree/none: ");
+    fs::write(place.path("disk.vmdk"), b"KDMV\x01\0\0\0".repeat(1000)).unwrap();
+    place.check_failure(&["cp", "disk.vmdk", "copy"], 3, "hint: convert it");
+}
+
+#[test]
+fn expressions_that_make_no_sense_say_why() {
+    let place = Place::new();
+    fs::write(place.path("text"), "text").unwrap();
+    let newer = "hint: -newer takes a file in an image, IMAGE:/path";
+    place.check_failure(&["find", "image", "-newer", "text"], 3, newer);
+    let reason = "find: -regex does not take '(': unclosed group\n";
+    place.check_failure(&["find", "image", "-regex", "("], 2, reason);
+}
+
+#[test]
+fn unknown_options_are_not_taken_for_names() {
+    let place = Place::new();
+    for words in [["ls", "--bogus"], ["ls", "-Q"], ["mkfs", "--bogus"], ["find", "--bogus"]] {
+        let output = place.command(&words).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(!said.contains("as a value"), "{said}");
+    }
+    place.check_failure(&["ls", "--recursiv"], 2, "tip: a similar argument exists: '--recursive'");
+    place.check_failure(&["lss"], 2, "tip: a similar subcommand exists: 'ls'");
+}
+
+#[test]
+fn files_without_contents_are_named() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    let pipe = place.path("tree/fifo");
+    rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    place.check(&["import", "tree", "image:/"]);
+    let said = "image: /fifo: is a fifo, and has no contents in the image\n";
+    place.check_failure(&["cat", "image:/fifo"], 1, said);
+    place.check_failure(&["get", "image:/fifo"], 1, said);
+    place.check_failure(&["get", "-o", "out", "image:/fifo"], 1, said);
+    place.check_failure(&["cp", "image:/fifo", "-"], 1, said);
+    place.check_failure(&["cat", "image:/"], 1, "image: /: is a directory\n");
+}
+
+#[test]
+fn a_directory_has_one_name() {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/dir"]);
+    let said = "image: /dir: is a directory, which has one name only\nhint: -s makes";
+    place.check_failure(&["ln", "image:/dir", "image:/dd"], 1, said);
+    place.check(&["ln", "-s", "dir", "image:/dd"]);
+}
+
+#[test]
+fn an_import_names_the_image_once() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    place.check(&["touch", "image:/file"]);
+    let once = "ferroxfs: image: /file: ";
+    place.check_failure(&["import", "tree", "image:/file"], 1, once);
+}
+
+#[test]
+fn what_may_be_in_use_is_not_said_to_be() {
+    let place = Place::new();
+    let output = place.command(&["ls", "--live", "image"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the volume may be in use, and its log is not replayed"), "{said}");
 }
 
 #[test]

@@ -117,6 +117,12 @@ fn archives_that_cannot_be_believed() {
     let out = ["--transform=s,^./f,../../f,", "-P"];
     pack(&place, "out.tar", &out);
     place.check_failure(&["import", "out.tar", "image"], 1, "leads out of the archive");
+    // What leads out is the target of a link, and not its name.
+    std::fs::hard_link(place.path("tree/f"), place.path("tree/g")).unwrap();
+    pack(&place, "link.tar", &["--transform=flags=h;s,^./,../../,", "-P"]);
+    fs::remove_file(place.path("tree/g")).unwrap();
+    let said = "image: ./g: is a link to ../../f, which leads out of the archive, and is left out";
+    place.check_failure(&["import", "link.tar", "image"], 1, said);
     fs::write(place.path("zip"), b"PK\x03\x04 and so on").unwrap();
     place.check_failure(&["import", "zip", "image"], 1, "no tar archive");
     place.check_failure(&["import", "none", "image"], 1, "No such file");

@@ -12,15 +12,16 @@ fn an_image_is_not_written_over_by_what_is_in_it() {
     let place = Place::new();
     place.put("image:/f", b"contents");
     let before = fs::read(place.path("image")).unwrap();
-    let here: [&[&str]; 5] = [
-        &["cp", "image:/f", "image"],
-        &["cp", "-a", "image:/f", "image"],
+    for words in [&["cp", "image:/f", "image"][..], &["cp", "-a", "image:/f", "image"]] {
+        place.check_failure(words, 1, "such as image:/");
+    }
+    let written: [&[&str]; 3] = [
         &["get", "-o", "image", "image:/f"],
         &["tar", "-o", "image", "image"],
         &["scan", "-o", "image", "image"],
     ];
-    for words in here {
-        place.check_failure(words, 1, "such as image:/");
+    for words in written {
+        place.check_failure(words, 1, "hint: choose another file");
     }
     fs::copy(place.path("image"), place.path("log")).unwrap();
     place.check_failure(
