@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 /// Write one row per inode: everything in it, and all its paths
+///
+/// That nothing is found does not mean that the volume is sound: where files name their parents (parent
+/// pointers), directories are not read, and one that is destroyed is not found. xfs_repair -n checks.
 #[derive(Args, Debug)]
 pub(crate) struct ScanArguments {
     /// The images or devices
