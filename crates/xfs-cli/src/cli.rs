@@ -4,6 +4,7 @@
 //! own: what the commands do, nor the expression language of `find`, which keeps find(1)'s own
 //! single-dash words and is parsed by [`crate::predicate`].
 
+mod accepted;
 mod bench;
 mod mkfs;
 mod mount;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use accepted::{hide_unused, parse};
 pub(crate) use bench::BenchArguments;
 pub(crate) use mkfs::MkfsArguments;
 pub(crate) use mount::{MountArguments, StatsArguments, UmountArguments};
@@ -47,6 +49,13 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+/// For a command whose own words weigh more than the options that it shares with others: they come first.
+const AFTER_USAGE: &str = "\
+{before-help}{about-with-newline}
+{usage-heading} {usage}{after-help}
+
+{all-args}";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 fine; 1 failed; 2 usage; 3 refused by name; 4 log dirty; 5 corrupt;
@@ -347,7 +356,7 @@ pub(crate) enum ValueEncoding {
 ///
 /// Options of ferroxfs come before the first address, the expression after the last.
 #[derive(Args, Debug)]
-#[command(after_long_help = crate::predicate::HELP)]
+#[command(after_help = crate::predicate::HELP, help_template = AFTER_USAGE)]
 pub(crate) struct FindArguments {
     #[command(flatten)]
     pub(crate) json: JsonOption,

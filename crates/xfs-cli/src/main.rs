@@ -42,15 +42,13 @@ mod unarchive;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::cli::Cli;
 use crate::console::Console;
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
     allocator::keep_freed_memory();
-    let cli = match Cli::try_parse_from(helper::arguments(std::env::args_os())) {
+    let cli = match cli::parse(helper::arguments(std::env::args_os())) {
         Ok(cli) => cli,
         Err(answer) => return console::answer(answer).into(),
     };

@@ -11,7 +11,7 @@ use clap::{ArgAction, Args};
 /// fusermount3. What is written is durable once fsync has returned, or after five seconds; after a
 /// crash the next mount recovers.
 #[derive(Args, Debug)]
-#[command(after_help = MOUNT_OPTIONS)]
+#[command(after_help = MOUNT_OPTIONS, help_template = super::AFTER_USAGE)]
 pub(crate) struct MountArguments {
     /// The image or device
     #[arg(value_name = "IMAGE")]
@@ -40,37 +40,51 @@ Mount options:
   norecovery                 read-only, with the log as it stands
   partition=N, offset=BYTES  where in the image the volume is
   logdev=FILE                the external log
-  allow_other                other users may use it; permissions are always checked
+  allow_other                other users may use it; permissions are always
+                             checked
   default_permissions        (the default) the kernel checks permissions
-  nodefault_permissions      the server does, by the groups and capabilities that /proc shows of who asks:
-                             every name of a path is asked for each time; not with allow_other, uid=,
-                             gid=, dev, writeback_cache
+  nodefault_permissions      the server does, by the groups and capabilities
+                             that /proc shows of who asks: every name of a path
+                             is asked for each time; not with allow_other,
+                             uid=, gid=, dev, writeback_cache
   uid=N, gid=N               whose everything appears to be
-  sync, wsync                all changes, or those of names and inodes, are durable at once
-  writeback_cache            the kernel keeps what is written, and writes it later: it is acknowledged
-                             before it has space, so that a program that asks neither fsync(2) nor
-                             close(2) is not told of a full volume, and lost in a crash unless it is synced
+  sync, wsync                all changes, or those of names and inodes, are
+                             durable at once
+  writeback_cache            the kernel keeps what is written, and writes it
+                             later: it is acknowledged before it has space, so
+                             that a program that asks neither fsync(2) nor
+                             close(2) is not told of a full volume, and lost in
+                             a crash unless it is synced
   noatime, nodiratime, relatime
                              when the time of access is set (relatime)
-  lazytime                   the time of access is written when the file is synced or not in use any
-                             more, or after a day where others are read then
+  lazytime                   the time of access is written when the file is
+                             synced or not in use any more, or after a day
+                             where others are read then
   suid, dev, noexec, nosymfollow
-                             as in mount(8); nosuid and nodev unless asked otherwise
-  remount                    set ro or rw and those four anew, on a mount that is there
-  threads=N                  how many requests are served at a time (1 per processor, at least 2; and as many
-                             while others are synced)
-  io_uring                   requests come through rings of io_uring, one for each processor and more by
-                             threads=; fails where the kernel does not offer it
-  cache=SIZE                 bytes of metadata that are kept, a quarter of them for inodes of a
-                             volume that is written (64M, and 128M for inodes)
+                             as in mount(8); nosuid and nodev unless asked
+                             otherwise
+  remount                    set ro or rw and those four anew, on a mount that
+                             is there
+  threads=N                  how many requests are served at a time (1 per
+                             processor, at least 2; and as many while others
+                             are synced)
+  io_uring                   requests come through rings of io_uring, one for
+                             each processor and more by threads=; fails where
+                             the kernel does not offer it
+  cache=SIZE                 bytes of metadata that are kept, a quarter of them
+                             for inodes of a volume that is written (64M, and
+                             128M for inodes)
 
-Other words of mount(8) are taken where they say what is so anyway (async, atime, silent) or are for
-itself (nofail, _netdev, user, x-...), and refused by name otherwise. Of two that exclude each other
-the later one counts.
+Other words of mount(8) are taken where they say what is so anyway (async,
+atime, silent) or are for itself (nofail, _netdev, user, x-...), and refused by
+name otherwise. Of two that exclude each other the later one counts.
 
-What makes durable: fsync(2) of a file (sync FILE), and fsync of the mount's root (sync DIR) all that the
-server has. sync(2) and syncfs(2) (sync, sync -f) have the kernel write its pages, but do not ask the server:
-what they write is durable within five seconds.";
+What is durable when:
+  fsync(2) of a file, sync FILE        the file, on return
+  fsync(2) of the root, sync DIR       everything, on return
+  sync, sync -f, nothing               within five seconds; a crash or a kill
+                                       before loses it
+  -o sync                              each change, on return";
 
 /// Unmount a volume that `mount` has mounted, and wait until its image is closed
 ///

@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use super::Run;
-use crate::cli::{Cli, CompletionsArguments};
+use crate::cli::{Cli, CompletionsArguments, hide_unused};
 use crate::console::Console;
 use crate::failure::Failure;
 
@@ -20,7 +20,7 @@ pub(super) fn open(arguments: &CompletionsArguments) -> Box<dyn Run> {
 impl Run for Completions {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.0, &mut Cli::command(), "ferroxfs", &mut script);
+        clap_complete::generate(self.0, &mut hide_unused(Cli::command()), "ferroxfs", &mut script);
         Ok(console.out().write_all(&script)?)
     }
 }

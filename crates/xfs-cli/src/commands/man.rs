@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::CommandFactory;
 
 use super::Run;
-use crate::cli::{Cli, ManArguments};
+use crate::cli::{Cli, ManArguments, hide_unused};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::sandbox::Reach;
@@ -26,7 +26,9 @@ impl Run for Man {
     }
 
     fn run(self: Box<Self>, _console: &mut Console) -> Result<(), Failure> {
-        clap_mangen::generate_to(Cli::command(), &self.0)
+        // Help has no page of its own.
+        let command = hide_unused(Cli::command().disable_help_subcommand(true));
+        clap_mangen::generate_to(command, &self.0)
             .map_err(|error| Failure::host(self.0.as_os_str(), &error))
     }
 }

@@ -184,3 +184,35 @@ fn letters_of_cp_and_ls_are_taken() {
 fn filetime(seconds: u64) -> std::time::SystemTime {
     std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)
 }
+
+#[test]
+fn help_shows_what_a_command_takes() {
+    let place = Place::new();
+    let help = |command: &str| place.check(&[command, "--help"]);
+    for command in ["rm", "recover", "umount", "stats", "completions", "mount"] {
+        assert!(!help(command).contains("--live"), "{command}");
+    }
+    for command in ["umount", "stats", "completions", "man"] {
+        assert!(!help(command).contains("Image options"), "{command}");
+    }
+    assert!(help("rm").contains("--partition") && help("ls").contains("--live"));
+    for (command, own) in [("mount", "\nMount options:"), ("find", "\nExpression (")] {
+        let help = help(command);
+        assert!(help.find(own).unwrap() < help.find("\nImage options:").unwrap(), "{help}");
+    }
+    let mount = help("mount");
+    let (_, options) = mount.split_once("\nMount options:\n").unwrap();
+    let (options, _) = options.split_once("\nArguments:\n").unwrap();
+    assert!(options.lines().all(|line| line.len() < 80), "{options}");
+    place.check_failure(
+        &["rm", "--live", "image:/f"],
+        2,
+        "--live and --no-recovery are for reading",
+    );
+    place.check(&["man", "pages"]);
+    let page = fs::read_to_string(place.path("pages/ferroxfs-rm.1")).unwrap();
+    assert!(page.contains("partition") && !page.contains("live"), "{page}");
+    let pages: Vec<_> = fs::read_dir(place.path("pages")).unwrap().map(Result::unwrap).collect();
+    assert!(pages.iter().all(|page| !page.file_name().to_string_lossy().contains("help")));
+    assert!(!place.check(&["completions", "bash"]).is_empty());
+}

@@ -1,0 +1,70 @@
+//! Which of the options that all commands share a command has a use for: its help shows no others.
+//!
+//! Does **not** own what a command says to one that it does not take.
+
+use std::ffi::OsString;
+
+use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
+
+use super::Cli;
+
+/// Commands, and the options of all that they have no use for.
+const UNUSED: &[(&[&str], &[&str])] = &[
+    (
+        &[
+            "put",
+            "import",
+            "mkdir",
+            "rm",
+            "mv",
+            "ln",
+            "chmod",
+            "chown",
+            "touch",
+            "truncate",
+            "fallocate",
+            "setfacl",
+            "setfattr",
+        ],
+        &["live", "no_recovery"],
+    ),
+    // About the volume, and no place in it.
+    (&["fstrim", "growfs", "recover"], &["live", "no_recovery", "image"]),
+    // They show it as it stands.
+    (&["label", "uuid", "info", "dump", "log"], &["no_recovery", "image"]),
+    (&["scan"], &["image"]),
+    (&["mkfs"], &["partition", "offset", "live", "no_recovery", "image"]),
+    (&["mount"], &["live", "image"]),
+    (
+        &["umount", "stats", "bench", "completions", "man"],
+        &["partition", "offset", "live", "no_recovery", "log_device", "image", "sandbox"],
+    ),
+];
+
+/// Reads the command line; the error is also what is printed where that is all that is asked for.
+pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
+    let mut command = hide_unused(Cli::command());
+    let matches = command.try_get_matches_from_mut(words)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// The command line, each command of which shows what it has a use for.
+pub(crate) fn hide_unused(mut command: Command) -> Command {
+    let shared: Vec<_> = command.get_arguments().cloned().collect();
+    for (names, unused) in UNUSED {
+        let hidden = shared.iter().filter(|option| unused.contains(&option.get_id().as_str()));
+        for name in *names {
+            command = command.mut_subcommand(name, |command| {
+                // A command that has an argument of this name by itself does not get that of all.
+                let has = |command: &Command, option: &Arg| {
+                    command.get_arguments().any(|own| own.get_id() == option.get_id())
+                };
+                hidden.clone().fold(command, |command, option| match has(&command, option) {
+                    true => command,
+                    false => command.arg(option.clone().hide(true)),
+                })
+            });
+        }
+    }
+    command
+}
