@@ -1,8 +1,9 @@
 //! Parsing of what the kernel prints; real mounts need privilege.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Usage, device_name, parse_mount, unescape};
+use crate::error::{DeviceError, DeviceFailure};
 use crate::file::Access;
 
 #[test]
@@ -33,4 +34,15 @@ fn a_loop_device_bars_writers_only() {
     assert!(attached.conflicts(Access::ReadWrite));
     let mounted = Usage::Mounted { mount_point: PathBuf::from("/mnt") };
     assert!(mounted.conflicts(Access::ReadOnly));
+}
+
+#[test]
+fn only_readers_are_told_of_reading_what_is_mounted() {
+    let hint = |access| {
+        let mounted = Usage::Mounted { mount_point: PathBuf::from("/mnt") };
+        let error = DeviceError::new(Path::new("image"), DeviceFailure::InUse(mounted, access));
+        error.hint().unwrap_or_default()
+    };
+    assert!(hint(Access::ReadOnly).contains("--live"));
+    assert_eq!(hint(Access::ReadWrite), "unmount it");
 }
