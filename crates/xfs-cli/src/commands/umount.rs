@@ -82,10 +82,14 @@ impl Umount {
             ));
         }
         // The kernel does not pass syncfs on, and of the root fsync means everything.
-        rustix::fs::fsync(&root).map_err(|errno| {
-            let message = format!("not all that was written can be made durable: {errno}");
-            Failure::host(self.folder.as_os_str(), &io::Error::other(message))
-        })
+        match rustix::fs::fsync(&root) {
+            // Who serves has just died. The mount can only be taken away then, and how it died is said after that.
+            Ok(()) | Err(Errno::NOTCONN | Errno::CONNABORTED) => Ok(()),
+            Err(errno) => {
+                let message = format!("not all that was written can be made durable: {errno}");
+                Err(Failure::host(self.folder.as_os_str(), &io::Error::other(message)))
+            }
+        }
     }
 
     fn judge(&self, ending: &Ending, console: &mut Console) -> Result<(), Failure> {

@@ -71,6 +71,7 @@ fn main() -> ExitCode {
             refusals::a_volume_with_a_damaged_root_is_not_mounted,
         ),
         Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
+        Trial::new("a_dying_mount_is_cleared_away", refusals::a_dying_mount_is_cleared_away),
         Trial::new(
             "a_write_protected_device_is_only_read",
             refusals::a_write_protected_device_is_only_read,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
+use xfs_fuse::is_mount_point;
 use xfs_oracle::harness::TrialError;
 
 use crate::mounted::{await_end, ferroxfs, mounted, run, said, volume};
@@ -72,6 +73,32 @@ pub(crate) fn a_dead_mount_is_cleared_away() -> Result<(), TrialError> {
     assert_eq!(text.matches(&format!("{shown}: ")).count(), 1, "named once: {text}");
     volume.unmount();
     volume.mount("rw");
+    volume.check()
+}
+
+/// Whoever asks for its end meets it at any stage of dying, and it is gone after that.
+pub(crate) fn a_dying_mount_is_cleared_away() -> Result<(), TrialError> {
+    const ROUNDS: usize = 10;
+    let mut volume = mounted("rw")?;
+    for round in 0..ROUNDS {
+        fs::write(volume.at(&format!("file{round}")), "contents").unwrap();
+        let pid = volume.server();
+        run(Command::new("kill").args(["-KILL", &pid]));
+        let text = loop {
+            let output = ferroxfs(&["umount"]).arg(volume.path()).output().unwrap();
+            let text = said(&output);
+            // If it is asked before it dies, it has failed while it was asked.
+            if output.status.success() || text.contains("who served it failed") {
+                break text;
+            }
+            // What another trial has just forked may hold the file open.
+            assert!(text.contains("busy"), "round {round}: {text}");
+            thread::sleep(Duration::from_millis(20));
+        };
+        assert!(!is_mount_point(&volume.path()), "round {round}: {text}");
+        await_end(&pid);
+        volume.mount("rw");
+    }
     volume.check()
 }
 

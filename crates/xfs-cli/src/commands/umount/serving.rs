@@ -73,15 +73,24 @@ pub(super) enum Ending {
 }
 
 impl Serving {
-    /// Finds who serves the mount on a folder.
+    /// Finds who serves the mount on a folder; `None` if nobody does any more.
     ///
     /// # Errors
     ///
     /// Nothing of ours is mounted there.
     pub(super) fn find(folder: &Path) -> Result<Option<Self>, Failure> {
-        // What stat(2) says may come from before it was killed.
+        match Self::ask(folder) {
+            // It may have died between two questions.
+            Err(_) if is_dead(folder) => Ok(None),
+            asked => asked,
+        }
+    }
+
+    fn ask(folder: &Path) -> Result<Option<Self>, Failure> {
+        if is_dead(folder) {
+            return Ok(None);
+        }
         match rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) {
-            Err(Errno::NOTCONN) => return Ok(None),
             Err(errno) if hides_server(errno) => {
                 let image = source_of(folder);
                 return Ok(Some(Self { access: Access::Unknown, process: None, image }));
@@ -160,6 +169,11 @@ fn image_identity(image: &Metadata) -> String {
 fn told<T: std::str::FromStr>(folder: &Path, name: &str) -> Result<Option<T>, Failure> {
     let value = read_attribute(folder, name)?;
     Ok(std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok()))
+}
+
+/// Whether who served a mount is gone. What stat(2) says may come from before that.
+fn is_dead(folder: &Path) -> bool {
+    rustix::fs::getxattr(folder, PROCESS_ATTRIBUTE, &mut [0_u8; 0]) == Err(Errno::NOTCONN)
 }
 
 /// Whether a mount that gives this for its root can be ended all the same: its server finds the root damaged
