@@ -135,6 +135,7 @@ pub(crate) fn a_server_checks_as_the_kernel_does() -> Result<(), TrialError> {
 }
 
 fn compare_written(options: &str) -> Result<(), TrialError> {
+    mask_nothing();
     let cases = cases();
     let mut ours = volume("parent-exchange")?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -153,8 +154,15 @@ fn compare_written(options: &str) -> Result<(), TrialError> {
     ours.check()
 }
 
+/// From some moment on this process masks no permissions, since another trial wants that. It must not come
+/// between the two sides of a comparison.
+fn mask_nothing() {
+    rustix::process::umask(rustix::fs::Mode::empty());
+}
+
 /// Workers of a mount for reading are in a sandbox, and another thread looks at callers for them.
 fn a_server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
+    mask_nothing();
     let cases: Vec<_> = cases().into_iter().filter(Case::only_looks).collect();
     let mut ours = volume("parent-exchange")?;
     let mount = ours.image.mount(&[])?;
