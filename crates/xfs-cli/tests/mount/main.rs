@@ -70,8 +70,6 @@ fn main() -> ExitCode {
             "a_volume_with_a_damaged_root_is_not_mounted",
             refusals::a_volume_with_a_damaged_root_is_not_mounted,
         ),
-        Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
-        Trial::new("a_dying_mount_is_cleared_away", refusals::a_dying_mount_is_cleared_away),
         Trial::new(
             "a_write_protected_device_is_only_read",
             refusals::a_write_protected_device_is_only_read,
@@ -153,6 +151,8 @@ fn cut() -> Vec<Trial> {
 /// Work in the middle of which the server is killed, or told to end.
 fn killed() -> Vec<Trial> {
     vec![
+        Trial::new("a_dead_mount_is_cleared_away", refusals::a_dead_mount_is_cleared_away),
+        Trial::new("a_dying_mount_is_cleared_away", refusals::a_dying_mount_is_cleared_away),
         Trial::new(
             "what_is_mapped_when_a_signal_comes_is_kept",
             writeback::what_is_mapped_when_a_signal_comes_is_kept,
