@@ -19,9 +19,12 @@
 //! # The list
 //!
 //! The items of a checkpoint come together and mostly leave together, so there is a list of items for
-//! each LSN, and a tree of the few LSNs: an item is placed and taken out without a search.
+//! each LSN, and a tree of the few LSNs: an item is placed and taken out without a search. What has been
+//! written in place leaves without a lock, and the places of many are given up at once ([`in_place`]).
 //!
 //! Lock order: the writer, the list, then the waiters for space.
+
+mod in_place;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,12 +33,17 @@ use std::time::Duration;
 use xfs_format::{BASIC_BLOCK_BYTES, Lsn};
 use xfs_sync::{AtomicU64, Condvar, Mutex, Ordering, SlotCounters, Volume};
 
+pub use self::in_place::InPlace;
 use crate::item::{ItemState, LogItem, Pushed};
 use crate::space::Space;
 use crate::state::LogState;
 
 /// Items that a walk takes out of the list at once.
 const BATCH_ITEMS: usize = 1024;
+
+/// This share of the log is made free beyond what shall be free: a walk for a few items locks the list as
+/// often as one for many.
+const AHEAD_SHARE: u64 = 16;
 
 /// Where an item stands: by LSN, and by arrival among equals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +96,16 @@ pub struct PushReport {
 }
 
 impl PushReport {
+    fn add(&mut self, pushed: Pushed) {
+        match pushed {
+            Pushed::Done | Pushed::Started => self.started += 1,
+            Pushed::Pinned => self.pinned += 1,
+            Pushed::Failed => self.failed += 1,
+            Pushed::Locked => self.locked += 1,
+            Pushed::Underway => self.underway += 1,
+        }
+    }
+
     /// Items that are locked or being written: asking again helps.
     #[must_use]
     pub const fn busy(&self) -> usize {
@@ -119,6 +137,8 @@ pub struct PushCounts {
 pub struct Ail {
     space: Arc<Space>,
     log_blocks: u32,
+    /// How much of the log shall be free.
+    free_bytes: u64,
     tail: AtomicU64<Volume>,
     list: Mutex<List, Volume>,
     /// The list has become empty.
@@ -139,8 +159,13 @@ struct List {
 }
 
 impl Ail {
-    /// An empty list of a log with these head and tail.
-    pub(crate) fn new(space: Arc<Space>, log_blocks: u32, state: &LogState) -> Self {
+    /// An empty list of a log with these head and tail, of which so much shall be free.
+    pub(crate) fn new(
+        space: Arc<Space>,
+        log_blocks: u32,
+        free_bytes: u64,
+        state: &LogState,
+    ) -> Self {
         let head = CommitRecord { start: state.tail, end: state.head };
         let list = List {
             groups: BTreeMap::new(),
@@ -152,6 +177,7 @@ impl Ail {
         let ail = Self {
             space,
             log_blocks,
+            free_bytes,
             tail: AtomicU64::new(state.tail.0),
             list: Mutex::new(list),
             removed: Condvar::new(),
@@ -265,41 +291,6 @@ impl Ail {
         self.space.set_used(used);
     }
 
-    /// The items will never be in place: what they were part of is gone.
-    pub fn remove(&self, items: &[Arc<dyn LogItem>]) {
-        self.take_out(items.iter().map(|item| (item.state(), None)));
-    }
-
-    /// These items are in place as they were at these LSNs. Those that have been logged again, and
-    /// moved, stay.
-    pub fn remove_at<'a>(&self, items: impl IntoIterator<Item = (&'a ItemState, Lsn)>) {
-        let positions = items.into_iter().filter_map(|(item, lsn)| {
-            let position = item.position()?;
-            (position.lsn == lsn).then_some((item, Some(position)))
-        });
-        self.take_out(positions);
-    }
-
-    /// Takes items out that stand at these positions, or wherever they are.
-    fn take_out<'a>(&self, items: impl IntoIterator<Item = (&'a ItemState, Option<Position>)>) {
-        let mut items = items.into_iter().peekable();
-        if items.peek().is_none() {
-            return;
-        }
-        let mut removed = Vec::new();
-        let mut list = self.list.lock();
-        let before = list.tail();
-        for (item, expected) in items {
-            if expected.is_none() || item.position() == expected {
-                removed.extend(list.leave(item));
-            }
-        }
-        self.note_removals(&list, before);
-        drop(list);
-        // Outside the lock: the last reference to an item may be dropped here.
-        drop(removed);
-    }
-
     /// Items have left a list that had this tail.
     fn note_removals(&self, list: &List, before: Lsn) {
         if list.tail() != before {
@@ -313,30 +304,29 @@ impl Ail {
 
     /// Empties the list, when the log has been shut down: nothing is written in place any more.
     pub(crate) fn abandon(&self) {
-        let items = {
-            let mut list = self.list.lock();
-            list.closed = true;
-            for item in list.groups.values().flat_map(|group| group.items.iter().flatten()) {
-                item.state().set_position(None);
-            }
-            std::mem::take(&mut list.groups)
-        };
+        let mut list = self.list.lock();
+        list.closed = true;
+        let items = std::mem::take(&mut list.groups).into_values().flat_map(|group| group.items);
+        let items: Vec<_> =
+            items.flatten().map(|item| (item.state().leave().is_some(), item)).collect();
+        drop(list);
         // Outside the lock: the last reference to an item may be dropped here.
-        let items = items.into_values().flat_map(|group| group.items);
-        items.flatten().for_each(|item| item.abandon());
+        let waiting = items.into_iter().filter(|(is_waiting, _)| *is_waiting);
+        waiting.for_each(|(_, item)| item.abandon());
     }
 
-    /// Up to where items shall be written in place so that a quarter of the log is free.
+    /// Up to where items shall be written in place, when less of the log is free than shall be.
     #[doc(alias = "xfs_ail_push_target")]
     #[must_use]
     pub fn target(&self) -> Option<Lsn> {
         if self.space.is_short() {
             return Some(self.head());
         }
-        let limit = self.space.size_bytes() / 4 * 3;
+        let limit = self.space.size_bytes() - self.free_bytes;
         let excess = self.space.in_use().used.checked_sub(limit).filter(|excess| *excess > 0)?;
         let tail = self.tail();
-        let blocks = excess.div_ceil(u64::from(BASIC_BLOCK_BYTES)) as u32;
+        let wanted = excess + self.space.size_bytes() / AHEAD_SHARE;
+        let blocks = wanted.div_ceil(u64::from(BASIC_BLOCK_BYTES)) as u32;
         let end = tail.block() + blocks;
         Some(if end < self.log_blocks {
             Lsn::new(tail.cycle(), end)
@@ -367,24 +357,23 @@ impl Ail {
 
     fn walk(&self, target: Lsn) -> PushReport {
         let mut report = PushReport::default();
+        let mut in_place = InPlace::new(self.space.plants());
         let mut cursor = None;
         loop {
             let batch = self.batch(cursor, target);
             let Some((last, _)) = batch.last() else { return report };
             cursor = Some(*last);
-            let mut done = Vec::new();
             for (position, item) in batch {
-                match item.push(self) {
-                    Pushed::Done => done.push((position, item)),
-                    Pushed::Started => report.started += 1,
-                    Pushed::Pinned => report.pinned += 1,
-                    Pushed::Failed => report.failed += 1,
-                    Pushed::Locked => report.locked += 1,
-                    Pushed::Underway => report.underway += 1,
+                let pushed = item.push(&mut in_place);
+                report.add(pushed);
+                if pushed == Pushed::Done {
+                    in_place.note(item.state(), position.lsn);
+                }
+                if in_place.end_push() {
+                    self.sweep(&mut in_place);
                 }
             }
-            report.started += done.len();
-            self.take_out(done.iter().map(|(position, item)| (item.state(), Some(*position))));
+            self.sweep(&mut in_place);
         }
     }
 
@@ -452,15 +441,14 @@ impl List {
         }
         let group = self.groups.entry(lsn).or_default();
         let number = group.items.len() as u64;
-        item.state().set_position(Some(Position { lsn, number }));
+        item.state().set_position(Position { lsn, number });
         group.items.push(Some(item));
         group.present += 1;
     }
 
     /// Takes an item out, wherever it stands.
     fn leave(&mut self, item: &ItemState) -> Option<Arc<dyn LogItem>> {
-        let position = item.position()?;
-        item.set_position(None);
+        let position = item.leave()?;
         self.remove(position)
     }
 

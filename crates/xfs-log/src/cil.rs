@@ -165,6 +165,11 @@ pub(crate) struct Cil {
     written: SlotCounters<1>,
 }
 
+/// The size of a checkpoint that has commits wait, where this one has it written.
+pub(crate) const fn hard_bytes(soft_bytes: u64) -> u64 {
+    2 * soft_bytes
+}
+
 impl Cil {
     /// An empty list.
     pub(crate) fn new(parts: CilParts) -> Self {
@@ -220,9 +225,8 @@ impl Cil {
         self.current.load(Ordering::Acquire)
     }
 
-    /// Where the size of a checkpoint has commits wait.
     const fn hard_bytes(&self) -> u64 {
-        2 * self.parts.soft_bytes
+        hard_bytes(self.parts.soft_bytes)
     }
 
     /// Whether nothing has been committed that is not durable.

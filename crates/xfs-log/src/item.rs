@@ -11,7 +11,7 @@
 //! | `sequence` | the same | anybody |
 //! | `shared` | the same | the same |
 //! | a shared vector | the same, before the switch | after the switch the push, which then owns it (I2) |
-//! | `lsn`, `number` | with the AIL locked | `lsn` anybody, both with the AIL locked |
+//! | `lsn`, `number` | with the AIL locked; who has written the item in place takes `lsn` back to 0 | `lsn` anybody |
 //!
 //! An intent is locked by nobody: it belongs to one chain, and so does its completion.
 
@@ -20,7 +20,8 @@ use std::sync::Arc;
 use xfs_format::Lsn;
 use xfs_sync::{AtomicU64, Mutex, MutexGuard, Object, Ordering};
 
-use crate::ail::{Ail, Position};
+use crate::ail::{InPlace, Position};
+use crate::plant::{Plant, Plants};
 use crate::vector::RegionWriter;
 
 /// How a checkpoint ended for an item that was pinned by it.
@@ -85,9 +86,9 @@ pub trait LogItem: Send + Sync + 'static {
     }
 
     /// The tail has to move: the item shall be written in place, without waiting for any lock. What
-    /// is written by and by leaves the AIL with [`Ail::remove_at`], at the [`lsn`](ItemState::lsn)
-    /// that the item had when its contents were taken: it may have been logged again since.
-    fn push(&self, ail: &Ail) -> Pushed;
+    /// is written with it is noted ([`InPlace::note`]) at the [`lsn`](ItemState::lsn) that it had when
+    /// its contents were taken: it may have been logged again since.
+    fn push(&self, in_place: &mut InPlace) -> Pushed;
 
     /// The log is shut down: the item waited to be written in place, and never will be.
     fn abandon(&self) {}
@@ -213,12 +214,30 @@ impl ItemState {
         self.lsn().map(|lsn| Position { lsn, number })
     }
 
-    /// Called with the AIL locked.
-    pub(crate) fn set_position(&self, position: Option<Position>) {
-        if let Some(position) = position {
-            self.number.store(position.number, Ordering::Relaxed);
-        }
-        self.lsn.store(position.map_or(0, |position| position.lsn.0), Ordering::Release);
+    /// It stands there. Called with the AIL locked.
+    pub(crate) fn set_position(&self, position: Position) {
+        self.number.store(position.number, Ordering::Relaxed);
+        self.lsn.store(position.lsn.0, Ordering::Release);
+    }
+
+    /// It leaves, wherever it stands. Called with the AIL locked. Returns where that was.
+    pub(crate) fn leave(&self) -> Option<Position> {
+        let number = self.number.load(Ordering::Relaxed);
+        let lsn = self.lsn.swap(0, Ordering::AcqRel);
+        (lsn != 0).then_some(Position { lsn: Lsn(lsn), number })
+    }
+
+    /// It leaves if it stands at `lsn`, where the caller has seen it, whoever has the AIL locked. Returns
+    /// the place that is to be given up.
+    ///
+    /// The number is read first: from the moment in which it has left, the item may be placed anew, with
+    /// another one. Who moves it meanwhile has seen it where it stood, and gives that place up himself.
+    pub(crate) fn leave_from(&self, lsn: Lsn, plants: Plants) -> Option<Position> {
+        let number = self.number.load(Ordering::Relaxed);
+        let left = self.lsn.compare_exchange(lsn.0, 0, Ordering::AcqRel, Ordering::Acquire);
+        let is_late = plants.has(Plant::NumberReadLate);
+        let number = if is_late { self.number.load(Ordering::Relaxed) } else { number };
+        left.is_ok().then_some(Position { lsn, number })
     }
 }
 

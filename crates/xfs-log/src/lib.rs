@@ -37,7 +37,7 @@ mod unit;
 mod vector;
 mod writer;
 
-pub use ail::{Ail, PushCounts, PushReport};
+pub use ail::{Ail, InPlace, PushCounts, PushReport};
 pub use cil::Committed;
 pub use device::{LogDevice, LogGeometry};
 pub use item::{CheckpointEnd, ItemState, LogItem, Pushed};

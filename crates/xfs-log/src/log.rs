@@ -334,7 +334,8 @@ impl Inner {
         let health = Arc::<Health>::default();
         let largest = layout.unit_bytes(config.largest_bytes);
         let space = Arc::new(Space::new(log_bytes, config.slots, largest, plants));
-        let ail = Arc::new(Ail::new(Arc::clone(&space), log_blocks, state));
+        let ail =
+            Arc::new(Ail::new(Arc::clone(&space), log_blocks, config.free_bytes(log_bytes), state));
         let parts = WriterParts {
             log,
             data,

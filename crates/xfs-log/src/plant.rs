@@ -23,6 +23,8 @@ pub(crate) enum Plant {
     CommitBeforeRecords,
     /// The rest of a region does not come before what others append to the next record.
     PiecesApart,
+    /// Who has written an item in place reads its number in the list when it has left already.
+    NumberReadLate,
     /// The tail does not wait for checkpoints that are being written.
     TailPastStart,
     /// Granted bytes are given back before the head has moved over them.

@@ -62,7 +62,7 @@ pub(crate) enum Urgency {
 
 impl Urgency {
     /// Bytes that are not given to such a request.
-    const fn kept_back(self, size_bytes: u64) -> u64 {
+    pub(crate) const fn kept_back(self, size_bytes: u64) -> u64 {
         match self {
             Self::Begin => size_bytes / 8,
             Self::Roll => 0,
@@ -215,6 +215,11 @@ impl Space {
             return Ok(());
         }
         self.wait(bytes, urgency, health, on_wait)
+    }
+
+    /// The bug that is planted, if any.
+    pub(crate) const fn plants(&self) -> Plants {
+        self.plants
     }
 
     /// Takes `bytes` if they are free, or lie in the cache of this slot, and nobody waits.

@@ -45,7 +45,7 @@ use std::sync::Arc;
 use xfs_buffer::Buffer;
 use xfs_format::log_item::{BufferFlags, BufferFormat, BufferType, CHUNK_BYTES, HostOrder};
 use xfs_format::{BlockKind, Lsn};
-use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
+use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{Mutex, Object};
 
 use crate::cluster::{self, Records};
@@ -303,7 +303,7 @@ impl BufferItem {
     }
 
     /// Writes the buffer in place. The caller holds the latch.
-    fn write(&self, buffer: &Buffer, ail: &Ail) -> Pushed {
+    fn write(&self, buffer: &Buffer, in_place: &mut InPlace) -> Pushed {
         if self.is_pinned() {
             return Pushed::Pinned;
         }
@@ -314,8 +314,9 @@ impl BufferItem {
         };
         match cache.write(buffer, lsn) {
             Ok(()) => {
-                let lsn = self.note_written();
-                ail.remove_at(lsn.map(|lsn| (&self.state, lsn)));
+                if let Some(lsn) = self.note_written() {
+                    in_place.note(&self.state, lsn);
+                }
                 Pushed::Done
             }
             Err(_) => Pushed::Failed,
@@ -444,7 +445,7 @@ impl LogItem for BufferItem {
         Some(if ordered { self.state.lsn().unwrap_or(start) } else { start })
     }
 
-    fn push(&self, ail: &Ail) -> Pushed {
+    fn push(&self, in_place: &mut InPlace) -> Pushed {
         let changes = self.changes.lock();
         if changes.pins > 0 || changes.lost {
             return Pushed::Pinned;
@@ -454,7 +455,8 @@ impl LogItem for BufferItem {
         match (life, buffer) {
             // Freed and unpinned: the cancellation is durable.
             (Life::FreedInLog | Life::Gone, _) => {
-                ail.remove(&self.records.set_gone());
+                let gone = self.records.set_gone();
+                gone.iter().for_each(|record| in_place.note_gone(record.state()));
                 Pushed::Done
             }
             // A transaction is freeing it.
@@ -462,13 +464,13 @@ impl LogItem for BufferItem {
             // Somebody has just written it.
             (Life::Used, None) => Pushed::Done,
             (Life::Used, Some(buffer)) if buffer.kind() == BlockKind::InodeCluster => {
-                cluster::push(&self.context, &buffer, self, ail)
+                cluster::push(&self.context, &buffer, self, in_place)
             }
             (Life::Used, Some(buffer)) => {
                 if !buffer.try_latch() {
                     return Pushed::Locked;
                 }
-                let pushed = self.write(&buffer, ail);
+                let pushed = self.write(&buffer, in_place);
                 buffer.unlatch();
                 pushed
             }

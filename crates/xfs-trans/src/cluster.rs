@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 
 use xfs_buffer::Buffer;
 use xfs_format::Corruption;
-use xfs_log::{Ail, LogItem, Pushed};
+use xfs_log::{InPlace, LogItem, Pushed};
 use xfs_sync::{Mutex, Object};
 
 use crate::buffer_item::BufferItem;
@@ -146,17 +146,22 @@ impl Listed {
 
 /// Writes a cluster in place because an item of it was asked to be. Takes no lock that has to be
 /// waited for.
-pub(crate) fn push(context: &Context, buffer: &Buffer, item: &BufferItem, ail: &Ail) -> Pushed {
+pub(crate) fn push(
+    context: &Context,
+    buffer: &Buffer,
+    item: &BufferItem,
+    in_place: &mut InPlace,
+) -> Pushed {
     if !buffer.try_latch() {
         return Pushed::Locked;
     }
-    let pushed = write(context, buffer, item, ail);
+    let pushed = write(context, buffer, item, in_place);
     buffer.unlatch();
     pushed
 }
 
 /// Writes a cluster in place. The caller holds the latch of its buffer.
-fn write(context: &Context, buffer: &Buffer, item: &BufferItem, ail: &Ail) -> Pushed {
+fn write(context: &Context, buffer: &Buffer, item: &BufferItem, in_place: &mut InPlace) -> Pushed {
     if item.is_pinned() || item.is_stale() {
         return Pushed::Pinned;
     }
@@ -172,19 +177,19 @@ fn write(context: &Context, buffer: &Buffer, item: &BufferItem, ail: &Ail) -> Pu
     if cache.write(buffer, newest).is_err() {
         return Pushed::Failed;
     }
-    finish(item, &taken, ail);
+    finish(item, &taken, in_place);
     Pushed::Started
 }
 
-/// The cluster is in place: what was written leaves the AIL, unless it has been logged again. All at
-/// once: the AIL belongs to the whole volume.
-fn finish(item: &BufferItem, taken: &[Taken], ail: &Ail) {
+/// The cluster is in place: what was written leaves the AIL, unless it has been logged again.
+fn finish(item: &BufferItem, taken: &[Taken], in_place: &mut InPlace) {
     for taken in taken {
         taken.record.written();
+        in_place.note(taken.record.state_of(), taken.lsn);
     }
-    let own = item.note_written();
-    let records = taken.iter().map(|taken| (taken.record.state_of(), taken.lsn));
-    ail.remove_at(records.chain(own.map(|lsn| (item.state(), lsn))));
+    if let Some(lsn) = item.note_written() {
+        in_place.note(item.state(), lsn);
+    }
 }
 
 #[cfg(test)]

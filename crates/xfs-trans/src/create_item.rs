@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use xfs_format::log_item::{HostOrder, InodeCreate};
-use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
+use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 
 /// A creation of inodes.
 pub(crate) struct CreateItem {
@@ -43,7 +43,7 @@ impl LogItem for CreateItem {
         None
     }
 
-    fn push(&self, _ail: &Ail) -> Pushed {
+    fn push(&self, _in_place: &mut InPlace) -> Pushed {
         Pushed::Done
     }
 }

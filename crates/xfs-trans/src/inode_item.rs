@@ -35,7 +35,7 @@ use xfs_format::geometry::InodePlace;
 use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::log_item::{HostOrder, InodeFormat, LoggedFields, core_to_log};
 use xfs_format::{BASIC_BLOCK_BYTES, Corruption, InodeNumber, Lsn, VerifyContext};
-use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
+use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{AtomicBool, AtomicU32, Latch, Mutex, Object, Ordering, RecursiveRwLock};
 
 use zerocopy::transmute_ref;
@@ -435,7 +435,7 @@ impl LogItem for InodeRecord {
         (!self.is_gone()).then_some(start)
     }
 
-    fn push(&self, ail: &Ail) -> Pushed {
+    fn push(&self, in_place: &mut InPlace) -> Pushed {
         if self.is_gone() {
             return Pushed::Done;
         }
@@ -446,7 +446,7 @@ impl LogItem for InodeRecord {
             // The walk that asks has had the whole cluster written for another inode of it.
             return Pushed::Done;
         }
-        crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, ail)
+        crate::cluster::push(self.context(), &self.cluster, &self.cluster_item, in_place)
     }
 }
 

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use xfs_format::Lsn;
-use xfs_log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
+use xfs_log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 
 use crate::promise::{Promise, encode_done, encode_intent};
 
@@ -58,7 +58,7 @@ impl LogItem for IntentItem {
     fn unpin(&self, _end: CheckpointEnd) {}
 
     /// Only its completion takes it out: that has to become durable.
-    fn push(&self, _ail: &Ail) -> Pushed {
+    fn push(&self, _in_place: &mut InPlace) -> Pushed {
         Pushed::Pinned
     }
 }
@@ -101,7 +101,7 @@ impl LogItem for DoneItem {
         None
     }
 
-    fn push(&self, _ail: &Ail) -> Pushed {
+    fn push(&self, _in_place: &mut InPlace) -> Pushed {
         Pushed::Done
     }
 }

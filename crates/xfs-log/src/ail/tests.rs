@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xfs_format::Lsn;
 
-use super::{Ail, CommitRecord, DurableCheckpoint, DurableItems};
+use super::{Ail, CommitRecord, DurableCheckpoint, DurableItems, InPlace};
 use crate::item::LogItem;
 use crate::plant::Plants;
 use crate::space::{Space, SpaceUse, Urgency};
@@ -28,7 +28,7 @@ fn empty() -> Ail {
         torn: None,
         is_blank: false,
     };
-    Ail::new(space, BLOCKS, &state)
+    Ail::new(space, BLOCKS, 250 * BLOCK, &state)
 }
 
 fn item(item: &Arc<TestItem>) -> Arc<dyn LogItem> {
@@ -46,6 +46,13 @@ fn complete(ail: &Ail, start: Lsn, end: Lsn, granted_blocks: u64, items: &[&Arc<
     ail.complete(&DurableCheckpoint { sequence: 1, record, granted });
 }
 
+/// The item is in place as it was at this LSN.
+fn leave(ail: &Ail, item: &TestItem, lsn: Lsn) {
+    let mut in_place = InPlace::default();
+    in_place.note(item.state(), lsn);
+    ail.sweep(&mut in_place);
+}
+
 fn blocks(ail: &Ail) -> (u64, u64) {
     let SpaceUse { used, granted } = ail.space.in_use();
     (used / BLOCK, granted / BLOCK)
@@ -59,9 +66,9 @@ fn the_tail_is_the_oldest_item_and_goes_on_around_the_end() {
     assert_eq!(blocks(&ail), (300, 680));
     complete(&ail, Lsn::new(3, 900), Lsn::new(4, 50), 360, &[&second]);
     assert_eq!((ail.tail(), blocks(&ail)), (Lsn::new(3, 100), (950, 30)));
-    ail.remove(&[item(&first)]);
+    leave(&ail, &first, Lsn::new(3, 100));
     assert_eq!((ail.tail(), blocks(&ail)), (Lsn::new(3, 900), (150, 30)));
-    ail.remove(&[item(&second)]);
+    leave(&ail, &second, Lsn::new(3, 900));
     // Nothing is left: the record with the last COMMIT.
     assert_eq!((ail.tail(), ail.is_empty()), (Lsn::new(3, 900), true));
 }
@@ -83,19 +90,55 @@ fn what_was_logged_again_since_it_was_written_stays() {
     complete(&ail, Lsn::new(3, 100), Lsn::new(3, 200), 100, &[&item]);
     let written = item.lsn().unwrap();
     complete(&ail, Lsn::new(3, 200), Lsn::new(3, 300), 100, &[&item]);
-    ail.remove_at([(item.state(), written)]);
+    leave(&ail, &item, written);
     assert_eq!((item.lsn(), ail.tail()), (Some(Lsn::new(3, 200)), Lsn::new(3, 200)));
-    ail.remove_at([(item.state(), Lsn::new(3, 200))]);
+    leave(&ail, &item, Lsn::new(3, 200));
     assert!(ail.is_empty());
 }
 
 #[test]
-fn a_quarter_of_the_log_is_to_be_free() {
+fn what_is_in_place_may_come_back_before_its_place_is_given_up() {
+    let ail = empty();
+    let (first, second) = (TestItem::new(8), TestItem::new(16));
+    complete(&ail, Lsn::new(3, 100), Lsn::new(3, 200), 100, &[&first]);
+    let mut in_place = InPlace::default();
+    in_place.note(first.state(), Lsn::new(3, 100));
+    // It is clean at once, and the tail waits.
+    assert_eq!((first.lsn(), ail.tail()), (None, Lsn::new(3, 100)));
+    complete(&ail, Lsn::new(3, 200), Lsn::new(3, 300), 100, &[&second, &first]);
+    ail.sweep(&mut in_place);
+    assert_eq!((first.lsn(), ail.count()), (Some(Lsn::new(3, 200)), 2));
+    assert_eq!(ail.tail(), Lsn::new(3, 200));
+}
+
+#[test]
+fn places_are_given_up_for_many_writes_at_once() {
+    // Each is asked for twice, as the inodes of a cluster are when one of them has been written with all.
+    let ail = empty();
+    let items: Vec<_> = (0..100).map(|number| TestItem::new(8 * number)).collect();
+    let items: Vec<_> = items.iter().collect();
+    complete(&ail, Lsn::new(3, 100), Lsn::new(3, 200), 100, &items);
+    let mut in_place = InPlace::default();
+    let due = items.iter().flat_map(|item| [item, item]).filter(|item| {
+        in_place.note(item.state(), Lsn::new(3, 100));
+        let is_due = in_place.end_push();
+        if is_due {
+            ail.sweep(&mut in_place);
+        }
+        is_due
+    });
+    assert_eq!(due.count(), 3);
+    assert_eq!(ail.count(), 100 - 96);
+}
+
+#[test]
+fn what_shall_be_free_is_made_free_with_some_more() {
     let ail = empty();
     complete(&ail, Lsn::new(3, 100), Lsn::new(3, 800), 700, &[&TestItem::new(8)]);
     assert_eq!(ail.target(), None);
     complete(&ail, Lsn::new(3, 800), Lsn::new(3, 900), 0, &[&TestItem::new(16)]);
-    assert_eq!(ail.target(), Some(Lsn::new(3, 150)));
+    // 50 blocks, and a sixteenth of the log.
+    assert_eq!(ail.target(), Some(Lsn::new(3, 213)));
 }
 
 #[test]
@@ -108,7 +151,7 @@ fn the_tail_waits_for_a_checkpoint_that_is_being_written() {
     let durable = DurableCheckpoint { sequence: 1, record, granted: 200 * BLOCK };
     place(&ail, &first, Lsn::new(3, 100));
     ail.complete(&durable);
-    ail.remove(&[item(&first)]);
+    leave(&ail, &first, Lsn::new(3, 100));
     // START of the second lies before COMMIT of the first, which is the last that is durable.
     assert_eq!((ail.tail(), blocks(&ail).0), (Lsn::new(3, 150), 150));
     let record = CommitRecord { start: Lsn::new(3, 300), end: Lsn::new(3, 310) };
@@ -116,6 +159,6 @@ fn the_tail_waits_for_a_checkpoint_that_is_being_written() {
     place(&ail, &second, Lsn::new(3, 150));
     ail.complete(&durable);
     assert_eq!(ail.tail(), Lsn::new(3, 150));
-    ail.remove(&[item(&second)]);
+    leave(&ail, &second, Lsn::new(3, 150));
     assert_eq!(ail.tail(), Lsn::new(3, 300));
 }

@@ -2,7 +2,9 @@
 
 use xfs_format::BASIC_BLOCK_BYTES;
 
+use crate::cil::hard_bytes;
 use crate::device::LogGeometry;
+use crate::space::Urgency;
 use crate::state::LogState;
 use crate::unit::RecordLayout;
 
@@ -67,6 +69,14 @@ impl LogConfig {
     /// The size at which a checkpoint of a log of so many bytes is written unasked.
     pub(super) fn soft_bytes(&self, log_bytes: u64) -> u64 {
         self.checkpoint_bytes.min(log_bytes / 8).min(MOST_CHECKPOINT_BYTES)
+    }
+
+    /// How much of a log of so many bytes is kept free by writing items in place. With less than a checkpoint
+    /// at its hard limit, and what is kept back from new transactions, these would wait for space all the time
+    /// in a log that has filled once, however fast items get in place.
+    pub(super) fn free_bytes(&self, log_bytes: u64) -> u64 {
+        let checkpoint = hard_bytes(self.soft_bytes(log_bytes));
+        (checkpoint + Urgency::Begin.kept_back(log_bytes)).max(log_bytes / 4)
     }
 
     /// How records are laid out. A dirty log goes on with the buffers it has: who replays it takes the

@@ -7,7 +7,7 @@ use xfs_format::log_item::{BufferFlags, BufferFormat, HostOrder};
 use xfs_format::{DiskAddr, Lsn};
 use xfs_sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Object, Ordering};
 
-use crate::ail::Ail;
+use crate::ail::InPlace;
 use crate::item::{CheckpointEnd, ItemState, LogItem, Pushed};
 use crate::vector::RegionWriter;
 
@@ -157,7 +157,7 @@ impl LogItem for TestItem {
         None
     }
 
-    fn push(&self, _ail: &Ail) -> Pushed {
+    fn push(&self, _in_place: &mut InPlace) -> Pushed {
         let Some(_lock) = self.lock.try_lock() else { return Pushed::Locked };
         if self.open || self.pins() > 0 {
             return Pushed::Pinned;

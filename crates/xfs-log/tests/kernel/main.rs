@@ -13,7 +13,7 @@ use xfs_device::{FileDevice, OpenOptions, SharedDevice};
 use xfs_format::log_item::{BufferFlags, BufferFormat, HostOrder};
 use xfs_format::{DiskAddr, Place, Superblock};
 use xfs_log::{
-    Ail, CheckpointEnd, ItemState, Log, LogConfig, LogDevice, LogItem, Pushed, RegionWriter,
+    CheckpointEnd, InPlace, ItemState, Log, LogConfig, LogDevice, LogItem, Pushed, RegionWriter,
     find_head_and_tail,
 };
 use xfs_oracle::harness::{Trial, TrialError, run};
@@ -95,7 +95,7 @@ impl LogItem for Page {
     fn unpin(&self, _end: CheckpointEnd) {}
 
     /// Nothing is written in place, so that all of it is for the kernel to replay.
-    fn push(&self, _ail: &Ail) -> Pushed {
+    fn push(&self, _in_place: &mut InPlace) -> Pushed {
         Pushed::Underway
     }
 }

@@ -2,7 +2,7 @@ use std::sync::{Arc, Weak};
 
 use xfs_format::reservation::TransactionKind;
 use xfs_format::{BlockKind, InodeNumber};
-use xfs_log::LogItem;
+use xfs_log::{InPlace, LogItem};
 
 use super::{Listed, SWEEP_RECORDS};
 use crate::buffer_item::BufferItem;
@@ -130,7 +130,7 @@ fn an_inode_logged_again_while_it_is_written_stays_in_the_log() {
     set_owner(&journal, &record, 2);
     journal.force_all().unwrap();
     record.written();
-    journal.log().ail().remove_at([(record.state(), taken.lsn)]);
+    InPlace::default().note(record.state(), taken.lsn);
     assert!(record.state().lsn() > lsn);
     assert_eq!(record.take(&mut cluster).unwrap().lsn, record.state().lsn().unwrap());
 }
@@ -191,7 +191,7 @@ fn an_inode_that_comes_into_place_before_a_roll_is_not_logged_again() {
     record.written();
     tx.roll().unwrap();
     assert_eq!(record.sequence(), sequence);
-    journal.log().ail().remove_at([(record.state(), taken.lsn)]);
+    InPlace::default().note(record.state(), taken.lsn);
     let _ = tx.commit().unwrap();
     assert!(!journal.is_shut_down());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferroxfs::log::{Ail, CheckpointEnd, ItemState, LogItem, Pushed, RegionWriter};
+use ferroxfs::log::{CheckpointEnd, InPlace, ItemState, LogItem, Pushed, RegionWriter};
 use xfs_sync::{AtomicU64, ExclusiveLatch, Latch, Object as OfObject, Ordering};
 
 /// Bytes of an inode's format and core.
@@ -62,7 +62,7 @@ impl LogItem for Object {
         self.pins.fetch_sub(1, Ordering::AcqRel);
     }
 
-    fn push(&self, _ail: &Ail) -> Pushed {
+    fn push(&self, _in_place: &mut InPlace) -> Pushed {
         if self.pins.load(Ordering::Acquire) > 0 {
             return Pushed::Pinned;
         }

@@ -6,6 +6,7 @@
 //! Each model runs under random schedules and under schedules with few, well-placed preemptions,
 //! which find bugs that need a certain order of few events. A planted bug must be found.
 
+mod in_place;
 mod line;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -13,7 +13,7 @@ use crate::log::first_number;
 use crate::recovery::{FreedInodes, Intent, IntentRecovery, Replayed, finish_intents, replay_all};
 use crate::testing::LogImage;
 use crate::{
-    Ail, CheckpointEnd, ItemState, Log, LogConfig, LogDevice, LogGeometry, LogItem, Pushed,
+    CheckpointEnd, InPlace, ItemState, Log, LogConfig, LogDevice, LogGeometry, LogItem, Pushed,
     RegionWriter, find_head_and_tail,
 };
 
@@ -54,7 +54,7 @@ impl LogItem for Promise {
         None
     }
 
-    fn push(&self, _ail: &Ail) -> Pushed {
+    fn push(&self, _in_place: &mut InPlace) -> Pushed {
         Pushed::Pinned
     }
 }

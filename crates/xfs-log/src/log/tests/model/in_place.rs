@@ -1,0 +1,53 @@
+//! What is written in place leaves the list without its lock, while it is placed anew.
+
+use std::sync::Arc;
+
+use xfs_format::Lsn;
+
+use super::{SCHEDULES, check_found, explore, open, run};
+use crate::ail::DurableItems;
+use crate::item::LogItem;
+use crate::log::Log;
+use crate::plant::{Plant, Plants};
+use crate::testing::item::TestItem;
+
+/// Two walks write what has been logged, while it is moved forward behind another item and back before it: in
+/// the end nobody has a place in the list.
+fn walks_against_moves(plants: Plants) {
+    let (_, log) = open(plants);
+    let log = Arc::new(log);
+    let head = log.ail().head();
+    let [first, second, third] =
+        [1, 2, 3].map(|blocks| Lsn::new(head.cycle(), head.block() + blocks));
+    let items = [8, 16].map(TestItem::new);
+    let placed = |order: [usize; 2], lsn: Lsn| {
+        let placed = order.map(|index| (Arc::clone(&items[index]) as Arc<dyn LogItem>, lsn));
+        DurableItems { placed: placed.to_vec(), leaving: Vec::new() }
+    };
+    log.ail().settle(&mut placed([0, 1], first));
+    let moves = {
+        let log = Arc::clone(&log);
+        let mut later = [placed([1, 0], second), placed([0, 1], third)];
+        move || later.iter_mut().for_each(|items| log.ail().settle(items))
+    };
+    let walk = |log: Arc<Log>| {
+        Box::new(move || {
+            let _ = log.ail().push(third);
+        })
+    };
+    run(vec![walk(Arc::clone(&log)), walk(Arc::clone(&log)), Box::new(moves)]);
+    log.ail().push(third);
+    assert_eq!(log.ail().count(), 0, "places are left of items in place");
+}
+
+#[test]
+fn items_in_place_against_items_moved() {
+    explore(SCHEDULES, || walks_against_moves(Plants::default()));
+}
+
+#[test]
+fn number_read_late() {
+    check_found("places are left", || {
+        walks_against_moves(Plants::with(Plant::NumberReadLate));
+    });
+}
