@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use ferroxfs::Statistics;
 use xfs_oracle::harness::{TrialError, patiently};
 use xfs_oracle::model::{Operation, RenameMode, SetMode};
-use xfs_oracle::{Kernel, Mount, Subject, ready};
+use xfs_oracle::{Kernel, Mount, Subject, ready_with_programs};
 
 use crate::library::Library;
 use crate::{Volume, text};
@@ -27,7 +27,7 @@ use crate::{Volume, text};
 const LOOKUPS: [&str; 7] = ["kept", "exchanged", "folder", "whiteout", "link", "gone", "never"];
 
 pub(crate) fn check(volume: &Volume, _: usize) -> Result<(), TrialError> {
-    ready()?;
+    ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, _) = volume.make(folder.path())?;
     let mine = folder.path().join("library");

@@ -21,7 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use xfs_oracle::harness::{Trial, TrialError, patiently, run, seeds};
 use xfs_oracle::model::{Features, Generator, Model, Operation, SLOTS};
 use xfs_oracle::{
-    Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, guarded, ready, replay,
+    Differences, Disagreement, Geometry, Image, Kernel, Run, Time, Tree, guarded,
+    ready_with_programs, replay,
 };
 
 use library::Library;
@@ -78,7 +79,7 @@ fn is_long() -> bool {
 }
 
 fn check_kernel(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
-    ready()?;
+    ready_with_programs()?;
     let seed = volume.seed;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = volume.make(folder.path())?;
@@ -125,7 +126,7 @@ fn check_kernel(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
 }
 
 fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
-    ready()?;
+    ready_with_programs()?;
     let seed = volume.seed;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = volume.make(folder.path())?;
@@ -169,7 +170,7 @@ fn check_library(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
 /// Operations on the contents of a few files, many times over, each read compared with the model.
 fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const OPERATIONS_PER_STRETCH: usize = 6_000;
-    ready()?;
+    ready_with_programs()?;
     let seed = volume.seed;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = volume.make(folder.path())?;
@@ -186,7 +187,7 @@ fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
 fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const ROUNDS_PER_STRETCH: usize = 2;
     const OPERATIONS: usize = 150;
-    ready()?;
+    ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (mut image, features) = volume.make(folder.path())?;
     let mut run = Run::new(volume.seed, features);
@@ -220,7 +221,7 @@ fn check_turns(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
 fn check_threads(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     const THREADS: u64 = 4;
     const OPERATIONS_PER_STRETCH: usize = 100;
-    ready()?;
+    ready_with_programs()?;
     let seed = volume.seed;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = volume.make(folder.path())?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Durable, Model, Operation};
-use xfs_oracle::{Chronicle, Geometry, Subject, guarded, ready};
+use xfs_oracle::{Chronicle, Geometry, Subject, guarded, ready_with_programs};
 use xfs_testkit::{CowDevice, FailingDevice, Fault, Persistence, Prng, RequestKind};
 
 use crate::history::{prepare, recover, writable};
@@ -26,7 +26,7 @@ const REPAIRED_SHARE: u64 = 4;
 const SYNC_EVERY: usize = 12;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
-    ready()?;
+    ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = make(geometry, folder.path())?;
     let (start, model) = prepare((geometry, &image), features, &script::preparation(features))?;

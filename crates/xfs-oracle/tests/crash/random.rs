@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use xfs_oracle::harness::TrialError;
-use xfs_oracle::{Geometry, Image, ready};
+use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{CowDevice, PowerCuts};
 
 use crate::history::{History, atomicity, keep, prepare, recover};
@@ -23,7 +23,7 @@ const RECOVERIES_EVERY: u64 = 5;
 const RECOVERY_CUTS: u64 = 2;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
-    ready()?;
+    ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = make(geometry, folder.path())?;
     let start = prepare((geometry, &image), features, &[])?;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Model, Operation};
-use xfs_oracle::{Geometry, Image, ready};
+use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{CowDevice, Cut, PowerCuts, Recording};
 
 use crate::history::{History, atomicity, prepare, recover};
@@ -24,7 +24,7 @@ const WITNESSED_SHARE: usize = 8;
 const CUTS: u64 = 4;
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
-    ready()?;
+    ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = make(geometry, folder.path())?;
     let (start, model) = prepare((geometry, &image), features, &script::preparation(features))?;

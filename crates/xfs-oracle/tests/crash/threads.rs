@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use ferroxfs::{Changes, Creation, NewKind, Node, OpenOptions, Superblock, Volume};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::model::{Features, Operation};
-use xfs_oracle::{Geometry, Subject, Tree, guarded, ready};
+use xfs_oracle::{Geometry, Subject, Tree, guarded, ready_with_programs};
 use xfs_testkit::{CowDevice, PowerCuts, Prng, Recording, RecordingDevice};
 
 use crate::history::{atomicity, disks, keep, open, prepare, recover, writable_by};
@@ -57,7 +57,7 @@ const NARROW: [&str; 2] = ["d0", "d1"];
 const WIDE: [&str; 2] = ["d2", "d3"];
 
 pub(crate) fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
-    ready()?;
+    ready_with_programs()?;
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(text)?;
     let (image, features) = make(geometry, folder.path())?;
     let folders = NARROW.into_iter().chain(WIDE);
