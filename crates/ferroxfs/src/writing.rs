@@ -8,6 +8,7 @@
 
 mod access;
 mod acting;
+mod attributes;
 mod changes;
 mod clock;
 mod create;

@@ -16,7 +16,7 @@ use xfs_inode::Live;
 use xfs_trans::Transaction;
 
 use super::access::check_mutable;
-use super::changes::{Purpose, take_attribute};
+use super::attributes::{Purpose, take_attribute};
 use super::create::Creation;
 use super::{Acting, Parts, check_undelegated};
 use crate::acl::{Acl, AclKind};
