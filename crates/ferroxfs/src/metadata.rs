@@ -57,6 +57,12 @@ impl Metadata {
 
     pub(crate) fn of_core(core: &InodeCore, file_type: FileType, geometry: &Geometry) -> Self {
         let to_bytes = |blocks: u32| u64::from(blocks) << geometry.block_log;
+        let (mut xflags, mut extent_size_hint) = (core.xflags(), core.extent_size_hint_blocks);
+        // Whoever sets what he has been shown would be refused.
+        if core.has_misfit_hint(geometry) {
+            xflags -= ExtendedFlags::EXTSZINHERIT;
+            extent_size_hint = 0;
+        }
         Self {
             number: core.number,
             generation: core.generation,
@@ -73,10 +79,10 @@ impl Metadata {
             changed: core.change_time,
             created: core.birth_time,
             device: core.rdev,
-            xflags: core.xflags(),
+            xflags,
             extents: core.extents,
             attr_extents: core.attr_extents,
-            extent_size_hint_bytes: to_bytes(core.extent_size_hint_blocks),
+            extent_size_hint_bytes: to_bytes(extent_size_hint),
             cow_extent_size_hint_bytes: to_bytes(core.cow_extent_size_hint_blocks),
         }
     }

@@ -29,6 +29,7 @@ pub(crate) fn geometry() -> Arc<Geometry> {
         data_blocks: BLOCKS.into(),
         inode_alignment_blocks: 8,
         sparse_alignment_blocks: 0,
+        realtime_extent_blocks: 1,
         meta_uuid: ID,
         incompat: IncompatFeatures::empty(),
         ro_compat: RoCompatFeatures::empty(),

@@ -53,6 +53,10 @@ pub struct Geometry {
     pub inode_alignment_blocks: u32,
     /// Alignment of sparse inode chunks in blocks, 0 without them.
     pub sparse_alignment_blocks: u32,
+    /// Blocks in an extent of the realtime device. A volume without one has a number too, which hints of
+    /// directories must fit, and it may be 0.
+    #[doc(alias = "sb_rextsize")]
+    pub realtime_extent_blocks: u32,
     /// The UUID that metadata carries.
     pub meta_uuid: Uuid,
     /// Features that change how structures are read.
@@ -93,6 +97,7 @@ impl Geometry {
             data_blocks: disk.data_blocks.get(),
             inode_alignment_blocks: disk.inode_alignment_blocks.get(),
             sparse_alignment_blocks: disk.sparse_alignment_blocks.get(),
+            realtime_extent_blocks: disk.realtime_extent_blocks.get(),
             meta_uuid: Uuid::from_bytes(meta_uuid),
             incompat,
             ro_compat: RoCompatFeatures::from_bits_retain(disk.ro_compat.get()),

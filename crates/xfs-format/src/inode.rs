@@ -378,6 +378,22 @@ impl InodeCore {
         }
     }
 
+    /// Whether a directory has a hint that is not in whole extents of the realtime device, and hands both on.
+    /// Older kernels let it be set, and xfs_repair complains of it; newer ones show it as no hint, and take it
+    /// away when they change the directory.
+    #[must_use]
+    pub fn has_misfit_hint(&self, geometry: &Geometry) -> bool {
+        let both = InodeFlags::RTINHERIT | InodeFlags::EXTSZINHERIT;
+        let extent_blocks = geometry.realtime_extent_blocks.max(1);
+        self.flags.contains(both) && !self.extent_size_hint_blocks.is_multiple_of(extent_blocks)
+    }
+
+    /// Takes the [hint](Self::extent_size_hint_blocks) of a directory away.
+    pub fn drop_directory_hint(&mut self) {
+        self.flags -= InodeFlags::EXTSZINHERIT;
+        self.extent_size_hint_blocks = 0;
+    }
+
     /// The flags as the call `FS_IOC_FSGETXATTR` shows them.
     #[must_use]
     pub fn xflags(&self) -> ExtendedFlags {

@@ -139,12 +139,10 @@ pub struct Superblock {
     pub log_stripe_unit_bytes: u32,
     /// The root directory.
     pub root_inode: InodeNumber,
-    /// Realtime: blocks, extents, blocks per extent; all 0 without a realtime device.
+    /// Realtime: blocks and extents; 0 without a realtime device.
     pub realtime_blocks: u64,
     /// Number of realtime extents.
     pub realtime_extents: u64,
-    /// Realtime extent size.
-    pub realtime_extent_blocks: u32,
     /// Blocks of the realtime bitmap.
     pub realtime_bitmap_blocks: u32,
     /// Inode of the realtime bitmap.
@@ -295,7 +293,6 @@ impl Superblock {
             root_inode: InodeNumber(disk.root_inode.get()),
             realtime_blocks: disk.realtime_blocks.get(),
             realtime_extents: disk.realtime_extents.get(),
-            realtime_extent_blocks: disk.realtime_extent_blocks.get(),
             realtime_bitmap_blocks: disk.realtime_bitmap_blocks.get(),
             realtime_bitmap_inode: InodeNumber(disk.realtime_bitmap_inode.get()),
             realtime_summary_inode: InodeNumber(disk.realtime_summary_inode.get()),

@@ -318,6 +318,9 @@ impl Live {
         let answer = f(&mut view);
         let core = view.core_mut();
         fit_times(core, tx.geometry());
+        if core.has_misfit_hint(tx.geometry()) {
+            core.drop_directory_hint();
+        }
         core.change_count = core.change_count.wrapping_add(is_first.into());
         let inode = &*view;
         tx.change_inode(

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use xfs_buffer::{PosixError, Result};
-use xfs_format::RoCompatFeatures;
 use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
+use xfs_format::{Geometry, RoCompatFeatures};
 
 use super::access::{check_mutable, check_not_immutable};
 use super::lists::{Attempt, NewLists};
@@ -193,7 +193,11 @@ impl Parts {
         if changes_hint && has_type(&[FileType::Regular]) && core.extents > 0 {
             return Err(PosixError::InvalidArgument.into());
         }
-        Ok(Hints { extent, copy })
+        let hints = Hints { extent, copy };
+        if changes.has_settings() && hints.misfit(core, changes, geometry) {
+            return Err(PosixError::InvalidArgument.into());
+        }
+        Ok(hints)
     }
 
     /// Makes what has been changed in this inode durable.
@@ -210,6 +214,14 @@ struct Hints {
 }
 
 impl Hints {
+    /// Whether a directory would hand on a hint for the realtime device that does not fit it.
+    fn misfit(&self, core: &InodeCore, changes: &Changes, geometry: &Geometry) -> bool {
+        let mut after = core.clone();
+        apply(&mut after, changes);
+        self.apply(&mut after);
+        after.has_misfit_hint(geometry)
+    }
+
     fn apply(&self, core: &mut InodeCore) {
         let is_directory = core.file_type() == Some(FileType::Directory);
         if let Some(blocks) = self.extent {

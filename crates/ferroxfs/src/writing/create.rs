@@ -5,10 +5,10 @@ use std::sync::Arc;
 use xfs_alloc::{AllocatedInode, InodePurpose, allocate_inode, inode_blocks};
 use xfs_buffer::{Error, PosixError, Result};
 use xfs_dir::{EntryPlace, ParentLink, ParentPath};
-use xfs_format::InodeNumber;
 use xfs_format::directory::EntryType;
 use xfs_format::inode::{DeviceNumber, FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
+use xfs_format::{Geometry, InodeNumber};
 use xfs_inode::{Live, NewInode, new_attribute_room};
 use xfs_trans::Transaction;
 
@@ -266,7 +266,7 @@ impl Acting<'_> {
         let (heritage, above, from_group) = {
             let inode = directory.live().inode();
             let core = inode.core();
-            let heritage = Heritage::of(core, kind.file_type());
+            let heritage = Heritage::of(core, kind.file_type(), self.geometry());
             (heritage, core.gid, core.mode & bits::SET_GROUP_ID != 0)
         };
         let bit = if from_group && is_directory { bits::SET_GROUP_ID } else { 0 };
@@ -391,7 +391,7 @@ struct Heritage {
 
 impl Heritage {
     #[doc(alias = "xfs_inode_inherit_flags")]
-    fn of(parent: &InodeCore, file_type: FileType) -> Self {
+    fn of(parent: &InodeCore, file_type: FileType, geometry: &Geometry) -> Self {
         let always = InodeFlags::NOATIME
             | InodeFlags::NODUMP
             | InodeFlags::SYNC
@@ -416,7 +416,7 @@ impl Heritage {
         if is_directory {
             heritage.flags |= parent.flags & (InodeFlags::PROJINHERIT | InodeFlags::RTINHERIT);
         }
-        if parent.flags.contains(InodeFlags::EXTSZINHERIT) {
+        if parent.flags.contains(InodeFlags::EXTSZINHERIT) && !parent.has_misfit_hint(geometry) {
             let flag = if is_directory { InodeFlags::EXTSZINHERIT } else { InodeFlags::EXTSIZE };
             heritage.flags |= flag;
             heritage.extent_size_hint_blocks = parent.extent_size_hint_blocks;

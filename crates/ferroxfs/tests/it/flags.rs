@@ -2,10 +2,12 @@
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{
-    AllocateMode, Capabilities, Changes, Creation, Credentials, Error, File, NewKind, Node,
-    OpenOptions, PosixError, RangeMode, Result, Timestamp, Volume,
+    AllocateMode, Capabilities, Changes, Creation, Credentials, Error, File, Metadata, NewKind,
+    Node, OpenOptions, PosixError, RangeMode, Result, Timestamp, Volume,
 };
 use xfs_trans::testing::make_with;
+
+use crate::forge;
 
 const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 const BLOCK: u64 = 4096;
@@ -154,6 +156,51 @@ fn a_directory_may_speak_of_a_device_that_is_not_there() {
     volume.write("/top/file", [1; 5000]).unwrap();
     set(&top, ExtendedFlags::empty()).unwrap();
     assert!(!has(&top));
+}
+
+/// A hint that is handed on together with the wish for a realtime device has to be in whole extents of one, which
+/// there are in the superblock of a volume without it too: of 4 KiB here.
+#[test]
+fn a_hint_must_fit_a_device_that_is_not_there() {
+    let device = make_with("-b size=1024 -l size=16m -i exchange=1");
+    let options = || OpenOptions::new().writable(true).with_devices(device.clone(), None);
+    let volume = options().writable_volume().unwrap();
+    let inherit = Some(ExtendedFlags::RTINHERIT);
+    let changes = |xflags, kib: u64| Changes {
+        xflags,
+        extent_size_hint_bytes: Some(kib << 10),
+        ..Changes::default()
+    };
+    let root = volume.root().unwrap();
+    let [first, second] =
+        ["first", "second"].map(|name| root.create(name, &NewKind::Directory, &PLAIN).unwrap());
+    check_refused(first.change(&changes(inherit, 21)), PosixError::InvalidArgument);
+    first.change(&changes(None, 21)).unwrap();
+    check_refused(set(&first, ExtendedFlags::RTINHERIT), PosixError::InvalidArgument);
+    second.change(&changes(inherit, 20)).unwrap();
+    check_refused(second.change(&changes(None, 21)), PosixError::InvalidArgument);
+    second.change(&changes(None, 24)).unwrap();
+    let made = second.create("made", &NewKind::Directory, &PLAIN).unwrap();
+    assert_eq!(made.metadata().extent_size_hint_bytes, 24 << 10);
+    let number = second.number();
+    drop((root, first, second, made));
+    volume.close().unwrap();
+
+    // One that an older kernel has let pass is shown as none, and gone when its directory changes.
+    forge(&device, number, 72, 21);
+    let hint = |node: &Node| {
+        let Metadata { xflags, extent_size_hint_bytes, .. } = node.metadata();
+        (xflags.contains(ExtendedFlags::EXTSZINHERIT), extent_size_hint_bytes)
+    };
+    let volume = options().writable_volume().unwrap();
+    let second = volume.lookup("second").unwrap();
+    assert_eq!(hint(&second), (false, 0));
+    for kind in [NewKind::Directory, NewKind::Regular] {
+        let below = second.create(format!("{kind:?}"), &kind, &PLAIN).unwrap();
+        assert_eq!(hint(&below), (false, 0));
+    }
+    set(&second, ExtendedFlags::empty()).unwrap();
+    assert_eq!(hint(&second), (false, 0));
 }
 
 /// Lengths of a source and of what it is cloned or compared to, what of it, and whether all of it becomes all of the

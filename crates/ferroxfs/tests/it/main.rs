@@ -37,12 +37,27 @@ mod writing;
 
 use std::sync::Arc;
 
-use ferroxfs::{OpenOptions, Volume};
+use ferroxfs::format::{InodeNumber, Lsn, inode};
+use ferroxfs::{Durability, OpenOptions, SharedDevice, Volume};
 use xfs_testkit::{Image, golden};
 
 /// The golden image, opened.
 fn volume() -> Volume {
     open(golden())
+}
+
+/// Puts a number into an inode on a volume that is closed, at a place of its core.
+fn forge(device: &SharedDevice, number: InodeNumber, at: usize, value: u32) {
+    let devices = OpenOptions::new().with_devices(Arc::clone(device), None);
+    let volume = devices.volume().expect("the image opens");
+    let (geometry, place) = (volume.geometry(), volume.geometry().inode_place(number).unwrap());
+    let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
+    let mut bytes = vec![0; geometry.inode_size as usize];
+    device.read_at(offset, &mut bytes).unwrap();
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+    let lsn = Lsn(u64::from_be_bytes(bytes[112..120].try_into().unwrap()));
+    inode::seal(&mut bytes, lsn);
+    device.write_at(offset, &bytes, Durability::Cached).unwrap();
 }
 
 fn open(image: Image) -> Volume {

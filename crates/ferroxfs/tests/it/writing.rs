@@ -12,6 +12,8 @@ use ferroxfs::{
 };
 use xfs_trans::testing::make_with;
 
+use crate::forge;
+
 const PLAIN: Creation = Creation { mode: 0o640, uid: 7, gid: 8, umask: 0 };
 
 fn open(device: &SharedDevice) -> Volume {
@@ -585,19 +587,6 @@ fn a_directory_is_walked_while_it_is_emptied_and_filled() {
     assert_eq!(names(&reopen(&device).lookup("/crowd").unwrap()).len(), 200);
 }
 
-/// Lets a file have fewer links than names.
-fn forge_links(device: &SharedDevice, number: InodeNumber, nlink: u32) {
-    let volume = reopen(device);
-    let (geometry, place) = (volume.geometry(), volume.geometry().inode_place(number).unwrap());
-    let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
-    let mut inode = vec![0; geometry.inode_size as usize];
-    device.read_at(offset, &mut inode).unwrap();
-    inode[16..20].copy_from_slice(&nlink.to_be_bytes());
-    let lsn = ferroxfs::format::Lsn(u64::from_be_bytes(inode[112..120].try_into().unwrap()));
-    ferroxfs::format::inode::seal(&mut inode, lsn);
-    device.write_at(offset, &inode, Durability::Cached).unwrap();
-}
-
 #[test]
 fn a_name_too_many_does_no_harm() {
     let device = make_with("");
@@ -610,7 +599,8 @@ fn a_name_too_many_does_no_harm() {
     root.create("other", &NewKind::Regular, &PLAIN).unwrap();
     drop((file, root));
     volume.close().unwrap();
-    forge_links(&device, number, 1);
+    // Fewer links than names.
+    forge(&device, number, 16, 1);
 
     let volume = open(&device);
     let root = volume.root().unwrap();

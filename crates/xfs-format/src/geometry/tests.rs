@@ -18,6 +18,7 @@ fn geometry() -> Geometry {
         data_blocks: 260,
         inode_alignment_blocks: 8,
         sparse_alignment_blocks: 0,
+        realtime_extent_blocks: 1,
         meta_uuid: uuid::Uuid::nil(),
         incompat: IncompatFeatures::empty(),
         ro_compat: RoCompatFeatures::empty(),

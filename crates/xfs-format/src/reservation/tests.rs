@@ -57,6 +57,7 @@ fn row(line: &str) -> Option<Row> {
             data_blocks,
             inode_alignment_blocks: (64 * inode_size) >> block_log,
             sparse_alignment_blocks: 0,
+            realtime_extent_blocks: 1,
             meta_uuid: Uuid::nil(),
             incompat,
             ro_compat,

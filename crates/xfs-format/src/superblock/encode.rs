@@ -73,6 +73,7 @@ impl Superblock {
         disk.inode_alignment_blocks = geometry.inode_alignment_blocks.into();
         disk.directory_block_log = geometry.directory_block_log;
         disk.sparse_alignment_blocks = geometry.sparse_alignment_blocks.into();
+        disk.realtime_extent_blocks = geometry.realtime_extent_blocks.into();
         if self.has_incompat(IncompatFeatures::META_UUID) {
             disk.meta_uuid = geometry.meta_uuid.into_bytes();
         }
@@ -82,7 +83,6 @@ impl Superblock {
         disk.realtime_blocks = self.realtime_blocks.into();
         disk.realtime_extents = self.realtime_extents.into();
         disk.realtime_extents_log = self.realtime_extents.checked_ilog2().unwrap_or(0) as u8;
-        disk.realtime_extent_blocks = self.realtime_extent_blocks.into();
         disk.realtime_bitmap_blocks = self.realtime_bitmap_blocks.into();
         disk.realtime_bitmap_inode = self.realtime_bitmap_inode.0.into();
         disk.realtime_summary_inode = self.realtime_summary_inode.0.into();

@@ -328,6 +328,13 @@ pub struct Features {
     pub abilities: Abilities,
 }
 
+impl Features {
+    /// Bytes in an extent of a realtime device, as mkfs gives volumes without one.
+    pub(crate) fn realtime_extent_bytes(&self) -> u64 {
+        self.block_bytes.max(4096)
+    }
+}
+
 bitflags! {
     /// Operations that not every volume has.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]

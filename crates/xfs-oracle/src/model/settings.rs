@@ -103,6 +103,12 @@ impl Model {
         if node.has_space && settings.extent_size != node.settings.extent_size {
             return Err(Errno::INVAL);
         }
+        if flags.contains(FileFlags::EXTENT_SIZE_INHERIT | FileFlags::REALTIME_INHERIT)
+            && !u64::from(settings.extent_size)
+                .is_multiple_of(self.features.realtime_extent_bytes())
+        {
+            return Err(Errno::INVAL);
+        }
         if settings.extent_size == 0 {
             settings.flags -= FileFlags::EXTENT_SIZE | FileFlags::EXTENT_SIZE_INHERIT;
         }

@@ -128,7 +128,7 @@ fn print_realtime(out: &mut impl Write, superblock: &Superblock, nothing: &str) 
     writeln!(
         out,
         "realtime ={place:<22} extsz={:<6} blocks={}, rtextents={}",
-        u64::from(superblock.realtime_extent_blocks) * block_size,
+        u64::from(superblock.geometry.realtime_extent_blocks) * block_size,
         superblock.realtime_blocks,
         superblock.realtime_extents
     )?;
