@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags, InodeFlags};
 use ferroxfs::{
-    Changes, Creation, Durability, Error, FileType, InodeNumber, NewKind, Node, OpenOptions,
-    PosixError, RenameMode, SetMode, SharedDevice, Timestamp, Volume,
+    Changes, Creation, Error, FileType, InodeNumber, NewKind, Node, OpenOptions, PosixError,
+    RenameMode, SetMode, SharedDevice, Timestamp, Volume,
 };
 use xfs_trans::testing::make_with;
 
