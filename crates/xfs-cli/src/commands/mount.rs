@@ -34,7 +34,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{about_image, open_failure};
 use crate::names;
-use crate::sandbox::{self, Reach};
+use crate::sandbox::{self, Namespaces, Reach};
 use crate::system_log::SystemLog;
 use crate::trace;
 
@@ -70,6 +70,7 @@ struct Confined {
     server: Server,
     channel: Channel,
     sandbox: SandboxWhen,
+    namespaces: Namespaces,
 }
 
 impl Handler for Confined {
@@ -88,7 +89,7 @@ impl Handler for Confined {
         };
         // An error is that of `always`, and the same way was gone to read the volume's first blocks: what
         // is missing now is memory or a descriptor.
-        if let Err(failure) = sandbox::enter(reach, self.sandbox) {
+        if let Err(failure) = sandbox::enter_thread(&reach, self.sandbox, &self.namespaces) {
             tracing::error!(%failure, "a worker cannot enter the sandbox");
             std::process::abort();
         }
@@ -113,11 +114,14 @@ impl Handler for Confined {
 
 /// Does something in a thread that has entered the sandbox, and so all that it starts.
 pub(super) fn inside<T: Send>(
-    when: SandboxWhen,
+    (when, namespaces): (SandboxWhen, &Namespaces),
     act: impl FnOnce() -> T + Send,
 ) -> Result<T, Failure> {
     std::thread::scope(|scope| {
-        let act = || sandbox::enter(Reach::Nothing, when).map(|()| act());
+        let act = || {
+            sandbox::enter_thread(&Reach::Nothing, when, namespaces)?;
+            Ok(act())
+        };
         let thread = Builder::new().spawn_scoped(scope, act).map_err(|error| no_thread(&error))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -282,9 +286,11 @@ impl Run for Serve {
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
             .map_err(|error| Failure::new(Exit::Failed, format!("signals: {error}")))?;
         let sandbox = if options.is_read_only() { sandbox } else { SandboxWhen::Never };
+        // Before it is mounted: they are made from a copy of what is.
+        let namespaces = Namespaces::make(sandbox);
         let opening = tracing::info_span!("open").entered();
         let volume = match options.is_read_only() {
-            true => inside(sandbox, || readable(devices.volume(), &device))
+            true => inside((sandbox, &namespaces), || readable(devices.volume(), &device))
                 .map_err(|failure| about_image(failure, &device))?,
             false => readable(devices.writable_volume(), &device),
         };
@@ -297,7 +303,7 @@ impl Run for Serve {
             .mounted_at(folder.canonicalize().ok())
             .in_image(&device);
         let service = options.service();
-        let server = Confined { server, channel: service.channel, sandbox };
+        let server = Confined { server, channel: service.channel, sandbox, namespaces };
         let handle = signals.handle();
         // Before the workers, who take as many threads as they get.
         let (tell, told) = channel();

@@ -5,8 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::SystemTime;
+
+use rustix::fs::XattrFlags;
 
 use super::{Reach, Rights, enter};
 use crate::cli::SandboxWhen;
@@ -33,11 +37,48 @@ fn what_is_not_reached_is_denied() {
     assert!(said.contains("all of it was denied"), "{said}");
 }
 
+/// Landlock lets everybody change what stands in the inode of a file that has a name.
+#[test]
+fn names_are_not_changed_where_none_is_reached() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("secret"), "secret").unwrap();
+    let test = "sandbox::tests::inside_without_names";
+    let inside = Command::new(env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, directory.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&inside.stdout);
+    assert!(inside.status.success() && said.contains("all of it was denied"), "{said}");
+}
+
+#[test]
+fn inside_without_names() {
+    let Some(directory) = env::var_os(INSIDE).map(PathBuf::from) else { return };
+    let file = File::open(directory.join("secret")).unwrap();
+    enter(&Reach::Nothing, SandboxWhen::Auto).unwrap();
+
+    let secret = directory.join("secret");
+    let other = fs::Permissions::from_mode(0o666);
+    is_denied(fs::set_permissions(&secret, other.clone()));
+    is_denied(file.set_permissions(other));
+    is_denied(file.set_modified(SystemTime::UNIX_EPOCH));
+    is_denied(std::os::unix::fs::lchown(&secret, None, None));
+    is_denied(
+        rustix::fs::setxattr(&secret, "user.a", b"", XattrFlags::empty()).map_err(Into::into),
+    );
+    is_denied(fs::remove_file(&secret));
+    is_denied(fs::rename(&secret, directory.join("other")));
+    is_denied(fs::hard_link(&secret, directory.join("other")));
+    is_denied(fs::create_dir(directory.join("other")));
+    println!("all of it was denied");
+}
+
 #[test]
 fn inside() {
     let Some(directory) = env::var_os(INSIDE).map(PathBuf::from) else { return };
     let reached = File::open(directory.join("reached")).unwrap();
-    enter(Reach::Beneath(reached.as_fd(), Rights::Trees), SandboxWhen::Always).unwrap();
+    enter(&Reach::Beneath(reached.as_fd(), Rights::Trees), SandboxWhen::Always).unwrap();
 
     fs::write(directory.join("reached/new"), "new").unwrap();
     fs::rename(directory.join("reached/new"), directory.join("reached/renamed")).unwrap();

@@ -28,6 +28,7 @@ use crate::cli::SandboxWhen;
 use crate::commands::mount::inside;
 use crate::commands::stats::read_attribute;
 use crate::failure::Failure;
+use crate::sandbox::Namespaces;
 
 /// How long the process that serves may take to close the volume.
 const PATIENCE_SECONDS: i64 = 120;
@@ -150,7 +151,10 @@ impl Serving {
         let opened = ferroxfs::OpenOptions::new().no_recovery(true).open_devices(image);
         let Ok(devices) = opened else { return Ending::Unknown };
         // It may hold anything.
-        let clean = inside(SandboxWhen::Auto, || Some(devices.describe().ok()?.log?.ok()?.clean));
+        let sandbox = SandboxWhen::Auto;
+        let namespaces = Namespaces::make(sandbox);
+        let clean =
+            inside((sandbox, &namespaces), || Some(devices.describe().ok()?.log?.ok()?.clean));
         match clean {
             Ok(Some(true)) => Ending::Well,
             Ok(Some(false)) => Ending::LogDirty,

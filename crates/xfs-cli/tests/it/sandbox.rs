@@ -1,0 +1,66 @@
+//! The namespaces of a command while it runs, as they are seen from outside.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::changing::Place;
+
+/// More than fits into a pipe.
+const LARGE: usize = 1 << 20;
+
+/// Calls `look` with the folder below /proc of a `cat` that is in the middle of its work.
+fn look_at_cat(options: &[&str], look: impl FnOnce(&Path)) {
+    let place = Place::new();
+    let mut put = place.command(&["put", "image:/large"]);
+    let mut child = put.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&vec![1; LARGE]).unwrap();
+    assert!(child.wait().unwrap().success());
+
+    let mut cat = place.command(&[options, &["cat", "image:/large"]].concat());
+    let mut child = cat.stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    // When this has come, it waits for who reads the rest.
+    stdout.read_exact(&mut [0]).unwrap();
+    look(&PathBuf::from(format!("/proc/{}", child.id())));
+    let rest = stdout.read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!((rest, child.wait().unwrap().code()), (LARGE - 1, Some(0)));
+}
+
+/// Whether a process is in a namespace of its own.
+fn is_apart(process: &Path, kind: &str) -> bool {
+    let namespace = |process: &Path| fs::read_link(process.join("ns").join(kind)).unwrap();
+    namespace(process) != namespace(Path::new("/proc/self"))
+}
+
+#[test]
+fn a_command_that_reads_is_apart_from_the_host() {
+    if !xfs_testkit::has_namespaces() {
+        eprintln!("skipped: this user may not make namespaces");
+        return;
+    }
+    look_at_cat(&[], |process| {
+        for kind in ["mnt", "ipc", "uts", "cgroup"] {
+            assert!(is_apart(process, kind), "{kind}");
+        }
+        for there in ["root", "cwd"] {
+            let seen = fs::read_dir(process.join(there)).unwrap();
+            assert_eq!(seen.count(), 0, "{there}");
+        }
+        // Where there is a filter it has no call for the network.
+        assert!(!is_apart(process, "net"));
+        // In a user namespace nothing is gained.
+        let status = fs::read_to_string(process.join("status")).unwrap();
+        assert!(!is_apart(process, "user") || status.contains("CapPrm:\t0000000000000000"));
+    });
+}
+
+#[test]
+fn a_command_without_a_sandbox_is_where_it_was_started() {
+    look_at_cat(&["--sandbox=never"], |process| {
+        assert!(
+            ["mnt", "ipc", "uts", "cgroup", "user"].iter().all(|kind| !is_apart(process, kind))
+        );
+    });
+}
