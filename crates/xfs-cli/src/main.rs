@@ -28,6 +28,7 @@ mod node;
 mod output;
 mod owners;
 mod predicate;
+mod process;
 mod progress;
 mod prototype;
 mod sandbox;

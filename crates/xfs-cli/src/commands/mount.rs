@@ -4,6 +4,8 @@
 //! the mount can be used, or has failed with its own words and exit code. Two processes started afresh
 //! instead of one that forks: threads may be running by then, which a fork would lose.
 
+mod predecessor;
+
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -37,6 +39,7 @@ use crate::names;
 use crate::sandbox::{self, Namespaces, Reach};
 use crate::system_log::SystemLog;
 use crate::trace;
+use predecessor::Refusal;
 
 /// How long those who use the mount have to leave it once it is to end.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -168,8 +171,12 @@ pub(super) fn open(
     }
     let sandbox = global.sandbox;
     let open = open.writable(!options.is_read_only());
-    let devices = open.open_devices(&arguments.device);
-    let devices = devices.map_err(|error| device_failure(&arguments.device, &error, &options))?;
+    let devices = predecessor::open_after(
+        || open.open_devices(&arguments.device),
+        |message| Console::open(global.color).note(message),
+    );
+    let devices =
+        devices.map_err(|refusal| device_failure(&arguments.device, &refusal, &options))?;
     let (device, folder) = (arguments.device, arguments.folder);
     Ok(Box::new(Serve {
         devices,
@@ -182,9 +189,14 @@ pub(super) fn open(
 }
 
 /// Why a device cannot be opened, with what can be done where that is not what other commands can do.
-fn device_failure(device: &Path, error: &OpenError, options: &MountOptions) -> Failure {
-    let failure = open_failure(device, error);
-    let OpenError::Device(error) = error else { return failure };
+fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> Failure {
+    let failure = open_failure(device, &refusal.error);
+    if let Some(number) = &refusal.predecessor {
+        return failure.hint(format!(
+            "process {number}, which has served it, has not closed it yet: wait until it has ended"
+        ));
+    }
+    let OpenError::Device(error) = &refusal.error else { return failure };
     match error.failure() {
         DeviceFailure::Open(error)
             if error.kind() == std::io::ErrorKind::PermissionDenied

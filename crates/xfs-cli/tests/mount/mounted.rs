@@ -43,7 +43,8 @@ impl Drop for Through {
 pub(crate) struct Mounted {
     pub(crate) image: Image,
     folder: TempDir,
-    is_mounted: bool,
+    /// Whether it is to be unmounted in the end.
+    pub(crate) is_mounted: bool,
 }
 
 /// An empty volume that is not mounted.
@@ -167,9 +168,14 @@ impl Mounted {
     pub(crate) fn kill(&mut self) {
         let pid = self.server();
         run(Command::new("kill").args(["-KILL", &pid]));
+        self.detach();
+        await_end(&pid);
+    }
+
+    /// Unmounts, and does not wait for whoever serves, nor for who has files open.
+    pub(crate) fn detach(&mut self) {
         run(Command::new("umount").arg("--lazy").arg(self.path()));
         self.is_mounted = false;
-        await_end(&pid);
     }
 
     /// The process that serves.
