@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use xfs_oracle::harness::{Trial, TrialError};
 
-use crate::mounted::{Mounted, ferroxfs, is_long, mounted, run, said, volume};
+use crate::mounted::{Mounted, Stopped, ferroxfs, is_long, mounted, run, said, volume};
 
 /// For what is refused at once, on a busy machine. Who waits does that for longer.
 const AT_ONCE: Duration = Duration::from_secs(20);
@@ -26,22 +26,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::new("who_does_not_close_is_named", who_does_not_close_is_named),
         Trial::new("who_uses_an_image_is_not_waited_for", who_uses_an_image_is_not_waited_for),
     ]
-}
-
-/// A process that does nothing as long as this is held.
-struct Stopped(String);
-
-impl Stopped {
-    fn new(process: String) -> Self {
-        run(Command::new("kill").args(["-STOP", &process]));
-        Self(process)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        _ = Command::new("kill").args(["-CONT", &self.0]).status();
-    }
 }
 
 /// A device made of a file.
@@ -119,12 +103,13 @@ fn check_waiting(volume: &mut Mounted) {
 fn who_does_not_close_is_named() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     if is_long() {
-        let stopped = Stopped::new(volume.server());
+        let server = volume.server();
+        let stopped = Stopped::new(server.clone());
         volume.detach();
         let output = volume.mount_command("rw").output().unwrap();
         let text = said(&output);
         assert_eq!(output.status.code(), Some(1), "{text}");
-        let named = format!("hint: process {}, which has served it, has not closed", stopped.0);
+        let named = format!("hint: process {server}, which has served it, has not closed");
         assert!(text.contains("another program has it open") && text.contains(&named), "{text}");
         drop(stopped);
         volume.mount("rw");
