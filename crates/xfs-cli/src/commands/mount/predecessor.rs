@@ -41,6 +41,16 @@ struct Predecessor {
     process: OwnedFd,
 }
 
+/// Who has an image locked.
+enum User {
+    /// Who has served it, and is leaving.
+    Predecessor(Predecessor),
+    /// Somebody else, too.
+    Other,
+    /// Nobody who is to be seen.
+    Nobody,
+}
+
 /// Why an image cannot be opened.
 pub(super) struct Refusal {
     pub(super) error: OpenError,
@@ -54,22 +64,30 @@ pub(super) fn open_after<T>(
     mut tell: impl FnMut(String),
 ) -> Result<T, Refusal> {
     let began = Instant::now();
-    let mut is_told = false;
+    let (mut is_told, mut was_nobody) = (false, false);
     loop {
         let error = match open() {
             Ok(opened) => return Ok(opened),
             Err(error) => error,
         };
-        let found = taken(&error).and_then(|image| Some((image, find(image)?)));
-        let Some((image, predecessor)) = found else {
-            return Err(Refusal { error, predecessor: None });
+        let Some(image) = taken(&error) else { return Err(Refusal { error, predecessor: None }) };
+        let predecessor = match find(image) {
+            User::Predecessor(predecessor) => predecessor,
+            // It may have closed it meanwhile.
+            User::Nobody if !was_nobody => {
+                was_nobody = true;
+                std::thread::sleep(INTERVAL);
+                continue;
+            }
+            User::Nobody | User::Other => return Err(Refusal { error, predecessor: None }),
         };
+        was_nobody = false;
         if began.elapsed() >= PATIENCE {
             return Err(Refusal { error, predecessor: Some(predecessor.number) });
         }
         if began.elapsed() >= SILENCE && !is_told {
-            let (shown, number) =
-                (names::in_message(image.as_os_str().as_encoded_bytes()), &predecessor.number);
+            let shown = names::in_message(image.as_os_str().as_encoded_bytes());
+            let number = &predecessor.number;
             tell(format!("{shown}: waits for process {number}, which has served it, to close it"));
             is_told = true;
         }
@@ -87,19 +105,18 @@ fn taken(error: &OpenError) -> Option<&Path> {
     }
 }
 
-/// The predecessor that has an image locked; `None` if anybody else has.
-fn find(image: &Path) -> Option<Predecessor> {
-    let image = identity(&image.metadata().ok()?);
-    let mut found = None;
+fn find(image: &Path) -> User {
+    let Ok(image) = image.metadata().map(|image| identity(&image)) else { return User::Nobody };
+    let mut found = User::Nobody;
     for (number, process) in process::all() {
         let locked = locked(&number);
         if !locked.contains(&image) {
             continue;
         }
         if !is_server(&number) || is_mounted("self", &locked) || is_mounted(&number, &locked) {
-            return None;
+            return User::Other;
         }
-        found = Some(Predecessor { number, process });
+        found = User::Predecessor(Predecessor { number, process });
     }
     found
 }
@@ -121,9 +138,13 @@ fn locked(number: &str) -> Vec<Identity> {
     locked.filter_map(|entry| Some(identity(&fs::metadata(entry.path()).ok()?))).collect()
 }
 
-/// Whether a process was started to serve a mount.
+/// Whether a process was started to serve a mount, or is about to be gone.
 fn is_server(number: &str) -> bool {
     let Ok(line) = fs::read(format!("/proc/{number}/cmdline")) else { return false };
+    if line.is_empty() {
+        // It is dying, whatever it was: its memory goes before its locks.
+        return true;
+    }
     let words = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0);
     let words = words.map(|word| OsString::from_vec(word.to_vec()));
     let parsed = cli::parse(helper::arguments(words));

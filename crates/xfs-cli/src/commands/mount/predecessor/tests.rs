@@ -3,18 +3,19 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{find, identity, is_server, locked};
+use super::{User, find, identity, is_server, locked};
 
 #[test]
-fn a_lock_is_seen_and_who_has_it_is_no_server() {
+fn who_has_a_lock_is_seen_and_is_no_server() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let image = identity(&file.path().metadata().unwrap());
     let process = std::process::id().to_string();
     assert!(!locked(&process).contains(&image), "it is open");
+    assert!(matches!(find(file.path()), User::Nobody));
     flock(&file, FlockOperation::LockExclusive).unwrap();
     assert!(locked(&process).contains(&image), "it is locked");
     assert!(!is_server(&process));
-    assert!(find(file.path()).is_none());
+    assert!(matches!(find(file.path()), User::Other));
 }
 
 #[test]
