@@ -53,7 +53,7 @@ pub(crate) enum Reach<'a> {
 pub(crate) enum Rights {
     /// Files that are open get and lose names.
     Names,
-    /// Trees of files are made, read and replaced.
+    /// Trees of files are made, read and replaced, by their names in an open directory.
     Trees,
     /// That, and devices are made: a way to every disk, for who may make them.
     TreesAndDevices,
@@ -86,8 +86,15 @@ pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen) -> Result<(), Failure>
             return Err(refusal("this command needs the files of the host"));
         }
         (_, Reach::Nothing | Reach::OpenRings) => namespaces::enter(Root::Empty),
-        // Its files have names, and owners whom a user namespace would not know. So these are root's alone.
-        (_, Reach::Beneath(..)) => namespaces::enter(Root::Same).or_else(unless_root),
+        // Files are given to owners whom a user namespace would not know. So these are root's alone.
+        (_, Reach::Beneath(directory, rights)) => {
+            let root = match rights {
+                // They are called by whole paths.
+                Rights::Names => Root::Same,
+                Rights::Trees | Rights::TreesAndDevices => Root::Directory(*directory),
+            };
+            namespaces::enter(root).or_else(unless_root)
+        }
     };
     give_up(reach, when, namespaces)
 }

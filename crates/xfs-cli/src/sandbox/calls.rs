@@ -201,6 +201,8 @@ const RENAMES: &[c_long] = &[libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_un
 
 /// New files, and what stands in inodes.
 const CHANGES: &[c_long] = &[
+    // Attributes are set by a name in the working directory.
+    libc::SYS_fchdir,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     FCHMODAT2,

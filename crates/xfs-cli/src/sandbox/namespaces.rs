@@ -6,16 +6,21 @@
 //! look at a file, and to change its mode, owner, attributes and times. What the others hold the filter has no
 //! call for; they stand behind it.
 
-#![allow(unsafe_code, reason = "to unshare is unsafe, since the table of descriptors can be")]
+#![allow(
+    unsafe_code,
+    reason = "the table of descriptors can be unshared too, and one is exchanged that somebody has lent"
+)]
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use rustix::fs::CWD;
-use rustix::io::Errno;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::{DupFlags, Errno, dup3};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
-    fsconfig_create, fsconfig_set_flag, fsmount, fsopen, mount_change, move_mount, unmount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsmount, fsopen, mount_change,
+    move_mount, open_tree, unmount,
 };
 use rustix::process::{chdir, fchdir, getegid, geteuid, pivot_root};
 use rustix::thread::{
@@ -39,10 +44,12 @@ const BEHIND_THE_FILTER: [Kind; 4] = [
 ];
 
 /// What is seen at `/` from inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Root {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Root<'a> {
     /// An empty directory that cannot be written to.
     Empty,
+    /// This directory, and what is mounted beneath it. Its descriptor leads to nothing above it any more.
+    Directory(BorrowedFd<'a>),
     /// What was seen before.
     Same,
 }
@@ -53,21 +60,29 @@ pub(super) enum Root {
 /// # Errors
 ///
 /// The system's; `EPERM` where this user may not.
-pub(super) fn enter(root: Root) -> Result<(), Errno> {
-    let behind = || behind_the_filter().try_for_each(|(_, flag, _)| unshare(flag));
-    if root == Root::Same {
-        return behind();
-    }
-    match unshare(UnshareFlags::NEWNS) {
-        Err(Errno::PERM) => {
-            let (user, group) = (geteuid(), getegid());
-            unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
-            let entered =
-                map_ids(user.as_raw(), group.as_raw()).and_then(|()| behind()).and(empty_root());
-            // Whoever makes one has them all in it.
-            entered.and(drop_capabilities())
+pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
+    let unshare_behind = || behind_the_filter().try_for_each(|(_, flag, _)| unshare(flag));
+    match root {
+        Root::Same => unshare_behind(),
+        Root::Directory(directory) => {
+            // Of what is mounted here, which it is not in there.
+            let tree = copy_of(directory)?;
+            unshare(UnshareFlags::NEWNS)?;
+            unshare_behind()?;
+            change_root(tree.as_fd())?;
+            lead_to_root(directory)
         }
-        unshared => unshared.and_then(|()| behind()).and_then(|()| empty_root()),
+        Root::Empty => match unshare(UnshareFlags::NEWNS) {
+            Err(Errno::PERM) => {
+                let (user, group) = (geteuid(), getegid());
+                unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
+                let mapped = map_ids(user.as_raw(), group.as_raw());
+                let entered = mapped.and_then(|()| unshare_behind()).and(empty_root());
+                // Whoever makes one has them all in it.
+                entered.and(drop_capabilities())
+            }
+            unshared => unshared.and_then(|()| unshare_behind()).and_then(|()| empty_root()),
+        },
     }
 }
 
@@ -142,7 +157,16 @@ fn drop_capabilities() -> Result<(), Errno> {
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-/// Puts an empty directory in the place of the root, and has this mount namespace lose all else.
+/// A directory and what is mounted beneath it, to be mounted at another place.
+fn copy_of(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(directory, "", flags)
+}
+
+/// Puts an empty directory in the place of the root.
 fn empty_root() -> Result<(), Errno> {
     let filesystem = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_flag(filesystem.as_fd(), "ro")?;
@@ -152,14 +176,29 @@ fn empty_root() -> Result<(), Errno> {
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let root = fsmount(filesystem.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, all)?;
+    change_root(root.as_fd())
+}
+
+/// Puts what is mounted nowhere in the place of the root, and has this mount namespace lose all else.
+fn change_root(root: BorrowedFd<'_>) -> Result<(), Errno> {
     // What is mounted and unmounted here is nobody else's business.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    move_mount(root.as_fd(), "", CWD, "/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
-    fchdir(&root)?;
+    move_mount(root, "", CWD, "/", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    fchdir(root)?;
     // The old root comes to lie over the new one, and goes.
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     chdir("/")
+}
+
+/// Has a descriptor of the directory that has become the root lead there, and not to where that was mounted.
+fn lead_to_root(directory: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open("/", flags, Mode::empty())?;
+    // SAFETY: it is open as long as it is lent, and is not closed here; who has lent it has the same number after
+    // this, of the same directory.
+    let mut lent = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(directory.as_raw_fd()) });
+    dup3(root, &mut lent, DupFlags::CLOEXEC)
 }
 
 fn errno_of(error: &std::io::Error) -> Errno {

@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use rustix::fs::{CWD, FileType, Mode};
+
 use crate::changing::Place;
 
 /// More than fits into a pipe.
@@ -63,4 +65,23 @@ fn a_command_without_a_sandbox_is_where_it_was_started() {
             ["mnt", "ipc", "uts", "cgroup", "user"].iter().all(|kind| !is_apart(process, kind))
         );
     });
+}
+
+/// Where nothing of the host has a name, not even in /proc.
+#[test]
+fn attributes_are_set_on_what_cannot_be_opened() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may set such attributes");
+        return;
+    }
+    let place = Place::new();
+    let mode = Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(CWD, place.path("pipe"), FileType::Fifo, mode, 0).unwrap();
+    place.check(&["cp", "-a", "pipe", "image:/pipe"]);
+    place.check(&["setfattr", "-n", "trusted.key", "-v", "value", "image:/pipe"]);
+    fs::create_dir(place.path("out")).unwrap();
+    place.check(&["cp", "-a", "image:/pipe", "out"]);
+    let mut value = [0; 16];
+    let length = rustix::fs::lgetxattr(place.path("out/pipe"), "trusted.key", &mut value).unwrap();
+    assert_eq!(&value[..length], b"value");
 }
