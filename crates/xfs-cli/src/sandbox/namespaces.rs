@@ -105,10 +105,10 @@ impl Namespaces {
         };
         let made = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().spawn_scoped(scope, make);
-            // What cannot be started has not panicked.
-            thread.map(|thread| thread.join().unwrap_or(Err(Errno::NOMEM)))
+            let thread = thread.map_err(|error| errno_of(&error))?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        Self(made.unwrap_or(Err(Errno::AGAIN)))
+        Self(made)
     }
 
     /// Moves this thread into them.
