@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode};
 
@@ -84,4 +85,24 @@ fn attributes_are_set_on_what_cannot_be_opened() {
     let mut value = [0; 16];
     let length = rustix::fs::lgetxattr(place.path("out/pipe"), "trusted.key", &mut value).unwrap();
     assert_eq!(&value[..length], b"value");
+}
+
+/// A user namespace would know neither of them.
+#[test]
+fn owners_are_kept_by_who_can_make_no_other_namespaces() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may give files away");
+        return;
+    }
+    let place = Place::new();
+    place.check(&["touch", "image:/file"]);
+    place.check(&["chown", "5:7", "image:/file"]);
+    let copy = place.command(&["cp", "-a", "image:/file", "file"]);
+    let mut powerless = Command::new("setpriv");
+    powerless.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]);
+    powerless.arg(copy.get_program()).args(copy.get_args());
+    let output = powerless.current_dir(place.path("")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata = fs::metadata(place.path("file")).unwrap();
+    assert_eq!((metadata.uid(), metadata.gid()), (5, 7));
 }
