@@ -28,6 +28,7 @@ mod node;
 mod output;
 mod owners;
 mod predicate;
+mod process;
 mod progress;
 mod prototype;
 mod sandbox;
@@ -62,6 +63,6 @@ fn main() -> ExitCode {
 fn run(cli: Cli, console: &mut Console) -> Result<(), Failure> {
     let when = cli.global.sandbox;
     let command = commands::open(cli)?;
-    sandbox::enter(command.reach(), when)?;
+    sandbox::enter(&command.reach(), when)?;
     command.run(console)
 }

@@ -1,18 +1,21 @@
 //! The rights that a command gives up between opening what it names and reading the first byte of it.
 //!
 //! Owns: which rights those are. An image may come from anybody, so a fault in a parser must not become
-//! a way to the rest of the machine: Landlock takes away files and network, a seccomp filter what the
-//! process could otherwise ask of the kernel. Both stay for good. Does **not** own: which directories a
-//! command still needs, which it says itself ([`Reach`]).
+//! a way to the rest of the machine: namespaces take away the names of the host, Landlock its files and network, a
+//! seccomp filter what the process could otherwise ask of the kernel. All of it is for good. Does **not** own:
+//! which directories a command still needs, which it says itself ([`Reach`]).
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod calls;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod calls {
-    pub(super) fn filter(_: super::Rings) -> Result<(), String> {
+    pub(super) const HAS_FILTER: bool = false;
+
+    pub(super) fn filter(_: &super::Reach<'_>) -> Result<(), String> {
         Err(format!("there is no filter for {}", std::env::consts::ARCH))
     }
 }
+mod namespaces;
 
 use std::os::fd::BorrowedFd;
 
@@ -20,10 +23,13 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
+use rustix::io::Errno;
 
 use crate::cli::SandboxWhen;
 use crate::exit::Exit;
 use crate::failure::Failure;
+pub(crate) use namespaces::Namespaces;
+use namespaces::Root;
 
 /// The newest rights that are asked for; an older kernel takes away what it knows.
 const NEWEST: ABI = ABI::V6;
@@ -42,19 +48,12 @@ pub(crate) enum Reach<'a> {
     ByThread,
 }
 
-/// Whether rings of io_uring that are open go on working.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rings {
-    Work,
-    Rest,
-}
-
 /// What may be done beneath a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rights {
     /// Files that are open get and lose names.
     Names,
-    /// Trees of files are made, read and replaced.
+    /// Trees of files are made, read and replaced, by their names in an open directory.
     Trees,
     /// That, and devices are made: a way to every disk, for who may make them.
     TreesAndDevices,
@@ -72,29 +71,69 @@ impl Rights {
     }
 }
 
-/// Gives up everything but `reach`, for this thread and those that it starts.
+/// Gives up everything but `reach`, for this process.
 ///
 /// # Errors
 ///
 /// A refusal, where the sandbox is asked for and the kernel cannot give it. Where it is not, the
 /// command goes on with what there is.
-pub(crate) fn enter(reach: Reach<'_>, when: SandboxWhen) -> Result<(), Failure> {
-    let (directory, rings) = match (when, reach) {
+pub(crate) fn enter(reach: &Reach<'_>, when: SandboxWhen) -> Result<(), Failure> {
+    let namespaces = match (when, reach) {
         (SandboxWhen::Never, _) | (_, Reach::ByThread) | (SandboxWhen::Auto, Reach::Host) => {
             return Ok(());
         }
         (SandboxWhen::Always, Reach::Host) => {
             return Err(refusal("this command needs the files of the host"));
         }
-        (_, Reach::Nothing) => (None, Rings::Rest),
-        (_, Reach::OpenRings) => (None, Rings::Work),
-        (_, Reach::Beneath(directory, rights)) => (Some((directory, rights)), Rings::Rest),
+        (_, Reach::Nothing | Reach::OpenRings) => namespaces::enter(Root::Empty),
+        // Files are given to owners whom a user namespace would not know. So these are root's alone.
+        (_, Reach::Beneath(directory, rights)) => {
+            let root = match rights {
+                // They are called by whole paths.
+                Rights::Names => Root::Same,
+                Rights::Trees | Rights::TreesAndDevices => Root::Directory(*directory),
+            };
+            namespaces::enter(root).or_else(unless_root)
+        }
     };
-    let is_confined = confine(directory);
-    let is_filtered = calls::filter(rings);
+    give_up(reach, when, namespaces)
+}
+
+/// Gives up everything but `reach`, for this thread and those that it starts.
+///
+/// # Errors
+///
+/// As for [`enter`].
+pub(crate) fn enter_thread(
+    reach: &Reach<'_>,
+    when: SandboxWhen,
+    namespaces: &Namespaces,
+) -> Result<(), Failure> {
+    match when {
+        SandboxWhen::Never => Ok(()),
+        SandboxWhen::Auto | SandboxWhen::Always => {
+            give_up(reach, when, namespaces.join().or_else(unless_root))
+        }
+    }
+}
+
+/// That who is not root may not is no news.
+fn unless_root(errno: Errno) -> Result<(), Errno> {
+    if errno == Errno::PERM { Ok(()) } else { Err(errno) }
+}
+
+/// Goes on in namespaces, or outside: inside Landlock nothing is mounted any more.
+fn give_up(
+    reach: &Reach<'_>,
+    when: SandboxWhen,
+    in_namespaces: Result<(), Errno>,
+) -> Result<(), Failure> {
+    let is_confined = confine(reach);
+    let is_filtered = calls::filter(reach);
     if when == SandboxWhen::Auto {
         return Ok(());
     }
+    in_namespaces.map_err(|errno| refusal(&format!("its namespaces: {errno}")))?;
     match is_confined {
         Ok(RulesetStatus::FullyEnforced) => {}
         Ok(_) => return Err(refusal("this kernel has no Landlock that keeps all of it")),
@@ -104,7 +143,11 @@ pub(crate) fn enter(reach: Reach<'_>, when: SandboxWhen) -> Result<(), Failure> 
 }
 
 /// Leaves of the file system no more than these rights beneath a directory, of the network nothing.
-fn confine(directory: Option<(BorrowedFd<'_>, Rights)>) -> Result<RulesetStatus, RulesetError> {
+fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
+    let directory = match reach {
+        Reach::Beneath(directory, rights) => Some((*directory, *rights)),
+        _ => None,
+    };
     let rule = |(directory, rights): (_, Rights)| {
         Ok::<_, RulesetError>(PathBeneath::new(directory, rights.accesses()))
     };

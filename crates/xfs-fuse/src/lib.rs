@@ -39,7 +39,7 @@ pub use server::{
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};
 pub use transport::{
     Halter, Handler, MAX_WRITE_BYTES, MountFacts, Outdater, Reply, Request, Session, Unmount,
-    Waited, is_mount_point, remount, source_of, unmount,
+    Waited, is_mount_point, remount, source_of, sources, unmount,
 };
 
 use transport::MountPoint;

@@ -7,9 +7,9 @@ use clap::{ArgAction, Args};
 
 /// Mount a volume, as an ordinary user too, and serve it in the background
 ///
-/// It returns when the mount can be used, or fails with nothing mounted. An ordinary user needs
-/// fusermount3. What is written is durable once fsync has returned, or after five seconds; after a
-/// crash the next mount recovers.
+/// It returns when the mount can be used, or fails with nothing mounted. Right after an unmount it
+/// waits until the image is closed. An ordinary user needs fusermount3. What is written is durable
+/// once fsync has returned, or after five seconds; after a crash the next mount recovers.
 #[derive(Args, Debug)]
 #[command(after_help = MOUNT_OPTIONS, help_template = super::AFTER_USAGE)]
 pub(crate) struct MountArguments {

@@ -4,6 +4,8 @@
 //! the mount can be used, or has failed with its own words and exit code. Two processes started afresh
 //! instead of one that forks: threads may be running by then, which a fork would lose.
 
+mod predecessor;
+
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -34,9 +36,10 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{about_image, open_failure};
 use crate::names;
-use crate::sandbox::{self, Reach};
+use crate::sandbox::{self, Namespaces, Reach};
 use crate::system_log::SystemLog;
 use crate::trace;
+use predecessor::Refusal;
 
 /// How long those who use the mount have to leave it once it is to end.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -70,6 +73,7 @@ struct Confined {
     server: Server,
     channel: Channel,
     sandbox: SandboxWhen,
+    namespaces: Namespaces,
 }
 
 impl Handler for Confined {
@@ -88,7 +92,7 @@ impl Handler for Confined {
         };
         // An error is that of `always`, and the same way was gone to read the volume's first blocks: what
         // is missing now is memory or a descriptor.
-        if let Err(failure) = sandbox::enter(reach, self.sandbox) {
+        if let Err(failure) = sandbox::enter_thread(&reach, self.sandbox, &self.namespaces) {
             tracing::error!(%failure, "a worker cannot enter the sandbox");
             std::process::abort();
         }
@@ -113,11 +117,14 @@ impl Handler for Confined {
 
 /// Does something in a thread that has entered the sandbox, and so all that it starts.
 pub(super) fn inside<T: Send>(
-    when: SandboxWhen,
+    (when, namespaces): (SandboxWhen, &Namespaces),
     act: impl FnOnce() -> T + Send,
 ) -> Result<T, Failure> {
     std::thread::scope(|scope| {
-        let act = || sandbox::enter(Reach::Nothing, when).map(|()| act());
+        let act = || {
+            sandbox::enter_thread(&Reach::Nothing, when, namespaces)?;
+            Ok(act())
+        };
         let thread = Builder::new().spawn_scoped(scope, act).map_err(|error| no_thread(&error))?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -164,8 +171,12 @@ pub(super) fn open(
     }
     let sandbox = global.sandbox;
     let open = open.writable(!options.is_read_only());
-    let devices = open.open_devices(&arguments.device);
-    let devices = devices.map_err(|error| device_failure(&arguments.device, &error, &options))?;
+    let devices = predecessor::open_after(
+        || open.open_devices(&arguments.device),
+        |message| Console::open(global.color).note(message),
+    );
+    let devices =
+        devices.map_err(|refusal| device_failure(&arguments.device, &refusal, &options))?;
     let (device, folder) = (arguments.device, arguments.folder);
     Ok(Box::new(Serve {
         devices,
@@ -178,9 +189,14 @@ pub(super) fn open(
 }
 
 /// Why a device cannot be opened, with what can be done where that is not what other commands can do.
-fn device_failure(device: &Path, error: &OpenError, options: &MountOptions) -> Failure {
-    let failure = open_failure(device, error);
-    let OpenError::Device(error) = error else { return failure };
+fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> Failure {
+    let failure = open_failure(device, &refusal.error);
+    if let Some(number) = &refusal.predecessor {
+        return failure.hint(format!(
+            "process {number}, which has served it, has not closed it yet: wait until it has ended"
+        ));
+    }
+    let OpenError::Device(error) = &refusal.error else { return failure };
     match error.failure() {
         DeviceFailure::Open(error)
             if error.kind() == std::io::ErrorKind::PermissionDenied
@@ -282,9 +298,11 @@ impl Run for Serve {
         let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
             .map_err(|error| Failure::new(Exit::Failed, format!("signals: {error}")))?;
         let sandbox = if options.is_read_only() { sandbox } else { SandboxWhen::Never };
+        // Before it is mounted: they are made from a copy of what is.
+        let namespaces = Namespaces::make(sandbox);
         let opening = tracing::info_span!("open").entered();
         let volume = match options.is_read_only() {
-            true => inside(sandbox, || readable(devices.volume(), &device))
+            true => inside((sandbox, &namespaces), || readable(devices.volume(), &device))
                 .map_err(|failure| about_image(failure, &device))?,
             false => readable(devices.writable_volume(), &device),
         };
@@ -297,7 +315,7 @@ impl Run for Serve {
             .mounted_at(folder.canonicalize().ok())
             .in_image(&device);
         let service = options.service();
-        let server = Confined { server, channel: service.channel, sandbox };
+        let server = Confined { server, channel: service.channel, sandbox, namespaces };
         let handle = signals.handle();
         // Before the workers, who take as many threads as they get.
         let (tell, told) = channel();

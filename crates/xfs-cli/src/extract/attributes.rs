@@ -5,9 +5,8 @@
 //! they come last, but for flags that forbid every further change.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
 use rustix::fs::{AtFlags, Gid, IFlags, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
@@ -170,13 +169,12 @@ pub(super) fn apply_by_name<S: Source>(
     let (uid, gid) = owner(facts);
     let owned = rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW);
     let has_owner = notes.check(owned, Lack::Owner, path);
-    // There is no call that takes a directory and a name; the way through /proc ends in the same
-    // directory, and the last component is not followed.
-    let by_proc = PathBuf::from(format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd()));
-    let by_proc = by_proc.join(name);
     for attribute in source.attributes().into_iter().flatten() {
         let key = OsStr::from_bytes(&attribute.name);
-        let set = rustix::fs::lsetxattr(&by_proc, key, &attribute.value, XattrFlags::empty());
+        // There is no call that takes a directory and a name (before Linux 6.13), and no /proc in the sandbox.
+        // Nothing else in this process goes by the working directory.
+        let set = rustix::process::fchdir(directory)
+            .and_then(|()| rustix::fs::lsetxattr(name, key, &attribute.value, XattrFlags::empty()));
         notes.check(set, attribute_kind(&attribute.name), path);
     }
     if facts.kind() != FileKind::Symlink {

@@ -2,7 +2,9 @@
 //!
 //! A list of what is allowed: memory, threads, time, and files. What is not on it fails with EPERM: to
 //! start processes and programs, to talk to the network, to look into other processes, to ask the kernel's newer and
-//! larger interfaces for anything. Which files, is a question for Landlock.
+//! larger interfaces for anything. Which files, is a question for Landlock, as far as it asks: it lets everybody
+//! change mode, owner, attributes and times of a file by its name. So who needs no files of the host has no
+//! call for names but to look at them.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -13,16 +15,19 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
-use super::Rings;
+use super::{Reach, Rights};
+
+/// There is one for this architecture.
+pub(super) const HAS_FILTER: bool = true;
 
 /// Calls, each with the arguments that are meant; none means any.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Lets this thread, and those that it starts, make no more than these calls.
-pub(super) fn filter(rings: Rings) -> Result<(), String> {
+pub(super) fn filter(reach: &Reach<'_>) -> Result<(), String> {
     let failed = |error: BackendError| format!("seccomp: {error}");
     let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    let of_allowed = program(allowed(rings).map_err(failed)?, SeccompAction::Allow, denied);
+    let of_allowed = program(allowed(reach).map_err(failed)?, SeccompAction::Allow, denied);
     // What clone3 is to make lies in memory, where no filter sees it. Without it, threads are made by clone.
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let unknown = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
@@ -43,8 +48,13 @@ fn program(
     SeccompFilter::new(rules, for_others, for_these, TargetArch::try_from(ARCH)?)?.try_into()
 }
 
-fn allowed(rings: Rings) -> Result<Rules, BackendError> {
-    let calls = [MEMORY, THREADS, CLOCKS, CONTENTS, NAMES, OLD_NAMES].concat();
+fn allowed(reach: &Reach<'_>) -> Result<Rules, BackendError> {
+    let mut calls = [MEMORY, THREADS, CLOCKS, CONTENTS, LOOKS, OLD_CALLS].concat();
+    match reach {
+        Reach::Beneath(_, Rights::Names) => calls.extend([RENAMES, OLD_RENAMES].concat()),
+        Reach::Beneath(..) => calls.extend([RENAMES, OLD_RENAMES, CHANGES, OLD_CHANGES].concat()),
+        _ => {}
+    }
     let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
     rules.insert(libc::SYS_ioctl, one_of(1, IOCTLS)?);
     let names = [libc::PR_SET_NAME, libc::PR_SET_VMA].map(|name| u64::from(name.unsigned_abs()));
@@ -62,7 +72,7 @@ fn allowed(rings: Rings) -> Result<Rules, BackendError> {
         threads,
     )?;
     rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
-    if rings == Rings::Work {
+    if matches!(reach, Reach::OpenRings) {
         // None is made any more, and whoever made one has said what it can do.
         rules.insert(libc::SYS_io_uring_enter, Vec::new());
     }
@@ -166,39 +176,45 @@ const CONTENTS: &[c_long] = &[
     libc::SYS_writev,
 ];
 
-/// Of names and what stands in inodes; Landlock says where.
-const NAMES: &[c_long] = &[
+/// Names that are looked at, and files that are opened where Landlock lets them be.
+const LOOKS: &[c_long] = &[
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
+    libc::SYS_fgetxattr,
+    libc::SYS_flistxattr,
+    libc::SYS_getcwd,
+    libc::SYS_getxattr,
+    libc::SYS_lgetxattr,
+    libc::SYS_listxattr,
+    libc::SYS_llistxattr,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_readlinkat,
+    libc::SYS_statfs,
+    libc::SYS_statx,
+    libc::SYS_umask,
+];
+
+/// Names that are given and taken.
+const RENAMES: &[c_long] = &[libc::SYS_linkat, libc::SYS_renameat2, libc::SYS_unlinkat];
+
+/// New files, and what stands in inodes.
+const CHANGES: &[c_long] = &[
+    // Attributes are set by a name in the working directory.
+    libc::SYS_fchdir,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     FCHMODAT2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
-    libc::SYS_fgetxattr,
-    libc::SYS_flistxattr,
     libc::SYS_fremovexattr,
     libc::SYS_fsetxattr,
-    libc::SYS_getcwd,
-    libc::SYS_getxattr,
-    libc::SYS_lgetxattr,
-    libc::SYS_linkat,
-    libc::SYS_listxattr,
-    libc::SYS_llistxattr,
     libc::SYS_lsetxattr,
     libc::SYS_mkdirat,
     libc::SYS_mknodat,
-    libc::SYS_newfstatat,
-    libc::SYS_openat,
-    libc::SYS_openat2,
-    libc::SYS_readlinkat,
-    libc::SYS_renameat2,
     libc::SYS_setxattr,
-    libc::SYS_statfs,
-    libc::SYS_statx,
     libc::SYS_symlinkat,
-    libc::SYS_umask,
-    libc::SYS_unlinkat,
     libc::SYS_utimensat,
 ];
 
@@ -207,26 +223,30 @@ const FCHMODAT2: c_long = 452;
 
 /// What the C library still calls by its first names on this architecture.
 #[cfg(target_arch = "x86_64")]
-const OLD_NAMES: &[c_long] = &[
+const OLD_CALLS: &[c_long] = &[
     libc::SYS_access,
     libc::SYS_epoll_wait,
-    libc::SYS_link,
     libc::SYS_lstat,
-    libc::SYS_mkdir,
     libc::SYS_open,
     libc::SYS_poll,
     libc::SYS_readlink,
-    libc::SYS_rename,
-    libc::SYS_renameat,
-    libc::SYS_rmdir,
     libc::SYS_stat,
-    libc::SYS_symlink,
-    libc::SYS_unlink,
 ];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_CALLS: &[c_long] = &[];
+
+#[cfg(target_arch = "x86_64")]
+const OLD_RENAMES: &[c_long] =
+    &[libc::SYS_link, libc::SYS_rename, libc::SYS_renameat, libc::SYS_rmdir, libc::SYS_unlink];
 #[cfg(target_arch = "aarch64")]
-const OLD_NAMES: &[c_long] = &[libc::SYS_renameat];
+const OLD_RENAMES: &[c_long] = &[libc::SYS_renameat];
 #[cfg(target_arch = "riscv64")]
-const OLD_NAMES: &[c_long] = &[];
+const OLD_RENAMES: &[c_long] = &[];
+
+#[cfg(target_arch = "x86_64")]
+const OLD_CHANGES: &[c_long] = &[libc::SYS_mkdir, libc::SYS_symlink];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_CHANGES: &[c_long] = &[];
 
 /// Terminals are asked for their size and never written to as if by their user; files for flags.
 const IOCTLS: &[u64] = &[

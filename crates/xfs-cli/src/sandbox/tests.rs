@@ -5,8 +5,13 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, XattrFlags};
+use rustix::io::Errno;
 
 use super::{Reach, Rights, enter};
 use crate::cli::SandboxWhen;
@@ -33,40 +38,84 @@ fn what_is_not_reached_is_denied() {
     assert!(said.contains("all of it was denied"), "{said}");
 }
 
+/// Landlock lets everybody change what stands in the inode of a file that has a name.
+#[test]
+fn names_are_not_changed_where_none_is_reached() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("secret"), "secret").unwrap();
+    let test = "sandbox::tests::inside_without_names";
+    let inside = Command::new(env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, directory.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&inside.stdout);
+    assert!(inside.status.success() && said.contains("all of it was denied"), "{said}");
+}
+
+#[test]
+fn inside_without_names() {
+    let Some(directory) = env::var_os(INSIDE).map(PathBuf::from) else { return };
+    let file = File::open(directory.join("secret")).unwrap();
+    enter(&Reach::Nothing, SandboxWhen::Auto).unwrap();
+
+    let secret = directory.join("secret");
+    let other = fs::Permissions::from_mode(0o666);
+    is_denied(fs::set_permissions(&secret, other.clone()));
+    is_denied(file.set_permissions(other));
+    is_denied(file.set_modified(SystemTime::UNIX_EPOCH));
+    is_denied(std::os::unix::fs::lchown(&secret, None, None));
+    is_denied(
+        rustix::fs::setxattr(&secret, "user.a", b"", XattrFlags::empty()).map_err(Into::into),
+    );
+    is_denied(fs::remove_file(&secret));
+    is_denied(fs::rename(&secret, directory.join("other")));
+    is_denied(fs::hard_link(&secret, directory.join("other")));
+    is_denied(fs::create_dir(directory.join("other")));
+    println!("all of it was denied");
+}
+
 #[test]
 fn inside() {
     let Some(directory) = env::var_os(INSIDE).map(PathBuf::from) else { return };
     let reached = File::open(directory.join("reached")).unwrap();
-    enter(Reach::Beneath(reached.as_fd(), Rights::Trees), SandboxWhen::Always).unwrap();
+    // Nobody else has a root of his own here.
+    let has_root = rustix::process::geteuid().is_root() && xfs_testkit::has_namespaces();
+    enter(&Reach::Beneath(reached.as_fd(), Rights::Trees), SandboxWhen::Always).unwrap();
 
-    fs::write(directory.join("reached/new"), "new").unwrap();
-    fs::rename(directory.join("reached/new"), directory.join("reached/renamed")).unwrap();
-    let thread = std::thread::spawn(move || deny_all(&directory));
+    let flags = OFlags::WRONLY | OFlags::CREATE;
+    drop(rustix::fs::openat(&reached, "new", flags, Mode::RUSR).unwrap());
+    rustix::fs::renameat(&reached, "new", &reached, "renamed").unwrap();
+    let thread = std::thread::spawn(move || deny_all(&directory, &reached, has_root));
     thread.join().unwrap();
     println!("all of it was denied");
 }
 
 /// Also in a thread that is started inside.
-fn deny_all(directory: &std::path::Path) {
+fn deny_all(directory: &Path, reached: &File, has_root: bool) {
     is_denied(fs::read(directory.join("secret")));
     is_denied(fs::write(directory.join("other"), ""));
     is_denied(fs::remove_file(directory.join("secret")));
     is_denied(fs::rename(directory.join("secret"), directory.join("reached/secret")));
+    is_denied(rustix::fs::renameat(reached, "../secret", reached, "secret").map_err(Into::into));
     is_denied(fs::read("/proc/self/environ"));
     is_denied(Command::new("/bin/true").status());
     is_denied(TcpListener::bind("127.0.0.1:0"));
     is_denied(UdpSocket::bind("127.0.0.1:0"));
-    is_denied(fs::read_dir("/"));
+    is_denied(fs::read_dir(directory));
     let null = rustix::fs::makedev(1, 3);
-    let (kind, mode) = (rustix::fs::FileType::CharacterDevice, rustix::fs::Mode::RUSR);
-    let device = directory.join("reached/device");
-    is_denied(rustix::fs::mknodat(rustix::fs::CWD, device, kind, mode, null).map_err(Into::into));
+    let (kind, mode) = (FileType::CharacterDevice, Mode::RUSR);
+    is_denied(rustix::fs::mknodat(reached, "device", kind, mode, null).map_err(Into::into));
+    // Landlock lets it be done to what has a name, and for root nothing outside has.
+    let outside = rustix::fs::chmodat(reached, "../secret", Mode::RWXU, AtFlags::empty());
+    assert_eq!(outside, if has_root { Err(Errno::NOENT) } else { Ok(()) });
 }
 
 fn is_denied<T>(result: io::Result<T>) {
     match result.err().map(|error| error.kind()) {
-        // A file is not moved out of a place that is not reached as if to another file system.
-        Some(ErrorKind::PermissionDenied | ErrorKind::CrossesDevices) => {}
+        // A file is not moved out of a place that is not reached as if to another file system. What is in none
+        // of the namespaces is not found.
+        Some(ErrorKind::PermissionDenied | ErrorKind::CrossesDevices | ErrorKind::NotFound) => {}
         other => panic!("not denied: {other:?}"),
     }
 }

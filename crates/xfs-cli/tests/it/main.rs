@@ -19,6 +19,7 @@ mod making;
 mod outputs;
 mod partitions;
 mod replacing;
+mod sandbox;
 mod scanning;
 mod streams;
 mod untouched;

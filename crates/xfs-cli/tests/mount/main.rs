@@ -24,6 +24,7 @@ mod refusals;
 mod repository;
 mod rings;
 mod streams;
+mod succession;
 mod user;
 mod work;
 mod writeback;
@@ -100,7 +101,7 @@ fn main() -> ExitCode {
     ];
     trials.extend(killed().into_iter().chain(cut()));
     trials.extend(prepared().into_iter().chain(permissions::trials()));
-    trials.extend(rings::trials());
+    trials.extend(rings::trials().into_iter().chain(succession::trials()));
     run(trials)
 }
 

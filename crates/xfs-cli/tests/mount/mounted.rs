@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -43,7 +44,8 @@ impl Drop for Through {
 pub(crate) struct Mounted {
     pub(crate) image: Image,
     folder: TempDir,
-    is_mounted: bool,
+    /// Whether it is to be unmounted in the end.
+    pub(crate) is_mounted: bool,
 }
 
 /// An empty volume that is not mounted.
@@ -167,9 +169,14 @@ impl Mounted {
     pub(crate) fn kill(&mut self) {
         let pid = self.server();
         run(Command::new("kill").args(["-KILL", &pid]));
+        self.detach();
+        await_end(&pid);
+    }
+
+    /// Unmounts, and does not wait for whoever serves, nor for who has files open.
+    pub(crate) fn detach(&mut self) {
         run(Command::new("umount").arg("--lazy").arg(self.path()));
         self.is_mounted = false;
-        await_end(&pid);
     }
 
     /// The process that serves.
@@ -241,6 +248,35 @@ pub(crate) fn await_end(pid: &str) {
         thread::sleep(Duration::from_millis(10));
     }
     panic!("process {pid} does not end");
+}
+
+/// A process that does nothing as long as this is held.
+pub(crate) struct Stopped(String);
+
+impl Stopped {
+    /// Stops it, and waits until it has: whoever sends the signal returns before each thread has heard of it.
+    pub(crate) fn new(process: String) -> Self {
+        run(Command::new("kill").args(["-STOP", &process]));
+        let stopped = Self(process);
+        let tasks = Path::new("/proc").join(&stopped.0).join("task");
+        let is_stopped = |task: io::Result<fs::DirEntry>| {
+            let stat = fs::read_to_string(task.unwrap().path().join("stat"));
+            stat.is_ok_and(|stat| stat.contains(") T "))
+        };
+        let end = Instant::now() + PATIENCE;
+        while !fs::read_dir(&tasks).unwrap().all(is_stopped) {
+            assert!(Instant::now() < end, "process {} does not stop", stopped.0);
+            thread::sleep(Duration::from_millis(10));
+        }
+        stopped
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // A process that has ended needs it no more.
+        _ = Command::new("kill").args(["-CONT", &self.0]).stderr(Stdio::null()).status();
+    }
 }
 
 impl Drop for Mounted {

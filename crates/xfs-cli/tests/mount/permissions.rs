@@ -5,6 +5,8 @@
 //! thread. `FERROXFS_SEED=N` repeats one; `FERROXFS_LONG=1` tries more.
 
 mod actor;
+#[path = "../../../ferroxfs/tests/kernel/permissions/comparison.rs"]
+mod comparison;
 #[path = "../../../ferroxfs/tests/kernel/permissions/kernel.rs"]
 mod kernel;
 #[path = "../../../ferroxfs/tests/kernel/permissions/operation.rs"]
@@ -13,7 +15,7 @@ mod operation;
 mod scene;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,6 +27,7 @@ use xfs_oracle::harness::{Trial, TrialError, seeds};
 use crate::agreement;
 use crate::mounted::{Mounted, ferroxfs, is_long, mounted, run, said, volume};
 use actor::Actor;
+use comparison::{Answer, Outcomes, compare};
 use kernel::{build, perform};
 use operation::{Made, Operation};
 use scene::{Found, Kind, Scene};
@@ -32,8 +35,6 @@ use scene::{Found, Kind, Scene};
 /// Cases of a usual run, and of a long one.
 const CASES: u64 = 1500;
 const LONG_CASES: u64 = 60_000;
-/// Differences that are shown at most.
-const SHOWN: usize = 10;
 const CHECKED: &str = "nodefault_permissions,suid";
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -56,9 +57,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         ),
     ]
 }
-
-/// What an operation showed, or its errno.
-type Answer = Result<String, i32>;
 
 /// Somebody, what he finds, and what he does with it.
 #[derive(Debug)]
@@ -141,16 +139,16 @@ fn compare_written(options: &str) -> Result<(), TrialError> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let theirs = ours.image.copy(folder.path())?;
     ours.mount(options);
-    let on_ours = build_and_perform(&ours.path(), &cases)?;
+    let answers = build_and_perform(&ours.path(), &cases)?;
     ours.unmount();
-    let mount = theirs.mount(&[])?;
-    let expected = build_and_perform(mount.path(), &cases)?;
-    let expected_facts = facts(mount.path(), &cases);
-    mount.unmount()?;
     let mount = ours.image.mount(&[])?;
-    let found_facts = facts(mount.path(), &cases);
+    let found = Outcomes { answers, facts: facts(mount.path(), &cases) };
     mount.unmount()?;
-    compare(&cases, (&on_ours, &expected), (&found_facts, &expected_facts))?;
+    let mount = theirs.mount(&[])?;
+    let answers = build_and_perform(mount.path(), &cases)?;
+    let expected = Outcomes { answers, facts: facts(mount.path(), &cases) };
+    mount.unmount()?;
+    compare(&cases, &found, &expected, agree)?;
     ours.check()
 }
 
@@ -171,14 +169,18 @@ fn a_server_in_a_sandbox_checks_as_the_kernel_does() -> Result<(), TrialError> {
     let mount = ours.image.mount(&["ro"])?;
     let perform =
         |root: &Path| cases.iter().map(|case| case.perform(root)).collect::<Result<_, _>>();
-    let expected: Vec<_> = perform(mount.path())?;
+    let expected = only_answers(perform(mount.path())?);
     mount.unmount()?;
     ours.mount("ro,nodefault_permissions");
     crate::refusals::await_sandbox(&ours.server());
-    let found: Vec<_> = perform(&ours.path())?;
+    let found = only_answers(perform(&ours.path())?);
     ours.unmount();
-    let nothing = vec![String::new(); cases.len()];
-    compare(&cases, (&found, &expected), (&nothing, &nothing))
+    Ok(compare(&cases, &found, &expected, agree)?)
+}
+
+/// Of what leaves nothing.
+fn only_answers(answers: Vec<Answer>) -> Outcomes {
+    Outcomes { facts: vec![String::new(); answers.len()], answers }
 }
 
 fn build_and_perform(root: &Path, cases: &[Case]) -> Result<Vec<Answer>, TrialError> {
@@ -189,34 +191,6 @@ fn build_and_perform(root: &Path, cases: &[Case]) -> Result<Vec<Answer>, TrialEr
         answers.push(case.perform(root)?);
     }
     Ok(answers)
-}
-
-fn compare(
-    cases: &[Case],
-    (found, expected): (&[Answer], &[Answer]),
-    (found_facts, expected_facts): (&[String], &[String]),
-) -> Result<(), TrialError> {
-    let mut differences = Vec::new();
-    for (index, case) in cases.iter().enumerate() {
-        let (ours, theirs) = (&found[index], &expected[index]);
-        let (left, left_there) = (&found_facts[index], &expected_facts[index]);
-        if !agree(case, ours, theirs) || left != left_there {
-            differences.push(format!(
-                "{case:?}\nours:   {ours:?}\nkernel: {theirs:?}\nleft by us:\n{left}left by the \
-                 kernel:\n{left_there}",
-            ));
-        }
-    }
-    let refused = expected.iter().filter(|answer| answer.is_err()).count();
-    // A run in which nearly all is refused, or nothing, shows little.
-    if cases.len() > 100 && !(cases.len() / 10..cases.len() * 9 / 10).contains(&refused) {
-        return Err(format!("{refused} of {} are refused", cases.len()).into());
-    }
-    if differences.is_empty() {
-        return Ok(());
-    }
-    let shown = differences.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("\n");
-    Err(format!("{} of {} differ, among them:\n{shown}", differences.len(), cases.len()).into())
 }
 
 /// Whether an answer is the kernel's, or differs in what its FUSE says before it asks us, or does without asking
@@ -258,45 +232,7 @@ fn said_before(operation: &Operation) -> &'static [Errno] {
 
 /// What the kernel shows of each case.
 fn facts(root: &Path, cases: &[Case]) -> Vec<String> {
-    let facts_of = |case: &Case| {
-        let mut lines = String::new();
-        add_facts(&root.join(case.folder()), Path::new(""), &mut lines);
-        lines
-    };
-    cases.iter().map(facts_of).collect()
-}
-
-fn add_facts(root: &Path, below: &Path, lines: &mut String) {
-    let full = root.join(below);
-    let metadata = fs::symlink_metadata(&full).unwrap();
-    let (mode, uid, gid) = (metadata.mode(), metadata.uid(), metadata.gid());
-    let (links, size) = (metadata.nlink(), if metadata.is_dir() { 0 } else { metadata.size() });
-    let attributes = attributes(&full).unwrap();
-    let path = below.display();
-    lines.push_str(&format!("{path} {mode:o} {uid}:{gid} {links} {size} {attributes:?}\n"));
-    if metadata.is_dir() {
-        let names = fs::read_dir(&full).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<_> = names.collect();
-        names.sort();
-        for name in names {
-            add_facts(root, &below.join(name), lines);
-        }
-    }
-}
-
-/// Names and values of all attributes.
-fn attributes(path: &Path) -> Result<Vec<(String, Vec<u8>)>, Errno> {
-    let (mut names, mut value) = (vec![0; 1 << 16], vec![0; 1 << 16]);
-    let length = rustix::fs::llistxattr(path, &mut names)?;
-    names.truncate(length);
-    let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    let mut found = Vec::new();
-    for name in names {
-        let length = rustix::fs::lgetxattr(path, name, &mut value)?;
-        found.push((String::from_utf8_lossy(name).into_owned(), value[..length].to_vec()));
-    }
-    found.sort();
-    Ok(found)
+    cases.iter().map(|case| comparison::facts(&root.join(case.folder())).unwrap()).collect()
 }
 
 /// A mount with a directory of others, `d`, that lets a group of theirs in, and a file in it.

@@ -1,12 +1,12 @@
 //! What is refused.
 
-use std::fs::{self, DirEntry};
+use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{FileExt, OpenOptionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
-use std::{io, thread};
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use xfs_fuse::is_mount_point;
@@ -155,7 +155,7 @@ pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {
     assert!(fs::read_dir(volume.path()).unwrap().count() <= 1);
     assert!(fs::write(volume.at("other"), "x").is_err());
     volume.unmount();
-    if xfs_testkit::has_landlock() {
+    if xfs_testkit::has_landlock() && xfs_testkit::has_namespaces() {
         run(volume.mount_command("ro").arg("--sandbox=always"));
         run(ferroxfs(&["umount"]).arg(volume.path()));
     }
@@ -167,21 +167,40 @@ pub(crate) fn nothing_is_written_read_only() -> Result<(), TrialError> {
     volume.check()
 }
 
-/// Waits until every thread that serves can make only the system calls that it needs.
+/// Waits until every thread that serves can make only the system calls that it needs, and looks at its namespaces.
 pub(crate) fn await_sandbox(server: &str) {
     for _ in 0..1000 {
         let tasks = fs::read_dir(format!("/proc/{server}/task")).unwrap();
-        let status = |task: io::Result<DirEntry>| fs::read_to_string(task?.path().join("status"));
-        // One that has just ended has none.
-        let statuses = tasks.filter_map(|task| status(task).ok());
-        let workers: Vec<_> =
-            statuses.filter(|status| status.starts_with("Name:\tfuse-")).collect();
-        if !workers.is_empty() && workers.iter().all(|status| status.contains("Seccomp:\t2")) {
+        let is_worker = |task: &PathBuf| {
+            // One that has just ended has none.
+            fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("fuse-"))
+        };
+        let workers: Vec<_> = tasks.map(|task| task.unwrap().path()).filter(is_worker).collect();
+        let is_filtered = |task: &PathBuf| {
+            fs::read_to_string(task.join("status")).is_ok_and(|text| text.contains("Seccomp:\t2"))
+        };
+        if !workers.is_empty() && workers.iter().all(is_filtered) {
+            // Whoever may not make namespaces serves without.
+            if xfs_testkit::has_namespaces() {
+                workers.iter().for_each(|worker| check_namespaces(worker));
+            }
             return;
         }
         thread::sleep(Duration::from_millis(10));
     }
     panic!("a worker does not enter the sandbox");
+}
+
+/// There is no name of the host for a worker; who has to unmount in the end is where everybody is.
+fn check_namespaces(worker: &Path) {
+    let server = worker.parent().and_then(Path::parent).unwrap();
+    for kind in ["mnt", "ipc", "uts", "cgroup"] {
+        let namespace = |process: &Path| fs::read_link(process.join("ns").join(kind)).unwrap();
+        assert_eq!(namespace(server), namespace(Path::new("/proc/self")), "{kind}");
+        assert_ne!(namespace(server), namespace(worker), "{kind}");
+    }
+    assert_eq!(fs::read_dir(worker.join("root")).unwrap().count(), 0);
+    assert_ne!(fs::read_dir(server.join("root")).unwrap().count(), 0);
 }
 
 /// Whoever makes it so, the server does not write times of access to it.

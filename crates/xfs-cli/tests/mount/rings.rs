@@ -74,7 +74,7 @@ fn requests_come_through_rings() -> Result<(), TrialError> {
     assert_eq!(fs::read_dir(volume.path()).unwrap().count(), FILES);
     assert_eq!(fs::read(volume.at("file7")).unwrap(), b"contents");
     volume.unmount();
-    if xfs_testkit::has_landlock() {
+    if xfs_testkit::has_landlock() && xfs_testkit::has_namespaces() {
         let on = FuseRings::on()?;
         run(volume.mount_command("ro,io_uring").arg("--sandbox=always"));
         drop(on);

@@ -65,6 +65,8 @@ fn has_changed(table: &File) -> bool {
 
 /// A mount of ours in the table.
 struct Row<'a> {
+    /// Where, in the escapes of the table.
+    place: &'a str,
     /// What it may do by itself, and what the filesystem may.
     options: [&'a str; 2],
     /// What is mounted, in the escapes of the table.
@@ -82,7 +84,15 @@ pub(crate) fn is_read_only(folder: &Path) -> bool {
 #[must_use]
 pub fn source_of(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
-    row(&table(), &folder).map(|row| PathBuf::from(OsString::from_vec(unescape(row.source))))
+    row(&table(), &folder).map(|row| row.source())
+}
+
+/// What is mounted of ours for a process, as it is called beneath /proc: the full paths of images, in its tree.
+/// Nothing where its table cannot be read.
+#[must_use]
+pub fn sources(process: &str) -> Vec<PathBuf> {
+    let table = std::fs::read(format!("/proc/{process}/mountinfo")).unwrap_or_default();
+    rows(&String::from_utf8_lossy(&table)).map(|row| row.source()).collect()
 }
 
 fn table() -> String {
@@ -95,19 +105,26 @@ fn row<'a>(table: &'a str, folder: &Path) -> Option<Row<'a>> {
     for (letter, code) in [(" ", "\\040"), ("\t", "\\011"), ("\n", "\\012")] {
         escaped = escaped.replace(letter, code);
     }
-    let parse = |line: &'a str| {
+    rows(table).filter(|row| row.place == escaped).last()
+}
+
+/// The rows of ours.
+fn rows(table: &str) -> impl Iterator<Item = Row<'_>> {
+    table.lines().filter_map(|line| {
         let (mount, filesystem) = line.split_once(" - ")?;
         let mut mount = mount.split(' ').skip(4);
         let (place, own) = (mount.next()?, mount.next()?);
         let mut filesystem = filesystem.split(' ');
         let (kind, source, all) = (filesystem.next()?, filesystem.next()?, filesystem.next()?);
-        let is_ours = place == escaped && kind == TYPE;
-        is_ours.then_some(Row { options: [own, all], source })
-    };
-    table.lines().filter_map(parse).next_back()
+        (kind == TYPE).then_some(Row { place, options: [own, all], source })
+    })
 }
 
 impl Row<'_> {
+    fn source(&self) -> PathBuf {
+        PathBuf::from(OsString::from_vec(unescape(self.source)))
+    }
+
     fn is_read_only(&self) -> bool {
         self.options.iter().any(|list| list.split(',').any(|option| option == "ro"))
     }

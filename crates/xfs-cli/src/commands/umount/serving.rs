@@ -14,11 +14,10 @@ use std::process::ExitStatus;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use xfs_fuse::{
     ACCESS_ATTRIBUTE, IMAGE_ATTRIBUTE, NAMESPACE_ATTRIBUTE, PROCESS_ATTRIBUTE, source_of,
 };
@@ -28,12 +27,13 @@ use crate::cli::SandboxWhen;
 use crate::commands::mount::inside;
 use crate::commands::stats::read_attribute;
 use crate::failure::Failure;
+use crate::process::{self, wait_for};
+use crate::sandbox::Namespaces;
 
 /// How long the process that serves may take to close the volume.
-const PATIENCE_SECONDS: i64 = 120;
-const PATIENCE: Duration = Duration::from_secs(PATIENCE_SECONDS.unsigned_abs());
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long its parent may take to ask how it has ended. Some never ask.
-const REAPING_SECONDS: i64 = 1;
+const REAPING: Duration = Duration::from_secs(1);
 /// How often a lock is tried.
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -120,11 +120,11 @@ impl Serving {
     /// The system's.
     pub(super) fn wait(&self) -> Result<Ending, Errno> {
         if let Some(process) = &self.process {
-            if !wait_for(process, PollFlags::IN, PATIENCE_SECONDS)? {
+            if !wait_for(process, PollFlags::IN, PATIENCE)? {
                 return Ok(Ending::NotYet);
             }
             let mut status = exit_status(process);
-            if status.is_none() && wait_for(process, PollFlags::empty(), REAPING_SECONDS)? {
+            if status.is_none() && wait_for(process, PollFlags::empty(), REAPING)? {
                 status = exit_status(process);
             }
             match status {
@@ -150,7 +150,10 @@ impl Serving {
         let opened = ferroxfs::OpenOptions::new().no_recovery(true).open_devices(image);
         let Ok(devices) = opened else { return Ending::Unknown };
         // It may hold anything.
-        let clean = inside(SandboxWhen::Auto, || Some(devices.describe().ok()?.log?.ok()?.clean));
+        let sandbox = SandboxWhen::Auto;
+        let namespaces = Namespaces::make(sandbox);
+        let clean =
+            inside((sandbox, &namespaces), || Some(devices.describe().ok()?.log?.ok()?.clean));
         match clean {
             Ok(Some(true)) => Ending::Well,
             Ok(Some(false)) => Ending::LogDirty,
@@ -184,17 +187,13 @@ fn hides_server(errno: Errno) -> bool {
 
 /// The process that has this number in its own namespace, if it is to be seen from here.
 fn find_process(number: i32, namespace: Option<u64>) -> Option<OwnedFd> {
-    let open = |number| pidfd_open(Pid::from_raw(number)?, PidfdFlags::empty()).ok();
     let own = namespace_of("self");
     if namespace.is_none() || own.is_none() || namespace == own {
-        return open(number);
+        return process::open(number);
     }
     // One in a namespace below ours has a number here as well.
-    std::fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
-        let name = entry.file_name();
-        let name = name.to_str()?;
-        let process = open(name.parse().ok()?)?;
-        let is_it = namespace_of(name) == namespace && number_in_its_own(name)? == number;
+    process::all().find_map(|(name, process)| {
+        let is_it = namespace_of(&name) == namespace && number_in_its_own(&name)? == number;
         is_it.then_some(process)
     })
 }
@@ -209,20 +208,6 @@ fn number_in_its_own(process: &str) -> Option<i32> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_whitespace().next_back()?.parse().ok()
-}
-
-/// Waits for something of a descriptor. Being hung up, as of a process that is gone, is always waited for.
-fn wait_for(process: &OwnedFd, wanted: PollFlags, seconds: i64) -> Result<bool, Errno> {
-    let end = Instant::now() + Duration::from_secs(seconds.unsigned_abs());
-    loop {
-        let left = Timespec::try_from(end.saturating_duration_since(Instant::now()));
-        let mut polled = [PollFd::new(process, wanted)];
-        match poll(&mut polled, left.ok().as_ref()) {
-            Ok(count) => return Ok(count > 0),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
 }
 
 /// What became of the lock on an image.

@@ -1,0 +1,27 @@
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::{User, find, identity, is_server, locked};
+
+#[test]
+fn who_has_a_lock_is_seen_and_is_no_server() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let image = identity(&file.path().metadata().unwrap());
+    let process = std::process::id().to_string();
+    assert!(!locked(&process).contains(&image), "it is open");
+    assert!(matches!(find(file.path()), User::Nobody));
+    flock(&file, FlockOperation::LockExclusive).unwrap();
+    assert!(locked(&process).contains(&image), "it is locked");
+    assert!(!is_server(&process));
+    assert!(matches!(find(file.path()), User::Other));
+}
+
+#[test]
+fn a_device_is_the_same_by_all_its_names() {
+    let (null, other) = (File::open("/dev/null").unwrap(), File::open("/dev/zero").unwrap());
+    let metadata = null.metadata().unwrap();
+    assert_eq!(identity(&metadata), (0, 0, metadata.rdev()));
+    assert_ne!(identity(&metadata), identity(&other.metadata().unwrap()));
+}

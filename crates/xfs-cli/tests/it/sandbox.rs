@@ -1,0 +1,108 @@
+//! The namespaces of a command while it runs, as they are seen from outside.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{CWD, FileType, Mode};
+
+use crate::changing::Place;
+
+/// More than fits into a pipe.
+const LARGE: usize = 1 << 20;
+
+/// Calls `look` with the folder below /proc of a `cat` that is in the middle of its work.
+fn look_at_cat(options: &[&str], look: impl FnOnce(&Path)) {
+    let place = Place::new();
+    let mut put = place.command(&["put", "image:/large"]);
+    let mut child = put.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&vec![1; LARGE]).unwrap();
+    assert!(child.wait().unwrap().success());
+
+    let mut cat = place.command(&[options, &["cat", "image:/large"]].concat());
+    let mut child = cat.stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    // When this has come, it waits for who reads the rest.
+    stdout.read_exact(&mut [0]).unwrap();
+    look(&PathBuf::from(format!("/proc/{}", child.id())));
+    let rest = stdout.read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!((rest, child.wait().unwrap().code()), (LARGE - 1, Some(0)));
+}
+
+/// Whether a process is in a namespace of its own.
+fn is_apart(process: &Path, kind: &str) -> bool {
+    let namespace = |process: &Path| fs::read_link(process.join("ns").join(kind)).unwrap();
+    namespace(process) != namespace(Path::new("/proc/self"))
+}
+
+#[test]
+fn a_command_that_reads_is_apart_from_the_host() {
+    if !xfs_testkit::has_namespaces() {
+        eprintln!("skipped: this user may not make namespaces");
+        return;
+    }
+    look_at_cat(&[], |process| {
+        for kind in ["mnt", "ipc", "uts", "cgroup"] {
+            assert!(is_apart(process, kind), "{kind}");
+        }
+        for there in ["root", "cwd"] {
+            let seen = fs::read_dir(process.join(there)).unwrap();
+            assert_eq!(seen.count(), 0, "{there}");
+        }
+        // Where there is a filter it has no call for the network.
+        assert!(!is_apart(process, "net"));
+        // In a user namespace nothing is gained.
+        let status = fs::read_to_string(process.join("status")).unwrap();
+        assert!(!is_apart(process, "user") || status.contains("CapPrm:\t0000000000000000"));
+    });
+}
+
+#[test]
+fn a_command_without_a_sandbox_is_where_it_was_started() {
+    look_at_cat(&["--sandbox=never"], |process| {
+        assert!(
+            ["mnt", "ipc", "uts", "cgroup", "user"].iter().all(|kind| !is_apart(process, kind))
+        );
+    });
+}
+
+/// Where nothing of the host has a name, not even in /proc.
+#[test]
+fn attributes_are_set_on_what_cannot_be_opened() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may set such attributes");
+        return;
+    }
+    let place = Place::new();
+    let mode = Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(CWD, place.path("pipe"), FileType::Fifo, mode, 0).unwrap();
+    place.check(&["cp", "-a", "pipe", "image:/pipe"]);
+    place.check(&["setfattr", "-n", "trusted.key", "-v", "value", "image:/pipe"]);
+    fs::create_dir(place.path("out")).unwrap();
+    place.check(&["cp", "-a", "image:/pipe", "out"]);
+    let mut value = [0; 16];
+    let length = rustix::fs::lgetxattr(place.path("out/pipe"), "trusted.key", &mut value).unwrap();
+    assert_eq!(&value[..length], b"value");
+}
+
+/// A user namespace would know neither of them.
+#[test]
+fn owners_are_kept_by_who_can_make_no_other_namespaces() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may give files away");
+        return;
+    }
+    let place = Place::new();
+    place.check(&["touch", "image:/file"]);
+    place.check(&["chown", "5:7", "image:/file"]);
+    let copy = place.command(&["cp", "-a", "image:/file", "file"]);
+    let mut powerless = Command::new("setpriv");
+    powerless.args(["--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]);
+    powerless.arg(copy.get_program()).args(copy.get_args());
+    let output = powerless.current_dir(place.path("")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata = fs::metadata(place.path("file")).unwrap();
+    assert_eq!((metadata.uid(), metadata.gid()), (5, 7));
+}

@@ -1,0 +1,152 @@
+//! A mount that comes while the image is still being closed, or used.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use xfs_oracle::harness::{Trial, TrialError};
+
+use crate::mounted::{Mounted, Stopped, ferroxfs, is_long, mounted, run, said, volume};
+
+/// For what is refused at once, on a busy machine. Who waits does that for longer.
+const AT_ONCE: Duration = Duration::from_secs(20);
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::new("a_mount_comes_right_after_umount", a_mount_comes_right_after_umount),
+        Trial::new("a_mount_waits_until_a_file_is_closed", a_mount_waits_until_a_file_is_closed),
+        Trial::new(
+            "a_mount_waits_until_a_device_is_closed",
+            a_mount_waits_until_a_device_is_closed,
+        ),
+        Trial::new("who_does_not_close_is_named", who_does_not_close_is_named),
+        Trial::new("who_uses_an_image_is_not_waited_for", who_uses_an_image_is_not_waited_for),
+    ]
+}
+
+/// A device made of a file.
+struct LoopDevice(String);
+
+impl LoopDevice {
+    fn of(volume: &Mounted) -> Self {
+        let mut attach = Command::new("losetup");
+        let device = run(attach.args(["--find", "--show"]).arg(&volume.image.data));
+        Self(device.trim().to_owned())
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+fn a_mount_comes_right_after_umount() -> Result<(), TrialError> {
+    const ROUNDS: usize = 10;
+    const FILES: usize = 200;
+    let mut volume = mounted("rw")?;
+    for round in 0..ROUNDS {
+        // They are to be written when it is closed.
+        for file in 0..FILES {
+            fs::write(volume.at(&format!("{round}-{file}")), "contents").unwrap();
+        }
+        volume.detach();
+        volume.mount("rw");
+        assert_eq!(fs::read_dir(volume.path()).unwrap().count(), (round + 1) * FILES);
+    }
+    volume.check()
+}
+
+fn a_mount_waits_until_a_file_is_closed() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    check_waiting(&mut volume);
+    volume.check()
+}
+
+/// It can be opened by one alone, and that is asked before its lock.
+fn a_mount_waits_until_a_device_is_closed() -> Result<(), TrialError> {
+    let mut volume = volume("parent-exchange")?;
+    let device = LoopDevice::of(&volume);
+    let file = std::mem::replace(&mut volume.image.data, PathBuf::from(&device.0));
+    volume.mount("rw");
+    check_waiting(&mut volume);
+    volume.unmount();
+    drop(device);
+    volume.image.data = file;
+    volume.check()
+}
+
+fn check_waiting(volume: &mut Mounted) {
+    fs::write(volume.at("file"), "contents").unwrap();
+    let server = volume.server();
+    let stopped = Stopped::new(server.clone());
+    volume.detach();
+    let mut mount = volume.mount_command("rw");
+    let mut mount = mount.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(mount.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let waits = format!(": waits for process {server}, which has served it, to close it\n");
+    assert!(said.ends_with(&waits), "{said}");
+    assert_eq!(mount.try_wait().unwrap(), None);
+    drop(stopped);
+    assert!(mount.wait().unwrap().success());
+    volume.is_mounted = true;
+    assert_ne!(volume.server(), server);
+    assert_eq!(fs::read(volume.at("file")).unwrap(), b"contents");
+}
+
+/// That takes half a minute.
+fn who_does_not_close_is_named() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    if is_long() {
+        let server = volume.server();
+        let stopped = Stopped::new(server.clone());
+        volume.detach();
+        let output = volume.mount_command("rw").output().unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let named = format!("hint: process {server}, which has served it, has not closed");
+        assert!(text.contains("another program has it open") && text.contains(&named), "{text}");
+        drop(stopped);
+        volume.mount("rw");
+    }
+    volume.check()
+}
+
+fn who_uses_an_image_is_not_waited_for() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    check_refusal(&volume, "rw");
+    check_refusal(&volume, "ro");
+    volume.unmount();
+    volume.mount("ro");
+    check_refusal(&volume, "rw");
+    volume.unmount();
+
+    // It waits for what to write.
+    let mut put = ferroxfs(&["put"]);
+    let place = format!("{}:/file", volume.image.data.display());
+    let mut put = put.arg(place).stdin(Stdio::piped()).spawn().unwrap();
+    let image = File::open(&volume.image.data).unwrap();
+    while flock(&image, FlockOperation::NonBlockingLockShared).is_ok() {
+        flock(&image, FlockOperation::Unlock).unwrap();
+        assert_eq!(put.try_wait().unwrap(), None);
+        thread::sleep(Duration::from_millis(10));
+    }
+    check_refusal(&volume, "rw");
+    drop(put.stdin.take());
+    assert!(put.wait().unwrap().success());
+    volume.check()
+}
+
+fn check_refusal(volume: &Mounted, options: &str) {
+    let began = Instant::now();
+    let output = volume.mount_command(options).output().unwrap();
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("another program") && !text.contains("waits"), "{text}");
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+}
