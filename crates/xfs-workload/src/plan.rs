@@ -31,7 +31,7 @@ pub enum Workload {
     Pressure,
     /// Listing the inodes of a large volume.
     Stream,
-    /// Making one change durable.
+    /// Making one change durable, whatever else there is to write.
     Fsync,
 }
 
@@ -87,7 +87,9 @@ impl Workload {
             }
             Self::Pressure => "Look files up with memory for a tenth of their inodes",
             Self::Stream => "List the inodes of one large volume",
-            Self::Fsync => "Make one change durable, with little and much else to write",
+            Self::Fsync => {
+                "Make one change durable, with nothing, some and a full list of commits to write besides"
+            }
         }
     }
 

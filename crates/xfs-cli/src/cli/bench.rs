@@ -53,6 +53,9 @@ pub(crate) struct BenchArguments {
     /// Size of their logs, from 8m to 2038m
     #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = log_size)]
     pub(crate) log_size: u64,
+    /// Look files up for a run that bounds the memory of this process
+    #[arg(long, hide = true)]
+    pub(crate) worker: bool,
     /// Also show the tables of times, transactions and digests
     #[arg(long)]
     pub(crate) details: bool,
