@@ -120,7 +120,7 @@ pub struct Plan {
     /// Numbers of threads.
     pub threads: Vec<usize>,
     /// Files of each thread, as long as there is a processor for it. More threads share what there
-    /// would be for as many as there are processors.
+    /// would be for as many as there are processors. `fsync` makes as many as fill the list of its log.
     pub files: u64,
     /// How often everything is run; the shortest time of each counts.
     pub runs: u32,

@@ -148,7 +148,7 @@ fn time_all(
     loads: &[Load],
 ) -> Result<(), WorkloadError> {
     for load in loads {
-        let Some((durations, list_bytes)) = time(session, files, load)? else {
+        let Some(Timed { durations, list_bytes }) = time(session, files, load)? else {
             let what = format!("fsync by {}, {}", variant.name(), load.step);
             let why = "its list of commits is written before it comes to that";
             session.collected.note(what, why);
@@ -164,13 +164,20 @@ fn time_all(
     Ok(())
 }
 
-/// How long each fsync took, and how many bytes there were in the list, at least. `None`: however often it is tried,
-/// something of the list has been written before (I1).
+/// What counts of one load.
+struct Timed {
+    /// How long each fsync took.
+    durations: Vec<Duration>,
+    /// Bytes in the list, at least.
+    list_bytes: Option<u64>,
+}
+
+/// Times a load. `None`: however often it is tried, something of the list has been written before (I1).
 fn time(
     session: &Session<'_>,
     files: &dyn Files,
     load: &Load,
-) -> Result<Option<(Vec<Duration>, Option<u64>)>, WorkloadError> {
+) -> Result<Option<Timed>, WorkloadError> {
     let (mut durations, mut list_bytes) = (Vec::new(), None);
     for round in 0..2 * load.times {
         if durations.len() == load.times {
@@ -194,7 +201,7 @@ fn time(
                 list.bytes.map(|bytes| list_bytes.map_or(bytes, |least: u64| least.min(bytes)));
         }
     }
-    Ok((durations.len() == load.times).then_some((durations, list_bytes)))
+    Ok((durations.len() == load.times).then_some(Timed { durations, list_bytes }))
 }
 
 fn latency(mut durations: Vec<Duration>) -> Latency {
