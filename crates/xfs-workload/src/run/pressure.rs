@@ -20,6 +20,9 @@ const SECTION: &str = "pressure";
 /// One in so many inodes stays in memory.
 const SHARE: u64 = 10;
 
+/// Room for all inodes is for so many at least.
+const LEAST_ROOM: u64 = 1 << 16;
+
 /// How much memory there is for inodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
@@ -60,7 +63,8 @@ fn by_library(
     for room in [Room::All, Room::Tenth] {
         session.begin(SECTION, variant, work.threads)?;
         let options = match room {
-            Room::All => variant.options(),
+            // Twice as much as there is: directories are inodes too, and the bound is no exact one.
+            Room::All => variant.options().cached_inodes((2 * work.total()).max(LEAST_ROOM)),
             Room::Tenth => variant.options().cached_inodes((work.total() / SHARE).max(1)),
         };
         let mut library = Library::open(session.store(variant, work.total())?, options)?;
