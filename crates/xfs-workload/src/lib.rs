@@ -17,7 +17,7 @@
 //! - **I2** Time counts until what was asked for is done, deferred work included: the log is forced,
 //!   inodes without a name are freed.
 //! - **I3** What could not be measured is in the report, with the reason.
-//! - **I4** Nothing is left behind in the folder or the directory that a run was given.
+//! - **I4** Nothing is left behind in the folder or the directory that a run was given, nor a memory cgroup.
 
 mod commit;
 mod compare;
@@ -28,6 +28,7 @@ mod facts;
 mod html;
 mod ioctl;
 mod machine;
+mod memory;
 mod parallel;
 mod plan;
 mod processors;
@@ -42,6 +43,7 @@ mod target;
 mod text;
 mod variant;
 mod work;
+mod worker;
 
 pub use commit::{CommitLoad, LOG_BYTES, time_force};
 pub use counted::{Counted, ScopeCount, SharedWrites, shared_writes};
@@ -53,7 +55,7 @@ pub use parallel::in_parallel;
 pub use plan::{Plan, Workload};
 pub use processors::Processors;
 pub use repeat::repeat;
-pub use report::{Latency, Measurement, NotMeasured, Report, SCHEMA_VERSION};
+pub use report::{Behind, Latency, Measurement, NotMeasured, Report, SCHEMA_VERSION};
 pub use run::{Watcher, run};
 pub use store::{NewVolume, Store};
 pub use target::kernel::Directory;
@@ -62,3 +64,4 @@ pub use target::{Cold, Performed, Target};
 pub use text::text;
 pub use variant::Variant;
 pub use work::{Step, USUAL_NAME_BYTES, Work};
+pub use worker::serve;

@@ -31,7 +31,7 @@ pub enum Workload {
     Pressure,
     /// Listing the inodes of a large volume.
     Stream,
-    /// Making one change durable.
+    /// Making one change durable, whatever else there is to write.
     Fsync,
 }
 
@@ -87,7 +87,9 @@ impl Workload {
             }
             Self::Pressure => "Look files up with memory for a tenth of their inodes",
             Self::Stream => "List the inodes of one large volume",
-            Self::Fsync => "Make one change durable, with little and much else to write",
+            Self::Fsync => {
+                "Make one change durable, with nothing, some and a full list of commits to write besides"
+            }
         }
     }
 
@@ -118,7 +120,7 @@ pub struct Plan {
     /// Numbers of threads.
     pub threads: Vec<usize>,
     /// Files of each thread, as long as there is a processor for it. More threads share what there
-    /// would be for as many as there are processors.
+    /// would be for as many as there are processors. `fsync` makes as many as fill the list of its log.
     pub files: u64,
     /// How often everything is run; the shortest time of each counts.
     pub runs: u32,

@@ -60,6 +60,10 @@ pub struct Measurement {
     pub counted: Counted,
     /// How long single ones took, where that is the question.
     pub latency: Option<Latency>,
+    /// What else there was to be written, where that is the question.
+    pub behind: Option<Behind>,
+    /// Bytes of memory that inodes took, or were bounded to, where the kernel was asked for that.
+    pub inodes_bytes: Option<u64>,
 }
 
 /// How long single operations took.
@@ -69,6 +73,15 @@ pub struct Latency {
     pub median_seconds: f64,
     /// None took longer.
     pub worst_seconds: f64,
+}
+
+/// What was there to be made durable besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Behind {
+    /// Changes of other files.
+    pub changes: u64,
+    /// Bytes in the log's list of what was committed, at least, where they are told.
+    pub list_bytes: Option<u64>,
 }
 
 impl Measurement {

@@ -8,13 +8,15 @@ mod pressure;
 mod sequence;
 mod stream;
 
+use std::process::Command;
+
 use crate::compare::Collected;
 use crate::counted::Counted;
 use crate::error::WorkloadError;
 use crate::machine::Machine;
 use crate::plan::{Plan, Workload};
 use crate::processors::Processors;
-use crate::report::{Latency, Measurement, Report, SCHEMA_VERSION};
+use crate::report::{Behind, Latency, Measurement, Report, SCHEMA_VERSION};
 use crate::target::kernel::Directory;
 use crate::target::library::Library;
 use crate::target::{Performed, Target};
@@ -30,6 +32,12 @@ pub trait Watcher {
 
     /// Whether the run is to end, with [`WorkloadError::Interrupted`].
     fn is_over(&self) -> bool;
+
+    /// How to start a process that calls [`serve`](crate::serve) with its standard input and output: the kernel is
+    /// given little memory in such a one. `None`: that is left out.
+    fn worker(&self) -> Option<Command> {
+        None
+    }
 }
 
 /// Runs everything. The calling thread may use all its processors again afterwards.
@@ -159,7 +167,7 @@ impl Session<'_> {
         performed: Performed,
         beside: Beside,
     ) -> Result<(), WorkloadError> {
-        let Beside { counted, digest, is_cold, latency } = beside;
+        let Beside { counted, digest, is_cold, latency, behind, inodes_bytes } = beside;
         if !performed.is_certain {
             let what = format!("the end of {} by the {}", subject.step, subject.variant.name());
             let why =
@@ -180,6 +188,8 @@ impl Session<'_> {
             digest,
             counted,
             latency,
+            behind,
+            inodes_bytes,
         })
     }
 }
@@ -191,9 +201,12 @@ fn fill(target: &mut dyn Target, work: &Work) -> Result<(), WorkloadError> {
 }
 
 /// What is known of a run beside its times.
+#[derive(Default)]
 struct Beside {
     counted: Counted,
     digest: Option<String>,
     is_cold: bool,
     latency: Option<Latency>,
+    behind: Option<Behind>,
+    inodes_bytes: Option<u64>,
 }

@@ -28,6 +28,8 @@ pub(crate) fn measurement(step: &str, variant: Variant, threads: usize) -> Measu
         digest: Some("00c0ffee00c0ffee".to_owned()),
         counted: Counted { transactions: Some(1030), ..Counted::default() },
         latency: None,
+        behind: None,
+        inodes_bytes: None,
     }
 }
 

@@ -94,10 +94,11 @@ fn by_threads(
 fn latencies(report: &Report, section: &str) -> Table {
     let variants = report.variants(section);
     let rows = report.steps(section).into_iter().map(|step| {
-        let cells = variants.iter().map(|variant| {
-            let one =
-                report.of_section(section).find(|one| one.step == step && one.variant == *variant);
-            let latency = one.and_then(|one| one.latency);
+        let find = |variant| {
+            report.of_section(section).find(|one| one.step == step && one.variant == variant)
+        };
+        let times = variants.iter().map(|variant| {
+            let latency = find(*variant).and_then(|one| one.latency);
             latency.map_or(NOTHING.to_owned(), |latency| {
                 format!(
                     "{} / {}",
@@ -106,9 +107,15 @@ fn latencies(report: &Report, section: &str) -> Table {
                 )
             })
         });
-        std::iter::once(step.to_owned()).chain(cells).collect()
+        let behind = find(Variant::Ours).and_then(|one| one.behind);
+        let number =
+            |count: Option<u64>| count.map_or(NOTHING.to_owned(), |count| count.to_string());
+        let changes = number(behind.map(|behind| behind.changes));
+        let bytes = number(behind.and_then(|behind| behind.list_bytes));
+        [step.to_owned(), changes, bytes].into_iter().chain(times).collect()
     });
-    let names: Vec<_> = variants.iter().map(|variant| variant.name()).collect();
+    let mut names = vec!["changes before it", "bytes with it"];
+    names.extend(variants.iter().map(|variant| variant.name()));
     let title = format!("{section}: median / worst, µs");
     Table { title, head: head("step", &names), rows: rows.collect(), is_detail: false }
 }
@@ -163,6 +170,7 @@ fn details(report: &Report, section: &str) -> Table {
         "logged each, bytes",
         "inodes in",
         "inodes out",
+        "of inodes, bytes",
         "cold",
         "digest",
     ];
@@ -187,6 +195,7 @@ fn details(report: &Report, section: &str) -> Table {
             each(one.counted.log_bytes, 0),
             count(one.counted.inodes_in),
             count(one.counted.inodes_out),
+            count(one.inodes_bytes),
             if one.is_cold { "yes" } else { "no" }.to_owned(),
             one.digest.clone().unwrap_or(NOTHING.to_owned()),
         ]

@@ -1,5 +1,7 @@
 //! How much is done, and what.
 
+use serde::{Deserialize, Serialize};
+
 /// Bytes of a name, where nothing else is asked for.
 pub const USUAL_NAME_BYTES: usize = 13;
 
@@ -45,7 +47,7 @@ impl Step {
 }
 
 /// How much work a step is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Work {
     /// Threads, each in a directory of its own.
     pub threads: usize,

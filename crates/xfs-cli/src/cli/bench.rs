@@ -21,7 +21,8 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "N", value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Vec<u16>,
-    /// Files of each thread; more threads than processors share what there would be for those
+    /// Files of each thread; more threads than processors share what there would be for those. fsync
+    /// makes as many as fill what the log gathers
     #[arg(long, value_name = "N", default_value_t = 5_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) files: u64,
@@ -41,7 +42,8 @@ pub(crate) struct BenchArguments {
     /// Leave out the runs with single design decisions taken back
     #[arg(long)]
     pub(crate) no_before: bool,
-    /// Do the same in this directory of a mounted XFS volume, through system calls
+    /// Do the same in this directory of a mounted XFS volume, through system calls; with little memory
+    /// in a memory cgroup, as root
     #[arg(long, value_name = "DIR")]
     pub(crate) kernel: Option<PathBuf>,
     /// Put the volumes into files of this folder instead of memory
@@ -53,6 +55,9 @@ pub(crate) struct BenchArguments {
     /// Size of their logs, from 8m to 2038m
     #[arg(long, value_name = "BYTES", default_value = "256m", value_parser = log_size)]
     pub(crate) log_size: u64,
+    /// Look files up for a run that bounds the memory of this process
+    #[arg(long, hide = true)]
+    pub(crate) worker: bool,
     /// Also show the tables of times, transactions and digests
     #[arg(long)]
     pub(crate) details: bool,

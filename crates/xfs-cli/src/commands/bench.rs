@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -26,8 +27,14 @@ struct Bench {
     cancel: Cancel,
 }
 
+/// A process that a run has started.
+struct Worker;
+
 /// Opens the outputs, and asks to be told of interrupts.
 pub(super) fn open(arguments: BenchArguments) -> Result<Box<dyn Run>, Failure> {
+    if arguments.worker {
+        return Ok(Box::new(Worker));
+    }
     let machine = Machine::this().map_err(|error| failure(&error))?;
     let usual = Plan::usual(machine.processors);
     let BenchArguments { files, directories, runs, kernel, folder, .. } = arguments;
@@ -83,6 +90,17 @@ impl Run for Bench {
     }
 }
 
+impl Run for Worker {
+    /// It looks at no image.
+    fn reach(&self) -> Reach<'_> {
+        Reach::Host
+    }
+
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        Ok(xfs_workload::serve(io::stdin().lock(), console.out())?)
+    }
+}
+
 fn json(report: &Report) -> Result<Vec<u8>, Failure> {
     let mut text = serde_json::to_vec_pretty(report).map_err(io::Error::from)?;
     text.push(b'\n');
@@ -110,6 +128,12 @@ impl Watcher for Shown {
 
     fn is_over(&self) -> bool {
         (self.cancel)()
+    }
+
+    fn worker(&self) -> Option<Command> {
+        let mut command = Command::new(std::env::current_exe().ok()?);
+        command.args(["bench", "--worker"]);
+        Some(command)
     }
 }
 

@@ -21,6 +21,7 @@ use std::process::{Command, ExitCode, Output};
 
 use ferroxfs::Changes;
 use ferroxfs::format::inode::ExtendedFlags;
+use serde_json::Value;
 use tempfile::TempDir;
 use xfs_oracle::harness::{Trial, TrialError, run};
 use xfs_oracle::{Geometry, Image, LoopDevice, ready};
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Trial::new("a_volume_under_load_is_read", a_volume_under_load_is_read),
         Trial::new("a_dirty_log_stays_dirty", a_dirty_log_stays_dirty),
         Trial::new("a_benchmark_leaves_nothing", a_benchmark_leaves_nothing),
+        Trial::new("a_benchmark_bounds_the_kernel", a_benchmark_bounds_the_kernel),
         Trial::new("flagged_files_keep_their_names", flagged_files_keep_their_names),
         Trial::new("a_prototype_makes_what_mkfs_xfs_makes", prototype::what_mkfs_xfs_makes),
     ])
@@ -84,11 +86,52 @@ fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
     let output = ferroxfs(&arguments, mount.path());
     check(&arguments, &output, &[0])?;
     let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("fsync: median / worst"), "{text}");
     for section in ["files", "open", "fsmark", "pressure", "stream"] {
         assert!(text.contains(&format!("{section}: ferroxfs / kernel, a second")), "{text}");
     }
     assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
     Ok(mount.unmount()?)
+}
+
+/// With memory for all inodes each comes into it once, though all are looked up twice; with memory for a tenth most
+/// come twice. The memory cgroup in which that was so is gone. Where there can be none the report says why.
+fn a_benchmark_bounds_the_kernel() -> Result<(), TrialError> {
+    const FILES: u64 = 3000;
+    let (folder, image) = volume()?;
+    let mount = image.mount(&[])?;
+    let json = folder.path().join("figures");
+    let (files, json_option) = (format!("--files={FILES}"), format!("--json={}", json.display()));
+    let arguments =
+        ["bench", "pressure", "--threads=2", &files, "--runs=1", "--no-before", &json_option];
+    let arguments = [&arguments[..], &["--kernel"]].concat();
+    let output = ferroxfs(&arguments, mount.path());
+    check(&arguments, &output, &[0])?;
+    assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
+    mount.unmount()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let report: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let measurements = report["measurements"].as_array().unwrap();
+    let find = |step: &str| {
+        measurements.iter().find(|one| one["variant"] == "kernel" && one["step"] == step)
+    };
+    let with_all = find("visit, room for all").unwrap();
+    match find("visit, room for a tenth") {
+        None => assert!(text.contains("visit, room for a tenth by the kernel: "), "{text}"),
+        Some(with_tenth) => {
+            let came = |one: &Value| one["counted"]["inodes_in"].as_u64().unwrap();
+            let all = 2 * FILES;
+            assert!((all..all + SOME as u64).contains(&came(with_all)), "{with_all}");
+            assert!(came(with_tenth) > all * 3 / 2, "{with_tenth}");
+            let bytes = |one: &Value| one["inodes_bytes"].as_u64().unwrap();
+            assert_eq!(bytes(with_tenth), bytes(with_all) / 10);
+        }
+    }
+    let mut find = Command::new("find");
+    let groups =
+        find.args(["/sys/fs/cgroup", "-name", "ferroxfs-bench-*"]).output().unwrap().stdout;
+    assert_eq!(String::from_utf8_lossy(&groups), "");
+    Ok(())
 }
 
 /// However many files that cannot be linked any more come between two names of one.

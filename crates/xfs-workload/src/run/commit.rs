@@ -42,7 +42,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
                     };
                     let (performed, counted) = load.run()?;
                     let subject = Subject { section: SECTION, step, variant, threads: *threads };
-                    let beside = Beside { counted, digest: None, is_cold: false, latency: None };
+                    let beside = Beside { counted, ..Beside::default() };
                     session.record(&subject, performed, beside)?;
                 }
             }

@@ -69,7 +69,7 @@ fn each(
         let path: PathBuf = above.join(work.name(number));
         let (performed, counted) = repeat(threads, opens, || open(&path))?;
         let subject = Subject { section: SECTION, step, variant, threads };
-        let beside = Beside { counted, digest: None, is_cold: false, latency: None };
+        let beside = Beside { counted, ..Beside::default() };
         session.record(&subject, performed, beside)?;
     }
     Ok(())

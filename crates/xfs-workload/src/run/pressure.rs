@@ -1,16 +1,27 @@
 //! Looking files up in an order that no memory of inodes likes, with room for all of them and for a tenth.
+//!
+//! Ours is told how many inodes may stay. The kernel has no such bound: a process of its own looks the files
+//! up for it, in a memory cgroup. The first time that has no bound, and shows what the inodes take; the second
+//! time it has one that leaves a tenth of that beside what the process takes itself.
+
+use std::path::Path;
 
 use super::{Beside, Session, Subject, fill};
 use crate::error::WorkloadError;
-use crate::target::Target;
+use crate::target::kernel::Directory;
 use crate::target::library::Library;
+use crate::target::{Performed, Target};
 use crate::variant::Variant;
 use crate::work::{Step, Work};
+use crate::worker::{self, Footprint};
 
 const SECTION: &str = "pressure";
 
 /// One in so many inodes stays in memory.
 const SHARE: u64 = 10;
+
+/// Room for all inodes is for so many at least.
+const LEAST_ROOM: u64 = 1 << 16;
 
 /// How much memory there is for inodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,22 +41,13 @@ impl Room {
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let plan = session.plan;
-    if plan.kernel.is_some() {
-        let why = "the kernel has no bound of its own for the inodes of a volume";
-        session.collected.note(format!("{} by the kernel", Room::Tenth.step()), why);
-    }
     for threads in &plan.threads {
         let work = session.work(*threads);
         for _ in 0..plan.runs {
             for variant in plan.variants(&[Variant::OneList]) {
-                for room in [Room::All, Room::Tenth] {
-                    if variant == Variant::Kernel && room == Room::Tenth {
-                        continue;
-                    }
-                    session.begin(SECTION, variant, *threads)?;
-                    let mut target = target(session, (variant, room), &work)?;
-                    visit(session, &mut *target, (variant, room), &work)?;
-                    target.close()?;
+                match &plan.kernel {
+                    Some(path) if variant == Variant::Kernel => by_kernel(session, path, &work)?,
+                    _ => by_library(session, variant, &work)?,
                 }
             }
         }
@@ -53,30 +55,90 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-fn target(
-    session: &Session<'_>,
-    (variant, room): (Variant, Room),
+fn by_library(
+    session: &mut Session<'_>,
+    variant: Variant,
     work: &Work,
-) -> Result<Box<dyn Target>, WorkloadError> {
-    if room == Room::All {
-        return session.target(variant, work);
+) -> Result<(), WorkloadError> {
+    for room in [Room::All, Room::Tenth] {
+        session.begin(SECTION, variant, work.threads)?;
+        let options = match room {
+            // Twice as much as there is: directories are inodes too, and the bound is no exact one.
+            Room::All => variant.options().cached_inodes((2 * work.total()).max(LEAST_ROOM)),
+            Room::Tenth => variant.options().cached_inodes((work.total() / SHARE).max(1)),
+        };
+        let mut library = Library::open(session.store(variant, work.total())?, options)?;
+        visit(session, &mut library, (variant, room), work, |_, library| {
+            Ok((library.perform(Step::Visit, work)?, None))
+        })?;
+        library.close()?;
     }
-    let options = variant.options().cached_inodes((work.total() / SHARE).max(1));
-    Ok(Box::new(Library::open(session.store(variant, work.total())?, options)?))
+    Ok(())
 }
 
-fn visit(
+fn by_kernel(session: &mut Session<'_>, path: &Path, work: &Work) -> Result<(), WorkloadError> {
+    if let Some(found) = bounded(session, path, work, None)? {
+        return bounded(session, path, work, Some(found)).map(drop);
+    }
+    session.begin(SECTION, Variant::Kernel, work.threads)?;
+    let mut directory = Directory::open(path)?;
+    visit(session, &mut directory, (Variant::Kernel, Room::All), work, |_, directory| {
+        Ok((directory.perform(Step::Visit, work)?, None))
+    })?;
+    directory.close()
+}
+
+/// Has a process in a memory cgroup look the files up, with memory for all inodes, or for a tenth of what they
+/// were found to take. Returns what they take. `None`: it cannot be done, for a reason that is noted.
+fn bounded(
     session: &mut Session<'_>,
-    target: &mut dyn Target,
+    path: &Path,
+    work: &Work,
+    found: Option<Footprint>,
+) -> Result<Option<Footprint>, WorkloadError> {
+    session.begin(SECTION, Variant::Kernel, work.threads)?;
+    let worker = session.watcher.worker();
+    let left = found.map(|found| (found, found.inodes_bytes / SHARE));
+    let room = if left.is_some() { Room::Tenth } else { Room::All };
+    let mut directory = Directory::open(path)?;
+    let mut taken = None;
+    let visited = visit(session, &mut directory, (Variant::Kernel, room), work, |session, _| {
+        let limit = left.map(|(found, bytes)| found.limit(bytes));
+        let visited = worker::visit(worker, limit, path, work, &|| session.watcher.is_over())?;
+        let footprint = match left {
+            Some(_) => visited.footprint,
+            None => visited.footprint.check_counted(work.total())?,
+        };
+        taken = Some(footprint);
+        let bytes = left.map_or(footprint.inodes_bytes, |(_, bytes)| bytes);
+        Ok((visited.performed, Some(bytes)))
+    });
+    directory.close()?;
+    match visited {
+        Err(WorkloadError::Unavailable { why, .. }) => {
+            session.collected.note(format!("{} by the kernel", Room::Tenth.step()), why);
+            Ok(None)
+        }
+        visited => visited.map(|()| taken),
+    }
+}
+
+/// Makes the files, has them looked up with nothing in memory, and records what came of it. `look` returns how many
+/// bytes of memory were for inodes, if somebody knows.
+fn visit<T: Target>(
+    session: &mut Session<'_>,
+    target: &mut T,
     (variant, room): (Variant, Room),
     work: &Work,
+    look: impl FnOnce(&Session<'_>, &mut T) -> Result<(Performed, Option<u64>), WorkloadError>,
 ) -> Result<(), WorkloadError> {
     fill(target, work)?;
     let is_cold = session.cool(target, variant)?;
     let before = target.counted()?;
-    let performed = target.perform(Step::Visit, work)?;
+    let (performed, inodes_bytes) = look(session, target)?;
     let counted = target.counted()?.since(&before);
     let digest = Some(target.digest(work)?.to_string());
     let subject = Subject { section: SECTION, step: room.step(), variant, threads: work.threads };
-    session.record(&subject, performed, Beside { counted, digest, is_cold, latency: None })
+    let beside = Beside { counted, digest, is_cold, inodes_bytes, ..Beside::default() };
+    session.record(&subject, performed, beside)
 }

@@ -103,7 +103,8 @@ impl Sequence {
         }
         let (section, step, threads) = (self.section, step.name(), work.threads);
         let subject = Subject { section, step, variant, threads };
-        let beside = Beside { counted, digest: Some(digest.to_string()), is_cold, latency: None };
+        let beside =
+            Beside { counted, digest: Some(digest.to_string()), is_cold, ..Beside::default() };
         session.record(&subject, performed, beside)
     }
 }

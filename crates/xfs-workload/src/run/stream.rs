@@ -86,7 +86,7 @@ fn list(
         let counted = target.counted()?.since(&before);
         let (section, step, threads) = (SECTION, step.name(), work.threads);
         let subject = Subject { section, step, variant, threads };
-        let beside = Beside { counted, digest: None, is_cold, latency: None };
+        let beside = Beside { counted, is_cold, ..Beside::default() };
         session.record(&subject, performed, beside)?;
     }
     Ok(())

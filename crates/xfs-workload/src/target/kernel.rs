@@ -26,6 +26,16 @@ const FOLDER_MODE: u32 = 0o700;
 
 const NO_PROGRESS: Duration = Duration::from_secs(1);
 
+/// Places in the line `ig` of the kernel's statistics: xs_ig_missed and xs_ig_reclaims.
+const INODES_MISSED: usize = 3;
+const INODES_RECLAIMED: usize = 5;
+
+/// How often the kernel is asked to forget what is in memory, and for how long it is waited in between.
+const DROPS: u32 = 25;
+const DROP_INTERVAL: Duration = Duration::from_millis(20);
+/// Inodes that are in memory of a volume that nobody uses: its root, and files of its own.
+const FEW_INODES: u64 = 16;
+
 /// XFS_SUPER_MAGIC, "XFSB".
 const MAGIC: i64 = 0x5846_5342;
 
@@ -67,7 +77,8 @@ impl Directory {
         Ok(found.f_files - found.f_ffree)
     }
 
-    fn sync(&self) -> Result<(), WorkloadError> {
+    /// Makes what there is durable.
+    pub(crate) fn sync(&self) -> Result<(), WorkloadError> {
         let directory = File::open(&self.path).map_err(self.failed())?;
         syncfs(directory).map_err(|error| self.failed()(error.into()))
     }
@@ -83,6 +94,11 @@ impl Directory {
             0 => vec![top],
             _ => work.leaves().map(|name| top.join(name)).collect(),
         }
+    }
+
+    /// Looks up the files of one thread, as [`Step::Visit`] does.
+    pub(crate) fn visit(&self, thread: usize, work: &Work) -> Result<(), WorkloadError> {
+        perform(Step::Visit, &self.leaves(thread, work), work).map_err(self.failed())
     }
 
     /// How many inodes the kernel's bulkstat lists on the volume, in so many threads. Each lists whole
@@ -114,21 +130,29 @@ impl Directory {
         }
     }
 
-    /// What the kernel counts of this volume: transactions, and units of 512 bytes in the log.
-    fn statistics(&self) -> Option<(u64, u64)> {
+    /// A line of what the kernel counts of this volume.
+    fn statistic(&self, kind: &str) -> Option<Vec<u64>> {
         let device = fs::metadata(&self.path).ok()?.dev();
         let device = format!("{}:{}", major(device), minor(device));
         let name = fs::canonicalize(Path::new("/sys/dev/block").join(device)).ok()?;
         let path = Path::new("/sys/fs/xfs").join(name.file_name()?).join("stats/stats");
         let text = fs::read_to_string(path).ok()?;
-        let line = |kind: &str| text.lines().find_map(|line| line.strip_prefix(kind));
-        let numbers = |line: &str| -> Vec<u64> {
-            line.split_whitespace().filter_map(|number| number.parse().ok()).collect()
-        };
-        // Synchronous and asynchronous ones.
-        let transactions = numbers(line("trans ")?).iter().take(2).sum();
-        let blocks = *numbers(line("log ")?).get(1)?;
-        Some((transactions, blocks))
+        let line = text.lines().find_map(|line| line.strip_prefix(kind))?;
+        Some(line.split_whitespace().filter_map(|number| number.parse().ok()).collect())
+    }
+
+    fn statistics(&self) -> Option<Counted> {
+        let [transactions, log, inodes] =
+            ["trans ", "log ", "ig "].map(|kind| self.statistic(kind));
+        let (transactions, log, inodes) = (transactions?, log?, inodes?);
+        Some(Counted {
+            // Synchronous and asynchronous ones.
+            transactions: Some(transactions.iter().take(2).sum()),
+            log_bytes: log.get(1).map(|blocks| blocks * 512),
+            inodes_in: inodes.get(INODES_MISSED).copied(),
+            inodes_out: inodes.get(INODES_RECLAIMED).copied(),
+            shared: None,
+        })
     }
 }
 
@@ -151,10 +175,18 @@ impl Target for Directory {
 
     fn cool(&mut self) -> Result<Cold, WorkloadError> {
         self.sync()?;
-        match fs::write("/proc/sys/vm/drop_caches", "3") {
-            Ok(()) => Ok(Cold::Yes),
-            Err(error) => Ok(Cold::No(format!("the kernel's caches cannot be dropped: {error}"))),
+        for _ in 0..DROPS {
+            if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {
+                return Ok(Cold::No(format!("the kernel's caches cannot be dropped: {error}")));
+            }
+            // What is not yet written in place stays, and is only then asked to be.
+            let inodes = self.statistic("vnodes ").and_then(|inodes| inodes.first().copied());
+            if inodes.is_none_or(|inodes| inodes <= FEW_INODES) {
+                break;
+            }
+            thread::sleep(DROP_INTERVAL);
         }
+        Ok(Cold::Yes)
     }
 
     fn perform(&mut self, step: Step, work: &Work) -> Result<Performed, WorkloadError> {
@@ -191,12 +223,7 @@ impl Target for Directory {
     }
 
     fn counted(&self) -> Result<Counted, WorkloadError> {
-        let statistics = self.statistics();
-        Ok(Counted {
-            transactions: statistics.map(|(transactions, _)| transactions),
-            log_bytes: statistics.map(|(_, blocks)| blocks * 512),
-            ..Counted::default()
-        })
+        Ok(self.statistics().unwrap_or_default())
     }
 
     fn digest(&mut self, work: &Work) -> Result<Digest, WorkloadError> {
@@ -282,11 +309,22 @@ fn walk(leaves: &[PathBuf]) -> io::Result<u64> {
     Ok(count)
 }
 
+/// What `stat` shows. Who may have little memory is told that there is none where the kernel has not yet got back
+/// what it has let go of.
+fn look_at(path: &Path) -> io::Result<()> {
+    loop {
+        match fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => thread::yield_now(),
+            found => return found.map(drop),
+        }
+    }
+}
+
 fn perform(step: Step, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
     if step == Step::Visit {
         let leaf = |number: u64| leaves.get(number as usize % leaves.len());
         for (number, leaf) in work.visits().filter_map(|number| Some((number, leaf(number)?))) {
-            fs::symlink_metadata(leaf.join(work.name(number)))?;
+            look_at(&leaf.join(work.name(number)))?;
         }
         return Ok(());
     }

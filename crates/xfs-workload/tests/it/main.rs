@@ -24,6 +24,14 @@ impl Watcher for Until {
 
 const FILES: u64 = 30;
 
+/// The smallest that a volume may have.
+const LOG_BYTES: u64 = 64 << 20;
+
+/// To fill a log's list takes many files: it is done in a test of its own.
+fn all_but_fsync() -> Vec<Workload> {
+    Workload::ALL.into_iter().filter(|workload| *workload != Workload::Fsync).collect()
+}
+
 fn small(workloads: &[Workload]) -> Plan {
     Plan {
         workloads: workloads.to_vec(),
@@ -31,7 +39,7 @@ fn small(workloads: &[Workload]) -> Plan {
         files: FILES,
         runs: 1,
         inodes: 100,
-        log_bytes: 64 << 20,
+        log_bytes: LOG_BYTES,
         ..Plan::usual(4)
     }
 }
@@ -53,20 +61,19 @@ fn is_empty(folder: &Path) -> bool {
 
 #[test]
 fn every_workload_gives_figures() {
-    for workload in Workload::ALL {
+    for workload in all_but_fsync() {
         let report = report_of(&small(&[workload]));
         assert!(!report.measurements.is_empty(), "{}", workload.name());
         for one in &report.measurements {
             assert!(one.operations > 0, "{one:?}");
             assert!(one.worked_seconds <= one.drained_seconds, "{one:?}");
         }
-        let threads = if workload == Workload::Fsync { &[1][..] } else { &[1, 3] };
-        for threads in threads {
+        for threads in [1, 3] {
             let has = |variant| {
                 report
                     .measurements
                     .iter()
-                    .any(|one| one.threads == *threads && one.variant == variant)
+                    .any(|one| one.threads == threads && one.variant == variant)
             };
             assert!(has(Variant::Ours), "{} with {threads} threads", workload.name());
         }
@@ -118,6 +125,33 @@ fn little_memory_lets_inodes_go() {
     assert!(went("visit, room for a tenth") > 1000);
 }
 
+/// What is gathered before an fsync is what it is said to be: none of it was written before, and the list is
+/// full to nine tenths of what it holds, an eighth of the log.
+#[test]
+fn a_full_list_is_nearly_full() {
+    let report = report_of(&small(&[Workload::Fsync]));
+    assert_eq!(report.steps("fsync"), ["list empty", "some in the list", "list nearly full"]);
+    let limit = LOG_BYTES as f64 / 8.0;
+    for variant in [Variant::Ours, Variant::OneSlot] {
+        let behind = |step| report.find("fsync", step, variant, 1).unwrap().behind.unwrap();
+        let share = |step| behind(step).list_bytes.unwrap() as f64 / limit;
+        assert!(share("list empty") < 0.001);
+        assert!(
+            (0.85..0.95).contains(&share("list nearly full")),
+            "{:?}",
+            behind("list nearly full")
+        );
+        let (some, full) = (behind("some in the list"), behind("list nearly full"));
+        assert_eq!((behind("list empty").changes, some.changes), (0, 5000));
+        assert!(full.changes > 2 * some.changes, "{full:?}");
+    }
+    let median = |step| {
+        let one = report.find("fsync", step, Variant::Ours, 1).unwrap();
+        one.latency.unwrap().median_seconds
+    };
+    assert!(median("list nearly full") > median("list empty"));
+}
+
 /// The direct way saves the transactions that the report shows.
 #[test]
 fn parents_by_intents_take_a_transaction_more() {
@@ -132,7 +166,7 @@ fn parents_by_intents_take_a_transaction_more() {
 
 #[test]
 fn without_before_there_is_only_ours() {
-    let report = report_of(&Plan { before: false, ..small(&Workload::ALL) });
+    let report = report_of(&Plan { before: false, ..small(&all_but_fsync()) });
     assert!(report.measurements.iter().all(|one| one.variant == Variant::Ours));
     assert!(report.not_measured.iter().any(|note| note.what.contains("taken back")));
 }

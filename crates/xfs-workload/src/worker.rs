@@ -1,0 +1,324 @@
+//! A process of its own that looks files up by the kernel, where memory is bounded for it alone.
+//!
+//! ```text
+//!  this process                                    worker
+//!    starts it
+//!    a line: which directory, how much   ────────►   starts threads, which look a few files up
+//!    puts it into a group                ◄────────   a line: ready
+//!    a line: go                          ────────►   looks the files up
+//!    what the group has in memory        ◄────────   a line: how long it took
+//!    closes its input                    ────────►   ends
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** What the worker takes itself is in memory before it is in its group, and so does not count there: hardly
+//!   anything but inodes does.
+//! - **I2** A worker never outlives the [`Worker`], nor its group. One whose starter was killed ends with its work.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
+
+use crate::error::WorkloadError;
+use crate::memory::{MemoryGroup, MemoryUse};
+use crate::parallel::join;
+use crate::target::Performed;
+use crate::target::kernel::Directory;
+use crate::work::{Step, Work};
+
+/// Files that each thread looks up before it is ready.
+const FIRST_FILES: u64 = 8;
+
+/// How often it is looked whether a run is to end.
+const TICK: Duration = Duration::from_millis(100);
+/// How long a worker may take: one that does not get its memory may wait for ever.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What a worker is asked for.
+#[derive(Serialize, Deserialize)]
+struct Request {
+    path: PathBuf,
+    work: Work,
+}
+
+/// What it says.
+#[derive(Debug, Serialize, Deserialize)]
+enum Reply {
+    Ready,
+    /// How long it took until the last thread was through, and until nothing was left to do.
+    Done(Duration, Duration),
+    Failed(String),
+}
+
+/// Does what `input` asks for, and says what came of it on `output`; the end of `input` ends it. It is
+/// for a program that [`Watcher::worker`](crate::Watcher::worker) starts.
+///
+/// # Errors
+///
+/// What the host says of input and output.
+pub fn serve(mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    let request: Request = serde_json::from_str(&line)?;
+    let mut go = || {
+        say(&mut output, &Reply::Ready)?;
+        input.read_line(&mut line).map(drop)
+    };
+    let reply = match look_up(&request, &mut go) {
+        Ok((worked, drained)) => Reply::Done(worked, drained),
+        Err(error) => Reply::Failed(error.to_string()),
+    };
+    say(&mut output, &reply)?;
+    io::copy(&mut input, &mut io::sink()).map(drop)
+}
+
+fn say(output: &mut impl Write, reply: &Reply) -> io::Result<()> {
+    serde_json::to_writer(&mut *output, reply)?;
+    output.write_all(b"\n")?;
+    output.flush()
+}
+
+/// Looks the files up, in threads that wait until `go` returns.
+fn look_up(
+    Request { path, work }: &Request,
+    go: &mut dyn FnMut() -> io::Result<()>,
+) -> Result<(Duration, Duration), WorkloadError> {
+    let directory = &Directory::open(path)?;
+    let first = &Work { files: work.files.min(FIRST_FILES), ..*work };
+    thread::scope(|scope| {
+        let (ready, all_ready) = mpsc::channel::<()>();
+        let (gates, threads): (Vec<_>, Vec<_>) = (0..work.threads)
+            .map(|thread| {
+                let (gate, opened) = mpsc::channel::<()>();
+                let ready = ready.clone();
+                let look_up = move || {
+                    directory.visit(thread, first)?;
+                    // Both channels only end.
+                    drop(ready);
+                    _ = opened.recv();
+                    directory.visit(thread, work)
+                };
+                (gate, scope.spawn(look_up))
+            })
+            .unzip();
+        drop(ready);
+        _ = all_ready.recv();
+        let gone = go();
+        let start = Instant::now();
+        drop(gates);
+        join(threads)?;
+        gone.map_err(failed)?;
+        let worked = start.elapsed();
+        directory.sync()?;
+        Ok((worked, start.elapsed()))
+    })
+}
+
+/// What was found out.
+pub(crate) struct Visited {
+    pub(crate) performed: Performed,
+    pub(crate) footprint: Footprint,
+}
+
+/// What a worker and the inodes that came into memory for it take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Footprint {
+    /// The inodes, with what hangs on them, in bytes.
+    pub(crate) inodes_bytes: u64,
+    /// The rest, in bytes.
+    base_bytes: u64,
+}
+
+impl Footprint {
+    fn new(before: MemoryUse, after: MemoryUse) -> Self {
+        let inodes_bytes = after.objects_bytes.saturating_sub(before.objects_bytes);
+        Self { inodes_bytes, base_bytes: after.total_bytes.saturating_sub(inodes_bytes) }
+    }
+
+    /// Checks that inodes count at all: where the kernel was told not to count its own objects, they do not.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkloadError::Unavailable`].
+    pub(crate) fn check_counted(self, files: u64) -> Result<Self, WorkloadError> {
+        if self.inodes_bytes >= files * LEAST_INODE_BYTES {
+            return Ok(self);
+        }
+        let counted = self.inodes_bytes;
+        Err(unavailable(format!("its memory cgroups count {counted} bytes for {files} inodes")))
+    }
+
+    /// Bytes of the bound that leaves inodes so many bytes.
+    pub(crate) const fn limit(self, inodes_bytes: u64) -> u64 {
+        self.base_bytes + inodes_bytes
+    }
+}
+
+/// Less than any kernel has taken for an inode of XFS.
+const LEAST_INODE_BYTES: u64 = 512;
+
+/// Looks files up in a new process, in a new group with this bound, if there is one.
+///
+/// # Errors
+///
+/// [`WorkloadError::Unavailable`] if that cannot be done here; else what went wrong.
+pub(crate) fn visit(
+    command: Option<Command>,
+    limit: Option<u64>,
+    path: &Path,
+    work: &Work,
+    is_over: &dyn Fn() -> bool,
+) -> Result<Visited, WorkloadError> {
+    let command =
+        command.ok_or_else(|| unavailable("nobody starts a process for it".to_owned()))?;
+    let name = format!("ferroxfs-bench-{}", std::process::id());
+    let group = MemoryGroup::create(&name).map_err(unavailable)?;
+    let refused = |error: io::Error| unavailable(format!("a memory cgroup: {error}"));
+    if let Some(bytes) = limit {
+        group.limit(bytes).map_err(refused)?;
+    }
+    // Dropped before the group is.
+    let mut worker = Worker::start(command)?;
+    worker.prepare(path, work, is_over)?;
+    group.admit(worker.child.id()).map_err(refused)?;
+    let before = group.memory_use().map_err(refused)?;
+    let performed = worker.work(work, is_over)?;
+    let after = group.memory_use().map_err(refused)?;
+    worker.end()?;
+    Ok(Visited { performed, footprint: Footprint::new(before, after) })
+}
+
+fn unavailable(why: String) -> WorkloadError {
+    WorkloadError::Unavailable { what: "the kernel with little memory".to_owned(), why }
+}
+
+struct Worker {
+    child: Child,
+    /// There until it is to end.
+    input: Option<ChildStdin>,
+    /// What it says, line by line.
+    replies: mpsc::Receiver<io::Result<String>>,
+}
+
+impl Worker {
+    fn start(mut command: Command) -> Result<Self, WorkloadError> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (said, replies) = mpsc::channel();
+        // It ends with the worker, whose output is closed then.
+        thread::spawn(move || {
+            let lines = output.into_iter().flat_map(|output| BufReader::new(output).lines());
+            lines.map_while(|line| said.send(line).ok()).for_each(drop);
+        });
+        Ok(Self { child, input, replies })
+    }
+
+    /// Says what is to be done, and waits until it is ready for that.
+    fn prepare(
+        &mut self,
+        path: &Path,
+        work: &Work,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<(), WorkloadError> {
+        let request = Request { path: path.to_owned(), work: *work };
+        let line = serde_json::to_string(&request).map_err(|error| failed(error.into()))?;
+        match self.ask(&line, is_over)? {
+            Reply::Ready => Ok(()),
+            reply => Err(unexpected(reply)),
+        }
+    }
+
+    /// Has it work, and waits until it has.
+    fn work(
+        &mut self,
+        work: &Work,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Performed, WorkloadError> {
+        match self.ask("go", is_over)? {
+            Reply::Done(worked, drained) => {
+                let operations = work.operations(Step::Visit);
+                Ok(Performed { operations, worked, drained, is_certain: true })
+            }
+            reply => Err(unexpected(reply)),
+        }
+    }
+
+    /// Says something, and waits for what it has to say to that.
+    fn ask(&mut self, line: &str, is_over: &dyn Fn() -> bool) -> Result<Reply, WorkloadError> {
+        // One that has ended says nothing: its status says why.
+        let is_told = self.input.as_mut().is_some_and(|input| writeln!(input, "{line}").is_ok());
+        let start = Instant::now();
+        while is_told && !is_over() {
+            match self.replies.recv_timeout(TICK) {
+                Ok(said) => {
+                    let said = said.map_err(failed)?;
+                    return serde_json::from_str(&said).map_err(|error| failed(error.into()));
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) if start.elapsed() < PATIENCE => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(unavailable(format!("no end of it in {PATIENCE:?}")));
+                }
+            }
+        }
+        if is_over() {
+            return Err(WorkloadError::Interrupted);
+        }
+        Err(ended(self.wait()?))
+    }
+
+    /// Lets it end.
+    fn end(mut self) -> Result<(), WorkloadError> {
+        self.wait().map(drop)
+    }
+
+    fn wait(&mut self) -> Result<ExitStatus, WorkloadError> {
+        self.input = None;
+        self.child.wait().map_err(failed)
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed, and has been waited for.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// Why there is no answer of a process that has ended so.
+fn ended(status: ExitStatus) -> WorkloadError {
+    match status.signal() {
+        Some(signal) if signal == Signal::KILL.as_raw() => unavailable(
+            "a tenth is too little for so few --files: the process was ended".to_owned(),
+        ),
+        // Of a terminal it gets what this process gets.
+        Some(signal) if [Signal::INT, Signal::TERM].iter().any(|end| end.as_raw() == signal) => {
+            WorkloadError::Interrupted
+        }
+        _ => failed(io::Error::other(status.to_string())),
+    }
+}
+
+fn unexpected(reply: Reply) -> WorkloadError {
+    match reply {
+        Reply::Failed(why) => failed(io::Error::other(why)),
+        reply => failed(io::Error::other(format!("{reply:?}, which was not its turn"))),
+    }
+}
+
+fn failed(source: io::Error) -> WorkloadError {
+    WorkloadError::System { what: "a process that works in a memory cgroup", source }
+}
+
+#[cfg(test)]
+mod tests;
