@@ -1,11 +1,23 @@
 //! One file, opened for reading and closed by all threads at once.
 //!
-//! The path has two components. Each open is one that an unlink and a lease take notice of. Three files
-//! are tried, one after the other, whose inodes lie elsewhere in memory: how they lie beside what others
-//! write is what such a figure may depend on.
+//! Owns: which files, and where in memory their inodes lie. Each open is one that an unlink and a lease take notice
+//! of, of a path of two components.
+//!
+//! What is read of an inode at each open is a cache line by itself, whose place within the line is the same for all files.
+//! Where the line lies is not: processors fetch lines in pairs, and the other one of the pair is written by
+//! who changes the inode. So three files are tried whose lines lie at different places within two such pairs. An
+//! allocator that has just given memory of the same size to somebody gives the inodes that follow all places in turn;
+//! else they nearly all lie alike. Where the kernel puts its inodes nobody can see: its three files are as they come.
+//!
+//! # Invariants
+//!
+//! - **I1** A figure of ours is of a file whose inode lies where its name says. The inode stays in memory as long as
+//!   the file is opened.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+
+use ferroxfs::{Node, Volume};
 
 use super::{Beside, Session, Subject, fill};
 use crate::error::WorkloadError;
@@ -17,39 +29,42 @@ use crate::variant::Variant;
 use crate::work::{Work, folder};
 
 const SECTION: &str = "open";
-const FILES: [&str; 3] = ["file 1", "file 2", "file 3"];
+
+/// Bytes within which it counts where an inode lies: two pairs of cache lines.
+const SPAN_BYTES: usize = 256;
+
+/// Where the inodes lie that are tried, in bytes from the beginning of such a span, and what that is called.
+const PLACES: [(usize, &str); 3] =
+    [(0, "inode at 0 of 256 bytes"), (64, "at 64 of 256"), (128, "at 128 of 256")];
+
+/// Bytes that an inode takes of the allocator, so that as many are taken in between.
+const INODE_BYTES: usize = 192;
+
+/// Files among which there is one for each place.
+const CANDIDATES: u64 = 256;
+
 /// Opening is quicker than making: so many opens for each file that others would make.
 const OPENS: u64 = 20;
 
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let plan = session.plan;
+    if plan.kernel.is_some() {
+        let why = "nobody can see it: its three files are as they come";
+        session.collected.note("where inodes of the kernel lie in memory", why);
+    }
     // The files lie in the directory of the first of all threads, of which there is just this one.
-    let work = Work::new(1, FILES.len() as u64);
+    let work = Work::new(1, CANDIDATES);
     for threads in &plan.threads {
         let opens = session.work(*threads).files * OPENS;
         for _ in 0..plan.runs {
             for variant in plan.variants(&[Variant::LockPointer]) {
                 session.begin(SECTION, variant, *threads)?;
+                let subject = (variant, *threads, opens);
                 match &plan.kernel {
                     Some(path) if variant == Variant::Kernel => {
-                        let mut directory = Directory::open(path)?;
-                        fill(&mut directory, &work)?;
-                        let open = |path: &Path| {
-                            File::open(path).map(drop).map_err(WorkloadError::file(path))
-                        };
-                        each(session, (variant, *threads, opens), &path.join(folder(0)), &open)?;
-                        directory.close()?;
+                        by_kernel(session, path, &work, subject)?;
                     }
-                    _ => {
-                        let store = session.store(variant, work.total())?;
-                        let mut library = Library::open(store, variant.options())?;
-                        fill(&mut library, &work)?;
-                        let volume = library.volume();
-                        let open = |path: &Path| Ok(volume.open_file_read_only(path).map(drop)?);
-                        let above = Path::new("/").join(folder(0));
-                        each(session, (variant, *threads, opens), &above, &open)?;
-                        library.close()?;
-                    }
+                    _ => by_library(session, &work, subject)?,
                 }
             }
         }
@@ -57,20 +72,80 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// Opens each of the files so often in each of so many threads.
+fn by_kernel(
+    session: &mut Session<'_>,
+    path: &Path,
+    work: &Work,
+    subject: (Variant, usize, u64),
+) -> Result<(), WorkloadError> {
+    let mut directory = Directory::open(path)?;
+    fill(&mut directory, work)?;
+    let open = |path: &Path| File::open(path).map(drop).map_err(WorkloadError::file(path));
+    for ((_, step), number) in PLACES.into_iter().zip(0..) {
+        each(session, subject, (step, path_of(path, work, number)), &open)?;
+    }
+    directory.close()
+}
+
+fn by_library(
+    session: &mut Session<'_>,
+    work: &Work,
+    subject: (Variant, usize, u64),
+) -> Result<(), WorkloadError> {
+    let store = session.store(subject.0, work.total())?;
+    let mut library = Library::open(store, subject.0.options())?;
+    fill(&mut library, work)?;
+    library.cool()?;
+    let volume = library.volume();
+    let open = |path: &Path| Ok(volume.open_file_read_only(path).map(drop)?);
+    for ((_, step), file) in PLACES.into_iter().zip(files_at_places(volume, work)?) {
+        match file {
+            Some((_node, path)) => each(session, subject, (step, path), &open)?,
+            None => session.collected.note(step, "no inode came to lie there"),
+        }
+    }
+    library.close()
+}
+
+/// A file for each of the places, whose inode lies there as long as its node is held (I1). None of the files is
+/// in memory yet.
+fn files_at_places(
+    volume: &Volume,
+    work: &Work,
+) -> Result<[Option<(Node, PathBuf)>; PLACES.len()], WorkloadError> {
+    let (mut found, mut between) = ([const { None }; PLACES.len()], Vec::new());
+    for number in 0..work.files {
+        between.push(vec![0_u8; INODE_BYTES]);
+        let path = path_of(Path::new("/"), work, number);
+        let node = volume.lookup(&path)?;
+        let place = node.memory_address().map(|address| address % SPAN_BYTES);
+        for ((wanted, _), file) in PLACES.iter().zip(&mut found) {
+            if file.is_none() && place == Some(*wanted) {
+                *file = Some((node.clone(), path.clone()));
+            }
+        }
+        if found.iter().all(Option::is_some) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn path_of(above: &Path, work: &Work, number: u64) -> PathBuf {
+    above.join(folder(0)).join(work.name(number))
+}
+
+/// Opens a file so often in each of so many threads.
 fn each(
     session: &mut Session<'_>,
     (variant, threads, opens): (Variant, usize, u64),
-    above: &Path,
+    (step, path): (&str, PathBuf),
     open: &(dyn Fn(&Path) -> Result<(), WorkloadError> + Sync),
 ) -> Result<(), WorkloadError> {
-    let work = Work::new(1, FILES.len() as u64);
-    for (number, step) in (0..).zip(FILES) {
-        let path: PathBuf = above.join(work.name(number));
-        let (performed, counted) = repeat(threads, opens, || open(&path))?;
-        let subject = Subject { section: SECTION, step, variant, threads };
-        let beside = Beside { counted, ..Beside::default() };
-        session.record(&subject, performed, beside)?;
-    }
-    Ok(())
+    let (performed, counted) = repeat(threads, opens, || open(&path))?;
+    let subject = Subject { section: SECTION, step, variant, threads };
+    session.record(&subject, performed, Beside { counted, ..Beside::default() })
 }
+
+#[cfg(test)]
+mod tests;
