@@ -388,10 +388,12 @@ impl InodeCore {
         self.flags.contains(both) && !self.extent_size_hint_blocks.is_multiple_of(extent_blocks)
     }
 
-    /// Takes the [hint](Self::extent_size_hint_blocks) of a directory away.
-    pub fn drop_directory_hint(&mut self) {
-        self.flags -= InodeFlags::EXTSZINHERIT;
-        self.extent_size_hint_blocks = 0;
+    /// Takes away a [hint](Self::has_misfit_hint) that does not fit.
+    pub fn drop_misfit_hint(&mut self, geometry: &Geometry) {
+        if self.has_misfit_hint(geometry) {
+            self.flags -= InodeFlags::EXTSZINHERIT;
+            self.extent_size_hint_blocks = 0;
+        }
     }
 
     /// The flags as the call `FS_IOC_FSGETXATTR` shows them.

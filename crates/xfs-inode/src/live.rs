@@ -315,12 +315,11 @@ impl Live {
             self.known.forget();
         }
         let mut view = self.view.write();
+        // First: it counts as none, and would come back where the wish for a realtime device is taken away.
+        view.core_mut().drop_misfit_hint(tx.geometry());
         let answer = f(&mut view);
         let core = view.core_mut();
         fit_times(core, tx.geometry());
-        if core.has_misfit_hint(tx.geometry()) {
-            core.drop_directory_hint();
-        }
         core.change_count = core.change_count.wrapping_add(is_first.into());
         let inode = &*view;
         tx.change_inode(

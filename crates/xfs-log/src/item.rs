@@ -96,8 +96,8 @@ pub trait LogItem: Send + Sync + 'static {
 
 /// What the log keeps in each item.
 ///
-/// Plain words and no lock: a commit has the item locked, and everything else is written under the
-/// lock of the AIL.
+/// Plain words, and a lock for the vector alone: a commit has the item locked, and where the item stands in the
+/// AIL is written under the lock of that, but for who takes it out ([`leave_from`](Self::leave_from)).
 #[derive(Default)]
 pub struct ItemState {
     /// The last checkpoint to which the item was committed; 0 if to none.

@@ -214,9 +214,11 @@ struct Hints {
 }
 
 impl Hints {
-    /// Whether a directory would hand on a hint for the realtime device that does not fit it.
+    /// Whether a directory would hand on a hint for the realtime device that does not fit it. One that it has
+    /// goes with the change.
     fn misfit(&self, core: &InodeCore, changes: &Changes, geometry: &Geometry) -> bool {
         let mut after = core.clone();
+        after.drop_misfit_hint(geometry);
         apply(&mut after, changes);
         self.apply(&mut after);
         after.has_misfit_hint(geometry)

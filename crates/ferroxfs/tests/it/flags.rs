@@ -182,12 +182,17 @@ fn a_hint_must_fit_a_device_that_is_not_there() {
     second.change(&changes(None, 24)).unwrap();
     let made = second.create("made", &NewKind::Directory, &PLAIN).unwrap();
     assert_eq!(made.metadata().extent_size_hint_bytes, 24 << 10);
+    let more = ["keeps", "loses"].map(|name| {
+        let more = root.create(name, &NewKind::Directory, &PLAIN).unwrap();
+        more.change(&changes(inherit, 24)).unwrap();
+        more.number()
+    });
     let number = second.number();
     drop((root, first, second, made));
     volume.close().unwrap();
 
     // One that an older kernel has let pass is shown as none, and gone when its directory changes.
-    forge(&device, number, 72, 21);
+    more.into_iter().chain([number]).for_each(|number| forge(&device, number, 72, 21));
     let hint = |node: &Node| {
         let Metadata { xflags, extent_size_hint_bytes, .. } = node.metadata();
         (xflags.contains(ExtendedFlags::EXTSZINHERIT), extent_size_hint_bytes)
@@ -201,6 +206,12 @@ fn a_hint_must_fit_a_device_that_is_not_there() {
     }
     set(&second, ExtendedFlags::empty()).unwrap();
     assert_eq!(hint(&second), (false, 0));
+    // It is in nobody's way, and does not come back with what it did not fit.
+    for (name, flags) in [("keeps", ExtendedFlags::RTINHERIT), ("loses", ExtendedFlags::empty())] {
+        let node = volume.lookup(name).unwrap();
+        set(&node, flags).unwrap();
+        assert_eq!(hint(&node), (false, 0), "{name}");
+    }
 }
 
 /// Lengths of a source and of what it is cloned or compared to, what of it, and whether all of it becomes all of the

@@ -61,29 +61,39 @@ pub(super) enum Root<'a> {
 ///
 /// The system's; `EPERM` where this user may not.
 pub(super) fn enter(root: Root<'_>) -> Result<(), Errno> {
-    let unshare_behind = || behind_the_filter().try_for_each(|(_, flag, _)| unshare(flag));
     match root {
         Root::Same => unshare_behind(),
         Root::Directory(directory) => {
             // Of what is mounted here, which it is not in there.
             let tree = copy_of(directory)?;
             unshare(UnshareFlags::NEWNS)?;
-            unshare_behind()?;
+            let behind = unshare_behind();
             change_root(tree.as_fd())?;
-            lead_to_root(directory)
+            lead_to_root(directory)?;
+            behind
         }
         Root::Empty => match unshare(UnshareFlags::NEWNS) {
             Err(Errno::PERM) => {
                 let (user, group) = (geteuid(), getegid());
                 unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)?;
                 let mapped = map_ids(user.as_raw(), group.as_raw());
-                let entered = mapped.and_then(|()| unshare_behind()).and(empty_root());
+                let entered = mapped.and(unshare_behind()).and(empty_root());
                 // Whoever makes one has them all in it.
                 entered.and(drop_capabilities())
             }
-            unshared => unshared.and_then(|()| unshare_behind()).and_then(|()| empty_root()),
+            unshared => unshared.and_then(|()| unshare_behind().and(empty_root())),
         },
     }
+}
+
+/// Makes those that stand behind the filter. Each for itself: a kernel may lack one, and that is no reason to
+/// do without the others, or to keep the root.
+fn unshare_behind() -> Result<(), Errno> {
+    let mut made = Ok(());
+    for (_, flag, _) in behind_the_filter() {
+        made = made.and(unshare(flag));
+    }
+    made
 }
 
 /// Namespaces for threads of a process that stays where it is.
@@ -98,7 +108,7 @@ impl Namespaces {
         }
         let make = || {
             unshare(UnshareFlags::NEWNS)?;
-            behind_the_filter().try_for_each(|(_, flag, _)| unshare(flag))?;
+            unshare_behind()?;
             // Beneath an empty root they are not found any more.
             let found = behind_the_filter().chain([MOUNT]).map(open).collect();
             empty_root().and(found)

@@ -15,13 +15,23 @@ const LARGE: usize = 1 << 20;
 
 /// Calls `look` with the folder below /proc of a `cat` that is in the middle of its work.
 fn look_at_cat(options: &[&str], look: impl FnOnce(&Path)) {
+    look_at_cat_through(options, |cat| cat, look);
+}
+
+/// The same, where `through` makes of the command one that ends in it.
+fn look_at_cat_through(
+    options: &[&str],
+    through: impl FnOnce(Command) -> Command,
+    look: impl FnOnce(&Path),
+) {
     let place = Place::new();
     let mut put = place.command(&["put", "image:/large"]);
     let mut child = put.stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(&vec![1; LARGE]).unwrap();
     assert!(child.wait().unwrap().success());
 
-    let mut cat = place.command(&[options, &["cat", "image:/large"]].concat());
+    let mut cat = through(place.command(&[options, &["cat", "image:/large"]].concat()));
+    cat.current_dir(place.path(""));
     let mut child = cat.stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     // When this has come, it waits for who reads the rest.
@@ -56,6 +66,31 @@ fn a_command_that_reads_is_apart_from_the_host() {
         // In a user namespace nothing is gained.
         let status = fs::read_to_string(process.join("status")).unwrap();
         assert!(!is_apart(process, "user") || status.contains("CapPrm:\t0000000000000000"));
+    });
+}
+
+/// What is worth least must not be what the rest is given up for.
+#[test]
+fn a_root_is_empty_also_where_another_namespace_is_lacking() {
+    const PROGRAM: &str = "echo 0 > /proc/sys/user/max_ipc_namespaces && exec \"$0\" \"$@\"";
+    let without_ipc = || {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--map-root-user", "--mount", "sh", "-c", PROGRAM]);
+        unshare
+    };
+    let checked = without_ipc().arg("true").stderr(Stdio::null()).status();
+    if !checked.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this user may not make namespaces");
+        return;
+    }
+    let through = |cat: Command| {
+        let mut command = without_ipc();
+        command.arg(cat.get_program()).args(cat.get_args());
+        command
+    };
+    look_at_cat_through(&[], through, |process| {
+        assert!(!is_apart(process, "ipc") && is_apart(process, "cgroup"));
+        assert_eq!(fs::read_dir(process.join("root")).unwrap().count(), 0);
     });
 }
 

@@ -3,10 +3,16 @@
 //! Owns: how an item leaves without the list being locked, and when its place is given up. Does **not**
 //! own who writes it, or what moves the tail.
 //!
-//! An item is out of the list as soon as its [`ItemState`] says so, which who has written it sees to with the
-//! item still latched: from then on it is clean, and may be logged and placed anew. The list still has its old
+//! An item is out of the list as soon as its [`ItemState`] says so, which who has written it sees to before he
+//! lets go of what he has written, a buffer: from then on it is clean, and may be logged and placed anew. The list still has its old
 //! place, with a reference to the item, and the tail waits there. It belongs to the whole volume, and whatever moves the tail
 //! serves who waits for log space: so the places of [`SWEEP_WRITES`] writes are given up together.
+//!
+//! That the item stands at the LSN at which it was seen is enough to know that nothing stands there of it that was
+//! logged later, since it never comes back to an LSN that it has left. What is logged after it was placed comes after
+//! the COMMIT of the checkpoint that placed it, so it begins in a later record. And what keeps an older place for a
+//! later checkpoint (an ordered buffer) is pinned from the look at that place until it is kept: nobody writes
+//! it meanwhile.
 //!
 //! A place that somebody else has given up meanwhile, since the item has been moved, may be that of another
 //! item by now, or none: what stands in it says whether it is its place ([`List::sweep`]).

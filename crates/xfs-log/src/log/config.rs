@@ -98,3 +98,6 @@ impl LogConfig {
         RecordLayout { buffer_bytes, roundoff_bytes }
     }
 }
+
+#[cfg(all(test, not(shuttle)))]
+mod tests;

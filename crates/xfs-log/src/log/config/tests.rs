@@ -1,0 +1,29 @@
+use super::{LogConfig, MIN_BUFFER_BYTES};
+
+const MIB: u64 = 1 << 20;
+
+/// How much of a log is kept free whose checkpoints are written at this size.
+fn check_free(checkpoint_bytes: u64, log_bytes: u64, expected: u64) {
+    let config = LogConfig {
+        buffer_bytes: MIN_BUFFER_BYTES,
+        buffers: 2,
+        slots: 1,
+        largest_bytes: 0,
+        checkpoint_bytes,
+        threads: 0,
+    };
+    assert_eq!(config.free_bytes(log_bytes), expected, "{log_bytes}");
+}
+
+#[test]
+fn room_is_kept_for_a_whole_checkpoint_and_what_new_transactions_leave() {
+    for log_bytes in [MIB, 8 * MIB, 64 * MIB, 256 * MIB] {
+        check_free(u64::MAX, log_bytes, log_bytes / 8 * 3);
+    }
+    // A checkpoint grows no further.
+    check_free(u64::MAX, 384 * MIB, (64 + 48) * MIB);
+    for log_bytes in [512 * MIB, 2040 * MIB] {
+        check_free(u64::MAX, log_bytes, log_bytes / 4);
+    }
+    check_free(MIB, 64 * MIB, 16 * MIB);
+}
