@@ -86,7 +86,7 @@ impl Server {
             }
             FS_IOC_FSSETXATTR => {
                 let (wanted, _) = split_argument::<FileFlags>(argument)?;
-                self.change_flags(request, &to_changes(&metadata, &wanted), reply)
+                self.change_flags(request, &to_changes(&metadata, &wanted)?, reply)
             }
             FITRIM => {
                 let (range, _) = split_argument::<TrimRange>(argument)?;
@@ -193,18 +193,24 @@ fn file_flags(metadata: &Metadata) -> FileFlags {
     }
 }
 
-/// What differs, so that nothing is refused that stays as it is.
-fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Changes {
+/// What differs, so that nothing is refused that stays as it is. A hint goes with its flag.
+fn to_changes(metadata: &Metadata, wanted: &FileFlags) -> Result<Changes, Errno> {
     let xflags = ExtendedFlags::from_bits_retain(wanted.xflags);
-    let hint = |flags, bytes: u32| if xflags.intersects(flags) { u64::from(bytes) } else { 0 };
+    let hint = |flags, bytes: u32| match xflags.intersects(flags) || bytes == 0 {
+        true => Ok(u64::from(bytes)),
+        false => Err(Errno::INVAL),
+    };
     let extent =
-        hint(ExtendedFlags::EXTSIZE | ExtendedFlags::EXTSZINHERIT, wanted.extent_size_bytes);
-    let copy = hint(ExtendedFlags::COWEXTSIZE, wanted.copy_extent_size_bytes);
-    Changes {
+        hint(ExtendedFlags::EXTSIZE | ExtendedFlags::EXTSZINHERIT, wanted.extent_size_bytes)?;
+    let copy = hint(ExtendedFlags::COWEXTSIZE, wanted.copy_extent_size_bytes)?;
+    Ok(Changes {
         xflags: Some(xflags),
         project_id: (wanted.project_id != metadata.project_id).then_some(wanted.project_id),
         extent_size_hint_bytes: (extent != metadata.extent_size_hint_bytes).then_some(extent),
         cow_extent_size_hint_bytes: (copy != metadata.cow_extent_size_hint_bytes).then_some(copy),
         ..Changes::default()
-    }
+    })
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,7 @@ use crate::transport::{Handler, Reply, Request};
 
 const PLAIN: Creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
 
-fn server(device: SharedDevice) -> Server {
+pub(super) fn server(device: SharedDevice) -> Server {
     server_with(device, Settings::default())
 }
 
@@ -26,7 +26,7 @@ fn server_with(device: SharedDevice, settings: Settings) -> Server {
 }
 
 /// Puts a file into the root.
-fn put(server: &Server, name: &str, contents: &str) {
+pub(super) fn put(server: &Server, name: &str, contents: &str) {
     let root = server.volume.root().unwrap();
     let file = root.create(name, &NewKind::Regular, &PLAIN).unwrap().open().unwrap();
     assert_eq!(file.write_at(0, contents.as_bytes()).unwrap(), contents.len());
@@ -41,7 +41,12 @@ fn request(opcode: Opcode, node: u64, body: &[u8]) -> Vec<u8> {
 }
 
 /// The body of the answer to a request.
-fn ask(server: &Server, opcode: Opcode, node: u64, body: &[u8]) -> Result<Vec<u8>, Errno> {
+pub(super) fn ask(
+    server: &Server,
+    opcode: Opcode,
+    node: u64,
+    body: &[u8],
+) -> Result<Vec<u8>, Errno> {
     let bytes = request(opcode, node, body);
     let mut reply = Reply::default();
     reply.clear();

@@ -88,16 +88,16 @@ impl Model {
         {
             return Err(Errno::INVAL);
         }
-        if !flags.intersects(FileFlags::EXTENT_SIZE | FileFlags::EXTENT_SIZE_INHERIT) {
-            settings.extent_size = 0;
-        }
-        if !flags.contains(FileFlags::COW_EXTENT_SIZE) {
-            settings.cow_extent_size = 0;
-        } else if !self.features.abilities.contains(Abilities::REFLINK) {
-            return Err(Errno::INVAL);
-        }
+        let copies = self.features.abilities.contains(Abilities::REFLINK);
+        let has_flags = [
+            flags.intersects(FileFlags::EXTENT_SIZE | FileFlags::EXTENT_SIZE_INHERIT),
+            flags.contains(FileFlags::COW_EXTENT_SIZE) && copies,
+        ];
         let hints = [settings.extent_size, settings.cow_extent_size];
         if hints.iter().any(|hint| u64::from(*hint) % self.features.block_bytes != 0) {
+            return Err(Errno::INVAL);
+        }
+        if hints.iter().zip(has_flags).any(|(hint, has_flag)| *hint != 0 && !has_flag) {
             return Err(Errno::INVAL);
         }
         if node.has_space && settings.extent_size != node.settings.extent_size {

@@ -173,12 +173,15 @@ impl Library {
         let has = |flags| settings.flags.intersects(flags);
         let extent = has(FileFlags::EXTENT_SIZE | FileFlags::EXTENT_SIZE_INHERIT);
         let cow = has(FileFlags::COW_EXTENT_SIZE);
-        let hint = |asked: bool, hint: u32| if asked { u64::from(hint) } else { 0 };
+        // In the library a hint needs no flag.
+        if !extent && settings.extent_size != 0 || !cow && settings.cow_extent_size != 0 {
+            return Err(Errno::INVAL);
+        }
         let changes = Changes {
             project_id: Some(settings.project_id),
             xflags: Some(ExtendedFlags::from_bits_retain(settings.flags.bits())),
-            extent_size_hint_bytes: Some(hint(extent, settings.extent_size)),
-            cow_extent_size_hint_bytes: Some(hint(cow, settings.cow_extent_size)),
+            extent_size_hint_bytes: Some(settings.extent_size.into()),
+            cow_extent_size_hint_bytes: Some(settings.cow_extent_size.into()),
             ..Changes::default()
         };
         node.change(&changes).map_err(number)

@@ -43,13 +43,19 @@ impl Generator {
         if self.chance(40) {
             settings.flags |= FileFlags::REALTIME;
         }
-        // Volumes that share no blocks refuse it.
+        // Volumes that share no blocks refuse it, unless it is none.
         if self.chance(6) {
             settings.flags |= FileFlags::COW_EXTENT_SIZE;
             settings.cow_extent_size = self.hint(model, 20);
         }
         if matches!(node.body, Body::File(_)) {
             self.file_hint(model, node, &mut settings);
+        }
+        // A hint without its flag is refused.
+        if self.chance(40) {
+            settings.flags -= FileFlags::COW_EXTENT_SIZE
+                | FileFlags::EXTENT_SIZE
+                | FileFlags::EXTENT_SIZE_INHERIT;
         }
         Some(Operation::SetFlags { path, settings })
     }
