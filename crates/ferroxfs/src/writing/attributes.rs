@@ -11,7 +11,6 @@ use xfs_format::reservation::TransactionKind;
 use xfs_trans::{Journal, Transaction};
 
 use super::access::{check_mutable, check_not_immutable};
-use super::changes::Changes;
 use super::{Acting, check_undelegated};
 use crate::permission::{AttributeUse, CAPABILITIES, Who, bits};
 use crate::table::Entry;
@@ -148,22 +147,13 @@ impl Acting<'_> {
         self.drop_privileges(file, set_ids, is_capable)
     }
 
-    /// A file that somebody gives to another owner loses its capabilities first.
-    pub(super) fn drop_capabilities_of_given(&self, file: &Entry, changes: &Changes) -> Result<()> {
-        let gives = (changes.uid.is_some() || changes.gid.is_some()) && !file.is_directory();
-        if !gives || self.who.somebody().is_none() {
-            return Ok(());
-        }
-        let is_capable = {
-            let _latch = file.live().record().latch().shared();
-            check_mutable(&file.core())?;
-            self.who.check_change(&file.core(), changes)?;
-            is_capable(&self.journal, file)?
-        };
-        self.drop_privileges(file, false, is_capable).map(drop)
-    }
-
-    fn drop_privileges(&self, file: &Entry, set_ids: bool, is_capable: bool) -> Result<bool> {
+    /// The same of a file of which it is known whether it is capable.
+    pub(super) fn drop_privileges(
+        &self,
+        file: &Entry,
+        set_ids: bool,
+        is_capable: bool,
+    ) -> Result<bool> {
         let lost = |core: &InodeCore| if set_ids { self.who.lost_set_ids(core) } else { 0 };
         if !is_capable && lost(&file.core()) == 0 {
             return Ok(false);
@@ -216,7 +206,7 @@ impl Purpose {
 }
 
 /// Whether the file has capabilities that whoever executes it gets. The caller has latched it.
-fn is_capable(journal: &Journal, file: &Entry) -> Result<bool> {
+pub(super) fn is_capable(journal: &Journal, file: &Entry) -> Result<bool> {
     let inode = file.live().inode();
     if !inode.core().has_attr_fork() {
         return Ok(false);

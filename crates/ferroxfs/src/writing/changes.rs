@@ -9,6 +9,7 @@ use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, RoCompatFeatures};
 
 use super::access::{check_mutable, check_not_immutable};
+use super::attributes::is_capable;
 use super::lists::{Attempt, NewLists};
 use super::{Acting, Parts, check_undelegated};
 use crate::permission::{Access, Who, bits};
@@ -68,6 +69,21 @@ impl Acting<'_> {
         self.contents(file).write_back()?;
         self.drop_capabilities_of_given(file, changes)?;
         self.undelegated(&[file], || self.change_file(file, changes))
+    }
+
+    /// A file that somebody gives to another owner loses its capabilities first.
+    fn drop_capabilities_of_given(&self, file: &Entry, changes: &Changes) -> Result<()> {
+        let gives = (changes.uid.is_some() || changes.gid.is_some()) && !file.is_directory();
+        if !gives || self.who.somebody().is_none() {
+            return Ok(());
+        }
+        let is_capable = {
+            let _latch = file.live().record().latch().shared();
+            check_mutable(&file.core())?;
+            self.who.check_change(&file.core(), changes)?;
+            is_capable(&self.journal, file)?
+        };
+        self.drop_privileges(file, false, is_capable).map(drop)
     }
 
     /// Sets the times of last access and last change of the contents to now.
