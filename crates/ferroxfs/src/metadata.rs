@@ -57,11 +57,17 @@ impl Metadata {
 
     pub(crate) fn of_core(core: &InodeCore, file_type: FileType, geometry: &Geometry) -> Self {
         let to_bytes = |blocks: u32| u64::from(blocks) << geometry.block_log;
-        let (mut xflags, mut extent_size_hint) = (core.xflags(), core.extent_size_hint_blocks);
+        let mut xflags = core.xflags();
+        let hints = (core.extent_size_hint_blocks, core.cow_extent_size_hint_blocks);
+        let (mut extent_size_hint, mut copy_size_hint) = hints;
         // Whoever sets what he has been shown would be refused.
         if core.has_misfit_hint(geometry) {
             xflags -= ExtendedFlags::EXTSZINHERIT;
             extent_size_hint = 0;
+        }
+        if core.has_misfit_copy_hint(geometry) {
+            xflags -= ExtendedFlags::COWEXTSIZE;
+            copy_size_hint = 0;
         }
         Self {
             number: core.number,
@@ -83,7 +89,7 @@ impl Metadata {
             extents: core.extents,
             attr_extents: core.attr_extents,
             extent_size_hint_bytes: to_bytes(extent_size_hint),
-            cow_extent_size_hint_bytes: to_bytes(core.cow_extent_size_hint_blocks),
+            cow_extent_size_hint_bytes: to_bytes(copy_size_hint),
         }
     }
 

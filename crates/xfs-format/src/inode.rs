@@ -383,16 +383,31 @@ impl InodeCore {
     /// away when they change the directory.
     #[must_use]
     pub fn has_misfit_hint(&self, geometry: &Geometry) -> bool {
-        let both = InodeFlags::RTINHERIT | InodeFlags::EXTSZINHERIT;
-        let extent_blocks = geometry.realtime_extent_blocks.max(1);
-        self.flags.contains(both) && !self.extent_size_hint_blocks.is_multiple_of(extent_blocks)
+        self.flags.contains(InodeFlags::EXTSZINHERIT)
+            && self.is_misfit(self.extent_size_hint_blocks, geometry)
     }
 
-    /// Takes away a [hint](Self::has_misfit_hint) that does not fit.
-    pub fn drop_misfit_hint(&mut self, geometry: &Geometry) {
+    /// The same of the hint for copies, which newer kernels let be set too, and take away at once.
+    #[must_use]
+    pub fn has_misfit_copy_hint(&self, geometry: &Geometry) -> bool {
+        self.flags2.contains(InodeFlags2::COWEXTSIZE)
+            && self.is_misfit(self.cow_extent_size_hint_blocks, geometry)
+    }
+
+    fn is_misfit(&self, hint_blocks: u32, geometry: &Geometry) -> bool {
+        let extent_blocks = geometry.realtime_extent_blocks.max(1);
+        self.flags.contains(InodeFlags::RTINHERIT) && !hint_blocks.is_multiple_of(extent_blocks)
+    }
+
+    /// Takes away hints that do not fit.
+    pub fn drop_misfit_hints(&mut self, geometry: &Geometry) {
         if self.has_misfit_hint(geometry) {
             self.flags -= InodeFlags::EXTSZINHERIT;
             self.extent_size_hint_blocks = 0;
+        }
+        if self.has_misfit_copy_hint(geometry) {
+            self.flags2 -= InodeFlags2::COWEXTSIZE;
+            self.cow_extent_size_hint_blocks = 0;
         }
     }
 

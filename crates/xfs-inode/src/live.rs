@@ -315,10 +315,11 @@ impl Live {
             self.known.forget();
         }
         let mut view = self.view.write();
-        // First: it counts as none, and would come back where the wish for a realtime device is taken away.
-        view.core_mut().drop_misfit_hint(tx.geometry());
+        // First too: it counts as none, and would come back where the wish for a realtime device is taken away.
+        view.core_mut().drop_misfit_hints(tx.geometry());
         let answer = f(&mut view);
         let core = view.core_mut();
+        core.drop_misfit_hints(tx.geometry());
         fit_times(core, tx.geometry());
         core.change_count = core.change_count.wrapping_add(is_first.into());
         let inode = &*view;

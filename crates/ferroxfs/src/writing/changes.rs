@@ -234,7 +234,7 @@ impl Hints {
     /// goes with the change.
     fn misfit(&self, core: &InodeCore, changes: &Changes, geometry: &Geometry) -> bool {
         let mut after = core.clone();
-        after.drop_misfit_hint(geometry);
+        after.drop_misfit_hints(geometry);
         apply(&mut after, changes);
         self.apply(&mut after);
         after.has_misfit_hint(geometry)

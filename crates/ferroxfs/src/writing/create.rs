@@ -422,7 +422,9 @@ impl Heritage {
             heritage.extent_size_hint_blocks = parent.extent_size_hint_blocks;
         }
         heritage.flags2 = parent.flags2 & (InodeFlags2::COWEXTSIZE | InodeFlags2::DAX);
-        if parent.flags2.contains(InodeFlags2::COWEXTSIZE) {
+        if parent.has_misfit_copy_hint(geometry) {
+            heritage.flags2 -= InodeFlags2::COWEXTSIZE;
+        } else if parent.flags2.contains(InodeFlags2::COWEXTSIZE) {
             heritage.cow_extent_size_hint_blocks = parent.cow_extent_size_hint_blocks;
         }
         heritage

@@ -180,6 +180,14 @@ fn a_hint_must_fit_a_device_that_is_not_there() {
     second.change(&changes(inherit, 20)).unwrap();
     check_refused(second.change(&changes(None, 21)), PosixError::InvalidArgument);
     second.change(&changes(None, 24)).unwrap();
+    // One for copies is no error, and is not kept.
+    let copies = |kib: u64| {
+        let hint = Some(kib << 10);
+        let change = Changes { cow_extent_size_hint_bytes: hint, ..Changes::default() };
+        second.change(&change).unwrap();
+        second.metadata().cow_extent_size_hint_bytes
+    };
+    assert_eq!([copies(16), copies(17)], [16 << 10, 0]);
     let made = second.create("made", &NewKind::Directory, &PLAIN).unwrap();
     assert_eq!(made.metadata().extent_size_hint_bytes, 24 << 10);
     let more = ["keeps", "loses"].map(|name| {

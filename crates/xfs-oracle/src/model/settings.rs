@@ -103,14 +103,19 @@ impl Model {
         if node.has_space && settings.extent_size != node.settings.extent_size {
             return Err(Errno::INVAL);
         }
-        if flags.contains(FileFlags::EXTENT_SIZE_INHERIT | FileFlags::REALTIME_INHERIT)
-            && !u64::from(settings.extent_size)
-                .is_multiple_of(self.features.realtime_extent_bytes())
-        {
+        let hands_on = is_directory && flags.contains(FileFlags::REALTIME_INHERIT);
+        let is_misfit = |hint: u32| {
+            hands_on && !u64::from(hint).is_multiple_of(self.features.realtime_extent_bytes())
+        };
+        if is_misfit(settings.extent_size) {
             return Err(Errno::INVAL);
         }
         if settings.extent_size == 0 {
             settings.flags -= FileFlags::EXTENT_SIZE | FileFlags::EXTENT_SIZE_INHERIT;
+        }
+        // That is no error.
+        if is_misfit(settings.cow_extent_size) {
+            settings.cow_extent_size = 0;
         }
         if settings.cow_extent_size == 0 {
             settings.flags -= FileFlags::COW_EXTENT_SIZE;
