@@ -97,7 +97,7 @@ pub trait LogItem: Send + Sync + 'static {
 /// What the log keeps in each item.
 ///
 /// Plain words, and a lock for the vector alone: a commit has the item locked, and where the item stands in the
-/// AIL is written under the lock of that, but for who takes it out ([`leave_from`](Self::leave_from)).
+/// AIL is written under the lock of that, but for who takes it out (`leave_from`).
 #[derive(Default)]
 pub struct ItemState {
     /// The last checkpoint to which the item was committed; 0 if to none.

@@ -23,6 +23,10 @@ const SHARE: u64 = 10;
 /// Room for all inodes is for so many at least.
 const LEAST_ROOM: u64 = 1 << 16;
 
+/// Bytes of buffers for each file, of which there is room for all in both steps, as the kernel has, whose bound counts
+/// no buffers: what an inode, its names and what finds them take on disk, twice.
+const BUFFER_BYTES: u64 = 2 << 10;
+
 /// How much memory there is for inodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
@@ -62,11 +66,13 @@ fn by_library(
 ) -> Result<(), WorkloadError> {
     for room in [Room::All, Room::Tenth] {
         session.begin(SECTION, variant, work.threads)?;
-        let options = match room {
+        let inodes = match room {
             // Twice as much as there is: directories are inodes too, and the bound is no exact one.
-            Room::All => variant.options().cached_inodes((2 * work.total()).max(LEAST_ROOM)),
-            Room::Tenth => variant.options().cached_inodes((work.total() / SHARE).max(1)),
+            Room::All => (2 * work.total()).max(LEAST_ROOM),
+            Room::Tenth => (work.total() / SHARE).max(1),
         };
+        let buffers = usize::try_from(BUFFER_BYTES * work.total()).unwrap_or(usize::MAX);
+        let options = variant.options().cached_inodes(inodes).cache_bytes(buffers);
         let mut library = Library::open(session.store(variant, work.total())?, options)?;
         visit(session, &mut library, (variant, room), work, |_, library| {
             Ok((library.perform(Step::Visit, work)?, None))
