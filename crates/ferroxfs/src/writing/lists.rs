@@ -175,7 +175,13 @@ impl Acting<'_> {
         let purpose = Purpose::List { bits };
         let kept = list.filter(|list| kind == AclKind::Default || !list.is_minimal());
         if let Some(list) = kept {
-            let value = list.encode()?;
+            let encoded = list.encode();
+            if encoded.is_err() {
+                // It takes more on disk than in the hands of who sets it, which is looked at after he may.
+                let _latch = file.live().record().latch().shared();
+                self.check_attribute(file, (Namespace::Trusted, kind.name()), purpose)?;
+            }
+            let value = encoded?;
             return self.put_attribute(file, &attribute(kind, &value), SetMode::Either, purpose);
         }
         self.undelegated(&[file], || self.remove_acl(file, kind, purpose))?;

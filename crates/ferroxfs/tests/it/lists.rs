@@ -5,11 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use ferroxfs::format::acl::{AclEntry, AclTag};
-use ferroxfs::{Acl, AclKind, Changes, Creation, NewKind, Node, OpenOptions, SharedDevice, Volume};
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{
+    Acl, AclKind, Changes, Creation, Error, NewKind, Node, OpenOptions, PosixError, SharedDevice,
+    Volume,
+};
 use xfs_testkit::{Atomicity, PowerCuts, RecordingDevice};
 use xfs_trans::testing::{make_with, superblock};
 
 const FILES: usize = 12;
+
+const PLAIN: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 
 /// How many users the lists name: in a leaf, and in blocks of its own.
 const LENGTHS: [u32; 2] = [25, 300];
@@ -116,7 +122,6 @@ fn a_list_goes_together_with_what_it_gave() {
 /// cuts the power: what is there has the permission bits that go with its lists from the start, and each
 /// list whole or not at all. One that fits the inode comes with the file.
 fn check_heirs(users: u32) {
-    const PLAIN: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
     const KINDS: [NewKind<'static>; 3] = [NewKind::Regular, NewKind::Directory, NewKind::Fifo];
     let device = make_with("-b size=1k -l size=16m");
     let inherited = list(users, 7);
@@ -178,4 +183,20 @@ fn an_inherited_list_comes_with_its_file_or_after_it() {
     for users in [3, 5000] {
         check_heirs(users);
     }
+}
+
+/// As in the kernel, where a list has passed all checks of permission before it is found to be longer on disk than a
+/// value may be.
+#[test]
+fn who_may_not_set_a_list_is_told_that_before_its_length() {
+    let volume = open(&make_with("-l size=16m"));
+    let node = volume.root().unwrap().create("top", &NewKind::Directory, &PLAIN).unwrap();
+    let set = || match node.set_acl(AclKind::Default, Some(&list(6000, 7))).unwrap_err() {
+        Error::Posix(error) => error,
+        other => panic!("{other}"),
+    };
+    assert_eq!(set(), PosixError::ValueTooLong);
+    let fixed = Some(ExtendedFlags::IMMUTABLE);
+    node.change(&Changes { xflags: fixed, ..Changes::default() }).unwrap();
+    assert_eq!(set(), PosixError::NotPermitted);
 }
