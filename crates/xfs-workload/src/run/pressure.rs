@@ -23,8 +23,8 @@ const SHARE: u64 = 10;
 /// Room for all inodes is for so many at least.
 const LEAST_ROOM: u64 = 1 << 16;
 
-/// Bytes of buffers for each file, of which there is room for all in both steps, as the kernel has, whose bound counts
-/// no buffers: what an inode, its names and what finds them take on disk, twice.
+/// Bytes of buffers for each file, of which there is room for all in both steps, so that what is short is inodes: what an
+/// inode, its names and what finds them take on disk, twice.
 const BUFFER_BYTES: u64 = 2 << 10;
 
 /// How much memory there is for inodes.
