@@ -377,15 +377,9 @@ fn read_pieces(file: &File, offset: u64, lengths: &[u64]) -> Result<Outcome, Err
 
 fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
     let size = rustix::fs::fstat(file)?.st_size as u64;
-    let seek = |sought, at| {
-        let to = match sought {
-            Sought::Data => SeekFrom::Data(at),
-            Sought::Hole => SeekFrom::Hole(at),
-        };
-        match rustix::fs::seek(file, to) {
-            Err(Errno::NXIO) => Ok(None),
-            other => other.map(Some),
-        }
+    let seek = |sought, at| match sought {
+        Sought::Data => seek_data(file, at),
+        Sought::Hole => seek_to(file, SeekFrom::Hole(at)),
     };
     let read = |at, length: u64| {
         let mut buffer = vec![0; length as usize];
@@ -393,6 +387,34 @@ fn scan_file(file: &File, offset: u64) -> Result<Outcome, Errno> {
         Ok(buffer)
     };
     scan((offset, size), seek, read)
+}
+
+/// Where data begins at or after an offset.
+///
+/// Where a page is in memory and an unwritten block within it is not, the kernel names the end of
+/// that block, even if a hole begins there (seen with 6.18 and blocks of 1 KiB). The search goes on
+/// behind such a place.
+fn seek_data(file: &File, at: u64) -> Result<Option<u64>, Errno> {
+    let mut found = seek_to(file, SeekFrom::Data(at))?;
+    while let Some(data) = found
+        && seek_to(file, SeekFrom::Hole(data))? == Some(data)
+    {
+        let next = seek_to(file, SeekFrom::Data(data))?;
+        if next == Some(data) {
+            // Both, and for good: that is for the comparison to say.
+            break;
+        }
+        found = next;
+    }
+    Ok(found)
+}
+
+/// An offset, or nothing for ENXIO.
+fn seek_to(file: &File, to: SeekFrom) -> Result<Option<u64>, Errno> {
+    match rustix::fs::seek(file, to) {
+        Err(Errno::NXIO) => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 fn read_full(file: &File, offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
