@@ -83,10 +83,13 @@ fn small_directories_write_what_all_share_once_in_64_operations() {
 
 #[test]
 fn an_open_writes_nothing_that_all_share() {
+    // A thread of the log that lies down to wait meanwhile, once or twice.
+    const BESIDE: u64 = 4;
     let report = report_of(&small(&[Workload::Open]));
     assert!(!report.measurements.is_empty());
     for one in &report.measurements {
         let shared = one.counted.shared.as_ref().unwrap();
-        assert_eq!(shared.volume.total(), 0, "{one:?}");
+        assert!(one.operations >= 100 * BESIDE, "{one:?}");
+        assert!(shared.volume.total() <= BESIDE, "{one:?}");
     }
 }
