@@ -78,7 +78,7 @@ impl Device {
         self.0.try_clone().map(Self)
     }
 
-    /// Waits for a request. `None`: the volume has been unmounted.
+    /// Waits for a request. `None`: the connection has ended.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             let error = match (&self.0).read(buffer) {
@@ -88,7 +88,9 @@ impl Device {
             match Errno::from_io_error(&error) {
                 // ENOENT: whoever asked was interrupted before we came to it.
                 Some(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
-                Some(Errno::NODEV) => return Ok(None),
+                // ECONNABORTED to who is just being given a request (seen with Linux 6.18, now and then, as
+                // a volume was unmounted). Whether it was cut instead is seen by its being mounted still.
+                Some(Errno::NODEV | Errno::CONNABORTED) => return Ok(None),
                 _ => return Err(error),
             }
         }
