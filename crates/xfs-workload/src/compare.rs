@@ -19,9 +19,10 @@ impl Collected {
     /// [`WorkloadError::Disagreement`] if it did or left something else than those before (I1).
     pub(crate) fn add(&mut self, new: Measurement) -> Result<(), WorkloadError> {
         for other in self.measurements.iter().filter(|other| other.is_beside(&new)) {
-            // The kernel's bulkstat also lists what others have on its volume.
-            let is_ours = [other, &new].iter().all(|one| one.variant != Variant::Kernel);
-            if is_ours && other.operations != new.operations {
+            // The kernel's bulkstat also lists what others have on its volume, and each volume has a root.
+            let has_others =
+                |one: &Measurement| matches!(one.variant, Variant::Kernel | Variant::Apart);
+            if !has_others(other) && !has_others(&new) && other.operations != new.operations {
                 return Err(WorkloadError::Disagreement(format!(
                     "{} with {} threads: {} has done {} operations, {} {}",
                     new.step,

@@ -75,6 +75,19 @@ impl SharedWrites {
 }
 
 impl Counted {
+    /// What two volumes have counted. Shared writes are those of the whole process in either.
+    #[must_use]
+    pub(crate) fn and(self, other: Self) -> Self {
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        Self {
+            transactions: sum(self.transactions, other.transactions),
+            log_bytes: sum(self.log_bytes, other.log_bytes),
+            inodes_in: sum(self.inodes_in, other.inodes_in),
+            inodes_out: sum(self.inodes_out, other.inodes_out),
+            shared: other.shared,
+        }
+    }
+
     /// What came on top of an earlier count.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {

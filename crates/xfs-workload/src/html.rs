@@ -169,6 +169,7 @@ const fn class(variant: Variant) -> &'static str {
         Variant::Intents => "intents",
         Variant::NoParents => "no-parents",
         Variant::LockPointer => "lock-pointer",
+        Variant::Apart => "apart",
         Variant::Kernel => "kernel",
     }
 }

@@ -176,10 +176,10 @@ impl Plan {
         self.workloads.iter().any(|workload| workload.has(step))
     }
 
-    /// Ours, ours with these decisions taken back if that is asked for, and the kernel if it is.
-    pub(crate) fn variants(&self, before: &[Variant]) -> Vec<Variant> {
+    /// Ours, these others, of which decisions taken back only if that is asked for, and the kernel if it is.
+    pub(crate) fn variants(&self, others: &[Variant]) -> Vec<Variant> {
         let mut variants = vec![Variant::Ours];
-        variants.extend(before.iter().filter(|_| self.before));
+        variants.extend(others.iter().filter(|other| self.before || !other.is_before()));
         variants.extend(self.kernel.as_ref().map(|_| Variant::Kernel));
         variants
     }

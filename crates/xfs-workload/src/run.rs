@@ -17,6 +17,7 @@ use crate::machine::Machine;
 use crate::plan::{Plan, Workload};
 use crate::processors::Processors;
 use crate::report::{Behind, Latency, Measurement, Report, SCHEMA_VERSION};
+use crate::target::apart::Apart;
 use crate::target::kernel::Directory;
 use crate::target::library::Library;
 use crate::target::{Performed, Target};
@@ -153,11 +154,17 @@ impl Session<'_> {
     fn target(&self, variant: Variant, work: &Work) -> Result<Box<dyn Target>, WorkloadError> {
         match &self.plan.kernel {
             Some(path) if variant == Variant::Kernel => Ok(Box::new(Directory::open(path)?)),
-            _ => {
-                let store = self.store(variant, work.total())?;
-                Ok(Box::new(Library::open(store, variant.options())?))
+            _ if variant == Variant::Apart => {
+                let volumes = (0..work.threads).map(|_| self.library(variant, work.files));
+                Ok(Box::new(Apart::new(volumes.collect::<Result<_, _>>()?)))
             }
+            _ => Ok(Box::new(self.library(variant, work.total())?)),
         }
+    }
+
+    /// A new volume for so many files, opened.
+    fn library(&self, variant: Variant, files: u64) -> Result<Library, WorkloadError> {
+        Library::open(self.store(variant, files)?, variant.options())
     }
 
     /// Adds what one run of something has come to.

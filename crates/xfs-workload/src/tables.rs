@@ -134,16 +134,18 @@ pub(crate) const MICROSECONDS: f64 = 1e6;
 fn scaling(report: &Report, section: &str) -> Table {
     let steps = report.steps(section);
     let mut rows = Vec::new();
-    for variant in [Variant::Ours, Variant::Kernel] {
+    for variant in [Variant::Ours, Variant::Apart, Variant::Kernel] {
         for threads in report.threads(section) {
             let base =
                 if threads > report.machine.processors { report.machine.processors } else { 1 };
             if base == threads {
                 continue;
             }
-            let find = |step: &str, threads| report.find(section, step, variant, threads);
+            let find = |step: &str, variant, threads| report.find(section, step, variant, threads);
+            // One thread has a volume to itself as it is.
+            let alone = if variant == Variant::Apart { Variant::Ours } else { variant };
             let ratio = |step: &&str| {
-                let (more, less) = find(step, threads).zip(find(step, base))?;
+                let (more, less) = find(step, variant, threads).zip(find(step, alone, base))?;
                 Some(format!("{:.2}", more.rate() / less.rate()))
             };
             let cells: Vec<_> = steps.iter().map(ratio).collect();

@@ -1,5 +1,6 @@
 //! Who does the work: a volume of ours, or a directory of the kernel's XFS.
 
+pub(crate) mod apart;
 pub(crate) mod kernel;
 pub(crate) mod library;
 

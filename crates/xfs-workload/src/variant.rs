@@ -19,6 +19,8 @@ pub enum Variant {
     NoParents,
     /// Ours with a look at the pointer to a file's locks at each open and close.
     LockPointer,
+    /// Ours with a volume for each thread.
+    Apart,
     /// The kernel's XFS.
     Kernel,
 }
@@ -34,6 +36,7 @@ impl Variant {
             Self::Intents => "parents by intents",
             Self::NoParents => "no parents",
             Self::LockPointer => "lock pointer",
+            Self::Apart => "a volume for each thread",
             Self::Kernel => "kernel",
         }
     }
@@ -41,7 +44,14 @@ impl Variant {
     /// Whether it is ours with a decision taken back.
     #[must_use]
     pub const fn is_before(self) -> bool {
-        !matches!(self, Self::Ours | Self::Kernel)
+        !matches!(self, Self::Ours | Self::Apart | Self::Kernel)
+    }
+
+    /// Whether what so many threads do in this way on so many processors tells anything.
+    #[must_use]
+    pub(crate) const fn tells(self, threads: usize, processors: usize) -> bool {
+        // One thread has a volume to itself as it is; without a processor for each, the volumes compete for those.
+        !matches!(self, Self::Apart) || (threads > 1 && threads <= processors)
     }
 
     /// How its volume is opened.
@@ -53,7 +63,7 @@ impl Variant {
             Self::OneSlot => usual.log_slots(1),
             Self::Intents => usual.parent_path(ParentPath::Intents),
             Self::LockPointer => usual.lock_check(LockCheck::Pointer),
-            Self::Ours | Self::NoParents | Self::Kernel => usual,
+            Self::Ours | Self::NoParents | Self::Apart | Self::Kernel => usual,
         }
     }
 

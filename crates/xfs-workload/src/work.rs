@@ -51,6 +51,8 @@ impl Step {
 pub struct Work {
     /// Threads, each in a directory of its own.
     pub threads: usize,
+    /// The number of the first of them, by which its directory is called.
+    pub first: usize,
     /// Files of each.
     pub files: u64,
     /// Bytes of each name.
@@ -65,7 +67,14 @@ impl Work {
     /// So many files for each of so many threads, in one directory each.
     #[must_use]
     pub const fn new(threads: usize, files: u64) -> Self {
-        Self { threads, files, name_bytes: USUAL_NAME_BYTES, linked: false, directories: 0 }
+        Self {
+            threads,
+            first: 0,
+            files,
+            name_bytes: USUAL_NAME_BYTES,
+            linked: false,
+            directories: 0,
+        }
     }
 
     /// Files of all threads.
@@ -91,6 +100,11 @@ impl Work {
         }
     }
 
+    /// The name of the directory of one of the threads.
+    pub(crate) fn folder(&self, thread: usize) -> String {
+        format!("thread-{}", self.first + thread)
+    }
+
     /// The name of a file: no two names of one thread are alike in length only.
     pub(crate) fn name(&self, number: u64) -> String {
         let digits = self.name_bytes - "file-".len();
@@ -107,9 +121,4 @@ impl Work {
     pub(crate) fn leaves(&self) -> impl Iterator<Item = String> + use<> {
         (0..self.directories).map(|number| format!("d{number}"))
     }
-}
-
-/// The name of a thread's directory.
-pub(crate) fn folder(thread: usize) -> String {
-    format!("thread-{thread}")
 }

@@ -25,7 +25,7 @@ use crate::target::kernel::Directory;
 use crate::target::library::Library;
 use crate::target::{Performed, Target};
 use crate::variant::Variant;
-use crate::work::{Work, folder};
+use crate::work::Work;
 
 const SECTION: &str = "fsync";
 
@@ -100,7 +100,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
                     let mut directory = Directory::open(path)?;
                     fill(&mut directory, &work)?;
                     session.cool(&mut directory, variant)?;
-                    let above = path.join(folder(0));
+                    let above = path.join(work.folder(0));
                     let files = Theirs { directory: &directory, above: &above, work };
                     time_all(session, variant, &files, &loads)?;
                     directory.close()?;
@@ -218,7 +218,7 @@ struct Ours<'a> {
 
 impl Ours<'_> {
     fn node(&self, number: u64) -> Result<ferroxfs::Node, WorkloadError> {
-        let path = Path::new("/").join(folder(0)).join(self.work.name(number));
+        let path = Path::new("/").join(self.work.folder(0)).join(self.work.name(number));
         Ok(self.library.volume().lookup(path)?)
     }
 }

@@ -26,7 +26,7 @@ use crate::target::Target;
 use crate::target::kernel::Directory;
 use crate::target::library::Library;
 use crate::variant::Variant;
-use crate::work::{Work, folder};
+use crate::work::Work;
 
 const SECTION: &str = "open";
 
@@ -132,7 +132,7 @@ fn files_at_places(
 }
 
 fn path_of(above: &Path, work: &Work, number: u64) -> PathBuf {
-    above.join(folder(0)).join(work.name(number))
+    above.join(work.folder(0)).join(work.name(number))
 }
 
 /// Opens a file so often in each of so many threads.

@@ -10,8 +10,8 @@ use crate::work::{Step, Work};
 pub(super) struct Sequence {
     pub(super) section: &'static str,
     pub(super) steps: &'static [Step],
-    /// The decisions that are taken back.
-    pub(super) before: &'static [Variant],
+    /// What else of ours it is compared with.
+    pub(super) others: &'static [Variant],
     /// The steps that are reported; the others are done where those need them.
     pub(super) wants: fn(&Session<'_>, Step) -> bool,
 }
@@ -28,7 +28,7 @@ pub(super) const FILES: Sequence = Sequence {
         Step::Bulkstat,
         Step::Remove,
     ],
-    before: &[Variant::OneList, Variant::OneSlot, Variant::Intents],
+    others: &[Variant::OneList, Variant::OneSlot, Variant::Intents, Variant::Apart],
     wants: |session, step| session.plan.wants(step),
 };
 
@@ -36,7 +36,7 @@ pub(super) const FILES: Sequence = Sequence {
 pub(super) const MARKS: Sequence = Sequence {
     section: "fsmark",
     steps: &[Step::Create, Step::Remove],
-    before: &[Variant::Intents, Variant::NoParents],
+    others: &[Variant::Intents, Variant::NoParents],
     wants: |_, _| true,
 };
 
@@ -54,7 +54,9 @@ impl Sequence {
         for threads in &plan.threads {
             let work = work(session.work(*threads));
             for _ in 0..plan.runs {
-                for variant in plan.variants(self.before) {
+                let mut variants = plan.variants(self.others);
+                variants.retain(|variant| variant.tells(*threads, session.processors.count()));
+                for variant in variants {
                     session.begin(self.section, variant, *threads)?;
                     let mut target = session.target(variant, &work)?;
                     target.prepare(&work)?;

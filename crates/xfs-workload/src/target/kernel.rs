@@ -17,7 +17,7 @@ use crate::digest::Digest;
 use crate::error::WorkloadError;
 use crate::ioctl::bulkstat_count;
 use crate::parallel::in_parallel;
-use crate::work::{Step, Work, folder};
+use crate::work::{Step, Work};
 
 /// As ours are made, and changed to.
 const MODE: u32 = 0o600;
@@ -89,7 +89,7 @@ impl Directory {
 
     /// The directories in which the files of a thread lie.
     fn leaves(&self, thread: usize, work: &Work) -> Vec<PathBuf> {
-        let top = self.path.join(folder(thread));
+        let top = self.path.join(work.folder(thread));
         match work.directories {
             0 => vec![top],
             _ => work.leaves().map(|name| top.join(name)).collect(),
@@ -159,7 +159,7 @@ impl Directory {
 impl Target for Directory {
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
         for thread in 0..work.threads {
-            let top = self.path.join(folder(thread));
+            let top = self.path.join(work.folder(thread));
             let leaves = work.leaves().map(|name| top.join(name));
             for path in std::iter::once(top.clone()).chain(leaves) {
                 let made = DirBuilder::new().mode(FOLDER_MODE).create(&path);
@@ -229,7 +229,7 @@ impl Target for Directory {
     fn digest(&mut self, work: &Work) -> Result<Digest, WorkloadError> {
         let parts = in_parallel(work.threads, |thread| {
             let mut digest = Digest::default();
-            let name = folder(thread);
+            let name = work.folder(thread);
             for (number, leaf) in self.leaves(thread, work).iter().enumerate() {
                 let number = (number as u64).to_be_bytes();
                 for entry in fs::read_dir(leaf)? {

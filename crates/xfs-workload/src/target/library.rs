@@ -14,7 +14,7 @@ use crate::digest::Digest;
 use crate::error::WorkloadError;
 use crate::parallel::in_parallel;
 use crate::store::Store;
-use crate::work::{Step, Work, folder};
+use crate::work::{Step, Work};
 
 /// Permissions that no sensible umask takes from: the kernel applies that of this process.
 const MODE: u16 = 0o600;
@@ -60,7 +60,7 @@ impl Library {
 
     /// The directories in which the files of a thread lie.
     fn leaves(&self, thread: usize, work: &Work) -> ferroxfs::Result<Vec<Node>> {
-        let top = self.volume().lookup(Path::new("/").join(folder(thread)))?;
+        let top = self.volume().lookup(Path::new("/").join(work.folder(thread)))?;
         if work.directories == 0 {
             return Ok(vec![top]);
         }
@@ -72,7 +72,7 @@ impl Target for Library {
     fn prepare(&mut self, work: &Work) -> Result<(), WorkloadError> {
         let root = self.volume().root()?;
         for thread in 0..work.threads {
-            let top = root.create(folder(thread), &NewKind::Directory, &FOLDER)?;
+            let top = root.create(work.folder(thread), &NewKind::Directory, &FOLDER)?;
             for leaf in work.leaves() {
                 top.create(leaf, &NewKind::Directory, &FOLDER)?;
             }
@@ -125,7 +125,7 @@ impl Target for Library {
     fn digest(&mut self, work: &Work) -> Result<Digest, WorkloadError> {
         let parts = in_parallel(work.threads, |thread| {
             let mut digest = Digest::default();
-            let name = folder(thread);
+            let name = work.folder(thread);
             for (number, leaf) in self.leaves(thread, work)?.iter().enumerate() {
                 let number = (number as u64).to_be_bytes();
                 for entry in leaf.entries()? {

@@ -86,6 +86,27 @@ fn each_step_over_files_begins_with_nothing_in_memory() {
     assert!(report.measurements.iter().all(|one| one.is_cold));
 }
 
+/// What it leaves behind is compared while it runs.
+#[test]
+fn a_volume_for_each_thread_does_the_same_work() {
+    let workloads = [Workload::Create, Workload::Bulkstat];
+    let plan = Plan { before: false, threads: vec![1, 2], ..small(&workloads) };
+    let report = report_of(&plan);
+    let find = |step, variant, threads| report.find("files", step, variant, threads);
+    assert!(find("create", Variant::Apart, 1).is_none());
+    if report.machine.processors < 2 {
+        assert!(find("create", Variant::Apart, 2).is_none());
+        return;
+    }
+    let operations = |step, variant| find(step, variant, 2).unwrap().operations;
+    assert_eq!(operations("create", Variant::Apart), operations("create", Variant::Ours));
+    // Beside files and their directory.
+    let of_a_volume = find("bulkstat", Variant::Ours, 1).unwrap().operations - FILES - 1;
+    let of_one = operations("bulkstat", Variant::Ours);
+    assert_eq!(operations("bulkstat", Variant::Apart), of_one + of_a_volume);
+    assert!(text(&report, false).contains("a volume for each thread: 2 against 1"));
+}
+
 /// A listing through memory brings each inode in and lets it go; one past it brings in none.
 #[test]
 fn what_comes_into_memory_goes_again() {
@@ -165,9 +186,9 @@ fn parents_by_intents_take_a_transaction_more() {
 }
 
 #[test]
-fn without_before_there_is_only_ours() {
+fn without_before_no_decision_is_taken_back() {
     let report = report_of(&Plan { before: false, ..small(&all_but_fsync()) });
-    assert!(report.measurements.iter().all(|one| one.variant == Variant::Ours));
+    assert!(report.measurements.iter().all(|one| !one.variant.is_before()));
     assert!(report.not_measured.iter().any(|note| note.what.contains("taken back")));
 }
 
