@@ -53,8 +53,6 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::sandbox::Reach;
 
-pub(crate) use put::write_all;
-
 /// A command with everything open.
 pub(crate) trait Run {
     /// What the command still needs of the host, which for most is only what is open.

@@ -33,6 +33,8 @@ use crate::names;
 use crate::source::{NamedValue, Source, is_safe_name};
 use draft::Spot;
 
+pub(crate) use contents::write_all;
+
 /// Permission bits of a mode.
 const PERMISSION_BITS: u32 = 0o7777;
 

@@ -8,6 +8,7 @@ use super::Run;
 use super::chmod::mode_of;
 use crate::cli::{GlobalOptions, PutArguments};
 use crate::console::Console;
+use crate::deposit::write_all;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_each};
@@ -73,17 +74,4 @@ fn fill(file: File, target: &Target) -> Result<(), Failure> {
             .map_err(|error| target.failure(error))?;
         offset += read as u64;
     }
-}
-
-/// Writes all of these bytes.
-pub(crate) fn write_all(file: &File, mut offset: u64, mut bytes: &[u8]) -> ferroxfs::Result<()> {
-    while !bytes.is_empty() {
-        let written = file.write_at(offset, bytes)?;
-        if written == 0 {
-            return Err(PosixError::NoSpace.into());
-        }
-        bytes = bytes.get(written..).unwrap_or_default();
-        offset += written as u64;
-    }
-    Ok(())
 }

@@ -1,9 +1,8 @@
 //! The contents of files that are put into a volume.
 
-use ferroxfs::File;
+use ferroxfs::{File, PosixError};
 
 use super::Failed;
-use crate::commands::write_all;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::source::Source;
@@ -35,6 +34,19 @@ pub(super) fn copy<S: Source>(file: &File, source: &S, size: u64) -> Result<(), 
     }
     if file.metadata().size < size {
         file.set_len(size)?;
+    }
+    Ok(())
+}
+
+/// Writes all of these bytes.
+pub(crate) fn write_all(file: &File, mut offset: u64, mut bytes: &[u8]) -> ferroxfs::Result<()> {
+    while !bytes.is_empty() {
+        let written = file.write_at(offset, bytes)?;
+        if written == 0 {
+            return Err(PosixError::NoSpace.into());
+        }
+        bytes = bytes.get(written..).unwrap_or_default();
+        offset += written as u64;
     }
     Ok(())
 }
