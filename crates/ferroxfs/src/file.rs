@@ -108,8 +108,8 @@ impl File {
         self.description.as_ref().map_or(Ok(()), |open| open.check_writable(parts))
     }
 
-    /// What lets a program act in the name of the file's owner goes before somebody changes the contents.
-    /// Root changes what it likes.
+    /// What lets a program act in the name of the file's owner goes before somebody changes the contents. Who may
+    /// keep set-ID bits, as root may, keeps those, and capabilities go all the same.
     fn shed_privileges(&self, parts: &Parts) -> Result<()> {
         self.shed_privileges_for(parts, || Ok(()))
     }
@@ -121,13 +121,15 @@ impl File {
         check_possible: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let who = self.node.who();
-        if who.somebody().is_none() {
+        let (_, entry) = self.node.writable()?;
+        let acting = Acting::within(parts, who);
+        // Most files have none, and looking takes no transaction.
+        let is_capable = acting.is_capable(entry)?;
+        if who.somebody().is_none() && !is_capable {
             return Ok(());
         }
         check_possible()?;
-        let (_, entry) = self.node.writable()?;
-        let acting = Acting::within(parts, who);
-        acting.shed_privileges(entry, !who.has(Capabilities::FSETID)).map(drop)
+        acting.drop_privileges(entry, !who.has(Capabilities::FSETID), is_capable).map(drop)
     }
 
     /// Lets every read and write of this handle go to the device at once, in units of

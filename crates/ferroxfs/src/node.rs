@@ -23,7 +23,7 @@ use crate::share::{Share, User};
 use crate::statistics::Activity;
 use crate::table::Entry;
 use crate::whereabouts::{self, Parent};
-use crate::writing::{Acting, Parts};
+use crate::writing::{Acting, Parts, check_not_immutable};
 use crate::{ReadDir, ReadDirPlus, Result, Volume};
 
 /// A handle on one inode, as a descriptor opened with `O_PATH` is: it can be asked for metadata,
@@ -138,10 +138,11 @@ impl Node {
         self.share().who()
     }
 
-    /// Whether who asks may use the file so.
+    /// Whether who asks may use the file so. Root may do everything but write what is immutable.
     pub(crate) fn check(&self, wanted: Access) -> Result<()> {
         match self.who().somebody() {
             Some(me) => me.check(self.cache(), &self.inode(), wanted),
+            None if wanted.contains(Access::WRITE) => check_not_immutable(self.inode().core()),
             None => Ok(()),
         }
     }

@@ -331,11 +331,11 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// As [`open_file`](Self::open_file), as an [`std::io::Error`] with the reason as its source.
+    /// As [`open_file_read_only`](Self::open_file_read_only), as an [`std::io::Error`] with the reason as its source.
     /// Memory grows with what is read: a sparse file of a petabyte ends with an error of the
     /// allocator's.
     pub fn read(&self, path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
-        let mut file = self.open_file(path).map_err(to_io_error)?;
+        let mut file = self.open_file_read_only(path).map_err(to_io_error)?;
         let mut contents = Vec::new();
         file.read_to_end(&mut contents)?;
         Ok(contents)

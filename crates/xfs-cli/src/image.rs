@@ -270,7 +270,7 @@ impl Target {
         let node = self.node(true)?;
         match node.file_type() {
             FileType::Regular | FileType::Directory => {
-                node.open().map_err(|error| self.failure(error))
+                node.open_read_only().map_err(|error| self.failure(error))
             }
             other => {
                 let kind = node::kind(other).name();

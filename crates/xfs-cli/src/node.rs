@@ -73,7 +73,7 @@ impl NodeSource {
     /// Opens a regular file; anything else is as it is.
     pub(crate) fn new(node: Node) -> Result<Self, Failure> {
         let file = match node.file_type() {
-            FileType::Regular => Some(node.open()?),
+            FileType::Regular => Some(node.open_read_only()?),
             _ => None,
         };
         Ok(Self { node, file })

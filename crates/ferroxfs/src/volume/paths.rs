@@ -37,11 +37,15 @@ impl Volume {
     /// As [`Node::create`], but for EEXIST; EISDIR, ELOOP.
     pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
+        if asks_for_directory(path.as_os_str().as_bytes()) {
+            self.place(path, |_| PosixError::IsDirectory)?;
+            return Err(PosixError::IsDirectory.into());
+        }
         match self.lookup(path) {
             Err(Error::Posix(PosixError::NotFound)) => {}
             found => return open_empty(&found?),
         }
-        let (directory, name) = self.place(path)?;
+        let Place { directory, name, .. } = self.place(path, |_| PosixError::IsDirectory)?;
         match directory.create(name, &NewKind::Regular, &FILE) {
             Err(Error::Posix(PosixError::Exists)) => self.find_or_create(directory, name),
             made => made?.open_new(),
@@ -74,7 +78,9 @@ impl Volume {
             if asks_for_directory(target.as_bytes()) {
                 return Err(PosixError::IsDirectory.into());
             }
-            let (above, last) = split(Path::new(&target))?;
+            let (above, Last::Name { name: last, .. }) = split(Path::new(&target)) else {
+                return Err(PosixError::IsDirectory.into());
+            };
             directory = resolve_from(&self.root()?, &directory, above, LastLink::Follow)?;
             name = last.to_os_string();
         }
@@ -138,8 +144,11 @@ impl Volume {
         kind: &NewKind<'_>,
         creation: &Creation,
     ) -> Result<Node> {
-        let (directory, name) = self.place(path.as_ref())?;
-        directory.create(name, kind, creation)
+        let place = self.place(path.as_ref(), |_| PosixError::Exists)?;
+        if *kind != NewKind::Directory {
+            place.check_free_of_slash()?;
+        }
+        place.directory.create(place.name, kind, creation)
     }
 
     /// Makes a symbolic link to `target`.
@@ -159,8 +168,9 @@ impl Volume {
     /// As [`Node::link`].
     pub fn hard_link(&self, original: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<()> {
         let file = self.lookup_no_follow(original)?;
-        let (directory, name) = self.place(path.as_ref())?;
-        directory.link(&file, name)
+        let place = self.place(path.as_ref(), |_| PosixError::Exists)?;
+        place.check_free_of_slash()?;
+        place.directory.link(&file, place.name)
     }
 
     /// Removes a file.
@@ -169,8 +179,12 @@ impl Volume {
     ///
     /// As [`Node::remove_file`].
     pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
-        let (directory, name) = self.place(path.as_ref())?;
-        directory.remove_file(name)
+        let place = self.place(path.as_ref(), |_| PosixError::IsDirectory)?;
+        if place.has_slash {
+            place.directory_there()?;
+            return Err(PosixError::IsDirectory.into());
+        }
+        place.directory.remove_file(place.name)
     }
 
     /// Removes an empty directory.
@@ -179,7 +193,7 @@ impl Volume {
     ///
     /// As [`Node::remove_dir`].
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
-        let (directory, name) = self.place(path.as_ref())?;
+        let Place { directory, name, .. } = self.place(path.as_ref(), not_removed)?;
         directory.remove_dir(name)
     }
 
@@ -190,12 +204,9 @@ impl Volume {
     ///
     /// As [`Node::remove_file`] and [`Node::remove_dir`].
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let (above, name) = self.place(path)?;
-        let top = above.lookup(name)?;
-        if top.file_type() != FileType::Directory {
-            return Err(PosixError::NotDirectory.into());
-        }
+        let place = self.place(path.as_ref(), not_removed)?;
+        let top = place.directory_there()?;
+        let Place { directory: above, name, .. } = place;
         // A stack of its own: the tree may be deeper than the thread's.
         let mut open = vec![(top, name.to_os_string())];
         while let Some((directory, _)) = open.last() {
@@ -226,9 +237,12 @@ impl Volume {
     ///
     /// As [`Node::rename`].
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
-        let (from, name) = self.place(from.as_ref())?;
-        let (to, new_name) = self.place(to.as_ref())?;
-        from.rename(name, &to, new_name, RenameMode::Replace)
+        let from = self.place(from.as_ref(), |_| PosixError::Busy)?;
+        let to = self.place(to.as_ref(), |_| PosixError::Busy)?;
+        if from.has_slash || to.has_slash {
+            from.directory_there()?;
+        }
+        from.directory.rename(from.name, &to.directory, to.name, RenameMode::Replace)
     }
 
     /// Whether who asks may use what a path means so, links followed: see [`Node::access`].
@@ -253,21 +267,88 @@ impl Volume {
         written
     }
 
-    /// The directory that a path lies in, and the name there.
-    fn place<'a>(&self, path: &'a Path) -> Result<(Node, &'a OsStr)> {
-        let (above, name) = split(path)?;
+    /// Where a path leads to, without following a link there. What it ends with if that is no name gives the error.
+    fn place<'a>(
+        &self,
+        path: &'a Path,
+        refusal: impl FnOnce(&Last<'a>) -> PosixError,
+    ) -> Result<Place<'a>> {
+        let (above, last) = split(path);
         let directory = self.lookup(above)?;
         if directory.file_type() != FileType::Directory {
             return Err(PosixError::NotDirectory.into());
         }
-        Ok((directory, name))
+        match last {
+            Last::Name { name, has_slash } => Ok(Place { directory, name, has_slash }),
+            last => Err(refusal(&last).into()),
+        }
     }
 }
 
-/// The directory of a path, and the name there.
-fn split(path: &Path) -> Result<(&Path, &OsStr)> {
-    let name = path.file_name().ok_or(PosixError::InvalidArgument)?;
-    Ok((path.parent().unwrap_or(Path::new("/")), name))
+/// Where a path leads to: the directory that it lies in, and the name there.
+struct Place<'a> {
+    directory: Node,
+    name: &'a OsStr,
+    /// A slash behind the name: it is to be that of a directory.
+    has_slash: bool,
+}
+
+impl Place<'_> {
+    /// The directory that has the name.
+    fn directory_there(&self) -> Result<Node> {
+        let node = self.directory.lookup(self.name)?;
+        match node.file_type() {
+            FileType::Directory => Ok(node),
+            _ => Err(PosixError::NotDirectory.into()),
+        }
+    }
+
+    /// What is to be made there is no directory: a slash says that there is one.
+    fn check_free_of_slash(&self) -> Result<()> {
+        if !self.has_slash {
+            return Ok(());
+        }
+        self.directory.lookup(self.name)?;
+        Err(PosixError::Exists.into())
+    }
+}
+
+/// What a path ends with.
+#[derive(Debug, PartialEq, Eq)]
+enum Last<'a> {
+    /// A name in a directory, perhaps with a slash behind it.
+    Name { name: &'a OsStr, has_slash: bool },
+    /// The directory before it.
+    Dot,
+    /// The one above that.
+    DotDot,
+    /// Nothing but slashes, or nothing at all.
+    Nothing,
+}
+
+/// What a path leads through, and what it ends with.
+fn split(path: &Path) -> (&Path, Last<'_>) {
+    let bytes = path.as_os_str().as_bytes();
+    let end = bytes.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
+    let (trimmed, slashes) = bytes.split_at_checked(end).unwrap_or((bytes, b""));
+    let start = trimmed.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let (above, name) = trimmed.split_at_checked(start).unwrap_or((b"", trimmed));
+    let last = match name {
+        b"" => Last::Nothing,
+        b"." => Last::Dot,
+        b".." => Last::DotDot,
+        name => Last::Name { name: OsStr::from_bytes(name), has_slash: !slashes.is_empty() },
+    };
+    (Path::new(OsStr::from_bytes(above)), last)
+}
+
+/// Why a directory is not removed by what a path ends with.
+fn not_removed(last: &Last<'_>) -> PosixError {
+    match last {
+        Last::DotDot => PosixError::NotEmpty,
+        Last::Nothing => PosixError::Busy,
+        Last::Name { .. } | Last::Dot => PosixError::InvalidArgument,
+    }
 }
 
 /// Opens a file that is there, and cuts it to nothing.

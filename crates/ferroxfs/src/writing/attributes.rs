@@ -49,6 +49,11 @@ impl Acting<'_> {
         if attribute.value.len() > MAX_VALUE_BYTES {
             return Err(PosixError::ValueTooLong.into());
         }
+        let is_of_capabilities =
+            attribute.namespace == Namespace::Security && attribute.name == CAPABILITIES;
+        if is_of_capabilities && !are_capabilities(attribute.value) {
+            return Err(PosixError::InvalidArgument.into());
+        }
         self.undelegated(&[file], || self.put_checked(file, attribute, mode, purpose))
     }
 
@@ -139,16 +144,19 @@ impl Acting<'_> {
     /// Takes off what lets a program act in the name of the owner: capabilities, and set-ID bits if
     /// `set_ids`. Returns whether there was anything.
     pub(crate) fn shed_privileges(&self, file: &Entry, set_ids: bool) -> Result<bool> {
-        // Most files have none, and looking takes no transaction.
-        let is_capable = {
-            let _latch = file.live().record().latch().shared();
-            is_capable(&self.journal, file)?
-        };
+        let is_capable = self.is_capable(file)?;
         self.drop_privileges(file, set_ids, is_capable)
     }
 
-    /// The same of a file of which it is known whether it is capable.
-    pub(super) fn drop_privileges(
+    /// Whether the file has capabilities that whoever executes it gets.
+    pub(crate) fn is_capable(&self, file: &Entry) -> Result<bool> {
+        let _latch = file.live().record().latch().shared();
+        is_capable(&self.journal, file)
+    }
+
+    /// Takes off what lets a program act in the name of the owner, as [`shed_privileges`](Self::shed_privileges), of
+    /// a file of which it is known whether it is capable.
+    pub(crate) fn drop_privileges(
         &self,
         file: &Entry,
         set_ids: bool,
@@ -203,6 +211,17 @@ impl Purpose {
         let Self::List { bits: Some(bits) } = self else { return core.mode };
         (core.mode & !bits::CLASSES | bits) & !who.withheld_set_group_id(core.gid)
     }
+}
+
+/// Whether a value says which capabilities a file has, as far as the kernel looks at it: its version, which stands
+/// in its first word, and its length.
+#[doc(alias = "vfs_ns_cap_data")]
+fn are_capabilities(value: &[u8]) -> bool {
+    /// By version: the third names the user to whom it applies.
+    const LENGTHS: [(u8, usize); 2] = [(2, 20), (3, 24)];
+    // Little-endian: the lowest byte has flags.
+    let Some([_, 0, 0, version]) = value.first_chunk() else { return false };
+    LENGTHS.contains(&(*version, value.len()))
 }
 
 /// Whether the file has capabilities that whoever executes it gets. The caller has latched it.

@@ -21,9 +21,9 @@ use crate::watch::WatchEvents;
 pub struct Changes {
     /// Permission bits, up to 0o7777. An access control list follows them.
     pub mode: Option<u16>,
-    /// Owner.
+    /// Owner; not `u32::MAX`, which is nobody's number.
     pub uid: Option<u32>,
-    /// Group.
+    /// Group; not `u32::MAX`.
     pub gid: Option<u32>,
     /// Project.
     pub project_id: Option<u32>,
@@ -65,6 +65,7 @@ impl Changes {
 impl Acting<'_> {
     /// Changes an inode, in one transaction.
     pub(crate) fn change(&self, file: &Arc<Entry>, changes: &Changes) -> Result<()> {
+        check_ids([changes.uid, changes.gid])?;
         // What is written later would give the file its own time.
         self.contents(file).write_back()?;
         self.drop_capabilities_of_given(file, changes)?;
@@ -74,7 +75,7 @@ impl Acting<'_> {
     /// A file that somebody gives to another owner loses its capabilities first.
     fn drop_capabilities_of_given(&self, file: &Entry, changes: &Changes) -> Result<()> {
         let gives = (changes.uid.is_some() || changes.gid.is_some()) && !file.is_directory();
-        if !gives || self.who.somebody().is_none() {
+        if !gives {
             return Ok(());
         }
         let is_capable = {
@@ -168,6 +169,14 @@ impl Acting<'_> {
             });
             Ok(())
         })
+    }
+}
+
+/// Whether there can be such users and groups: the last number is none, by which chown(2) leaves them as they are.
+pub(super) fn check_ids(ids: impl IntoIterator<Item = Option<u32>>) -> Result<()> {
+    match ids.into_iter().flatten().any(|id| id == u32::MAX) {
+        true => Err(PosixError::InvalidArgument.into()),
+        false => Ok(()),
     }
 }
 

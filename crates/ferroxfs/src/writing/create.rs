@@ -13,6 +13,7 @@ use xfs_inode::{Live, NewInode, new_attribute_room};
 use xfs_trans::Transaction;
 
 use super::access::check_not_immutable;
+use super::changes::check_ids;
 use super::links::check_gains_link;
 use super::lists::{Attempt, NewLists};
 use super::{Acting, check_name};
@@ -82,9 +83,9 @@ impl NewKind<'_> {
 pub struct Creation {
     /// Permission bits, up to 0o7777.
     pub mode: u16,
-    /// Owner.
+    /// Owner; not `u32::MAX`, which is nobody's number.
     pub uid: u32,
-    /// Group.
+    /// Group; not `u32::MAX`.
     pub gid: u32,
     /// Permission bits that the file does not get; 0 masks nothing.
     pub umask: u16,
@@ -134,6 +135,7 @@ impl Acting<'_> {
         if *kind == NewKind::Symlink(b"") {
             return Err(PosixError::NotFound.into());
         }
+        self.check_owner(creation)?;
         if kind.device().is_some_and(|device| device.encode().is_none()) {
             return Err(PosixError::InvalidArgument.into());
         }
@@ -172,6 +174,14 @@ impl Acting<'_> {
         Ok(entry)
     }
 
+    /// Whether there can be such an owner. Somebody else than root owns what he makes himself.
+    fn check_owner(&self, creation: &Creation) -> Result<()> {
+        match self.who.somebody() {
+            Some(_) => Ok(()),
+            None => check_ids([Some(creation.uid), Some(creation.gid)]),
+        }
+    }
+
     /// Makes a regular file that has no name. It is gone with its last user unless it is linked.
     #[doc(alias = "O_TMPFILE")]
     pub(crate) fn create_unnamed(
@@ -179,6 +189,7 @@ impl Acting<'_> {
         directory: &Entry,
         creation: &Creation,
     ) -> Result<Arc<Entry>> {
+        self.check_owner(creation)?;
         let made = self.make_unnamed(directory, |tx| {
             self.check_adds(directory)?;
             Birth::inheriting(tx, (directory, self.who), (&NewKind::Regular, creation), 0)

@@ -26,6 +26,7 @@ mod lists;
 mod locks;
 mod names;
 mod opening;
+mod paths;
 mod permissions;
 mod small_log;
 mod threads;

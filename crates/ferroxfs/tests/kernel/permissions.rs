@@ -2,8 +2,8 @@
 //! one of ours.
 //!
 //! Each seed is a case: a few files of random owners, modes, access control lists and flags, somebody with
-//! random groups and capabilities, and one operation. The kernel does it by system calls of a thread with these
-//! credentials, we do it on [`Volume::as_user`]. Answers are compared, and at the end everything that
+//! random groups and capabilities, or root, and one operation. The kernel does it by system calls of a thread with these
+//! credentials, we do it on [`Volume::as_user`], or as root on the volume itself. Answers are compared, and at the end everything that
 //! the kernel shows of the two volumes.
 
 mod actor;
@@ -31,24 +31,31 @@ use scene::Scene;
 const CASES: u64 = 3000;
 const LONG_CASES: u64 = 60_000;
 
+/// One in so many cases is root's.
+const ROOTS_SHARE: u64 = 6;
+
 /// Somebody, what they find, and what they do with it.
 #[derive(Debug)]
 struct Case {
     seed: u64,
     scene: Scene,
-    actor: Actor,
+    /// `None`: root.
+    actor: Option<Actor>,
     operation: Operation,
 }
 
 impl Case {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let operation = Operation::random(seed, &mut random);
+        let mut operation = Operation::random(seed, &mut random);
         let mut scene = Scene::random(&mut random);
         if operation.needs_contents() {
             scene.give_contents();
         }
-        let actor = Actor::random(&mut random);
+        let actor = (!seed.is_multiple_of(ROOTS_SHARE)).then(|| Actor::random(&mut random));
+        if actor.is_none() {
+            operation.take_set_ids_of_new_directory();
+        }
         Self { seed, scene, actor, operation }
     }
 
@@ -73,7 +80,9 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
     for case in &cases {
         let folder = mount.path().join(case.folder());
         kernel::build(&folder, &case.scene).map_err(failed)?;
-        answers.push(case.actor.does(|| kernel::perform(&folder, &case.operation))?);
+        let perform = || kernel::perform(&folder, &case.operation);
+        answers
+            .push(case.actor.as_ref().map_or_else(|| Ok(perform()), |actor| actor.does(perform))?);
     }
     let expected = Outcomes { answers, facts: facts(mount.path(), &cases)? };
     mount.unmount()?;
@@ -95,8 +104,11 @@ pub(crate) fn check(geometry: &Geometry) -> Result<(), TrialError> {
 fn on_ours(volume: &Volume, case: &Case, umask: u16) -> Result<Answer, TrialError> {
     let folder = Path::new("/").join(case.folder());
     ours::build(volume, &folder, &case.scene).map_err(failed)?;
-    let volume = volume.as_user(case.actor.credentials()?);
-    let answer = ours::perform(&volume, &folder, &case.operation, umask);
+    let perform = |volume: &Volume| ours::perform(volume, &folder, &case.operation, umask);
+    let answer = match &case.actor {
+        Some(actor) => perform(&volume.as_user(actor.credentials()?)),
+        None => perform(volume),
+    };
     Ok(answer.map_err(|error| ferroxfs::errno(&error)))
 }
 

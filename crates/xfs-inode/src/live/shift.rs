@@ -25,7 +25,7 @@ use super::{Live, step};
 use crate::edit::BlockRange;
 
 impl Live {
-    /// Takes a range out of the file: what is behind it moves up to its start.
+    /// Takes a range out of the file: what is behind it moves up to its start. Space behind the end goes.
     ///
     /// # Errors
     ///
@@ -45,6 +45,8 @@ impl Live {
             return Err(PosixError::InvalidArgument.into());
         }
         self.free_range(journal, whole)?;
+        let end = FileBlock(size.div_ceil(u64::from(journal.geometry().block_size)));
+        self.free_range(journal, BlockRange::between(end, LIMIT))?;
         let mut next = whole.end();
         while let Some(extent) = self.first_from(journal, next)? {
             let to = FileBlock(extent.file_block.0 - whole.length_blocks);

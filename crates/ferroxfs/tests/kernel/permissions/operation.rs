@@ -126,6 +126,14 @@ impl Operation {
 }
 
 impl Operation {
+    /// The library makes a directory for root with set-ID bits at once, mkdir(2) for nobody.
+    #[allow(dead_code, reason = "who asks a mount does so by mkdir(2)")]
+    pub(super) fn take_set_ids_of_new_directory(&mut self) {
+        if let Self::Make(Made::Directory, mode) = self {
+            *mode &= 0o1777;
+        }
+    }
+
     /// Whether it takes files that can be opened: of what is no file we open nothing, and nobody asks
     /// us to open a file only to add to it.
     pub(super) fn needs_contents(&self) -> bool {
@@ -156,6 +164,7 @@ fn some(random: &mut Random, from: &[u32]) -> Option<u32> {
 fn set_attribute(random: &mut Random) -> Operation {
     let name = pick(random, &ATTRIBUTES);
     let value = match name {
+        "security.capability" if random.below(4) == 0 => b"nothing of the kind".to_vec(),
         "security.capability" => CAPABLE.to_vec(),
         name if name.starts_with("system.") => list(random),
         _ => b"new".to_vec(),
