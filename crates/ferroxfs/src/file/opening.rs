@@ -41,8 +41,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EISDIR for a directory, EINVAL for anything else that has no contents, EACCES, and
-    /// [`Unsupported`](xfs_format::superblock::Unsupported) for data on a realtime device.
+    /// EISDIR for a directory, EINVAL for anything else that has no contents, EACCES; EPERM for who is not root and
+    /// would write an immutable file.
     pub fn open(&self) -> Result<File> {
         self.clone().into_file(self.all_access(), |user| Description::open(user, OpenMode::Write))
     }
