@@ -49,7 +49,7 @@ impl AclKind {
     }
 }
 
-/// An access control list that is valid: see [`xfs_format::acl::verify`].
+/// An access control list that is valid, as acl(5) has it: [`new`](Self::new) sees to that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acl(Vec<AclEntry>);
 

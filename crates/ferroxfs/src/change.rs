@@ -1,10 +1,7 @@
 //! Changing what a volume holds, by inode.
 //!
-//! Every method changes what it changes at once: after a crash it has happened whole or not at all, but for a
-//! new file with inherited access control lists that do not fit into the inode, which may lack some of them. It is durable
-//! once [`Volume::sync`](crate::Volume::sync), [`Node::sync`] or [`File::sync_all`](crate::File) has
-//! returned; operations become durable in the order in which they were done. On a volume that is
-//! open for reading each of them fails with EROFS.
+//! Owns: what an operation on a [`Node`] is called, and what is counted of it. Does **not** own: what it does
+//! (`writing`), or what is atomic and durable of it and fails every change, which the [crate](crate#changes) says.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -21,12 +18,21 @@ use crate::statistics::Activity;
 use crate::writing::{Acting, Changes, Creation, NewKind, Place, Removal, RenameMode};
 
 impl Node {
-    /// Makes a file in this directory.
+    /// Makes a file in this directory. It inherits access control lists from it; where these do not fit into the
+    /// inode, a crash may leave the file without some of them.
     ///
     /// # Errors
     ///
-    /// EEXIST, ENOTDIR, ENAMETOOLONG, EINVAL for a name with a slash or NUL, ENOENT if this directory
-    /// has been removed, EPERM if it is immutable, ENOSPC; the device's error.
+    /// - EEXIST, also for `.` and `..`.
+    /// - ENOENT for an empty name or target, and if this directory has been removed.
+    /// - ENOTDIR if it is none.
+    /// - ENAMETOOLONG for a name of more than 255 bytes, or a target of more than 1023.
+    /// - EINVAL for a name with a slash or NUL, a target with NUL, a device number that does not fit.
+    /// - EACCES for who may not search and write this directory.
+    /// - EPERM if it is immutable; for a symbolic link if it takes none (`NOSYMLINKS`); for a device other than 0:0
+    ///   without [`Capabilities::MKNOD`](crate::Capabilities::MKNOD).
+    /// - EMLINK for a directory if this one has as many links as there can be.
+    /// - ENOSPC, and those of [every change](crate#errors).
     pub fn create(
         &self,
         name: impl AsRef<OsStr>,
@@ -40,12 +46,13 @@ impl Node {
     }
 
     /// Makes a regular file without a name, in the group of this directory. Unless it is
-    /// [linked](Self::link) it is gone with its last handle.
+    /// [linked](Self::link) it is gone with its last handle, and after a crash. It inherits as by
+    /// [`create`](Self::create).
     ///
     /// # Errors
     ///
-    /// ENOTDIR, ENOENT, EPERM if this directory is immutable, or takes no symbolic link, ENOSPC; the
-    /// device's error.
+    /// ENOTDIR; ENOENT if this directory has been removed; EACCES for who may not search and write it; EPERM if it is
+    /// immutable; ENOSPC; those of [every change](crate#errors).
     #[doc(alias = "O_TMPFILE")]
     pub fn create_unnamed(&self, creation: &Creation) -> Result<Self> {
         let (parts, directory) = self.acting()?;
@@ -57,9 +64,15 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EEXIST, EPERM for a directory and for what is immutable, EMLINK, ENOENT for a file that was removed
-    /// (one [made without a name](Self::create_unnamed) gets its first one), EXDEV where this directory
-    /// keeps to another project or `file` is of another volume, ENOSPC; the device's error.
+    /// - EEXIST, ENOTDIR, ENAMETOOLONG and EINVAL as [`create`](Self::create).
+    /// - ENOENT for an empty name, if this directory has been removed, and for a file that was removed (one
+    ///   [made without a name](Self::create_unnamed) gets its first one).
+    /// - EACCES for who may not search and write this directory.
+    /// - EPERM for a directory; if the file is immutable or append-only, or this directory immutable; for who is
+    ///   refused further names ([`protect_hard_links`](crate::Credentials::protect_hard_links)).
+    /// - EMLINK if the file has as many names as there can be.
+    /// - EXDEV where this directory keeps to another project, or `file` is of another volume.
+    /// - ENOSPC, and those of [every change](crate#errors).
     pub fn link(&self, file: &Self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, directory) = self.acting()?;
         let entry = self.of_this_volume(file)?;
@@ -69,11 +82,16 @@ impl Node {
     }
 
     /// Removes a name of anything but a directory. The file is freed when it has no other name and
-    /// no handle.
+    /// no handle: after a crash, when the volume is recovered.
     ///
     /// # Errors
     ///
-    /// ENOENT, EISDIR, EPERM; the device's error.
+    /// - ENOENT, also if this directory has been removed.
+    /// - EISDIR for a directory, `.` and `..`; ENOTDIR if this is none.
+    /// - ENAMETOOLONG for a name of more than 255 bytes.
+    /// - EACCES for who may not search and write this directory.
+    /// - EPERM if it or the file is immutable or append-only, or it is sticky and neither belongs to who asks.
+    /// - Those of [every change](crate#errors).
     #[doc(alias = "unlink")]
     pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, directory) = self.acting()?;
@@ -111,7 +129,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// ENOENT, ENOTDIR, ENOTEMPTY, EPERM; the device's error.
+    /// ENOTDIR for anything else; ENOTEMPTY, also for `..`; EINVAL for `.`; ENOENT, ENAMETOOLONG, EACCES, EPERM and
+    /// all others as [`remove_file`](Self::remove_file).
     #[doc(alias = "rmdir")]
     pub fn remove_dir(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, directory) = self.acting()?;
@@ -120,13 +139,24 @@ impl Node {
         Ok(())
     }
 
-    /// Moves a name of this directory to `directory`, which may be the same.
+    /// Moves a name of this directory to `directory`, which may be the same. Whoever looks finds one of the two names,
+    /// and always something under one that is replaced.
     ///
     /// # Errors
     ///
-    /// ENOENT; EEXIST with [`RenameMode::NoReplace`]; EISDIR, ENOTDIR, ENOTEMPTY for what cannot be
-    /// replaced; EINVAL for a directory that would come to lie below itself; EXDEV, EPERM, ENOSPC;
-    /// the device's error.
+    /// - ENOENT for `name`, for an empty one, for `new_name` with [`RenameMode::Exchange`], and if a directory has
+    ///   been removed.
+    /// - EEXIST with [`RenameMode::NoReplace`], and where a directory to be replaced is not empty.
+    /// - ENOTEMPTY where what would be replaced is this directory, or lies above it.
+    /// - EISDIR for a file in the place of a directory; ENOTDIR for the reverse, and if `self` or `directory` is none.
+    /// - EBUSY for `.` and `..`; ENAMETOOLONG for a name of more than 255 bytes.
+    /// - EINVAL for a name with a slash or NUL, and for a directory that would come to lie below itself.
+    /// - EACCES for who may not search and write both directories, or not write a directory that goes to another one.
+    /// - EPERM as [`remove_file`](Self::remove_file), for what moves and for what is replaced; if `directory` is
+    ///   immutable.
+    /// - EMLINK for a directory, if the one that it goes to has as many links as there can be.
+    /// - EXDEV where `directory` keeps to another project, or is of another volume.
+    /// - ENOSPC, and those of [every change](crate#errors).
     pub fn rename(
         &self,
         name: impl AsRef<OsStr>,
@@ -141,11 +171,18 @@ impl Node {
         parts.rename(from, to, mode)
     }
 
-    /// Changes mode, owner, times, flags or hints.
+    /// Changes mode, owner, times, flags or hints, and the access control list with the mode. What
+    /// [waits in memory](crate::File#what-waits-in-memory) of the file is written first, and the capabilities of a
+    /// file that somebody gives away go first, as a change of its own.
     ///
     /// # Errors
     ///
-    /// EPERM for an immutable file, EINVAL for a hint that it cannot have; the device's error.
+    /// - EPERM for an immutable or append-only file, unless flags, project and hints alone change; for who does not own
+    ///   the file, or lacks the [capability](crate::Capabilities) for it.
+    /// - EINVAL for a hint or a flag that it cannot have.
+    /// - ENOSPC where a list that follows the mode takes blocks; EFBIG where the attributes have as many extents as the
+    ///   inode counts.
+    /// - What the write of what waits meets, and those of [every change](crate#errors).
     pub fn change(&self, changes: &Changes) -> Result<()> {
         let (parts, entry) = self.acting()?;
         parts.change(entry, changes)
@@ -155,7 +192,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EACCES; EPERM for an immutable file; the device's error.
+    /// EACCES; EPERM for an immutable file; what the write of what [waits in memory](crate::File#what-waits-in-memory)
+    /// meets; those of [every change](crate#errors).
     #[doc(alias = "UTIME_NOW")]
     pub fn touch(&self) -> Result<()> {
         let (acting, entry) = self.acting()?;
@@ -167,8 +205,11 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EACCES for a default list of what is no directory, EOPNOTSUPP for a symbolic link, E2BIG for more
-    /// than 5461 entries, EPERM, ENOSPC; the device's error.
+    /// - EACCES for a default list of what is no directory; EOPNOTSUPP for a symbolic link.
+    /// - E2BIG for more than 5461 entries.
+    /// - EPERM for an immutable or append-only file, and for who does not own it.
+    /// - ENOSPC; EFBIG where the attributes have as many extents as the inode counts.
+    /// - Those of [every change](crate#errors).
     #[doc(alias = "xfs_set_acl")]
     pub fn set_acl(&self, kind: AclKind, list: Option<&Acl>) -> Result<()> {
         let (parts, entry) = self.acting()?;
@@ -182,7 +223,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EROFS; the device's error.
+    /// EACCES for who may not read the file; those of [every change](crate#errors).
     #[doc(alias = "touch_atime")]
     pub fn note_access(&self, time: Timestamp) -> Result<()> {
         let (parts, entry) = self.writable()?;
@@ -191,12 +232,13 @@ impl Node {
     }
 
     /// Sets the times of the last change of the contents and of anything: for a cache that has
-    /// changed the contents by [`File::write_back_at`](crate::File::write_back_at), now or before long. It is
-    /// possible for an immutable file.
+    /// changed the contents by [`File::write_back_at`](crate::File::write_back_at), now or before long. For root it
+    /// is possible for an immutable file.
     ///
     /// # Errors
     ///
-    /// EROFS; the device's error.
+    /// EACCES for who may not write the file, EPERM if it is immutable for him; what the write of what
+    /// [waits in memory](crate::File#what-waits-in-memory) meets; those of [every change](crate#errors).
     pub fn note_modified(&self, modified: Timestamp, changed: Timestamp) -> Result<()> {
         let (acting, entry) = self.acting()?;
         acting.note_modified(entry, modified, changed)
@@ -208,9 +250,16 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EOPNOTSUPP for a name in no namespace of XFS; EEXIST and ENODATA by `mode`; ERANGE for a name
-    /// of more than 255 bytes, E2BIG for a value of more than 64 KiB; EPERM, ENOSPC; the device's
-    /// error.
+    /// - EEXIST and ENODATA by `mode`.
+    /// - EOPNOTSUPP for a name in no namespace of XFS, and for a list of another version.
+    /// - EINVAL for a name that is empty or has a NUL, and for a value that is no list.
+    /// - ERANGE for a name of more than 255 bytes, E2BIG for a value of more than 64 KiB.
+    /// - EPERM for an immutable or append-only file; for `user.` of what is neither file nor directory, or of a
+    ///   sticky directory of somebody else; for `trusted.` and `security.` without the
+    ///   [capability](crate::Capabilities) for it.
+    /// - EACCES for `user.` of what one may not write.
+    /// - ENOSPC; EFBIG where the attributes have as many extents as the inode counts.
+    /// - Of a list those of [`set_acl`](Self::set_acl); those of [every change](crate#errors).
     pub fn set_attribute(
         &self,
         name: impl AsRef<OsStr>,
@@ -231,11 +280,13 @@ impl Node {
         Ok(())
     }
 
-    /// Removes an extended attribute by its Linux name.
+    /// Removes an extended attribute by its Linux name. Where that means an access control list, there need not be
+    /// one.
     ///
     /// # Errors
     ///
-    /// ENODATA; EOPNOTSUPP for a name in no namespace of XFS; EPERM; the device's error.
+    /// ENODATA; EOPNOTSUPP, EINVAL, ERANGE, EPERM and EACCES as [`set_attribute`](Self::set_attribute); those of
+    /// [every change](crate#errors).
     pub fn remove_attribute(&self, name: impl AsRef<OsStr>) -> Result<()> {
         let (parts, entry) = self.acting()?;
         let full = name.as_ref().as_bytes();
@@ -257,7 +308,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EPERM for an immutable file; ENOSPC; the device's error.
+    /// EACCES for who may not write the file; EPERM if it is immutable; those of [every change](crate#errors).
     #[doc(alias = "file_remove_privs")]
     pub fn drop_privileges(&self, set_ids: bool) -> Result<bool> {
         self.check(Access::WRITE)?;
@@ -265,11 +316,14 @@ impl Node {
         parts.shed_privileges(entry, set_ids)
     }
 
-    /// Returns when everything that was done to this inode, and before that, is durable.
+    /// Returns when everything that was done to this inode, and before that, is durable: of a file its contents too.
     ///
     /// # Errors
     ///
-    /// What stopped the log; the volume is shut down then.
+    /// - EROFS on a volume that is open for reading.
+    /// - The error of a write to this file that was [lost](crate::File#what-waits-in-memory), once: this call has made
+    ///   nothing durable then, and the volume goes on.
+    /// - What stopped the log; the volume is shut down then.
     #[doc(alias = "fsync")]
     pub fn sync(&self) -> Result<()> {
         let (parts, entry) = self.writable()?;

@@ -39,14 +39,29 @@ pub(crate) use unsettled::Unsettled;
 /// Every method that takes an offset may be called from any thread; [`Read`], [`Write`] and
 /// [`Seek`] go through a position of this handle's own.
 ///
+/// # What waits in memory
+///
 /// Small writes that go on from each other are kept in memory, up to 1 MiB of each file
 /// and 64 MiB of all, and reach the device as one. Everybody who asks this volume sees them at once. They reach the device when the
 /// buffer is full, before anything else that needs them there, after one or two seconds, and when the
 /// handle is closed or dropped; space for them is set aside when they are written, so a volume that is
-/// full says so then. What is written is durable once [`sync_all`](Self::sync_all),
-/// [`sync_data`](Self::sync_data) or [`Volume::sync`](crate::Volume::sync) has returned. An error of the
-/// device that comes later than the write is told by the next sync or [`close`](Self::close) of the
-/// file, once; where it met a handle that was dropped, by the next sync or close of the volume too.
+/// full says so then.
+///
+/// Where they cannot be written, with ENOSPC or the device's error, they are lost, and the volume goes on. Whoever has
+/// them written is told: who reads them, writes elsewhere or changes the file. So is the next sync or
+/// [`close`](Self::close) of the file, once; where it met a handle that was dropped, the next sync or close of the
+/// volume too.
+///
+/// # What a crash leaves
+///
+/// What is written is durable once [`sync_all`](Self::sync_all), [`sync_data`](Self::sync_data) or
+/// [`Volume::sync`](crate::Volume::sync) has returned, and within five seconds where nobody asks. Until then a crash
+/// may leave a part of it: of what was overwritten old bytes or new ones, sector by sector, and of what was added as much
+/// as the length shows, never what the blocks held before they were the file's. What changes ranges and the length
+/// says for itself what it leaves. The rest is as for [every change](crate#changes).
+///
+/// Before somebody else than root changes contents the file loses what lets programs act in its owner's name, as by
+/// [`Node::drop_privileges`], in a change of its own.
 #[derive(Debug)]
 pub struct File {
     node: Node,
@@ -168,7 +183,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// EBADF for a file that is open for writing only; EINVAL for a direct read that is not aligned; the
+    /// EBADF for a file that is open for writing only; EINVAL for a direct read that is not aligned; EOPNOTSUPP for
+    /// data on a realtime device; what the write of what [waits in memory](Self#what-waits-in-memory) there meets; the
     /// device's error; what the volume holds may be corrupt.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         self.check_readable()?;
@@ -210,7 +226,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// What the volume holds may be corrupt.
+    /// What the write of what [waits in memory](Self#what-waits-in-memory) meets, ENOSPC or the device's error;
+    /// EOPNOTSUPP for data on a realtime device; what the volume holds may be corrupt.
     pub fn seek_data(&self, offset: u64) -> Result<Option<u64>> {
         let _reading = self.reading()?;
         self.node.inode().seek_data(self.node.cache(), offset)
@@ -221,7 +238,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// What the volume holds may be corrupt.
+    /// As [`seek_data`](Self::seek_data).
     pub fn seek_hole(&self, offset: u64) -> Result<Option<u64>> {
         let _reading = self.reading()?;
         self.node.inode().seek_hole(self.node.cache(), offset)
@@ -240,8 +257,13 @@ impl File {
     ///
     /// # Errors
     ///
-    /// EROFS, ENOSPC, EFBIG, EPERM for an immutable file; EINVAL for a direct write that is not
-    /// aligned; the device's error.
+    /// - EBADF for a file that is not open for writing.
+    /// - EPERM for an immutable file, and before the end of an append-only one.
+    /// - EINVAL for a direct write that is not aligned.
+    /// - EFBIG past what a file can have, in bytes or in extents.
+    /// - ENOSPC, if nothing was written before it.
+    /// - What the write of what [waits in memory](Self#what-waits-in-memory) meets, and those of
+    ///   [every change](crate#errors).
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<usize> {
         self.write_slices(offset, bytes.len(), std::iter::once(bytes), self.way())
     }
@@ -253,7 +275,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// EROFS, ENOSPC, EFBIG; the device's error.
+    /// As [`write_at`](Self::write_at), but for EPERM. What was written before an error stays.
     pub fn write_back_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
@@ -291,7 +313,8 @@ impl File {
     ) -> Result<usize> {
         let (parts, entry) = self.changing()?;
         self.check_alignment(offset, length)?;
-        if length > 0 {
+        // What was acknowledged before has taken them then, and the file may have got new ones since.
+        if length > 0 && way != Way::Acknowledged {
             self.shed_privileges(&parts)?;
         }
         if !self.has_written.load(Ordering::Relaxed) {
@@ -323,7 +346,12 @@ impl File {
     ///
     /// # Errors
     ///
-    /// EROFS, EFBIG, ENOSPC, EPERM; the device's error.
+    /// - EBADF for a file that is not open for writing.
+    /// - EPERM for an immutable or append-only file.
+    /// - EFBIG past what a file can have.
+    /// - ENOSPC where the block at the end is shared and must be copied.
+    /// - What the write of what [waits in memory](Self#what-waits-in-memory) meets, and those of
+    ///   [every change](crate#errors).
     pub fn set_len(&self, length_bytes: u64) -> Result<()> {
         let (parts, entry) = self.changing()?;
         let _contents = parts.contents(entry).settle_to_change()?;
@@ -340,8 +368,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// EROFS; that of a write which was not made when it was asked for; what stopped the log. The
-    /// volume is shut down then.
+    /// As [`Node::sync`].
     pub fn sync_all(&self) -> Result<()> {
         let (parts, entry) = self.node.writable()?;
         parts.sync(entry)
@@ -362,7 +389,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// That of a write which was not made when it was asked for.
+    /// That of a write that was [lost](Self#what-waits-in-memory). The handle is given up all the same.
     pub fn close(self) -> Result<()> {
         match self.node.writable() {
             Ok((parts, entry)) => parts.contents(entry).flush_for_sync(),

@@ -19,6 +19,34 @@
 //! Owns: opening, path resolution, walking, the one table from errors to errno. Does **not** own:
 //! how anything lies on disk, terminals, exit codes.
 //!
+//! # Changes
+//!
+//! A volume that was [opened for writing](Volume::open_writable) is changed inode by inode through [`Node`], by path
+//! through [`Volume`], and in the contents of a [`File`]. Unless an operation says otherwise:
+//!
+//! - **It is atomic.** Nobody sees a part of it, and after a crash it has happened whole or not at all. When it fails
+//!   nothing has changed, or the volume is shut down.
+//! - **It is durable** once [`Volume::sync`], [`Volume::close`], or [`Node::sync`] or [`File::sync_all`] of what it
+//!   changed, has returned, and within five seconds where nobody asks ([`OpenOptions::upkeep`]). The flag `SYNC` of
+//!   an inode is kept, and makes nothing durable by itself.
+//! - **Order is kept.** Changes become durable in the order in which they were made: a crash leaves all of them up to
+//!   some point, and nothing of those behind it. Contents are apart from that: see [`File`].
+//! - **It waits** while the volume is [frozen](Volume::freeze), and for [leases](File::set_lease) that it breaks.
+//!
+//! # Errors
+//!
+//! ENOENT and its like stand here for the [`PosixError`] to which [`errno`] gives that number. Each operation names
+//! its own. Everything that reads can also meet the device's error ([`Error::Io`]) and damage ([`Error::Corrupt`],
+//! EUCLEAN), and every change besides:
+//!
+//! - EROFS on a volume that is open for reading.
+//! - [`Error::Shutdown`] (EIO) on one that was shut down: by [`Volume::shut_down`], because log or metadata could not
+//!   be written, or because a change failed half way. From then on every change, sync and close fails, and reading
+//!   goes on with what memory and the device have. Whether the change that met it is durable is not known; who opens
+//!   the volume next recovers what is.
+//! - ENOSPC, for what removes something only once the blocks that are kept back for it are used up too.
+//! - [`Error::Unsupported`] (EOPNOTSUPP) where the log is smaller than any that mkfs.xfs makes.
+//!
 //! # Promises
 //!
 //! - **I1** A volume opened for reading never writes a byte, also where its log is dirty: that is

@@ -31,6 +31,9 @@ use crate::{ReadDir, ReadDirPlus, Result, Volume};
 ///
 /// Cloning is cheap. The handle keeps the volume open, and on one that is written to it keeps the
 /// file, also when that has lost its last name.
+///
+/// Each operation that changes something is one change: the [crate](crate#changes) says what a crash leaves of it,
+/// when it is durable, and how it fails on a volume that is open for reading or was shut down.
 #[derive(Clone)]
 pub struct Node {
     inode: Source,

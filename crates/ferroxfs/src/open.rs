@@ -242,7 +242,7 @@ impl OpenOptions {
     }
 
     /// Opens and locks what `path` and the options name, and finds the filesystem, without looking
-    /// into it yet.
+    /// into it yet. Nothing is opened after that, so a caller can drop its privileges here.
     ///
     /// # Errors
     ///

@@ -150,7 +150,9 @@ impl ScratchNode {
     ///
     /// # Errors
     ///
-    /// EEXIST, ENOTDIR, ENOENT for a directory that has been removed, ENAMETOOLONG, EINVAL, ENOSPC.
+    /// EEXIST, also for `.` and `..`; ENOTDIR; ENOENT for an empty name, and if this directory has been removed;
+    /// ENAMETOOLONG for a name of more than 255 bytes; EINVAL for a name with a slash or NUL, and for a target that is
+    /// not of 1 to 1023 bytes; ENOSPC.
     pub fn create(&self, name: impl AsRef<OsStr>, kind: &NewKind<'_>) -> Result<Self> {
         let entry = self.tree.create(self.entry(), name.as_ref().as_bytes(), kind)?;
         Ok(Self::new(&self.tree, entry))
@@ -191,8 +193,9 @@ impl ScratchNode {
     ///
     /// # Errors
     ///
-    /// ENOENT; EISDIR, ENOTDIR, ENOTEMPTY for what cannot be replaced; EINVAL for a directory that would
-    /// come to lie below itself; EXDEV, ENOSPC.
+    /// ENOENT, also for an empty name and if `directory` has been removed; EISDIR, ENOTDIR, ENOTEMPTY for what cannot
+    /// be replaced; EINVAL for a new name that cannot be one, and for a directory that would come to lie below itself;
+    /// ENAMETOOLONG; EXDEV for a directory of another volume; ENOSPC.
     pub fn rename(
         &self,
         name: impl AsRef<OsStr>,
@@ -265,7 +268,7 @@ impl ScratchNode {
     ///
     /// # Errors
     ///
-    /// EISDIR, EINVAL for what is no regular file; ENOSPC, with nothing written.
+    /// EISDIR, EINVAL for what is no regular file; EFBIG past what a length can be; ENOSPC; with nothing written.
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut contents = self.bytes()?.write();
         let end = offset.checked_add(bytes.len() as u64).ok_or(PosixError::FileTooLarge)?;

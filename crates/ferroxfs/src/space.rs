@@ -41,11 +41,13 @@ impl Space {
 
 impl Volume {
     /// Tells the device that it need not keep what is free in a range of it, in pieces of at least
-    /// `minimum_bytes`. Others can work on the volume meanwhile. Returns how many bytes that were.
+    /// `minimum_bytes`. Others can work on the volume meanwhile. Returns how many bytes that were. Everything that was
+    /// done before is made durable first, so that nothing is discarded that a crash would bring back.
     ///
     /// # Errors
     ///
-    /// EROFS; what the device says to it; what stopped the log.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; what the device says to
+    /// it, when a part may have been discarded; what stopped the log.
     #[doc(alias = "FITRIM")]
     pub fn trim(&self, range: Range<u64>, minimum_bytes: u64) -> Result<u64> {
         self.require(Capabilities::SYS_ADMIN)?;

@@ -40,6 +40,17 @@ use crate::{Error, File, Metadata, ReadDir, Result};
 /// clone, [`Node`] or [`File`], and starts no threads; one that is open for writing has threads that
 /// write its log, force it now and then ([`Upkeep`](crate::Upkeep)) and free what was deleted, and is
 /// closed by [`close`](Self::close). Every method may be called from any thread.
+///
+/// # Paths
+///
+/// A path is resolved from the root, as if the volume were all there is: an absolute link starts again there, and `..`
+/// in the root is the root. What is made by path belongs to user and group 0, or to
+/// [whom the volume acts for](Self::as_user), directories with the mode 0o755 and files with 0o644;
+/// [`Node::create`] makes anything else. The directory of a path must be there.
+///
+/// Each change by path is one of a [`Node`], where it does not say otherwise: the [crate](crate#changes) says what a
+/// crash leaves of it, when it is durable, and how it fails on a volume that is open for reading or was shut down.
+/// Besides the errors of that one it has those of [`lookup`](Self::lookup), and EINVAL for a path that ends in no name.
 #[derive(Clone)]
 pub struct Volume(Arc<Holder>);
 
@@ -78,8 +89,15 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EBUSY if another clone, [`Node`] or [`File`] keeps the volume open; what stopped the log. On a
-    /// volume that is open for reading there is nothing to do.
+    /// - EBUSY if another clone, [`Node`] or [`File`] keeps the volume open. This clone is given up all the same, and
+    ///   with the last one the volume can only be dropped.
+    /// - What kept an inode from being freed since the volume was opened: everything is durable then, and the log is
+    ///   left to a recovery.
+    /// - What stopped the log, or that the volume was shut down: what is durable is left to a recovery.
+    /// - The error of a write that was [lost](File#what-waits-in-memory) with a handle, or of a discard: the volume is
+    ///   closed all the same.
+    ///
+    /// On a volume that is open for reading there is nothing to do.
     pub fn close(self) -> Result<()> {
         match Arc::try_unwrap(self.0).ok().and_then(Holder::into_writing) {
             Some(Some(writing)) => writing.close(),
@@ -160,8 +178,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS, EPERM; the device's error. A copy of the superblock that is damaged does not keep the others from
-    /// getting it.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; those of [every change](crate#errors). A copy of the superblock that
+    /// is damaged does not keep the others from getting it. A crash leaves the old label or the new one, in each copy.
     #[doc(alias = "FS_IOC_SETFSLABEL")]
     pub fn set_label(&self, label: &Label) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;
@@ -186,9 +204,10 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS, EPERM, EBUSY if the volume is frozen. What the device meets shuts the volume down, which has
-    /// the old UUID or the new one then; only where a copy of the superblock cannot be changed, it has the
-    /// new one and goes on.
+    /// EROFS, EPERM without [`Capabilities::SYS_ADMIN`], EBUSY if the volume is frozen, the error of a write that was
+    /// [lost](File#what-waits-in-memory). What the device meets shuts the volume down, which has the old UUID or the
+    /// new one then, as after a crash; only where a copy of the superblock cannot be changed, it has the new one and
+    /// goes on.
     pub fn set_uuid(&self, change: UuidChange) -> Result<Uuid> {
         self.require(Capabilities::SYS_ADMIN)?;
         self.share().parts()?.set_uuid(change)
@@ -261,7 +280,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; what the volume holds may be corrupt.
+    /// ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EACCES for who may not search a directory on the way; what the volume
+    /// holds may be corrupt.
     pub fn lookup(&self, path: impl AsRef<Path>) -> Result<Node> {
         self.find_path(path.as_ref(), LastLink::Follow)
     }

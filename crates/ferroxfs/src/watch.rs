@@ -80,7 +80,7 @@ pub enum Scope {
     Subtree,
 }
 
-/// Something that has happened.
+/// Something that has happened: told when the operation is committed, so it need not be durable yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvent {
     /// What: one of them.

@@ -41,9 +41,8 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// EISDIR for a directory, EINVAL for anything else that has no contents, EACCES, EPERM for an immutable file where
-    /// the volume is open for writing ([`open_read_only`](Self::open_read_only) opens it), and
-    /// [`Unsupported`](xfs_format::superblock::Unsupported) for data on a realtime device.
+    /// EISDIR for a directory, EINVAL for anything else that has no contents, EACCES; EPERM for an immutable file where
+    /// its volume is open for writing: [`open_read_only`](Self::open_read_only) opens it.
     pub fn open(&self) -> Result<File> {
         self.clone().into_file(self.all_access(), |user| Description::open(user, OpenMode::Write))
     }

@@ -67,8 +67,13 @@ impl File {
     ///
     /// # Errors
     ///
-    /// EINVAL for an empty range, and for one that the mode forbids; EROFS, ENOSPC, EFBIG, EPERM; the
-    /// device's error.
+    /// - EBADF for a file that is not open for writing.
+    /// - EINVAL for an empty range, and for one that the mode forbids.
+    /// - EPERM for an immutable file, and for an append-only one unless space is set aside.
+    /// - EFBIG past what a file can have, in bytes or in extents.
+    /// - ENOSPC; with [`RangeMode::Allocate`] nothing has changed then.
+    /// - What the write of what [waits in memory](Self#what-waits-in-memory) meets, and those of
+    ///   [every change](crate#errors).
     pub fn change_range(&self, range: Range<u64>, mode: RangeMode) -> Result<()> {
         if range.is_empty() {
             return Err(PosixError::InvalidArgument.into());
@@ -116,11 +121,19 @@ impl File {
     /// Makes `length_bytes` of this file from `to` on share the blocks of `source` from `from` on;
     /// 0 means up to the end of `source`. A later write to either copies what it changes.
     ///
+    /// It is durable with the next [`sync_all`](Self::sync_all) of this file. A crash before that, and an error on the
+    /// way, leave the first extents shared and the rest as it was; the length changes last.
+    ///
     /// # Errors
     ///
-    /// EOPNOTSUPP on a volume without reference counts; EXDEV for files of two volumes; EINVAL for
-    /// ranges that are not whole blocks (but for the end of both files), that overlap, or that lie
-    /// behind the end of `source`; EROFS, ENOSPC, EPERM; the device's error.
+    /// - EBADF unless this file is open for writing and `source` for reading.
+    /// - EOPNOTSUPP on a volume without reference counts; EXDEV for files of two volumes.
+    /// - EINVAL for ranges that are not whole blocks (but for the end of both files), that overlap, or that lie
+    ///   behind the end of `source`.
+    /// - EPERM if this file is immutable or append-only.
+    /// - EFBIG past what a file can have, in bytes or in extents.
+    /// - ENOSPC; what the write of what [waits in memory](Self#what-waits-in-memory) of either meets; those of
+    ///   [every change](crate#errors).
     #[doc(alias = "FICLONERANGE")]
     pub fn clone_range(&self, to: u64, source: &Self, from: u64, length_bytes: u64) -> Result<()> {
         let (parts, here, there) = self.with(source)?;
@@ -140,11 +153,12 @@ impl File {
         Ok(())
     }
 
-    /// The same if both ranges hold the same bytes. Returns whether they did.
+    /// The same if both ranges hold the same bytes. Returns whether they did. A length of 0 is an empty range. Neither
+    /// bytes nor times change, so a crash leaves nothing that could be seen: some extents are shared.
     ///
     /// # Errors
     ///
-    /// As [`clone_range`](Self::clone_range).
+    /// As [`clone_range`](Self::clone_range); EINVAL also for a range that goes past the end of this file.
     #[doc(alias = "FIDEDUPERANGE")]
     pub fn deduplicate(
         &self,
@@ -170,13 +184,19 @@ impl File {
         Ok(true)
     }
 
-    /// Exchanges contents of two files, all or nothing also in a crash; a length of 0 means the
-    /// whole of both, lengths included.
+    /// Exchanges contents of two files, all or nothing also in a crash; a length of 0 means all from both places
+    /// on, lengths included. Durable on return, with everything that was done to the volume before.
     ///
     /// # Errors
     ///
-    /// EBADF unless both are open for reading and writing; EOPNOTSUPP on a volume without the feature;
-    /// EXDEV; EINVAL; EROFS, ENOSPC, EPERM; the device's error.
+    /// - EBADF unless both are open for reading and writing.
+    /// - EOPNOTSUPP on a volume without the feature; EXDEV for files of two volumes.
+    /// - EINVAL for ranges that are not whole blocks (but for the end of both files), that go past an end, or that
+    ///   overlap; in one file also for a length of 0.
+    /// - EPERM if either is immutable or append-only.
+    /// - EFBIG past what a file can have.
+    /// - ENOSPC; what the write of what [waits in memory](Self#what-waits-in-memory) of either meets; those of
+    ///   [every change](crate#errors).
     #[doc(alias = "XFS_IOC_EXCHANGE_RANGE")]
     pub fn exchange_range(
         &self,

@@ -34,7 +34,8 @@ pub enum UuidChange {
 
 impl Devices {
     /// Changes the UUID of the volume and returns the new one. The devices must have been opened
-    /// [`writable`](super::OpenOptions::writable). A dirty log is recovered first. It is durable on return.
+    /// [`writable`](super::OpenOptions::writable). A dirty log is recovered first. It is durable on return; a crash
+    /// leaves the old UUID or the new one.
     ///
     /// # Errors
     ///

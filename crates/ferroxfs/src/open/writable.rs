@@ -47,8 +47,8 @@ impl Devices {
     }
 
     /// Replays a dirty log onto the disk, finishes what the crash has left open, and marks the log
-    /// clean. The devices must have been opened [`writable`](super::OpenOptions::writable). Returns
-    /// what was done, or `None` for a clean log.
+    /// clean. The devices must have been opened [`writable`](super::OpenOptions::writable). Durable on return; a crash
+    /// on the way leaves a log to be recovered again. Returns what was done, or `None` for a clean log.
     ///
     /// # Errors
     ///

@@ -101,7 +101,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS on a volume that is open for reading; damage of the inode btrees; the device's error.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; damage of the inode
+    /// btrees; the device's error.
     #[doc(alias = "XFS_IOC_BULKSTAT")]
     pub fn bulkstat(
         &self,

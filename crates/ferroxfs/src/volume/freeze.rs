@@ -15,8 +15,9 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; EBUSY if it is frozen already; the error of a write that
-    /// was not made when it was asked for, and what stopped the log. It is not frozen then.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; EBUSY if it is frozen
+    /// already; the error of a write that was [lost](crate::File#what-waits-in-memory), and what stopped the log. It is
+    /// not frozen then.
     #[doc(alias = "FIFREEZE")]
     pub fn freeze(&self) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;
@@ -27,7 +28,8 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; EINVAL if it is not frozen.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; EINVAL if it is not
+    /// frozen.
     #[doc(alias = "FITHAW")]
     pub fn thaw(&self) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;

@@ -47,12 +47,15 @@ impl Volume {
     /// Makes the volume larger: `blocks` in all or, without that, as many as the device had when the volume was
     /// opened. Returns how many it has then. A last allocation group of fewer than 64 blocks is left
     /// out, so they may be fewer than asked for. Others can work on the volume meanwhile: who changes
-    /// something waits for a moment, as for [`freeze`](Self::freeze). Durable on return.
+    /// something waits for a moment, as for [`freeze`](Self::freeze). Durable on return; a crash leaves the size that it
+    /// had or the one that it gets.
     ///
     /// # Errors
     ///
-    /// [`GrowError`]. EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading, EBUSY on one that is frozen. Where a
-    /// copy of the superblock is damaged the volume has grown, and the copies have followed as far as they can.
+    /// [`GrowError`]. EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading, EBUSY on
+    /// one that is frozen; the error of a write that was [lost](crate::File#what-waits-in-memory). What the device says
+    /// before the volume changes leaves it as it was; what stops the log then shuts it down. Where a copy of the
+    /// superblock is damaged the volume has grown, and the copies have followed as far as they can.
     #[doc(alias = "XFS_IOC_FSGROWFSDATA")]
     #[doc(alias = "xfs_growfs")]
     pub fn grow(&self, blocks: Option<u64>) -> Result<u64, GrowError> {

@@ -73,13 +73,14 @@ impl Volume {
         Ok(count_inodes(&self.share().parts()?.table))
     }
 
-    /// Shuts the volume down: every operation that changes something fails from now on, and the log is left
-    /// for the next who opens the volume.
+    /// Shuts the volume down: every operation that changes something fails from now on
+    /// ([`Error::Shutdown`](crate::Error::Shutdown)), and the log is left for the next who opens the volume. What
+    /// [waits in memory](crate::File#what-waits-in-memory) of files is lost, also where a flush is asked for.
     ///
     /// # Errors
     ///
-    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; what kept a flush from being done, where `how` asks for
-    /// one: the volume is shut down all the same.
+    /// EPERM without [`Capabilities::SYS_ADMIN`]; EROFS on a volume that is open for reading; what kept a flush from
+    /// being done, where `how` asks for one: the volume is shut down all the same.
     #[doc(alias = "XFS_IOC_GOINGDOWN")]
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         self.require(Capabilities::SYS_ADMIN)?;

@@ -1,8 +1,7 @@
 //! Changing what a volume holds, by path, in the style of `std::fs`.
 //!
-//! What is made belongs to user and group 0, or to whom the volume acts for, directories with the mode 0o755 and files with 0o644;
-//! [`Node::create`] makes anything else. A path's directory must be there. See [`Node`] for what is
-//! one transaction, and what is durable when.
+//! Owns: what is made, and of which operations on a [`Node`] one by path is put together. What holds for all of
+//! them stands in the documentation of [`Volume`].
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -30,11 +29,13 @@ const LINK: Creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
 
 impl Volume {
     /// Opens a regular file, which is made if there is none, and cut to nothing if there is. A link in the
-    /// last place is followed, also to where there is nothing yet.
+    /// last place is followed, also to where there is nothing yet. One that is there is opened and then
+    /// [cut](File::set_len).
     ///
     /// # Errors
     ///
-    /// As [`Node::create`], but for EEXIST; EISDIR, ELOOP.
+    /// As [`Node::create`], EEXIST only if others make and remove it again and again; as [`Node::open`] and
+    /// [`File::set_len`]; ELOOP.
     pub fn create_file(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         if asks_for_directory(path.as_os_str().as_bytes()) {
@@ -87,7 +88,8 @@ impl Volume {
         Err(PosixError::Exists.into())
     }
 
-    /// Makes a file with these contents, or replaces the contents of one.
+    /// Makes a file with these contents, or replaces the contents of one. That is not one change: a crash may leave the
+    /// file empty, or with a part of them, until it is durable.
     ///
     /// # Errors
     ///
@@ -107,11 +109,12 @@ impl Volume {
         self.create_node(path, &NewKind::Directory, &DIRECTORY).map(drop)
     }
 
-    /// Makes a directory and those above it that are missing.
+    /// Makes a directory and those above it that are missing: each by itself, the highest first, and what was made
+    /// before an error or a crash stays.
     ///
     /// # Errors
     ///
-    /// As [`Node::create`]; ENOTDIR.
+    /// As [`Node::create`], but for EEXIST; ENOTDIR where one of them is something else, also a link.
     pub fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut directory = self.root()?;
         for component in path.as_ref().components() {
@@ -198,11 +201,11 @@ impl Volume {
     }
 
     /// Removes a directory and all that is in it. Links are removed, not followed. It stops at the
-    /// first error; what was removed before stays removed.
+    /// first error; what was removed before, and before a crash, stays removed.
     ///
     /// # Errors
     ///
-    /// As [`Node::remove_file`] and [`Node::remove_dir`].
+    /// As [`Node::remove_file`] and [`Node::remove_dir`]; EACCES for who may not list one of the directories.
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let place = self.place(path.as_ref(), not_removed)?;
         let top = place.directory_there()?;
@@ -259,7 +262,10 @@ impl Volume {
     ///
     /// # Errors
     ///
-    /// EROFS; what stopped the log; the first error of a file that could not be written.
+    /// - EROFS on a volume that is open for reading.
+    /// - The first error of a file that could not be written, or [was not](File#what-waits-in-memory) when a handle was
+    ///   dropped: the rest is durable then.
+    /// - What stopped the log; the volume is shut down then.
     pub fn sync(&self) -> Result<()> {
         let parts = self.share().parts()?;
         let written = parts.write_back_all();

@@ -652,6 +652,8 @@ fn new_contents_or_a_new_owner_take_capabilities() {
         }
         program.set_attribute("security.capability", &CAPABLE, SetMode::Create).unwrap();
         program.change(&Changes { mode: Some(0o6750), ..Changes::default() }).unwrap();
+        // These were written before it got them.
+        program.open().unwrap().write_back_at(0, b"older").unwrap();
     };
     let look = |volume: &Volume| {
         let program = volume.lookup("/program").unwrap();
