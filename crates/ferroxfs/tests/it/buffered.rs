@@ -384,6 +384,20 @@ fn a_file_that_shares_nothing_any_more_is_like_any_other() {
     volume.close().unwrap();
 }
 
+/// As in the kernel: a length of nothing means up to the end, and there may be nothing up to there.
+#[test]
+fn nothing_is_shared_wherever_it_lies() {
+    let volume = open(&make_with("-d size=64m --unsupported"));
+    volume.write("/one", "1").unwrap();
+    volume.write("/two", "two").unwrap();
+    let (one, two) = (volume.open_file("/one").unwrap(), volume.open_file("/two").unwrap());
+    two.clone_range(3, &one, 1, 0).unwrap();
+    assert!(two.deduplicate(3, &one, 1, 0).unwrap());
+    let refused = two.clone_range(0, &one, 2, 0);
+    assert!(matches!(refused, Err(Error::Posix(PosixError::InvalidArgument))), "{refused:?}");
+    assert_eq!(volume.read("/two").unwrap(), b"two");
+}
+
 /// Where nothing is shared nobody copies, and an inode with this hint counts as damaged.
 #[test]
 fn a_hint_for_copies_is_refused_where_nothing_is_shared() {

@@ -7,7 +7,7 @@
 //!
 //! Each extent changes hands in one chain of promises: what was in its place is unmapped and given
 //! back, the blocks get one more owner, and they are mapped. A crash leaves a part of the range
-//! shared and the rest as it was; the size of the destination grows with what is there.
+//! shared and the rest as it was; the size of the destination grows when all of it is there.
 
 use std::sync::Arc;
 
@@ -144,10 +144,14 @@ impl Live {
             return Err(PosixError::NotSupported.into());
         }
         let SharedRange { from, to, length_bytes } = shared;
+        let (source_size, size) = (source.inode().core().size, destination.inode().core().size);
+        // Of nothing, up to the end of the source, it does not matter where it is or goes.
+        if length_bytes == 0 && from <= source_size {
+            return Ok(());
+        }
         check_end(geometry, from, length_bytes)?;
         check_end(geometry, to, length_bytes)?;
         let block = u64::from(geometry.block_size);
-        let (source_size, size) = (source.inode().core().size, destination.inode().core().size);
         let is_whole = length_bytes.is_multiple_of(block);
         let ends_both = from + length_bytes == source_size && to + length_bytes >= size;
         let overlaps = source.number() == destination.number()

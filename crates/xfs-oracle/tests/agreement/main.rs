@@ -178,7 +178,8 @@ fn check_contents(volume: &Volume, stretches: usize) -> Result<(), TrialError> {
     let mut run = Run::with(Generator::of_contents(seed, features), features);
     let outcome = run.perform(stretches * OPERATIONS_PER_STRETCH, &mut library);
     outcome.and_then(|()| run.close(&mut library)).map_err(|disagreement| {
-        volume.failed(format!("{} (operation {})", disagreement.what(), run.history().len()))
+        let (count, last) = (run.history().len(), run.history().last());
+        volume.failed(format!("{} (operation {count}: {last:?})", disagreement.what()))
     })?;
     inspect_library(library, &image, run.model(), since).map_err(|what| volume.failed(what))
 }

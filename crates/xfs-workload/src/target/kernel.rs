@@ -79,8 +79,8 @@ impl Directory {
 
     /// Makes what there is durable.
     pub(crate) fn sync(&self) -> Result<(), WorkloadError> {
-        let directory = File::open(&self.path).map_err(self.failed())?;
-        syncfs(directory).map_err(|error| self.failed()(error.into()))
+        let sync = || Ok(syncfs(File::open(&self.path)?)?);
+        until_there_is_memory(sync).map_err(self.failed())
     }
 
     fn failed(&self) -> impl FnOnce(io::Error) -> WorkloadError + '_ {
@@ -309,13 +309,18 @@ fn walk(leaves: &[PathBuf]) -> io::Result<u64> {
     Ok(count)
 }
 
-/// What `stat` shows. Who may have little memory is told that there is none where the kernel has not yet got back
-/// what it has let go of.
+/// What `stat` shows.
 fn look_at(path: &Path) -> io::Result<()> {
+    until_there_is_memory(|| fs::symlink_metadata(path)).map(drop)
+}
+
+/// Tries again as long as there is no memory: who may have little is told so where the kernel has not yet got back
+/// what it has let go of.
+fn until_there_is_memory<T>(attempt: impl Fn() -> io::Result<T>) -> io::Result<T> {
     loop {
-        match fs::symlink_metadata(path) {
+        match attempt() {
             Err(error) if error.kind() == io::ErrorKind::OutOfMemory => thread::yield_now(),
-            found => return found.map(drop),
+            outcome => return outcome,
         }
     }
 }

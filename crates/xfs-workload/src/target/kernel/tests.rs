@@ -1,8 +1,10 @@
+use std::cell::Cell;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Directory, Freeing, wait_for_freeing};
+use super::{Directory, Freeing, until_there_is_memory, wait_for_freeing};
 use crate::WorkloadError;
 use crate::target::Target;
 use crate::work::{Step, Work};
@@ -20,6 +22,17 @@ fn one_that_cannot_be_removed_leaves_no_others_behind() {
     fs::remove_dir(folder.path().join("thread-0")).unwrap();
     assert!(matches!(directory.close(), Err(WorkloadError::File { .. })));
     assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+}
+
+#[test]
+fn who_has_no_memory_tries_again() {
+    let left = Cell::new(3);
+    let attempt = || match left.replace(left.get() - 1) {
+        1 => Err(ErrorKind::NotFound.into()),
+        _ => Err::<(), _>(ErrorKind::OutOfMemory.into()),
+    };
+    assert_eq!(until_there_is_memory(attempt).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(left.get(), 0);
 }
 
 #[test]
