@@ -29,7 +29,7 @@ use crate::extract::Existing;
 use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
 use crate::names;
-use crate::source::{NamedValue, Source, is_safe_name};
+use crate::source::{NamedValue, Origin, Source, is_safe_name};
 use draft::Spot;
 
 pub(crate) use contents::write_all;
@@ -57,8 +57,10 @@ impl Manner {
 /// One run of putting files into a volume.
 pub(crate) struct Deposit<'a> {
     manner: Manner,
+    /// Where the sources are that are put in now.
+    origin: Origin,
     /// The file that stands for each source with several names.
-    links: HashMap<u64, Node>,
+    links: HashMap<(Origin, u64), Node>,
     /// What is left to be set of files that may get further names, and their paths.
     late: Vec<(Node, Changes, Vec<u8>)>,
     /// Whether a directory takes the place of another file, and another file that of an empty directory.
@@ -92,7 +94,20 @@ struct Level<S: Source> {
 impl<'a> Deposit<'a> {
     /// What fails for one file goes to `report`, and the others go on.
     pub(crate) fn new(manner: Manner, report: &'a mut dyn FnMut(Failure)) -> Self {
-        Self { manner, links: HashMap::new(), late: Vec::new(), crosses_kinds: false, report }
+        Self {
+            manner,
+            origin: Origin::default(),
+            links: HashMap::new(),
+            late: Vec::new(),
+            crosses_kinds: false,
+            report,
+        }
+    }
+
+    /// Says where the sources are that come now. Names of one file there are names of one file here, whichever of the
+    /// calls puts them in.
+    pub(crate) fn turn_to(&mut self, origin: Origin) {
+        self.origin = origin;
     }
 
     /// From now on a directory takes the place of another file, and another file that of an empty directory, as
@@ -101,7 +116,8 @@ impl<'a> Deposit<'a> {
         self.crosses_kinds = true;
     }
 
-    /// Puts a file, with everything below it, into a directory under this name.
+    /// Puts a file, with everything below it, into a directory under this name. Who has put in everything
+    /// [seals](Self::seal) it.
     ///
     /// # Errors
     ///
@@ -113,8 +129,7 @@ impl<'a> Deposit<'a> {
         source: S,
     ) -> Result<(), Failure> {
         let level = self.put_one(directory, (name, name.to_vec()), source)?;
-        let filled = self.fill(level);
-        filled.and(self.seal())
+        self.fill(level)
     }
 
     /// Puts what is in a directory into another one.
@@ -129,8 +144,7 @@ impl<'a> Deposit<'a> {
     ) -> Result<(), Failure> {
         let level = enter(Entered::present(directory, &source), Vec::new(), &source);
         let level = self.check(b"/", level)?;
-        let filled = self.fill(level);
-        filled.and(self.seal())
+        self.fill(level)
     }
 
     /// Sets what had to wait until no file gets a further name (I4).
@@ -303,7 +317,10 @@ impl<'a> Deposit<'a> {
     ) -> Result<(), Failed> {
         let facts = source.facts();
         let has_links = self.manner.is_archive && facts.links > 1;
-        if has_links && let Some(node) = self.links.get(&facts.inode) {
+        let source_file = (self.origin, facts.inode);
+        // Of what has been replaced since there is nothing left to link to.
+        let made = self.links.get(&source_file).filter(|node| node.metadata().nlink > 0);
+        if has_links && let Some(node) = made {
             return Ok(spot.link(node)?);
         }
         let target;
@@ -340,7 +357,7 @@ impl<'a> Deposit<'a> {
             (false, false) => node.change(&late)?,
         }
         if has_links {
-            self.links.insert(facts.inode, node);
+            self.links.insert(source_file, node);
         }
         Ok(())
     }

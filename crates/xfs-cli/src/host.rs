@@ -27,7 +27,8 @@ use crate::source::{NamedValue, Source, is_carried_over};
 type Identity = (u64, u64);
 
 /// The numbers that files of several devices get, so that no two have the same.
-type Numbers = Rc<RefCell<HashMap<Identity, u64>>>;
+#[derive(Clone, Default)]
+pub(crate) struct Numbers(Rc<RefCell<HashMap<Identity, u64>>>);
 
 /// Makes a file so long, with a hole at its end.
 pub(crate) fn lengthen(file: &File, bytes: u64) -> io::Result<()> {
@@ -53,7 +54,16 @@ pub(crate) struct HostSource {
 impl HostSource {
     /// The file at `path`; a link in the last place is followed only if `follows`.
     pub(crate) fn open(path: &Path, follows: bool) -> Result<Self, Failure> {
-        Self::with(path.to_owned(), follows, (Numbers::default(), Rc::new([])))
+        Self::open_numbered(path, follows, &Numbers::default())
+    }
+
+    /// The same, one of several that get their numbers together.
+    pub(crate) fn open_numbered(
+        path: &Path,
+        follows: bool,
+        numbers: &Numbers,
+    ) -> Result<Self, Failure> {
+        Self::with(path.to_owned(), follows, (numbers.clone(), Rc::new([])))
     }
 
     /// The same without the images below it that are written to: they would grow by what they hold.
@@ -87,7 +97,7 @@ impl HostSource {
         let metadata = metadata.map_err(failed)?;
         let file = metadata.is_file().then(|| File::open(&path)).transpose().map_err(failed)?;
         let number = {
-            let mut numbers = numbers.borrow_mut();
+            let mut numbers = numbers.0.borrow_mut();
             let next = numbers.len() as u64 + 1;
             *numbers.entry(identity(&metadata)).or_insert(next)
         };
@@ -198,7 +208,7 @@ impl Source for HostSource {
         Ok(HostEntries {
             directory: self.path.clone(),
             names: names.into_iter(),
-            numbers: Rc::clone(&self.numbers),
+            numbers: self.numbers.clone(),
             left_out: Rc::clone(&self.left_out),
         })
     }
@@ -222,7 +232,7 @@ impl Iterator for HostEntries {
     fn next(&mut self) -> Option<Self::Item> {
         let name = self.names.next()?;
         let path = self.directory.join(&name);
-        let shared = (Rc::clone(&self.numbers), Rc::clone(&self.left_out));
+        let shared = (self.numbers.clone(), Rc::clone(&self.left_out));
         Some(HostSource::with(path, false, shared).and_then(|source| match source.is_left_out() {
             true => Err(source.leaving_out()),
             false => Ok((name.as_bytes().to_vec(), source)),

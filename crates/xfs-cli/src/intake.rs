@@ -90,16 +90,16 @@ impl Intake {
     ///
     /// What makes it pointless to go on.
     pub(crate) fn fill(self, directory: Node, deposit: &mut Deposit<'_>) -> Result<(), Failure> {
-        match self {
+        let filled = match self {
             Self::Tree(source) => deposit.put_contents(directory, source),
             Self::Prototype(source) => deposit.put_contents(directory, source),
             Self::Archive(archive) => {
                 deposit.cross_kinds();
                 let mut unpack = Unpack { top: directory, deposit, open: BTreeMap::new() };
-                unpack.members(*archive)?;
-                unpack.finish()
+                unpack.members(*archive).and_then(|()| unpack.finish())
             }
-        }
+        };
+        filled.and(deposit.seal())
     }
 }
 
@@ -186,7 +186,7 @@ impl Unpack<'_, '_> {
         for (path, entered) in self.open {
             self.deposit.leave(entered, &path)?;
         }
-        self.deposit.seal()
+        Ok(())
     }
 }
 

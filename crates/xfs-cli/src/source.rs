@@ -27,6 +27,10 @@ pub(crate) trait Source: Sized {
     fn entries(&self) -> Result<Self::Entries, Failure>;
 }
 
+/// Within which inode numbers tell files apart: the host, or one image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Origin(pub(crate) usize);
+
 /// An extended attribute with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedValue {

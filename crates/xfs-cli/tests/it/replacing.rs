@@ -1,7 +1,7 @@
 //! Copies from image to image: what they keep, and what they take the place of.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{Changes, Metadata, Volume};
@@ -193,4 +193,63 @@ fn hints_are_carried_over() {
     fs::write(place.path("file"), "contents").unwrap();
     place.check(&["cp", "-a", "file", "same:/d"]);
     assert_eq!(hints(&place, "same", "/d/file"), (EXTENT, COPY), "of the host's nothing is known");
+}
+
+/// The names of one file stay those of one file, whichever arguments bring them.
+#[test]
+fn hard_links_between_arguments_are_kept() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("hl/sub")).unwrap();
+    fs::write(place.path("hl/a"), "contents").unwrap();
+    for name in ["hl/b", "hl/sub/c"] {
+        fs::hard_link(place.path("hl/a"), place.path(name)).unwrap();
+    }
+    place.check(&["cp", "-a", "hl/a", "hl/b", "hl/sub", "image:/"]);
+    place.make("other");
+    place.put("other:/a", b"another of the same number");
+    place.check(&["cp", "-a", "image:/a", "image:/b", "image:/sub/c", "other:/"]);
+    place.check(&["mkdir", "image:/same", "other:/linked"]);
+    place.check(&["cp", "-a", "image:/a", "image:/b", "image:/sub", "image:/same"]);
+    for (path, names) in [("image:/sub/c", "3"), ("other:/c", "3"), ("image:/same/sub/c", "3")] {
+        assert_eq!(place.fact(path, "Links:"), names, "{path}");
+    }
+    fs::create_dir(place.path("out")).unwrap();
+    let out = ["cp", "-a", "--ignore-owner"];
+    place.check(&[&out[..], &["image:/a", "image:/b", "image:/sub", "out"]].concat());
+    assert_eq!(fs::metadata(place.path("out/sub/c")).unwrap().nlink(), 3);
+    // What lies in another source is copied with each.
+    place.check(&[&out[..], &["image:/sub", "image:/sub", "out"]].concat());
+    place.check(&["cp", "-a", "image:/sub", "image:/sub", "image:/same"]);
+    // Not files of the same numbers in different images.
+    place.make("third");
+    place.check(&["cp", "-a", "image:/a", "image:/b", "third:/"]);
+    place.check(&["cp", "-a", "image:/a", "third:/b", "other:/linked"]);
+    assert_eq!(place.fact("other:/linked/a", "Links:"), "1");
+    place.check(&["log", "other"]);
+}
+
+/// Nothing is linked to a file that has gone since.
+#[test]
+fn a_copy_that_was_replaced_in_the_same_run_is_made_anew() {
+    let place = Place::new();
+    for directory in ["one", "two"] {
+        fs::create_dir(place.path(directory)).unwrap();
+        fs::write(place.path(directory).join("f"), directory).unwrap();
+    }
+    fs::hard_link(place.path("one/f"), place.path("one/g")).unwrap();
+    place.check(&["cp", "-a", "one/f", "two/f", "one/g", "image:/"]);
+    assert_eq!(place.check(&["cat", "image:/f", "image:/g"]), "twoone");
+}
+
+/// A file gets its flags when all arguments are done, which may have further names of it.
+#[test]
+fn flags_come_when_all_arguments_are_done() {
+    let place = flagged();
+    place.make("new");
+    place.check(&["cp", "-a", "image:/d/linked", "image:/d/again", "image:/d/immutable", "new:/"]);
+    let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::NODUMP;
+    for path in ["/linked", "/again", "/immutable"] {
+        assert_eq!(flags_of(&place, "new", path), fixed, "{path}");
+    }
+    assert_eq!(metadata(&place, "new", "/again").nlink, 2);
 }
