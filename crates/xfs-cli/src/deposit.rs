@@ -345,7 +345,7 @@ impl<'a> Deposit<'a> {
             // Once there are extents it is too late.
             self.hint(draft.node(), &facts)?;
             let file = draft.node().open()?;
-            contents::copy(&file, source, facts.size)?;
+            contents::copy(&file, source)?;
             file.close()?;
         }
         self.apply((draft.node(), path), &facts, source.attributes())?;

@@ -47,6 +47,8 @@ pub(crate) struct HostSource {
     metadata: Metadata,
     number: u64,
     file: Option<File>,
+    /// How long it is, where its size says that.
+    length: Option<u64>,
     numbers: Numbers,
     left_out: Rc<[Identity]>,
 }
@@ -101,7 +103,8 @@ impl HostSource {
             let next = numbers.len() as u64 + 1;
             *numbers.entry(identity(&metadata)).or_insert(next)
         };
-        Ok(Self { path, metadata, number, file, numbers, left_out })
+        let length = true_length(&metadata, file.as_ref());
+        Ok(Self { path, metadata, number, file, length, numbers, left_out })
     }
 
     /// The path on the host.
@@ -161,6 +164,10 @@ impl Source for HostSource {
         }
     }
 
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
         match &self.file {
             Some(file) => file.read_at(buffer, offset).map_err(|error| self.failed(&error)),
@@ -170,9 +177,13 @@ impl Source for HostSource {
 
     fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure> {
         let Some(file) = &self.file else { return Ok(None) };
+        if self.length.is_none() {
+            return Ok(Some(offset..u64::MAX));
+        }
         let Some(start) = self.seek(file, SeekFrom::Data(offset))? else { return Ok(None) };
         let end = self.seek(file, SeekFrom::Hole(start))?;
-        Ok(end.filter(|end| *end > start).map(|end| start..end))
+        // A hole where there is data means that it does not know: then all of it is data.
+        Ok(Some(start..end.filter(|end| *end > start).unwrap_or(u64::MAX)))
     }
 
     fn target(&self) -> Result<Vec<u8>, Failure> {
@@ -212,6 +223,19 @@ impl Source for HostSource {
             left_out: Rc::clone(&self.left_out),
         })
     }
+}
+
+/// How long a file is, if its size says that. What the kernel makes up when it is read has no size, as in /proc, or
+/// just any, as in /sys: then it has no blocks, and says that there is data all the same, or that none can be sought.
+fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
+    let is_made_up = |file: &File| {
+        metadata.size() == 0
+            || match seek(file, SeekFrom::Data(0)) {
+                Ok(_) => metadata.blocks() == 0,
+                Err(error) => error == Errno::INVAL,
+            }
+    };
+    (!file.is_some_and(is_made_up)).then(|| metadata.size())
 }
 
 fn identity(metadata: &Metadata) -> Identity {

@@ -458,6 +458,27 @@ fn single_files_are_copied_in() {
     place.check_failure(&["cp", "none", "image:/"], 1, "No such file");
 }
 
+/// What the kernel makes up when it is read has no true size, and no data can be sought in it.
+#[test]
+fn files_are_copied_to_their_end_where_their_size_says_nothing() {
+    let place = Place::new();
+    for (path, name) in [("/proc/version", "version"), ("/proc/sys/kernel/ostype", "ostype")] {
+        place.check(&["cp", path, "image:/"]);
+        let contents = fs::read_to_string(path).unwrap();
+        assert_eq!(place.check(&["cat", &format!("image:/{name}")]), contents, "{path}");
+        assert!(!contents.is_empty());
+    }
+    // A page long, for all that its size says.
+    let path = "/sys/kernel/uevent_seqnum";
+    if fs::metadata(path).is_ok_and(|found| found.len() > 100) {
+        place.check(&["cp", path, "image:/"]);
+        assert!(place.check(&["cat", "image:/uevent_seqnum"]).ends_with('\n'));
+    }
+    fs::write(place.path("empty"), "").unwrap();
+    place.check(&["cp", "-a", "empty", "image:/"]);
+    assert_eq!(place.check(&["find", "image:/empty", "-printf", "%s %b"]), "0 0");
+}
+
 #[test]
 fn a_full_volume_is_said_and_stays_whole() {
     let place = Place::new();
