@@ -38,7 +38,7 @@ impl Run for Put {
             if let Some(file) = present(target)? {
                 return fill(file, target);
             }
-            let (directory, name) = target.place()?;
+            let (directory, name) = target.place_to_make()?;
             let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
             let made = directory.create(&name, &NewKind::Regular, &creation);
             let file = made.and_then(|node| node.open()).map_err(|error| target.failure(error))?;
