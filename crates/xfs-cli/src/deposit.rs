@@ -29,6 +29,7 @@ use crate::extract::Existing;
 use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
 use crate::names;
+use crate::node;
 use crate::source::{NamedValue, Origin, Source, is_safe_name};
 use draft::Spot;
 
@@ -224,6 +225,22 @@ impl<'a> Deposit<'a> {
             }
             linked => Ok(linked?),
         }
+    }
+
+    /// Puts a complete file without a name in the place of another one, and gives it all that that one has besides its
+    /// contents.
+    pub(crate) fn succeed(
+        &mut self,
+        (directory, name, path): (&Node, &OsStr, &[u8]),
+        draft: &Node,
+        present: Node,
+    ) -> Result<(), Failed> {
+        let facts = Facts { modified: node::facts(draft).modified, ..node::facts(&present) };
+        let Creation { uid, gid, .. } = self.creation(&facts);
+        draft.change(&Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() })?;
+        self.apply((draft, path), &facts, node::attributes(&present))?;
+        Spot { directory, name, present: Some(present) }.link(draft)?;
+        Ok(draft.change(&self.late_changes(&facts))?)
     }
 
     /// Makes a directory that was not said to be there, or returns the one that is.

@@ -11,6 +11,9 @@ use clap::Args;
 use super::JsonOption;
 
 /// Write standard input into a file
+///
+/// A file that is there gets its new contents when they are complete, and keeps mode, owner and attributes. Until then
+/// there has to be room for both.
 #[derive(Args, Debug)]
 pub(crate) struct PutArguments {
     /// The file: IMAGE:/path; it is made, or gets new contents
