@@ -30,7 +30,7 @@ pub(crate) struct GetArguments {
     /// The file: IMAGE:/path
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: OsString,
-    /// Write to this file of the host
+    /// Write to this file of the host; holes stay holes there
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
