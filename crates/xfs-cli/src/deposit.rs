@@ -15,31 +15,25 @@
 
 mod contents;
 mod draft;
+mod properties;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
-use ferroxfs::{
-    AclKind, Changes, Creation, Error, FileType, NewKind, Node, PosixError, SetMode, Timestamp,
-};
+use ferroxfs::format::inode::DeviceNumber;
+use ferroxfs::{Changes, Creation, Error, FileType, NewKind, Node, PosixError, Timestamp};
 
 use crate::exit::Exit;
 use crate::extract::Existing;
-use crate::facts::{Facts, FileKind, Time};
+use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
 use crate::names;
-use crate::source::{NamedValue, Source, is_safe_name};
+use crate::node;
+use crate::source::{NamedValue, Origin, Source, is_safe_name};
 use draft::Spot;
 
 pub(crate) use contents::write_all;
-
-/// Permission bits of a mode.
-const PERMISSION_BITS: u32 = 0o7777;
-
-/// Flags of a file that cannot be renamed or linked any more.
-const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::APPEND);
 
 /// What is carried over.
 #[derive(Clone, Copy, Debug)]
@@ -64,10 +58,14 @@ impl Manner {
 /// One run of putting files into a volume.
 pub(crate) struct Deposit<'a> {
     manner: Manner,
+    /// Where the sources are that are put in now.
+    origin: Origin,
     /// The file that stands for each source with several names.
-    links: HashMap<u64, Node>,
+    links: HashMap<(Origin, u64), Node>,
     /// What is left to be set of files that may get further names, and their paths.
     late: Vec<(Node, Changes, Vec<u8>)>,
+    /// Whether a directory takes the place of another file, and another file that of an empty directory.
+    crosses_kinds: bool,
     report: &'a mut dyn FnMut(Failure),
 }
 
@@ -97,10 +95,30 @@ struct Level<S: Source> {
 impl<'a> Deposit<'a> {
     /// What fails for one file goes to `report`, and the others go on.
     pub(crate) fn new(manner: Manner, report: &'a mut dyn FnMut(Failure)) -> Self {
-        Self { manner, links: HashMap::new(), late: Vec::new(), report }
+        Self {
+            manner,
+            origin: Origin::default(),
+            links: HashMap::new(),
+            late: Vec::new(),
+            crosses_kinds: false,
+            report,
+        }
     }
 
-    /// Puts a file, with everything below it, into a directory under this name.
+    /// Says where the sources are that come now. Names of one file there are names of one file here, whichever of the
+    /// calls puts them in.
+    pub(crate) fn turn_to(&mut self, origin: Origin) {
+        self.origin = origin;
+    }
+
+    /// From now on a directory takes the place of another file, and another file that of an empty directory, as
+    /// tar(1) has it; cp(1) refuses both.
+    pub(crate) fn cross_kinds(&mut self) {
+        self.crosses_kinds = true;
+    }
+
+    /// Puts a file, with everything below it, into a directory under this name. Who has put in everything
+    /// [seals](Self::seal) it.
     ///
     /// # Errors
     ///
@@ -112,8 +130,7 @@ impl<'a> Deposit<'a> {
         source: S,
     ) -> Result<(), Failure> {
         let level = self.put_one(directory, (name, name.to_vec()), source)?;
-        let filled = self.fill(level);
-        filled.and(self.seal())
+        self.fill(level)
     }
 
     /// Puts what is in a directory into another one.
@@ -128,8 +145,7 @@ impl<'a> Deposit<'a> {
     ) -> Result<(), Failure> {
         let level = enter(Entered::present(directory, &source), Vec::new(), &source);
         let level = self.check(b"/", level)?;
-        let filled = self.fill(level);
-        filled.and(self.seal())
+        self.fill(level)
     }
 
     /// Sets what had to wait until no file gets a further name (I4).
@@ -211,6 +227,22 @@ impl<'a> Deposit<'a> {
         }
     }
 
+    /// Puts a complete file without a name in the place of another one, and gives it all that that one has besides its
+    /// contents.
+    pub(crate) fn succeed(
+        &mut self,
+        (directory, name, path): (&Node, &OsStr, &[u8]),
+        draft: &Node,
+        present: Node,
+    ) -> Result<(), Failed> {
+        let facts = Facts { modified: node::facts(draft).modified, ..node::facts(&present) };
+        let Creation { uid, gid, .. } = self.creation(&facts);
+        draft.change(&Changes { uid: Some(uid), gid: Some(gid), ..Changes::default() })?;
+        self.apply((draft, path), &facts, node::attributes(&present))?;
+        Spot { directory, name, present: Some(present) }.link(draft)?;
+        Ok(draft.change(&self.late_changes(&facts))?)
+    }
+
     /// Makes a directory that was not said to be there, or returns the one that is.
     ///
     /// # Errors
@@ -237,11 +269,13 @@ impl<'a> Deposit<'a> {
     ) -> Result<Option<T>, Failure> {
         match outcome {
             Ok(value) => Ok(Some(value)),
-            Err(Failed::One(failure)) => {
-                (self.report)(failure.about(&names::in_message(path)));
-                Ok(None)
-            }
-            Err(Failed::All(failure)) => Err(failure.about(&names::in_message(path))),
+            Err(failed) => match failed.about(&names::in_message(path)) {
+                Failed::One(failure) => {
+                    (self.report)(failure);
+                    Ok(None)
+                }
+                Failed::All(failure) => Err(failure),
+            },
         }
     }
 
@@ -267,16 +301,16 @@ impl<'a> Deposit<'a> {
         if facts.kind() == FileKind::Directory {
             return match present {
                 Some(node) if node.file_type() == FileType::Directory => Ok(Some((node, false))),
-                Some(_) => Err(PosixError::NotDirectory.into()),
-                None => {
-                    let creation = self.creation(&facts);
-                    let made = directory.create(name, &NewKind::Directory, &creation)?;
-                    Ok(Some((made, true)))
+                Some(_) if !self.crosses_kinds => Err(PosixError::NotDirectory.into()),
+                present => {
+                    let spot = Spot { directory, name, present };
+                    let draft = spot.begin(&NewKind::Directory, &self.creation(&facts))?;
+                    Ok(Some((draft.publish()?, true)))
                 }
             };
         }
         match present {
-            Some(node) if node.file_type() == FileType::Directory => {
+            Some(node) if node.file_type() == FileType::Directory && !self.crosses_kinds => {
                 Err(PosixError::IsDirectory.into())
             }
             Some(_) if self.manner.existing == Existing::Keep => {
@@ -300,7 +334,10 @@ impl<'a> Deposit<'a> {
     ) -> Result<(), Failed> {
         let facts = source.facts();
         let has_links = self.manner.is_archive && facts.links > 1;
-        if has_links && let Some(node) = self.links.get(&facts.inode) {
+        let source_file = (self.origin, facts.inode);
+        // Of what has been replaced since there is nothing left to link to.
+        let made = self.links.get(&source_file).filter(|node| node.metadata().nlink > 0);
+        if has_links && let Some(node) = made {
             return Ok(spot.link(node)?);
         }
         let target;
@@ -325,10 +362,10 @@ impl<'a> Deposit<'a> {
             // Once there are extents it is too late.
             self.hint(draft.node(), &facts)?;
             let file = draft.node().open()?;
-            contents::copy(&file, source, facts.size)?;
+            contents::copy(&file, source)?;
             file.close()?;
         }
-        self.apply(draft.node(), &facts, source.attributes())?;
+        self.apply((draft.node(), path), &facts, source.attributes())?;
         let node = draft.publish()?;
         let late = self.late_changes(&facts);
         match (late == Changes::default(), has_links) {
@@ -337,107 +374,9 @@ impl<'a> Deposit<'a> {
             (false, false) => node.change(&late)?,
         }
         if has_links {
-            self.links.insert(facts.inode, node);
+            self.links.insert(source_file, node);
         }
         Ok(())
-    }
-
-    /// What a new file is made with; the rest comes when it has its contents.
-    fn creation(&self, facts: &Facts) -> Creation {
-        let owned = self.manner.is_archive && !self.manner.is_all_root;
-        let (uid, gid) = if owned { (facts.uid, facts.gid) } else { (0, 0) };
-        Creation { mode: self.mode(facts), uid, gid, umask: 0 }
-    }
-
-    /// Without an owner of its own a file must not make anybody act as another one.
-    fn mode(&self, facts: &Facts) -> u16 {
-        let bits = if self.manner.is_archive { PERMISSION_BITS } else { 0o777 };
-        (facts.mode & bits) as u16
-    }
-
-    /// Sets what a file has besides its contents, but for what comes [late](Self::late_changes).
-    fn apply(
-        &mut self,
-        node: &Node,
-        facts: &Facts,
-        attributes: Vec<Result<NamedValue, Failure>>,
-    ) -> Result<(), Failed> {
-        if !self.manner.is_archive {
-            return Ok(());
-        }
-        for kind in [AclKind::Access, AclKind::Default] {
-            // What it has got from its directory is not its own.
-            if node.acl(kind)?.is_some() {
-                node.set_acl(kind, None)?;
-            }
-        }
-        for attribute in attributes {
-            match attribute {
-                Ok(NamedValue { name, value }) => {
-                    let set = node.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either);
-                    if let Err(error) = set {
-                        let failure = Failure::from(error);
-                        (self.report)(failure.about(&names::in_message(&name)));
-                    }
-                }
-                Err(failure) => (self.report)(failure),
-            }
-        }
-        let flags = ExtendedFlags::from_bits_truncate(facts.xflags) - LATE_FLAGS;
-        let changes = Changes {
-            mode: (facts.kind() != FileKind::Symlink).then(|| self.mode(facts)),
-            accessed: Some(self.time(facts.accessed)),
-            modified: Some(self.time(facts.modified)),
-            xflags: (!flags.is_empty()).then_some(flags),
-            ..Changes::default()
-        };
-        Ok(node.change(&changes)?)
-    }
-
-    /// Gives a file the hints for the size of extents of its source, and none that it has taken over from its directory.
-    /// One that the volume cannot have is left out: they are of whole blocks, no longer than half of a
-    /// group, and copies are made only where blocks can be shared.
-    fn hint(&self, node: &Node, facts: &Facts) -> Result<(), Failed> {
-        let hints = facts.extent_size_hints.filter(|_| self.manner.is_archive);
-        let Some((extent, copy)) = hints else { return Ok(()) };
-        let has = node.metadata();
-        let change = |bytes: u64, to_changes: &dyn Fn(u64) -> Changes| match node
-            .change(&to_changes(bytes))
-        {
-            Err(Error::Posix(PosixError::InvalidArgument)) => node.change(&to_changes(0)),
-            changed => changed,
-        };
-        if has.extent_size_hint_bytes != extent {
-            change(extent, &|bytes| Changes {
-                extent_size_hint_bytes: Some(bytes),
-                ..Changes::default()
-            })?;
-        }
-        if has.cow_extent_size_hint_bytes != copy {
-            change(copy, &|bytes| Changes {
-                cow_extent_size_hint_bytes: Some(bytes),
-                ..Changes::default()
-            })?;
-        }
-        Ok(())
-    }
-
-    /// What would be in the way of a name, or of something in a directory (I4).
-    fn late_changes(&self, facts: &Facts) -> Changes {
-        if !self.manner.is_archive {
-            return Changes::default();
-        }
-        let flags = ExtendedFlags::from_bits_truncate(facts.xflags);
-        Changes {
-            project_id: (facts.project != 0).then_some(facts.project),
-            xflags: flags.intersects(LATE_FLAGS).then_some(flags),
-            ..Changes::default()
-        }
-    }
-
-    fn time(&self, time: Time) -> Timestamp {
-        let time = Timestamp::new(time.seconds, time.nanoseconds).unwrap_or_default();
-        self.manner.latest.map_or(time, |latest| time.min(latest))
     }
 
     /// Gives a directory what it has besides its entries, which are all in it.
@@ -446,11 +385,11 @@ impl<'a> Deposit<'a> {
     ///
     /// As [`put`](Self::put).
     pub(crate) fn leave(&mut self, entered: Entered, path: &[u8]) -> Result<(), Failure> {
-        let left = self.finish(entered);
+        let left = self.complete(entered, path);
         self.check(path, left).map(drop)
     }
 
-    fn finish(&mut self, entered: Entered) -> Result<(), Failed> {
+    fn complete(&mut self, entered: Entered, path: &[u8]) -> Result<(), Failed> {
         if !entered.is_new && !self.manner.is_archive {
             return Ok(());
         }
@@ -462,7 +401,7 @@ impl<'a> Deposit<'a> {
         }
         // What is in it has its own already, and takes none over.
         self.hint(&entered.directory, &entered.facts)?;
-        self.apply(&entered.directory, &entered.facts, entered.attributes)?;
+        self.apply((&entered.directory, path), &entered.facts, entered.attributes)?;
         Ok(entered.directory.change(&self.late_changes(&entered.facts))?)
     }
 }
@@ -478,6 +417,16 @@ pub(crate) enum Failed {
     One(Failure),
     /// To all that come after it too.
     All(Failure),
+}
+
+impl Failed {
+    /// Says what the failure is about, in front of it.
+    fn about(self, subject: &str) -> Self {
+        match self {
+            Self::One(failure) => Self::One(failure.about(subject)),
+            Self::All(failure) => Self::All(failure.about(subject)),
+        }
+    }
 }
 
 impl From<Error> for Failed {

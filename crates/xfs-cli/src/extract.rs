@@ -11,7 +11,7 @@
 //! - **I2** A file that stands under its own name is complete: it is made under another name and
 //!   renamed. What is run again replaces what it finds.
 //! - **I3** A directory gets its times and permissions after everything in it.
-//! - **I4** A directory of the image is entered at most once, so that one inside itself ends.
+//! - **I4** A directory of the image is entered at most once for each source, so that one inside itself ends.
 
 mod attributes;
 mod contents;
@@ -27,7 +27,7 @@ use crate::exit::Exit;
 use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
 use crate::names;
-use crate::source::{Source, is_safe_name};
+use crate::source::{Origin, Source, is_safe_name};
 
 use attributes::{Lack, Shortfalls};
 use place::Made;
@@ -51,8 +51,10 @@ const FLAGGED_LIMIT: usize = 256;
 pub(crate) struct Extraction<'a> {
     fidelity: Fidelity,
     root: &'a Directory,
+    /// Where the sources are that are copied now.
+    origin: Origin,
     /// Where the first name of each file with several has been made.
-    links: HashMap<u64, Made>,
+    links: HashMap<(Origin, u64), Made>,
     entered: HashSet<u64>,
     shortfalls: Shortfalls,
     /// Files whose flags would forbid to make their further names.
@@ -89,6 +91,7 @@ impl<'a> Extraction<'a> {
         Self {
             fidelity,
             root,
+            origin: Origin::default(),
             links: HashMap::new(),
             entered: HashSet::new(),
             shortfalls: Shortfalls::new(fidelity.ignores_owner),
@@ -96,6 +99,14 @@ impl<'a> Extraction<'a> {
             report,
             advance,
         }
+    }
+
+    /// Begins with the next source, and says where it is. Names of one file there are names of one file here, also where
+    /// several sources have them.
+    pub(crate) fn turn_to(&mut self, origin: Origin) {
+        self.origin = origin;
+        // One source may lie in another.
+        self.entered.clear();
     }
 
     /// Copies a file, with everything below it, as `name`.
@@ -354,7 +365,7 @@ impl<'a> Extraction<'a> {
         if !self.fidelity.is_archive || facts.links < 2 {
             return Ok(false);
         }
-        match self.links.get(&facts.inode) {
+        match self.links.get(&(self.origin, facts.inode)) {
             None => Ok(false),
             Some(made) => Ok(parent.link(self.root, made, name, self.fidelity.existing)?),
         }
@@ -363,7 +374,7 @@ impl<'a> Extraction<'a> {
     fn remember(&mut self, parent: &Directory, name: &[u8], facts: &Facts) -> Result<(), Stop> {
         if self.fidelity.is_archive && facts.links > 1 {
             let made = parent.made(name)?;
-            self.links.insert(facts.inode, made);
+            self.links.insert((self.origin, facts.inode), made);
         }
         Ok(())
     }

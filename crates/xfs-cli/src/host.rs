@@ -27,7 +27,8 @@ use crate::source::{NamedValue, Source, is_carried_over};
 type Identity = (u64, u64);
 
 /// The numbers that files of several devices get, so that no two have the same.
-type Numbers = Rc<RefCell<HashMap<Identity, u64>>>;
+#[derive(Clone, Default)]
+pub(crate) struct Numbers(Rc<RefCell<HashMap<Identity, u64>>>);
 
 /// Makes a file so long, with a hole at its end.
 pub(crate) fn lengthen(file: &File, bytes: u64) -> io::Result<()> {
@@ -46,6 +47,8 @@ pub(crate) struct HostSource {
     metadata: Metadata,
     number: u64,
     file: Option<File>,
+    /// How long it is, where its size says that.
+    length: Option<u64>,
     numbers: Numbers,
     left_out: Rc<[Identity]>,
 }
@@ -53,7 +56,16 @@ pub(crate) struct HostSource {
 impl HostSource {
     /// The file at `path`; a link in the last place is followed only if `follows`.
     pub(crate) fn open(path: &Path, follows: bool) -> Result<Self, Failure> {
-        Self::with(path.to_owned(), follows, (Numbers::default(), Rc::new([])))
+        Self::open_numbered(path, follows, &Numbers::default())
+    }
+
+    /// The same, one of several that get their numbers together.
+    pub(crate) fn open_numbered(
+        path: &Path,
+        follows: bool,
+        numbers: &Numbers,
+    ) -> Result<Self, Failure> {
+        Self::with(path.to_owned(), follows, (numbers.clone(), Rc::new([])))
     }
 
     /// The same without the images below it that are written to: they would grow by what they hold.
@@ -87,11 +99,12 @@ impl HostSource {
         let metadata = metadata.map_err(failed)?;
         let file = metadata.is_file().then(|| File::open(&path)).transpose().map_err(failed)?;
         let number = {
-            let mut numbers = numbers.borrow_mut();
+            let mut numbers = numbers.0.borrow_mut();
             let next = numbers.len() as u64 + 1;
             *numbers.entry(identity(&metadata)).or_insert(next)
         };
-        Ok(Self { path, metadata, number, file, numbers, left_out })
+        let length = true_length(&metadata, file.as_ref());
+        Ok(Self { path, metadata, number, file, length, numbers, left_out })
     }
 
     /// The path on the host.
@@ -151,6 +164,10 @@ impl Source for HostSource {
         }
     }
 
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure> {
         match &self.file {
             Some(file) => file.read_at(buffer, offset).map_err(|error| self.failed(&error)),
@@ -160,9 +177,13 @@ impl Source for HostSource {
 
     fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure> {
         let Some(file) = &self.file else { return Ok(None) };
+        if self.length.is_none() {
+            return Ok(Some(offset..u64::MAX));
+        }
         let Some(start) = self.seek(file, SeekFrom::Data(offset))? else { return Ok(None) };
         let end = self.seek(file, SeekFrom::Hole(start))?;
-        Ok(end.filter(|end| *end > start).map(|end| start..end))
+        // A hole where there is data means that it does not know: then all of it is data.
+        Ok(Some(start..end.filter(|end| *end > start).unwrap_or(u64::MAX)))
     }
 
     fn target(&self) -> Result<Vec<u8>, Failure> {
@@ -198,10 +219,23 @@ impl Source for HostSource {
         Ok(HostEntries {
             directory: self.path.clone(),
             names: names.into_iter(),
-            numbers: Rc::clone(&self.numbers),
+            numbers: self.numbers.clone(),
             left_out: Rc::clone(&self.left_out),
         })
     }
+}
+
+/// How long a file is, if its size says that. What the kernel makes up when it is read has no size, as in /proc, or
+/// just any, as in /sys: then it has no blocks, and says that there is data all the same, or that none can be sought.
+fn true_length(metadata: &Metadata, file: Option<&File>) -> Option<u64> {
+    let is_made_up = |file: &File| {
+        metadata.size() == 0
+            || match seek(file, SeekFrom::Data(0)) {
+                Ok(_) => metadata.blocks() == 0,
+                Err(error) => error == Errno::INVAL,
+            }
+    };
+    (!file.is_some_and(is_made_up)).then(|| metadata.size())
 }
 
 fn identity(metadata: &Metadata) -> Identity {
@@ -222,7 +256,7 @@ impl Iterator for HostEntries {
     fn next(&mut self) -> Option<Self::Item> {
         let name = self.names.next()?;
         let path = self.directory.join(&name);
-        let shared = (Rc::clone(&self.numbers), Rc::clone(&self.left_out));
+        let shared = (self.numbers.clone(), Rc::clone(&self.left_out));
         Some(HostSource::with(path, false, shared).and_then(|source| match source.is_left_out() {
             true => Err(source.leaving_out()),
             false => Ok((name.as_bytes().to_vec(), source)),

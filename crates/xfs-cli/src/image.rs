@@ -26,6 +26,9 @@ use crate::node;
 use failures::exit_of;
 pub(crate) use failures::{about_image, exit_of_read, open_failure};
 
+/// As many links are followed, as in every resolution of a path.
+const MAX_LINKS: usize = 40;
+
 /// An image whose devices are open, and of which nothing has been read but what it took to find
 /// the volume in it.
 pub(crate) struct Image {
@@ -282,9 +285,29 @@ impl Target {
 
     /// The directory that the path lies in, and the name there.
     pub(crate) fn place(&self) -> Result<(Node, OsString), Failure> {
-        let name =
-            self.path.file_name().ok_or_else(|| self.failure(PosixError::InvalidArgument))?;
-        let above = self.path.parent().unwrap_or(Path::new("/"));
+        self.place_of(&self.path)
+    }
+
+    /// Where a file is made if the path leads to none: behind links that lead to nothing, as by open(2).
+    pub(crate) fn place_to_make(&self) -> Result<(Node, OsString), Failure> {
+        let mut path = self.path.clone();
+        for _ in 0..=MAX_LINKS {
+            let link = match self.volume.inner().lookup_no_follow(&path) {
+                Ok(node) if node.file_type() == FileType::Symlink => node,
+                _ => return self.place_of(&path),
+            };
+            let to = link.read_link().map_err(|error| self.failure(error))?;
+            if to.as_bytes().ends_with(b"/") {
+                return Err(self.failure(PosixError::IsDirectory));
+            }
+            path = path.parent().unwrap_or(Path::new("/")).join(to);
+        }
+        Err(self.failure(PosixError::SymlinkLoop))
+    }
+
+    fn place_of(&self, path: &Path) -> Result<(Node, OsString), Failure> {
+        let name = path.file_name().ok_or_else(|| self.failure(PosixError::InvalidArgument))?;
+        let above = path.parent().unwrap_or(Path::new("/"));
         let directory = self.volume.inner().lookup(above).map_err(|error| self.failure(error))?;
         match directory.file_type() {
             FileType::Directory => Ok((directory, name.to_owned())),

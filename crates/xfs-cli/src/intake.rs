@@ -90,15 +90,16 @@ impl Intake {
     ///
     /// What makes it pointless to go on.
     pub(crate) fn fill(self, directory: Node, deposit: &mut Deposit<'_>) -> Result<(), Failure> {
-        match self {
+        let filled = match self {
             Self::Tree(source) => deposit.put_contents(directory, source),
             Self::Prototype(source) => deposit.put_contents(directory, source),
             Self::Archive(archive) => {
+                deposit.cross_kinds();
                 let mut unpack = Unpack { top: directory, deposit, open: BTreeMap::new() };
-                unpack.members(*archive)?;
-                unpack.finish()
+                unpack.members(*archive).and_then(|()| unpack.finish())
             }
-        }
+        };
+        filled.and(deposit.seal())
     }
 }
 
@@ -120,6 +121,9 @@ impl Unpack<'_, '_> {
     }
 
     fn member<R: Read>(&mut self, member: &Member<'_, R>) -> Result<(), Failed> {
+        if let MemberKind::LeftOut(reason) = &member.kind {
+            return Err(one(reason.as_str()));
+        }
         let parts = parts(&member.path)?;
         let path = parts.join(&b'/');
         let Some((name, above)) = parts.split_last() else {
@@ -131,16 +135,17 @@ impl Unpack<'_, '_> {
         match &member.kind {
             MemberKind::HardLink(target) => {
                 let file = self.find(target)?;
-                self.deposit.put_link(&directory, name, &file)
-            }
-            MemberKind::Directory | MemberKind::File => {
-                let made = self.deposit.put_member(&directory, (name, &path), member)?;
-                self.open.extend(made.map(|entered| (path, entered)));
+                self.deposit.put_link(&directory, name, &file)?;
+                self.open.remove(&path);
                 Ok(())
             }
-            MemberKind::Unknown(kind) => {
-                let kind = kind.escape_ascii();
-                Err(one(format!("is a member of the type '{kind}', which is left out")))
+            _ => {
+                match self.deposit.put_member(&directory, (name, &path), member)? {
+                    Some(entered) => _ = self.open.insert(path, entered),
+                    // A directory that was there is there no more.
+                    None => _ = self.open.remove(&path),
+                }
+                Ok(())
             }
         }
     }
@@ -181,7 +186,7 @@ impl Unpack<'_, '_> {
         for (path, entered) in self.open {
             self.deposit.leave(entered, &path)?;
         }
-        self.deposit.seal()
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ferroxfs::format::superblock::SUPERBLOCK_MAGIC;
@@ -41,16 +41,18 @@ impl Output {
 
     /// Empties it: what is written from now on is all that it holds.
     pub(crate) fn begin(&self) -> Result<impl Write, Failure> {
-        let is_file = self.file.metadata().map(|metadata| metadata.is_file());
-        is_file
-            .and_then(|is_file| if is_file { self.file.set_len(0) } else { Ok(()) })
-            .map_err(|error| self.failure(&error))?;
+        if self.is_file()? {
+            self.file.set_len(0).map_err(|error| self.failure(&error))?;
+        }
         Ok(BufWriter::with_capacity(BUFFER_BYTES, &self.file))
     }
 
-    /// Writes the contents of a file of an image.
+    /// Writes the contents of a file of an image; holes stay holes in a regular file, and are zeros elsewhere.
     pub(crate) fn write_contents(&self, target: &Target) -> Result<(), Failure> {
         let mut source = target.open()?;
+        if self.is_file()? {
+            return self.write_data(&source, target);
+        }
         // What cannot be read leaves everything as it was.
         let mut first = vec![0; BUFFER_BYTES];
         let read = source.read(&mut first).map_err(|error| target.failure(error))?;
@@ -62,10 +64,43 @@ impl Output {
             .map_err(|error| self.failure(&error))
     }
 
+    /// Writes what holds data, each piece where it lies.
+    fn write_data(&self, source: &ferroxfs::File, target: &Target) -> Result<(), Failure> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        let failed = |error| target.failure(error);
+        // What cannot be read leaves everything as it was.
+        let mut piece = read_data(source, 0, &mut buffer).map_err(failed)?;
+        self.file.set_len(0).map_err(|error| self.failure(&error))?;
+        while let Some((offset, length)) = piece {
+            let bytes = buffer.get(..length).unwrap_or_default();
+            self.file.write_all_at(bytes, offset).map_err(|error| self.failure(&error))?;
+            piece = read_data(source, offset + length as u64, &mut buffer).map_err(failed)?;
+        }
+        self.file.set_len(source.metadata().size).map_err(|error| self.failure(&error))
+    }
+
+    fn is_file(&self) -> Result<bool, Failure> {
+        let metadata = self.file.metadata().map_err(|error| self.failure(&error))?;
+        Ok(metadata.is_file())
+    }
+
     /// An error of writing it.
     pub(crate) fn failure(&self, error: &io::Error) -> Failure {
         Failure::host(self.path.as_os_str(), error)
     }
+}
+
+/// Reads the first bytes that hold data at or after an offset: where they lie, and how many.
+fn read_data(
+    source: &ferroxfs::File,
+    offset: u64,
+    buffer: &mut [u8],
+) -> ferroxfs::Result<Option<(u64, usize)>> {
+    let Some(start) = source.seek_data(offset)? else { return Ok(None) };
+    let Some(end) = source.seek_hole(start)? else { return Ok(None) };
+    let length = (end - start).min(buffer.len() as u64) as usize;
+    let read = source.read_at(start, buffer.get_mut(..length).unwrap_or_default())?;
+    Ok((read > 0).then_some((start, read)))
 }
 
 /// Refuses to write over an image, or its log, what is read from it.

@@ -238,6 +238,10 @@ impl Source for PrototypeSource {
         self.contents.as_ref().map_or(Ok(0), |contents| contents.read_at(offset, buffer))
     }
 
+    fn length(&self) -> Option<u64> {
+        self.contents.as_ref().map_or(Some(0), HostSource::length)
+    }
+
     fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure> {
         self.contents.as_ref().map_or(Ok(None), |contents| contents.data_after(offset))
     }

@@ -15,6 +15,10 @@ pub(crate) trait Source: Sized {
 
     /// What the inode says.
     fn facts(&self) -> Facts;
+    /// How long the contents are; `None` where only reading them to their end tells.
+    fn length(&self) -> Option<u64> {
+        Some(self.facts().size)
+    }
     /// Reads contents; returns how much was read, less than asked for only at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure>;
     /// The next range at or after `offset` that holds data.
@@ -26,6 +30,10 @@ pub(crate) trait Source: Sized {
     /// The entries of a directory, without `.` and `..`.
     fn entries(&self) -> Result<Self::Entries, Failure>;
 }
+
+/// Within which inode numbers tell files apart: the host, or one image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Origin(pub(crate) usize);
 
 /// An extended attribute with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@
 //! - **I2** What stands in memory of a member besides its contents is at most [`MAX_RECORDS_BYTES`].
 
 mod member;
+mod numbers;
 mod records;
 mod sparse;
 

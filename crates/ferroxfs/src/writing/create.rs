@@ -45,7 +45,9 @@ pub enum NewKind<'a> {
 }
 
 impl NewKind<'_> {
-    pub(crate) const fn file_type(&self) -> FileType {
+    /// The type of the file.
+    #[must_use]
+    pub const fn file_type(&self) -> FileType {
         match self {
             Self::Regular => FileType::Regular,
             Self::Directory => FileType::Directory,

@@ -11,6 +11,9 @@ use clap::Args;
 use super::JsonOption;
 
 /// Write standard input into a file
+///
+/// A file that is there gets its new contents when they are complete, and keeps mode, owner and attributes. Until then
+/// there has to be room for both.
 #[derive(Args, Debug)]
 pub(crate) struct PutArguments {
     /// The file: IMAGE:/path; it is made, or gets new contents
@@ -27,7 +30,7 @@ pub(crate) struct GetArguments {
     /// The file: IMAGE:/path
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: OsString,
-    /// Write to this file of the host
+    /// Write to this file of the host; holes stay holes there
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

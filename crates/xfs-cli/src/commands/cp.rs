@@ -2,6 +2,7 @@
 
 mod into;
 
+use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::AsFd;
@@ -18,13 +19,14 @@ use crate::exit::Exit;
 use crate::extract::{Directory, Existing, Extraction, Fidelity};
 use crate::facts::FileKind;
 use crate::failure::Failure;
-use crate::image::{Target, Targets};
+use crate::image::{Target, Targets, Volume};
 use crate::names;
 use crate::node::{self, NodeSource};
 use crate::output::{Output, check_no_image, check_no_volume, place_in};
 use crate::predicate::last_component;
 use crate::progress::Progress;
 use crate::sandbox::{Reach, Rights};
+use crate::source::Origin;
 
 struct Cp {
     targets: Targets,
@@ -183,6 +185,15 @@ impl Run for Cp {
         };
         let progress = Progress::new("{spinner} {bytes} written, {bytes_per_sec}");
         let advance = |bytes| progress.advance(bytes);
+        let (console, volume) = (RefCell::new(console), Cell::new(None));
+        let say = |failure: &Failure| {
+            progress.suspend(|| console.borrow_mut().report(failure));
+        };
+        let mut report = |failure: Failure| match volume.get() {
+            Some(volume) => say(&Volume::whole_failure(volume, failure)),
+            None => say(&failure),
+        };
+        let mut extraction = Extraction::new(fidelity, root, &mut report, &advance);
         for target in &targets {
             let node = match target
                 .node(!is_recursive)
@@ -190,23 +201,35 @@ impl Run for Cp {
             {
                 Ok(node) => node,
                 Err(failure) => {
-                    console.report(&failure);
+                    say(&failure);
                     continue;
                 }
             };
-            let mut report = |failure: Failure| {
-                progress.suspend(|| console.report(&target.volume.whole_failure(failure)));
-            };
-            let mut extraction = Extraction::new(fidelity, root, &mut report, &advance);
-            let copied = copy(target, node, &destination, &mut extraction);
-            let shortfalls = extraction.finish();
-            for failure in copied.err().into_iter().chain(shortfalls) {
-                report(failure);
+            volume.set(Some(&target.volume));
+            extraction.turn_to(origin(target, &targets));
+            if let Err(failure) = copy(target, node, &destination, &mut extraction) {
+                say(&target.volume.whole_failure(failure));
             }
+        }
+        if let Some(shortfalls) = extraction.finish() {
+            // What the host has not accepted is counted for all of it.
+            let one = targets.first().filter(|first| {
+                targets.iter().all(|other| other.volume.path() == first.volume.path())
+            });
+            say(&match one {
+                Some(target) => target.volume.whole_failure(shortfalls),
+                None => shortfalls,
+            });
         }
         progress.end();
         Ok(())
     }
+}
+
+/// The image that a source is in: the first place in it tells.
+fn origin(target: &Target, targets: &[Target]) -> Origin {
+    let is_same = |other: &Target| other.volume.path() == target.volume.path();
+    Origin(targets.iter().position(is_same).unwrap_or_default())
 }
 
 fn copy(

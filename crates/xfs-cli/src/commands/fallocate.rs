@@ -1,6 +1,8 @@
 //! `fallocate`: ranges of files.
 
-use ferroxfs::{AllocateMode, Error, PosixError, RangeMode};
+use std::ffi::OsString;
+
+use ferroxfs::{AllocateMode, Error, Node, PosixError, RangeMode};
 
 use super::Run;
 use super::touch::find_or_make;
@@ -48,20 +50,24 @@ impl Run for Fallocate {
             let end = offset.checked_add(length);
             let end = end.ok_or_else(|| target.failure(PosixError::FileTooLarge))?;
             let makes = matches!(mode, RangeMode::Allocate(_));
-            let is_missing = makes && is_missing(target);
+            let missing = missing(target).filter(|_| makes);
             let node = find_or_make(target, makes)?;
             let node = node.ok_or_else(|| target.failure(PosixError::NotFound))?;
             let file = node.open().map_err(|error| target.failure(error))?;
             let changed = file.change_range(offset..end, mode);
-            if changed.is_err() && is_missing {
+            if let (Err(_), Some((directory, name))) = (&changed, missing) {
                 // The error that counts is the first one.
-                let _ = target.volume.inner().remove_file(&target.path);
+                let _ = directory.remove_file(name);
             }
             changed.map_err(|error| target.failure(error))
         })
     }
 }
 
-fn is_missing(target: &Target) -> bool {
-    matches!(target.volume.inner().lookup(&target.path), Err(Error::Posix(PosixError::NotFound)))
+/// Where the file is made, if there is none.
+fn missing(target: &Target) -> Option<(Node, OsString)> {
+    match target.volume.inner().lookup(&target.path) {
+        Err(Error::Posix(PosixError::NotFound)) => target.place_to_make().ok(),
+        _ => None,
+    }
 }

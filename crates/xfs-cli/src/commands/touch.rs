@@ -59,13 +59,13 @@ impl Run for Touch {
     }
 }
 
-/// The file, which is made where it is missing; `None` where it is missing and shall stay so.
+/// The file, which is made where it is missing, also behind a link to it; `None` where it is missing and shall stay so.
 pub(super) fn find_or_make(target: &Target, makes: bool) -> Result<Option<Node>, Failure> {
     match target.volume.inner().lookup(&target.path) {
         Ok(node) => Ok(Some(node)),
         Err(Error::Posix(PosixError::NotFound)) if !makes => Ok(None),
         Err(Error::Posix(PosixError::NotFound)) => {
-            let (directory, name) = target.place()?;
+            let (directory, name) = target.place_to_make()?;
             let creation = Creation { mode: 0o644, uid: 0, gid: 0, umask: 0 };
             let made = directory.create(name, &NewKind::Regular, &creation);
             made.map(Some).map_err(|error| target.failure(error))

@@ -9,31 +9,44 @@ use crate::source::Source;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
+/// The same of what may be empty, for all that is known.
+const UNKNOWN_CHUNK_BYTES: usize = 64 << 10;
 
 /// Copies contents, and leaves holes where the source has them.
-pub(super) fn copy<S: Source>(file: &File, source: &S, size: u64) -> Result<(), Failed> {
-    let mut buffer = vec![0; CHUNK_BYTES.min(usize::try_from(size).unwrap_or(CHUNK_BYTES)).max(1)];
+pub(super) fn copy<S: Source>(file: &File, source: &S) -> Result<(), Failed> {
+    let length = source.length();
+    let end = length.unwrap_or(u64::MAX);
+    let chunk = length.map_or(UNKNOWN_CHUNK_BYTES, |length| {
+        CHUNK_BYTES.min(usize::try_from(length).unwrap_or(CHUNK_BYTES)).max(1)
+    });
+    let mut buffer = vec![0; chunk];
     let mut offset = 0;
     while let Some(range) = source.data_after(offset).map_err(Failed::One)? {
         offset = range.start;
-        while offset < range.end.min(size) {
-            let wanted = (range.end.min(size) - offset).min(buffer.len() as u64) as usize;
+        while offset < range.end.min(end) {
+            let wanted = (range.end.min(end) - offset).min(buffer.len() as u64) as usize;
             let bytes = buffer.get_mut(..wanted).unwrap_or_default();
             let read = source.read_at(offset, bytes).map_err(Failed::One)?;
-            if read == 0 {
-                let message = "became shorter while it was read";
-                return Err(Failed::One(Failure::new(Exit::Failed, message)));
+            match (read, length) {
+                (0, None) => return Ok(()),
+                (0, Some(_)) => {
+                    let message = "became shorter while it was read";
+                    return Err(Failed::One(Failure::new(Exit::Failed, message)));
+                }
+                _ => {}
             }
             write_all(file, offset, bytes.get(..read).unwrap_or_default())?;
             offset += read as u64;
         }
         offset = offset.max(range.end);
-        if offset >= size {
+        if offset >= end {
             break;
         }
     }
-    if file.metadata().size < size {
-        file.set_len(size)?;
+    if let Some(length) = length
+        && file.metadata().size < length
+    {
+        file.set_len(length)?;
     }
     Ok(())
 }

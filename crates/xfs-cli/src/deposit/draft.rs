@@ -49,7 +49,7 @@ impl<'a> Spot<'a> {
     /// Makes a file that is not complete yet.
     pub(super) fn begin(&'a self, kind: &NewKind<'_>, creation: &Creation) -> Result<Draft<'a>> {
         let Self { directory, name, present } = self;
-        self.check_replaceable()?;
+        self.check_replaceable(kind.file_type())?;
         let (node, stands) = if present.is_none() {
             (directory.create(name, kind, creation)?, Stands::Here)
         } else if *kind == NewKind::Regular {
@@ -68,29 +68,51 @@ impl<'a> Spot<'a> {
             // To rename it over itself would leave the draft.
             Some(present) if present.number() == file.number() => Ok(()),
             Some(_) => {
-                self.check_replaceable()?;
+                self.check_replaceable(file.file_type())?;
                 let ((), draft) = fresh(|draft| self.directory.link(file, draft))?;
-                self.rename(&draft)
+                self.rename(&draft, file)
             }
         }
     }
 
     /// Refuses what a rename would refuse, before there is a draft: from a directory that can only be added to
     /// that could not be removed again.
-    fn check_replaceable(&self) -> Result<()> {
+    fn check_replaceable(&self, by: FileType) -> Result<()> {
         let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::APPEND;
         let Some(present) = &self.present else { return Ok(()) };
         let is_fixed = |node: &Node| node.metadata().xflags.intersects(fixed);
-        match is_fixed(present) || is_fixed(self.directory) {
-            true => Err(PosixError::NotPermitted.into()),
+        if is_fixed(present) || is_fixed(self.directory) {
+            return Err(PosixError::NotPermitted.into());
+        }
+        let is_replaced = present.file_type() == FileType::Directory && by != FileType::Directory;
+        match is_replaced && present.entries()?.next().is_some() {
+            true => Err(PosixError::NotEmpty.into()),
             false => Ok(()),
         }
     }
 
-    fn rename(&self, draft: &OsStr) -> Result<()> {
-        let Self { directory, name, .. } = self;
-        let renamed = directory.rename(draft, directory, name, RenameMode::Replace);
-        renamed.inspect_err(|_| _ = directory.remove_file(draft))
+    /// Gives the name to `file`, which stands under that of a draft.
+    fn rename(&self, draft: &OsStr, file: &Node) -> Result<()> {
+        let Self { directory, name, present } = self;
+        let rename = |mode| directory.rename(draft, directory, name, mode);
+        let is_directory = |node: &Node| node.file_type() == FileType::Directory;
+        let other_kind = present.as_ref().filter(|node| is_directory(node) != is_directory(file));
+        let renamed = match other_kind {
+            None => rename(RenameMode::Replace),
+            // No rename puts a directory in the place of another file, nor the other way round.
+            Some(present) => rename(RenameMode::Exchange).and_then(|()| {
+                remove(directory, draft, present).inspect_err(|_| _ = rename(RenameMode::Exchange))
+            }),
+        };
+        renamed.inspect_err(|_| _ = remove(directory, draft, file))
+    }
+}
+
+/// Removes the name of a file, or of an empty directory.
+fn remove(directory: &Node, name: &OsStr, node: &Node) -> Result<()> {
+    match node.file_type() {
+        FileType::Directory => directory.remove_dir(name),
+        _ => directory.remove_file(name),
     }
 }
 
@@ -104,7 +126,7 @@ impl Draft<'_> {
         match std::mem::replace(&mut self.stands, Stands::Done) {
             Stands::Here | Stands::Done => {}
             Stands::Nowhere => self.spot.link(&self.node)?,
-            Stands::Under(draft) => self.spot.rename(&draft)?,
+            Stands::Under(draft) => self.spot.rename(&draft, &self.node)?,
         }
         Ok(self.node.clone())
     }
@@ -122,7 +144,7 @@ impl Drop for Draft<'_> {
             // Where the volume is full, what it holds is given back first: removing a name may need some of it.
             _ = self.node.open().and_then(|file| file.set_len(0));
         }
-        _ = self.spot.directory.remove_file(name);
+        _ = remove(self.spot.directory, name, &self.node);
     }
 }
 

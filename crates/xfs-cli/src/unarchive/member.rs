@@ -7,12 +7,14 @@ use std::ops::Range;
 
 use tar::{EntryType, Header};
 
-use super::records::Records;
+use super::numbers;
+use super::records::{self, Records, number};
 use super::sparse::SparseMap;
 use super::{BLOCK_BYTES, Unarchive};
 use crate::acl;
 use crate::facts::{Facts, Time};
 use crate::failure::Failure;
+use crate::names;
 use crate::source::{NamedValue, Source, is_carried_over};
 
 /// Access control lists as text, and the attributes that they are.
@@ -30,8 +32,8 @@ pub(crate) enum MemberKind {
     HardLink(Vec<u8>),
     /// Any other file.
     File,
-    /// Nothing that is put anywhere.
-    Unknown(u8),
+    /// Nothing that is put anywhere, for this reason.
+    LeftOut(String),
 }
 
 /// One member of an archive.
@@ -66,7 +68,17 @@ impl<'a, R: Read> Member<'a, R> {
         let has_body =
             !matches!(type_bits, 0o040_000 | 0o120_000 | 0o020_000 | 0o060_000 | 0o010_000);
         let header_size = header.entry_size().map_err(|error| archive.failed(&error))?;
-        let stored = records.number(b"size").unwrap_or(header_size);
+        let path = [b"GNU.sparse.name".as_slice(), b"path"].into_iter();
+        let path = path.filter_map(|keyword| records.value(keyword)).next();
+        let path = path.map_or_else(|| header.path_bytes().into_owned(), <[u8]>::to_vec);
+        let stored = match records.value(b"size") {
+            None => header_size,
+            // Nor is it known where the next member begins.
+            Some(text) => number(text).ok_or_else(|| {
+                let path = names::in_message(&path);
+                archive.broken(&format!("{path}: {}", senseless("size", text)))
+            })?,
+        };
         let sparse = SparseMap::read_head(archive, header, records)?;
         let body = if has_body { stored } else { 0 };
         let Some(padded) = body.checked_next_multiple_of(BLOCK_BYTES as u64) else {
@@ -78,9 +90,6 @@ impl<'a, R: Read> Member<'a, R> {
             None => SparseMap::read_body(archive, records)?,
         };
         let map = sparse.unwrap_or_else(|| SparseMap { size: body, ranges: whole(body) });
-        let path = [b"GNU.sparse.name".as_slice(), b"path"].into_iter();
-        let path = path.filter_map(|keyword| records.value(keyword)).next();
-        let path = path.map_or_else(|| header.path_bytes().into_owned(), <[u8]>::to_vec);
         let link = records.value(b"linkpath").map(<[u8]>::to_vec);
         let target = link.or_else(|| header.link_name_bytes().map(|name| name.into_owned()));
         let target = target.unwrap_or_default();
@@ -96,13 +105,23 @@ impl<'a, R: Read> Member<'a, R> {
             | EntryType::Char
             | EntryType::Block
             | EntryType::Fifo => MemberKind::File,
-            other => MemberKind::Unknown(other.as_byte()),
+            other => {
+                let kind = other.as_byte().escape_ascii();
+                MemberKind::LeftOut(format!("is a member of the type '{kind}', which is left out"))
+            }
         };
         let type_bits = if kind == MemberKind::Directory { 0o040_000 } else { type_bits };
         let facts = facts(header, records, type_bits, map.size);
-        let attributes = attributes(records).map_err(|text| {
-            archive.broken(&format!("has an access control list that makes no sense: {text}"))
-        })?;
+        let attributes = attributes(records);
+        let (kind, facts, attributes) = match (facts, attributes) {
+            (Ok(facts), Ok(attributes)) => (kind, facts, attributes),
+            // What it has is that of the member it is a link to.
+            _ if matches!(kind, MemberKind::HardLink(_)) => (kind, Facts::default(), Vec::new()),
+            (Err(reason), _) | (_, Err(reason)) => {
+                let reason = format!("{reason}, and is left out");
+                (MemberKind::LeftOut(reason), Facts::default(), Vec::new())
+            }
+        };
         let ranges = map.ranges;
         Ok(Self { archive: RefCell::new(archive), path, kind, facts, target, attributes, ranges })
     }
@@ -113,26 +132,63 @@ fn whole(size: u64) -> Vec<Range<u64>> {
     std::iter::once(0..size).filter(|range| !range.is_empty()).collect()
 }
 
-fn facts(header: &Header, records: &Records, type_bits: u32, size: u64) -> Facts {
-    let id = |keyword, in_header: std::io::Result<u64>| {
-        let number = records.number(keyword).or_else(|| in_header.ok());
-        number.and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
+/// What a record or a field holds that it cannot hold.
+fn senseless(what: &str, text: &[u8]) -> String {
+    format!("has the {what} {}, which makes no sense", names::in_message(text))
+}
+
+/// Owner, mode, times, device; the error is what cannot be that.
+fn facts(header: &Header, records: &Records, type_bits: u32, size: u64) -> Result<Facts, String> {
+    let old = header.as_old();
+    let id = |keyword: &str, field: &[u8]| {
+        let (number, shown) = match records.value(keyword.as_bytes()) {
+            Some(text) => (number(text).map(i128::from), text.to_vec()),
+            None => in_header(field),
+        };
+        // The last number means that there is none.
+        let id = number.and_then(|number| u32::try_from(number).ok()).filter(|id| *id != u32::MAX);
+        id.ok_or_else(|| senseless(keyword, &shown))
     };
-    let device = |number: std::io::Result<Option<u32>>| number.ok().flatten().unwrap_or(0);
-    let seconds = header.mtime().ok().and_then(|seconds| i64::try_from(seconds).ok());
-    let in_header = Time { seconds: seconds.unwrap_or(0), nanoseconds: 0 };
-    let modified = records.time(b"mtime").unwrap_or(in_header);
-    Facts {
-        mode: type_bits | header.mode().unwrap_or(0o644) & 0o7777,
+    let time = |keyword: &str| match records.value(keyword.as_bytes()) {
+        Some(text) => records::time(text).map(Some).ok_or_else(|| senseless(keyword, text)),
+        None => Ok(None),
+    };
+    let modified = match time("mtime")? {
+        Some(time) => time,
+        None => Time { seconds: small("mtime", &old.mtime)?, nanoseconds: 0 },
+    };
+    let devices = header.as_ustar().map(|header| (&header.dev_major, &header.dev_minor));
+    let devices =
+        devices.or_else(|| header.as_gnu().map(|header| (&header.dev_major, &header.dev_minor)));
+    let device = match devices.filter(|_| matches!(type_bits, 0o020_000 | 0o060_000)) {
+        Some((major, minor)) => (small("device", major)?, small("device", minor)?),
+        None => (0, 0),
+    };
+    Ok(Facts {
+        mode: type_bits | small::<u32>("mode", &old.mode)? & 0o7777,
         links: 1,
-        uid: id(b"uid", header.uid()),
-        gid: id(b"gid", header.gid()),
+        uid: id("uid", &old.uid)?,
+        gid: id("gid", &old.gid)?,
         size,
-        device: (device(header.device_major()), device(header.device_minor())),
+        device,
         modified,
-        accessed: records.time(b"atime").unwrap_or(modified),
+        accessed: time("atime")?.unwrap_or(modified),
         ..Facts::default()
-    }
+    })
+}
+
+/// The number in a field of the header, and how it is shown.
+fn in_header(field: &[u8]) -> (Option<i128>, Vec<u8>) {
+    let number = numbers::number(field);
+    let text = field.split(|byte| *byte == 0).next().unwrap_or_default();
+    let shown = number.map_or_else(|| text.to_vec(), |number| number.to_string().into_bytes());
+    (number, shown)
+}
+
+/// The number in a field of the header, where it fits.
+fn small<T: TryFrom<i128>>(what: &str, field: &[u8]) -> Result<T, String> {
+    let (number, shown) = in_header(field);
+    number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| senseless(what, &shown))
 }
 
 /// The extended attributes, access control lists among them; the error is a list that is none.
@@ -143,7 +199,8 @@ fn attributes(records: &Records) -> Result<Vec<NamedValue>, String> {
         let Some(text) = records.value(keyword) else { continue };
         if attributes.iter().all(|attribute| attribute.name != name) {
             let text = String::from_utf8_lossy(text);
-            let value = acl::text_value(&text).ok_or_else(|| text.clone().into_owned())?;
+            let value = acl::text_value(&text)
+                .ok_or_else(|| senseless("access control list", text.as_bytes()))?;
             attributes.push(NamedValue { name: name.to_vec(), value });
         }
     }

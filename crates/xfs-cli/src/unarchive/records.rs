@@ -69,17 +69,6 @@ impl Records {
         number(self.value(keyword)?)
     }
 
-    /// A time: decimal seconds, perhaps with a sign in front and a fraction behind.
-    pub(super) fn time(&self, keyword: &[u8]) -> Option<Time> {
-        let text = std::str::from_utf8(self.value(keyword)?).ok()?;
-        let (sign, text) = text.strip_prefix('-').map_or((1, text), |text| (-1, text));
-        let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
-        let nanoseconds: String = fraction.chars().chain("000000000".chars()).take(9).collect();
-        let (seconds, nanoseconds): (i64, u32) = (seconds.parse().ok()?, nanoseconds.parse().ok()?);
-        let total = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
-        Time::from_total_nanoseconds(sign * total)
-    }
-
     /// The extended attributes.
     pub(super) fn attributes(&self) -> Vec<NamedValue> {
         let named = |(keyword, value): &(Vec<u8>, Vec<u8>)| {
@@ -93,6 +82,20 @@ impl Records {
 /// A decimal number.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// A time: decimal seconds, perhaps with a sign in front and a fraction behind.
+pub(super) fn time(text: &[u8]) -> Option<Time> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (sign, text) = text.strip_prefix('-').map_or((1, text), |text| (-1, text));
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if [seconds, fraction].iter().any(|digits| digits.bytes().any(|byte| !byte.is_ascii_digit())) {
+        return None;
+    }
+    let nanoseconds: String = fraction.chars().chain("000000000".chars()).take(9).collect();
+    let (seconds, nanoseconds): (i64, u32) = (seconds.parse().ok()?, nanoseconds.parse().ok()?);
+    let total = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+    Time::from_total_nanoseconds(sign * total)
 }
 
 /// The name of an attribute, in which `=` and `%` are written as GNU tar and star write them.

@@ -107,6 +107,72 @@ fn extended_records_count_more_than_the_header() {
     assert_eq!(list, "user::rw-,user:7:r--,group::r--,mask::r--,other::---");
 }
 
+/// The times in headers, which are those of GNU tar 1.34 for files of these dates.
+#[test]
+fn times_before_1970_are_read() {
+    for (field, seconds) in [
+        (*b"\xff\xff\xff\xff\xff\xff\xff\xff\xed\x30\x08\x80", -315_619_200),
+        (*b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", -1),
+        (*b"\x80\x00\x00\x00\x00\x00\x00\x02\x54\x0b\xe4\x00", 10_000_000_000),
+        (*b"00000001750\0", 1000),
+        ([0; 12], 0),
+    ] {
+        let bytes = with_header(|header| header.as_old_mut().mtime = field);
+        let mut archive = Unarchive::new(bytes.as_slice(), b"archive");
+        let file = archive.next().unwrap().unwrap();
+        let time = Time { seconds, nanoseconds: 0 };
+        assert_eq!((&file.kind, file.facts().modified), (&MemberKind::File, time));
+    }
+}
+
+/// A member with a changed header.
+fn with_header(change: impl Fn(&mut Header)) -> Vec<u8> {
+    let mut header = Header::from_byte_slice(&member(EntryType::Regular, "f", b"")).clone();
+    change(&mut header);
+    header.set_cksum();
+    [header.as_bytes().as_slice(), &member(EntryType::Regular, "g", b"")].concat()
+}
+
+/// Checks that the first member is left out for this reason, and the second one is read.
+#[track_caller]
+fn check_left_out(bytes: &[u8], reason: &str) {
+    let mut archive = Unarchive::new(bytes, b"archive");
+    let first = archive.next().unwrap().unwrap();
+    assert_eq!(first.kind, MemberKind::LeftOut(format!("has the {reason}, and is left out")));
+    drop(first);
+    assert_eq!(archive.next().unwrap().unwrap().kind, MemberKind::File);
+}
+
+#[test]
+fn what_cannot_be_an_owner_or_a_time_is_said() {
+    for (keyword, value) in [
+        ("uid", "5000000000"),
+        ("uid", "4294967295"),
+        ("gid", "-1"),
+        ("gid", "root"),
+        ("mtime", "1e9"),
+        ("mtime", "--5"),
+        ("mtime", "1.5x"),
+        ("mtime", "-"),
+        ("atime", "99999999999999999999"),
+        ("SCHILY.acl.access", "nobody"),
+    ] {
+        let good = member(EntryType::Regular, "g", b"");
+        let bytes = [extended(&[(keyword, value)], b"contents"), good].concat();
+        let keyword = keyword.replace("SCHILY.acl.access", "access control list");
+        check_left_out(&bytes, &format!("{keyword} {value}, which makes no sense"));
+    }
+    let id = |id: [u8; 8]| move |header: &mut Header| header.as_old_mut().uid = id;
+    let none = with_header(id([0x80, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]));
+    check_left_out(&none, "uid 4294967295, which makes no sense");
+    check_left_out(&with_header(id([0xff; 8])), "uid -1, which makes no sense");
+    check_left_out(&with_header(id(*b"12345x7\0")), "uid 12345x7, which makes no sense");
+    let mode = with_header(|header| header.as_old_mut().mode = *b"0009000\0");
+    check_left_out(&mode, "mode 0009000, which makes no sense");
+    let size = extended(&[("size", "8x")], b"contents");
+    assert!(refusal(&size).contains("f: has the size 8x, which makes no sense"));
+}
+
 #[test]
 fn records_that_make_no_sense() {
     for text in

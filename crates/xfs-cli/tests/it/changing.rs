@@ -458,6 +458,61 @@ fn single_files_are_copied_in() {
     place.check_failure(&["cp", "none", "image:/"], 1, "No such file");
 }
 
+/// What the kernel makes up when it is read has no true size, and no data can be sought in it.
+#[test]
+fn files_are_copied_to_their_end_where_their_size_says_nothing() {
+    let place = Place::new();
+    for (path, name) in [("/proc/version", "version"), ("/proc/sys/kernel/ostype", "ostype")] {
+        place.check(&["cp", path, "image:/"]);
+        let contents = fs::read_to_string(path).unwrap();
+        assert_eq!(place.check(&["cat", &format!("image:/{name}")]), contents, "{path}");
+        assert!(!contents.is_empty());
+    }
+    // A page long, for all that its size says.
+    let path = "/sys/kernel/uevent_seqnum";
+    if fs::metadata(path).is_ok_and(|found| found.len() > 100) {
+        place.check(&["cp", path, "image:/"]);
+        assert!(place.check(&["cat", "image:/uevent_seqnum"]).ends_with('\n'));
+    }
+    fs::write(place.path("empty"), "").unwrap();
+    place.check(&["cp", "-a", "empty", "image:/"]);
+    assert_eq!(place.check(&["find", "image:/empty", "-printf", "%s %b"]), "0 0");
+}
+
+/// As open(2) does with O_CREAT.
+#[test]
+fn a_link_to_nothing_is_followed_to_what_is_made() {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d", "image:/d/e"]);
+    for (path, to) in [
+        ("d/put", "e/../0"),
+        ("d/touched", "/d/e/1"),
+        ("d/truncated", "2"),
+        ("d/allocated", "further"),
+        ("d/further", "../3"),
+        ("d/slash", "none/"),
+        ("d/above", "none/file"),
+        ("d/full", "5"),
+    ] {
+        place.check(&["ln", "-s", to, &format!("image:/{path}")]);
+    }
+    place.put("image:/d/put", b"contents");
+    place.check(&["touch", "-c", "image:/d/touched"]);
+    place.check_failure(&["stat", "image:/d/e/1"], 1, "no such file");
+    place.check(&["touch", "image:/d/touched"]);
+    place.check(&["truncate", "-s", "7", "image:/d/truncated"]);
+    place.check(&["fallocate", "-l", "4k", "image:/d/allocated"]);
+    place.check_failure(&["fallocate", "-l", "1g", "image:/d/full"], 1, "no space");
+    place.check_failure(&["touch", "image:/d/slash"], 1, "is a directory");
+    place.check_failure(&["touch", "image:/d/above"], 1, "no such file");
+    assert_eq!(place.check(&["cat", "image:/d/0"]), "contents");
+    let files = place.check(&["find", "image", "-type", "f", "-printf", "%p %s\\n"]);
+    let mut files: Vec<_> = files.lines().collect();
+    files.sort_unstable();
+    assert_eq!(files, ["/3 4096", "/d/0 8", "/d/2 7", "/d/e/1 0"]);
+    assert_eq!(place.check(&["readlink", "image:/d/full"]), "5\n");
+}
+
 #[test]
 fn a_full_volume_is_said_and_stays_whole() {
     let place = Place::new();

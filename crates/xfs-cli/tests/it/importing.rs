@@ -204,3 +204,138 @@ fn no_image_comes_into_itself() {
     assert_eq!(place.check(&["find", "image:/tree", "-printf", "%P "]), " file new ");
     check(&["cp", "tree/new", "tree/file", "tree/new:/"]);
 }
+
+/// GNU tar writes them as negative numbers of base 256, where an old header has octal digits.
+#[test]
+fn times_before_1970_come_in() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).unwrap();
+    let file = fs::File::create(place.path("tree/old")).unwrap();
+    let old = std::time::UNIX_EPOCH - std::time::Duration::from_secs(315_619_200);
+    file.set_times(fs::FileTimes::new().set_modified(old)).unwrap();
+    for format in ["--format=gnu", "--format=oldgnu", "--format=posix"] {
+        pack(&place, "old.tar", &[format]);
+        place.check(&["import", "old.tar", &format!("image:/{format}")]);
+        let found = place.check(&["find", &format!("image:/{format}/old"), "-printf", "%T@"]);
+        assert!(found.starts_with("-315619200."), "{format}: {found}");
+    }
+}
+
+#[test]
+fn what_a_member_cannot_have_is_said_with_its_name() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("tree/d")).unwrap();
+    fs::write(place.path("tree/d/f"), "f").unwrap();
+    let with = |record: &str, message: &str| {
+        pack(&place, "odd.tar", &["--format=posix", &format!("--pax-option={record}")]);
+        place.check_failure(&["import", "odd.tar", "image:/d"], 1, message);
+    };
+    with("uid:=5000000000", "image: ./d/f: has the uid 5000000000, which makes no sense");
+    with("mtime:=1e9", "image: ./d/f: has the mtime 1e9, which makes no sense");
+    let message = "image: d/f: attribute user.a: value too long\n";
+    let long = format!("SCHILY.xattr.user.a:={}", "x".repeat(70_000));
+    with(&long, message);
+    with("SCHILY.xattr.odd.a:=x", "image: d/f: attribute odd.a: ");
+    assert_eq!(place.check(&["cat", "image:/d/d/f"]), "f");
+}
+
+/// Packs one member after another, each from a directory of its own.
+fn pack_in_order(place: &Place, archive: &str, members: &[&str]) {
+    let mut tar = Command::new("tar");
+    tar.args(["--no-recursion", "-cf", archive]).current_dir(place.path(""));
+    for member in members {
+        let (directory, name) = member.split_once('/').unwrap();
+        tar.arg("-C").arg(place.path(directory)).arg(name);
+    }
+    assert!(tar.status().unwrap().success());
+}
+
+/// As GNU tar has it: a directory takes the place of anything, and anything that of an empty directory.
+#[test]
+fn a_later_member_takes_the_place_of_an_earlier_one() {
+    let place = Place::new();
+    for directory in ["directory/x", "file", "link", "linked"] {
+        fs::create_dir_all(place.path(directory)).unwrap();
+    }
+    fs::write(place.path("directory/x/below"), "below").unwrap();
+    fs::write(place.path("file/x"), "file").unwrap();
+    fs::write(place.path("linked/a"), "linked").unwrap();
+    fs::hard_link(place.path("linked/a"), place.path("linked/x")).unwrap();
+    std::os::unix::fs::symlink("a", place.path("link/x")).unwrap();
+    let members = |names: &str| {
+        let known = |name| match name {
+            "directory" | "file" | "link" => format!("{name}/x"),
+            other => other.to_owned(),
+        };
+        names.split(' ').map(known).collect::<Vec<_>>()
+    };
+    for (number, (names, last)) in [
+        ("file directory", "d"),
+        ("link directory directory/x/below", "d"),
+        ("directory file", "f"),
+        ("directory link", "l"),
+        ("directory file directory directory/x/below", "d"),
+        ("directory linked/a linked/x", "f"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let members = members(names);
+        let members: Vec<_> = members.iter().map(String::as_str).collect();
+        pack_in_order(&place, "order.tar", &members);
+        let to = format!("image:/{number}");
+        place.check(&["import", "order.tar", &to]);
+        // What tar makes of it.
+        let beside = place.path(&format!("tar {number}"));
+        fs::create_dir(&beside).unwrap();
+        let mut tar = Command::new("tar");
+        tar.arg("-C").arg(&beside).arg("-xf").arg(place.path("order.tar"));
+        assert!(tar.status().unwrap().success());
+        let found = place.check(&["find", &format!("{to}/x"), "-maxdepth", "0", "-printf", "%y"]);
+        assert_eq!(found, last, "{names}");
+        place.check(&["cp", "-a", "--ignore-owner", &to, &format!("back {number}")]);
+        let names = |path: &str| {
+            let mut find = Command::new("find");
+            let output =
+                find.arg(place.path(path)).args(["-printf", "%y %P %l\n"]).output().unwrap();
+            let mut lines: Vec<_> =
+                String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(names(&format!("back {number}")), names(&format!("tar {number}")));
+    }
+    let full = ["directory/x", "directory/x/below", "file/x"];
+    pack_in_order(&place, "full.tar", &full);
+    place.check_failure(&["import", "full.tar", "image:/full"], 1, "image: x: directory not empty");
+    assert_eq!(place.check(&["cat", "image:/full/x/below"]), "below");
+    // A tree is put in as by cp(1), which does not do so.
+    place.check(&["touch", "image:/tree"]);
+    place.check_failure(&["cp", "-a", "directory/x", "image:/tree"], 1, "not a directory");
+    place.check(&["log", "image"]);
+}
+
+/// One for which there is no room ends the run, as anything else does for which there is none.
+#[test]
+fn an_attribute_without_room_is_the_end() {
+    let place = Place::new();
+    for name in ["a", "b"] {
+        fs::create_dir_all(place.path("tree").join(name)).unwrap();
+    }
+    let long = format!("SCHILY.xattr.user.a:={}", "x".repeat(60_000));
+    pack(&place, "a.tar", &["--format=posix", &format!("--pax-option={long}")]);
+    place.check(&["mkdir", "image:/a", "image:/b", "image:/full"]);
+    let (mut bytes, mut files) = (320_u64 << 20, 0);
+    while bytes >= 4096 {
+        let (file, length) = (format!("image:/full/{files}"), bytes.to_string());
+        let output = place.command(&["fallocate", "-l", &length, &file]).output().unwrap();
+        match output.status.success() {
+            true => files += 1,
+            false => bytes /= 2,
+        }
+    }
+    let output = place.command(&["import", "a.tar", "image"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    assert!(said.contains("attribute user.a: no space"), "{said}");
+}

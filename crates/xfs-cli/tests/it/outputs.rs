@@ -1,7 +1,7 @@
 //! What commands write on the host: never over the image that they read, and not before there is something.
 
 use std::fs;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use rustix::fs::Mode;
 
@@ -91,4 +91,30 @@ fn a_device_that_is_not_there_is_named() {
     let place = Place::new();
     place.check_failure(&["ls", "none"], 1, "none: cannot be opened");
     place.check_failure(&["ls", "--log-device", "none", "image"], 1, ": none: cannot be opened");
+}
+
+#[test]
+fn holes_stay_holes_in_what_is_got() {
+    let place = Place::new();
+    place.put("image:/f", b"begin");
+    place.check(&["truncate", "-s", "40g", "image:/f"]);
+    place.check(&["truncate", "-s", "2m", "image:/small"]);
+    place.check(&["fallocate", "-o", "1m", "-l", "4k", "image:/small"]);
+    let out = place.path("out");
+    // What was there goes, also where there is a hole now.
+    fs::write(&out, vec![1; 1 << 20]).unwrap();
+    place.check(&["get", "-o", "out", "image:/f"]);
+    let found = fs::metadata(&out).unwrap();
+    assert_eq!(found.len(), 40 << 30);
+    assert!(found.blocks() * 512 < 1 << 20, "{} blocks", found.blocks());
+    let mut bytes = vec![1; 1 << 20];
+    fs::File::open(&out).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes.strip_prefix(b"begin").unwrap().iter().all(|&byte| byte == 0));
+    place.check(&["get", "-o", "out", "image:/small"]);
+    assert!(fs::read(&out).unwrap() == vec![0; 2 << 20]);
+    // Elsewhere they are zeros.
+    assert_eq!(place.check(&["get", "-o", "/dev/stdout", "image:/small"]).len(), 2 << 20);
+    place.check(&["touch", "image:/empty"]);
+    place.check(&["get", "-o", "out", "image:/empty"]);
+    assert_eq!(fs::read(&out).unwrap(), b"");
 }

@@ -1,7 +1,7 @@
 //! Copies from image to image: what they keep, and what they take the place of.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{Changes, Metadata, Volume};
@@ -193,4 +193,198 @@ fn hints_are_carried_over() {
     fs::write(place.path("file"), "contents").unwrap();
     place.check(&["cp", "-a", "file", "same:/d"]);
     assert_eq!(hints(&place, "same", "/d/file"), (EXTENT, COPY), "of the host's nothing is known");
+}
+
+/// The names of one file stay those of one file, whichever arguments bring them.
+#[test]
+fn hard_links_between_arguments_are_kept() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("hl/sub")).unwrap();
+    fs::write(place.path("hl/a"), "contents").unwrap();
+    for name in ["hl/b", "hl/sub/c"] {
+        fs::hard_link(place.path("hl/a"), place.path(name)).unwrap();
+    }
+    place.check(&["cp", "-a", "hl/a", "hl/b", "hl/sub", "image:/"]);
+    place.make("other");
+    place.put("other:/a", b"another of the same number");
+    place.check(&["cp", "-a", "image:/a", "image:/b", "image:/sub/c", "other:/"]);
+    place.check(&["mkdir", "image:/same", "other:/linked"]);
+    place.check(&["cp", "-a", "image:/a", "image:/b", "image:/sub", "image:/same"]);
+    for (path, names) in [("image:/sub/c", "3"), ("other:/c", "3"), ("image:/same/sub/c", "3")] {
+        assert_eq!(place.fact(path, "Links:"), names, "{path}");
+    }
+    fs::create_dir(place.path("out")).unwrap();
+    let out = ["cp", "-a", "--ignore-owner"];
+    place.check(&[&out[..], &["image:/a", "image:/b", "image:/sub", "out"]].concat());
+    assert_eq!(fs::metadata(place.path("out/sub/c")).unwrap().nlink(), 3);
+    // What lies in another source is copied with each.
+    place.check(&[&out[..], &["image:/sub", "image:/sub", "out"]].concat());
+    place.check(&["cp", "-a", "image:/sub", "image:/sub", "image:/same"]);
+    // Not files of the same numbers in different images.
+    place.make("third");
+    place.check(&["cp", "-a", "image:/a", "image:/b", "third:/"]);
+    place.check(&["cp", "-a", "image:/a", "third:/b", "other:/linked"]);
+    assert_eq!(place.fact("other:/linked/a", "Links:"), "1");
+    place.check(&["log", "other"]);
+}
+
+/// Nothing is linked to a file that has gone since.
+#[test]
+fn a_copy_that_was_replaced_in_the_same_run_is_made_anew() {
+    let place = Place::new();
+    for directory in ["one", "two"] {
+        fs::create_dir(place.path(directory)).unwrap();
+        fs::write(place.path(directory).join("f"), directory).unwrap();
+    }
+    fs::hard_link(place.path("one/f"), place.path("one/g")).unwrap();
+    place.check(&["cp", "-a", "one/f", "two/f", "one/g", "image:/"]);
+    assert_eq!(place.check(&["cat", "image:/f", "image:/g"]), "twoone");
+}
+
+/// A file gets its flags when all arguments are done, which may have further names of it.
+#[test]
+fn flags_come_when_all_arguments_are_done() {
+    let place = flagged();
+    place.make("new");
+    place.check(&["cp", "-a", "image:/d/linked", "image:/d/again", "image:/d/immutable", "new:/"]);
+    let fixed = ExtendedFlags::IMMUTABLE | ExtendedFlags::NODUMP;
+    for path in ["/linked", "/again", "/immutable"] {
+        assert_eq!(flags_of(&place, "new", path), fixed, "{path}");
+    }
+    assert_eq!(metadata(&place, "new", "/again").nlink, 2);
+}
+
+/// Runs `put` with this file for its input.
+#[track_caller]
+fn check_put_fails(place: &Place, address: &str, input: fs::File, message: &str) {
+    let output = place.command(&["put", address]).stdin(input).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(message), "{said}");
+}
+
+/// On volumes that can exchange contents and on those that cannot.
+#[test]
+fn put_replaces_contents_when_they_are_complete() {
+    let place = Place::new();
+    let large = fs::File::create(place.path("large")).unwrap();
+    for at in 0..400 {
+        large.write_all_at(&vec![1; 1 << 20], at << 20).unwrap();
+    }
+    for options in
+        [&["-i", "exchange=1"][..], &["-i", "exchange=0"], &["-i", "exchange=0", "-m", "reflink=0"]]
+    {
+        let mkfs = ["mkfs", "-q", "-f", "-d", "size=320m", "volume"];
+        place.check(&[&mkfs[..5], options, &mkfs[5..]].concat());
+        place.check(&["mkdir", "volume:/d"]);
+        let old = vec![7; 3 << 20];
+        place.put("volume:/d/f", &old);
+        place.check(&["chmod", "4751", "volume:/d/f"]);
+        place.check(&["chown", "12:34", "volume:/d/f"]);
+        place.check(&["setfattr", "-n", "user.note", "-v", "kept", "volume:/d/f"]);
+        place.check(&["ln", "volume:/d/f", "volume:/again"]);
+        place.check(&["ln", "-s", "d/f", "volume:/link"]);
+        let before = metadata(&place, "volume", "/again");
+
+        let directory = fs::File::open(place.path("")).unwrap();
+        check_put_fails(&place, "volume:/d/f", directory, "standard input");
+        let input = fs::File::open(place.path("large")).unwrap();
+        check_put_fails(&place, "volume:/d/f", input, "no space");
+        assert!(place.check(&["cat", "volume:/again"]).into_bytes() == old, "{options:?}");
+        assert_eq!(metadata(&place, "volume", "/again"), before, "{options:?}");
+
+        for (number, contents) in
+            [vec![8; 5 << 20], b"short".to_vec(), Vec::new(), vec![9; 100]].into_iter().enumerate()
+        {
+            place.put(["volume:/d/f", "volume:/link"][number % 2], &contents);
+            assert!(place.check(&["cat", "volume:/again"]).into_bytes() == contents);
+        }
+        let after = metadata(&place, "volume", "/again");
+        let kept = |facts: &Metadata| (facts.number, facts.mode, facts.uid, facts.gid, facts.nlink);
+        assert_eq!(kept(&after), kept(&before), "{options:?}");
+        assert_eq!(after.blocks, 8, "nothing is left of what it held");
+        assert!(place.check(&["getfattr", "-d", "volume:/d/f"]).contains("user.note=\"kept\""));
+        assert_eq!(place.check(&["ls", "-a", "volume:/"]), ".\n..\nagain\nd\nlink\n");
+        // What it had written is given back.
+        place.check(&["fallocate", "-l", "200m", "volume:/room"]);
+    }
+}
+
+/// Where contents cannot be exchanged a new file takes the place, which has what the old one had.
+#[test]
+fn put_keeps_what_a_file_has_besides_its_contents() {
+    let place = Place::new();
+    for exchange in ["exchange=1", "exchange=0"] {
+        place.check(&["mkfs", "-q", "-f", "-d", "size=320m", "-i", exchange, "volume"]);
+        place.check(&["mkdir", "volume:/d"]);
+        place.check(&["setfacl", "-d", "-m", "u:7:rwx", "volume:/d"]);
+        place.check(&["touch", "volume:/d/f"]);
+        let both = Changes {
+            extent_size_hint_bytes: Some(64 << 10),
+            cow_extent_size_hint_bytes: Some(128 << 10),
+            ..Changes::default()
+        };
+        change(&place, "volume", &[("/d/f", both)]);
+        place.put("volume:/d/f", b"old");
+        assert_eq!(hints(&place, "volume", "/d/f"), (64 << 10, 128 << 10));
+        place.check(&["chmod", "4751", "volume:/d/f"]);
+        place.check(&["chown", "12:34", "volume:/d/f"]);
+        place.check(&["setfattr", "-n", "trusted.note", "-v", "kept", "volume:/d/f"]);
+        place.check(&["setfacl", "-m", "u:1000:rw", "volume:/d/f"]);
+        let project = Changes { project_id: Some(5), ..flags(ExtendedFlags::PROJINHERIT) };
+        let own = Changes { project_id: Some(5), ..flags(ExtendedFlags::NODUMP) };
+        change(&place, "volume", &[("/d/f", own), ("/d", project)]);
+        place.check(&["ln", "-s", "d/f", "volume:/link"]);
+        let shown = |what: &[&str]| place.check(&[what, &["volume:/d/f"]].concat());
+        let all = || {
+            let facts = metadata(&place, "volume", "/d/f");
+            let facts =
+                (facts.mode, facts.uid, facts.gid, facts.nlink, facts.project_id, facts.xflags);
+            let hints = hints(&place, "volume", "/d/f");
+            (facts, hints, shown(&["getfacl"]), shown(&["getfattr", "-d", "-m", "-"]))
+        };
+        let before = all();
+        place.put("volume:/link", b"new contents");
+        assert_eq!(shown(&["cat"]), "new contents");
+        assert_eq!(all(), before, "{exchange}");
+        check_put_fails(&place, "volume:/d/f", fs::File::open(place.path("")).unwrap(), "input");
+        change(&place, "volume", &[("/d", flags(ExtendedFlags::IMMUTABLE))]);
+        place.put("volume:/d/f", b"in a sealed directory");
+        assert_eq!(shown(&["cat"]), "in a sealed directory");
+        change(&place, "volume", &[("/d/f", flags(ExtendedFlags::APPEND))]);
+        let empty = fs::File::open("/dev/null").unwrap();
+        check_put_fails(&place, "volume:/d/f", empty, "not permitted");
+        let input = fs::File::open(place.path("image")).unwrap();
+        check_put_fails(&place, "volume:/link", input, "no");
+        assert_eq!(shown(&["cat"]), "in a sealed directory");
+        assert_eq!(place.check(&["ls", "-a", "volume:/d"]), ".\n..\nf\n");
+    }
+}
+
+/// Room is looked for before contents go, also where they are to be copied over blocks that another file shares.
+#[test]
+fn put_keeps_what_other_files_share() {
+    let place = Place::new();
+    let mkfs = ["mkfs", "-q", "-d", "size=320m", "-i", "exchange=0", "volume"];
+    place.check(&mkfs);
+    let old = vec![7; 100 << 20];
+    place.put("volume:/f", &old);
+    place.check(&["touch", "volume:/clone"]);
+    let volume = Volume::open_writable(place.path("volume")).unwrap();
+    let [file, clone] = ["/f", "/clone"].map(|path| volume.lookup(path).unwrap().open().unwrap());
+    clone.clone_range(0, &file, 0, 0).unwrap();
+    drop((file, clone));
+    volume.close().unwrap();
+    // There is room for the new contents once.
+    let new = fs::File::create(place.path("new")).unwrap();
+    for at in 0..140 {
+        new.write_all_at(&vec![1; 1 << 20], at << 20).unwrap();
+    }
+    let input = fs::File::open(place.path("new")).unwrap();
+    check_put_fails(&place, "volume:/f", input, "no space");
+    assert!(place.check(&["cat", "volume:/f"]).into_bytes() == old);
+    assert_eq!(place.check(&["find", "volume:/f", "-printf", "%s"]), (100 << 20).to_string());
+    place.put("volume:/f", b"new");
+    assert_eq!(place.check(&["cat", "volume:/f"]), "new");
+    assert!(place.check(&["cat", "volume:/clone"]).into_bytes() == old);
 }

@@ -1,5 +1,6 @@
 //! Copying into an image: from the host, or from an image.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -12,28 +13,33 @@ use crate::address::Address;
 use crate::cli::{CpArguments, GlobalOptions};
 use crate::commands::Run;
 use crate::console::Console;
-use crate::deposit::{Deposit, Manner};
+use crate::deposit::{Deposit, Failed, Manner};
 use crate::exit::Exit;
 use crate::extract::Existing;
 use crate::facts::FileKind;
 use crate::failure::Failure;
-use crate::host::HostSource;
+use crate::host::{HostSource, Numbers};
 use crate::image::{Target, Targets, change_all};
 use crate::names;
 use crate::node::NodeSource;
 use crate::predicate::last_component;
 use crate::sandbox::Reach;
-use crate::source::Source;
+use crate::source::{Origin, Source};
 use crate::time::source_date_epoch;
 
 /// Something to copy.
 enum Piece {
     Host(HostSource),
     /// In an image that is read.
-    Image(Targets),
+    Image(Targets, Origin),
     /// In the image that is written to: the place of this number.
     Same(usize),
 }
+
+/// The host.
+const HOST: Origin = Origin(0);
+/// The image that is written to. Images that are read come behind.
+const SAME: Origin = Origin(1);
 
 struct CpInto {
     pieces: Vec<Piece>,
@@ -53,16 +59,24 @@ pub(super) fn open(
     let image = Address::parse(destination, None)?.image;
     let is_recursive = arguments.archive || arguments.recursive;
     let (mut pieces, mut places) = (Vec::new(), Vec::new());
+    let (numbers, mut read) = (Numbers::default(), Vec::new());
     for word in sources {
-        pieces.push(if !is_in_image(word) {
+        if !is_in_image(word) {
             let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
-            Piece::Host(HostSource::open(Path::new(word), !is_recursive)?.without(images))
-        } else if Address::parse(word, None)?.image == image {
+            let source = HostSource::open_numbered(Path::new(word), !is_recursive, &numbers)?;
+            pieces.push(Piece::Host(source.without(images)));
+            continue;
+        }
+        let from = Address::parse(word, None)?.image;
+        if from == image {
+            pieces.push(Piece::Same(places.len()));
             places.push(word.clone());
-            Piece::Same(places.len() - 1)
-        } else {
-            Piece::Image(Targets::open(std::slice::from_ref(word), options)?)
-        });
+            continue;
+        }
+        let number = read.iter().position(|other| *other == from).unwrap_or(read.len());
+        read.push(from);
+        let targets = Targets::open(std::slice::from_ref(word), options)?;
+        pieces.push(Piece::Image(targets, Origin(SAME.0 + 1 + number)));
     }
     places.push(destination.to_owned());
     let manner = Manner {
@@ -85,57 +99,40 @@ impl Run for CpInto {
         change_all(targets, console, |targets, console| {
             let Some((destination, inside)) = targets.split_last() else { return Ok(()) };
             let place = Place::find(destination, pieces.len())?;
+            let console = RefCell::new(console);
+            let whole = |failure: Failure| destination.volume.whole_failure(failure);
+            let mut report = |failure| console.borrow_mut().report(&whole(failure));
+            // One for all sources: they may have names of one file.
+            let mut deposit = Deposit::new(manner, &mut report);
+            let mut copied = Ok(());
             for piece in pieces {
-                let copied = match piece {
-                    Piece::Host(source) if source.is_left_out() => {
-                        console.report(&destination.volume.whole_failure(source.leaving_out()));
-                        Ok(())
-                    }
-                    Piece::Host(source) => {
-                        let path = source.path().as_os_str().as_bytes().to_vec();
-                        place.put((&path, source), is_recursive, manner, console)
-                    }
-                    Piece::Image(targets) => {
-                        let read = targets.read(console);
-                        read.first().map_or(Ok(()), |from| {
-                            put_node(&place, from, is_recursive, manner, console)
-                        })
+                let put = match piece {
+                    Piece::Host(source) => place.put_host(source, is_recursive, &mut deposit),
+                    Piece::Image(targets, origin) => {
+                        deposit.turn_to(origin);
+                        let read = targets.read(&mut console.borrow_mut());
+                        let put = |from| place.put_node(from, is_recursive, &mut deposit);
+                        read.first().map_or(Ok(()), put)
                     }
                     Piece::Same(number) => {
-                        inside.get(number).map_or(Ok(()), |from| match place.check_other(from) {
-                            Ok(()) => put_node(&place, from, is_recursive, manner, console),
-                            Err(failure) => {
-                                console.report(&failure);
-                                Ok(())
-                            }
+                        deposit.turn_to(SAME);
+                        inside.get(number).map_or(Ok(()), |from| {
+                            place.check_other(from).map_err(Failed::One)?;
+                            place.put_node(from, is_recursive, &mut deposit)
                         })
                     }
                 };
-                copied?;
+                match put {
+                    Ok(()) => {}
+                    Err(Failed::One(failure)) => console.borrow_mut().report(&failure),
+                    Err(Failed::All(failure)) => {
+                        copied = Err(failure);
+                        break;
+                    }
+                }
             }
-            Ok(())
+            copied.and(deposit.seal().map_err(whole))
         })
-    }
-}
-
-fn put_node(
-    place: &Place<'_>,
-    from: &Target,
-    is_recursive: bool,
-    manner: Manner,
-    console: &mut Console,
-) -> Result<(), Failure> {
-    let source = from
-        .node(!is_recursive)
-        .and_then(|node| NodeSource::new(node).map_err(|failure| from.failure(failure)));
-    match source {
-        Ok(source) => {
-            place.put((from.path.as_os_str().as_bytes(), source), is_recursive, manner, console)
-        }
-        Err(failure) => {
-            console.report(&failure);
-            Ok(())
-        }
     }
 }
 
@@ -187,21 +184,43 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
+    fn put_host(
+        &self,
+        source: HostSource,
+        is_recursive: bool,
+        deposit: &mut Deposit<'_>,
+    ) -> Result<(), Failed> {
+        if source.is_left_out() {
+            return Err(Failed::One(self.target.volume.whole_failure(source.leaving_out())));
+        }
+        deposit.turn_to(HOST);
+        let path = source.path().as_os_str().as_bytes().to_vec();
+        self.put((&path, source), is_recursive, deposit)
+    }
+
+    fn put_node(
+        &self,
+        from: &Target,
+        is_recursive: bool,
+        deposit: &mut Deposit<'_>,
+    ) -> Result<(), Failed> {
+        let source = from
+            .node(!is_recursive)
+            .and_then(|node| NodeSource::new(node).map_err(|failure| from.failure(failure)));
+        let source = source.map_err(Failed::One)?;
+        self.put((from.path.as_os_str().as_bytes(), source), is_recursive, deposit)
+    }
+
     fn put<S: Source>(
         &self,
         (path, source): (&[u8], S),
         is_recursive: bool,
-        manner: Manner,
-        console: &mut Console,
-    ) -> Result<(), Failure> {
+        deposit: &mut Deposit<'_>,
+    ) -> Result<(), Failed> {
         let kind = source.facts().kind();
         if kind != FileKind::Regular && !is_recursive {
-            console.report(&only_files(kind).about(&names::in_message(path)));
-            return Ok(());
+            return Err(Failed::One(only_files(kind).about(&names::in_message(path))));
         }
-        let volume = &self.target.volume;
-        let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
-        let mut deposit = Deposit::new(manner, &mut report);
         let put = match (&self.name, last_component(path)) {
             (Some(name), _) => deposit.put(&self.directory, name.as_bytes(), source),
             (None, b"/" | b"." | b"..") if kind == FileKind::Directory => {
@@ -213,6 +232,6 @@ impl<'a> Place<'a> {
             }
             (None, name) => deposit.put(&self.directory, name, source),
         };
-        put.map_err(|failure| volume.whole_failure(failure))
+        put.map_err(|failure| Failed::All(self.target.volume.whole_failure(failure)))
     }
 }
