@@ -206,7 +206,8 @@ pub(crate) struct FallocateArguments {
 ///
 /// An entry is `[d:]u:[USER]:PERMISSIONS`, `g:[GROUP]:PERMISSIONS`, `m::PERMISSIONS` or `o::PERMISSIONS`;
 /// several stand between commas. PERMISSIONS are letters of rwxX, or a digit; d: means the list that new files of
-/// a directory get. The mask becomes what its entries have together, unless it is given.
+/// a directory get. Where entries of a list are set or removed its mask becomes what they have together, unless it is given.
+/// Removing all comes first, then --set, -x and -m.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(
     ["modify", "remove", "set", "remove_all", "remove_default"]

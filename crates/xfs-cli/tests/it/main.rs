@@ -18,6 +18,7 @@ mod looking;
 mod making;
 mod outputs;
 mod partitions;
+mod permissions;
 mod replacing;
 mod sandbox;
 mod scanning;

@@ -1,0 +1,71 @@
+//! Modes, access control lists and values of attributes, as the programs of these names have them.
+
+use crate::changing::Place;
+
+/// What a directory's lists are after some commands, in one line.
+#[track_caller]
+fn check_lists(commands: &[&[&str]], expected: &str) {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d"]);
+    for command in commands {
+        place.check(&[command, &["image:/d"][..]].concat());
+    }
+    let shown = place.check(&["getfacl", "-c", "image:/d"]);
+    let entries = shown.lines().map(|line| line.split('\t').next().unwrap_or_default());
+    let entries: Vec<_> = entries.filter(|line| !line.is_empty()).collect();
+    assert_eq!(entries.join(" "), expected, "{commands:?}");
+}
+
+/// What setfacl(1) 2.3.1 does.
+#[test]
+fn the_mask_is_made_anew_for_the_list_that_changes() {
+    let masked: [&[&str]; 2] = [&["setfacl", "-m", "u:1:rwx"], &["chmod", "700"]];
+    let with = |last: &'static [&'static str]| -> Vec<&[&str]> { [&masked[..], &[last]].concat() };
+    let closed = "user::rwx user:1:rwx group::r-x mask::--- other::---";
+    let open = "user::rwx user:1:rwx group::r-x mask::rwx other::---";
+    let default = "default:user::rwx default:user:2:r-x default:group::r-x default:mask::r-x \
+                   default:other::---";
+    check_lists(&with(&["setfacl", "-m", "d:u:2:rx"]), &format!("{closed} {default}"));
+    check_lists(&with(&["setfacl", "-k"]), closed);
+    check_lists(&with(&["setfacl", "-m", "u::rwx"]), open);
+    check_lists(&with(&["setfacl", "-x", "u:7"]), open);
+    check_lists(&with(&["setfacl", "-n", "-m", "u::rwx"]), closed);
+    check_lists(&with(&["setfacl", "-m", "o::-,m::-"]), closed);
+    let lists = "user::rwx user:1:rwx group::r-x mask::r-x other::r-- default:user::rwx \
+                 default:user:1:rwx default:group::r-x default:mask::r-- default:other::r-x";
+    check_lists(
+        &[
+            &["setfacl", "-m", "u:1:rwx,d:u:1:rwx,d:m::r"],
+            &["setfacl", "-m", "o::r"],
+            &["setfacl", "-m", "m::rx"],
+        ],
+        lists,
+    );
+}
+
+#[test]
+fn a_mask_that_is_to_stay_or_to_go_is_not_made() {
+    let by_number = "user::rwx user:1:rwx group::r-x mask::r-x other::r-x";
+    check_lists(&[&["setfacl", "-n", "-m", "u:1:rwx"]], by_number);
+    let bits = "user::rwx group::r-x other::r-x";
+    check_lists(&[&["setfacl", "-m", "u:1:rwx,m::r"], &["setfacl", "-x", "u:1,m"]], bits);
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d"]);
+    place.check(&["setfacl", "-m", "u:1:rwx,d:u:1:r", "image:/d"]);
+    let before = place.check(&["getfacl", "image:/d"]);
+    place.check_failure(&["setfacl", "-x", "m", "image:/d"], 1, "no mask");
+    // Where one list is wrong the other one stays as well.
+    place.check_failure(&["setfacl", "-m", "u:1:r", "-x", "d:m", "image:/d"], 1, "no mask");
+    assert_eq!(place.check(&["getfacl", "image:/d"]), before);
+}
+
+#[test]
+fn execute_if_any_goes_by_the_entries_before() {
+    let place = Place::new();
+    place.put("image:/f", b"x");
+    place.check(&["setfacl", "-m", "g::rX,u:1:rwx,u:2:rX", "image:/f"]);
+    let shown = place.check(&["getfacl", "-c", "image:/f"]);
+    assert_eq!(shown.replace('\n', " ").trim(), {
+        "user::rw- user:1:rwx user:2:r-x group::r-- mask::rwx other::r--"
+    });
+}
