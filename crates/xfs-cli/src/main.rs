@@ -23,6 +23,7 @@ mod image;
 mod intake;
 mod interrupt;
 mod json;
+mod mode;
 mod names;
 mod node;
 mod output;

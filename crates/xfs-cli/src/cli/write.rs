@@ -106,7 +106,7 @@ pub(crate) struct LnArguments {
 /// Change the permissions of files
 #[derive(Args, Debug)]
 pub(crate) struct ChmodArguments {
-    /// The mode: octal, or symbolic such as u=rwX,go-w
+    /// The mode: octal, or symbolic such as u=rwX,go-w or g=u; by the umask where it names no class
     #[arg(allow_hyphen_values = true)]
     pub(crate) mode: String,
     /// The files: IMAGE[:/path]

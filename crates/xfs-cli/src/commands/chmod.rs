@@ -7,25 +7,27 @@ use crate::cli::{ChmodArguments, GlobalOptions};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_each};
-use crate::predicate::change_mode;
+use crate::mode::{Circumstances, ModeChange, umask};
 
 struct Chmod {
     targets: Targets,
-    mode: String,
+    mode: ModeChange,
+    umask: u32,
     is_recursive: bool,
 }
 
-/// What a mode that a command was given makes of another one.
-pub(super) fn mode_of(
-    command: &str,
-    text: &str,
-    (mode, kind): (u16, FileType),
-) -> Result<u16, Failure> {
+/// A mode that a command was given.
+pub(super) fn parse_mode(command: &str, text: &str) -> Result<ModeChange, Failure> {
+    let wrong = || format!("{command}: \"{text}\" is no mode, such as 644, u=rwX,go-w or g=u");
+    ModeChange::parse(text).ok_or_else(|| Failure::usage(wrong()))
+}
+
+/// What it makes of another one.
+pub(super) fn changed_mode(mode: &ModeChange, umask: u32, (old, kind): (u16, FileType)) -> u16 {
     let is_directory = kind == FileType::Directory;
-    let changed = change_mode(text, u32::from(mode) & 0o7777, is_directory);
-    let changed = changed.and_then(|mode| u16::try_from(mode).ok());
-    let wrong = || format!("{command}: \"{text}\" is no mode, such as 644 or u=rwX,go-w");
-    changed.ok_or_else(|| Failure::usage(wrong()))
+    let bits = mode.of(u32::from(old), Circumstances { is_directory, umask });
+    // No more than 07777.
+    u16::try_from(bits).unwrap_or_default()
 }
 
 /// Opens the images.
@@ -33,21 +35,20 @@ pub(super) fn open(
     arguments: ChmodArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    mode_of("chmod", &arguments.mode, (0, FileType::Regular))?;
+    let mode = parse_mode("chmod", &arguments.mode)?;
     let targets = Targets::open_for_writing(&arguments.addresses, options)?;
-    let (mode, is_recursive) = (arguments.mode, arguments.recursive);
-    Ok(Box::new(Chmod { targets, mode, is_recursive }))
+    Ok(Box::new(Chmod { targets, mode, umask: umask(), is_recursive: arguments.recursive }))
 }
 
 impl Run for Chmod {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { targets, mode, is_recursive } = *self;
+        let Self { targets, mode, umask, is_recursive } = *self;
         change_each(targets, console, |target| {
             change_tree(target, target.node(true)?, is_recursive, |node| {
                 if node.file_type() == FileType::Symlink {
                     return Ok(());
                 }
-                let mode = mode_of("chmod", &mode, (node.metadata().mode, node.file_type()))?;
+                let mode = changed_mode(&mode, umask, (node.metadata().mode, node.file_type()));
                 Ok(node.change(&Changes { mode: Some(mode), ..Changes::default() })?)
             })
         })

@@ -69,3 +69,51 @@ fn execute_if_any_goes_by_the_entries_before() {
         "user::rw- user:1:rwx user:2:r-x group::r-- mask::rwx other::r--"
     });
 }
+
+#[test]
+fn modes_are_those_of_chmod() {
+    let place = Place::new();
+    let mode = |place: &Place, path: &str| place.check(&["find", path, "-printf", "%m"]);
+    place.check(&["mkdir", "-m", "2750", "image:/d"]);
+    for (text, expected) in [
+        ("755", "2755"),
+        ("g=", "2705"),
+        ("g=u", "2775"),
+        ("o-rx,u+o", "2770"),
+        ("u=r+w-x,a+X", "2771"),
+        ("u=rwx,+t", "3771"),
+        ("g-s,u+t", "1771"),
+        ("02700", "2700"),
+        ("00700", "700"),
+    ] {
+        place.check(&["chmod", text, "image:/d"]);
+        assert_eq!(mode(&place, "image:/d"), expected, "{text}");
+    }
+    place.put("image:/f", b"x");
+    place.check(&["chmod", "4755", "image:/f"]);
+    place.check(&["chmod", "755", "image:/f"]);
+    assert_eq!(mode(&place, "image:/f"), "755");
+}
+
+/// Clauses that name no class go by the umask of who runs it.
+#[test]
+fn the_umask_counts_where_no_class_is_named() {
+    let place = Place::new();
+    place.put("image:/f", b"x");
+    let program = env!("CARGO_BIN_EXE_ferroxfs");
+    let script = format!("umask 027; '{program}' chmod =rwx,a+r \"$1\"");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script, "sh"]).arg(format!("{}:/f", place.path("image").display()));
+    assert!(shell.status().unwrap().success());
+    assert_eq!(place.check(&["find", "image:/f", "-printf", "%m"]), "754");
+}
+
+#[test]
+fn a_directory_made_with_those_above_keeps_their_set_group_id() {
+    let place = Place::new();
+    place.check(&["mkdir", "-m", "2775", "image:/d"]);
+    place.check(&["mkdir", "-p", "-m", "750", "image:/d/a/b"]);
+    place.check(&["mkdir", "-m", "u=rwx,go=", "image:/d/c"]);
+    let found = place.check(&["find", "image:/d", "-mindepth", "1", "-printf", "%f %m "]);
+    assert_eq!(found, "a 2755 b 2750 c 2700 ");
+}
