@@ -11,6 +11,7 @@ mod colour;
 mod commands;
 mod console;
 mod deposit;
+mod descent;
 mod dump;
 mod exit;
 mod extract;

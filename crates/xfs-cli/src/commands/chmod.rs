@@ -1,19 +1,31 @@
 //! `chmod`: permissions.
 
+use std::os::unix::ffi::OsStrExt;
+
 use ferroxfs::{Changes, FileType, Node};
 
 use super::Run;
 use crate::cli::{ChmodArguments, GlobalOptions};
 use crate::console::Console;
+use crate::descent::{Descent, Met};
 use crate::failure::Failure;
-use crate::image::{Target, Targets, change_each};
+use crate::image::{Target, Targets, change_all};
 use crate::mode::{Circumstances, ModeChange, umask};
 
 struct Chmod {
     targets: Targets,
     mode: ModeChange,
     umask: u32,
-    is_recursive: bool,
+    reach: TreeReach,
+}
+
+/// How much of what a command names it changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TreeReach {
+    /// What is below directories, too.
+    pub(super) is_recursive: bool,
+    /// The file that a link points to, where it is named itself. Links below are not followed.
+    pub(super) follows: bool,
 }
 
 /// A mode that a command was given.
@@ -37,41 +49,68 @@ pub(super) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let mode = parse_mode("chmod", &arguments.mode)?;
     let targets = Targets::open_for_writing(&arguments.addresses, options)?;
-    Ok(Box::new(Chmod { targets, mode, umask: umask(), is_recursive: arguments.recursive }))
+    let reach = TreeReach { is_recursive: arguments.recursive, follows: true };
+    Ok(Box::new(Chmod { targets, mode, umask: umask(), reach }))
 }
 
 impl Run for Chmod {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { targets, mode, umask, is_recursive } = *self;
-        change_each(targets, console, |target| {
-            change_tree(target, target.node(true)?, is_recursive, |node| {
-                if node.file_type() == FileType::Symlink {
-                    return Ok(());
-                }
-                let mode = changed_mode(&mode, umask, (node.metadata().mode, node.file_type()));
-                Ok(node.change(&Changes { mode: Some(mode), ..Changes::default() })?)
-            })
+        let Self { targets, mode, umask, reach } = *self;
+        change_trees(targets, reach, console, |node| {
+            let file_type = node.file_type();
+            if file_type == FileType::Symlink {
+                return Ok(());
+            }
+            let mode = changed_mode(&mode, umask, (node.metadata().mode, file_type));
+            Ok(node.change(&Changes { mode: Some(mode), ..Changes::default() })?)
         })
     }
 }
 
-/// Changes a file, and with `is_recursive` everything below it. Links below it are not followed.
-pub(super) fn change_tree(
-    target: &Target,
-    top: Node,
-    is_recursive: bool,
+/// Changes files, and with [`TreeReach::is_recursive`] everything below them, each directory before what is in
+/// it. What fails for one file is reported, and the others go on.
+pub(super) fn change_trees(
+    targets: Targets,
+    reach: TreeReach,
+    console: &mut Console,
     change: impl Fn(&Node) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let about = |failure| target.failure(failure);
-    // Without recursion in the code: the image decides how deep it goes.
-    let mut waiting = vec![top];
-    while let Some(node) = waiting.pop() {
-        change(&node).map_err(about)?;
-        if is_recursive && node.file_type() == FileType::Directory {
-            for entry in node.entries().map_err(|error| target.failure(error))? {
-                let below = entry.and_then(|entry| entry.node());
-                waiting.push(below.map_err(|error| target.failure(error))?);
+    change_all(targets, console, |targets, console| {
+        for target in targets {
+            if let Err(failure) = change_tree(target, reach, console, &change) {
+                console.report(&failure);
             }
+        }
+        Ok(())
+    })
+}
+
+/// The same for one; an error ends it.
+fn change_tree(
+    target: &Target,
+    reach: TreeReach,
+    console: &mut Console,
+    change: impl Fn(&Node) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let top = target.node(reach.follows)?;
+    if !reach.is_recursive {
+        return change(&top).map_err(|failure| target.failure(failure));
+    }
+    let path = target.path.as_os_str().as_bytes();
+    let mut descent = Descent::new(target.volume.inner(), top, path);
+    while let Some(met) = descent.next() {
+        let changed = match met {
+            Ok(Met::File(node)) => change(&node),
+            Ok(Met::End) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(failure) = changed {
+            let is_last = failure.is_of_volume();
+            let failure = target.volume.failure(descent.path(), failure);
+            if is_last {
+                return Err(failure);
+            }
+            console.report(&failure);
         }
     }
     Ok(())

@@ -3,13 +3,13 @@
 use ferroxfs::{Acl, AclKind, FileType, Node};
 
 use super::Run;
-use super::chmod::change_tree;
+use super::chmod::{TreeReach, change_trees};
 use crate::acl::{Draft, Given, WrongEntry};
 use crate::cli::{GlobalOptions, SetfaclArguments};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{Targets, change_each};
+use crate::image::Targets;
 
 /// What becomes of the lists of a file.
 struct Plan {
@@ -75,10 +75,8 @@ fn wrong(why: &WrongEntry) -> Failure {
 impl Run for Setfacl {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, plan } = *self;
-        change_each(targets, console, |target| {
-            let top = target.node(true)?;
-            change_tree(target, top, plan.is_recursive, |node| plan.apply(node))
-        })
+        let reach = TreeReach { is_recursive: plan.is_recursive, follows: true };
+        change_trees(targets, reach, console, |node| plan.apply(node))
     }
 }
 

@@ -23,6 +23,7 @@ mod replacing;
 mod sandbox;
 mod scanning;
 mod streams;
+mod trees;
 mod untouched;
 
 use std::fs::File;
