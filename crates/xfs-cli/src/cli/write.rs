@@ -250,6 +250,8 @@ pub(crate) struct SetfattrArguments {
     #[arg(short, long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// Its value: text, 0x and hexadecimal digits, or 0s and base64; empty if not given
+    ///
+    /// Text may stand between quotation marks, and have bytes in octal behind a backslash, as getfattr prints it.
     #[arg(short, long, value_name = "VALUE", requires = "name")]
     pub(crate) value: Option<OsString>,
     /// Remove this attribute

@@ -117,3 +117,16 @@ fn a_directory_made_with_those_above_keeps_their_set_group_id() {
     let found = place.check(&["find", "image:/d", "-mindepth", "1", "-printf", "%f %m "]);
     assert_eq!(found, "a 2755 b 2750 c 2700 ");
 }
+
+#[test]
+fn values_are_put_back_as_they_are_shown() {
+    let place = Place::new();
+    place.put("image:/f", b"x");
+    place.check(&["setfattr", "-n", "user.a", "-v", "0x610a22625c00ff", "image:/f"]);
+    let shown = place.check(&["getfattr", "-n", "user.a", "-e", "text", "image:/f"]);
+    let value = shown.lines().nth(1).unwrap().strip_prefix("user.a=").unwrap();
+    assert_eq!(value, r#""a\012\"b\\\000\377""#);
+    place.check(&["setfattr", "-n", "user.b", "-v", value, "image:/f"]);
+    let shown = place.check(&["getfattr", "-n", "user.b", "-e", "hex", "image:/f"]);
+    assert!(shown.contains("0x610a22625c00ff"), "{shown}");
+}
