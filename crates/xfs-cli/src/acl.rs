@@ -178,10 +178,10 @@ impl Draft {
         Self { entries, has_given_mask: false }
     }
 
-    /// A list of these entries alone, for a file that somebody can execute or not.
-    pub(crate) fn given(entries: &[Given], can_execute: bool) -> Self {
+    /// A list of these entries alone.
+    pub(crate) fn given(entries: &[Given], is_directory: bool) -> Self {
         let mut draft = Self::default();
-        draft.modify(entries, can_execute);
+        draft.modify(entries, is_directory);
         draft
     }
 
@@ -191,20 +191,23 @@ impl Draft {
     }
 
     /// Whether somebody can execute what has this list.
-    pub(crate) fn can_execute(&self) -> bool {
+    fn can_execute(&self) -> bool {
         self.entries.iter().any(|entry| entry.permissions & EXECUTE != 0)
     }
 
-    /// Adds entries, or changes those that are there.
-    pub(crate) fn modify(&mut self, given: &[Given], can_execute: bool) {
-        for entry in given.iter().filter_map(|given| given.entry(can_execute)) {
+    /// Adds entries, or changes those that are there. An `X` goes by the entries before it, too.
+    pub(crate) fn modify(&mut self, given: &[Given], is_directory: bool) {
+        for given in given {
+            let can_execute = is_directory || self.can_execute();
+            let Some(entry) = given.entry(can_execute) else { continue };
             self.has_given_mask |= entry.tag == AclTag::Mask;
             self.put(entry);
         }
     }
 
-    /// Removes entries, if they are there.
+    /// Removes entries, if they are there. Where the mask is among them no other one is made.
     pub(crate) fn remove(&mut self, given: &[Given]) {
+        self.has_given_mask |= given.iter().any(|given| given.tag == AclTag::Mask);
         self.entries.retain(|entry| !given.iter().any(|given| given.tag == entry.tag));
     }
 
@@ -229,15 +232,18 @@ impl Draft {
     }
 
     /// Makes the mask what users and groups by number, and the group, have together, unless one was
-    /// given. With `keeps_mask` only where it is missing.
+    /// given or removed. With `keeps_mask` one that is there stays, and one that is missing lets nobody have more
+    /// than the group has.
     pub(crate) fn set_mask(&mut self, keeps_mask: bool) {
         let mask = self.permissions_of(AclTag::Mask);
         let is_needed = mask.is_some() || self.entries.iter().any(|entry| is_extended(entry.tag));
         if !is_needed || self.has_given_mask || (keeps_mask && mask.is_some()) {
             return;
         }
-        let is_masked =
-            |tag| matches!(tag, AclTag::User(_) | AclTag::OwningGroup | AclTag::Group(_));
+        let is_masked = |tag| match tag {
+            AclTag::User(_) | AclTag::Group(_) => !keeps_mask,
+            tag => tag == AclTag::OwningGroup,
+        };
         let masked = self.entries.iter().filter(|entry| is_masked(entry.tag));
         let permissions = masked.fold(0, |all, entry| all | entry.permissions);
         self.put(AclEntry { tag: AclTag::Mask, permissions });

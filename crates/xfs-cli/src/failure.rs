@@ -16,12 +16,15 @@ pub(crate) struct Failure {
     hint: Option<String>,
     /// Whether it is of writing to standard output, which no item that is left can do either.
     is_of_output: bool,
+    /// Whether the volume is shut down, so that nothing that is left can be done to it.
+    is_of_volume: bool,
 }
 
 impl Failure {
     /// A failure that ends the program with `exit`.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: Some(message.into()), hint: None, is_of_output: false }
+        let message = Some(message.into());
+        Self { exit, message, hint: None, is_of_output: false, is_of_volume: false }
     }
 
     /// A command line that makes no sense.
@@ -36,7 +39,7 @@ impl Failure {
 
     /// A failure of which another process has told already.
     pub(crate) fn silent(exit: Exit) -> Self {
-        Self { exit, message: None, hint: None, is_of_output: false }
+        Self { exit, message: None, hint: None, is_of_output: false, is_of_volume: false }
     }
 
     /// Says what the failure is about, in front of it.
@@ -49,6 +52,17 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Says that nothing more can be done to the volume.
+    pub(crate) fn of_volume(mut self) -> Self {
+        self.is_of_volume = true;
+        self
+    }
+
+    /// Whether nothing more can be done to the volume.
+    pub(crate) fn is_of_volume(&self) -> bool {
+        self.is_of_volume
     }
 
     /// Whether it says what the caller can do.

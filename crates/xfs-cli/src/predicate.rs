@@ -16,7 +16,6 @@ use regex::bytes::Regex;
 pub(crate) use evaluate::Evaluation;
 pub(crate) use parse::{Parser, find_id, is_expression_start};
 use permission::Permission;
-pub(crate) use permission::change_mode;
 use printf::Format;
 
 use crate::facts::{Facts, FileKind, Time};

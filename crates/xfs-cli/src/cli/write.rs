@@ -109,7 +109,7 @@ pub(crate) struct LnArguments {
 /// Change the permissions of files
 #[derive(Args, Debug)]
 pub(crate) struct ChmodArguments {
-    /// The mode: octal, or symbolic such as u=rwX,go-w
+    /// The mode: octal, or symbolic such as u=rwX,go-w or g=u; by the umask where it names no class
     #[arg(allow_hyphen_values = true)]
     pub(crate) mode: String,
     /// The files: IMAGE[:/path]
@@ -209,7 +209,8 @@ pub(crate) struct FallocateArguments {
 ///
 /// An entry is `[d:]u:[USER]:PERMISSIONS`, `g:[GROUP]:PERMISSIONS`, `m::PERMISSIONS` or `o::PERMISSIONS`;
 /// several stand between commas. PERMISSIONS are letters of rwxX, or a digit; d: means the list that new files of
-/// a directory get. The mask becomes what its entries have together, unless it is given.
+/// a directory get. Where entries of a list are set or removed its mask becomes what they have together, unless it is given.
+/// Removing all comes first, then --set, -x and -m.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args(
     ["modify", "remove", "set", "remove_all", "remove_default"]
@@ -252,6 +253,8 @@ pub(crate) struct SetfattrArguments {
     #[arg(short, long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// Its value: text, 0x and hexadecimal digits, or 0s and base64; empty if not given
+    ///
+    /// Text may stand between quotation marks, and have bytes in octal behind a backslash, as getfattr prints it.
     #[arg(short, long, value_name = "VALUE", requires = "name")]
     pub(crate) value: Option<OsString>,
     /// Remove this attribute

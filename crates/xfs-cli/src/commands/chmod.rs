@@ -1,31 +1,45 @@
 //! `chmod`: permissions.
 
+use std::os::unix::ffi::OsStrExt;
+
 use ferroxfs::{Changes, FileType, Node};
 
 use super::Run;
 use crate::cli::{ChmodArguments, GlobalOptions};
 use crate::console::Console;
+use crate::descent::{Descent, Met};
 use crate::failure::Failure;
-use crate::image::{Target, Targets, change_each};
-use crate::predicate::change_mode;
+use crate::image::{Target, Targets, change_all};
+use crate::mode::{Circumstances, ModeChange, umask};
 
 struct Chmod {
     targets: Targets,
-    mode: String,
-    is_recursive: bool,
+    mode: ModeChange,
+    umask: u32,
+    reach: TreeReach,
 }
 
-/// What a mode that a command was given makes of another one.
-pub(super) fn mode_of(
-    command: &str,
-    text: &str,
-    (mode, kind): (u16, FileType),
-) -> Result<u16, Failure> {
+/// How much of what a command names it changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TreeReach {
+    /// What is below directories, too.
+    pub(super) is_recursive: bool,
+    /// The file that a link points to, where it is named itself. Links below are not followed.
+    pub(super) follows: bool,
+}
+
+/// A mode that a command was given.
+pub(super) fn parse_mode(command: &str, text: &str) -> Result<ModeChange, Failure> {
+    let wrong = || format!("{command}: \"{text}\" is no mode, such as 644, u=rwX,go-w or g=u");
+    ModeChange::parse(text).ok_or_else(|| Failure::usage(wrong()))
+}
+
+/// What it makes of another one.
+pub(super) fn changed_mode(mode: &ModeChange, umask: u32, (old, kind): (u16, FileType)) -> u16 {
     let is_directory = kind == FileType::Directory;
-    let changed = change_mode(text, u32::from(mode) & 0o7777, is_directory);
-    let changed = changed.and_then(|mode| u16::try_from(mode).ok());
-    let wrong = || format!("{command}: \"{text}\" is no mode, such as 644 or u=rwX,go-w");
-    changed.ok_or_else(|| Failure::usage(wrong()))
+    let bits = mode.of(u32::from(old), Circumstances { is_directory, umask });
+    // No more than 07777.
+    u16::try_from(bits).unwrap_or_default()
 }
 
 /// Opens the images.
@@ -33,44 +47,70 @@ pub(super) fn open(
     arguments: ChmodArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    mode_of("chmod", &arguments.mode, (0, FileType::Regular))?;
+    let mode = parse_mode("chmod", &arguments.mode)?;
     let targets = Targets::open_for_writing(&arguments.addresses, options)?;
-    let (mode, is_recursive) = (arguments.mode, arguments.recursive);
-    Ok(Box::new(Chmod { targets, mode, is_recursive }))
+    let reach = TreeReach { is_recursive: arguments.recursive, follows: true };
+    Ok(Box::new(Chmod { targets, mode, umask: umask(), reach }))
 }
 
 impl Run for Chmod {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { targets, mode, is_recursive } = *self;
-        change_each(targets, console, |target| {
-            change_tree(target, target.node(true)?, is_recursive, |node| {
-                if node.file_type() == FileType::Symlink {
-                    return Ok(());
-                }
-                let mode = mode_of("chmod", &mode, (node.metadata().mode, node.file_type()))?;
-                Ok(node.change(&Changes { mode: Some(mode), ..Changes::default() })?)
-            })
+        let Self { targets, mode, umask, reach } = *self;
+        change_trees(targets, reach, console, |node| {
+            let file_type = node.file_type();
+            if file_type == FileType::Symlink {
+                return Ok(());
+            }
+            let mode = changed_mode(&mode, umask, (node.metadata().mode, file_type));
+            Ok(node.change(&Changes { mode: Some(mode), ..Changes::default() })?)
         })
     }
 }
 
-/// Changes a file, and with `is_recursive` everything below it. Links below it are not followed.
-pub(super) fn change_tree(
-    target: &Target,
-    top: Node,
-    is_recursive: bool,
+/// Changes files, and with [`TreeReach::is_recursive`] everything below them, each directory before what is in
+/// it. What fails for one file is reported, and the others go on.
+pub(super) fn change_trees(
+    targets: Targets,
+    reach: TreeReach,
+    console: &mut Console,
     change: impl Fn(&Node) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let about = |failure| target.failure(failure);
-    // Without recursion in the code: the image decides how deep it goes.
-    let mut waiting = vec![top];
-    while let Some(node) = waiting.pop() {
-        change(&node).map_err(about)?;
-        if is_recursive && node.file_type() == FileType::Directory {
-            for entry in node.entries().map_err(|error| target.failure(error))? {
-                let below = entry.and_then(|entry| entry.node());
-                waiting.push(below.map_err(|error| target.failure(error))?);
+    change_all(targets, console, |targets, console| {
+        for target in targets {
+            if let Err(failure) = change_tree(target, reach, console, &change) {
+                console.report(&failure);
             }
+        }
+        Ok(())
+    })
+}
+
+/// The same for one; an error ends it.
+fn change_tree(
+    target: &Target,
+    reach: TreeReach,
+    console: &mut Console,
+    change: impl Fn(&Node) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let top = target.node(reach.follows)?;
+    if !reach.is_recursive {
+        return change(&top).map_err(|failure| target.failure(failure));
+    }
+    let path = target.path.as_os_str().as_bytes();
+    let mut descent = Descent::new(target.volume.inner(), top, path);
+    while let Some(met) = descent.next() {
+        let changed = match met {
+            Ok(Met::File(node)) => change(&node),
+            Ok(Met::End) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(failure) = changed {
+            let is_last = failure.is_of_volume();
+            let failure = target.volume.failure(descent.path(), failure);
+            if is_last {
+                return Err(failure);
+            }
+            console.report(&failure);
         }
     }
     Ok(())

@@ -6,19 +6,18 @@ use std::os::unix::ffi::OsStrExt;
 use ferroxfs::Changes;
 
 use super::Run;
-use super::chmod::change_tree;
+use super::chmod::{TreeReach, change_trees};
 use crate::cli::{ChownArguments, GlobalOptions};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::image::{Targets, change_each};
+use crate::image::Targets;
 use crate::names;
 use crate::owners;
 
 struct Chown {
     targets: Targets,
     changes: Changes,
-    is_recursive: bool,
-    follows: bool,
+    reach: TreeReach,
 }
 
 /// Opens the images, and looks names up on the host.
@@ -28,8 +27,8 @@ pub(super) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let changes = parse_owner(&arguments.owner)?;
     let targets = Targets::open_for_writing(&arguments.addresses, options)?;
-    let (is_recursive, follows) = (arguments.recursive, !arguments.no_dereference);
-    Ok(Box::new(Chown { targets, changes, is_recursive, follows }))
+    let reach = TreeReach { is_recursive: arguments.recursive, follows: !arguments.no_dereference };
+    Ok(Box::new(Chown { targets, changes, reach }))
 }
 
 fn parse_owner(owner: &OsStr) -> Result<Changes, Failure> {
@@ -55,10 +54,7 @@ fn known(what: &str, name: &[u8], found: Option<u32>) -> Result<u32, Failure> {
 
 impl Run for Chown {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { targets, changes, is_recursive, follows } = *self;
-        change_each(targets, console, |target| {
-            let top = target.node(follows)?;
-            change_tree(target, top, is_recursive, |node| Ok(node.change(&changes)?))
-        })
+        let Self { targets, changes, reach } = *self;
+        change_trees(targets, reach, console, |node| Ok(node.change(&changes)?))
     }
 }

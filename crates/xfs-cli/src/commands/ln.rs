@@ -2,8 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
-use ferroxfs::{Creation, FileType, NewKind, Node};
+use ferroxfs::{Creation, Error, FileType, NewKind, Node};
 
 use super::Run;
 use crate::cli::{GlobalOptions, LnArguments};
@@ -41,34 +42,60 @@ impl Run for Ln {
         let Self { targets, says } = *self;
         change_all(targets, console, |targets, _| match (targets, &says) {
             ([new], Some(says)) => {
-                let (directory, name) = new_place(new, says)?;
+                let place = NewPlace::of(new, says)?;
                 let creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
                 let kind = NewKind::Symlink(says.as_bytes());
-                let made = directory.create(name, &kind, &creation);
-                made.map(drop).map_err(|error| new.failure(error))
+                let made = place.directory.create(&place.name, &kind, &creation);
+                made.map(drop).map_err(|error| place.failure(new, error))
             }
             ([file, new], None) => {
-                let (directory, name) = new_place(new, file.path.as_os_str())?;
                 let node = file.node(false)?;
                 if node.file_type() == FileType::Directory {
                     let failure =
                         Failure::new(Exit::Failed, "is a directory, which has one name only");
                     return Err(file.failure(failure.hint("-s makes a symbolic link to it")));
                 }
-                let linked = directory.link(&node, name);
-                linked.map_err(|error| new.failure(error))
+                let place = NewPlace::of(new, file.path.as_os_str())?;
+                let linked = place.directory.link(&node, &place.name);
+                linked.map_err(|error| place.failure(new, error))
             }
             _ => Ok(()),
         })
     }
 }
 
-/// Where the new name goes: into a directory it is that of the file.
-fn new_place(new: &Target, file: &OsStr) -> Result<(Node, OsString), Failure> {
-    match new.node(true) {
-        Ok(node) if node.file_type() == FileType::Directory => {
-            Ok((node, OsStr::from_bytes(last_component(file.as_bytes())).to_owned()))
+/// Where the new name goes.
+struct NewPlace {
+    directory: Node,
+    name: OsString,
+    path: PathBuf,
+}
+
+impl NewPlace {
+    /// The place that was named. In a directory the new name is that of the file.
+    fn of(new: &Target, file: &OsStr) -> Result<Self, Failure> {
+        match new.node(true) {
+            Ok(directory) if directory.file_type() == FileType::Directory => {
+                let name = OsStr::from_bytes(last_component(file.as_bytes()));
+                if name == "/" {
+                    let failure = Failure::new(
+                        Exit::Failed,
+                        "is a directory, and \"/\" has no name to have there",
+                    );
+                    return Err(
+                        new.failure(failure.hint("write the new name behind the directory"))
+                    );
+                }
+                Ok(Self { directory, name: name.to_owned(), path: new.path.join(name) })
+            }
+            _ => {
+                let (directory, name) = new.place()?;
+                Ok(Self { directory, name, path: new.path.clone() })
+            }
         }
-        _ => new.place(),
+    }
+
+    fn failure(&self, new: &Target, error: Error) -> Failure {
+        new.volume.failure(self.path.as_os_str().as_bytes(), error)
     }
 }

@@ -5,16 +5,18 @@ use std::os::unix::ffi::OsStrExt;
 use ferroxfs::{Changes, Creation, FileType, NewKind, PosixError};
 
 use super::Run;
-use super::chmod::mode_of;
+use super::chmod::{changed_mode, parse_mode};
 use crate::cli::{GlobalOptions, MkdirArguments};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_each};
+use crate::mode::{ModeChange, umask};
 
 struct Mkdir {
     targets: Targets,
     has_parents: bool,
-    mode: u16,
+    mode: ModeChange,
+    umask: u32,
 }
 
 /// Opens the images.
@@ -22,19 +24,21 @@ pub(super) fn open(
     arguments: &MkdirArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let mode = mode_of("mkdir", &arguments.mode, (0o777, FileType::Directory))?;
+    let mode = parse_mode("mkdir", &arguments.mode)?;
     let targets = Targets::open_for_writing(&arguments.addresses, options)?;
-    Ok(Box::new(Mkdir { targets, has_parents: arguments.parents, mode }))
+    Ok(Box::new(Mkdir { targets, has_parents: arguments.parents, mode, umask: umask() }))
 }
 
 impl Run for Mkdir {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { targets, has_parents, mode } = *self;
+        let Self { targets, has_parents, mode, umask } = *self;
+        // From what a directory has by itself, the set-group-ID bit of the one above among it.
+        let mode = |inherited| changed_mode(&mode, umask, (0o777 | inherited, FileType::Directory));
         change_each(targets, console, |target| make(target, has_parents, mode))
     }
 }
 
-fn make(target: &Target, has_parents: bool, mode: u16) -> Result<(), Failure> {
+fn make(target: &Target, has_parents: bool, mode: impl Fn(u16) -> u16) -> Result<(), Failure> {
     let failed = |error| target.failure(Failure::from(error));
     if has_parents {
         let volume = target.volume.inner();
@@ -42,13 +46,15 @@ fn make(target: &Target, has_parents: bool, mode: u16) -> Result<(), Failure> {
             return Ok(());
         }
         volume.create_dir_all(&target.path).map_err(failed)?;
+        let made = volume.lookup(&target.path).map_err(failed)?;
+        let mode = mode(made.metadata().mode & 0o2000);
         let changes = Changes { mode: Some(mode), ..Changes::default() };
-        return volume.lookup(&target.path).and_then(|node| node.change(&changes)).map_err(failed);
+        return made.change(&changes).map_err(failed);
     }
     if target.path.as_os_str().as_bytes().iter().all(|byte| *byte == b'/') {
         return Err(target.failure(PosixError::Exists));
     }
     let (directory, name) = target.place()?;
-    let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
+    let creation = Creation { mode: mode(0), uid: 0, gid: 0, umask: 0 };
     directory.create(name, &NewKind::Directory, &creation).map(drop).map_err(failed)
 }

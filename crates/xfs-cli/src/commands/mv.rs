@@ -1,7 +1,8 @@
 //! `mv`: moving and renaming inside an image.
 
+use std::os::unix::ffi::OsStrExt;
+
 use ferroxfs::{Error, FileType, Node, PosixError, RenameMode};
-use std::ffi::OsString;
 
 use super::Run;
 use crate::cli::{GlobalOptions, MvArguments};
@@ -9,6 +10,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
+use crate::names;
 
 struct Mv {
     targets: Targets,
@@ -65,14 +67,24 @@ fn rename(
     mode: RenameMode,
 ) -> Result<(), Failure> {
     let (from, name) = source.place()?;
-    let renamed = match directory {
-        Some(directory) => from.rename(&name, directory, &name, mode),
-        None => {
-            let (to, new_name): (Node, OsString) = destination.place()?;
-            from.rename(&name, &to, &new_name, mode)
-        }
+    let (to, new_name) = match directory {
+        Some(directory) => (directory.clone(), name.clone()),
+        None => destination.place()?,
     };
-    renamed.map_err(|error| match error {
+    // rename(2) leaves two names of one file as they are, and says nothing.
+    if mode == RenameMode::Replace
+        && let (Ok(old), Ok(present)) = (from.lookup(&name), to.lookup(&new_name))
+        && old.number() == present.number()
+    {
+        let there = match directory {
+            Some(_) => destination.path.join(&new_name),
+            None => destination.path.clone(),
+        };
+        let there = names::in_message(there.as_os_str().as_bytes());
+        let failure = Failure::new(Exit::Failed, format!("is the same file as {there}"));
+        return Err(source.failure(failure));
+    }
+    from.rename(&name, &to, &new_name, mode).map_err(|error| match error {
         Error::Posix(PosixError::InvalidArgument) => {
             source.failure(Failure::new(Exit::Failed, "cannot be moved into itself"))
         }

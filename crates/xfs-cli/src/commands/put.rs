@@ -11,13 +11,14 @@ use ferroxfs::{
 };
 
 use super::Run;
-use super::chmod::mode_of;
+use super::chmod::{changed_mode, parse_mode};
 use crate::cli::{GlobalOptions, PutArguments};
 use crate::console::Console;
 use crate::deposit::{Deposit, Failed, Manner, write_all};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_each};
+use crate::mode::umask;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -32,7 +33,8 @@ pub(super) fn open(
     arguments: &PutArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let mode = mode_of("put", &arguments.mode, (0o666, FileType::Regular))?;
+    let mode = parse_mode("put", &arguments.mode)?;
+    let mode = changed_mode(&mode, umask(), (0o666, FileType::Regular));
     let words = std::slice::from_ref(&arguments.address);
     Ok(Box::new(Put { targets: Targets::open_for_writing(words, options)?, mode }))
 }

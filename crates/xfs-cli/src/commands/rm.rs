@@ -1,13 +1,17 @@
 //! `rm`: removing files and trees.
 
-use ferroxfs::{Error, FileType, PosixError};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use ferroxfs::{Error, FileType, Node, PosixError};
 
 use super::Run;
 use crate::cli::{GlobalOptions, RmArguments};
 use crate::console::Console;
+use crate::descent::{Descent, Met};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{Target, Targets, change_each};
+use crate::image::{Target, Targets, change_all};
 
 struct Rm {
     targets: Targets,
@@ -31,24 +35,97 @@ pub(super) fn open(
 impl Run for Rm {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, is_recursive, is_forced } = *self;
-        change_each(targets, console, |target| remove(target, is_recursive, is_forced))
+        change_all(targets, console, |targets, console| {
+            for target in targets {
+                let removed = match remove(target, is_recursive, is_forced) {
+                    Ok(Some(tree)) => tree.remove(console),
+                    Ok(None) => Ok(()),
+                    Err(failure) => Err(failure),
+                };
+                if let Err(failure) = removed {
+                    console.report(&failure);
+                }
+            }
+            Ok(())
+        })
     }
 }
 
-fn remove(target: &Target, is_recursive: bool, is_forced: bool) -> Result<(), Failure> {
+/// Removes a file; returns the directory to remove where it is one.
+fn remove(
+    target: &Target,
+    is_recursive: bool,
+    is_forced: bool,
+) -> Result<Option<Tree<'_>>, Failure> {
     let volume = target.volume.inner();
     let file_type = match volume.lookup_no_follow(&target.path) {
         Ok(node) => node.file_type(),
-        Err(Error::Posix(PosixError::NotFound)) if is_forced => return Ok(()),
+        Err(Error::Posix(PosixError::NotFound)) if is_forced => return Ok(None),
         Err(error) => return Err(target.failure(error)),
     };
-    let removed = match (file_type, is_recursive) {
-        (FileType::Directory, true) => volume.remove_dir_all(&target.path),
+    let (above, name) = target.place()?;
+    match (file_type, is_recursive) {
+        (FileType::Directory, true) => {
+            // With a slash behind it a link means a directory that has another name: that one stays.
+            match above.lookup(&name).map_err(|error| target.failure(error))? {
+                node if node.file_type() == FileType::Directory => {
+                    Ok(Some(Tree { target, above, name, node }))
+                }
+                _ => Err(target.failure(PosixError::NotDirectory)),
+            }
+        }
         (FileType::Directory, false) => {
             let failure = Failure::new(Exit::Failed, PosixError::IsDirectory.to_string());
-            return Err(target.failure(failure).hint("remove directories with -r"));
+            Err(target.failure(failure).hint("remove directories with -r"))
         }
-        _ => volume.remove_file(&target.path),
-    };
-    removed.map_err(|error| target.failure(error))
+        _ => above.remove_file(name).map(|()| None).map_err(|error| target.failure(error)),
+    }
+}
+
+/// A directory that goes with all that is in it.
+struct Tree<'a> {
+    target: &'a Target,
+    above: Node,
+    name: OsString,
+    node: Node,
+}
+
+impl Tree<'_> {
+    /// Removes what can be removed. What cannot is reported, and stays with the directories around it, of
+    /// which nothing is said. An error ends it.
+    fn remove(self, console: &mut Console) -> Result<(), Failure> {
+        let Self { target, above, name, node } = self;
+        let path = target.path.as_os_str().as_bytes();
+        let mut descent = Descent::new(target.volume.inner(), node, path);
+        // How many of the directories around what is met have something in them that stays.
+        let mut kept = 0;
+        while let Some(met) = descent.next() {
+            let depth = descent.depth();
+            let removed = match met {
+                Ok(Met::File(node)) if node.file_type() == FileType::Directory => Ok(()),
+                Ok(Met::File(_)) => match descent.directory() {
+                    Some(directory) => directory.remove_file(descent.name()),
+                    None => above.remove_file(&name),
+                },
+                Ok(Met::End) if kept > depth => {
+                    kept = depth;
+                    Ok(())
+                }
+                Ok(Met::End) => match descent.directory() {
+                    Some(directory) => directory.remove_dir(descent.name()),
+                    None => above.remove_dir(&name),
+                },
+                Err(error) => Err(error),
+            };
+            if let Err(error) = removed {
+                kept = kept.max(depth);
+                let failure = target.volume.failure(descent.path(), error);
+                if failure.is_of_volume() {
+                    return Err(failure);
+                }
+                console.report(&failure);
+            }
+        }
+        Ok(())
+    }
 }

@@ -3,13 +3,13 @@
 use ferroxfs::{Acl, AclKind, FileType, Node};
 
 use super::Run;
-use super::chmod::change_tree;
+use super::chmod::{TreeReach, change_trees};
 use crate::acl::{Draft, Given, WrongEntry};
 use crate::cli::{GlobalOptions, SetfaclArguments};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{Targets, change_each};
+use crate::image::Targets;
 
 /// What becomes of the lists of a file.
 struct Plan {
@@ -75,10 +75,8 @@ fn wrong(why: &WrongEntry) -> Failure {
 impl Run for Setfacl {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, plan } = *self;
-        change_each(targets, console, |target| {
-            let top = target.node(true)?;
-            change_tree(target, top, plan.is_recursive, |node| plan.apply(node))
-        })
+        let reach = TreeReach { is_recursive: plan.is_recursive, follows: true };
+        change_trees(targets, reach, console, |node| plan.apply(node))
     }
 }
 
@@ -96,36 +94,44 @@ impl Plan {
             (AclKind::Access, Draft::of(Some(&access))),
             (AclKind::Default, Draft::of(default.as_ref())),
         ];
-        let can_execute = is_directory || Draft::of(Some(&access)).can_execute();
         for (kind, draft) in &mut lists {
-            self.change(*kind, draft, can_execute);
+            self.change(*kind, draft, is_directory);
         }
         let [(_, access_draft), (_, default_draft)] = &mut lists;
         if !default_draft.is_empty() {
             default_draft.complete_from(access_draft);
         }
+        let mut finished = Vec::new();
         for (kind, mut draft) in lists {
-            draft.set_mask(self.keeps_mask);
+            // The mask of a list in which nothing was named stays what chmod has made of it.
+            if self.names_entries_of(kind) {
+                draft.set_mask(self.keeps_mask);
+            }
             let list = draft.finish().map_err(|check| {
                 Failure::new(Exit::Failed, format!("the list would have {check}"))
             })?;
+            finished.push((kind, list));
+        }
+        // Both are right before one is set.
+        for (kind, list) in finished {
             let old = if kind == AclKind::Access { Some(&access) } else { default.as_ref() };
             // What only directories have is passed over in a tree, as setfacl(1) does.
             let is_passed_over = kind == AclKind::Default && !is_directory && self.is_recursive;
             if list.as_ref() != old && !is_passed_over {
-                node.set_acl(kind, list.as_ref()).map_err(|error| {
-                    let failure = Failure::from(error);
-                    match kind == AclKind::Default && !is_directory {
-                        true => failure.hint("only a directory has a default list (d:, -d)"),
-                        false => failure,
-                    }
-                })?;
+                set_list(node, kind, list.as_ref())?;
             }
         }
         Ok(())
     }
 
-    fn change(&self, kind: AclKind, draft: &mut Draft, can_execute: bool) {
+    /// Whether entries of this list were given.
+    fn names_entries_of(&self, kind: AclKind) -> bool {
+        let is_default = kind == AclKind::Default;
+        let mut given = self.set.iter().chain(&self.remove).chain(&self.modify);
+        given.any(|given| given.is_default == is_default)
+    }
+
+    fn change(&self, kind: AclKind, draft: &mut Draft, is_directory: bool) {
         let is_default = kind == AclKind::Default;
         let of_kind = |given: &[Given]| -> Vec<Given> {
             given.iter().filter(|given| given.is_default == is_default).copied().collect()
@@ -135,9 +141,19 @@ impl Plan {
         }
         let set = of_kind(&self.set);
         if !set.is_empty() {
-            *draft = Draft::given(&set, can_execute);
+            *draft = Draft::given(&set, is_directory);
         }
         draft.remove(&of_kind(&self.remove));
-        draft.modify(&of_kind(&self.modify), can_execute);
+        draft.modify(&of_kind(&self.modify), is_directory);
     }
+}
+
+fn set_list(node: &Node, kind: AclKind, list: Option<&Acl>) -> Result<(), Failure> {
+    node.set_acl(kind, list).map_err(|error| {
+        let failure = Failure::from(error);
+        match kind == AclKind::Default && node.file_type() != FileType::Directory {
+            true => failure.hint("only a directory has a default list (d:, -d)"),
+            false => failure,
+        }
+    })
 }

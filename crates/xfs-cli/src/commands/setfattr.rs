@@ -69,14 +69,35 @@ fn parse_value(value: &OsStr) -> Option<Vec<u8>> {
             pairs.collect()
         }
         b"0s" | b"0S" => STANDARD.decode(rest).ok(),
-        _ => Some(unquoted(bytes)),
+        _ => Some(decode_text(bytes)),
     }
 }
 
-/// The text without the quotation marks around it, if it has them.
-fn unquoted(bytes: &[u8]) -> Vec<u8> {
+/// Text without the quotation marks around it, if it has them. A backslash stands before a byte in octal, of
+/// up to three digits, and before a quotation mark or a backslash; before anything else it is one.
+fn decode_text(bytes: &[u8]) -> Vec<u8> {
     let inner = bytes.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
-    inner.unwrap_or(bytes).to_vec()
+    let mut rest = inner.unwrap_or(bytes);
+    let mut text = Vec::with_capacity(rest.len());
+    while let [byte, behind @ ..] = rest {
+        rest = behind;
+        match (byte, behind) {
+            (b'\\', [b'0'..=b'7', ..]) => {
+                let digits = behind.iter().take(3).take_while(|digit| matches!(digit, b'0'..=b'7'));
+                rest = behind.get(digits.clone().count()..).unwrap_or_default();
+                // Of nine bits the upper one is lost, as there.
+                text.push(digits.fold(0, |byte: u8, digit| byte << 3 | (digit - b'0')));
+            }
+            (b'\\', [escaped @ (b'\\' | b'"'), behind @ ..]) => {
+                rest = behind;
+                text.push(*escaped);
+            }
+            // It takes the closing mark for its own.
+            (b'\\', []) if inner.is_some() => text.push(b'"'),
+            _ => text.push(*byte),
+        }
+    }
+    text
 }
 
 impl Run for Setfattr {

@@ -17,7 +17,10 @@ pub(crate) fn about_image(failure: Failure, path: &Path) -> Failure {
 
 impl From<ferroxfs::Error> for Failure {
     fn from(error: ferroxfs::Error) -> Self {
-        let failure = Self::new(exit_of(&error), error.to_string());
+        let mut failure = Self::new(exit_of(&error), error.to_string());
+        if matches!(error, ferroxfs::Error::Shutdown) {
+            failure = failure.of_volume();
+        }
         if is_host_full(&error) { failure.hint(HOST_FULL) } else { failure }
     }
 }

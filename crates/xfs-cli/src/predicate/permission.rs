@@ -2,18 +2,26 @@
 
 use std::ffi::OsStr;
 
-/// Execute, for each class.
-const EXECUTE: u32 = 0o111;
+use crate::mode::{Circumstances, ModeChange};
 
 /// A question about permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Permission {
+pub(crate) struct Permission {
+    how: How,
+    /// The bits that are asked for of a file.
+    bits: u32,
+    /// Those of a directory: an `X` is an `x` there.
+    bits_of_directory: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
     /// Exactly these bits.
-    Exactly(u32),
+    Exactly,
     /// All of these bits.
-    AllOf(u32),
+    AllOf,
     /// Any of these bits; no bits at all are always there.
-    AnyOf(u32),
+    AnyOf,
 }
 
 impl Permission {
@@ -21,81 +29,41 @@ impl Permission {
     pub(crate) fn parse(argument: &OsStr) -> Option<Self> {
         let text = argument.to_str()?;
         if let Some(mode) = text.strip_prefix('/') {
-            return parse_mode(mode).map(Self::AnyOf);
+            return Self::of(How::AnyOf, mode);
         }
         // A minus in front of an operand of a symbolic mode means the same here: from no bits at
         // all there is nothing to take away.
         if let Some(mode) = text.strip_prefix('-') {
-            return parse_mode(mode).map(Self::AllOf);
+            return Self::of(How::AllOf, mode);
         }
-        parse_mode(text).map(Self::Exactly)
+        // What `/` means now, once: find(1) has it no more.
+        let is_old = text.strip_prefix('+').is_some_and(|rest| rest.starts_with(is_digit));
+        if is_old { None } else { Self::of(How::Exactly, text) }
     }
 
-    /// Whether `mode` is as asked for.
+    /// What the mode makes of no permissions, whatever the umask.
+    fn of(how: How, mode: &str) -> Option<Self> {
+        let change = ModeChange::parse(mode)?;
+        let bits = |is_directory| change.of(0, Circumstances { is_directory, umask: 0 });
+        Some(Self { how, bits: bits(false), bits_of_directory: bits(true) })
+    }
+
+    /// Whether `mode`, with the bits of its type, is as asked for.
     pub(crate) fn holds(self, mode: u32) -> bool {
+        let is_directory = mode & TYPE_BITS == DIRECTORY;
+        let bits = if is_directory { self.bits_of_directory } else { self.bits };
         let mode = mode & 0o7777;
-        match self {
-            Self::Exactly(bits) => mode == bits,
-            Self::AllOf(bits) => mode & bits == bits,
-            Self::AnyOf(bits) => bits == 0 || mode & bits != 0,
+        match self.how {
+            How::Exactly => mode == bits,
+            How::AllOf => mode & bits == bits,
+            How::AnyOf => bits == 0 || mode & bits != 0,
         }
     }
 }
 
-/// Reads `644` or `u=rw,go+r`, starting from no permissions.
-fn parse_mode(text: &str) -> Option<u32> {
-    change_mode(text, 0, false)
+fn is_digit(character: char) -> bool {
+    character.is_ascii_digit()
 }
 
-/// What `644` or `u=rw,go+rX` makes of a mode, of a directory or something else.
-pub(crate) fn change_mode(text: &str, mode: u32, is_directory: bool) -> Option<u32> {
-    if text.starts_with(|c: char| c.is_ascii_digit()) {
-        return u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o7777);
-    }
-    text.split(',').try_fold(mode, |mode, clause| {
-        // By what the clauses before have made of it, as chmod(1) has it.
-        let executes = is_directory || mode & EXECUTE != 0;
-        apply_clause(mode, clause, executes)
-    })
-}
-
-/// Applies one clause, such as `go+r`. An `X` is an `x` if it `executes`.
-fn apply_clause(mode: u32, clause: &str, executes: bool) -> Option<u32> {
-    let operator = clause.find(['+', '-', '='])?;
-    let (who, rest) = clause.split_at_checked(operator)?;
-    let mut classes = 0;
-    for letter in who.chars() {
-        classes |= match letter {
-            'u' => 0o4700,
-            'g' => 0o2070,
-            'o' => 0o1007,
-            'a' => 0o7777,
-            _ => return None,
-        };
-    }
-    if classes == 0 {
-        classes = 0o7777;
-    }
-    let mut characters = rest.chars();
-    let operator = characters.next()?;
-    let mut bits = 0;
-    for letter in characters {
-        bits |= match letter {
-            'r' => 0o444,
-            'w' => 0o222,
-            'x' => EXECUTE,
-            'X' if executes => EXECUTE,
-            'X' => 0,
-            's' => 0o6000,
-            't' => 0o1000,
-            _ => return None,
-        };
-    }
-    // The sticky bit belongs to no class in particular.
-    let bits = bits & (classes | 0o1000);
-    Some(match operator {
-        '+' => mode | bits,
-        '-' => mode & !bits,
-        _ => (mode & !classes) | bits,
-    })
-}
+const TYPE_BITS: u32 = 0o170_000;
+const DIRECTORY: u32 = 0o040_000;

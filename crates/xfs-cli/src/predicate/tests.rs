@@ -206,6 +206,13 @@ fn expressions_mean_what_they_mean_to_find() {
         "-perm u=rw,g=r,o=r",
         "-perm /u+w,g+w",
         "-perm -o+t",
+        "-perm g=u",
+        "-perm u=rw,g=u-w,o=g",
+        "-perm /u+t,g=x+w",
+        "-perm -a+X",
+        "-perm -g+sX",
+        "-perm -0022",
+        "-perm =02775",
         "-mtime +30",
         "-mtime -1",
         "-mtime 0",
@@ -282,6 +289,7 @@ fn mistakes_are_named() {
     check_refused(&["-o", "-name", "x"], "-o");
     check_refused(&["-size", "1X"], "1X");
     check_refused(&["-perm", "u+q"], "u+q");
+    check_refused(&["-perm", "+022"], "+022");
     check_refused(&["-delete"], "xargs");
     check_refused(&["-printf", "%q"], "%q");
     check_refused(&["-type", "x"], "-type");

@@ -146,6 +146,27 @@ fn files_are_moved_linked_and_exchanged() {
 }
 
 #[test]
+fn new_names_are_said_where_they_cannot_be() {
+    let place = Place::new();
+    place.put("image:/a", b"a");
+    place.check(&["mkdir", "image:/d"]);
+    place.check(&["ln", "image:/a", "image:/b"]);
+    place.check(&["ln", "image:/a", "image:/d/a"]);
+    place.check_failure(&["mv", "image:/a", "image:/b"], 1, "/a: is the same file as /b");
+    place.check_failure(&["mv", "image:/a", "image:/d"], 1, "/a: is the same file as /d/a");
+    place.check_failure(&["mv", "image:/a", "image:/a"], 1, "/a: is the same file as /a");
+    place.check(&["mv", "--exchange", "image:/a", "image:/b"]);
+    assert_eq!(place.fact("image:/a", "Links:"), "3");
+    place.check_failure(&["ln", "image:/a", "image:/d"], 1, "/d/a: file exists");
+    place.check_failure(&["ln", "-s", "x/a", "image:/d"], 1, "/d/a: file exists");
+    place.check_failure(&["ln", "-s", "x", "image:/a"], 1, "/a: file exists");
+    place.check_failure(&["ln", "-s", "/", "image:/d"], 1, "/d: is a directory, and \"/\" has no");
+    place.check_failure(&["ln", "image:/", "image:/d"], 1, "one name only");
+    place.check(&["ln", "-s", "/", "image:/d/root"]);
+    assert_eq!(place.check(&["readlink", "image:/d/root"]), "/\n");
+}
+
+#[test]
 fn permissions_owners_and_times_are_set() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d"]);

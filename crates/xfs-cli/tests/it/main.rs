@@ -18,10 +18,12 @@ mod looking;
 mod making;
 mod outputs;
 mod partitions;
+mod permissions;
 mod replacing;
 mod sandbox;
 mod scanning;
 mod streams;
+mod trees;
 mod untouched;
 
 use std::fs::File;

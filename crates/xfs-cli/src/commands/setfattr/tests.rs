@@ -22,3 +22,22 @@ fn values_are_text_digits_or_base64() {
     check("0sAP8=", Some(b"\0\xff"));
     check("0s!", None);
 }
+
+/// What setfattr(1) 2.5.1 makes of these.
+#[test]
+fn escapes_are_those_that_getfattr_prints() {
+    check(r#""a\012b\"c""#, Some(b"a\nb\"c"));
+    check(r"a\012b", Some(b"a\nb"));
+    check(r#""\1\12\1234""#, Some(b"\x01\nS4"));
+    check(r#""\400\777\09\3a""#, Some(b"\0\xff\x009\x03a"));
+    check(r#""\q\8\n\x41""#, Some(br"\q\8\n\x41"));
+    check(r#""a\\""#, Some(br"a\"));
+    check(r#""a\""#, Some(b"a\""));
+    check(r"a\", Some(br"a\"));
+    check(r"\", Some(br"\"));
+    check(r#""\"#, Some(br#""\"#));
+    check(r#""a"b""#, Some(br#"a"b"#));
+    check(r#""abc"#, Some(br#""abc"#));
+    check(r#"abc""#, Some(br#"abc""#));
+    check(r#"\\"#, Some(br"\"));
+}

@@ -1,0 +1,132 @@
+//! Modes, access control lists and values of attributes, as the programs of these names have them.
+
+use crate::changing::Place;
+
+/// What a directory's lists are after some commands, in one line.
+#[track_caller]
+fn check_lists(commands: &[&[&str]], expected: &str) {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d"]);
+    for command in commands {
+        place.check(&[command, &["image:/d"][..]].concat());
+    }
+    let shown = place.check(&["getfacl", "-c", "image:/d"]);
+    let entries = shown.lines().map(|line| line.split('\t').next().unwrap_or_default());
+    let entries: Vec<_> = entries.filter(|line| !line.is_empty()).collect();
+    assert_eq!(entries.join(" "), expected, "{commands:?}");
+}
+
+/// What setfacl(1) 2.3.1 does.
+#[test]
+fn the_mask_is_made_anew_for_the_list_that_changes() {
+    let masked: [&[&str]; 2] = [&["setfacl", "-m", "u:1:rwx"], &["chmod", "700"]];
+    let with = |last: &'static [&'static str]| -> Vec<&[&str]> { [&masked[..], &[last]].concat() };
+    let closed = "user::rwx user:1:rwx group::r-x mask::--- other::---";
+    let open = "user::rwx user:1:rwx group::r-x mask::rwx other::---";
+    let default = "default:user::rwx default:user:2:r-x default:group::r-x default:mask::r-x \
+                   default:other::---";
+    check_lists(&with(&["setfacl", "-m", "d:u:2:rx"]), &format!("{closed} {default}"));
+    check_lists(&with(&["setfacl", "-k"]), closed);
+    check_lists(&with(&["setfacl", "-m", "u::rwx"]), open);
+    check_lists(&with(&["setfacl", "-x", "u:7"]), open);
+    check_lists(&with(&["setfacl", "-n", "-m", "u::rwx"]), closed);
+    check_lists(&with(&["setfacl", "-m", "o::-,m::-"]), closed);
+    let lists = "user::rwx user:1:rwx group::r-x mask::r-x other::r-- default:user::rwx \
+                 default:user:1:rwx default:group::r-x default:mask::r-- default:other::r-x";
+    check_lists(
+        &[
+            &["setfacl", "-m", "u:1:rwx,d:u:1:rwx,d:m::r"],
+            &["setfacl", "-m", "o::r"],
+            &["setfacl", "-m", "m::rx"],
+        ],
+        lists,
+    );
+}
+
+#[test]
+fn a_mask_that_is_to_stay_or_to_go_is_not_made() {
+    let by_number = "user::rwx user:1:rwx group::r-x mask::r-x other::r-x";
+    check_lists(&[&["setfacl", "-n", "-m", "u:1:rwx"]], by_number);
+    let bits = "user::rwx group::r-x other::r-x";
+    check_lists(&[&["setfacl", "-m", "u:1:rwx,m::r"], &["setfacl", "-x", "u:1,m"]], bits);
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d"]);
+    place.check(&["setfacl", "-m", "u:1:rwx,d:u:1:r", "image:/d"]);
+    let before = place.check(&["getfacl", "image:/d"]);
+    place.check_failure(&["setfacl", "-x", "m", "image:/d"], 1, "no mask");
+    // Where one list is wrong the other one stays as well.
+    place.check_failure(&["setfacl", "-m", "u:1:r", "-x", "d:m", "image:/d"], 1, "no mask");
+    assert_eq!(place.check(&["getfacl", "image:/d"]), before);
+}
+
+#[test]
+fn execute_if_any_goes_by_the_entries_before() {
+    let place = Place::new();
+    place.put("image:/f", b"x");
+    place.check(&["setfacl", "-m", "g::rX,u:1:rwx,u:2:rX", "image:/f"]);
+    let shown = place.check(&["getfacl", "-c", "image:/f"]);
+    assert_eq!(shown.replace('\n', " ").trim(), {
+        "user::rw- user:1:rwx user:2:r-x group::r-- mask::rwx other::r--"
+    });
+}
+
+#[test]
+fn modes_are_those_of_chmod() {
+    let place = Place::new();
+    let mode = |place: &Place, path: &str| place.check(&["find", path, "-printf", "%m"]);
+    place.check(&["mkdir", "-m", "2750", "image:/d"]);
+    for (text, expected) in [
+        ("755", "2755"),
+        ("g=", "2705"),
+        ("g=u", "2775"),
+        ("o-rx,u+o", "2770"),
+        ("u=r+w-x,a+X", "2771"),
+        ("u=rwx,+t", "3771"),
+        ("g-s,u+t", "1771"),
+        ("02700", "2700"),
+        ("00700", "700"),
+    ] {
+        place.check(&["chmod", text, "image:/d"]);
+        assert_eq!(mode(&place, "image:/d"), expected, "{text}");
+    }
+    place.put("image:/f", b"x");
+    place.check(&["chmod", "4755", "image:/f"]);
+    place.check(&["chmod", "755", "image:/f"]);
+    assert_eq!(mode(&place, "image:/f"), "755");
+}
+
+/// Clauses that name no class go by the umask of who runs it.
+#[test]
+fn the_umask_counts_where_no_class_is_named() {
+    let place = Place::new();
+    place.put("image:/f", b"x");
+    let program = env!("CARGO_BIN_EXE_ferroxfs");
+    let script = format!("umask 027; '{program}' chmod =rwx,a+r \"$1\"");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script, "sh"]).arg(format!("{}:/f", place.path("image").display()));
+    assert!(shell.status().unwrap().success());
+    assert_eq!(place.check(&["find", "image:/f", "-printf", "%m"]), "754");
+}
+
+#[test]
+fn a_directory_made_with_those_above_keeps_their_set_group_id() {
+    let place = Place::new();
+    place.check(&["mkdir", "-m", "2775", "image:/d"]);
+    place.check(&["mkdir", "-p", "-m", "750", "image:/d/a/b"]);
+    place.check(&["mkdir", "-m", "u=rwx,go=", "image:/d/c"]);
+    let found = place.check(&["find", "image:/d", "-mindepth", "1", "-printf", "%f %m "]);
+    assert_eq!(found, "a 2755 b 2750 c 2700 ");
+}
+
+#[test]
+fn values_are_put_back_as_they_are_shown() {
+    let place = Place::new();
+    place.put("image:/f", b"x");
+    place.check(&["setfattr", "-n", "user.a", "-v", "0x610a22625c00ff", "image:/f"]);
+    let shown = place.check(&["getfattr", "-n", "user.a", "-e", "text", "image:/f"]);
+    let value = shown.lines().nth(1).unwrap().strip_prefix("user.a=").unwrap();
+    assert_eq!(value, r#""a\012\"b\\\000\377""#);
+    place.check(&["setfattr", "-n", "user.b", "-v", value, "image:/f"]);
+    let shown = place.check(&["getfattr", "-n", "user.b", "-e", "hex", "image:/f"]);
+    assert!(shown.contains("0x610a22625c00ff"), "{shown}");
+}

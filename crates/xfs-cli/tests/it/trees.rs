@@ -1,0 +1,144 @@
+//! Commands that go down a tree: what fails for one file leaves the others done.
+
+use ferroxfs::format::BlockKind;
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{Changes, Creation, NewKind, Volume};
+
+use xfs_testkit::golden;
+
+use crate::changing::Place;
+use crate::{shared, transcript};
+
+fn set_flags(place: &Place, path: &str, flags: ExtendedFlags) {
+    let volume = Volume::open_writable(place.path("image")).unwrap();
+    let changes = Changes { xflags: Some(flags), ..Changes::default() };
+    volume.lookup_no_follow(path).unwrap().change(&changes).unwrap();
+    volume.close().unwrap();
+}
+
+/// `/t/a` and `/t/c` with files, and in each one that is immutable.
+fn sealed() -> Place {
+    let place = Place::new();
+    place.check(&["mkdir", "-p", "image:/t/a/deep", "image:/t/b", "image:/t/c", "image:/kept"]);
+    for file in ["t/a/1", "t/a/sealed", "t/a/deep/2", "t/b/3", "t/c/sealed", "t/c/4", "kept/5"] {
+        place.put(&format!("image:/{file}"), b"x");
+    }
+    place.check(&["ln", "-s", "/kept", "image:/t/b/link"]);
+    for file in ["/t/a/sealed", "/t/c/sealed"] {
+        set_flags(&place, file, ExtendedFlags::IMMUTABLE);
+    }
+    place
+}
+
+/// Runs a command that fails for the two immutable files, and for nothing else.
+#[track_caller]
+fn check_refused_for_two(place: &Place, arguments: &[&str]) {
+    let output = place.command(arguments).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let mut lines: Vec<_> = said.lines().collect();
+    lines.sort_unstable();
+    let expected = ["a", "c"]
+        .map(|name| format!("ferroxfs: image: /t/{name}/sealed: operation not permitted"));
+    assert_eq!(lines, expected, "{arguments:?}");
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+}
+
+#[test]
+fn changes_of_a_tree_go_on_behind_what_fails() {
+    let place = sealed();
+    let all_but_two = ["-mindepth", "1", "!", "-name", "sealed", "!", "-type", "l"];
+    let count = |question: &[&str]| -> usize {
+        let both = [&all_but_two[..], question, &["-printf", "x"]].concat();
+        place.check(&[&["find", "image:/t"], &both[..]].concat()).len()
+    };
+    assert_eq!(count(&[]), 8);
+    check_refused_for_two(&place, &["chmod", "-R", "700", "image:/t"]);
+    assert_eq!(count(&["-perm", "700"]), 8);
+    check_refused_for_two(&place, &["chown", "-R", "5", "image:/t"]);
+    assert_eq!(count(&["-uid", "5"]), 8);
+    check_refused_for_two(&place, &["setfacl", "-R", "-m", "u:9:r", "image:/t"]);
+    assert_eq!(count(&["-xattr", "system.posix_acl_access"]), 8);
+    assert_eq!(place.check(&["find", "image:/kept", "-perm", "700", "-o", "-uid", "5"]), "");
+    // Several places: one that fails does not keep the others from being done.
+    place.check_failure(&["chmod", "-R", "711", "image:/none", "image:/t/b"], 1, "/none: no such");
+    assert!(place.fact("image:/t/b/3", "Access:").contains("0711"));
+}
+
+#[test]
+fn what_cannot_be_removed_stays_with_what_is_around_it() {
+    let place = sealed();
+    check_refused_for_two(&place, &["rm", "-r", "image:/t"]);
+    assert_eq!(place.check(&["find", "image:/t"]), "/t\n/t/a\n/t/a/sealed\n/t/c\n/t/c/sealed\n");
+    assert_eq!(place.check(&["cat", "image:/kept/5"]), "x");
+    for file in ["/t/a/sealed", "/t/c/sealed"] {
+        set_flags(&place, file, ExtendedFlags::empty());
+    }
+    place.check(&["rm", "-r", "image:/t"]);
+    assert_eq!(place.check(&["ls", "image"]), "kept\n");
+    place.check(&["log", "image"]);
+}
+
+#[test]
+fn a_link_that_is_named_is_removed_alone() {
+    let place = sealed();
+    place.check_failure(&["rm", "-r", "image:/t/b/link/"], 1, "not a directory");
+    place.check(&["rm", "-r", "image:/t/b/link"]);
+    assert_eq!(place.check(&["find", "image:/kept"]), "/kept\n/kept/5\n");
+}
+
+/// Directories whose listings go on many times, in the form of each size.
+#[test]
+fn wide_and_deep_trees_are_changed_and_removed_whole() {
+    const DEPTH: usize = 3000;
+    let place = Place::new();
+    let volume = Volume::open_writable(place.path("image")).unwrap();
+    let creation = Creation { mode: 0o755, uid: 0, gid: 0, umask: 0 };
+    let wide = volume.root().unwrap().create("wide", &NewKind::Directory, &creation).unwrap();
+    for number in 0..3000 {
+        let kind = if number % 3 == 0 { NewKind::Directory } else { NewKind::Regular };
+        let made = wide.create(format!("entry-{number}"), &kind, &creation).unwrap();
+        if number % 6 == 0 {
+            made.create("one", &NewKind::Regular, &creation).unwrap();
+        }
+    }
+    let mut deep = volume.root().unwrap().create("deep", &NewKind::Directory, &creation).unwrap();
+    for _ in 0..DEPTH {
+        deep = deep.create("d", &NewKind::Directory, &creation).unwrap();
+    }
+    drop((wide, deep));
+    volume.close().unwrap();
+    place.check(&["chmod", "-R", "700", "image:/wide", "image:/deep"]);
+    let count = |place: &Place| {
+        place.check(&["find", "image:/wide", "image:/deep", "-perm", "700", "-printf", "x"]).len()
+    };
+    assert_eq!(count(&place), 3001 + 500 + DEPTH + 1);
+    place.check(&["rm", "-r", "image:/wide", "image:/deep"]);
+    assert_eq!(place.check(&["ls", "image"]), "");
+}
+
+/// A directory is entered once, however its entries lead to it.
+#[test]
+fn directories_that_form_a_cycle_end_a_change() {
+    // The last directory of the chain is empty; its parent's entry is made to lead to the top.
+    let whole = Volume::open(shared().path().join("image")).unwrap();
+    let (top, low) = (whole.lookup("/deep").unwrap(), whole.lookup("/deep/1/2/3").unwrap());
+    let victim = whole.lookup("/deep/1/2/3/4").unwrap();
+    let place = whole.geometry().inode_place(low.number()).unwrap();
+    let (start, length) = (place.offset_bytes as usize, place.cluster_bytes as usize);
+    let old = u32::try_from(victim.number().0).unwrap().to_be_bytes();
+    let new = u32::try_from(top.number().0).unwrap().to_be_bytes();
+    let mut image = golden();
+    image.edit(place.cluster, length, BlockKind::InodeCluster, |cluster| {
+        let inode = &mut cluster[start..start + 512];
+        let at = (176..508).find(|at| inode[*at..at + 4] == old).unwrap();
+        inode[at..at + 4].copy_from_slice(&new);
+    });
+    let place = crate::Place::with(&image);
+    for arguments in [&["chmod", "-R", "711", "image:/deep"][..], &["rm", "-r", "image:/deep"]] {
+        let said = transcript(&place.run(arguments));
+        assert!(said.contains("/deep/1/2/3/4: "), "{said}");
+        assert!(said.contains("inside itself") && said.ends_with("exit 5\n"), "{said}");
+        let found = place.run(&["find", "image:/deep/1/2/3", "-maxdepth", "0", "-perm", "711"]);
+        assert_eq!(transcript(&found), "/deep/1/2/3\n");
+    }
+}
