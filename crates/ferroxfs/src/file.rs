@@ -28,6 +28,7 @@ use crate::writing::{Acting, Parts, Writer, check_mutable};
 use contents::{Reading, Way};
 use description::Description;
 
+pub use contents::LateTimes;
 pub(crate) use contents::{Contents, Left, OpenContents, Patience};
 pub use locks::LockOwner;
 pub use place::Place;
@@ -269,18 +270,17 @@ impl File {
     }
 
     /// As [`write_at`](Self::write_at), of bytes that a cache in front of this volume has acknowledged
-    /// before: flags that the file has got since do not keep them away, and no time changes. That cache
-    /// tells the times by [`Node::note_modified`]. All of them are written, or the error is returned that
+    /// before: flags that the file has got since do not keep them away, and privileges stay. All of them are written, or the error is returned that
     /// the rest has met: who gives up what he has kept of them must not take a part for the whole.
     ///
     /// # Errors
     ///
     /// As [`write_at`](Self::write_at), but for EPERM. What was written before an error stays.
-    pub fn write_back_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub fn write_back_at(&self, offset: u64, bytes: &[u8], times: LateTimes) -> Result<()> {
         let mut done = 0;
         while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
             let slices = std::iter::once(rest);
-            let way = Way::Acknowledged;
+            let way = Way::Acknowledged(times);
             match self.write_slices(offset + done as u64, rest.len(), slices, way)? {
                 0 => return Err(PosixError::NoSpace.into()),
                 count => done += count,
@@ -314,7 +314,7 @@ impl File {
         let (parts, entry) = self.changing()?;
         self.check_alignment(offset, length)?;
         // What was acknowledged before has taken them then, and the file may have got new ones since.
-        if length > 0 && way != Way::Acknowledged {
+        if length > 0 && !matches!(way, Way::Acknowledged(_)) {
             self.shed_privileges(&parts)?;
         }
         if !self.has_written.load(Ordering::Relaxed) {

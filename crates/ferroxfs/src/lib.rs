@@ -89,7 +89,7 @@ pub use credentials::{Capabilities, Credentials};
 pub use directory::{DirEntry, ReadDir, ReadDirPlus};
 pub use errno::errno;
 pub use extents::{FileExtent, FileExtents};
-pub use file::{AllocateMode, DirectAlignment, File, LockOwner, Place, RangeMode};
+pub use file::{AllocateMode, DirectAlignment, File, LateTimes, LockOwner, Place, RangeMode};
 pub use metadata::Metadata;
 pub use node::{InodeView, Node};
 pub use open::{Description, Devices, OpenError, OpenOptions, UuidChange};

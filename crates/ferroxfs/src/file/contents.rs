@@ -104,14 +104,22 @@ pub(crate) struct Shown {
     begun: u64,
 }
 
+/// When a file has changed that is written to later than that was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateTimes {
+    /// That is told apart, by [`Node::note_modified`](crate::Node::note_modified).
+    Told,
+    /// Nobody tells it: when it is written.
+    Now,
+}
+
 /// Whether a write may wait for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Joined,
     Direct,
-    /// As `Joined`, of what somebody has acknowledged before: what the file forbids since is too late,
-    /// and its times are told apart.
-    Acknowledged,
+    /// As `Joined`, of what somebody has acknowledged before: what the file forbids since is too late.
+    Acknowledged(LateTimes),
 }
 
 /// The lock of the contents, held to read them.
@@ -286,13 +294,13 @@ impl<'a> OpenContents<'a> {
     fn write_piece(&self, state: &mut State, offset: u64, bytes: &[u8], way: Way) -> Result<usize> {
         let mut core = self.entry.core();
         core.size = core.size.max(state.buffered.as_ref().map_or(0, |buffered| buffered.end()));
-        if way != Way::Acknowledged {
+        if !matches!(way, Way::Acknowledged(_)) {
             check_writable_from(&core, offset)?;
         }
         let now = match (way, state.buffered.as_deref()) {
-            (Way::Joined | Way::Direct, _) => self.parts.clock.now(),
-            (Way::Acknowledged, Some(buffered)) => buffered.now,
-            (Way::Acknowledged, None) => core.modify_time,
+            (Way::Acknowledged(LateTimes::Told), Some(buffered)) => buffered.now,
+            (Way::Acknowledged(LateTimes::Told), None) => core.modify_time,
+            _ => self.parts.clock.now(),
         };
         self.entry.live().check_write(&self.parts.journal, offset, bytes.len() as u64)?;
         let goes_on = state.next == Some(offset);

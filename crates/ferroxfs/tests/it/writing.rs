@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags, InodeFlags};
 use ferroxfs::{
-    AllocateMode, Changes, Creation, Error, FileType, InodeNumber, NewKind, Node, OpenOptions,
-    PosixError, RangeMode, RenameMode, SetMode, SharedDevice, Timestamp, Volume,
+    AllocateMode, Changes, Creation, Error, FileType, InodeNumber, LateTimes, NewKind, Node,
+    OpenOptions, PosixError, RangeMode, RenameMode, SetMode, SharedDevice, Timestamp, Volume,
 };
 use xfs_trans::testing::make_with;
 
@@ -653,7 +653,7 @@ fn new_contents_or_a_new_owner_take_capabilities() {
         program.set_attribute("security.capability", &CAPABLE, SetMode::Create).unwrap();
         program.change(&Changes { mode: Some(0o6750), ..Changes::default() }).unwrap();
         // These were written before it got them.
-        program.open().unwrap().write_back_at(0, b"older").unwrap();
+        program.open().unwrap().write_back_at(0, b"older", LateTimes::Told).unwrap();
     };
     let look = |volume: &Volume| {
         let program = volume.lookup("/program").unwrap();

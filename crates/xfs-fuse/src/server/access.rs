@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use ferroxfs::format::inode::ExtendedFlags;
 use ferroxfs::{InodeNumber, Metadata, Node, Timestamp};
+use rustix::fs::OFlags;
 
 use super::shards::Shards;
 use super::{AccessTimes, Server, now};
@@ -77,7 +78,10 @@ impl LazyTimes {
 
 impl Server {
     /// Sets the time of access where that is due.
-    pub(super) fn note_access(&self, node: &Node) {
+    pub(super) fn note_access(&self, node: &Node, flags: OFlags) {
+        if flags.contains(OFlags::NOATIME) {
+            return;
+        }
         if self.settings.read_only || self.settings.access_times == AccessTimes::Never {
             return;
         }

@@ -1,7 +1,7 @@
 //! What `stat` shows, and changing it.
 
 use ferroxfs::format::inode::{DeviceNumber, ExtendedFlags};
-use ferroxfs::{Changes, Metadata, Node, Timestamp};
+use ferroxfs::{Changes, File, Metadata, Node, Timestamp};
 use rustix::io::Errno;
 
 use super::{Server, errno, now};
@@ -131,16 +131,24 @@ impl Server {
 
     /// Sets the length of a file. Who has it open for writing was asked when it was opened.
     fn set_length(&self, node: &Node, wanted: &SetAttrIn) -> Result<(), Errno> {
+        // That a length stays as it was is a change by ftruncate(2), which says that times change, and none by truncate(2).
+        let stays = |file: &File| {
+            let metadata = file.metadata();
+            let is_same = metadata.size == wanted.size && wanted.valid & set::MTIME == 0;
+            is_same && !metadata.xflags.contains(ExtendedFlags::APPEND)
+        };
+        let set = |file: &File| {
+            if stays(file) { Ok(()) } else { file.set_len(wanted.size).map_err(errno) }
+        };
         if !self.is_checking() {
-            return node.open().and_then(|file| file.set_len(wanted.size)).map_err(errno);
+            return set(&node.open().map_err(errno)?);
         }
         let handle = (wanted.valid & set::HANDLE != 0).then_some(wanted.handle);
         let open = handle.and_then(|handle| self.handles.file(handle));
         let Some(file) = open.filter(|file| file.is_writable()) else {
-            let file = node.open_write_only().map_err(errno)?;
-            return file.set_len(wanted.size).map_err(errno);
+            return set(&node.open_write_only().map_err(errno)?);
         };
-        file.set_len(wanted.size).map_err(errno)?;
+        set(&file)?;
         let set_ids = wanted.valid & set::KILL_SET_IDS != 0;
         file.node().drop_privileges(set_ids).map(drop).map_err(errno)
     }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{AllocateMode, Capabilities, Error, File, Node, Place, PosixError, RangeMode};
+use ferroxfs::{
+    AllocateMode, Capabilities, Error, File, LateTimes, Node, Place, PosixError, RangeMode,
+};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -36,6 +38,12 @@ fn writes(flags: u32) -> bool {
 
 fn flags_of(flags: u32) -> OFlags {
     OFlags::from_bits_retain(flags)
+}
+
+/// Whether somebody else has the file open for writing. He may have mapped it, and of what he puts there the kernel tells
+/// when it writes the page: until then a hole may be none.
+fn others_write(file: &File) -> bool {
+    file.opens().is_ok_and(|opens| opens.writes > u64::from(file.is_writable()))
 }
 
 impl Server {
@@ -90,7 +98,7 @@ impl Server {
         // The kernel reads for itself as well, around what a program writes. Who looks at the time when he has
         // the answer finds it there, so it comes first.
         if flags_of(wanted.flags) & OFlags::RWMODE != OFlags::WRONLY {
-            self.note_access(file.node());
+            self.note_access(file.node(), flags_of(wanted.flags));
         }
         if let Some(pipe) = reply.pipe_for(most)
             && send_from_image(&file, wanted.offset, most, pipe, reply)?
@@ -104,11 +112,13 @@ impl Server {
         let (wanted, rest) = request.argument::<WriteIn>()?;
         let bytes = rest.get(..wanted.size as usize).ok_or(Errno::IO)?;
         let file = self.file(request.node(), wanted.handle)?;
-        let is_late = self.settings.writeback && wanted.write_flags & WRITE_CACHE != 0;
+        let is_late = wanted.write_flags & WRITE_CACHE != 0;
         let written = if is_late {
-            // The kernel took privileges off itself when the program wrote, and the program may have set
-            // new ones since. Of such a write it looks at the error alone, not at how much was written.
-            file.write_back_at(wanted.offset, bytes).map_err(errno)?;
+            // Privileges went when the program wrote, if they had to, and it may have set new ones since. Of such a write
+            // the kernel looks at the error alone, not at how much was written. Of what a program has put into memory
+            // that is mapped it tells no time, unless it keeps the times.
+            let times = if self.settings.writeback { LateTimes::Told } else { LateTimes::Now };
+            file.write_back_at(wanted.offset, bytes, times).map_err(errno)?;
             bytes.len()
         } else {
             let set_ids = wanted.write_flags & WRITE_KILL_SET_IDS != 0;
@@ -204,10 +214,18 @@ impl Server {
         }
         let (wanted, _) = request.argument::<SeekIn>()?;
         let file = self.file(request.node(), wanted.handle)?;
-        let found = match wanted.whence {
-            SEEK_DATA => file.seek_data(wanted.offset),
-            SEEK_HOLE => file.seek_hole(wanted.offset),
+        let is_data = match wanted.whence {
+            SEEK_DATA => true,
+            SEEK_HOLE => false,
             _ => return Err(Errno::INVAL),
+        };
+        let found = if others_write(&file) {
+            let size = file.metadata().size;
+            Ok((wanted.offset < size).then_some(if is_data { wanted.offset } else { size }))
+        } else if is_data {
+            file.seek_data(wanted.offset)
+        } else {
+            file.seek_hole(wanted.offset)
         };
         let offset = found.map_err(errno)?.ok_or(Errno::NXIO)?;
         reply.add(&SeekOut { offset });

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::inode::FileType;
 use ferroxfs::{Cookie, DirEntry as Entry, Metadata};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::{Server, errno};
@@ -61,7 +62,7 @@ impl Server {
         let most = wanted.size.min(MAX_WRITE_BYTES) as usize;
         let directory = self.node(request.node())?;
         if wanted.offset == 0 {
-            self.note_access(&directory);
+            self.note_access(&directory, OFlags::from_bits_retain(wanted.flags));
         }
         for (cookie, name) in [(0, b".".as_slice()), (1, b"..")] {
             if wanted.offset <= cookie {

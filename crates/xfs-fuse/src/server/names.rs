@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::inode::FileType;
 use ferroxfs::{Creation, Error, NewKind, Node, PosixError, RenameMode};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::attributes::decode_device;
@@ -53,7 +54,7 @@ impl Server {
     ) -> Result<(), Errno> {
         let node = self.node(request.node())?;
         reply.add_bytes(node.read_link().map_err(errno)?.as_bytes());
-        self.note_access(&node);
+        self.note_access(&node, OFlags::empty());
         Ok(())
     }
 

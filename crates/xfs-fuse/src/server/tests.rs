@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use ferroxfs::{Creation, NewKind, OpenOptions, PosixError, SharedDevice};
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{Changes, Creation, NewKind, OpenOptions, PosixError, SetMode, SharedDevice};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use xfs_trans::testing::make_with;
@@ -9,8 +11,8 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{AccessTimes, Checks, Durability, FREED_AT_ONCE, Server, Settings};
 use crate::transport::wire::{
     AccessIn, AttrOut, BatchForgetIn, CopyFileRangeIn, DirEntry, EntryOut, InHeader, InitFlags,
-    Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn, Rename2In, RenameIn, SetAttrIn,
-    WriteOut, set,
+    OPEN_DIRECT_IO, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn, Rename2In, RenameIn,
+    SeekIn, SeekOut, SetAttrIn, WRITE_CACHE, WriteIn, WriteOut, set,
 };
 use crate::transport::{Handler, Reply, Request};
 
@@ -336,7 +338,7 @@ fn times_of_directories_stay_with_nodiratime() {
         let is_set = |name: &str| {
             let node = server.volume.lookup(name).unwrap();
             let before = node.metadata().accessed;
-            server.note_access(&node);
+            server.note_access(&node, OFlags::empty());
             server.volume.metadata(name).unwrap().accessed > before
         };
         assert_eq!(is_set("/"), access_times == AccessTimes::Relative, "{access_times:?}");
@@ -467,5 +469,123 @@ fn what_may_be_shared_in_part_is_not_kept_by_the_kernel() {
     let (copied, dropped) = copy(&server, 8192);
     assert!(copied > 0 && dropped.is_some(), "{copied} {dropped:?}");
     drop(filler);
+    server.close().unwrap();
+}
+
+/// Opens a file, and returns its handle.
+fn open(server: &Server, node: u64, flags: OFlags) -> OpenOut {
+    let wanted = OpenIn { flags: flags.bits(), open_flags: 0 };
+    let opened = ask(server, Opcode::Open, node, wanted.as_bytes()).unwrap();
+    OpenOut::read_from_bytes(&opened).unwrap()
+}
+
+fn lookup(server: &Server, name: &str) -> EntryOut {
+    let name = [name.as_bytes(), b"\0"].concat();
+    EntryOut::read_from_bytes(&ask(server, Opcode::Lookup, ROOT_NODE, &name).unwrap()).unwrap()
+}
+
+/// A program may have put something into a page that it has mapped, of which the server knows nothing yet.
+#[test]
+fn holes_are_data_where_somebody_else_writes() {
+    const SIZE: u64 = 1 << 20;
+    let server = server(make_with("-l size=16m"));
+    put(&server, "file", "contents");
+    server.volume.open_file("file").unwrap().set_len(SIZE).unwrap();
+    let node = lookup(&server, "file").node;
+    let seek = |handle, offset, whence| {
+        let wanted = SeekIn { handle, offset, whence, padding: 0 };
+        let found = ask(&server, Opcode::Seek, node, wanted.as_bytes())?;
+        Ok::<_, Errno>(SeekOut::read_from_bytes(&found).unwrap().offset)
+    };
+    let (data, hole) = (3, 4);
+    let writer = open(&server, node, OFlags::RDWR).handle;
+    assert_eq!((seek(writer, 8192, data), seek(writer, 0, hole)), (Err(Errno::NXIO), Ok(4096)));
+    let reader = open(&server, node, OFlags::RDONLY).handle;
+    assert_eq!((seek(reader, 8192, data), seek(reader, 0, hole)), (Ok(8192), Ok(SIZE)));
+    assert_eq!(
+        (seek(reader, SIZE, data), seek(reader, SIZE, hole)),
+        (Err(Errno::NXIO), Err(Errno::NXIO))
+    );
+    drop(server.handles.close(writer));
+    assert_eq!((seek(reader, 8192, data), seek(reader, 0, hole)), (Err(Errno::NXIO), Ok(4096)));
+    drop(server.handles.close(reader));
+    server.close().unwrap();
+}
+
+/// What the kernel writes of its pages a program has written before.
+#[test]
+fn pages_are_written_whatever_has_happened_since() {
+    let server = server(make_with("-l size=16m"));
+    put(&server, "file", "contents");
+    let node = lookup(&server, "file").node;
+    let handle = open(&server, node, OFlags::RDWR).handle;
+    let file = server.volume.lookup("file").unwrap();
+    let capable = [&[0, 0, 0, 2], [0; 16].as_slice()].concat();
+    file.set_attribute("security.capability", &capable, SetMode::Create).unwrap();
+    let immutable = Changes { xflags: Some(ExtendedFlags::IMMUTABLE), ..Changes::default() };
+    file.change(&immutable).unwrap();
+    let before = file.metadata().modified;
+    let write = |write_flags| {
+        let wanted = WriteIn { handle, size: 3, write_flags, ..WriteIn::default() };
+        ask(&server, Opcode::Write, node, &[wanted.as_bytes(), b"new"].concat()).map(drop)
+    };
+    assert_eq!(write(0), Err(Errno::PERM));
+    write(WRITE_CACHE).unwrap();
+    assert_eq!(server.volume.read("file").unwrap(), b"newtents");
+    assert!(file.metadata().modified > before);
+    assert_eq!(file.attribute("security.capability".as_ref()).unwrap(), capable);
+    drop((server.handles.close(handle), file));
+    server.close().unwrap();
+}
+
+#[test]
+fn what_can_only_be_added_to_cannot_be_mapped() {
+    let server = server(make_with("-l size=16m"));
+    put(&server, "file", "contents");
+    let append = Changes { xflags: Some(ExtendedFlags::APPEND), ..Changes::default() };
+    server.volume.lookup("file").unwrap().change(&append).unwrap();
+    let node = lookup(&server, "file").node;
+    let is_direct = |flags| open(&server, node, flags).flags & OPEN_DIRECT_IO != 0;
+    assert!(is_direct(OFlags::WRONLY | OFlags::APPEND));
+    assert!(!is_direct(OFlags::RDONLY));
+}
+
+/// truncate(2) names no time, ftruncate(2) does.
+#[test]
+fn a_length_that_stays_is_no_change_unless_times_are_named() {
+    let server = server(make_with("-l size=16m"));
+    put(&server, "file", "contents");
+    let node = lookup(&server, "file").node;
+    let file = server.volume.lookup("file").unwrap();
+    let is_changed = |size, valid| {
+        let before = file.metadata().modified;
+        let wanted = SetAttrIn { valid: valid | set::SIZE, size, ..SetAttrIn::default() };
+        ask(&server, Opcode::SetAttr, node, wanted.as_bytes()).unwrap();
+        assert_eq!(file.metadata().size, size);
+        file.metadata().modified > before
+    };
+    assert!(!is_changed(8, 0));
+    assert!(is_changed(8, set::MTIME | set::MTIME_NOW));
+    assert!(is_changed(9, 0));
+    drop(file);
+    server.close().unwrap();
+}
+
+#[test]
+fn who_leaves_no_time_of_access_leaves_none() {
+    let server = server(make_with("-l size=16m"));
+    put(&server, "file", "contents");
+    let node = lookup(&server, "file").node;
+    let accessed = || server.volume.metadata("file").unwrap().accessed;
+    let read = |flags: OFlags| {
+        let handle = open(&server, node, flags).handle;
+        let wanted = ReadIn { handle, size: 8, flags: flags.bits(), ..ReadIn::default() };
+        assert_eq!(ask(&server, Opcode::Read, node, wanted.as_bytes()).unwrap(), b"contents");
+        drop(server.handles.close(handle));
+        accessed()
+    };
+    let before = accessed();
+    assert_eq!(read(OFlags::RDONLY | OFlags::NOATIME), before);
+    assert!(read(OFlags::RDONLY) > before);
     server.close().unwrap();
 }

@@ -29,9 +29,7 @@ impl Server {
     /// How a file is open that is opened or made. What can only be added to is written past the page
     /// cache, where each write is looked at, and nobody can map it to write elsewhere.
     pub(super) fn open_flags(&self, node: &Node, writes: bool) -> u32 {
-        let is_guarded = self.settings.writeback
-            && writes
-            && node.metadata().xflags.contains(ExtendedFlags::APPEND);
+        let is_guarded = writes && node.metadata().xflags.contains(ExtendedFlags::APPEND);
         if is_guarded { OPEN_DIRECT_IO } else { OPEN_KEEP_CACHE }
     }
 
