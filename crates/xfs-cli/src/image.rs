@@ -23,6 +23,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::names;
 use crate::node;
+use crate::predicate::last_component;
 use failures::exit_of;
 pub(crate) use failures::{about_image, exit_of_read, open_failure};
 
@@ -283,9 +284,15 @@ impl Target {
         }
     }
 
-    /// The directory that the path lies in, and the name there.
+    /// The directory that the path lies in, and the name there. With a slash behind it that is the name of a directory
+    /// that there is.
     pub(crate) fn place(&self) -> Result<(Node, OsString), Failure> {
         self.place_of(&self.path)
+    }
+
+    /// The same of a directory that may be about to be made.
+    pub(crate) fn place_of_directory(&self) -> Result<(Node, OsString), Failure> {
+        self.split(&self.path)
     }
 
     /// Where a file is made if the path leads to none: behind links that lead to nothing, as by open(2).
@@ -306,7 +313,24 @@ impl Target {
     }
 
     fn place_of(&self, path: &Path) -> Result<(Node, OsString), Failure> {
-        let name = path.file_name().ok_or_else(|| self.failure(PosixError::InvalidArgument))?;
+        let (directory, name) = self.split(path)?;
+        if path.as_os_str().as_bytes().ends_with(b"/") {
+            let there = directory.lookup(&name).map_err(|error| self.failure(error))?;
+            if there.file_type() != FileType::Directory {
+                return Err(self.failure(PosixError::NotDirectory));
+            }
+        }
+        Ok((directory, name))
+    }
+
+    fn split(&self, path: &Path) -> Result<(Node, OsString), Failure> {
+        // Of which a path of Rust knows nothing.
+        if last_component(path.as_os_str().as_bytes()) == b"." {
+            let failure = Failure::new(Exit::Failed, "ends in a dot, which is no name");
+            return Err(self.failure(failure.hint("write the name of the directory")));
+        }
+        let name = path.file_name();
+        let name = name.ok_or_else(|| self.failure(PosixError::InvalidArgument))?;
         let above = path.parent().unwrap_or(Path::new("/"));
         let directory = self.volume.inner().lookup(above).map_err(|error| self.failure(error))?;
         match directory.file_type() {

@@ -54,7 +54,7 @@ fn make(target: &Target, has_parents: bool, mode: impl Fn(u16) -> u16) -> Result
     if target.path.as_os_str().as_bytes().iter().all(|byte| *byte == b'/') {
         return Err(target.failure(PosixError::Exists));
     }
-    let (directory, name) = target.place()?;
+    let (directory, name) = target.place_of_directory()?;
     let creation = Creation { mode: mode(0), uid: 0, gid: 0, umask: 0 };
     directory.create(name, &NewKind::Directory, &creation).map(drop).map_err(failed)
 }

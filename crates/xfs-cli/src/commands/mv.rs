@@ -69,6 +69,9 @@ fn rename(
     let (from, name) = source.place()?;
     let (to, new_name) = match directory {
         Some(directory) => (directory.clone(), name.clone()),
+        None if from.lookup(&name).is_ok_and(|node| node.file_type() == FileType::Directory) => {
+            destination.place_of_directory()?
+        }
         None => destination.place()?,
     };
     // rename(2) leaves two names of one file as they are, and says nothing.

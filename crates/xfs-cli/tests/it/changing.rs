@@ -550,3 +550,39 @@ fn a_full_volume_is_said_and_stays_whole() {
     place.put("image:/small", b"fits");
     assert_eq!(place.check(&["cat", "image:/small"]), "fits");
 }
+
+/// As by the programs of these names.
+#[test]
+fn a_slash_is_behind_directories_only() {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d", "image:/e/"]);
+    for file in ["image:/f", "image:/d/g"] {
+        place.check(&["touch", file]);
+    }
+    place.check(&["ln", "-s", "d", "image:/to_d"]);
+    fs::write(place.path("file"), "contents").unwrap();
+    let before = place.check(&["find", "image"]);
+    for (arguments, message) in [
+        (&["touch", "image:/new/"][..], "no such file"),
+        (&["truncate", "-s", "1", "image:/new/"], "no such file"),
+        (&["cp", "file", "image:/new/"], "no such file"),
+        (&["cp", "file", "image:/f/"], "not a directory"),
+        (&["ln", "image:/f", "image:/new/"], "no such file"),
+        (&["ln", "-s", "f", "image:/new/"], "no such file"),
+        (&["mv", "image:/f", "image:/new/"], "no such file"),
+        (&["mv", "image:/d/g", "image:/f/"], "not a directory"),
+        (&["mv", "image:/f/", "image:/new"], "not a directory"),
+        (&["mv", "image:/to_d/", "image:/new"], "not a directory"),
+        (&["mv", "image:/d/.", "image:/new"], "ends in a dot"),
+        (&["rm", "-r", "image:/d/."], "ends in a dot"),
+        (&["rm", "-r", "image:/to_d/"], "not a directory"),
+        (&["rm", "image:/f/"], "not a directory"),
+    ] {
+        place.check_failure(arguments, 1, message);
+    }
+    assert_eq!(place.check(&["find", "image"]), before);
+    place.check(&["mv", "image:/e/", "image:/moved/"]);
+    fs::create_dir(place.path("tree")).unwrap();
+    place.check(&["cp", "-a", "tree", "image:/tree/"]);
+    place.check(&["rm", "-r", "image:/moved/", "image:/tree/"]);
+}

@@ -98,7 +98,7 @@ impl Run for CpInto {
         let Self { pieces, targets, is_recursive, manner } = *self;
         change_all(targets, console, |targets, console| {
             let Some((destination, inside)) = targets.split_last() else { return Ok(()) };
-            let place = Place::find(destination, pieces.len())?;
+            let place = Place::find(destination, pieces.len(), is_recursive)?;
             let console = RefCell::new(console);
             let whole = |failure: Failure| destination.volume.whole_failure(failure);
             let mut report = |failure| console.borrow_mut().report(&whole(failure));
@@ -145,13 +145,14 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn find(target: &'a Target, count: usize) -> Result<Self, Failure> {
+    fn find(target: &'a Target, count: usize, is_recursive: bool) -> Result<Self, Failure> {
         match target.volume.inner().lookup(&target.path) {
             Ok(node) if node.file_type() == FileType::Directory => {
                 Ok(Self { target, directory: node, name: None })
             }
             Ok(_) | Err(ferroxfs::Error::Posix(PosixError::NotFound)) if count == 1 => {
-                let (directory, name) = target.place()?;
+                let place = if is_recursive { target.place_of_directory() } else { target.place() };
+                let (directory, name) = place?;
                 Ok(Self { target, directory, name: Some(name) })
             }
             Ok(_) => Err(target.failure(PosixError::NotDirectory)),
