@@ -28,7 +28,6 @@ use crate::writing::{Acting, Parts, Writer, check_mutable};
 use contents::{Reading, Way};
 use description::Description;
 
-pub use contents::LateTimes;
 pub(crate) use contents::{Contents, Left, OpenContents, Patience};
 pub use locks::LockOwner;
 pub use place::Place;
@@ -101,6 +100,15 @@ impl Drop for File {
             parts.contents(entry).leave();
         }
     }
+}
+
+/// When a file has changed that is written to later than that was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateTimes {
+    /// That is told apart, by [`Node::note_modified`](crate::Node::note_modified).
+    Told,
+    /// Nobody tells it: when it is written.
+    Now,
 }
 
 impl File {

@@ -46,6 +46,7 @@ use xfs_trans::Earmark;
 use self::buffered::{BUFFER_BYTES, Buffered};
 pub(crate) use self::idle::{Left, Patience};
 use self::pieces::write_pieces;
+use super::LateTimes;
 use super::unsettled::repeat;
 use crate::metadata::Metadata;
 use crate::table::Entry;
@@ -102,15 +103,6 @@ pub(crate) struct Shown {
     now: Timestamp,
     /// How many looks the volume had had when it began.
     begun: u64,
-}
-
-/// When a file has changed that is written to later than that was acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LateTimes {
-    /// That is told apart, by [`Node::note_modified`](crate::Node::note_modified).
-    Told,
-    /// Nobody tells it: when it is written.
-    Now,
 }
 
 /// Whether a write may wait for others.
