@@ -35,7 +35,7 @@
 //!
 //! # Errors
 //!
-//! ENOENT and its like stand here for the [`PosixError`] to which [`errno`] gives that number. Each operation names
+//! ENOENT and its like stand here for the [`PosixError`] to which [`errno()`] gives that number. Each operation names
 //! its own. Everything that reads can also meet the device's error ([`Error::Io`]) and damage ([`Error::Corrupt`],
 //! EUCLEAN), and every change besides:
 //!

@@ -184,7 +184,8 @@ impl Unpack<'_, '_> {
 
     fn finish(self) -> Result<(), Failure> {
         for (path, entered) in self.open {
-            self.deposit.leave(entered, &path)?;
+            let shown = if path.is_empty() { b"/" } else { path.as_slice() };
+            self.deposit.leave(entered, shown)?;
         }
         Ok(())
     }

@@ -236,6 +236,7 @@ fn what_a_member_cannot_have_is_said_with_its_name() {
     let long = format!("SCHILY.xattr.user.a:={}", "x".repeat(70_000));
     with(&long, message);
     with("SCHILY.xattr.odd.a:=x", "image: d/f: attribute odd.a: ");
+    with("SCHILY.xattr.odd.a:=x", "image: /: attribute odd.a: ");
     assert_eq!(place.check(&["cat", "image:/d/d/f"]), "f");
 }
 
