@@ -21,7 +21,7 @@ use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
 use xfs_inode::{ExchangedRange, Fork, Inode, KeepSize, Live, NewInode, SharedRange};
 use xfs_oracle::harness::{Trial, TrialError, run};
-use xfs_oracle::{Geometry, Image, ready};
+use xfs_oracle::{Geometry, Image, ready_with_programs};
 use xfs_testkit::{Atomicity, PowerCuts, Prng, RecordingDevice};
 use xfs_trans::Journal;
 use xfs_trans::testing::{Parts, parts, superblock};
@@ -64,7 +64,7 @@ fn cuts() -> u64 {
 }
 
 fn check(geometry: &Geometry, seed: u64) -> Result<(), TrialError> {
-    ready()?;
+    ready_with_programs()?;
     let place = folder()?;
     let image = geometry.make(place.path())?;
     let copies = folder()?;
