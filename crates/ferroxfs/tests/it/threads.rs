@@ -1,4 +1,4 @@
-//! A system that does not give the threads that a volume asks for.
+//! Threads: a system that does not give those that a volume asks for, and what any of them may use.
 
 use std::sync::Arc;
 
@@ -43,4 +43,15 @@ fn a_volume_without_its_threads_is_not_opened_for_writing() {
         volume.close().unwrap();
         assert!(is_clean(&device));
     });
+}
+
+/// Told by the compiler.
+#[test]
+fn everything_may_be_used_from_any_thread() {
+    fn check<T: Send + Sync>() {}
+    check::<ferroxfs::Volume>();
+    check::<ferroxfs::Node>();
+    check::<ferroxfs::File>();
+    check::<ferroxfs::Watch>();
+    check::<ferroxfs::ScratchVolume>();
 }
