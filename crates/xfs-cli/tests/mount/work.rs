@@ -147,6 +147,21 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     volume.check()
 }
 
+/// As umount(8) does it, and as it was mounted.
+pub(crate) fn a_link_to_a_mount_is_unmounted() -> Result<(), TrialError> {
+    let volume = volume("default")?;
+    let link = volume.outside("link");
+    std::os::unix::fs::symlink(volume.path(), &link).unwrap();
+    for lazily in [false, true] {
+        run(ferroxfs(&["mount"]).arg(&volume.image.data).arg(&link));
+        fs::write(volume.at("file"), "contents").unwrap();
+        let lazy = lazily.then_some("--lazy");
+        run(ferroxfs(&["umount"]).args(lazy).arg(&link));
+        assert!(!xfs_fuse::is_mount_point(&volume.path()), "lazily: {lazily}");
+    }
+    volume.check()
+}
+
 pub(crate) fn what_is_kept_is_bounded() -> Result<(), TrialError> {
     let volume = mounted("rw,cache=1M")?;
     for index in 0..6000 {
