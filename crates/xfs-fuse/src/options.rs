@@ -238,9 +238,10 @@ impl MountOptions {
             "rw" => self.read_only = Some(false),
             "norecovery" => self.no_recovery = true,
             "allow_other" => self.allow_other = true,
-            "suid" => self.suid = true,
+            // mount(8) keeps `suid` and `dev` to itself, which take back only what it thinks is not set.
+            "suid" | "allow_suid" => self.suid = true,
             "nosuid" => self.suid = false,
-            "dev" => self.dev = true,
+            "dev" | "allow_dev" => self.dev = true,
             "nodev" => self.dev = false,
             "noexec" => self.no_exec = true,
             "exec" => self.no_exec = false,

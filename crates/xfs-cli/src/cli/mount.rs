@@ -63,6 +63,8 @@ Mount options:
   suid, dev, noexec, nosymfollow
                              as in mount(8); nosuid and nodev unless asked
                              otherwise
+  allow_suid, allow_dev      the same as suid and dev, which mount(8) and fstab
+                             do not hand on
   remount                    set ro or rw and those four anew, on a mount that
                              is there
   threads=N                  how many requests are served at a time (1 per

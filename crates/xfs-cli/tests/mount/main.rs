@@ -48,6 +48,10 @@ fn main() -> ExitCode {
         Trial::new("what_the_kernel_made_is_shown", work::what_the_kernel_made_is_shown),
         Trial::new("an_overlay_lies_over_it", work::an_overlay_lies_over_it),
         Trial::new("mount_calls_the_helper", work::mount_calls_the_helper),
+        Trial::new(
+            "mount_hands_on_set_id_bits_and_devices",
+            work::mount_hands_on_set_id_bits_and_devices,
+        ),
         Trial::new("a_link_to_a_mount_is_unmounted", work::a_link_to_a_mount_is_unmounted),
         Trial::new("what_is_kept_is_bounded", work::what_is_kept_is_bounded),
         Trial::new("free_space_is_given_back", work::free_space_is_given_back),
