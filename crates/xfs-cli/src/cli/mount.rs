@@ -83,9 +83,13 @@ name otherwise. Of two that exclude each other the later one counts.
 
 What is durable when:
   fsync(2) of a file, sync FILE        the file, on return
-  fsync(2) of the root, sync DIR       everything, on return
+  fsync(2) of the root, sync DIR       everything that was written, on return
   sync, sync -f, nothing               within five seconds; a crash or a kill
                                        before loses it
+  stores to mapped files               from when the kernel writes them: by
+                                       msync(2) and fsync(2) of the file, on
+                                       return; by munmap(2), close(2), sync, or
+                                       after some 30 seconds
   -o sync                              each change, on return";
 
 /// Unmount a volume that `mount` has mounted, and wait until its image is closed
