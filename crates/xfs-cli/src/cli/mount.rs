@@ -122,9 +122,10 @@ pub(crate) struct StatsArguments {
     pub(crate) prometheus: bool,
     /// Serve that text by HTTP on an address of this machine alone, such as 127.0.0.1:9187, until
     /// interrupted; every user of this machine may ask
-    #[arg(long, value_name = "ADDRESS", requires = "prometheus")]
+    #[arg(long, value_name = "ADDRESS", requires = "prometheus", conflicts_with = "watch")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Show every second what came since: in place on a terminal, one table after the other elsewhere
+    /// Show what came since the mount, and then every second what came in that: in place on a terminal, one table
+    /// after the other elsewhere
     #[arg(short, long)]
     pub(crate) watch: bool,
 }

@@ -185,6 +185,15 @@ fn filetime(seconds: u64) -> std::time::SystemTime {
     std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)
 }
 
+/// Without the refusal it would serve, and show nothing.
+#[test]
+fn figures_are_served_or_watched() {
+    let place = Place::new();
+    let words = "cannot be used with";
+    place.check_failure(&["stats", "--listen", "127.0.0.1:0", "--watch", "/proc"], 2, words);
+    place.check_failure(&["stats", "--prometheus", "--watch", "/proc"], 2, words);
+}
+
 #[test]
 fn help_shows_what_a_command_takes() {
     let place = Place::new();

@@ -114,12 +114,22 @@ fn what_is_refused_is_refused_by_name() {
     }
 }
 
+#[test]
+fn what_needs_a_value_says_so() {
+    for name in ["offset", "partition", "logdev", "cache", "threads", "uid", "gid"] {
+        let error = parse(name).expect_err(name);
+        assert_eq!(error, OptionError::ValueMissing { name: name.to_owned() });
+        assert!(error.to_string().starts_with(&format!("{name}: needs a value, ")), "{error}");
+    }
+}
+
 /// Those of Linux 6.18, and what it has given up lately.
 #[test]
 fn every_option_of_the_kernel_is_known() {
     for accepted in [
         "nouuid,inode64,noquota,nodiscard,norecovery",
         "attr2,noikeep,nolargeio,nogrpid,sysvgroups,wsync,logdev=/dev/null",
+        "dax=inode,dax=never",
     ] {
         parse(accepted).expect(accepted);
     }
