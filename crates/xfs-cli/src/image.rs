@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::names;
 use crate::node;
 use failures::exit_of;
-pub(crate) use failures::{about_image, exit_of_read, open_failure};
+pub(crate) use failures::{about_image, exit_of_read, has_foreign_log, open_failure};
 
 /// An image whose devices are open, and of which nothing has been read but what it took to find
 /// the volume in it.
