@@ -48,11 +48,6 @@ fn main() -> ExitCode {
         Trial::new("what_the_kernel_made_is_shown", work::what_the_kernel_made_is_shown),
         Trial::new("an_overlay_lies_over_it", work::an_overlay_lies_over_it),
         Trial::new("mount_calls_the_helper", work::mount_calls_the_helper),
-        Trial::new(
-            "mount_hands_on_set_id_bits_and_devices",
-            work::mount_hands_on_set_id_bits_and_devices,
-        ),
-        Trial::new("a_link_to_a_mount_is_unmounted", work::a_link_to_a_mount_is_unmounted),
         Trial::new("what_is_kept_is_bounded", work::what_is_kept_is_bounded),
         Trial::new("free_space_is_given_back", work::free_space_is_given_back),
         Trial::new("figures_are_shown", work::figures_are_shown),
@@ -113,6 +108,11 @@ fn main() -> ExitCode {
 /// Mounts that others prepare, or hear of.
 fn prepared() -> Vec<Trial> {
     vec![
+        Trial::new(
+            "mount_hands_on_set_id_bits_and_devices",
+            work::mount_hands_on_set_id_bits_and_devices,
+        ),
+        Trial::new("a_link_to_a_mount_is_unmounted", work::a_link_to_a_mount_is_unmounted),
         Trial::new(
             "a_user_namespace_has_its_own_mount",
             places::a_user_namespace_has_its_own_mount,
