@@ -25,7 +25,7 @@ use crate::names;
 use crate::node;
 use crate::predicate::last_component;
 use failures::exit_of;
-pub(crate) use failures::{about_image, exit_of_read, open_failure};
+pub(crate) use failures::{about_image, exit_of_read, has_foreign_log, open_failure};
 
 /// As many links are followed, as in every resolution of a path.
 const MAX_LINKS: usize = 40;

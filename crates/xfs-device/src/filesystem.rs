@@ -97,6 +97,9 @@ impl FindError {
             }
             Self::NotXfs(Contents::XfsMetadump) => "restore it to an image with xfs_mdrestore",
             Self::NotXfs(Contents::Gzip | Contents::Xz | Contents::Zstd) => "decompress it first",
+            Self::NotXfs(Contents::Zeros) => {
+                "if a volume begins further on, give its place with --offset BYTES"
+            }
             Self::NoXfsPartition(_) => {
                 "if a volume's first sector is damaged, choose its partition with --partition N"
             }

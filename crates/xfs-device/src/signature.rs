@@ -92,7 +92,7 @@ impl Contents {
             Self::Gzip => "a gzip-compressed file",
             Self::Xz => "an xz-compressed file",
             Self::Zstd => "a zstd-compressed file",
-            Self::Zeros => "zeros only",
+            Self::Zeros => "zeros only, as far as was looked (66 KiB)",
             Self::Unknown => "nothing that is known",
         }
     }

@@ -71,6 +71,12 @@ pub enum OptionError {
         /// Why.
         reason: &'static str,
     },
+    /// It stands there alone, and has to have a value.
+    #[error("{name}: needs a value, {}", values(name))]
+    ValueMissing {
+        /// Its name.
+        name: String,
+    },
     /// It has no such value.
     #[error("{name}: {value:?} is not {}", values(name))]
     Value {
@@ -238,9 +244,10 @@ impl MountOptions {
             "rw" => self.read_only = Some(false),
             "norecovery" => self.no_recovery = true,
             "allow_other" => self.allow_other = true,
-            "suid" => self.suid = true,
+            // mount(8) keeps `suid` and `dev` to itself, which take back only what it thinks is not set.
+            "suid" | "allow_suid" => self.suid = true,
             "nosuid" => self.suid = false,
-            "dev" => self.dev = true,
+            "dev" | "allow_dev" => self.dev = true,
             "nodev" => self.dev = false,
             "noexec" => self.no_exec = true,
             "exec" => self.no_exec = false,
@@ -287,6 +294,8 @@ impl MountOptions {
             "user_id" | "group_id" | "fsname" | "subtype" | "uhelper" | "helper" | "comment" => {}
             // Who may unmount it: mount(8) notes that for umount(8).
             "user" => {}
+            // The first is the kernel's default, which looks at a flag that is on no file of ours.
+            "dax" if matches!(value, "inode" | "never") => {}
             _ if is_comment(name) => {}
             _ if self.clone().add_word(name).is_ok() => {
                 let reason = "it takes no value here";
@@ -406,10 +415,14 @@ impl MountOptions {
     }
 }
 
+/// Options that are nothing without a value.
+const VALUED: [&str; 7] = ["offset", "partition", "logdev", "cache", "threads", "uid", "gid"];
+
 /// What the values of an option are.
 fn values(name: &str) -> &'static str {
     match name {
         "offset" => "a number of bytes",
+        "logdev" => "the path of a file or device",
         "cache" => "a number of bytes from 1M on",
         "threads" => "a number from 1 to 64",
         "uid" | "gid" => "the number of a user or group",
@@ -424,6 +437,9 @@ fn is_comment(name: &str) -> bool {
 
 fn unknown(name: &str) -> OptionError {
     let name = name.to_owned();
+    if VALUED.contains(&name.as_str()) {
+        return OptionError::ValueMissing { name };
+    }
     match REFUSED.iter().find(|(refused, _)| *refused == name) {
         Some((_, reason)) => OptionError::Refused { name, reason },
         None => OptionError::Unknown { name },

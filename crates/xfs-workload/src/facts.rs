@@ -1,6 +1,7 @@
 //! What one has to know of a run to read its figures.
 
-use crate::report::Report;
+use crate::report::{Report, VolumeShape};
+use crate::variant::Variant;
 
 const MEBIBYTE: u64 = 1 << 20;
 const GIBIBYTE: f64 = (1 << 30) as f64;
@@ -33,12 +34,39 @@ pub(crate) fn facts(report: &Report) -> Vec<(&'static str, String)> {
         None => "memory".to_owned(),
         Some(folder) => folder.display().to_string(),
     };
-    let (groups, log) = (plan.groups, plan.log_bytes / MEBIBYTE);
-    facts.push(("volumes", format!("in {place}, {groups} groups, log of {log} MiB")));
+    // A variant without parent pointers is named by that.
+    let parents = Variant::Ours.has_parents();
+    let ours = VolumeShape { parents, groups: plan.groups, log_bytes: plan.log_bytes };
+    facts.push(("volumes", format!("in {place}, {}", shape(ours))));
     if let Some(directory) = &plan.kernel {
-        facts.push(("the kernel's XFS", directory.display().to_string()));
+        let directory = directory.display();
+        let Some(theirs) = report.kernel_volume else {
+            facts.push(("the kernel's XFS", directory.to_string()));
+            return facts;
+        };
+        facts.push(("the kernel's XFS", format!("in {directory}, {}", shape(theirs))));
+        let differences = differences(ours, theirs);
+        if !differences.is_empty() {
+            let differences = differences.join(", ");
+            facts.push(("volumes differ, and ratios with them, in", differences));
+        }
     }
     facts
+}
+
+fn shape(volume: VolumeShape) -> String {
+    let VolumeShape { parents, groups, log_bytes } = volume;
+    let parents = if parents { "with" } else { "without" };
+    format!("{groups} groups, log of {} MiB, {parents} parent pointers", log_bytes / MEBIBYTE)
+}
+
+fn differences(ours: VolumeShape, theirs: VolumeShape) -> Vec<&'static str> {
+    let all = [
+        ("groups", ours.groups != theirs.groups),
+        ("the log's size", ours.log_bytes != theirs.log_bytes),
+        ("parent pointers", ours.parents != theirs.parents),
+    ];
+    all.into_iter().filter_map(|(what, differs)| differs.then_some(what)).collect()
 }
 
 fn build(report: &Report) -> String {
@@ -51,3 +79,6 @@ fn build(report: &Report) -> String {
     }
     build
 }
+
+#[cfg(test)]
+mod tests;

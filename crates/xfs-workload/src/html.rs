@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use crate::facts::facts;
 use crate::report::{Measurement, Report};
-use crate::tables::{MICROSECONDS, Table, rate, tables, threads_on};
+use crate::tables::{MICROSECONDS, Table, is_warm_beside, rate, tables, threads_on};
 use crate::variant::Variant;
 use chart::{Chart, Line, draw};
 
@@ -80,7 +80,8 @@ fn headlines(page: &mut Page, report: &Report) {
             let Some(ours) = ours else { continue };
             let mut notes = Vec::new();
             if let Some(theirs) = find(Variant::Kernel, most) {
-                notes.push(format!("{:.1} × the kernel", ours.rate() / theirs.rate()));
+                let warm = if is_warm_beside(theirs, ours) { ", which was warm" } else { "" };
+                notes.push(format!("{:.1} × the kernel{warm}", ours.rate() / theirs.rate()));
             }
             if let Some(alone) = find(Variant::Ours, 1).filter(|_| most > 1) {
                 notes.push(format!("{:.1} × one thread", ours.rate() / alone.rate()));

@@ -1,6 +1,6 @@
-//! The kernel's bulkstat.
+//! The kernel's bulkstat, and what it says of the shape of a volume.
 //!
-//! This module holds all `unsafe` of the crate. The call hands the kernel a buffer of ours whose layout
+//! This module holds all `unsafe` of the crate. Each call hands the kernel a buffer of ours whose layout
 //! is fixed by its user-space interface, and reads nothing back but plain integers.
 
 #![allow(unsafe_code, reason = "an ioctl is declared by its number and the layout of a buffer")]
@@ -9,6 +9,8 @@ use std::os::fd::AsFd;
 
 use rustix::io::Result;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+
+use crate::report::VolumeShape;
 
 /// Inodes that one call of bulkstat returns at most.
 const BULKSTAT_MAX: usize = 4096;
@@ -64,4 +66,54 @@ pub(crate) fn bulkstat_count(file: impl AsFd, group: u32) -> Result<u64> {
         }
         count += u64::from(request.returned);
     }
+}
+
+/// `struct xfs_fsop_geom`, as far as it is read.
+#[repr(C)]
+struct RawGeometry {
+    block_bytes: u32,
+    realtime_extent_blocks: u32,
+    group_blocks: u32,
+    groups: u32,
+    log_blocks: u32,
+    sizes: [u32; 3],
+    counts: [u64; 4],
+    uuid: [u8; 16],
+    stripes: [u32; 2],
+    version: i32,
+    flags: u32,
+    rest: [u64; 20],
+}
+
+const _: () = assert!(size_of::<RawGeometry>() == 256);
+
+/// XFS_IOC_FSGEOMETRY.
+const GEOMETRY: Opcode = opcode::read::<RawGeometry>(b'X', 126);
+
+/// XFS_FSOP_GEOM_FLAGS_PARENT.
+const HAS_PARENTS: u32 = 1 << 25;
+
+/// The shape of the volume that `file` is on.
+pub(crate) fn shape(file: impl AsFd) -> Result<VolumeShape> {
+    let mut geometry = RawGeometry {
+        block_bytes: 0,
+        realtime_extent_blocks: 0,
+        group_blocks: 0,
+        groups: 0,
+        log_blocks: 0,
+        sizes: [0; 3],
+        counts: [0; 4],
+        uuid: [0; 16],
+        stripes: [0; 2],
+        version: 0,
+        flags: 0,
+        rest: [0; 20],
+    };
+    // SAFETY: the number belongs to `struct xfs_fsop_geom`, which the kernel fills and which is as long as this.
+    unsafe { ioctl(&file, Updater::<GEOMETRY, RawGeometry>::new(&mut geometry))? };
+    Ok(VolumeShape {
+        parents: geometry.flags & HAS_PARENTS != 0,
+        groups: u64::from(geometry.groups),
+        log_bytes: u64::from(geometry.log_blocks) * u64::from(geometry.block_bytes),
+    })
 }

@@ -55,7 +55,7 @@ pub use parallel::in_parallel;
 pub use plan::{Plan, Workload};
 pub use processors::Processors;
 pub use repeat::repeat;
-pub use report::{Behind, Latency, Measurement, NotMeasured, Report, SCHEMA_VERSION};
+pub use report::{Behind, Latency, Measurement, NotMeasured, Report, SCHEMA_VERSION, VolumeShape};
 pub use run::{Watcher, run};
 pub use store::{NewVolume, Store};
 pub use target::kernel::Directory;

@@ -75,7 +75,9 @@ impl MemoryGroup {
 
     /// Bounds what its processes have in memory together. Nothing is ended for having too little: what the kernel
     /// lets go of comes back with a delay, in which it takes its group for one that has nothing left to give.
-    /// So version 1 is told to fail instead (ENOMEM), and of version 2 the bound is one that slows down.
+    /// So version 1 is told to end nobody, and of version 2 the bound is one that slows down. With version 1 a
+    /// system call then fails (ENOMEM), and who needs a page for itself sleeps until there is memory, which may
+    /// be never: whoever waits for such a process has to give up at some time.
     ///
     /// # Errors
     ///

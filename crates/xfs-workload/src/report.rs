@@ -25,10 +25,23 @@ pub struct Report {
     pub machine: Machine,
     /// What was asked for.
     pub plan: Plan,
+    /// What the kernel worked on, where that was asked for.
+    pub kernel_volume: Option<VolumeShape>,
     /// The figures.
     pub measurements: Vec<Measurement>,
     /// What there is no figure of.
     pub not_measured: Vec<NotMeasured>,
+}
+
+/// A volume, in what rates on it depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeShape {
+    /// Whether each file names its directories.
+    pub parents: bool,
+    /// Allocation groups.
+    pub groups: u64,
+    /// Bytes of its log.
+    pub log_bytes: u64,
 }
 
 /// One figure: the best of some runs.

@@ -49,6 +49,9 @@ pub trait Watcher {
 pub fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadError> {
     let machine = Machine::this()?;
     let processors = Processors::available()?;
+    // Whoever works in a directory that is none says so.
+    let directory = plan.kernel.as_ref().and_then(|path| Directory::open(path).ok());
+    let kernel_volume = directory.and_then(|directory| directory.volume().ok());
     let mut session = Session { plan, processors, watcher, collected: Collected::default() };
     let outcome = session.run();
     session.processors.confine(session.processors.count())?;
@@ -61,6 +64,7 @@ pub fn run(plan: &Plan, watcher: &mut dyn Watcher) -> Result<Report, WorkloadErr
         is_optimised: !cfg!(debug_assertions),
         machine,
         plan: plan.clone(),
+        kernel_volume,
         measurements,
         not_measured,
     })

@@ -57,6 +57,7 @@ pub(crate) fn report() -> Report {
             load: Some("0.10".to_owned()),
         },
         plan: Plan { threads: vec![1, 2, 4, 64], ..Plan::usual(4) },
+        kernel_volume: None,
         measurements,
         not_measured: vec![crate::NotMeasured {
             what: "bulkstat of the kernel".to_owned(),

@@ -51,11 +51,22 @@ fn rates(report: &Report, section: &str) -> Table {
 
 fn beside_kernel(report: &Report, section: &str) -> Table {
     let cell = |ours: &Measurement, theirs: &Measurement| {
+        let warm = if is_warm_beside(theirs, ours) { " warm" } else { "" };
         let (ours, theirs) = (ours.rate(), theirs.rate());
-        format!("{} / {} = {:.2}", rate(ours), rate(theirs), ours / theirs)
+        format!("{} / {}{warm} = {:.2}", rate(ours), rate(theirs), ours / theirs)
     };
     let table = by_threads(report, section, (Variant::Ours, Variant::Kernel), cell);
-    Table { title: format!("{section}: ferroxfs / kernel, a second"), ..table }
+    let warm = report.of_section(section).any(|theirs| {
+        let ours = report.find(section, &theirs.step, Variant::Ours, theirs.threads);
+        theirs.variant == Variant::Kernel && ours.is_some_and(|ours| is_warm_beside(theirs, ours))
+    });
+    let warm = if warm { "; warm: with in memory what ferroxfs begins without" } else { "" };
+    Table { title: format!("{section}: ferroxfs / kernel, a second{warm}"), ..table }
+}
+
+/// Whether one began with everything in memory, and the other with nothing: no ratio tells who is faster then.
+pub(crate) fn is_warm_beside(one: &Measurement, other: &Measurement) -> bool {
+    !one.is_cold && other.is_cold
 }
 
 fn before_and_after(report: &Report, section: &str, before: Variant) -> Table {

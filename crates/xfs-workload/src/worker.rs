@@ -39,8 +39,16 @@ const FIRST_FILES: u64 = 8;
 
 /// How often it is looked whether a run is to end.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a worker may take: one that does not get its memory may wait for ever.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a worker may take, as one that does not get its memory may wait for ever: this, and for each file that it
+/// looks up many times what that takes.
+const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_EACH: Duration = Duration::from_millis(1);
+
+/// How long all of it may take.
+fn patience(work: &Work) -> Duration {
+    let operations = u32::try_from(work.operations(Step::Visit)).unwrap_or(u32::MAX);
+    LEAST_PATIENCE + PATIENCE_EACH.saturating_mul(operations)
+}
 
 /// What a worker is asked for.
 #[derive(Serialize, Deserialize)]
@@ -231,7 +239,7 @@ impl Worker {
     ) -> Result<(), WorkloadError> {
         let request = Request { path: path.to_owned(), work: *work };
         let line = serde_json::to_string(&request).map_err(|error| failed(error.into()))?;
-        match self.ask(&line, is_over)? {
+        match self.ask(&line, patience(work), is_over)? {
             Reply::Ready => Ok(()),
             reply => Err(unexpected(reply)),
         }
@@ -243,7 +251,7 @@ impl Worker {
         work: &Work,
         is_over: &dyn Fn() -> bool,
     ) -> Result<Performed, WorkloadError> {
-        match self.ask("go", is_over)? {
+        match self.ask("go", patience(work), is_over)? {
             Reply::Done(worked, drained) => {
                 let operations = work.operations(Step::Visit);
                 Ok(Performed { operations, worked, drained, is_certain: true })
@@ -252,8 +260,13 @@ impl Worker {
         }
     }
 
-    /// Says something, and waits for what it has to say to that.
-    fn ask(&mut self, line: &str, is_over: &dyn Fn() -> bool) -> Result<Reply, WorkloadError> {
+    /// Says something, and waits so long for what it has to say to that.
+    fn ask(
+        &mut self,
+        line: &str,
+        patience: Duration,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Reply, WorkloadError> {
         // One that has ended says nothing: its status says why.
         let is_told = self.input.as_mut().is_some_and(|input| writeln!(input, "{line}").is_ok());
         let start = Instant::now();
@@ -264,9 +277,13 @@ impl Worker {
                     return serde_json::from_str(&said).map_err(|error| failed(error.into()));
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) if start.elapsed() < PATIENCE => {}
+                Err(RecvTimeoutError::Timeout) if start.elapsed() < patience => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(unavailable(format!("no end of it in {PATIENCE:?}")));
+                    return Err(unavailable(format!(
+                        "no end of it in {} seconds: a tenth may be too little for so few --files, and the \
+                         process waits for memory",
+                        patience.as_secs()
+                    )));
                 }
             }
         }

@@ -63,6 +63,8 @@ Mount options:
   suid, dev, noexec, nosymfollow
                              as in mount(8); nosuid and nodev unless asked
                              otherwise
+  allow_suid, allow_dev      the same as suid and dev, which mount(8) and fstab
+                             do not hand on
   remount                    set ro or rw and those four anew, on a mount that
                              is there
   threads=N                  how many requests are served at a time (1 per
@@ -81,9 +83,13 @@ name otherwise. Of two that exclude each other the later one counts.
 
 What is durable when:
   fsync(2) of a file, sync FILE        the file, on return
-  fsync(2) of the root, sync DIR       everything, on return
+  fsync(2) of the root, sync DIR       everything that was written, on return
   sync, sync -f, nothing               within five seconds; a crash or a kill
                                        before loses it
+  stores to mapped files               from when the kernel writes them: by
+                                       msync(2) and fsync(2) of the file, on
+                                       return; by munmap(2), close(2), sync, or
+                                       after some 30 seconds
   -o sync                              each change, on return";
 
 /// Unmount a volume that `mount` has mounted, and wait until its image is closed
@@ -116,9 +122,10 @@ pub(crate) struct StatsArguments {
     pub(crate) prometheus: bool,
     /// Serve that text by HTTP on an address of this machine alone, such as 127.0.0.1:9187, until
     /// interrupted; every user of this machine may ask
-    #[arg(long, value_name = "ADDRESS", requires = "prometheus")]
+    #[arg(long, value_name = "ADDRESS", requires = "prometheus", conflicts_with = "watch")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Show every second what came since: in place on a terminal, one table after the other elsewhere
+    /// Show what came since the mount, and then every second what came in that: in place on a terminal, one table
+    /// after the other elsewhere
     #[arg(short, long)]
     pub(crate) watch: bool,
 }

@@ -34,7 +34,7 @@ use crate::cli::{GlobalOptions, MountArguments, SandboxWhen};
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::image::{about_image, open_failure};
+use crate::image::{about_image, has_foreign_log, open_failure};
 use crate::names;
 use crate::sandbox::{self, Namespaces, Reach};
 use crate::system_log::SystemLog;
@@ -379,7 +379,17 @@ fn readable(
     opened: Result<ferroxfs::Volume, OpenError>,
     device: &Path,
 ) -> Result<ferroxfs::Volume, Failure> {
-    let volume = opened.map_err(|error| open_failure(device, &error))?;
+    let volume = opened.map_err(|error| {
+        let failure = open_failure(device, &error);
+        match error {
+            // To mount it is what has just failed.
+            OpenError::DirtyLog(_) | OpenError::Recovery(_) if !has_foreign_log(&error) => failure
+                .hint(
+                    "the kernel may replay it; -o ro,norecovery mounts what there is, as it stands",
+                ),
+            _ => failure,
+        }
+    })?;
     match volume.root() {
         Ok(_) => Ok(volume),
         Err(error) => Err(about_image(Failure::from(error).about("/"), device)),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ferroxfs::{OpenError, PosixError};
 use xfs_device::{DeviceFailure, FindError};
+use xfs_format::{Check, Structure};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -78,10 +79,23 @@ pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
         _ => path,
     };
     let failure = about_image(Failure::new(exit, message), path);
-    match error.hint() {
+    let hint = if has_foreign_log(error) { Some(FOREIGN_LOG) } else { error.hint() };
+    match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
     }
+}
+
+/// What can be done about a log that another volume has written.
+const FOREIGN_LOG: &str =
+    "if its log has a device of its own, name the right one with --log-device";
+
+/// Whether the log that was read is that of another volume. To replay it would help nobody.
+pub(crate) fn has_foreign_log(error: &OpenError) -> bool {
+    let (OpenError::Log(inner) | OpenError::Recovery(inner)) = error else { return false };
+    matches!(inner, ferroxfs::Error::Corrupt(corruption)
+        if corruption.structure() == Structure::LogRecord
+            && matches!(corruption.check(), Check::ForeignUuid { .. }))
 }
 
 fn exit_of_device(failure: &DeviceFailure) -> Exit {

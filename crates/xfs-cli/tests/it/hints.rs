@@ -185,6 +185,33 @@ fn filetime(seconds: u64) -> std::time::SystemTime {
     std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)
 }
 
+/// Without the refusal it would serve, and show nothing.
+#[test]
+fn figures_are_served_or_watched() {
+    let place = Place::new();
+    let words = "cannot be used with";
+    place.check_failure(&["stats", "--listen", "127.0.0.1:0", "--watch", "/proc"], 2, words);
+    place.check_failure(&["stats", "--prometheus", "--watch", "/proc"], 2, words);
+}
+
+/// To mount it and unmount it again, or to repair it, would help nobody.
+#[test]
+fn the_log_of_another_volume_is_the_wrong_one() {
+    let place = Place::new();
+    for (name, digit) in [("one", "1"), ("two", "2")] {
+        let uuid = format!("uuid=11111111-1111-1111-1111-11111111111{digit}");
+        let log = format!("{name}.log");
+        for (file, length_bytes) in [(name, 300 << 20), (&*log, 64 << 20)] {
+            fs::File::create(place.path(file)).unwrap().set_len(length_bytes).unwrap();
+        }
+        place.check(&["mkfs", "-q", "-m", &uuid, "-l", &format!("logdev={log}"), name]);
+    }
+    let right = "hint: if its log has a device of its own, name the right one with --log-device";
+    for command in [&["ls", "one"][..], &["mount", "-f", "one", "."]] {
+        place.check_failure(&[&["--log-device", "two.log"], command].concat(), 5, right);
+    }
+}
+
 #[test]
 fn help_shows_what_a_command_takes() {
     let place = Place::new();

@@ -89,6 +89,7 @@ fn benchmark(arguments: &[&str], directory: &Path) -> Result<Output, TrialError>
 /// The same work on both: what it leaves was compared by the program, or it would have failed.
 fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
     let (_folder, image) = volume()?;
+    let shape = shape(&image.data);
     let mount = image.mount(&[])?;
     let workloads = "create,walk,chmod,bulkstat,unlink,open,fsmark,pressure,stream,fsync";
     let small = ["--threads=1,3", "--files=20", "--inodes=100", "--runs=1", "--log-size=64m"];
@@ -96,11 +97,27 @@ fn a_benchmark_leaves_nothing() -> Result<(), TrialError> {
     let output = benchmark(&arguments, mount.path())?;
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("fsync: median / worst"), "{text}");
+    let told = format!("the kernel's XFS: in {}, {shape}\n", mount.path().display());
+    assert!(text.contains(&told), "{told}: {text}");
     for section in ["files", "open", "fsmark", "pressure", "stream"] {
         assert!(text.contains(&format!("{section}: ferroxfs / kernel, a second")), "{text}");
     }
     assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
     Ok(mount.unmount()?)
+}
+
+/// What a report says of a volume, by what the image holds.
+fn shape(image: &Path) -> String {
+    let output = ferroxfs(&["info"], image);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    let groups = line("groups ").split_whitespace().next().unwrap();
+    let log = line("log ").split_whitespace().nth(1).unwrap().split('.').next().unwrap();
+    let parents = match line("features ").split_whitespace().any(|feature| feature == "parent") {
+        true => "with",
+        false => "without",
+    };
+    format!("{groups} groups, log of {log} MiB, {parents} parent pointers")
 }
 
 /// With memory for all inodes hardly any comes into it more than once, though all are looked up twice; with memory for

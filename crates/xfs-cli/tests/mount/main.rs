@@ -109,6 +109,11 @@ fn main() -> ExitCode {
 fn prepared() -> Vec<Trial> {
     vec![
         Trial::new(
+            "mount_hands_on_set_id_bits_and_devices",
+            work::mount_hands_on_set_id_bits_and_devices,
+        ),
+        Trial::new("a_link_to_a_mount_is_unmounted", work::a_link_to_a_mount_is_unmounted),
+        Trial::new(
             "a_user_namespace_has_its_own_mount",
             places::a_user_namespace_has_its_own_mount,
         ),

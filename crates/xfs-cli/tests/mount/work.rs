@@ -147,6 +147,44 @@ pub(crate) fn mount_calls_the_helper() -> Result<(), TrialError> {
     volume.check()
 }
 
+/// Through mount(8) itself, which hands on only what it does not take for a default.
+pub(crate) fn mount_hands_on_set_id_bits_and_devices() -> Result<(), TrialError> {
+    let volume = volume("default")?;
+    // The helper stands where mount(8) looks for it in this namespace alone.
+    let script = r#"set -e
+        mount -t tmpfs none /mnt; mkdir /mnt/upper /mnt/work
+        ln -s "$1" /mnt/upper/mount.fuse.ferroxfs
+        programs=$(readlink -f /sbin)
+        mount -t overlay -o lowerdir=$programs,upperdir=/mnt/upper,workdir=/mnt/work none $programs
+        shown() { grep -F " $place " /proc/self/mountinfo | cut -d " " -f 6; }
+        place=$3
+        mount -t fuse.ferroxfs -o allow_suid,allow_dev "$2" "$3"
+        trap '"$1" umount "$3"' EXIT
+        test "$(shown)" = rw,relatime
+        mount -o remount,nosuid "$3"; test "$(shown)" = rw,nosuid,relatime
+        mount -o remount,nodev "$3"; test "$(shown)" = rw,nosuid,nodev,relatime
+        mount -o remount,allow_suid,allow_dev "$3"; test "$(shown)" = rw,relatime"#;
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "sh", "-xc", script, "sh", env!("CARGO_BIN_EXE_ferroxfs")]);
+    run(unshare.arg(&volume.image.data).arg(volume.path()));
+    volume.check()
+}
+
+/// As umount(8) does it, and as it was mounted.
+pub(crate) fn a_link_to_a_mount_is_unmounted() -> Result<(), TrialError> {
+    let volume = volume("default")?;
+    let link = volume.outside("link");
+    std::os::unix::fs::symlink(volume.path(), &link).unwrap();
+    for lazily in [false, true] {
+        run(ferroxfs(&["mount"]).arg(&volume.image.data).arg(&link));
+        fs::write(volume.at("file"), "contents").unwrap();
+        let lazy = lazily.then_some("--lazy");
+        run(ferroxfs(&["umount"]).args(lazy).arg(&link));
+        assert!(!xfs_fuse::is_mount_point(&volume.path()), "lazily: {lazily}");
+    }
+    volume.check()
+}
+
 pub(crate) fn what_is_kept_is_bounded() -> Result<(), TrialError> {
     let volume = mounted("rw,cache=1M")?;
     for index in 0..6000 {

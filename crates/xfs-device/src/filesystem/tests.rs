@@ -62,8 +62,13 @@ fn what_is_there_instead_is_named() {
     let text = error(disk, Selection::Auto).to_string();
     assert!(text.contains("GPT") && text.contains("ext2/3/4"), "{text}");
 
-    let disk = MemoryDevice::new(1 << 20);
-    assert!(matches!(error(disk, Selection::Auto), FindError::NotXfs(Contents::Zeros)));
+    // What it holds further on was not looked at.
+    let disk = MemoryDevice::new(2 << 20);
+    write(&disk, 1 << 20, b"XFSB");
+    let zeros = error(disk, Selection::Auto);
+    assert!(matches!(zeros, FindError::NotXfs(Contents::Zeros)));
+    assert!(zeros.to_string().contains("as far as was looked"), "{zeros}");
+    assert!(zeros.hint().unwrap().contains("--offset"));
     let disk = MemoryDevice::new(1 << 20);
     assert!(matches!(error(disk, Selection::Partition(1)), FindError::NoTable { .. }));
 

@@ -16,6 +16,20 @@ fn a_mount_is_nosuid_and_nodev_unless_asked() {
     assert_eq!((facts.suid, facts.dev, facts.exec, facts.read_only), (true, true, false, true));
 }
 
+/// Words of our own, which mount(8) hands on; it does not hand on what takes nothing back that it has set.
+#[test]
+fn set_id_bits_and_devices_have_words_that_mount_hands_on() {
+    for (list, expected) in [
+        ("allow_suid", (true, false)),
+        ("allow_dev", (false, true)),
+        ("nosuid,nodev,allow_suid,allow_dev", (true, true)),
+        ("allow_suid,allow_dev,nosuid,nodev", (false, false)),
+    ] {
+        let facts = parse(list).expect("options").facts(PathBuf::from("image"));
+        assert_eq!((facts.suid, facts.dev), expected, "{list}");
+    }
+}
+
 #[test]
 fn the_later_option_counts() {
     assert!(!parse("ro,rw").expect("options").is_read_only());
@@ -100,12 +114,22 @@ fn what_is_refused_is_refused_by_name() {
     }
 }
 
+#[test]
+fn what_needs_a_value_says_so() {
+    for name in ["offset", "partition", "logdev", "cache", "threads", "uid", "gid"] {
+        let error = parse(name).expect_err(name);
+        assert_eq!(error, OptionError::ValueMissing { name: name.to_owned() });
+        assert!(error.to_string().starts_with(&format!("{name}: needs a value, ")), "{error}");
+    }
+}
+
 /// Those of Linux 6.18, and what it has given up lately.
 #[test]
 fn every_option_of_the_kernel_is_known() {
     for accepted in [
         "nouuid,inode64,noquota,nodiscard,norecovery",
         "attr2,noikeep,nolargeio,nogrpid,sysvgroups,wsync,logdev=/dev/null",
+        "dax=inode,dax=never",
     ] {
         parse(accepted).expect(accepted);
     }

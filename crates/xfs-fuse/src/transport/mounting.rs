@@ -169,21 +169,23 @@ pub enum Unmount {
     WhenUnused,
 }
 
-/// Unmounts what is mounted on a folder.
+/// Unmounts what is mounted on a folder, or where a symbolic link leads.
 ///
 /// # Errors
 ///
 /// EBUSY for what is in use, EINVAL for a folder on which nothing is mounted; what fusermount3 says.
 pub fn unmount(folder: &Path, when: Unmount) -> io::Result<()> {
+    // Neither way follows a link at the end. Whoever serves is not asked for this.
+    let folder = folder.canonicalize()?;
     if rustix::process::geteuid().is_root() {
         let flags = match when {
             Unmount::Now => UnmountFlags::NOFOLLOW,
             Unmount::WhenUnused => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
         };
-        return Ok(rustix::mount::unmount(folder, flags)?);
+        return Ok(rustix::mount::unmount(&folder, flags)?);
     }
     let mut command = Command::new(FUSERMOUNT);
-    command.arg("-u").args((when == Unmount::WhenUnused).then_some("-z")).arg("--").arg(folder);
+    command.arg("-u").args((when == Unmount::WhenUnused).then_some("-z")).arg("--").arg(&folder);
     let output = command.stdin(Stdio::null()).output()?;
     if output.status.success() { Ok(()) } else { Err(io::Error::other(said(&output.stderr))) }
 }

@@ -47,10 +47,13 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), WorkloadError> {
     let plan = session.plan;
     for threads in &plan.threads {
         let work = session.work(*threads);
+        let mut bounds = true;
         for _ in 0..plan.runs {
             for variant in plan.variants(&[Variant::OneList]) {
                 match &plan.kernel {
-                    Some(path) if variant == Variant::Kernel => by_kernel(session, path, &work)?,
+                    Some(path) if variant == Variant::Kernel => {
+                        bounds = by_kernel(session, path, &work, bounds)?;
+                    }
                     _ => by_library(session, variant, &work)?,
                 }
             }
@@ -82,16 +85,24 @@ fn by_library(
     Ok(())
 }
 
-fn by_kernel(session: &mut Session<'_>, path: &Path, work: &Work) -> Result<(), WorkloadError> {
+/// Returns whether memory can be bounded for it. What has failed once is not tried again with as many threads: it may
+/// have taken all the time that is given to it.
+fn by_kernel(
+    session: &mut Session<'_>,
+    path: &Path,
+    work: &Work,
+    bounds: bool,
+) -> Result<bool, WorkloadError> {
     if let Some(found) = bounded(session, path, work, None)? {
-        return bounded(session, path, work, Some(found)).map(drop);
+        return Ok(bounds && bounded(session, path, work, Some(found))?.is_some());
     }
     session.begin(SECTION, Variant::Kernel, work.threads)?;
     let mut directory = Directory::open(path)?;
     visit(session, &mut directory, (Variant::Kernel, Room::All), work, |_, directory| {
         Ok((directory.perform(Step::Visit, work)?, None))
     })?;
-    directory.close()
+    directory.close()?;
+    Ok(bounds)
 }
 
 /// Has a process in a memory cgroup look the files up, with memory for all inodes, or for a tenth of what they

@@ -1,5 +1,6 @@
 use super::{rate, tables};
 use crate::samples::report;
+use crate::variant::Variant;
 
 #[test]
 fn rates_have_three_digits() {
@@ -13,6 +14,19 @@ fn rates_have_three_digits() {
     ] {
         assert_eq!(rate(number), text);
     }
+}
+
+#[test]
+fn a_warm_kernel_is_marked() {
+    let title = |report: &crate::Report| tables(report, "files").remove(1).title;
+    let mut report = report();
+    assert!(!title(&report).contains("warm"));
+    let theirs =
+        |one: &&mut crate::Measurement| one.variant == Variant::Kernel && one.step == "walk";
+    report.measurements.iter_mut().filter(theirs).for_each(|one| one.is_cold = false);
+    assert!(title(&report).contains("warm"));
+    let row = tables(&report, "files").remove(1).rows.remove(0);
+    assert_eq!(row, ["1", "100 k / 25.0 k = 4.00", "100 k / 25.0 k warm = 4.00"]);
 }
 
 #[test]

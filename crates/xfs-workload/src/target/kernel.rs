@@ -15,8 +15,9 @@ use super::{Cold, Performed, Target, check_walk};
 use crate::counted::Counted;
 use crate::digest::Digest;
 use crate::error::WorkloadError;
-use crate::ioctl::bulkstat_count;
+use crate::ioctl::{bulkstat_count, shape};
 use crate::parallel::in_parallel;
+use crate::report::VolumeShape;
 use crate::work::{Step, Work};
 
 /// As ours are made, and changed to.
@@ -70,6 +71,16 @@ impl Directory {
         let names = self.made.iter().filter_map(|made| made.file_name());
         self.made = names.map(|name| path.join(name)).collect();
         self.path = path.to_owned();
+    }
+
+    /// The shape of the volume that it lies on.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn volume(&self) -> Result<VolumeShape, WorkloadError> {
+        let directory = File::open(&self.path).map_err(self.failed())?;
+        shape(directory).map_err(|errno| self.failed()(errno.into()))
     }
 
     fn used_inodes(&self) -> Result<u64, WorkloadError> {

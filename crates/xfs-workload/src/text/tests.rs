@@ -14,7 +14,7 @@ fn a_report_as_text() {
         workloads: create, walk, chmod, bulkstat, unlink, open, commit, fsmark, pressure, stream, fsync
         files of each thread: 5000
         runs, of which the best counts: 2
-        volumes: in memory, 4 groups, log of 256 MiB
+        volumes: in memory, 4 groups, log of 256 MiB, with parent pointers
 
         files: ferroxfs, a second
 

@@ -2,10 +2,11 @@ use std::io::Cursor;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
+use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{Footprint, Reply, Worker, ended, serve};
+use super::{Footprint, Reply, Worker, ended, patience, serve};
 use crate::WorkloadError;
 use crate::memory::MemoryUse;
 use crate::target::Performed;
@@ -66,6 +67,20 @@ fn who_is_interrupted_does_not_wait_for_it() {
     let mut worker = Worker::start(command).unwrap();
     let prepared = worker.prepare(Path::new("/proc"), &Work::new(1, 3), &|| true);
     assert!(matches!(prepared, Err(WorkloadError::Interrupted)));
+}
+
+/// One that gets no memory for a page of its own sleeps without end.
+#[test]
+fn one_that_never_answers_is_not_waited_for_long() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "read x; read x"]);
+    let mut worker = Worker::start(command).unwrap();
+    let asked = worker.ask("go", Duration::from_millis(1), &|| false);
+    let Err(WorkloadError::Unavailable { why, .. }) = asked else { panic!("{asked:?}") };
+    assert!(why.contains("too little for so few --files"), "{why}");
+    // 12,000 lookups take a second.
+    assert!(patience(&Work::new(1, 6_000)) < Duration::from_secs(90));
+    assert!(patience(&Work::new(1, 6_000_000)) > Duration::from_secs(600));
 }
 
 /// What is asked for is understood by who serves it; here, that it cannot be done.
