@@ -27,7 +27,8 @@ const BASIC_BLOCK_BYTES: u32 = 512;
 
 impl Server {
     /// How a file is open that is opened or made. What can only be added to is written past the page
-    /// cache, where each write is looked at, and nobody can map it to write elsewhere.
+    /// cache, where each write is looked at, and nobody can map it to write elsewhere, whether or not the kernel writes
+    /// later.
     pub(super) fn open_flags(&self, node: &Node, writes: bool) -> u32 {
         let is_guarded = writes && node.metadata().xflags.contains(ExtendedFlags::APPEND);
         if is_guarded { OPEN_DIRECT_IO } else { OPEN_KEEP_CACHE }

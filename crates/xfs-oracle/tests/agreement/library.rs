@@ -95,7 +95,11 @@ impl Library {
         if access == Access::Write && node.metadata().xflags.intersects(fixed) {
             return Err(Errno::PERM);
         }
-        node.open().map_err(number)
+        match access {
+            Access::Read => node.open_read_only(),
+            Access::Write | Access::Change => node.open(),
+        }
+        .map_err(number)
     }
 
     fn create(&self, path: &str, kind: &NewKind<'_>, mode: u32) -> Result<()> {
