@@ -58,6 +58,13 @@ impl Model {
         if entries.len() > ENTRIES_MAX {
             return Err(Errno::TOOBIG);
         }
+        let attributes = &self.node(id)?.attributes;
+        let has_one =
+            [kind.name(), kind.kept_name()].into_iter().any(|name| attributes.contains_key(name));
+        if entries.is_empty() && !has_one {
+            // That changes nothing, so that a sync of the file promises nothing that came before.
+            return Ok(Outcome::Done);
+        }
         let node = self.change(id)?;
         let is_for_mode = kind == ListKind::Access && !entries.is_empty();
         if is_for_mode {
