@@ -28,6 +28,7 @@ mod names;
 mod opening;
 mod paths;
 mod permissions;
+mod privileges;
 mod small_log;
 mod threads;
 mod tree;

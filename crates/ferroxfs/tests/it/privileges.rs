@@ -1,0 +1,109 @@
+//! What lets a program act in the name of its owner, and who may be one.
+
+use ferroxfs::format::inode::ExtendedFlags;
+use ferroxfs::{
+    AllocateMode, Changes, Creation, LateTimes, NewKind, PosixError, RangeMode, SetMode, Volume,
+};
+
+use crate::writing::{PLAIN, check, posix};
+
+/// Any capabilities of the second version, which is in the highest byte of a little-endian word.
+const CAPABLE: [u8; 20] = {
+    let mut value = [0; 20];
+    value[3] = 2;
+    value
+};
+
+/// Root, who keeps set-ID bits, as well.
+#[test]
+fn new_contents_or_a_new_owner_take_capabilities() {
+    let change = |volume: &Volume| {
+        let root = volume.root().unwrap();
+        let program = root.create("program", &NewKind::Regular, &PLAIN).unwrap();
+        let wrong = program.set_attribute("security.capability", b"x", SetMode::Create);
+        assert_eq!(posix(wrong), PosixError::InvalidArgument);
+        program.change(&Changes { mode: Some(0o6755), ..Changes::default() }).unwrap();
+        let changes: [(&str, &dyn Fn()); 4] = [
+            ("write", &|| assert_eq!(program.open().unwrap().write_at(0, b"new").unwrap(), 3)),
+            ("truncate", &|| program.open().unwrap().set_len(1).unwrap()),
+            ("allocate", &|| {
+                let mode = RangeMode::Allocate(AllocateMode::KeepSize);
+                program.open().unwrap().change_range(0..4096, mode).unwrap();
+            }),
+            ("chown", &|| {
+                program.change(&Changes { uid: Some(0), ..Changes::default() }).unwrap();
+            }),
+        ];
+        for (what, change) in changes {
+            program.set_attribute("security.capability", &CAPABLE, SetMode::Create).unwrap();
+            change();
+            let capability = program.attribute("security.capability".as_ref());
+            assert_eq!(posix(capability), PosixError::NoAttribute, "{what}");
+        }
+        program.set_attribute("security.capability", &CAPABLE, SetMode::Create).unwrap();
+        program.change(&Changes { mode: Some(0o6750), ..Changes::default() }).unwrap();
+        // These were written before it got them.
+        program.open().unwrap().write_back_at(0, b"older", LateTimes::Told).unwrap();
+    };
+    let look = |volume: &Volume| {
+        let program = volume.lookup("/program").unwrap();
+        assert_eq!(program.metadata().mode & 0o7777, 0o6750);
+        assert_eq!(program.attribute("security.capability".as_ref()).unwrap(), CAPABLE);
+    };
+    check("-l size=16m", change, look);
+}
+
+/// That number means "as it is" to chown(2), and the kernel changes no file that has it.
+#[test]
+fn nobody_has_the_last_number() {
+    let change = |volume: &Volume| {
+        let root = volume.root().unwrap();
+        for (uid, gid) in [(u32::MAX, 0), (0, u32::MAX)] {
+            let nobodys = Creation { uid, gid, ..PLAIN };
+            let refused = root.create("file", &NewKind::Regular, &nobodys).map(drop);
+            assert_eq!(posix(refused), PosixError::InvalidArgument);
+            let refused = root.create_unnamed(&nobodys).map(drop);
+            assert_eq!(posix(refused), PosixError::InvalidArgument);
+        }
+        let (uid, gid) = (Some(u32::MAX), Some(u32::MAX));
+        for changes in [
+            Changes { uid, ..Changes::default() },
+            Changes { gid, mode: Some(0), ..Changes::default() },
+        ] {
+            assert_eq!(posix(root.change(&changes)), PosixError::InvalidArgument);
+        }
+        root.change(&Changes { uid: Some(u32::MAX - 1), ..Changes::default() }).unwrap();
+    };
+    let look = |volume: &Volume| {
+        let root = volume.root().unwrap().metadata();
+        assert_eq!((root.uid, root.gid, root.mode & 0o7777), (u32::MAX - 1, 0, 0o755));
+    };
+    check("-l size=16m", change, look);
+}
+
+#[test]
+fn an_append_only_program_loses_its_rights() {
+    let change = |volume: &Volume| {
+        let program = volume.root().unwrap().create("program", &NewKind::Regular, &PLAIN).unwrap();
+        assert!(!program.drop_privileges(true).unwrap());
+        program.set_attribute("security.capability", &CAPABLE, SetMode::Create).unwrap();
+        let (mode, append) = (Some(0o6755), ExtendedFlags::APPEND);
+        program.change(&Changes { mode, ..Changes::default() }).unwrap();
+        program.change(&Changes { xflags: Some(append), ..Changes::default() }).unwrap();
+        assert_eq!(
+            posix(program.remove_attribute("security.capability")),
+            PosixError::NotPermitted
+        );
+        assert!(program.drop_privileges(false).unwrap());
+        assert_eq!(program.metadata().mode & 0o7777, 0o6755);
+        assert!(program.drop_privileges(true).unwrap());
+        assert!(!program.drop_privileges(true).unwrap());
+    };
+    let look = |volume: &Volume| {
+        let program = volume.lookup("/program").unwrap();
+        assert_eq!(program.metadata().mode & 0o7777, 0o755);
+        let capability = program.attribute("security.capability".as_ref());
+        assert_eq!(posix(capability), PosixError::NoAttribute);
+    };
+    check("-l size=16m", change, look);
+}
