@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use xfs_oracle::harness::TrialError;
 use xfs_oracle::populate;
 
-use crate::mounted::{Mounted, Stopped, await_mount, ferroxfs, mounted, run, said, volume};
+use crate::mounted::{
+    Mounted, Stopped, await_end, await_mount, ferroxfs, mounted, run, said, volume,
+};
 
 /// The tree that is copied: some thousand small files, directories and links.
 const TREE: &str = "/usr/share/perl";
@@ -178,9 +180,12 @@ pub(crate) fn a_link_to_a_mount_is_unmounted() -> Result<(), TrialError> {
     for lazily in [false, true] {
         run(ferroxfs(&["mount"]).arg(&volume.image.data).arg(&link));
         fs::write(volume.at("file"), "contents").unwrap();
+        let server = volume.server();
         let lazy = lazily.then_some("--lazy");
         run(ferroxfs(&["umount"]).args(lazy).arg(&link));
         assert!(!xfs_fuse::is_mount_point(&volume.path()), "lazily: {lazily}");
+        // Lazily, nobody has waited until the image is closed.
+        await_end(&server);
     }
     volume.check()
 }
