@@ -330,6 +330,19 @@ impl Node {
         parts.sync(entry)
     }
 
+    /// Returns when the contents are durable, and what is needed to read them: where they lie, and the size. Times
+    /// may not be, and so a file that is written over without getting larger costs a flush of the device, and
+    /// nothing is written to the log.
+    ///
+    /// # Errors
+    ///
+    /// As [`sync`](Self::sync).
+    #[doc(alias = "fdatasync")]
+    pub fn sync_data(&self) -> Result<()> {
+        let (parts, entry) = self.writable()?;
+        parts.sync_contents(entry)
+    }
+
     /// The entry of another node, if it is of this volume.
     fn of_this_volume<'a>(&self, other: &'a Self) -> Result<&'a crate::table::Entry> {
         let (mine, _) = self.writable()?;

@@ -378,17 +378,16 @@ impl File {
     ///
     /// As [`Node::sync`].
     pub fn sync_all(&self) -> Result<()> {
-        let (parts, entry) = self.node.writable()?;
-        parts.sync(entry)
+        self.node.sync()
     }
 
-    /// Returns when the data, and what is needed to read it, is durable.
+    /// Returns when the data, and what is needed to read it, is durable: [`Node::sync_data`].
     ///
     /// # Errors
     ///
     /// As [`sync_all`](Self::sync_all).
     pub fn sync_data(&self) -> Result<()> {
-        self.sync_all()
+        self.node.sync_data()
     }
 
     /// Writes what is in memory to the device, and gives the handle up. Dropping it does the same, and

@@ -27,8 +27,8 @@
 //! - **It is atomic.** Nobody sees a part of it, and after a crash it has happened whole or not at all. When it fails
 //!   nothing has changed, or the volume is shut down.
 //! - **It is durable** once [`Volume::sync`], [`Volume::close`], or [`Node::sync`] or [`File::sync_all`] of what it
-//!   changed, has returned, and within five seconds where nobody asks ([`OpenOptions::upkeep`]). The flag `SYNC` of
-//!   an inode is kept, and makes nothing durable by itself.
+//!   changed, has returned, and within five seconds where nobody asks ([`OpenOptions::upkeep`]). Of [`File::sync_data`]
+//!   contents and size are. The flag `SYNC` of an inode is kept, and makes nothing durable by itself.
 //! - **Order is kept.** Changes become durable in the order in which they were made: a crash leaves all of them up to
 //!   some point, and nothing of those behind it. Contents are apart from that: see [`File`].
 //! - **It waits** while the volume is [frozen](Volume::freeze), and for [leases](File::set_lease) that it breaks.

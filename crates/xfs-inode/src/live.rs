@@ -61,7 +61,7 @@ use xfs_format::inode::{
 use xfs_format::log_item::LoggedFields;
 use xfs_format::timestamp::Timestamp;
 use xfs_format::{Geometry, IncompatFeatures, InodeNumber};
-use xfs_sync::{Object, RwLock, RwLockReadGuard};
+use xfs_sync::{AtomicU64, Object, Ordering, RwLock, RwLockReadGuard};
 use xfs_trans::{ForkBytes, InodeImage, InodeRecord, Journal, Transaction};
 
 use crate::fork::Fork;
@@ -75,7 +75,13 @@ pub struct Live {
     record: Arc<InodeRecord>,
     view: RwLock<Inode, Object>,
     known: KnownBlocks,
+    /// The checkpoint of the last change that reading the contents needs, or of a later one. [`NOT_LOOKED_UP`] from
+    /// such a change on until somebody asks, or times change. Written by who has the record's latch.
+    needed_sequence: AtomicU64<Object>,
 }
+
+/// The record knows.
+const NOT_LOOKED_UP: u64 = u64::MAX;
 
 // There are as many as inodes in memory.
 #[cfg(not(shuttle))]
@@ -95,6 +101,8 @@ impl Deref for LiveInode<'_> {
 /// Which forks a change touches, besides the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touched {
+    /// Not even that: only times in it, which nobody needs who reads the contents.
+    Times,
     Core,
     Fork(ForkKind),
     Both,
@@ -103,7 +111,7 @@ pub(crate) enum Touched {
 impl Touched {
     fn includes(self, kind: ForkKind) -> bool {
         match self {
-            Self::Core => false,
+            Self::Times | Self::Core => false,
             Self::Fork(fork) => fork == kind,
             Self::Both => true,
         }
@@ -202,6 +210,17 @@ impl NewInode {
 }
 
 impl Live {
+    fn new(record: Arc<InodeRecord>, view: Inode, needed_sequence: u64) -> Self {
+        let needed_sequence = AtomicU64::new(needed_sequence);
+        Self { record, view: RwLock::new(view), known: KnownBlocks::default(), needed_sequence }
+    }
+
+    /// What nobody is changing.
+    fn loaded(record: Arc<InodeRecord>, view: Inode) -> Self {
+        let sequence = record.sequence();
+        Self::new(record, view, sequence)
+    }
+
     /// Takes inode `number` from its record. An unlinked one is taken too.
     ///
     /// # Errors
@@ -211,7 +230,7 @@ impl Live {
     pub fn load(journal: &Journal, number: InodeNumber) -> Result<Self> {
         let record = journal.inode(number)?;
         let view = view_of(&record, journal.geometry())?;
-        Ok(Self { record, view: RwLock::new(view), known: KnownBlocks::default() })
+        Ok(Self::loaded(record, view))
     }
 
     /// As [`load`](Self::load), from a record that the caller has.
@@ -221,7 +240,7 @@ impl Live {
     /// [`PosixError::NotFound`] for a free inode; the check that failed.
     pub fn of_record(record: Arc<InodeRecord>, geometry: &Geometry) -> Result<Arc<Self>> {
         let view = view_of(&record, geometry)?;
-        Ok(Arc::new(Self { record, view: RwLock::new(view), known: KnownBlocks::default() }))
+        Ok(Arc::new(Self::loaded(record, view)))
     }
 
     /// The same of the image that came with the record, whose latch has been shared since.
@@ -235,7 +254,7 @@ impl Live {
         geometry: &Geometry,
     ) -> Result<Arc<Self>> {
         let view = view_of_image(image, geometry)?;
-        Ok(Arc::new(Self { record, view: RwLock::new(view), known: KnownBlocks::default() }))
+        Ok(Arc::new(Self::loaded(record, view)))
     }
 
     /// Makes a file of an inode that was just allocated. Its record is joined.
@@ -264,7 +283,7 @@ impl Live {
             || image_of(&view),
             |image| *image = image_of(&view),
         );
-        Ok(Self { record, view: RwLock::new(view), known: KnownBlocks::default() })
+        Ok(Self::new(record, view, NOT_LOOKED_UP))
     }
 
     /// What the log knows of it: its latch, and what was logged.
@@ -293,6 +312,16 @@ impl Live {
         self.update(tx, Touched::Core, |inode| f(inode.core_mut()))
     }
 
+    /// Changes times alone: [`sync_contents`](Self::sync_contents) does not make them durable.
+    #[doc(alias = "XFS_ILOG_TIMESTAMP")]
+    pub fn change_times<R>(
+        &self,
+        tx: &mut Transaction<'_>,
+        f: impl FnOnce(&mut InodeCore) -> R,
+    ) -> R {
+        self.update(tx, Touched::Times, |inode| f(inode.core_mut()))
+    }
+
     /// Notes that the contents have changed.
     pub(crate) fn touch(&self, tx: &mut Transaction<'_>, now: Timestamp) {
         self.change(tx, |core| {
@@ -311,8 +340,14 @@ impl Live {
     ) -> R {
         tx.join(&self.record);
         let is_first = !tx.has_changed(&self.record);
-        if touched != Touched::Core {
+        if !matches!(touched, Touched::Times | Touched::Core) {
             self.known.forget();
+        }
+        if touched != Touched::Times {
+            self.needed_sequence.store(NOT_LOOKED_UP, Ordering::Relaxed);
+        } else if is_first {
+            // What came before is committed; the record will say when these times were.
+            self.look_up_needed();
         }
         let mut view = self.view.write();
         // First too: it counts as none, and would come back where the wish for a realtime device is taken away.
@@ -338,6 +373,39 @@ impl Live {
             },
         );
         answer
+    }
+
+    /// Makes durable what the contents consist of: their bytes, which the caller has written to the device, where they
+    /// lie, and the size.
+    ///
+    /// # Errors
+    ///
+    /// What stopped the log.
+    #[doc(alias = "xfs_fsync_seq")]
+    pub fn sync_contents(&self, journal: &Journal) -> Result<()> {
+        if self.needed_sequence() <= journal.durable_sequence() {
+            return journal.flush_device();
+        }
+        // Up to the last change, not to the one that is needed: a checkpoint that is just being written may have
+        // flushed the device before the bytes came, and only behind that one they are flushed again.
+        journal.force(self.record.sequence())
+    }
+
+    fn needed_sequence(&self) -> u64 {
+        // Whoever changes the inode has its latch until that is committed.
+        let _latch = self.record.latch().shared();
+        self.look_up_needed()
+    }
+
+    fn look_up_needed(&self) -> u64 {
+        match self.needed_sequence.load(Ordering::Relaxed) {
+            NOT_LOOKED_UP => {
+                let sequence = self.record.sequence();
+                self.needed_sequence.store(sequence, Ordering::Relaxed);
+                sequence
+            }
+            known => known,
+        }
     }
 
     /// Brings the map of a fork into memory, from where all changes of it start.

@@ -238,6 +238,19 @@ impl Log {
         self.inner.force(self.inner.cil.current())
     }
 
+    /// Makes durable what was written to the device that the log protects, and nothing of the log.
+    ///
+    /// # Errors
+    ///
+    /// That of the flush. What it should have covered is lost, items that were written in place among it, and only
+    /// the log has them still: the log is shut down.
+    pub fn flush_device(&self) -> Result<()> {
+        self.inner.health.check()?;
+        self.inner.writer.flush_device().inspect_err(|_| self.inner.shut_down())?;
+        // A flush that failed beside this one may have lost what this one was asked for.
+        self.inner.health.check()
+    }
+
     /// Items that are not in place.
     #[must_use]
     pub fn ail(&self) -> &Ail {

@@ -428,12 +428,16 @@ impl Writer {
     /// Makes all that was written before durable, on both devices.
     fn flush(&self, at: Lsn) -> Result<()> {
         let at = DiskAddr(self.log.geometry().start.0 + u64::from(at.block()));
-        let failed =
-            |source| Error::Io(IoError { operation: "flush", at, length_bytes: 0, source });
         if let Some(data) = &self.data {
-            data.flush().map_err(failed)?;
+            data.flush().map_err(|source| flush_failed(at, source))?;
         }
-        self.log.flush().map_err(failed)
+        self.log.flush().map_err(|source| flush_failed(at, source))
+    }
+
+    /// The same of the device of metadata and data alone.
+    pub(crate) fn flush_device(&self) -> Result<()> {
+        let flushed = self.data.as_ref().map_or_else(|| self.log.flush(), |data| data.flush());
+        flushed.map_err(|source| flush_failed(DiskAddr(0), source))
     }
 
     /// Lets all waiters look again, when the log has been shut down.
@@ -441,4 +445,8 @@ impl Writer {
         let _state = self.state.lock();
         self.changed.notify_all();
     }
+}
+
+fn flush_failed(at: DiskAddr, source: std::io::Error) -> Error {
+    Error::Io(IoError { operation: "flush", at, length_bytes: 0, source })
 }

@@ -289,6 +289,24 @@ impl Journal {
         self.log.force_all()
     }
 
+    /// The newest checkpoint that is durable, with all before it.
+    #[must_use]
+    pub fn durable_sequence(&self) -> u64 {
+        self.log.durable_sequence()
+    }
+
+    /// Makes durable what was written in place, contents of files too, and nothing that waits in the log. It is
+    /// one flush of the device.
+    ///
+    /// # Errors
+    ///
+    /// That of the flush, which shuts the volume down.
+    #[doc(alias = "blkdev_issue_flush")]
+    pub fn flush_device(&self) -> Result<()> {
+        let _span = tracing::trace_span!("device_flush").entered();
+        self.log.flush_device()
+    }
+
     /// Shuts the volume down: every operation fails from now on.
     ///
     /// # Errors

@@ -146,7 +146,7 @@ impl Acting<'_> {
         self.transact(TransactionKind::ChangeInode, 0, |tx| {
             tx.join(file.live().record());
             self.check(file, Access::READ)?;
-            file.live().change(tx, |core| core.access_time = time);
+            file.live().change_times(tx, |core| core.access_time = time);
             Ok(())
         })
     }
@@ -164,7 +164,7 @@ impl Acting<'_> {
         self.transact(TransactionKind::ChangeInode, 0, |tx| {
             tx.join(file.live().record());
             self.check(file, Access::WRITE)?;
-            file.live().change(tx, |core| {
+            file.live().change_times(tx, |core| {
                 (core.modify_time, core.change_time) = (modified, changed);
             });
             Ok(())
@@ -229,6 +229,12 @@ impl Parts {
     pub(crate) fn sync(&self, file: &Arc<Entry>) -> Result<()> {
         self.contents(file).flush_for_sync()?;
         self.journal.force(file.live().record().sequence())
+    }
+
+    /// Makes the contents of a file durable, and what is needed to read them.
+    pub(crate) fn sync_contents(&self, file: &Arc<Entry>) -> Result<()> {
+        self.contents(file).flush_for_sync()?;
+        file.live().sync_contents(&self.journal)
     }
 }
 

@@ -30,6 +30,7 @@ mod paths;
 mod permissions;
 mod privileges;
 mod small_log;
+mod syncing;
 mod threads;
 mod tree;
 mod unlinked;

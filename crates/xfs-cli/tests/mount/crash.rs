@@ -1,7 +1,8 @@
 //! Mounts that end before their time.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -43,6 +44,38 @@ pub(crate) fn a_killed_mount_is_recovered() -> Result<(), TrialError> {
             let path = volume.at(&format!("thread{thread}/{name}"));
             assert_eq!(fs::read_to_string(&path).unwrap(), *name, "{}", path.display());
         }
+    }
+    volume.check()
+}
+
+/// What can only be added to the kernel writes past its own pages, and asks for no fsync then.
+pub(crate) fn what_is_written_through_survives_a_kill() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    let kinds = [("plain", false), ("added", true)];
+    let ways = [("dsync", libc::O_DSYNC), ("sync", libc::O_SYNC)];
+    let files = kinds.iter().flat_map(|kind| ways.map(|way| (*kind, way)));
+    let files: Vec<_> = files
+        .map(|((kind, is_added), (way, flag))| (format!("{kind}-{way}"), is_added, flag))
+        .collect();
+    for (name, is_added, _) in &files {
+        fs::write(volume.at(name), "").unwrap();
+        if *is_added {
+            run(Command::new("chattr").arg("+a").arg(volume.at(name)));
+        }
+    }
+    let write = |(name, _, flag): &(String, bool, i32)| {
+        let mut options = OpenOptions::new();
+        let mut file = options.append(true).custom_flags(*flag).open(volume.at(name)).unwrap();
+        file.write_all(name.as_bytes()).unwrap();
+        // It stays open: to close it would have it written.
+        file
+    };
+    let open: Vec<_> = files.iter().map(write).collect();
+    volume.kill();
+    drop(open);
+    volume.mount("rw");
+    for (name, ..) in &files {
+        assert_eq!(fs::read_to_string(volume.at(name)).unwrap(), *name);
     }
     volume.check()
 }

@@ -165,6 +165,10 @@ fn killed() -> Vec<Trial> {
         ),
         Trial::new("a_killed_mount_is_recovered", crash::a_killed_mount_is_recovered),
         Trial::new(
+            "what_is_written_through_survives_a_kill",
+            crash::what_is_written_through_survives_a_kill,
+        ),
+        Trial::new(
             "a_database_keeps_what_it_acknowledged",
             database::a_database_keeps_what_it_acknowledged,
         ),

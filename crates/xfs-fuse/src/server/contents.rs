@@ -11,10 +11,13 @@ use rustix::io::Errno;
 
 use super::{Durability, Server, errno};
 use crate::transport::wire::{
-    AllocateIn, CopyFileRangeIn, OpenIn, OpenOut, ROOT_NODE, ReadIn, SeekIn, SeekOut, WRITE_CACHE,
-    WRITE_KILL_SET_IDS, WriteIn, WriteOut,
+    AllocateIn, CopyFileRangeIn, FSYNC_DATA_ONLY, FsyncIn, OpenIn, OpenOut, ROOT_NODE, ReadIn,
+    SeekIn, SeekOut, WRITE_CACHE, WRITE_KILL_SET_IDS, WriteIn, WriteOut,
 };
 use crate::transport::{MAX_WRITE_BYTES, Reply, Request, Taken};
+
+/// O_SYNC has one more bit. `OFlags::DSYNC` is O_SYNC.
+pub(super) const DSYNC: OFlags = OFlags::from_bits_retain(libc::O_DSYNC as u32);
 
 /// Of lseek.
 const SEEK_DATA: u32 = 3;
@@ -125,9 +128,13 @@ impl Server {
             self.drop_privileges(&file, set_ids, reply)?;
             file.write_at(wanted.offset, bytes).map_err(errno)?
         };
-        // O_SYNC holds the bit of O_DSYNC.
+        // The kernel asks for fsync after each write with O_SYNC or O_DSYNC, but for files that it writes past its own
+        // pages: they can only be added to.
         let flags = flags_of(wanted.flags);
-        if flags.contains(OFlags::DSYNC) || self.settings.durability == Durability::All {
+        let is_all_synced = self.settings.durability == Durability::All;
+        if is_all_synced || flags.contains(OFlags::APPEND | OFlags::SYNC) {
+            file.sync_all().map_err(errno)?;
+        } else if flags.contains(OFlags::APPEND | DSYNC) {
             file.sync_data().map_err(errno)?;
         }
         reply.add(&WriteOut { size: written as u32, padding: 0 });
@@ -167,9 +174,14 @@ impl Server {
         if request.node() == ROOT_NODE {
             return self.sync();
         }
+        let (wanted, _) = request.argument::<FsyncIn>()?;
         let node = self.node(request.node())?;
-        self.settle_time(node.number());
-        node.sync().map_err(errno)?;
+        if wanted.fsync_flags & FSYNC_DATA_ONLY != 0 {
+            node.sync_data().map_err(errno)?;
+        } else {
+            self.settle_time(node.number());
+            node.sync().map_err(errno)?;
+        }
         self.note_written(&node, reply);
         Ok(())
     }
@@ -252,7 +264,7 @@ impl Server {
             })?,
         };
         if self.settings.durability == Durability::All {
-            target.sync_data().map_err(errno)?;
+            target.sync_all().map_err(errno)?;
         }
         reply.add(&WriteOut { size: copied as u32, padding: 0 });
         Ok(())

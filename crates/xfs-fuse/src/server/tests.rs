@@ -8,11 +8,12 @@ use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
 use xfs_trans::testing::make_with;
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::contents::DSYNC;
 use super::{AccessTimes, Checks, Durability, FREED_AT_ONCE, Server, Settings};
 use crate::transport::wire::{
-    AccessIn, AttrOut, BatchForgetIn, CopyFileRangeIn, DirEntry, EntryOut, InHeader, InitFlags,
-    OPEN_DIRECT_IO, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE, ReadIn, Rename2In, RenameIn,
-    SeekIn, SeekOut, SetAttrIn, WRITE_CACHE, WriteIn, WriteOut, set,
+    AccessIn, AttrOut, BatchForgetIn, CopyFileRangeIn, DirEntry, EntryOut, FSYNC_DATA_ONLY,
+    FsyncIn, InHeader, InitFlags, OPEN_DIRECT_IO, Opcode, OpenIn, OpenOut, OutHeader, ROOT_NODE,
+    ReadIn, Rename2In, RenameIn, SeekIn, SeekOut, SetAttrIn, WRITE_CACHE, WriteIn, WriteOut, set,
 };
 use crate::transport::{Handler, Reply, Request};
 
@@ -509,6 +510,38 @@ fn holes_are_data_where_somebody_else_writes() {
     drop(server.handles.close(writer));
     assert_eq!((seek(reader, 8192, data), seek(reader, 0, hole)), (Err(Errno::NXIO), Ok(4096)));
     drop(server.handles.close(reader));
+    server.close().unwrap();
+}
+
+/// Of a file that is written over fdatasync leaves the times where they are, in the list of what the log has yet to
+/// write.
+#[test]
+fn contents_alone_are_synced_by_fdatasync() {
+    let server = server(make_with("-l size=16m"));
+    put(&server, "file", "contents");
+    server.volume.sync().unwrap();
+    let node = lookup(&server, "file").node;
+    let handle = open(&server, node, OFlags::RDWR).handle;
+    let write = |flags: OFlags| {
+        let wanted = WriteIn { handle, size: 3, flags: flags.bits(), ..WriteIn::default() };
+        ask(&server, Opcode::Write, node, &[wanted.as_bytes(), b"new"].concat()).unwrap();
+    };
+    let sync = |fsync_flags| {
+        let wanted = FsyncIn { handle, fsync_flags, padding: 0 };
+        ask(&server, Opcode::Fsync, node, wanted.as_bytes()).unwrap();
+    };
+    let records = |change: &dyn Fn()| {
+        let before = server.volume.statistics().unwrap().log.writes;
+        change();
+        server.volume.statistics().unwrap().log.writes - before
+    };
+    write(OFlags::empty());
+    assert_eq!(records(&|| sync(FSYNC_DATA_ONLY)), 0);
+    assert_ne!(records(&|| sync(0)), 0);
+    // Without a request for fsync, as the kernel leaves it with files that can only be added to.
+    assert_eq!(records(&|| write(OFlags::APPEND | DSYNC)), 0);
+    assert_ne!(records(&|| write(OFlags::APPEND | OFlags::SYNC)), 0);
+    server.handles.close(handle);
     server.close().unwrap();
 }
 

@@ -161,6 +161,8 @@ pub(crate) const OPEN_KEEP_CACHE: u32 = 1 << 1;
 pub(crate) const WRITE_CACHE: u32 = 1 << 0;
 /// Of a WRITE: set-ID bits go.
 pub(crate) const WRITE_KILL_SET_IDS: u32 = 1 << 2;
+/// Of a FSYNC: only what is needed to read the contents.
+pub(crate) const FSYNC_DATA_ONLY: u32 = 1 << 0;
 /// In the place of an error, where a message answers no request: what the kernel knows of an inode is
 /// out of date.
 #[doc(alias = "FUSE_NOTIFY_INVAL_INODE")]
@@ -270,6 +272,7 @@ wire! {
         padding: u32,
     }
     WriteOut: 8 { size: u32, padding: u32, }
+    FsyncIn: 16 { handle: u64, fsync_flags: u32, padding: u32, }
     StatFsOut: 80 {
         blocks: u64, free_blocks: u64, available_blocks: u64, files: u64, free_files: u64,
         block_size: u32, name_length: u32, fragment_size: u32, padding: u32, spare: [u32; 6],

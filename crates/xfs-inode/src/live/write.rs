@@ -29,7 +29,7 @@ use xfs_trans::{Earmark, Journal, Transaction};
 
 use super::data::{self, Piece, clip};
 use super::map::{MapRequest, map_blocks};
-use super::{Live, step};
+use super::{Live, Touched, step};
 use crate::edit::BlockRange;
 use crate::extent_map::Mapping;
 use crate::map_counts::{MapCounts, MapUse};
@@ -192,7 +192,11 @@ impl Live {
 
     /// The contents have changed; the size is at least `end`.
     pub(super) fn wrote(&self, tx: &mut Transaction<'_>, end: Option<u64>, now: Timestamp) {
-        self.change(tx, |core| {
+        tx.join(&self.record);
+        let grows = end.is_some_and(|end| end > self.inode().core().size);
+        let touched = if grows { Touched::Core } else { Touched::Times };
+        self.update(tx, touched, |inode| {
+            let core = inode.core_mut();
             core.size = core.size.max(end.unwrap_or(0));
             core.modify_time = now;
             // Bytes that were kept back come after a change that was made later.
