@@ -1,11 +1,11 @@
-//! What a mount has done: requests, failures, and how long they took.
+//! What a mount has done: requests, failures, how long they took, and bytes of files.
 
 use std::fmt::Write;
 use std::time::Instant;
 
 use ferroxfs::Statistics as VolumeFigures;
 use rustix::io::Errno;
-use xfs_sync::{AtomicU64, Ordering, Slot, Slots};
+use xfs_sync::{AtomicU64, Ordering, Slot, SlotCounters, Slots};
 
 use crate::transport::wire::Opcode;
 
@@ -40,8 +40,18 @@ impl Counters {
     }
 }
 
+/// Which way bytes of files go.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    Read,
+    Written,
+}
+
 /// Counters of all requests, split by thread.
-pub(crate) struct Statistics(Slots<Box<[Counters]>>);
+pub(crate) struct Statistics {
+    requests: Slots<Box<[Counters]>>,
+    bytes: SlotCounters<2>,
+}
 
 /// Sums over all slots.
 #[derive(Clone, Copy, Default)]
@@ -60,10 +70,19 @@ impl Sums {
 
 impl Statistics {
     pub(crate) fn new() -> Self {
-        Self(Slots::new(|| Opcode::ALL.iter().map(|_| Counters::new()).collect()))
+        let requests = Slots::new(|| Opcode::ALL.iter().map(|_| Counters::new()).collect());
+        Self { requests, bytes: SlotCounters::new() }
     }
 
-    /// Counts a request around its work.
+    /// Counts bytes of files.
+    #[doc(alias = "xs_read_bytes")]
+    #[doc(alias = "xs_write_bytes")]
+    pub(crate) fn add_bytes(&self, way: Way, count: usize) {
+        self.bytes.add(way as usize, count as u64);
+    }
+
+    /// Counts a request around its work. That there is no such operation, by which a server says that it need not be
+    /// asked, is no failure.
     pub(crate) fn measure(
         &self,
         opcode: Opcode,
@@ -72,20 +91,21 @@ impl Statistics {
         let start = Instant::now();
         let outcome = work();
         let nanoseconds = start.elapsed().as_nanos() as u64;
-        if let Some(counters) = self.0.mine().get(opcode as usize) {
+        if let Some(counters) = self.requests.mine().get(opcode as usize) {
             let class = CLASSES_NS.iter().position(|end| nanoseconds <= *end);
             if let Some(count) = class.and_then(|class| counters.classes.get(class)) {
                 count.fetch_add(1, Ordering::Relaxed);
             }
             counters.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
-            counters.failures.fetch_add(u64::from(outcome.is_err()), Ordering::Relaxed);
+            let is_failure = outcome.is_err_and(|errno| errno != Errno::NOSYS);
+            counters.failures.fetch_add(u64::from(is_failure), Ordering::Relaxed);
         }
         outcome
     }
 
     fn sums(&self, opcode: Opcode) -> Sums {
         let mut sums = Sums::default();
-        for slot in self.0.iter() {
+        for slot in self.requests.iter() {
             let Some(counters) = slot.get(opcode as usize) else { continue };
             sums.failures += counters.failures.load(Ordering::Relaxed);
             sums.nanoseconds += counters.nanoseconds.load(Ordering::Relaxed);
@@ -120,6 +140,10 @@ impl Statistics {
         for (name, Sums { failures, .. }) in &asked {
             let _ =
                 writeln!(text, "ferroxfs_request_failures_total{{request=\"{name}\"}} {failures}");
+        }
+        for (name, way) in [("read_bytes_total", Way::Read), ("written_bytes_total", Way::Written)]
+        {
+            add_figure(&mut text, (name, "counter", self.bytes.sum(way as usize)));
         }
         text
     }
@@ -184,9 +208,13 @@ pub(crate) fn add_volume(text: &mut String, volume: &VolumeFigures) {
         ("attributes_removed_total", "counter", attributes.removed),
         ("attribute_listings_total", "counter", attributes.listings),
     ] {
-        // Writing to a string does not fail.
-        let _ = write!(text, "# TYPE ferroxfs_{name} {kind}\nferroxfs_{name} {value}\n");
+        add_figure(text, (name, kind, value));
     }
+}
+
+fn add_figure(text: &mut String, (name, kind, value): (&str, &str, u64)) {
+    // Writing to a string does not fail.
+    let _ = write!(text, "# TYPE ferroxfs_{name} {kind}\nferroxfs_{name} {value}\n");
 }
 
 fn add_durations(text: &mut String, name: &str, sums: &Sums) -> std::fmt::Result {

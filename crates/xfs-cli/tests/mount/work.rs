@@ -230,13 +230,19 @@ pub(crate) fn free_space_is_given_back() -> Result<(), TrialError> {
 }
 
 pub(crate) fn figures_are_shown() -> Result<(), TrialError> {
-    let volume = mounted("rw")?;
+    let mut volume = mounted("rw")?;
+    fs::write(volume.at("large"), vec![1; 100_000]).unwrap();
+    volume.unmount();
+    volume.mount("rw");
+    fs::read(volume.at("large")).unwrap();
     fs::write(volume.at("file"), "contents").unwrap();
     let table = run(ferroxfs(&["stats"]).arg(volume.path()));
     assert!(table.lines().any(|line| line.starts_with("create ")), "{table}");
     assert!(table.lines().any(|line| line.starts_with("commits ")), "{table}");
     let text = run(ferroxfs(&["stats", "--prometheus"]).arg(volume.path()));
     assert!(text.contains("ferroxfs_request_seconds_count{request=\"write\"} 1\n"), "{text}");
+    assert!(text.contains("\nferroxfs_written_bytes_total 8\n"), "{text}");
+    assert!(text.contains("\nferroxfs_read_bytes_total 100000\n"), "{text}");
     for figure in [
         "commits",
         "checkpoints",

@@ -10,6 +10,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::{Durability, Server, errno};
+use crate::statistics::Way;
 use crate::transport::wire::{
     AllocateIn, CopyFileRangeIn, FSYNC_DATA_ONLY, FsyncIn, OpenIn, OpenOut, ROOT_NODE, ReadIn,
     SeekIn, SeekOut, WRITE_CACHE, WRITE_KILL_SET_IDS, WriteIn, WriteOut,
@@ -103,12 +104,19 @@ impl Server {
         if flags_of(wanted.flags) & OFlags::RWMODE != OFlags::WRONLY {
             self.note_access(file.node(), flags_of(wanted.flags));
         }
-        if let Some(pipe) = reply.pipe_for(most)
-            && send_from_image(&file, wanted.offset, most, pipe, reply)?
-        {
-            return Ok(());
-        }
-        reply.fill_with(most, |room| file.read_at(wanted.offset, room).map_err(errno))
+        let read = match reply.pipe_for(most) {
+            Some(pipe) => send_from_image(&file, wanted.offset, most, pipe, reply)?,
+            None => None,
+        };
+        let read = match read {
+            Some(sent) => sent,
+            None => {
+                reply.fill_with(most, |room| file.read_at(wanted.offset, room).map_err(errno))?;
+                reply.body_length()
+            }
+        };
+        self.statistics.add_bytes(Way::Read, read);
+        Ok(())
     }
 
     pub(super) fn write(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Result<(), Errno> {
@@ -137,6 +145,7 @@ impl Server {
         } else if flags.contains(OFlags::APPEND | DSYNC) {
             file.sync_data().map_err(errno)?;
         }
+        self.statistics.add_bytes(Way::Written, written);
         reply.add(&WriteOut { size: written as u32, padding: 0 });
         Ok(())
     }
@@ -298,7 +307,8 @@ fn is_refused(error: &Error) -> bool {
     }
 }
 
-/// Answers a READ by what the image holds, without copying it here. `false`: it has not been answered.
+/// Answers a READ by what the image holds, without copying it here, and says how long that is. `None`: it has not
+/// been answered.
 ///
 /// The blocks are lent until the kernel has its copy: what somebody writes to the file, or to another one that
 /// gets its blocks, is not seen in the answer.
@@ -308,12 +318,13 @@ fn send_from_image(
     most: usize,
     pipe: Taken<'_>,
     reply: &mut Reply<'_>,
-) -> Result<bool, Errno> {
+) -> Result<Option<usize>, Errno> {
     let send = |place: Place<'_>| {
-        reply.send_through_pipe(pipe, place.length(), |pipe| place.splice_into(pipe))
+        let length = place.length();
+        let is_sent = reply.send_through_pipe(pipe, length, |pipe| place.splice_into(pipe));
+        is_sent.then_some(length)
     };
-    let sent = file.lend_at(offset, most, send).map_err(errno)?;
-    Ok(sent.unwrap_or(false))
+    file.lend_at(offset, most, send).map(Option::flatten).map_err(errno)
 }
 
 /// Copies bytes, at most as many as fit in memory; returns how many.

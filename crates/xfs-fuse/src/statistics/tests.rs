@@ -1,12 +1,12 @@
 use rustix::io::Errno;
 
-use super::Statistics;
+use super::{Statistics, Way};
 use crate::transport::wire::Opcode;
 
 #[test]
 fn requests_and_failures_are_counted() {
     let statistics = Statistics::new();
-    for outcome in [Ok(()), Ok(()), Err(Errno::NOENT)] {
+    for outcome in [Ok(()), Err(Errno::NOSYS), Err(Errno::NOENT)] {
         assert_eq!(statistics.measure(Opcode::Lookup, || outcome), outcome);
     }
     let text = statistics.to_prometheus();
@@ -14,6 +14,17 @@ fn requests_and_failures_are_counted() {
     assert!(text.contains("ferroxfs_request_failures_total{request=\"lookup\"} 1\n"), "{text}");
     assert!(text.contains("{request=\"lookup\",le=\"+Inf\"} 3\n"), "{text}");
     assert!(!text.contains("getattr"), "{text}");
+}
+
+#[test]
+fn bytes_are_counted() {
+    let statistics = Statistics::new();
+    statistics.add_bytes(Way::Read, 5);
+    statistics.add_bytes(Way::Written, 1 << 20);
+    statistics.add_bytes(Way::Written, 7);
+    let text = statistics.to_prometheus();
+    assert!(text.contains("\nferroxfs_read_bytes_total 5\n"), "{text}");
+    assert!(text.contains("\nferroxfs_written_bytes_total 1048583\n"), "{text}");
 }
 
 #[test]
