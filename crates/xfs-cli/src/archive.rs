@@ -25,7 +25,7 @@ use crate::exit::Exit;
 use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
 use crate::names;
-use crate::source::{Source, is_safe_name};
+use crate::source::{Source, Whence, is_safe_name};
 
 /// The unit of an archive.
 const BLOCK_BYTES: u64 = 512;
@@ -42,6 +42,9 @@ const MAX_NUMBER: u64 = 0o77_777_777_777;
 pub(crate) struct Archive<'a> {
     out: &'a mut dyn Write,
     report: &'a mut dyn FnMut(Failure),
+    whence: Option<Whence>,
+    /// How long the name is of what is archived.
+    start_length: usize,
     /// The first name of each file with several.
     links: HashMap<u64, Vec<u8>>,
     entered: HashSet<u64>,
@@ -57,7 +60,14 @@ struct Level<S: Source> {
 impl<'a> Archive<'a> {
     /// Writes to `out`. What fails for one file goes to `report`.
     pub(crate) fn new(out: &'a mut dyn Write, report: &'a mut dyn FnMut(Failure)) -> Self {
-        Self { out, report, links: HashMap::new(), entered: HashSet::new() }
+        let (links, entered) = (HashMap::new(), HashSet::new());
+        Self { out, report, whence: None, start_length: 0, links, entered }
+    }
+
+    /// Says where the source is. Without that, messages have the names of members.
+    pub(crate) fn out_of(mut self, whence: Whence) -> Self {
+        self.whence = Some(whence);
+        self
     }
 
     /// Writes a file, with everything below it, as `path`, and the end of the archive.
@@ -66,6 +76,7 @@ impl<'a> Archive<'a> {
     ///
     /// Only those of writing.
     pub(crate) fn write<S: Source>(mut self, source: S, path: &[u8]) -> io::Result<()> {
+        self.start_length = path.len();
         let mut open: Vec<Level<S>> = Vec::new();
         // The path of the innermost open directory. Each level lengthens it: one path for each
         // would take memory with the square of the depth.
@@ -79,13 +90,13 @@ impl<'a> Archive<'a> {
                     open.pop();
                 }
                 Some(Err(failure)) => {
-                    (self.report)(failure.about(&names::in_message(&directory)));
+                    self.report(&directory, failure);
                 }
                 Some(Ok((name, _))) if !is_safe_name(&name) => {
                     let name = names::in_message(&name);
                     let message = format!("a file is named {name}, and is not archived");
                     let failure = Failure::new(Exit::Corrupt, message);
-                    (self.report)(failure.about(&names::in_message(&directory)));
+                    self.report(&directory, failure);
                 }
                 Some(Ok((name, child))) => {
                     let outer_length = directory.len();
@@ -258,7 +269,12 @@ impl<'a> Archive<'a> {
     }
 
     fn report(&mut self, path: &[u8], failure: Failure) {
-        (self.report)(failure.about(&names::in_message(path)));
+        let below = path.get(self.start_length..).unwrap_or_default();
+        let failure = match &self.whence {
+            Some(whence) => whence.failure(below, failure),
+            None => failure.about(&names::in_message(path)),
+        };
+        (self.report)(failure);
     }
 }
 

@@ -30,7 +30,7 @@ use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
 use crate::names;
 use crate::node;
-use crate::source::{NamedValue, Origin, Source, is_safe_name};
+use crate::source::{NamedValue, Origin, Source, Whence, is_safe_name, join};
 use draft::Spot;
 
 pub(crate) use contents::write_all;
@@ -60,6 +60,12 @@ pub(crate) struct Deposit<'a> {
     manner: Manner,
     /// Where the sources are that are put in now.
     origin: Origin,
+    /// The same for messages, where that is an image.
+    whence: Option<Whence>,
+    /// How long the name is that it gets.
+    start_length: usize,
+    /// The directory that everything goes into, in front of the paths in messages.
+    to: Vec<u8>,
     /// The file that stands for each source with several names.
     links: HashMap<(Origin, u64), Node>,
     /// What is left to be set of files that may get further names, and their paths.
@@ -98,6 +104,9 @@ impl<'a> Deposit<'a> {
         Self {
             manner,
             origin: Origin::default(),
+            whence: None,
+            start_length: 0,
+            to: Vec::new(),
             links: HashMap::new(),
             late: Vec::new(),
             crosses_kinds: false,
@@ -107,8 +116,14 @@ impl<'a> Deposit<'a> {
 
     /// Says where the sources are that come now. Names of one file there are names of one file here, whichever of the
     /// calls puts them in.
-    pub(crate) fn turn_to(&mut self, origin: Origin) {
+    pub(crate) fn turn_to(&mut self, origin: Origin, whence: Option<Whence>) {
         self.origin = origin;
+        self.whence = whence;
+    }
+
+    /// Says which directory everything goes into. Without that, messages have the paths below it.
+    pub(crate) fn name_directory(&mut self, path: &[u8]) {
+        self.to = path.to_vec();
     }
 
     /// From now on a directory takes the place of another file, and another file that of an empty directory, as
@@ -129,6 +144,7 @@ impl<'a> Deposit<'a> {
         name: &[u8],
         source: S,
     ) -> Result<(), Failure> {
+        self.start_length = name.len();
         let level = self.put_one(directory, (name, name.to_vec()), source)?;
         self.fill(level)
     }
@@ -143,8 +159,9 @@ impl<'a> Deposit<'a> {
         directory: Node,
         source: S,
     ) -> Result<(), Failure> {
+        self.start_length = 0;
         let level = enter(Entered::present(directory, &source), Vec::new(), &source);
-        let level = self.check(b"/", level)?;
+        let level = self.check(b"", level)?;
         self.fill(level)
     }
 
@@ -172,7 +189,8 @@ impl<'a> Deposit<'a> {
                     self.put_one(&directory, (&name, path), source)?
                 }
                 Some(Err(failure)) => {
-                    (self.report)(failure);
+                    let path = level.path.clone();
+                    self.check::<()>(&path, Err(Failed::Source(failure)))?;
                     continue;
                 }
                 None => {
@@ -269,13 +287,33 @@ impl<'a> Deposit<'a> {
     ) -> Result<Option<T>, Failure> {
         match outcome {
             Ok(value) => Ok(Some(value)),
-            Err(failed) => match failed.about(&names::in_message(path)) {
-                Failed::One(failure) => {
+            Err(failed) => match self.locate(path, failed) {
+                Failed::One(failure) | Failed::Source(failure) => {
                     (self.report)(failure);
                     Ok(None)
                 }
                 Failed::All(failure) => Err(failure),
             },
+        }
+    }
+
+    /// Says of a failure where it is: in the source of what gets this path, or there.
+    fn locate(&self, path: &[u8], failed: Failed) -> Failed {
+        match (failed, &self.whence) {
+            (Failed::Source(failure), Some(whence)) => {
+                let below = path.get(self.start_length..).unwrap_or_default();
+                Failed::Source(whence.failure(below, failure))
+            }
+            (failed, _) => failed.about(&names::in_message(&self.shown(path))),
+        }
+    }
+
+    /// The path of a file as messages have it.
+    fn shown(&self, path: &[u8]) -> Vec<u8> {
+        match (self.to.is_empty(), path.is_empty()) {
+            (true, true) => b"/".to_vec(),
+            (true, false) => path.to_vec(),
+            (false, _) => join(&self.to, path),
         }
     }
 
@@ -315,7 +353,8 @@ impl<'a> Deposit<'a> {
             }
             Some(_) if self.manner.existing == Existing::Keep => {
                 let failure = Failure::new(Exit::Failed, PosixError::Exists.to_string());
-                (self.report)(failure.about(&names::in_message(path)));
+                let failure = failure.about(&names::in_message(&self.shown(path)));
+                (self.report)(failure);
                 Ok(None)
             }
             present => {
@@ -345,7 +384,7 @@ impl<'a> Deposit<'a> {
         let kind = match facts.kind() {
             FileKind::Regular => NewKind::Regular,
             FileKind::Symlink => {
-                target = source.target().map_err(Failed::One)?;
+                target = source.target().map_err(Failed::Source)?;
                 NewKind::Symlink(&target)
             }
             FileKind::Fifo => NewKind::Fifo,
@@ -407,7 +446,7 @@ impl<'a> Deposit<'a> {
 }
 
 fn enter<S: Source>(entered: Entered, path: Vec<u8>, source: &S) -> Result<Level<S>, Failed> {
-    let entries = source.entries().map_err(Failed::One)?;
+    let entries = source.entries().map_err(Failed::Source)?;
     Ok(Level { entered, entries, path })
 }
 
@@ -415,6 +454,8 @@ fn enter<S: Source>(entered: Entered, path: Vec<u8>, source: &S) -> Result<Level
 pub(crate) enum Failed {
     /// To one file.
     One(Failure),
+    /// To one file, whose source cannot be read.
+    Source(Failure),
     /// To all that come after it too.
     All(Failure),
 }
@@ -424,6 +465,7 @@ impl Failed {
     fn about(self, subject: &str) -> Self {
         match self {
             Self::One(failure) => Self::One(failure.about(subject)),
+            Self::Source(failure) => Self::Source(failure.about(subject)),
             Self::All(failure) => Self::All(failure.about(subject)),
         }
     }

@@ -27,7 +27,7 @@ use crate::exit::Exit;
 use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
 use crate::names;
-use crate::source::{Origin, Source, is_safe_name};
+use crate::source::{Origin, Source, Whence, is_safe_name};
 
 use attributes::{Lack, Shortfalls};
 use place::Made;
@@ -53,6 +53,9 @@ pub(crate) struct Extraction<'a> {
     root: &'a Directory,
     /// Where the sources are that are copied now.
     origin: Origin,
+    whence: Option<Whence>,
+    /// How long the path is that it gets on the host.
+    start_length: usize,
     /// Where the first name of each file with several has been made.
     links: HashMap<(Origin, u64), Made>,
     entered: HashSet<u64>,
@@ -92,6 +95,8 @@ impl<'a> Extraction<'a> {
             fidelity,
             root,
             origin: Origin::default(),
+            whence: None,
+            start_length: 0,
             links: HashMap::new(),
             entered: HashSet::new(),
             shortfalls: Shortfalls::new(fidelity.ignores_owner),
@@ -103,8 +108,9 @@ impl<'a> Extraction<'a> {
 
     /// Begins with the next source, and says where it is. Names of one file there are names of one file here, also where
     /// several sources have them.
-    pub(crate) fn turn_to(&mut self, origin: Origin) {
+    pub(crate) fn turn_to(&mut self, origin: Origin, whence: Whence) {
         self.origin = origin;
+        self.whence = Some(whence);
         // One source may lie in another.
         self.entered.clear();
     }
@@ -116,6 +122,7 @@ impl<'a> Extraction<'a> {
     /// Only what makes it pointless to go on, such as a full disk.
     pub(crate) fn copy<S: Source>(&mut self, source: S, name: &[u8]) -> Result<(), Failure> {
         let root = self.root;
+        self.start_length = root.path_of(name).len();
         match self.make(root, name, source)? {
             None => Ok(()),
             Some(level) => self.fill(level),
@@ -129,6 +136,7 @@ impl<'a> Extraction<'a> {
     /// As [`copy`](Self::copy).
     pub(crate) fn copy_contents<S: Source>(&mut self, source: S) -> Result<(), Failure> {
         let directory = self.root.duplicate().map_err(|error| failed(self.root, &[], error))?;
+        self.start_length = directory.path().len();
         match self.enter(directory, source, false) {
             None => Ok(()),
             Some(level) => self.fill(level),
@@ -147,6 +155,16 @@ impl<'a> Extraction<'a> {
         }
     }
 
+    /// Reports what is wrong with a source, where it is in its image, by the path that it gets on the host.
+    fn report_source(&mut self, path: &[u8], failure: Failure) {
+        let below = path.get(self.start_length..).unwrap_or_default();
+        let failure = match &self.whence {
+            Some(whence) => whence.failure(below, failure),
+            None => failure.about(&names::in_message(path)),
+        };
+        (self.report)(failure);
+    }
+
     /// Fills a directory and all below, without recursion: the image decides how deep it goes.
     fn fill<S: Source>(&mut self, level: Level<S>) -> Result<(), Failure> {
         let mut open = vec![level];
@@ -157,10 +175,7 @@ impl<'a> Extraction<'a> {
                         self.complete(&level);
                     }
                 }
-                Some(Err(failure)) => {
-                    let failure = failure.about(&names::in_message(level.directory.path()));
-                    (self.report)(failure);
-                }
+                Some(Err(failure)) => self.report_source(level.directory.path(), failure),
                 Some(Ok((name, child))) => {
                     let made = self.make(&level.directory, &name, child)?;
                     open.extend(made);
@@ -181,7 +196,7 @@ impl<'a> Extraction<'a> {
             let shown = names::in_message(name).into_owned();
             let message = format!("a file is named {shown}, and is not extracted");
             let failure = Failure::new(Exit::Corrupt, message);
-            (self.report)(failure.about(&names::in_message(parent.path())));
+            self.report_source(parent.path(), failure);
             return Ok(None);
         }
         let facts = source.facts();
@@ -203,8 +218,7 @@ impl<'a> Extraction<'a> {
         match made {
             Ok(()) => {}
             Err(Stop::Source(failure)) => {
-                let path = parent.path_of(name);
-                (self.report)(failure.about(&names::in_message(&path)));
+                self.report_source(&parent.path_of(name), failure);
             }
             Err(Stop::Host(error)) => {
                 return self.survive(failed(parent, name, error), error);
@@ -228,16 +242,15 @@ impl<'a> Extraction<'a> {
         source: S,
         is_new: bool,
     ) -> Option<Level<S>> {
-        let shown = || names::in_message(directory.path()).into_owned();
         if !self.entered.insert(source.facts().inode) {
             let message = format!("directory inode {} is inside itself", source.facts().inode);
-            (self.report)(Failure::new(Exit::Corrupt, message).about(&shown()));
+            self.report_source(directory.path(), Failure::new(Exit::Corrupt, message));
             return None;
         }
         match source.entries() {
             Ok(entries) => Some(Level { directory, source, entries, is_new }),
             Err(failure) => {
-                (self.report)(failure.about(&shown()));
+                self.report_source(directory.path(), failure);
                 None
             }
         }
@@ -263,7 +276,7 @@ impl<'a> Extraction<'a> {
     fn report_unreadable<S: Source>(&mut self, source: &S, path: &[u8]) {
         for attribute in source.attributes() {
             if let Err(failure) = attribute {
-                (self.report)(failure.about(&names::in_message(path)));
+                self.report_source(path, failure);
             }
         }
     }

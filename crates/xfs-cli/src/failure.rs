@@ -16,6 +16,8 @@ pub(crate) struct Failure {
     hint: Option<String>,
     /// Whether it is of writing to standard output, which no item that is left can do either.
     is_of_output: bool,
+    /// Whether it says already where in which image or file it is.
+    is_placed: bool,
     /// Whether the volume is shut down, so that nothing that is left can be done to it.
     is_of_volume: bool,
 }
@@ -24,7 +26,14 @@ impl Failure {
     /// A failure that ends the program with `exit`.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         let message = Some(message.into());
-        Self { exit, message, hint: None, is_of_output: false, is_of_volume: false }
+        Self {
+            exit,
+            message,
+            hint: None,
+            is_of_output: false,
+            is_placed: false,
+            is_of_volume: false,
+        }
     }
 
     /// A command line that makes no sense.
@@ -34,17 +43,25 @@ impl Failure {
 
     /// A failure of the host on one of its own files.
     pub(crate) fn host(file: &OsStr, error: &io::Error) -> Self {
-        Self::new(Exit::Failed, format!("{}: {error}", names::in_message(file.as_bytes())))
+        Self::new(Exit::Failed, format!("{}: {error}", names::in_message(file.as_bytes()))).placed()
     }
 
     /// A failure of which another process has told already.
     pub(crate) fn silent(exit: Exit) -> Self {
-        Self { exit, message: None, hint: None, is_of_output: false, is_of_volume: false }
+        Self { message: None, ..Self::new(exit, "") }
     }
 
-    /// Says what the failure is about, in front of it.
+    /// Says what the failure is about, in front of it, unless that is [said](Self::placed).
     pub(crate) fn about(mut self, subject: &str) -> Self {
-        self.message = self.message.map(|message| format!("{subject}: {message}"));
+        if !self.is_placed {
+            self.message = self.message.map(|message| format!("{subject}: {message}"));
+        }
+        self
+    }
+
+    /// Says that it names its place in full: whoever copies from there would put another one in front.
+    pub(crate) fn placed(mut self) -> Self {
+        self.is_placed = true;
         self
     }
 

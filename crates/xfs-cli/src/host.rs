@@ -87,6 +87,7 @@ impl HostSource {
             Exit::Fine,
             format!("{shown}: is the image that is written to, and is left out"),
         )
+        .placed()
     }
 
     fn with(

@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::names;
 use crate::node;
 use crate::predicate::last_component;
+use crate::source::Whence;
 use failures::exit_of;
 pub(crate) use failures::{about_image, exit_of_read, has_foreign_log, open_failure};
 
@@ -342,6 +343,12 @@ impl Target {
     /// An error about this place.
     pub(crate) fn failure(&self, error: impl Into<Failure>) -> Failure {
         self.volume.failure(self.path.as_os_str().as_bytes(), error)
+    }
+
+    /// The same, for what is below it.
+    pub(crate) fn whence(&self) -> Whence {
+        let image = names::in_message(self.volume.path.as_os_str().as_bytes()).into_owned();
+        Whence { image, path: self.path.as_os_str().as_bytes().to_vec() }
     }
 
     /// The path as it is shown.

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::facts::Facts;
 use crate::failure::Failure;
+use crate::names;
 
 /// A file inside an image.
 pub(crate) trait Source: Sized {
@@ -34,6 +35,33 @@ pub(crate) trait Source: Sized {
 /// Within which inode numbers tell files apart: the host, or one image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Origin(pub(crate) usize);
+
+/// Where in an image a source is, for what goes wrong with it or below it.
+#[derive(Clone, Debug)]
+pub(crate) struct Whence {
+    /// The image, as messages name it.
+    pub(crate) image: String,
+    /// The path in it.
+    pub(crate) path: Vec<u8>,
+}
+
+impl Whence {
+    /// A failure of what is below the source, where it is there.
+    pub(crate) fn failure(&self, below: &[u8], failure: Failure) -> Failure {
+        let path = join(&self.path, below);
+        failure.about(&names::in_message(&path)).about(&self.image).placed()
+    }
+}
+
+/// A path and what is below it, with one slash between them.
+pub(crate) fn join(path: &[u8], below: &[u8]) -> Vec<u8> {
+    let below = below.strip_prefix(b"/").unwrap_or(below);
+    match (path.ends_with(b"/"), below.is_empty()) {
+        (_, true) => path.to_vec(),
+        (true, false) => [path, below].concat(),
+        (false, false) => [path, b"/".as_slice(), below].concat(),
+    }
+}
 
 /// An extended attribute with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]

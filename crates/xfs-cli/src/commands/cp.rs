@@ -2,7 +2,7 @@
 
 mod into;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::fd::AsFd;
@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::extract::{Directory, Existing, Extraction, Fidelity};
 use crate::facts::FileKind;
 use crate::failure::Failure;
-use crate::image::{Target, Targets, Volume};
+use crate::image::{Target, Targets};
 use crate::names;
 use crate::node::{self, NodeSource};
 use crate::output::{Output, check_no_image, check_no_volume, place_in};
@@ -185,14 +185,11 @@ impl Run for Cp {
         };
         let progress = Progress::new("{spinner} {bytes} written, {bytes_per_sec}");
         let advance = |bytes| progress.advance(bytes);
-        let (console, volume) = (RefCell::new(console), Cell::new(None));
+        let console = RefCell::new(console);
         let say = |failure: &Failure| {
             progress.suspend(|| console.borrow_mut().report(failure));
         };
-        let mut report = |failure: Failure| match volume.get() {
-            Some(volume) => say(&Volume::whole_failure(volume, failure)),
-            None => say(&failure),
-        };
+        let mut report = |failure: Failure| say(&failure);
         let mut extraction = Extraction::new(fidelity, root, &mut report, &advance);
         for target in &targets {
             let node = match target
@@ -205,10 +202,9 @@ impl Run for Cp {
                     continue;
                 }
             };
-            volume.set(Some(&target.volume));
-            extraction.turn_to(origin(target, &targets));
+            extraction.turn_to(origin(target, &targets), target.whence());
             if let Err(failure) = copy(target, node, &destination, &mut extraction) {
-                say(&target.volume.whole_failure(failure));
+                say(&failure);
             }
         }
         if let Some(shortfalls) = extraction.finish() {
@@ -240,8 +236,7 @@ fn copy(
 ) -> Result<(), Failure> {
     let is_directory = node::kind(node.file_type()) == FileKind::Directory;
     let path = target.path.as_os_str().as_bytes();
-    let source =
-        NodeSource::new(node).map_err(|failure| failure.about(&names::in_message(path)))?;
+    let source = NodeSource::new(node).map_err(|failure| target.failure(failure))?;
     match destination {
         Destination::Stdout | Destination::Special(_) => Ok(()),
         Destination::Name(_, name) => extraction.copy(source, name.as_bytes()),

@@ -1,5 +1,6 @@
 //! `import`: a tree of the host, or a tar archive, into an image.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ferroxfs::{Error, FileType, Node, PosixError};
@@ -48,6 +49,10 @@ impl Run for Import {
             let mut report =
                 |failure: Failure| console.report(&target.volume.whole_failure(failure));
             let mut deposit = Deposit::new(manner, &mut report);
+            if matches!(source, Intake::Tree(_)) {
+                // The members of an archive have names of their own.
+                deposit.name_directory(target.path.as_os_str().as_bytes());
+            }
             let whole = |failure| target.volume.whole_failure(failure);
             let filled = directory_at(target)
                 .and_then(|directory| source.fill(directory, &mut deposit).map_err(whole));

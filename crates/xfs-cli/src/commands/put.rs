@@ -118,7 +118,9 @@ fn succeed(
     let mut deposit = Deposit::new(Manner::faithful(false, None), &mut report);
     match deposit.succeed((directory, name, path), draft, node.clone()) {
         Ok(()) => reported,
-        Err(Failed::One(failure) | Failed::All(failure)) => Err(target.failure(failure)),
+        Err(Failed::One(failure) | Failed::Source(failure) | Failed::All(failure)) => {
+            Err(target.failure(failure))
+        }
     }
 }
 

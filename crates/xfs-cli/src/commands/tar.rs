@@ -67,7 +67,7 @@ fn write(
         b"/" | b".." => b".",
         name => name,
     };
-    let volume = &target.volume;
-    let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
-    Archive::new(&mut out, &mut report).write(source, name).and_then(|()| out.flush())
+    let mut report = |failure: Failure| console.report(&failure);
+    let archive = Archive::new(&mut out, &mut report).out_of(target.whence());
+    archive.write(source, name).and_then(|()| out.flush())
 }

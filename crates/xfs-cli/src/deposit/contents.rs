@@ -21,17 +21,17 @@ pub(super) fn copy<S: Source>(file: &File, source: &S) -> Result<(), Failed> {
     });
     let mut buffer = vec![0; chunk];
     let mut offset = 0;
-    while let Some(range) = source.data_after(offset).map_err(Failed::One)? {
+    while let Some(range) = source.data_after(offset).map_err(Failed::Source)? {
         offset = range.start;
         while offset < range.end.min(end) {
             let wanted = (range.end.min(end) - offset).min(buffer.len() as u64) as usize;
             let bytes = buffer.get_mut(..wanted).unwrap_or_default();
-            let read = source.read_at(offset, bytes).map_err(Failed::One)?;
+            let read = source.read_at(offset, bytes).map_err(Failed::Source)?;
             match (read, length) {
                 (0, None) => return Ok(()),
                 (0, Some(_)) => {
                     let message = "became shorter while it was read";
-                    return Err(Failed::One(Failure::new(Exit::Failed, message)));
+                    return Err(Failed::Source(Failure::new(Exit::Failed, message)));
                 }
                 _ => {}
             }

@@ -50,17 +50,15 @@ impl Deposit<'_> {
             }
         }
         for attribute in attributes {
-            let set = attribute.map_err(Failed::One).and_then(|NamedValue { name, value }| {
+            let set = attribute.map_err(Failed::Source).and_then(|NamedValue { name, value }| {
                 let set = node.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either);
                 let shown = format!("attribute {}", names::in_message(&name));
                 set.map_err(|error| Failed::from(error).about(&shown))
             });
             match set {
-                Ok(()) => {}
-                Err(Failed::One(failure)) => {
-                    (self.report)(failure.about(&names::in_message(path)));
-                }
-                Err(all) => return Err(all),
+                Err(all @ Failed::All(_)) => return Err(all),
+                // What it is about is said there, and it is no end.
+                one => _ = self.check(path, one).ok(),
             }
         }
         let flags = ExtendedFlags::from_bits_truncate(facts.xflags) - LATE_FLAGS;

@@ -191,10 +191,7 @@ fn no_image_comes_into_itself() {
         let output = place.command(arguments).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{told}");
-        assert_eq!(
-            told,
-            "ferroxfs: tree/new: tree/new: is the image that is written to, and is left out\n"
-        );
+        assert_eq!(told, "ferroxfs: tree/new: is the image that is written to, and is left out\n");
         assert_eq!(place.check(&["find", "tree/new", "-printf", "%P "]), " file ");
     };
     check(&["mkfs", "-q", "-dsize=300m", "--from", "tree", "tree/new"]);

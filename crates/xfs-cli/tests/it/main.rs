@@ -8,6 +8,7 @@
 )]
 
 mod benching;
+mod blame;
 mod changing;
 mod errors;
 mod extraction;

@@ -104,27 +104,26 @@ impl Run for CpInto {
             let mut report = |failure| console.borrow_mut().report(&whole(failure));
             // One for all sources: they may have names of one file.
             let mut deposit = Deposit::new(manner, &mut report);
+            deposit.name_directory(&place.directory_path());
             let mut copied = Ok(());
             for piece in pieces {
                 let put = match piece {
                     Piece::Host(source) => place.put_host(source, is_recursive, &mut deposit),
                     Piece::Image(targets, origin) => {
-                        deposit.turn_to(origin);
                         let read = targets.read(&mut console.borrow_mut());
-                        let put = |from| place.put_node(from, is_recursive, &mut deposit);
+                        let put = |from| place.put_node(from, origin, is_recursive, &mut deposit);
                         read.first().map_or(Ok(()), put)
                     }
-                    Piece::Same(number) => {
-                        deposit.turn_to(SAME);
-                        inside.get(number).map_or(Ok(()), |from| {
-                            place.check_other(from).map_err(Failed::One)?;
-                            place.put_node(from, is_recursive, &mut deposit)
-                        })
-                    }
+                    Piece::Same(number) => inside.get(number).map_or(Ok(()), |from| {
+                        place.check_other(from).map_err(Failed::One)?;
+                        place.put_node(from, SAME, is_recursive, &mut deposit)
+                    }),
                 };
                 match put {
                     Ok(()) => {}
-                    Err(Failed::One(failure)) => console.borrow_mut().report(&failure),
+                    Err(Failed::One(failure) | Failed::Source(failure)) => {
+                        console.borrow_mut().report(&failure)
+                    }
                     Err(Failed::All(failure)) => {
                         copied = Err(failure);
                         break;
@@ -158,6 +157,15 @@ impl<'a> Place<'a> {
             Ok(_) => Err(target.failure(PosixError::NotDirectory)),
             Err(error) => Err(target.failure(error)),
         }
+    }
+
+    /// The directory that copies go into.
+    fn directory_path(&self) -> Vec<u8> {
+        let path = match &self.name {
+            Some(_) => self.target.path.parent().unwrap_or(Path::new("/")),
+            None => &self.target.path,
+        };
+        path.as_os_str().as_bytes().to_vec()
     }
 
     /// Whether something in the same image can be copied here: it is not there already, and this place is
@@ -194,7 +202,7 @@ impl<'a> Place<'a> {
         if source.is_left_out() {
             return Err(Failed::One(self.target.volume.whole_failure(source.leaving_out())));
         }
-        deposit.turn_to(HOST);
+        deposit.turn_to(HOST, None);
         let path = source.path().as_os_str().as_bytes().to_vec();
         self.put((&path, source), is_recursive, deposit)
     }
@@ -202,9 +210,11 @@ impl<'a> Place<'a> {
     fn put_node(
         &self,
         from: &Target,
+        origin: Origin,
         is_recursive: bool,
         deposit: &mut Deposit<'_>,
     ) -> Result<(), Failed> {
+        deposit.turn_to(origin, Some(from.whence()));
         let source = from
             .node(!is_recursive)
             .and_then(|node| NodeSource::new(node).map_err(|failure| from.failure(failure)));
