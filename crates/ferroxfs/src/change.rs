@@ -17,6 +17,10 @@ use crate::permission::Access;
 use crate::statistics::Activity;
 use crate::writing::{Acting, Changes, Creation, NewKind, Place, Removal, RenameMode};
 
+/// The longest name of an attribute on Linux, its namespace included.
+#[doc(alias = "XATTR_NAME_MAX")]
+const MAX_LINUX_NAME_BYTES: usize = 255;
+
 impl Node {
     /// Makes a file in this directory. It inherits access control lists from it; where these do not fit into the
     /// inode, a crash may leave the file without some of them.
@@ -253,7 +257,7 @@ impl Node {
     /// - EEXIST and ENODATA by `mode`.
     /// - EOPNOTSUPP for a name in no namespace of XFS, and for a list of another version.
     /// - EINVAL for a name that is empty or has a NUL, and for a value that is no list.
-    /// - ERANGE for a name of more than 255 bytes, E2BIG for a value of more than 64 KiB.
+    /// - ERANGE for a name of more than 255 bytes, its namespace included, E2BIG for a value of more than 64 KiB.
     /// - EPERM for an immutable or append-only file; for `user.` of what is neither file nor directory, or of a
     ///   sticky directory of somebody else; for `trusted.` and `security.` without the
     ///   [capability](crate::Capabilities) for it.
@@ -268,6 +272,10 @@ impl Node {
     ) -> Result<()> {
         let (parts, entry) = self.acting()?;
         let full = name.as_ref().as_bytes();
+        // Of longer ones, which a volume can hold, no call of Linux can ask. They can be removed.
+        if full.len() > MAX_LINUX_NAME_BYTES {
+            return Err(PosixError::OutOfRange.into());
+        }
         if let Some(kind) = AclKind::of_linux_name(full) {
             let list = Acl::of_linux_value(value)?;
             parts.set_acl(entry, kind, list.as_ref())?;

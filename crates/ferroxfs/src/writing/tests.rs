@@ -252,3 +252,25 @@ fn a_number_used_again_is_not_what_the_name_meant() {
         parts.release(other);
     });
 }
+
+/// A volume can hold names that are longer than Linux has them.
+#[test]
+fn no_attribute_gets_a_longer_name_than_linux_has() {
+    let options = OpenOptions::new().writable(true);
+    let volume = options.with_devices(make_with(""), None).writable_volume().unwrap();
+    let root = volume.root().unwrap();
+    let before = root.attributes().len();
+    let longest = format!("user.{}", "n".repeat(250));
+    root.set_attribute(&longest, b"value", SetMode::Create).unwrap();
+    let longer = format!("{longest}n");
+    let refused = posix(root.set_attribute(&longer, b"value", SetMode::Create));
+    assert_eq!(refused, PosixError::OutOfRange);
+    let (parts, entry) = root.acting().unwrap();
+    let (namespace, name) = (Namespace::User, &longer.as_bytes()["user.".len()..]);
+    let attribute = NewAttribute { namespace, name, value: b"theirs" };
+    parts.set_attribute(entry, &attribute, SetMode::Create).unwrap();
+    assert_eq!(root.attribute(longer.as_ref()).unwrap(), b"theirs");
+    assert_eq!(root.attributes().len(), before + 2);
+    root.remove_attribute(&longer).unwrap();
+    assert_eq!(root.attributes().len(), before + 1);
+}
