@@ -128,7 +128,7 @@ pub(crate) struct ChownArguments {
     /// The files: IMAGE[:/path]
     #[arg(required = true, value_name = "ADDRESS")]
     pub(crate) addresses: Vec<OsString>,
-    /// Go into directories
+    /// Go into directories; a symbolic link, named or met, is changed itself
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
     /// Change a symbolic link and not the file that it points to

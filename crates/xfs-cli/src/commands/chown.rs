@@ -27,7 +27,9 @@ pub(super) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let changes = parse_owner(&arguments.owner)?;
     let targets = Targets::open_for_writing(&arguments.addresses, options)?;
-    let reach = TreeReach { is_recursive: arguments.recursive, follows: !arguments.no_dereference };
+    // A tree that a link leads to is another one than is named.
+    let follows = !arguments.no_dereference && !arguments.recursive;
+    let reach = TreeReach { is_recursive: arguments.recursive, follows };
     Ok(Box::new(Chown { targets, changes, reach }))
 }
 

@@ -142,3 +142,19 @@ fn directories_that_form_a_cycle_end_a_change() {
         assert_eq!(transcript(&found), "/deep/1/2/3\n");
     }
 }
+
+/// As chown(1), and otherwise than chmod(1) and setfacl(1), which follow a link that is named.
+#[test]
+fn a_link_that_is_named_gets_an_owner_itself() {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d"]);
+    place.check(&["touch", "image:/d/f"]);
+    place.check(&["ln", "-s", "d", "image:/link"]);
+    let owned = || place.check(&["find", "image", "-uid", "7", "-printf", "%p "]);
+    place.check(&["chown", "-R", "7", "image:/link"]);
+    assert_eq!(owned(), "/link ");
+    place.check(&["chown", "-R", "7", "image:/link/"]);
+    assert_eq!(owned(), "/d /d/f /link ");
+    place.check(&["chmod", "-R", "700", "image:/link"]);
+    assert_eq!(place.check(&["find", "image", "-perm", "700", "-printf", "%p "]), "/d /d/f ");
+}
