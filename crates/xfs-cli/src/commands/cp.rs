@@ -31,6 +31,8 @@ use crate::source::Origin;
 struct Cp {
     targets: Targets,
     destination: Destination,
+    /// Whether that is the name of a directory, by what stands behind it.
+    is_directory: bool,
     is_recursive: bool,
     fidelity: Fidelity,
 }
@@ -71,12 +73,18 @@ pub(super) fn open(
     };
     let copies_root = targets.has_root();
     let is_one = sources.len() == 1;
+    let is_directory = ends_as_directory(destination);
     let destination = match special(destination, &targets, existing)? {
         Some(output) if sources.len() == 1 => Destination::Special(output),
         _ => open_destination(destination, is_recursive && copies_root, is_one)?,
     };
     raise_file_limit();
-    Ok(Box::new(Cp { targets, destination, is_recursive, fidelity }))
+    Ok(Box::new(Cp { targets, destination, is_directory, is_recursive, fidelity }))
+}
+
+/// Whether a path has a slash behind its last name, or a dot there.
+fn ends_as_directory(path: &OsStr) -> bool {
+    path.as_bytes().ends_with(b"/") || path.as_bytes().ends_with(b"/.")
 }
 
 /// Says what was meant by sources that are no images.
@@ -141,14 +149,21 @@ fn open_destination(
         return Ok(Destination::Into(Directory::open(&path)?));
     }
     let (Some(name), true) = (path.file_name(), is_one) else {
-        let shown = names::in_message(destination.as_bytes());
-        return Err(Failure::new(Exit::Failed, format!("{shown}: is not a directory")));
+        return Err(no_directory(destination));
     };
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if ends_as_directory(destination) && fs::symlink_metadata(parent.join(name)).is_ok() {
+        return Err(no_directory(destination));
+    }
     Ok(Destination::Name(Directory::open(parent)?, name.to_owned()))
+}
+
+fn no_directory(destination: &OsStr) -> Failure {
+    let shown = names::in_message(destination.as_bytes());
+    Failure::new(Exit::Failed, format!("{shown}: is not a directory"))
 }
 
 /// Each level of a tree keeps a directory open, and images may be deep.
@@ -172,7 +187,7 @@ impl Run for Cp {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { targets, destination, is_recursive, fidelity } = *self;
+        let Self { targets, destination, is_directory, is_recursive, fidelity } = *self;
         let targets = targets.read(console);
         let root = match &destination {
             Destination::Stdout => {
@@ -195,6 +210,7 @@ impl Run for Cp {
             let node = match target
                 .node(!is_recursive)
                 .and_then(|node| refuse_directory(target, &node, is_recursive).map(|()| node))
+                .and_then(|node| check_name(&node, &destination, is_directory).map(|()| node))
             {
                 Ok(node) => node,
                 Err(failure) => {
@@ -252,6 +268,18 @@ fn refuse_directory(target: &Target, node: &Node, is_recursive: bool) -> Result<
         FileKind::Regular => Ok(()),
         _ if is_recursive => Ok(()),
         kind => Err(target.failure(only_files(kind))),
+    }
+}
+
+/// Refuses to give what is no directory a name with a slash behind.
+fn check_name(node: &Node, destination: &Destination, is_directory: bool) -> Result<(), Failure> {
+    match destination {
+        Destination::Name(_, name)
+            if is_directory && node::kind(node.file_type()) != FileKind::Directory =>
+        {
+            Err(no_directory(&[name.as_os_str(), OsStr::new("/")].concat()))
+        }
+        _ => Ok(()),
     }
 }
 
