@@ -51,23 +51,29 @@ pub(crate) struct Unarchive<R> {
     global: Records,
     /// What stands first, if that was looked at and not taken yet: a header, or the end.
     first: Option<Option<Header>>,
+    /// Whether there was a byte to read.
+    has_begun: bool,
 }
 
 impl<R: Read> Unarchive<R> {
     /// Reads from `input`, which is called `name` in messages.
     pub(crate) fn new(input: R, name: &[u8]) -> Self {
         let name = names::in_message(name).into_owned();
-        Self { input, name, left: 0, global: Records::default(), first: None }
+        Self { input, name, left: 0, global: Records::default(), first: None, has_begun: false }
     }
 
     /// Looks whether it begins as archives do. What is read for that comes with the first member.
     ///
     /// # Errors
     ///
-    /// What reading meets, and what is no archive.
+    /// What reading meets, and what is no archive. That nothing is there mostly means that who was to write it has
+    /// failed; an archive without members has its end.
     pub(crate) fn check_first(mut self) -> Result<Self, Failure> {
         self.first = Some(self.read_header()?);
-        Ok(self)
+        match self.has_begun {
+            true => Ok(self),
+            false => Err(self.broken("is empty, and so no tar archive")),
+        }
     }
 
     /// The next member; `None` at the end.
@@ -180,7 +186,10 @@ impl<R: Read> Unarchive<R> {
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             match self.input.read(rest) {
                 Ok(0) => break,
-                Ok(read) => filled += read,
+                Ok(read) => {
+                    filled += read;
+                    self.has_begun = true;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.failed(&error)),
             }

@@ -277,7 +277,7 @@ fn check_name(node: &Node, destination: &Destination, is_directory: bool) -> Res
         Destination::Name(_, name)
             if is_directory && node::kind(node.file_type()) != FileKind::Directory =>
         {
-            Err(no_directory(&[name.as_os_str(), OsStr::new("/")].concat()))
+            Err(no_directory(&Path::new(name).join("").into_os_string()))
         }
         _ => Ok(()),
     }

@@ -337,3 +337,20 @@ fn an_attribute_without_room_is_the_end() {
     assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{said}");
     assert!(said.contains("attribute user.a: no space"), "{said}");
 }
+
+#[test]
+fn no_bytes_are_no_archive_and_its_end_is_one() {
+    let place = Place::new();
+    fs::write(place.path("nothing.tar"), "").unwrap();
+    fs::write(place.path("end.tar"), [0; 10240]).unwrap();
+    let said = "is empty, and so no tar archive";
+    for source in ["nothing.tar", "-"] {
+        place.check_failure(&["import", source, "image:/new"], 1, said);
+        let arguments = ["mkfs", "-q", "-d", "size=320m", "--from", source, "made"];
+        place.check_failure(&arguments, 1, said);
+    }
+    assert!(!place.path("made").exists());
+    assert_eq!(place.check(&["ls", "image"]), "");
+    place.check(&["import", "end.tar", "image"]);
+    place.check(&["mkfs", "-q", "-d", "size=320m", "--from", "end.tar", "made"]);
+}

@@ -118,3 +118,22 @@ fn holes_stay_holes_in_what_is_got() {
     place.check(&["get", "-o", "out", "image:/empty"]);
     assert_eq!(fs::read(&out).unwrap(), b"");
 }
+
+#[test]
+fn a_name_with_a_slash_behind_is_that_of_a_directory() {
+    let place = Place::new();
+    place.check(&["mkdir", "image:/d"]);
+    place.put("image:/d/f", b"new");
+    fs::write(place.path("exist"), "old").unwrap();
+    for destination in ["exist/", "exist/.", "none/", "none/."] {
+        for option in ["-p", "-r"] {
+            let arguments = ["cp", option, "image:/d/f", destination];
+            place.check_failure(&arguments, 1, "is not a directory");
+        }
+    }
+    place.check_failure(&["cp", "-r", "image:/d", "exist/"], 1, "is not a directory");
+    assert_eq!(fs::read(place.path("exist")).unwrap(), b"old");
+    assert!(!place.path("none").exists());
+    place.check(&["cp", "-r", "image:/d", "none/"]);
+    assert_eq!(fs::read(place.path("none/f")).unwrap(), b"new");
+}
