@@ -2,20 +2,24 @@
 //! copied to.
 //!
 //! Owns: that no image is written over by what is read from it, and that what was in the file stays until
-//! there is something else.
+//! there is something else: a file that was made for nothing is gone.
 
+use std::cell::Cell;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ferroxfs::format::superblock::SUPERBLOCK_MAGIC;
+use rustix::fs::AtFlags;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Target;
 use crate::names;
+use crate::sandbox::{Reach, Rights};
 
 /// What a volume begins with (`sb_magicnum`).
 const MAGIC: [u8; 4] = SUPERBLOCK_MAGIC.to_be_bytes();
@@ -25,6 +29,10 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(crate) struct Output {
     path: PathBuf,
     file: File,
+    /// The directory that it was made in, unless it was there.
+    made_in: Option<File>,
+    /// Whether what it holds is what was written.
+    has_begun: Cell<bool>,
 }
 
 impl Output {
@@ -34,9 +42,27 @@ impl Output {
         read: impl IntoIterator<Item = &'a Path>,
     ) -> Result<Self, Failure> {
         check_no_image(path, read)?;
-        let file = File::options().write(true).create(true).truncate(false).open(path);
-        let file = file.map_err(|error| Failure::host(path.as_os_str(), &error))?;
-        Ok(Self { path: path.to_owned(), file })
+        let failed = |error| Failure::host(path.as_os_str(), &error);
+        let mut open = File::options();
+        let made = open.write(true).create_new(true).open(path);
+        let (file, is_new) = match made {
+            // There is something, or a link that leads to where there is nothing.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                (open.create_new(false).create(true).open(path).map_err(failed)?, false)
+            }
+            made => (made.map_err(failed)?, true),
+        };
+        // Without the directory it just stays.
+        let made_in = if is_new { File::open(parent(path)).ok() } else { None };
+        Ok(Self { path: path.to_owned(), file, made_in, has_begun: Cell::new(false) })
+    }
+
+    /// What the command needs of the host that writes it, and nothing else there.
+    pub(crate) fn reach(&self) -> Reach<'_> {
+        match &self.made_in {
+            Some(directory) => Reach::Beneath(directory.as_fd(), Rights::Names),
+            None => Reach::Nothing,
+        }
     }
 
     /// Empties it: what is written from now on is all that it holds.
@@ -44,6 +70,7 @@ impl Output {
         if self.is_file()? {
             self.file.set_len(0).map_err(|error| self.failure(&error))?;
         }
+        self.has_begun.set(true);
         Ok(BufWriter::with_capacity(BUFFER_BYTES, &self.file))
     }
 
@@ -71,6 +98,7 @@ impl Output {
         // What cannot be read leaves everything as it was.
         let mut piece = read_data(source, 0, &mut buffer).map_err(failed)?;
         self.file.set_len(0).map_err(|error| self.failure(&error))?;
+        self.has_begun.set(true);
         while let Some((offset, length)) = piece {
             let bytes = buffer.get(..length).unwrap_or_default();
             self.file.write_all_at(bytes, offset).map_err(|error| self.failure(&error))?;
@@ -88,6 +116,30 @@ impl Output {
     pub(crate) fn failure(&self, error: &io::Error) -> Failure {
         Failure::host(self.path.as_os_str(), error)
     }
+}
+
+impl Drop for Output {
+    /// No file rather than an empty one. There is another error to tell.
+    fn drop(&mut self) {
+        let (Some(directory), Some(name)) = (&self.made_in, self.path.file_name()) else { return };
+        if self.has_begun.get() {
+            return;
+        }
+        let is_ours =
+            rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+                let ours = self.file.metadata();
+                ours.is_ok_and(|ours| (ours.dev(), ours.ino()) == (stat.st_dev, stat.st_ino))
+            });
+        if is_ours {
+            _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
+        }
+    }
+}
+
+/// The directory that a file lies in.
+pub(crate) fn parent(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
 }
 
 /// Reads the first bytes that hold data at or after an offset: where they lie, and how many.

@@ -6,6 +6,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::Targets;
 use crate::output::Output;
+use crate::sandbox::Reach;
 
 struct Get {
     targets: Targets,
@@ -24,6 +25,10 @@ pub(super) fn open(
 }
 
 impl Run for Get {
+    fn reach(&self) -> Reach<'_> {
+        self.output.as_ref().map_or(Reach::Nothing, Output::reach)
+    }
+
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, output } = *self;
         for target in targets.read(console) {

@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
 use crate::interrupt::interrupt;
-use crate::output::check_no_image;
+use crate::output::{check_no_image, parent};
 use crate::progress::Progress;
 use crate::sandbox::{Reach, Rights};
 use crate::standard_output::StandardOutput;
@@ -73,8 +73,7 @@ pub(super) fn open(
 
 /// The directory that a file lies in.
 fn open_parent(path: &Path) -> Result<File, Failure> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
+    let parent = parent(path);
     File::open(parent).map_err(|error| Failure::host(parent.as_os_str(), &error))
 }
 

@@ -11,6 +11,7 @@ use crate::image::{Target, Targets};
 use crate::node::NodeSource;
 use crate::output::Output;
 use crate::predicate::last_component;
+use crate::sandbox::Reach;
 use crate::standard_output::StandardOutput;
 
 struct Tar {
@@ -36,6 +37,10 @@ pub(super) fn open(
 }
 
 impl Run for Tar {
+    fn reach(&self) -> Reach<'_> {
+        self.output.as_ref().map_or(Reach::Nothing, Output::reach)
+    }
+
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, output } = *self;
         for target in targets.read(console) {

@@ -43,12 +43,21 @@ fn an_image_is_not_written_over_by_what_is_in_it() {
 fn what_fails_leaves_what_was_in_the_output() {
     let place = Place::new();
     place.check(&["mkdir", "image:/d"]);
+    fs::create_dir(place.path("d")).unwrap();
     fs::write(place.path("kept"), "kept").unwrap();
     place.check_failure(&["get", "-o", "kept", "image:/none"], 1, "no such file");
     place.check_failure(&["get", "-o", "kept", "image:/d"], 1, "is a directory");
     place.check_failure(&["tar", "-o", "kept", "image:/none"], 1, "no such file");
     assert_eq!(fs::read_to_string(place.path("kept")).unwrap(), "kept");
+    for sandbox in ["--sandbox=auto", "--sandbox=never"] {
+        place.check_failure(&["get", sandbox, "-o", "new", "image:/none"], 1, "no such file");
+        place.check_failure(&["get", sandbox, "-o", "./new", "image:/d"], 1, "is a directory");
+        place.check_failure(&["tar", sandbox, "-o", "d/new", "image:/none"], 1, "no such file");
+        assert!(!place.path("new").exists() && !place.path("d/new").exists(), "{sandbox}");
+    }
     place.put("image:/f", b"x");
+    place.check(&["get", "-o", "new", "image:/f"]);
+    assert_eq!(fs::read_to_string(place.path("new")).unwrap(), "x");
     place.check(&["get", "-o", "kept", "image:/f"]);
     assert_eq!(fs::read_to_string(place.path("kept")).unwrap(), "x");
 }
