@@ -28,6 +28,8 @@ enum Piece {
 struct Layout {
     is_left: bool,
     is_zero_filled: bool,
+    /// Numbers in octal have a zero in front.
+    is_alternate: bool,
     width: usize,
     precision: Option<usize>,
 }
@@ -102,6 +104,7 @@ impl Format {
                 Piece::Stop => break,
                 Piece::Directive { layout, what } => {
                     let value = match what {
+                        Directive::Letter(b'm') => mode(entry, *layout),
                         Directive::Letter(letter) => letter_value(*letter, entry, style)?,
                         Directive::Time(stamp) => whole_time(*stamp, entry, clock).into_bytes(),
                         Directive::TimePart(stamp, part) => {
@@ -165,6 +168,7 @@ fn directive(text: &[u8]) -> Result<(Piece, &[u8]), Failure> {
     while let Some((flag @ (b'-' | b'0' | b'+' | b' ' | b'#'), after)) = rest.split_first() {
         layout.is_left |= *flag == b'-';
         layout.is_zero_filled |= *flag == b'0';
+        layout.is_alternate |= *flag == b'#';
         rest = after;
     }
     (layout.width, rest) = number(rest);
@@ -232,12 +236,17 @@ fn letter_value(letter: u8, entry: &dyn Entry, style: NameStyle) -> Result<Vec<u
         b's' => facts.size.to_string().into_bytes(),
         b'k' => facts.blocks.div_ceil(2).to_string().into_bytes(),
         b'b' => facts.blocks.to_string().into_bytes(),
-        b'm' => format!("{:o}", facts.mode & 0o7777).into_bytes(),
         b'n' => facts.links.to_string().into_bytes(),
         b'i' => facts.inode.to_string().into_bytes(),
         b'u' | b'U' => facts.uid.to_string().into_bytes(),
         _ => facts.gid.to_string().into_bytes(),
     })
+}
+
+fn mode(entry: &dyn Entry, layout: Layout) -> Vec<u8> {
+    let bits = entry.facts().mode & 0o7777;
+    let zero = if layout.is_alternate && bits != 0 { "0" } else { "" };
+    format!("{zero}{bits:o}").into_bytes()
 }
 
 /// The path without its last component.

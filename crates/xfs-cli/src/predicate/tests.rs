@@ -258,6 +258,7 @@ fn formats_print_what_find_prints() {
         "%p\\n",
         "%P|%f|%h|%H|%d\\n",
         "%s %k %b %m %M %n %i %U %G %y\\0",
+        "%#m|%#8m|%-#8m|%#08m|%#0m|%08m\\n",
         "%l\\n",
         "%t\\n",
         "%T@ %A@\\n",
