@@ -177,11 +177,14 @@ fn directive(text: &[u8]) -> Result<(Piece, &[u8]), Failure> {
         layout.precision = Some(precision);
         rest = after;
     }
-    let unknown = || {
-        let shown = names::in_message(text.get(..2).unwrap_or(text)).into_owned();
-        Failure::usage(format!("find: -printf does not know the directive %{shown}"))
+    let flags = text.len() - rest.len();
+    let unknown = |letters: usize| {
+        let directive = text.get(..flags + letters).unwrap_or(text);
+        let directive = [b"%", directive].concat();
+        let shown = names::in_message(&directive);
+        Failure::usage(format!("find: -printf does not know the directive {shown}"))
     };
-    let (&letter, after) = rest.split_first().ok_or_else(unknown)?;
+    let (&letter, after) = rest.split_first().ok_or_else(|| unknown(0))?;
     let stamp = match letter {
         b'a' | b'A' => Stamp::Accessed,
         b'c' | b'C' => Stamp::Changed,
@@ -193,15 +196,15 @@ fn directive(text: &[u8]) -> Result<(Piece, &[u8]), Failure> {
             layout.is_zero_filled &= matches!(letter, b'd' | b'm');
             return Ok((Piece::Directive { layout, what: Directive::Letter(letter) }, after));
         }
-        _ => return Err(unknown()),
+        _ => return Err(unknown(1)),
     };
     layout.is_zero_filled = false;
     if letter.is_ascii_lowercase() {
         return Ok((Piece::Directive { layout, what: Directive::Time(stamp) }, after));
     }
-    let (&part, after) = after.split_first().ok_or_else(unknown)?;
+    let (&part, after) = after.split_first().ok_or_else(|| unknown(1))?;
     if !b"@+aAbBcdDeFgGhHIjklmMnprRsSTuUVwWxXyYzZ".contains(&part) {
-        return Err(unknown());
+        return Err(unknown(2));
     }
     Ok((Piece::Directive { layout, what: Directive::TimePart(stamp, part) }, after))
 }

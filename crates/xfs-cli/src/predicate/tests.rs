@@ -292,7 +292,19 @@ fn mistakes_are_named() {
     check_refused(&["-perm", "u+q"], "u+q");
     check_refused(&["-perm", "+022"], "+022");
     check_refused(&["-delete"], "xargs");
-    check_refused(&["-printf", "%q"], "%q");
+    check_refused(&["-printf", "%q"], "directive %q");
+    for (format, directive) in [
+        ("%D\\n", "%D"),
+        ("%p %-5D %p", "%-5D"),
+        ("%TQx", "%TQ"),
+        ("%.3T", "%.3T"),
+        ("%5", "%5"),
+        ("%", "%"),
+    ] {
+        let parsed = Parser::new(&["-printf", format].map(OsString::from), &Clock::open()).parse();
+        let said = parsed.expect_err("refused").to_string();
+        assert!(said.ends_with(&format!(" the directive {directive}")), "{said}");
+    }
     check_refused(&["-type", "x"], "-type");
     check_refused(&["("; 1000], "too many");
 }
