@@ -28,6 +28,9 @@ pub(super) fn open(
     arguments: TreeArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
+    if arguments.level == Some(0) {
+        return Err(Failure::usage("tree: invalid level, must be greater than 0"));
+    }
     let targets = Targets::open(arguments.address.as_slice(), options)?;
     Ok(Box::new(Tree { arguments, targets }))
 }

@@ -28,6 +28,13 @@ fn mistakes_exit_with_2() {
         exit 2
     "#]],
     );
+    check(
+        &["tree", "-L", "0", "image"],
+        &expect![[r#"
+        ! ferroxfs: tree: invalid level, must be greater than 0
+        exit 2
+    "#]],
+    );
     assert_eq!(shared().run(&["ls", "--no-such"]).status.code(), Some(2));
     assert_eq!(shared().run(&[]).status.code(), Some(2));
 }
