@@ -27,6 +27,10 @@ pub(super) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let words: &[OsString] = arguments.address.as_slice();
     let targets = Targets::open(words, options)?;
+    if arguments.ino.is_some() && !targets.has_root() {
+        return Err(Failure::usage("parents: --ino is for the image, and not for a path in it")
+            .hint("leave out --ino, or the path"));
+    }
     Ok(Box::new(Parents { targets, number: arguments.ino, list: arguments.list }))
 }
 

@@ -35,6 +35,14 @@ fn mistakes_exit_with_2() {
         exit 2
     "#]],
     );
+    check(
+        &["parents", "--ino", "128", "image:/short"],
+        &expect![[r#"
+        ! ferroxfs: parents: --ino is for the image, and not for a path in it
+        ! hint: leave out --ino, or the path
+        exit 2
+    "#]],
+    );
     assert_eq!(shared().run(&["ls", "--no-such"]).status.code(), Some(2));
     assert_eq!(shared().run(&[]).status.code(), Some(2));
 }
