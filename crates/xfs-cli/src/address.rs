@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::names;
 
@@ -66,7 +67,7 @@ fn check_no_path(word: &OsStr) -> Result<(), Failure> {
     let path = path.get(1..).unwrap_or_default();
     let whole = [image, b":/", path].concat();
     let (name, shown) = (names::in_message(bytes), names::in_message(&whole));
-    Err(Failure::usage(format!("{name}: there is no such image"))
+    Err(Failure::new(Exit::Failed, format!("{name}: there is no such image"))
         .hint(format!("a path in an image starts with a slash: {shown}")))
 }
 

@@ -15,7 +15,8 @@ fn an_image_and_a_path_in_it_belong_together() {
     let behind = "hint: a path in an image is written behind it: image:/etc";
     place.check_failure(&["ls", "image", "/etc"], 3, behind);
     let slash = "hint: a path in an image starts with a slash: image:/etc";
-    place.check_failure(&["ls", "image:etc"], 2, slash);
+    place.check_failure(&["ls", "image:etc"], 1, slash);
+    place.check_failure(&["ls", "none:etc"], 1, "none:etc: cannot be opened");
     let alone = "hint: this takes an image, and no path in it: image";
     place.check_failure(&["info", "image:/"], 1, alone);
     let inside = "hint: a place in an image is written IMAGE:/path, such as image:/";
