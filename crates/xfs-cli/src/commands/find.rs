@@ -1,6 +1,6 @@
 //! `find`: the walk under an expression of find(1).
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
@@ -32,8 +32,9 @@ pub(super) fn open(
     arguments: &FindArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let split = arguments.words.iter().position(|word| is_expression_start(word));
-    let (starts, words) = arguments.words.split_at(split.unwrap_or(arguments.words.len()));
+    let words = without_link_options(&arguments.words)?;
+    let split = words.iter().position(|word| is_expression_start(word));
+    let (starts, words) = words.split_at(split.unwrap_or(words.len()));
     let targets = Targets::open(starts, options)?;
     let clock = Clock::open();
     let program = Parser::new(words, &clock).parse()?;
@@ -57,6 +58,23 @@ pub(super) fn open(
     let references =
         program.references.iter().map(open_reference).collect::<Result<_, Failure>>()?;
     Ok(Box::new(Find { is_json, targets, program, references, clock }))
+}
+
+/// What stands behind the options of find(1) for symbolic links, which come before the first address: that none is
+/// followed is what is done.
+fn without_link_options(mut words: &[OsString]) -> Result<&[OsString], Failure> {
+    while let [first, rest @ ..] = words {
+        match first.as_bytes() {
+            b"-P" => words = rest,
+            b"-H" | b"-L" => {
+                let option = first.to_string_lossy();
+                let message = format!("find: {option}: symbolic links are not followed");
+                return Err(Failure::usage(message).hint("name the place that a link leads to"));
+            }
+            _ => break,
+        }
+    }
+    Ok(words)
 }
 
 /// The time of a file that the expression refers to.

@@ -43,6 +43,15 @@ fn mistakes_exit_with_2() {
         exit 2
     "#]],
     );
+    check(
+        &["find", "-P", "-L", "image"],
+        &expect![[r#"
+        ! ferroxfs: find: -L: symbolic links are not followed
+        ! hint: name the place that a link leads to
+        exit 2
+    "#]],
+    );
+    assert!(shared().run(&["find", "-P", "image"]).stdout.starts_with(b"/\n"));
     assert_eq!(shared().run(&["ls", "--no-such"]).status.code(), Some(2));
     assert_eq!(shared().run(&[]).status.code(), Some(2));
 }
