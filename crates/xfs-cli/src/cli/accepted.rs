@@ -44,8 +44,19 @@ const UNUSED: &[(&[&str], &[&str])] = &[
 /// Reads the command line; the error is also what is printed where that is all that is asked for.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
     let mut command = hide_unused(Cli::command());
-    let matches = command.try_get_matches_from_mut(words)?;
+    let matches = command.try_get_matches_from_mut(with_help_of_help(words))?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// The command `help` knows commands only, and takes an option for one.
+fn with_help_of_help(mut words: Vec<OsString>) -> Vec<OsString> {
+    if let [_, command, option] = words.as_mut_slice()
+        && command == "help"
+        && (option == "--help" || option == "-h")
+    {
+        *option = "help".into();
+    }
+    words
 }
 
 /// The command line, each command of which shows what it has a use for.

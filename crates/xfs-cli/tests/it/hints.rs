@@ -217,6 +217,7 @@ fn the_log_of_another_volume_is_the_wrong_one() {
 fn help_shows_what_a_command_takes() {
     let place = Place::new();
     let help = |command: &str| place.check(&[command, "--help"]);
+    assert!(help("help").contains("of the given subcommand"));
     for command in ["rm", "recover", "umount", "stats", "completions", "mount"] {
         assert!(!help(command).contains("--live"), "{command}");
     }
