@@ -317,6 +317,7 @@ pub(crate) struct GetfaclArguments {
 
 /// Show extended attributes, as getfattr(1) does
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct GetfattrArguments {
     /// The files: IMAGE[:/path]
     #[arg(value_name = "ADDRESS")]
@@ -334,9 +335,15 @@ pub(crate) struct GetfattrArguments {
     /// How to show values; without it, text where a value is text and base64 where it is not
     #[arg(short, long, value_enum)]
     pub(crate) encoding: Option<ValueEncoding>,
-    /// Follow a symbolic link at the end of the path
-    #[arg(short = 'L', long)]
-    pub(crate) dereference: bool,
+    /// Show those of a symbolic link and not of the file that it points to
+    #[arg(short = 'h', long)]
+    pub(crate) no_dereference: bool,
+    /// Follow a symbolic link at the end of the path, which is done in any case
+    #[arg(short = 'L', long, alias = "dereference", conflicts_with = "no_dereference")]
+    logical: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::HelpLong)]
+    help: Option<bool>,
     #[command(flatten)]
     pub(crate) json: JsonOption,
 }

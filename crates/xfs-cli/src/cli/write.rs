@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 
 use super::JsonOption;
 
@@ -122,6 +122,7 @@ pub(crate) struct ChmodArguments {
 
 /// Change the owner and group of files
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct ChownArguments {
     /// USER, USER:GROUP or :GROUP, as numbers or as names of the host
     pub(crate) owner: OsString,
@@ -132,12 +133,16 @@ pub(crate) struct ChownArguments {
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
     /// Change a symbolic link and not the file that it points to
-    #[arg(short = 'P', long)]
+    #[arg(short = 'P', long, visible_short_alias = 'h')]
     pub(crate) no_dereference: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::HelpLong)]
+    help: Option<bool>,
 }
 
 /// Set the times of files, and make those that are missing
 #[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
 pub(crate) struct TouchArguments {
     /// The files: IMAGE[:/path]
     #[arg(required = true, value_name = "ADDRESS")]
@@ -154,6 +159,12 @@ pub(crate) struct TouchArguments {
     /// Set the time of the last change only
     #[arg(short = 'm')]
     pub(crate) modified: bool,
+    /// Change a symbolic link and not the file that it points to; it has to be there
+    #[arg(short = 'h', long)]
+    pub(crate) no_dereference: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::HelpLong)]
+    help: Option<bool>,
 }
 
 /// Set the length of files
@@ -248,6 +259,7 @@ pub(crate) struct SetfaclArguments {
 /// Set or remove an extended attribute, as setfattr(1) does
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["name", "remove"]))]
+#[command(disable_help_flag = true)]
 pub(crate) struct SetfattrArguments {
     /// Set this attribute
     #[arg(short, long, value_name = "NAME")]
@@ -261,8 +273,11 @@ pub(crate) struct SetfattrArguments {
     #[arg(short = 'x', long, value_name = "NAME")]
     pub(crate) remove: Option<OsString>,
     /// Change a symbolic link and not the file that it points to
-    #[arg(short = 'P', long)]
+    #[arg(short = 'P', long, visible_short_alias = 'h')]
     pub(crate) no_dereference: bool,
+    /// Print help
+    #[arg(long, action = ArgAction::HelpLong)]
+    help: Option<bool>,
     /// The files: IMAGE[:/path]
     #[arg(required = true, value_name = "ADDRESS")]
     pub(crate) addresses: Vec<OsString>,

@@ -47,7 +47,7 @@ impl Run for Getfattr {
             false => None,
         };
         for target in targets.read(console) {
-            let node = match target.node(arguments.dereference) {
+            let node = match target.node(!arguments.no_dereference) {
                 Ok(node) => node,
                 Err(failure) => {
                     console.report(&failure);

@@ -13,6 +13,7 @@ struct Touch {
     targets: Targets,
     changes: Changes,
     makes: bool,
+    follows: bool,
 }
 
 /// Opens the images.
@@ -28,7 +29,8 @@ pub(super) fn open(
         ..Changes::default()
     };
     let targets = Targets::open_for_writing(&arguments.addresses, options)?;
-    Ok(Box::new(Touch { targets, changes, makes: !arguments.no_create }))
+    let (makes, follows) = (!arguments.no_create, !arguments.no_dereference);
+    Ok(Box::new(Touch { targets, changes, makes, follows }))
 }
 
 fn time_of(date: Option<&str>) -> Result<Timestamp, Failure> {
@@ -51,11 +53,21 @@ fn time_of(date: Option<&str>) -> Result<Timestamp, Failure> {
 
 impl Run for Touch {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { targets, changes, makes } = *self;
+        let Self { targets, changes, makes, follows } = *self;
         change_each(targets, console, |target| {
-            let Some(node) = find_or_make(target, makes)? else { return Ok(()) };
+            let found = if follows { find_or_make(target, makes) } else { find(target, makes) };
+            let Some(node) = found? else { return Ok(()) };
             node.change(&changes).map_err(|error| target.failure(error))
         })
+    }
+}
+
+/// The file, or the link to one; `None` where there is none and need not be.
+fn find(target: &Target, is_needed: bool) -> Result<Option<Node>, Failure> {
+    match target.volume.inner().lookup_no_follow(&target.path) {
+        Ok(node) => Ok(Some(node)),
+        Err(Error::Posix(PosixError::NotFound)) if !is_needed => Ok(None),
+        Err(error) => Err(target.failure(error)),
     }
 }
 

@@ -130,3 +130,35 @@ fn values_are_put_back_as_they_are_shown() {
     let shown = place.check(&["getfattr", "-n", "user.b", "-e", "hex", "image:/f"]);
     assert!(shown.contains("0x610a22625c00ff"), "{shown}");
 }
+
+/// As in the programs of these names, where -h asks for no help.
+#[test]
+fn a_link_that_is_named_is_meant_itself_where_it_is_said() {
+    let place = Place::new();
+    place.put("image:/f", b"x");
+    place.check(&["ln", "-s", "f", "image:/link"]);
+    place.check(&["ln", "-s", "none", "image:/dangling"]);
+    let owned = |uid: &str| place.check(&["find", "image", "-uid", uid, "-printf", "%p "]);
+    place.check(&["chown", "-h", "7", "image:/link"]);
+    assert_eq!(owned("7"), "/link ");
+    place.check(&["chown", "7", "image:/link"]);
+    assert_eq!(owned("7"), "/f /link ");
+    let old = || place.check(&["find", "image", "!", "-newermt", "2001-01-02", "-printf", "%p "]);
+    place.check(&["touch", "-h", "-d", "2001-01-01", "image:/link", "image:/dangling"]);
+    assert_eq!(old(), "/link /dangling ");
+    place.check_failure(&["touch", "-h", "image:/new"], 1, "no such file");
+    place.check(&["touch", "-h", "-c", "image:/new"]);
+    assert_eq!(place.check(&["ls", "image"]), "dangling\nf\nlink\n");
+    place.check(&["setfattr", "-h", "-n", "trusted.of", "-v", "link", "image:/link"]);
+    place.check(&["setfattr", "-n", "trusted.of", "-v", "file", "image:/link"]);
+    let shown = |options: &[&str]| {
+        let words = [&["getfattr", "-n", "trusted.of"], options, &["image:/link"]].concat();
+        place.check(&words).contains("trusted.of=\"file\"")
+    };
+    assert!(shown(&[]) && shown(&["-L"]) && !shown(&["-h"]));
+    place.check_failure(&["getfattr", "image:/dangling"], 1, "no such file");
+    place.check(&["getfattr", "-h", "image:/dangling"]);
+    for command in ["chown", "touch", "setfattr", "getfattr"] {
+        assert!(place.check(&[command, "--help"]).contains("Usage"), "{command}");
+    }
+}
