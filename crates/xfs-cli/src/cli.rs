@@ -389,9 +389,12 @@ pub(crate) struct DuArguments {
     /// Show only what is at most this deep
     #[arg(short = 'd', long, value_name = "DEPTH")]
     pub(crate) max_depth: Option<usize>,
-    /// Show sizes in bytes instead of units of 1024
+    /// Show sizes in bytes instead of units of 1024; of du(1) this is --apparent-size as well
     #[arg(short, long)]
     pub(crate) bytes: bool,
+    /// Add up how long files and directories are, not the space that they use
+    #[arg(long, conflicts_with = "shared")]
+    pub(crate) apparent_size: bool,
     /// Show sizes as 1.5K, 23M, 4.0G: units of 1024, rounded up
     #[arg(short, long, conflicts_with = "bytes")]
     pub(crate) human_readable: bool,

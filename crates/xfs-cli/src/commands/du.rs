@@ -2,7 +2,7 @@
 //!
 //! A block counts once, at the first name that leads to it: a file with several names counts at the
 //! first of them, a block that files share at the first of these. What was left out for either
-//! reason is told beside it.
+//! reason is told beside it. With `--apparent-size` it is lengths that are added up.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
@@ -145,13 +145,15 @@ impl Count<'_> {
 
     fn own(&mut self, node: &Node, entry: &WalkEntry, console: &mut Console) -> Usage {
         let facts = node::facts(node);
-        let used = facts.blocks.saturating_mul(512);
+        let is_apparent = self.arguments.apparent_size;
+        let used = if is_apparent { facts.size } else { facts.blocks.saturating_mul(512) };
         let is_directory = facts.kind() == FileKind::Directory;
         if facts.links > 1 && !is_directory && !self.counted.inodes.insert(facts.inode) {
             return Usage { linked_before: used, ..Usage::default() };
         }
         let mut usage = Usage { used, ..Usage::default() };
-        if !node.inode().core().flags2.contains(InodeFlags2::REFLINK) {
+        // How long a file is has nothing to do with what it shares.
+        if is_apparent || !node.inode().core().flags2.contains(InodeFlags2::REFLINK) {
             return usage;
         }
         for extent in node.extents(ForkKind::Data) {
@@ -192,6 +194,10 @@ impl Count<'_> {
         if let Some(list) = list {
             let mut object = Object::new();
             json::insert_name(&mut object, "path", &path);
+            if self.arguments.apparent_size {
+                object.insert("size_bytes".to_owned(), usage.used.into());
+                return list.push(console.out(), &object);
+            }
             object.insert("used_bytes".to_owned(), usage.used.into());
             object.insert("shared_bytes".to_owned(), usage.shared.into());
             object.insert("shared_before_bytes".to_owned(), usage.shared_before.into());

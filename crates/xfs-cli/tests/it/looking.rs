@@ -305,6 +305,26 @@ fn du() {
     );
 }
 
+#[test]
+fn lengths_are_added_up_where_they_are_asked_for() {
+    let place = crate::changing::Place::new();
+    place.check(&["mkdir", "image:/d"]);
+    place.put("image:/d/f", b"hello");
+    place.check(&["ln", "image:/d/f", "image:/d/g"]);
+    place.check(&["truncate", "-s", "3g", "image:/d/sparse"]);
+    let du = |options: &[&str], path: &str| {
+        let text = place.check(&[&["du", "-s"], options, &[path]].concat());
+        text.split_once('\t').unwrap().0.parse::<u64>().unwrap()
+    };
+    let own = place.fact("image:/d", "Size:").parse::<u64>().unwrap();
+    assert_eq!(du(&["-b", "--apparent-size"], "image:/d"), own + 5 + (3 << 30));
+    assert_eq!(du(&["--apparent-size"], "image:/d/f"), 1);
+    assert_eq!(du(&["-b"], "image:/d"), 4096);
+    let json = place.check(&["du", "-s", "--json", "--apparent-size", "image:/d/f"]);
+    assert!(json.contains("\"size_bytes\":5") && !json.contains("used_bytes"), "{json}");
+    place.check_failure(&["du", "--apparent-size", "--shared", "image"], 2, "cannot be used");
+}
+
 /// As everybody's fingers have it; help is --help there.
 #[test]
 fn sizes_are_shown_for_people() {
