@@ -13,12 +13,12 @@ use clap::{ArgAction, Args};
 #[derive(Args, Debug)]
 #[command(after_help = MOUNT_OPTIONS, help_template = super::AFTER_USAGE)]
 pub(crate) struct MountArguments {
-    /// The image or device
+    /// The image or device; with -o remount it can be left out
     #[arg(value_name = "IMAGE")]
     pub(crate) device: PathBuf,
     /// The folder, or /dev/fd/N for a connection that is mounted already
     #[arg(value_name = "DIR")]
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: Option<PathBuf>,
     /// Options, separated by commas
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub(crate) options: Vec<String>,
@@ -66,7 +66,7 @@ Mount options:
   allow_suid, allow_dev      the same as suid and dev, which mount(8) and fstab
                              do not hand on
   remount                    set ro or rw and those four anew, on a mount that
-                             is there
+                             is there: mount -o remount,ro DIR
   threads=N                  how many requests are served at a time (1 per
                              processor, at least 2; and as many while others
                              are synced)

@@ -144,9 +144,16 @@ pub(super) fn open(
     }
     let lists = option_lists(&arguments, global)?;
     let is_remount = lists.iter().any(|list| list.split(',').any(|option| option == "remount"));
+    let folder = match (&arguments.folder, is_remount) {
+        (Some(folder), _) => folder.clone(),
+        // As by mount(8), which finds the device in its table. Here nobody asks for it.
+        (None, true) => arguments.device.clone(),
+        (None, false) => {
+            return Err(Failure::usage("mount: which folder?").hint("ferroxfs mount IMAGE DIR"));
+        }
+    };
     let mut options = if is_remount {
-        let folder = &arguments.folder;
-        let options = MountOptions::of_mount(folder);
+        let options = MountOptions::of_mount(&folder);
         options.map_err(|error| Failure::host(folder.as_os_str(), &error))?
     } else {
         MountOptions::default()
@@ -156,14 +163,14 @@ pub(super) fn open(
     }
     if is_remount {
         let facts = options.facts(arguments.device);
-        return Ok(Box::new(Remount { folder: arguments.folder, facts }));
+        return Ok(Box::new(Remount { folder, facts }));
     }
     let open = options.open_options().map_err(|error| option_failure(&error))?;
     if !arguments.foreground && !arguments.background {
         let mut words = vec!["mount".into(), "--background".into()];
         words.push(format!("--sandbox={}", global.sandbox).into());
         words.extend(lists.iter().map(|list| OsString::from(format!("-o{list}"))));
-        words.extend(["--".into(), arguments.device.into(), arguments.folder.into()]);
+        words.extend(["--".into(), arguments.device.into(), folder.into()]);
         return Ok(Box::new(Start { arguments: words, reads_only: options.is_read_only() }));
     }
     if arguments.foreground {
@@ -177,7 +184,7 @@ pub(super) fn open(
     );
     let devices =
         devices.map_err(|refusal| device_failure(&arguments.device, &refusal, &options))?;
-    let (device, folder) = (arguments.device, arguments.folder);
+    let device = arguments.device;
     Ok(Box::new(Serve {
         devices,
         device,

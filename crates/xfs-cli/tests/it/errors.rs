@@ -52,6 +52,14 @@ fn mistakes_exit_with_2() {
     "#]],
     );
     assert!(shared().run(&["find", "-P", "image"]).stdout.starts_with(b"/\n"));
+    check(
+        &["mount", "image"],
+        &expect![[r#"
+        ! ferroxfs: mount: which folder?
+        ! hint: ferroxfs mount IMAGE DIR
+        exit 2
+    "#]],
+    );
     assert_eq!(shared().run(&["ls", "--no-such"]).status.code(), Some(2));
     assert_eq!(shared().run(&[]).status.code(), Some(2));
 }
