@@ -66,6 +66,12 @@ pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }
 
+/// Whether a program of this name can be typed.
+pub(crate) fn is_in_path(name: impl AsRef<OsStr>) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name.as_ref()).is_file())
+}
+
 fn announce(command: &Command) {
     println!("$ {}", line(command));
 }
@@ -73,8 +79,8 @@ fn announce(command: &Command) {
 fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     // Cargo is known by the path of its toolchain; a reader would type its name. What we have
-    // built has a path relative to the project, which a reader has to type.
-    let name = program.file_name().filter(|_| program.is_absolute());
+    // built has a path relative to the project, which a reader has to type, and so what PATH does not lead to.
+    let name = program.file_name().filter(|name| program.is_absolute() && is_in_path(name));
     let program = name.unwrap_or(program.as_os_str());
     let words: Vec<_> =
         std::iter::once(program).chain(command.get_args()).map(OsStr::to_string_lossy).collect();
@@ -88,3 +94,6 @@ fn succeeded(command: &Command, status: ExitStatus) -> Result<(), Error> {
 fn not_started(command: &Command, source: std::io::Error) -> Error {
     Error::Start { program: command.get_program().to_string_lossy().into_owned(), source }
 }
+
+#[cfg(test)]
+mod tests;

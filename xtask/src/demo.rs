@@ -164,7 +164,8 @@ fn repair(root: &Path) -> Result<Command, Error> {
 
 /// An ordinary user's PATH may not lead to it.
 fn installed_repair() -> Option<Command> {
-    let programs = ["xfs_repair", "/usr/sbin/xfs_repair"];
-    let runs = |program: &&str| command::succeeds(Command::new(program).arg("-V"));
-    programs.into_iter().find(runs).map(Command::new)
+    let elsewhere = "/usr/sbin/xfs_repair";
+    let program = if command::is_in_path("xfs_repair") { "xfs_repair" } else { elsewhere };
+    let runs = command::succeeds(Command::new(program).arg("-V"));
+    runs.then(|| Command::new(program))
 }
