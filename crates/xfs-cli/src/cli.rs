@@ -212,6 +212,9 @@ pub(crate) struct LsArguments {
     /// Also list entries whose name starts with a dot
     #[arg(short, long)]
     pub(crate) all: bool,
+    /// The same without the directory itself and the one above
+    #[arg(short = 'A', long)]
+    pub(crate) almost_all: bool,
     /// Use the long format
     #[arg(short, long)]
     pub(crate) long: bool,
@@ -236,6 +239,15 @@ pub(crate) struct LsArguments {
     /// Do not sort: list as the directory has it, in bounded memory
     #[arg(short = 'U', long)]
     pub(crate) unsorted: bool,
+    /// Sort by the time of the last change, the newest first
+    #[arg(short = 't', overrides_with = "by_size", conflicts_with = "unsorted")]
+    pub(crate) by_time: bool,
+    /// Sort by size, the largest first
+    #[arg(short = 'S', overrides_with = "by_time", conflicts_with = "unsorted")]
+    pub(crate) by_size: bool,
+    /// Sort the other way round
+    #[arg(short, long, conflicts_with = "unsorted")]
+    pub(crate) reverse: bool,
     /// Print help
     #[arg(long, action = ArgAction::HelpLong)]
     help: Option<bool>,

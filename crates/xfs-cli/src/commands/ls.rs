@@ -1,5 +1,6 @@
 //! `ls`: what is in directories.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -167,7 +168,7 @@ impl Listing<'_> {
                 }
             };
             let name = entry.name().as_bytes();
-            if name.starts_with(b".") && !self.arguments.all {
+            if name.starts_with(b".") && !self.arguments.all && !self.arguments.almost_all {
                 continue;
             }
             let kind = entry.file_type().map_or(FileKind::Unknown, node::kind);
@@ -198,18 +199,37 @@ impl Listing<'_> {
             }
         }
         if !self.arguments.unsorted {
-            rows.sort_by(|a, b| a.name.cmp(&b.name));
-            below.sort_by(|a, b| a.path.cmp(&b.path));
+            let row = |row: &Row| self.key(|| row.facts);
+            rows.sort_by(|a, b| row(a).cmp(&row(b)).then_with(|| a.name.cmp(&b.name)));
+            let inner = |at: &Pending| self.key(|| Some(node::facts(&at.node)));
+            below.sort_by(|a, b| inner(a).cmp(&inner(b)).then_with(|| a.path.cmp(&b.path)));
+            if self.arguments.reverse {
+                rows.reverse();
+                below.reverse();
+            }
             self.print_total(&rows, console)?;
             self.print(&rows, Some(&at.path), console)?;
         }
         Ok(below)
     }
 
+    /// What is sorted by before names, in descending order.
+    fn key(&self, facts: impl FnOnce() -> Option<Facts>) -> Reverse<i128> {
+        let LsArguments { by_time, by_size, .. } = self.arguments;
+        let facts = if *by_time || *by_size { facts() } else { None };
+        Reverse(match facts {
+            Some(facts) if *by_time => facts.modified.total_nanoseconds(),
+            Some(facts) => i128::from(facts.size),
+            None => 0,
+        })
+    }
+
     /// Whether an entry's own line takes more than its directory knows.
     fn needs_inodes(&self, kind: FileKind, console: &Console) -> bool {
         self.arguments.long
             || self.list.is_some()
+            || self.arguments.by_time
+            || self.arguments.by_size
             || (self.arguments.recursive && kind == FileKind::Directory)
             || kind == FileKind::Unknown
             || (console.is_coloured() && kind == FileKind::Regular)
@@ -218,7 +238,7 @@ impl Listing<'_> {
     /// `.` and `..`, which a directory of XFS does not always store.
     fn dots(&self, target: &Target, at: &Pending, console: &mut Console) -> Vec<Row> {
         let mut rows = Vec::new();
-        if !self.arguments.all {
+        if !self.arguments.all || self.arguments.almost_all {
             return rows;
         }
         rows.push(self.row_of(b".".to_vec(), &at.node, target, console));

@@ -305,6 +305,42 @@ fn du() {
     );
 }
 
+/// As ls(1) lists the same files.
+#[test]
+fn lists_are_sorted_as_by_ls() {
+    let place = crate::changing::Place::new();
+    std::fs::create_dir_all(place.path("tree/sub/low")).unwrap();
+    std::fs::create_dir(place.path("tree/other")).unwrap();
+    let files = [("b", 3), ("a", 3), (".c", 9), ("long", 70_000), ("sub/x", 2), ("sub/y", 1)];
+    for (at, (name, length)) in files.into_iter().enumerate() {
+        let path = place.path("tree").join(name);
+        std::fs::write(&path, vec![1; length]).unwrap();
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000 * at as u64);
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    }
+    for (at, name) in ["sub", "other", "sub/low"].into_iter().enumerate() {
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(2_500_000 + at as u64);
+        std::fs::File::open(place.path("tree").join(name)).unwrap().set_modified(time).unwrap();
+    }
+    place.check(&["import", "tree", "image"]);
+    for options in ["-A", "-t", "-r", "-tr", "-RAt", "-RAtr", "-RAr"] {
+        let theirs = std::process::Command::new("ls")
+            .args(["-1", options])
+            .current_dir(place.path("tree"))
+            .env("LC_ALL", "C")
+            .output()
+            .unwrap();
+        let theirs = String::from_utf8(theirs.stdout).unwrap();
+        let theirs = theirs.replace("./", "/").replace(".:", "/:");
+        assert_eq!(place.check(&["ls", options, "image"]), theirs, "{options}");
+    }
+    // Directories are not as long there.
+    let largest = place.check(&["ls", "-AS", "image"]);
+    let files = largest.lines().filter(|name| !["sub", "other"].contains(name));
+    assert_eq!(files.collect::<Vec<_>>(), ["long", ".c", "a", "b"]);
+    assert_eq!(place.check(&["ls", "-rS", "image:/sub"]).lines().last(), Some("low"));
+}
+
 #[test]
 fn lengths_are_added_up_where_they_are_asked_for() {
     let place = crate::changing::Place::new();
