@@ -470,6 +470,9 @@ pub(crate) struct CpArguments {
     /// Leave files alone that exist already, and say so
     #[arg(short, long)]
     pub(crate) no_clobber: bool,
+    /// Replace files that exist already, which is done in any case but with -n
+    #[arg(short, long)]
+    pub(crate) force: bool,
     /// Do not mind that owners, and what else only root may set, could not be set
     #[arg(long)]
     pub(crate) ignore_owner: bool,

@@ -245,6 +245,15 @@ impl<'a> Deposit<'a> {
         }
     }
 
+    /// Makes a symbolic link, in the place of what has the name.
+    pub(crate) fn put_symlink(directory: &Node, name: &OsStr, says: &[u8]) -> Result<(), Failed> {
+        let present = directory.lookup(name)?;
+        let creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
+        let spot = Spot { directory, name, present: Some(present) };
+        spot.begin(&NewKind::Symlink(says), &creation)?.publish()?;
+        Ok(())
+    }
+
     /// Puts a complete file without a name in the place of another one, and gives it all that that one has besides its
     /// contents.
     pub(crate) fn succeed(

@@ -74,6 +74,9 @@ pub(crate) struct RmArguments {
     /// Remove directories and all that is in them
     #[arg(short, long, visible_short_alias = 'R')]
     pub(crate) recursive: bool,
+    /// Remove directories that are empty, too, as rmdir(1) does
+    #[arg(short, long)]
+    pub(crate) dir: bool,
     /// Do not mind what is not there
     #[arg(short, long)]
     pub(crate) force: bool,
@@ -88,6 +91,9 @@ pub(crate) struct MvArguments {
     /// Fail where there is a file of the new name
     #[arg(short, long, conflicts_with = "exchange")]
     pub(crate) no_clobber: bool,
+    /// Replace the file that has the new name, which is done in any case but with -n
+    #[arg(short, long)]
+    pub(crate) force: bool,
     /// Exchange the two
     #[arg(long)]
     pub(crate) exchange: bool,
@@ -104,6 +110,9 @@ pub(crate) struct LnArguments {
     /// Make a symbolic link
     #[arg(short, long)]
     pub(crate) symbolic: bool,
+    /// Replace the file that has the new name
+    #[arg(short, long)]
+    pub(crate) force: bool,
 }
 
 /// Change the permissions of files

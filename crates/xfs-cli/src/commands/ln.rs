@@ -4,11 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use ferroxfs::{Creation, Error, FileType, NewKind, Node};
+use ferroxfs::{Creation, Error, FileType, NewKind, Node, PosixError};
 
 use super::Run;
 use crate::cli::{GlobalOptions, LnArguments};
 use crate::console::Console;
+use crate::deposit::{Deposit, Failed, Manner};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
@@ -18,6 +19,7 @@ struct Ln {
     targets: Targets,
     /// What a symbolic link says.
     says: Option<OsString>,
+    is_forced: bool,
 }
 
 /// Opens the image.
@@ -25,7 +27,7 @@ pub(super) fn open(
     arguments: LnArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
-    let LnArguments { target, address, symbolic } = arguments;
+    let LnArguments { target, address, symbolic, force: is_forced } = arguments;
     let (words, says) = match symbolic {
         true => (vec![address], Some(target)),
         false => (vec![target, address], None),
@@ -34,19 +36,21 @@ pub(super) fn open(
     if targets.image_count() > 1 {
         return Err(Failure::usage("ln: a file has its names in one image"));
     }
-    Ok(Box::new(Ln { targets, says }))
+    Ok(Box::new(Ln { targets, says, is_forced }))
 }
 
 impl Run for Ln {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { targets, says } = *self;
+        let Self { targets, says, is_forced } = *self;
         change_all(targets, console, |targets, _| match (targets, &says) {
             ([new], Some(says)) => {
                 let place = NewPlace::of(new, says)?;
                 let creation = Creation { mode: 0o777, uid: 0, gid: 0, umask: 0 };
                 let kind = NewKind::Symlink(says.as_bytes());
-                let made = place.directory.create(&place.name, &kind, &creation);
-                made.map(drop).map_err(|error| place.failure(new, error))
+                let made = place.directory.create(&place.name, &kind, &creation).map(drop);
+                place.replace(new, made, is_forced, |_| {
+                    Deposit::put_symlink(&place.directory, &place.name, says.as_bytes())
+                })
             }
             ([file, new], None) => {
                 let node = file.node(false)?;
@@ -57,7 +61,9 @@ impl Run for Ln {
                 }
                 let place = NewPlace::of(new, file.path.as_os_str())?;
                 let linked = place.directory.link(&node, &place.name);
-                linked.map_err(|error| place.failure(new, error))
+                place.replace(new, linked, is_forced, |deposit| {
+                    deposit.put_link(&place.directory, place.name.as_bytes(), &node)
+                })
             }
             _ => Ok(()),
         })
@@ -92,6 +98,33 @@ impl NewPlace {
                 let (directory, name) = new.place()?;
                 Ok(Self { directory, name, path: new.path.clone() })
             }
+        }
+    }
+
+    /// What came of making the name; where it is taken and that is asked for, it is made in the place of what has it.
+    fn replace(
+        &self,
+        new: &Target,
+        made: Result<(), Error>,
+        is_forced: bool,
+        put: impl FnOnce(&mut Deposit<'_>) -> Result<(), Failed>,
+    ) -> Result<(), Failure> {
+        match made {
+            Err(Error::Posix(PosixError::Exists)) if is_forced => {
+                let present = self.directory.lookup(&self.name);
+                let present = present.map_err(|error| self.failure(new, error))?;
+                if present.file_type() == FileType::Directory {
+                    return Err(self.failure(new, PosixError::IsDirectory.into()));
+                }
+                let mut report = |_| {};
+                let put = put(&mut Deposit::new(Manner::faithful(false, None), &mut report));
+                put.map_err(|failed| {
+                    let (Failed::One(failure) | Failed::Source(failure) | Failed::All(failure)) =
+                        failed;
+                    new.volume.failure(self.path.as_os_str().as_bytes(), failure)
+                })
+            }
+            made => made.map_err(|error| self.failure(new, error)),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::image::{Target, Targets, change_all};
 struct Rm {
     targets: Targets,
     is_recursive: bool,
+    takes_empty: bool,
     is_forced: bool,
 }
 
@@ -28,16 +29,17 @@ pub(super) fn open(
     if targets.has_root() {
         return Err(Failure::usage("rm: the root of a volume cannot be removed"));
     }
-    let (is_recursive, is_forced) = (arguments.recursive, arguments.force);
-    Ok(Box::new(Rm { targets, is_recursive, is_forced }))
+    let RmArguments { recursive: is_recursive, dir: takes_empty, force: is_forced, .. } =
+        *arguments;
+    Ok(Box::new(Rm { targets, is_recursive, takes_empty, is_forced }))
 }
 
 impl Run for Rm {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { targets, is_recursive, is_forced } = *self;
+        let Self { targets, is_recursive, takes_empty, is_forced } = *self;
         change_all(targets, console, |targets, console| {
             for target in targets {
-                let removed = match remove(target, is_recursive, is_forced) {
+                let removed = match remove(target, (is_recursive, takes_empty), is_forced) {
                     Ok(Some(tree)) => tree.remove(console),
                     Ok(None) => Ok(()),
                     Err(failure) => Err(failure),
@@ -54,7 +56,7 @@ impl Run for Rm {
 /// Removes a file; returns the directory to remove where it is one.
 fn remove(
     target: &Target,
-    is_recursive: bool,
+    (is_recursive, takes_empty): (bool, bool),
     is_forced: bool,
 ) -> Result<Option<Tree<'_>>, Failure> {
     let volume = target.volume.inner();
@@ -73,6 +75,9 @@ fn remove(
                 }
                 _ => Err(target.failure(PosixError::NotDirectory)),
             }
+        }
+        (FileType::Directory, false) if takes_empty => {
+            above.remove_dir(name).map(|()| None).map_err(|error| target.failure(error))
         }
         (FileType::Directory, false) => {
             let failure = Failure::new(Exit::Failed, PosixError::IsDirectory.to_string());

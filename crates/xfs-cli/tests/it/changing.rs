@@ -586,3 +586,30 @@ fn a_slash_is_behind_directories_only() {
     place.check(&["cp", "-a", "tree", "image:/tree/"]);
     place.check(&["rm", "-r", "image:/moved/", "image:/tree/"]);
 }
+
+#[test]
+fn names_are_taken_over_by_force() {
+    let place = Place::new();
+    place.put("image:/f", b"one");
+    place.put("image:/g", b"two");
+    place.check(&["mkdir", "image:/d", "image:/d/f"]);
+    place.check_failure(&["ln", "-s", "f", "image:/g"], 1, "exists");
+    place.check(&["ln", "-sf", "f", "image:/g"]);
+    place.check(&["ln", "-sf", "d", "image:/g"]);
+    assert_eq!(place.check(&["readlink", "image:/g"]), "d\n");
+    // Through the link, into the directory, where one is in the way.
+    place.check_failure(&["ln", "-sf", "f", "image:/g"], 1, "/g/f: is a directory");
+    place.check_failure(&["ln", "-f", "image:/f", "image:/d"], 1, "/d/f: is a directory");
+    place.put("image:/h", b"three");
+    place.check(&["ln", "-f", "image:/f", "image:/h"]);
+    assert_eq!(place.check(&["cat", "image:/h"]), "one");
+    place.check(&["mv", "-f", "image:/h", "image:/i"]);
+    place.put("image:/k", b"four");
+    place.check(&["cp", "-f", "image:/k", "image:/i"]);
+    assert_eq!(place.check(&["cat", "image:/f", "image:/i"]), "onefour");
+    place.check(&["mv", "-f", "image:/k", "image:/i"]);
+    assert_eq!(place.check(&["ls", "image"]), "d\nf\ng\ni\n");
+    place.check_failure(&["rm", "-d", "image:/d"], 1, "not empty");
+    place.check(&["rm", "-d", "image:/d/f", "image:/d", "image:/i"]);
+    assert_eq!(place.check(&["ls", "image"]), "f\ng\n");
+}
