@@ -253,7 +253,7 @@ fn a_host_without_room_is_said() -> Result<(), TrialError> {
     tight.fill_host();
     let log = "cannot write ";
     for (arguments, words) in [
-        (&["cp", &file, &inside][..], ": file: cannot write "),
+        (&["cp", &file, &inside][..], ": /file: cannot write "),
         (&["label", &image, "new"], log),
         (&["uuid", &image, "generate"], log),
         (&["mkdir", &inside], log),
