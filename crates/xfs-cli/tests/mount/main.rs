@@ -117,6 +117,10 @@ fn prepared() -> Vec<Trial> {
             "a_user_namespace_has_its_own_mount",
             places::a_user_namespace_has_its_own_mount,
         ),
+        Trial::new(
+            "users_of_a_user_namespace_are_told_apart",
+            places::users_of_a_user_namespace_are_told_apart,
+        ),
         Trial::new("a_mount_that_is_ready_says_so", places::a_mount_that_is_ready_says_so),
         Trial::new("a_connection_is_taken_over", places::a_connection_is_taken_over),
         Trial::new("a_users_server_checks_his_groups", user::a_users_server_checks_his_groups),

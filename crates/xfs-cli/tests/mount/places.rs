@@ -1,10 +1,10 @@
 //! Mounts that others prepare, or hear of.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixDatagram;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use xfs_oracle::harness::TrialError;
@@ -28,6 +28,39 @@ pub(crate) fn a_user_namespace_has_its_own_mount() -> Result<(), TrialError> {
     assert_eq!(fs::read_dir(volume.path()).unwrap().count(), 0, "it is seen outside");
     let kept = run(ferroxfs(&["cat"]).arg(format!("{}:/file", volume.image.data.display())));
     assert_eq!(kept, "contents\n");
+    volume.check()
+}
+
+/// The volume has the numbers that users have inside.
+pub(crate) fn users_of_a_user_namespace_are_told_apart() -> Result<(), TrialError> {
+    let volume = volume("parent-exchange")?;
+    let script = r#"set -e
+        echo unshared; read -r mapped
+        "$1" mount -o allow_other "$2" "$3"
+        trap '"$1" umount "$3"' EXIT
+        as() { user=$1; shift; setpriv --reuid "$user" --regid "$user" --clear-groups "$@"; }
+        mkdir -m 777 "$3/all"
+        as 33 sh -c 'umask 077; echo contents > "$0"' "$3/all/theirs"
+        test "$(as 33 cat "$3/all/theirs")" = contents
+        ! as 65000 cat "$3/all/theirs" 2>/dev/null
+        as 33 setfacl -m u:65000:r "$3/all/theirs"
+        test "$(as 65000 cat "$3/all/theirs")" = contents
+        chown 65000:33 "$3/all/theirs"
+        ! chown 70000 "$3/all/theirs" 2>/dev/null"#;
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-Um", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_ferroxfs")]);
+    unshare.arg(&volume.image.data).arg(volume.path());
+    let mut inside = unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut unshared = String::new();
+    BufReader::new(inside.stdout.take().unwrap()).read_line(&mut unshared).unwrap();
+    for map in ["uid_map", "gid_map"] {
+        fs::write(format!("/proc/{}/{map}", inside.id()), "0 0 1\n1 100000 65535\n").unwrap();
+    }
+    inside.stdin.take().unwrap().write_all(b"mapped\n").unwrap();
+    assert!(inside.wait().unwrap().success());
+    let address = format!("{}:/all", volume.image.data.display());
+    let kept = run(ferroxfs(&["ls", "-n"]).arg(address));
+    assert!(kept.contains(" 65000 33 "), "{kept}");
     volume.check()
 }
 
