@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Who is root there alone may mount, and what he has mounted goes with his namespace.
 pub(crate) fn a_user_namespace_has_its_own_mount() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
-    let script = r#"set -e
+    let script = r#"set -ex
         "$1" mount "$2" "$3"
         trap '"$1" umount "$3"' EXIT
         grep -q " $3 fuse.ferroxfs rw,nosuid,nodev" /proc/mounts
@@ -34,7 +34,7 @@ pub(crate) fn a_user_namespace_has_its_own_mount() -> Result<(), TrialError> {
 /// The volume has the numbers that users have inside.
 pub(crate) fn users_of_a_user_namespace_are_told_apart() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
-    let script = r#"set -e
+    let script = r#"set -ex
         echo unshared; read -r mapped
         "$1" mount -o allow_other "$2" "$3"
         trap '"$1" umount "$3"' EXIT
@@ -42,22 +42,24 @@ pub(crate) fn users_of_a_user_namespace_are_told_apart() -> Result<(), TrialErro
         mkdir -m 777 "$3/all"
         as 33 sh -c 'umask 077; echo contents > "$0"' "$3/all/theirs"
         test "$(as 33 cat "$3/all/theirs")" = contents
-        ! as 65000 cat "$3/all/theirs" 2>/dev/null
+        if as 65000 cat "$3/all/theirs"; then exit 1; fi
         as 33 setfacl -m u:65000:r "$3/all/theirs"
         test "$(as 65000 cat "$3/all/theirs")" = contents
         chown 65000:33 "$3/all/theirs"
-        ! chown 70000 "$3/all/theirs" 2>/dev/null"#;
+        if chown 70000 "$3/all/theirs"; then exit 1; fi"#;
     let mut unshare = Command::new("unshare");
     unshare.args(["-Um", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_ferroxfs")]);
     unshare.arg(&volume.image.data).arg(volume.path());
-    let mut inside = unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let pipes = unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut inside = pipes.spawn().unwrap();
     let mut unshared = String::new();
     BufReader::new(inside.stdout.take().unwrap()).read_line(&mut unshared).unwrap();
     for map in ["uid_map", "gid_map"] {
         fs::write(format!("/proc/{}/{map}", inside.id()), "0 0 1\n1 100000 65535\n").unwrap();
     }
     inside.stdin.take().unwrap().write_all(b"mapped\n").unwrap();
-    assert!(inside.wait().unwrap().success());
+    let output = inside.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
     let address = format!("{}:/all", volume.image.data.display());
     let kept = run(ferroxfs(&["ls", "-n"]).arg(address));
     assert!(kept.contains(" 65000 33 "), "{kept}");
@@ -73,12 +75,12 @@ pub(crate) fn a_server_in_a_user_namespace_checks() -> Result<(), TrialError> {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     chown(&file, Some(1000), Some(2000)).unwrap();
     mount.unmount()?;
-    let script = r#"set -e
+    let script = r#"set -ex
         "$1" mount -o nodefault_permissions "$2" "$3"
         trap '"$1" umount "$3"' EXIT
         test "$(cat "$3/file")" = contents
-        ! unshare --user --map-root-user cat "$3/file" 2>/dev/null
-        ! setpriv --bounding-set=-all --inh-caps=-all cat "$3/file" 2>/dev/null
+        if unshare --user --map-root-user cat "$3/file"; then exit 1; fi
+        if setpriv --bounding-set=-all --inh-caps=-all cat "$3/file"; then exit 1; fi
         echo mine > "$3/mine"; chmod 600 "$3/mine"
         test "$(unshare --user --map-root-user cat "$3/mine")" = mine"#;
     let mut unshare = Command::new("unshare");
@@ -115,7 +117,7 @@ pub(crate) fn a_mount_that_is_ready_says_so() -> Result<(), TrialError> {
 pub(crate) fn a_connection_is_taken_over() -> Result<(), TrialError> {
     let volume = volume("parent-exchange")?;
     // The mount is gone with the namespace, whatever fails.
-    let script = r#"set -e
+    let script = r#"set -ex
         exec 7<>/dev/fuse
         mount -i -t fuse.ferroxfs -o fd=7,rootmode=40000,user_id=0,group_id=0 proof "$3"
         "$1" mount "$2" /dev/fd/7

@@ -38,7 +38,7 @@ pub(crate) fn a_users_server_checks_his_groups() -> Result<(), TrialError> {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     }
     mount.unmount()?;
-    let script = r#"set -e
+    let script = r#"set -ex
         mount -t tmpfs -o mode=755 none /mnt; mknod -m 666 /mnt/fuse c 10 229
         mount --bind /mnt/fuse /dev/fuse; cd "$1"
         user="setpriv --reuid=$2 --regid=$2 --inh-caps=-all"
@@ -46,15 +46,15 @@ pub(crate) fn a_users_server_checks_his_groups() -> Result<(), TrialError> {
         trap "$user --clear-groups ./ferroxfs umount mnt" EXIT
         for round in 1 2; do
             test "$($user --groups=$3 cat mnt/team/file)" = contents
-            ! $user --clear-groups cat mnt/team/file 2>/dev/null
-            ! $user --clear-groups ls mnt/team 2>/dev/null
+            if $user --clear-groups cat mnt/team/file; then exit 1; fi
+            if $user --clear-groups ls mnt/team; then exit 1; fi
         done
         $user --groups=$3 touch mnt/team/made; $user --groups=$3 ls -l mnt/team
-        ! $user --groups=$3 sh -c "echo x >> mnt/team/file" 2>/dev/null
-        ! $user --clear-groups touch mnt/team/other 2>/dev/null
+        if $user --groups=$3 sh -c "echo x >> mnt/team/file"; then exit 1; fi
+        if $user --clear-groups touch mnt/team/other; then exit 1; fi
         test "$($user --clear-groups stat -c %u:%g mnt)" = "$2:$2"
-        ! setpriv --reuid=$2 --regid=$2 --clear-groups --inh-caps=+dac_override \
-            --ambient-caps=+dac_override cat mnt/team/file 2>/dev/null
+        if setpriv --reuid=$2 --regid=$2 --clear-groups --inh-caps=+dac_override \
+            --ambient-caps=+dac_override cat mnt/team/file; then exit 1; fi
         echo mine | $user --clear-groups tee mnt/mine"#;
     let arguments = [USER.to_string(), GROUP.to_string()];
     run_as_user(&volume, script, &arguments)
@@ -62,17 +62,17 @@ pub(crate) fn a_users_server_checks_his_groups() -> Result<(), TrialError> {
 
 fn mounts_with(options: &str) -> Result<(), TrialError> {
     let volume = user_volume()?;
-    let script = r#"set -e
+    let script = r#"set -ex
         mount -t tmpfs -o mode=755 none /mnt; mknod -m 666 /mnt/fuse c 10 229
         mount --bind /mnt/fuse /dev/fuse; cd "$1"
         user="setpriv --reuid=$2 --regid=$2 --clear-groups --inh-caps=-all"
         chmod 600 /mnt/fuse
-        ! $user ./ferroxfs mount image mnt 2>said
+        if $user ./ferroxfs mount image mnt 2>said; then exit 1; fi
         grep -q "hint: ask for the right to read and write /dev/fuse" said
         chmod 666 /mnt/fuse
-        setpriv --reuid=$2 --regid=$2 --clear-groups --inh-caps=-all sh -ec '
+        setpriv --reuid=$2 --regid=$2 --clear-groups --inh-caps=-all sh -exc '
             for option in suid dev; do
-                ! ./ferroxfs mount -o $option image mnt 2>refused
+                if ./ferroxfs mount -o $option image mnt 2>refused; then exit 1; fi
                 grep -q "mnt: $option: only root may mount with this option" refused
             done
             ./ferroxfs mount -o uid=$1,gid=$1$2 image mnt
@@ -82,7 +82,7 @@ fn mounts_with(options: &str) -> Result<(), TrialError> {
             test "$(cat mnt/folder/file)" = contents
             test "$(stat -c %u mnt/folder/file)" = $1
             install -o $1 -g $1 -m 640 refused mnt/folder
-            ! chgrp 0 mnt/folder/refused 2>refused' sh "$2" "$3""#;
+            if chgrp 0 mnt/folder/refused 2>refused; then exit 1; fi' sh "$2" "$3""#;
     run_as_user(&volume, script, &[USER.to_string(), options.to_owned()])
 }
 
