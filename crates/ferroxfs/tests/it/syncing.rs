@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::thread;
 
 use ferroxfs::format::inode::ForkKind;
-use ferroxfs::{AllocateMode, Changes, Error, File, OpenOptions, RangeMode, SharedDevice, Volume};
+use ferroxfs::{
+    AllocateMode, Changes, Error, File, OpenOptions, RangeMode, SharedDevice, Upkeep, Volume,
+};
 use xfs_testkit::{
     Atomicity, FailingDevice, Fault, Persistence, PowerCuts, RecordingDevice, Request, RequestKind,
     ScheduledDevice,
@@ -13,8 +15,10 @@ use xfs_trans::testing::{make_with, superblock};
 
 const LENGTH: usize = 20_000;
 
+/// Nothing becomes durable unless it is asked for.
 fn open(device: &SharedDevice) -> Volume {
-    let options = OpenOptions::new().writable(true);
+    let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
+    let options = OpenOptions::new().writable(true).upkeep(seldom);
     options.with_devices(Arc::clone(device), None).writable_volume().unwrap()
 }
 

@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use ferroxfs::format::inode::ExtendedFlags;
-use ferroxfs::{Changes, Creation, NewKind, OpenOptions, PosixError, SetMode, SharedDevice};
+use ferroxfs::{
+    Changes, Creation, NewKind, OpenOptions, PosixError, SetMode, SharedDevice, Upkeep,
+};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use xfs_testkit::{FailingDevice, Fault, Persistence, RequestKind};
@@ -517,7 +519,11 @@ fn holes_are_data_where_somebody_else_writes() {
 /// write.
 #[test]
 fn contents_alone_are_synced_by_fdatasync() {
-    let server = server(make_with("-l size=16m"));
+    // Nothing becomes durable unless it is asked for.
+    let seldom = Upkeep::new(Upkeep::LONGEST, Upkeep::LONGEST);
+    let options = OpenOptions::new().writable(true).upkeep(seldom);
+    let options = options.with_devices(make_with("-l size=16m"), None);
+    let server = Server::new(options.writable_volume().unwrap(), Settings::default()).unwrap();
     put(&server, "file", "contents");
     server.volume.sync().unwrap();
     let node = lookup(&server, "file").node;
