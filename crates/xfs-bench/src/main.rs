@@ -15,6 +15,7 @@ mod files;
 mod inodes;
 mod mount;
 mod opening;
+mod populate;
 mod price;
 mod scan;
 mod volume;
@@ -52,6 +53,8 @@ enum What {
     Mount(mount::Arguments),
     /// Open and close one file from all threads, beside the kernel's XFS
     Open(opening::Arguments),
+    /// Fill volumes and take trees out, beside mkfs.xfs -p, tar and cp on the kernel's mount
+    Populate(populate::Arguments),
     /// What parent pointers cost
     Price(price::Arguments),
     /// Make and remove files as `price` does, without measuring: for valgrind
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         What::Inodes(arguments) => inodes::run(&arguments),
         What::Open(arguments) => opening::run(&arguments),
         What::Mount(arguments) => mount::run(&arguments),
+        What::Populate(arguments) => populate::run(&arguments),
         What::Price(arguments) => price::run(&arguments),
         What::PriceRun(arguments) => price::run_once(&arguments),
         What::Data(arguments) => data::run(&arguments),

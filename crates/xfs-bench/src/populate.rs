@@ -1,0 +1,106 @@
+//! Filling a volume from a tree or an archive, and taking the tree out again, beside `mkfs.xfs -p`, tar and cp
+//! on the kernel's mount, and the decompressors alone.
+//!
+//! Contenders take turns. A row has the median of its runs, so that a load beside the benchmark touches all rows.
+
+mod contenders;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::BenchError;
+use contenders::{Contender, Scene, contenders};
+
+/// How the populate benchmark runs.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The tree that fills the volumes
+    #[arg(long, default_value = "/usr/share")]
+    tree: PathBuf,
+    /// Size of the volumes, as mkfs.xfs takes it
+    #[arg(long, default_value = "3g")]
+    size: String,
+    /// Where images, archives and extracted trees go
+    #[arg(long, default_value = "/dev/shm")]
+    folder: PathBuf,
+    /// Runs of each contender
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+    /// The ferroxfs binary to measure
+    #[arg(long, default_value = "target/release/ferroxfs")]
+    ferroxfs: PathBuf,
+    /// An earlier ferroxfs binary, measured as a further contender
+    #[arg(long)]
+    before: Option<PathBuf>,
+}
+
+/// The cost of one run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// From the start to the last close or unmount.
+    wall: Duration,
+    /// User and system time of the processes; work that the kernel does on its own threads is missing.
+    processor: Duration,
+    /// Peak memory of the largest process, in bytes.
+    peak_bytes: u64,
+}
+
+/// Runs everything and prints one table for each job.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), BenchError> {
+    let scratch = tempfile::tempdir_in(&arguments.folder);
+    let scratch = scratch.map_err(BenchError::file(&arguments.folder))?;
+    let scene = Scene::prepare(arguments, scratch.path())?;
+    let mut costs: Vec<(Contender<'_>, Vec<Cost>)> =
+        contenders(&scene).into_iter().map(|contender| (contender, Vec::new())).collect();
+    for _ in 0..arguments.runs.max(1) {
+        for (contender, costs) in &mut costs {
+            match (contender.run)() {
+                Ok(cost) => costs.push(cost),
+                // A contender that fails has no row; the others keep theirs.
+                Err(error) => eprintln!("{}, {}: {error}", contender.job, contender.name),
+            }
+        }
+    }
+    print(&costs);
+    Ok(())
+}
+
+/// One row for each contender. The ratio is the time of the first contender of the job over that of the row.
+fn print(rows: &[(Contender<'_>, Vec<Cost>)]) {
+    println!(
+        "| job | contender | seconds (median) | fastest | processor s | peak MB | ours / this |"
+    );
+    println!("|---|---|---:|---:|---:|---:|---:|");
+    let mut ours = (None, 0.0);
+    for (Contender { job, name, .. }, costs) in rows {
+        let Some(median) = median(costs) else { continue };
+        let fastest = costs.iter().map(|cost| cost.wall).min().unwrap_or_default();
+        let seconds = median.wall.as_secs_f64();
+        if ours.0 != Some(job) {
+            ours = (Some(job), seconds);
+        }
+        println!(
+            "| {job} | {name} | {seconds:.2} | {:.2} | {:.2} | {} | {:.2} |",
+            fastest.as_secs_f64(),
+            median.processor.as_secs_f64(),
+            median.peak_bytes / 1_000_000,
+            ours.1 / seconds,
+        );
+    }
+}
+
+fn median(costs: &[Cost]) -> Option<Cost> {
+    let mut costs = costs.to_vec();
+    costs.sort_by_key(|cost| cost.wall);
+    costs.get(costs.len() / 2).copied()
+}
+
+/// Removes a file or a tree, if it is there.
+fn clear(path: &Path) -> Result<(), BenchError> {
+    let removed = match path.symlink_metadata() {
+        Err(_) => return Ok(()),
+        Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+    };
+    removed.map_err(BenchError::file(path))
+}

@@ -1,0 +1,230 @@
+//! The programs that fill volumes and take trees out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use wait4::Wait4;
+use xfs_oracle::{Mount, Xfsprogs};
+
+use super::{Arguments, Cost, clear};
+use crate::error::BenchError;
+
+/// One program at one job.
+pub(super) struct Contender<'a> {
+    pub(super) job: &'static str,
+    pub(super) name: String,
+    pub(super) run: Box<dyn FnMut() -> Result<Cost, BenchError> + 'a>,
+}
+
+/// The inputs that all contenders share.
+pub(super) struct Scene<'a> {
+    arguments: &'a Arguments,
+    /// The image or tree that a contender makes.
+    made: PathBuf,
+    /// A volume that holds the tree, for the jobs that take it out.
+    filled: PathBuf,
+    /// The tree as an archive, plain and compressed.
+    archives: Vec<Archive>,
+    mkfs: Xfsprogs,
+}
+
+struct Archive {
+    job: &'static str,
+    path: PathBuf,
+    /// The program that decompresses it.
+    decompressor: Option<&'static str>,
+}
+
+impl<'a> Scene<'a> {
+    pub(super) fn prepare(arguments: &'a Arguments, folder: &Path) -> Result<Self, BenchError> {
+        let plain = folder.join("tree.tar");
+        let mut tar = Command::new("tar");
+        measure(tar.arg("-cf").arg(&plain).arg("-C").arg(&arguments.tree).arg("."))?;
+        let compressed = |compressor: &[&str], job, suffix: &str, decompressor| {
+            let path = folder.join(format!("tree.tar.{suffix}"));
+            let file = fs::File::create(&path).map_err(BenchError::file(&path))?;
+            let (program, options) = compressor.split_first().unwrap_or((&"", &[]));
+            let mut command = Command::new(program);
+            measure(command.args(options).arg("-c").arg(&plain).stdout(file))?;
+            Ok::<_, BenchError>(Archive { job, path, decompressor: Some(decompressor) })
+        };
+        let gzip = compressed(&["gzip", "-6"], "fill from .tar.gz", "gz", "gzip")?;
+        let zstd = compressed(&["zstd", "-q", "-3"], "fill from .tar.zst", "zst", "zstd")?;
+        let plain = Archive { job: "fill from .tar", path: plain, decompressor: None };
+        let filled = folder.join("filled.img");
+        let mkfs = Xfsprogs::newer()?;
+        let scene = Self {
+            arguments,
+            made: folder.join("made"),
+            filled,
+            archives: vec![plain, gzip, zstd],
+            mkfs,
+        };
+        scene.fill(&arguments.ferroxfs, &arguments.tree, &scene.filled)?;
+        Ok(scene)
+    }
+
+    /// Makes an image and fills it.
+    fn fill(&self, ferroxfs: &Path, from: &Path, image: &Path) -> Result<Cost, BenchError> {
+        let size = format!("size={}", self.arguments.size);
+        let mut mkfs = Command::new(ferroxfs);
+        measure(mkfs.args(["mkfs", "-q", "-d", &size, "--from"]).arg(from).arg(image))
+    }
+
+    /// Makes an empty volume by the newest mkfs.xfs, filled by it where there are arguments for that.
+    fn peer(&self, prototype: Option<&Path>) -> Result<Cost, BenchError> {
+        let mut mkfs = self.mkfs.command("mkfs.xfs");
+        mkfs.args(["-q", "-n", "parent=1", "-d"]);
+        mkfs.arg(format!("file,name={},size={}", self.made.display(), self.arguments.size));
+        if let Some(tree) = prototype {
+            mkfs.arg("-p").arg(tree);
+        }
+        measure(&mut mkfs)
+    }
+
+    /// Fills a new volume through the kernel's mount; it counts when it is unmounted.
+    fn through_kernel(&self, fill: impl Fn(&Path) -> Command) -> Result<Cost, BenchError> {
+        let began = Instant::now();
+        let made = self.peer(None)?;
+        let mount = Mount::new(&self.made, None, &[])?;
+        let filled = measure(&mut fill(mount.path()))?;
+        mount.unmount()?;
+        Ok(Cost { wall: began.elapsed(), processor: made.processor + filled.processor, ..filled })
+    }
+
+    /// Takes the tree out of the volume through the kernel's mount, which finds its caches empty.
+    fn out_of_kernel(&self, take: impl Fn(&Path) -> Command) -> Result<Cost, BenchError> {
+        let began = Instant::now();
+        let mount = Mount::new(&self.filled, None, &["ro"])?;
+        let taken = measure(&mut take(mount.path()))?;
+        mount.unmount()?;
+        Ok(Cost { wall: began.elapsed(), ..taken })
+    }
+
+    /// The ferroxfs binaries to measure.
+    fn binaries(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let before = self.arguments.before.iter().map(|path| ("ferroxfs before", path.as_path()));
+        std::iter::once(("ferroxfs", self.arguments.ferroxfs.as_path())).chain(before)
+    }
+}
+
+/// All contenders, ours first in each job.
+pub(super) fn contenders<'a>(scene: &'a Scene<'a>) -> Vec<Contender<'a>> {
+    let mut all = Vec::new();
+    filling(scene, &mut all);
+    from_archives(scene, &mut all);
+    taking_out(scene, &mut all);
+    all
+}
+
+/// Adds a contender, whose output is gone before each of its runs.
+fn add<'a>(
+    all: &mut Vec<Contender<'a>>,
+    (scene, job): (&'a Scene<'a>, &'static str),
+    name: impl Into<String>,
+    run: impl Fn() -> Result<Cost, BenchError> + 'a,
+) {
+    let run = move || clear(&scene.made).and_then(|()| run());
+    all.push(Contender { job, name: name.into(), run: Box::new(run) });
+}
+
+fn filling<'a>(scene: &'a Scene<'a>, all: &mut Vec<Contender<'a>>) {
+    let job = (scene, "fill from a tree");
+    let tree = scene.arguments.tree.as_path();
+    for (name, binary) in scene.binaries() {
+        let name = format!("{name} mkfs --from");
+        add(all, job, name, move || scene.fill(binary, tree, &scene.made));
+    }
+    add(all, job, "mkfs.xfs -p", move || scene.peer(Some(tree)));
+    add(all, job, "tar | tar into the kernel's mount", move || {
+        scene.through_kernel(|mount| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "tar -C \"$1\" -c . | tar -C \"$2\" -x", "sh"]).arg(tree).arg(mount);
+            shell
+        })
+    });
+    add(all, job, "cp -a into the kernel's mount", move || {
+        scene.through_kernel(|mount| {
+            let mut cp = Command::new("cp");
+            cp.arg("-a").arg(tree.join(".")).arg(mount);
+            cp
+        })
+    });
+}
+
+fn from_archives<'a>(scene: &'a Scene<'a>, all: &mut Vec<Contender<'a>>) {
+    for Archive { job, path, decompressor } in &scene.archives {
+        let job = (scene, *job);
+        for (name, binary) in scene.binaries() {
+            if decompressor.is_some() && name != "ferroxfs" {
+                // Earlier binaries read no compressed archives.
+                continue;
+            }
+            let name = format!("{name} mkfs --from");
+            add(all, job, name, move || scene.fill(binary, path, &scene.made));
+        }
+        if let Some(program) = decompressor {
+            add(all, job, format!("{program} -dc alone"), move || {
+                let mut command = Command::new(program);
+                measure(command.args(["-dc"]).arg(path).stdout(Stdio::null()))
+            });
+        }
+        add(all, job, "tar -x into the kernel's mount", move || {
+            scene.through_kernel(|mount| {
+                let mut tar = Command::new("tar");
+                tar.arg("-xf").arg(path).arg("-C").arg(mount);
+                tar
+            })
+        });
+    }
+}
+
+fn taking_out<'a>(scene: &'a Scene<'a>, all: &mut Vec<Contender<'a>>) {
+    let job = (scene, "take out as a tree");
+    for (name, binary) in scene.binaries() {
+        add(all, job, format!("{name} cp -a"), move || {
+            let mut source = scene.filled.clone().into_os_string();
+            source.push(":/");
+            let mut cp = Command::new(binary);
+            measure(cp.args(["cp", "-a"]).arg(source).arg(&scene.made))
+        });
+    }
+    add(all, job, "cp -a from the kernel's mount", move || {
+        scene.out_of_kernel(|mount| {
+            let mut cp = Command::new("cp");
+            cp.arg("-a").arg(mount).arg(&scene.made);
+            cp
+        })
+    });
+    let job = (scene, "take out as an archive");
+    for (name, binary) in scene.binaries() {
+        add(all, job, format!("{name} tar"), move || {
+            let mut tar = Command::new(binary);
+            measure(tar.arg("tar").arg("-o").arg(&scene.made).arg(&scene.filled))
+        });
+    }
+    add(all, job, "tar -c from the kernel's mount", move || {
+        scene.out_of_kernel(|mount| {
+            let mut tar = Command::new("tar");
+            tar.args(["--xattrs", "--acls", "-cf"]).arg(&scene.made).arg("-C").arg(mount).arg(".");
+            tar
+        })
+    });
+}
+
+/// Runs a command to its end.
+fn measure(command: &mut Command) -> Result<Cost, BenchError> {
+    let program = PathBuf::from(command.get_program());
+    let began = Instant::now();
+    let child = command.stdin(Stdio::null()).spawn().map_err(BenchError::file(&program))?;
+    let usage = child.wait4().map_err(BenchError::file(&program))?;
+    let wall = began.elapsed();
+    if !usage.status.success() {
+        let name = program.display().to_string();
+        return Err(BenchError::Failed { name, status: usage.status });
+    }
+    let processor = usage.rusage.utime + usage.rusage.stime;
+    Ok(Cost { wall, processor, peak_bytes: usage.rusage.maxrss })
+}
