@@ -138,7 +138,10 @@ impl OpenOptions {
         self
     }
 
-    /// Gives everything that is written this one time, so that what is made twice is the same.
+    /// Gives everything that is written this one time, and makes the same operations give the same bytes: on any
+    /// machine, under any load. Nothing is done by the clock or in the background that decides what is
+    /// written where (docs/internals/reproducible.md). The operations must come one after the other; the order in
+    /// which several threads come to the volume shows in it.
     #[must_use]
     pub fn fixed_time(mut self, time: Timestamp) -> Self {
         self.terms.clock = Clock::Fixed(time);
@@ -204,7 +207,8 @@ impl OpenOptions {
     }
 
     /// How many lists the log gathers commits in: without this, two for each processor. With 1 all
-    /// threads share one. Only of use to measure what the others save.
+    /// threads share one. Only of use to measure what the others save. With a [`fixed_time`](Self::fixed_time)
+    /// there is one.
     ///
     /// # Panics
     ///

@@ -312,6 +312,11 @@ impl<S: Store> Table<S> {
         self.doomed.free_mine(|entry| self.free(entry))
     }
 
+    /// Frees all inodes that this thread has doomed, where no thread [serves](Self::serve).
+    pub(crate) fn free_all_mine(&self) {
+        while self.free_mine() {}
+    }
+
     fn free(&self, entry: &Arc<Entry<S::Inode>>) -> Result<()> {
         let freed = self.store.inactivate(entry.live());
         self.take_out_freed(entry);

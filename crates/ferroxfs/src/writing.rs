@@ -141,8 +141,17 @@ impl Parts {
 
     /// Begins a transaction. Where there is no room, what waits to be freed is freed first.
     pub(crate) fn begin(&self, kind: TransactionKind, blocks: u64) -> Result<Transaction<'_>> {
-        self.table.throttle();
+        self.make_room();
         self.with_room(|| self.journal.begin(kind, blocks))
+    }
+
+    /// Frees and evicts inodes that wait for it, before something is changed: some of them if there are many. With a
+    /// fixed time no thread frees the others, so all of them are freed here.
+    fn make_room(&self) {
+        if self.clock.is_fixed() {
+            self.table.free_all_mine();
+        }
+        self.table.throttle();
     }
 
     /// The contents of a file.
@@ -268,8 +277,7 @@ pub(crate) struct Terms {
 impl Terms {
     /// What is done unasked, if anything.
     pub(crate) fn chosen_upkeep(&self) -> Option<Upkeep> {
-        let is_timed = matches!(self.clock, Clock::Host);
-        self.upkeep.or_else(|| is_timed.then(Upkeep::default))
+        self.upkeep.or_else(|| (!self.clock.is_fixed()).then(Upkeep::default))
     }
 }
 
@@ -300,16 +308,17 @@ impl Writing {
     pub(crate) fn start(journal: Arc<Journal>, table: Table, terms: Terms) -> io::Result<Self> {
         let parts = Arc::new(Parts::new(journal, table, terms));
         let mut writing = Self { parts, workers: Vec::new() };
-        writing.start_worker("free inodes", |parts| parts.table.serve())?;
-        // What is made twice shall be the same, also if the one took longer.
-        if matches!(terms.clock, Clock::Host) {
-            writing.start_worker("write back", |parts| {
-                let mut left = Left::Nothing;
-                while parts.unsettled.wait(left > Left::Nothing) {
-                    left = parts.look(left);
-                }
-            })?;
+        // What is made twice must be the same, also if the one took longer: nothing is done beside its operations.
+        if terms.clock.is_fixed() {
+            return Ok(writing);
         }
+        writing.start_worker("free inodes", |parts| parts.table.serve())?;
+        writing.start_worker("write back", |parts| {
+            let mut left = Left::Nothing;
+            while parts.unsettled.wait(left > Left::Nothing) {
+                left = parts.look(left);
+            }
+        })?;
         Ok(writing)
     }
 

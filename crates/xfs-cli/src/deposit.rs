@@ -12,6 +12,8 @@
 //! - **I3** The same sources give the same calls in the same order.
 //! - **I4** What keeps a file from getting its names comes when it has them all: that it is immutable or
 //!   append-only, and its project.
+//! - **I5** Where no time is later than a given one, the volume follows from names, metadata and contents of the sources
+//!   alone: a file of the host was last read when it was last changed, and has holes where it has blocks of zeros.
 
 mod contents;
 mod draft;
@@ -31,6 +33,7 @@ use crate::failure::Failure;
 use crate::names;
 use crate::node;
 use crate::source::{NamedValue, Origin, Source, Whence, is_safe_name, join};
+use contents::Holes;
 use draft::Spot;
 
 pub(crate) use contents::write_all;
@@ -52,6 +55,16 @@ impl Manner {
     /// Carries everything over, and replaces what is there.
     pub(crate) const fn faithful(is_all_root: bool, latest: Option<Timestamp>) -> Self {
         Self { is_archive: true, is_all_root, existing: Existing::Replace, latest }
+    }
+
+    /// Whether only what a source holds may show, and not which filesystem of the host holds it, or who has read it
+    /// (I5).
+    fn is_by_contents<S: Source>(&self, source: &S) -> bool {
+        self.latest.is_some() && source.lies_on_host()
+    }
+
+    fn holes<S: Source>(&self, source: &S) -> Holes {
+        if self.is_by_contents(source) { Holes::OfZeros } else { Holes::OfSource }
     }
 }
 
@@ -160,8 +173,8 @@ impl<'a> Deposit<'a> {
         source: S,
     ) -> Result<(), Failure> {
         self.start_length = 0;
-        let level = enter(Entered::present(directory, &source), Vec::new(), &source);
-        let level = self.check(b"", level)?;
+        let entered = self.entered((directory, false), &source);
+        let level = self.check(b"", enter(entered, Vec::new(), &source))?;
         self.fill(level)
     }
 
@@ -225,7 +238,11 @@ impl<'a> Deposit<'a> {
         source: &S,
     ) -> Result<Option<Entered>, Failed> {
         let made = self.make(directory, (name, path), source)?;
-        Ok(made.map(|(node, is_new)| Entered { is_new, ..Entered::present(node, source) }))
+        Ok(made.map(|made| self.entered(made, source)))
+    }
+
+    fn entered<S: Source>(&self, (node, is_new): (Node, bool), source: &S) -> Entered {
+        Entered { is_new, facts: self.facts(source), ..Entered::present(node, source) }
     }
 
     /// Gives a file one more name.
@@ -338,7 +355,7 @@ impl<'a> Deposit<'a> {
             let failure = Failure::new(Exit::Failed, format!("{shown} is no name for a file"));
             return Err(Failed::One(failure));
         }
-        let facts = source.facts();
+        let facts = self.facts(source);
         let name = OsStr::from_bytes(name);
         let present = match directory.lookup(name) {
             Ok(node) => Some(node),
@@ -380,7 +397,7 @@ impl<'a> Deposit<'a> {
         path: &[u8],
         source: &S,
     ) -> Result<(), Failed> {
-        let facts = source.facts();
+        let facts = self.facts(source);
         let has_links = self.manner.is_archive && facts.links > 1;
         let source_file = (self.origin, facts.inode);
         // Of what has been replaced since there is nothing left to link to.
@@ -410,7 +427,7 @@ impl<'a> Deposit<'a> {
             // Once there are extents it is too late.
             self.hint(draft.node(), &facts)?;
             let file = draft.node().open()?;
-            contents::copy(&file, source)?;
+            contents::copy(&file, source, self.manner.holes(source))?;
             file.close()?;
         }
         self.apply((draft.node(), path), &facts, source.attributes())?;

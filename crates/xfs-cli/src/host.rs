@@ -187,6 +187,10 @@ impl Source for HostSource {
         Ok(Some(start..end.filter(|end| *end > start).unwrap_or(u64::MAX)))
     }
 
+    fn lies_on_host(&self) -> bool {
+        true
+    }
+
     fn target(&self) -> Result<Vec<u8>, Failure> {
         let target = fs::read_link(&self.path).map_err(|error| self.failed(&error))?;
         Ok(target.as_os_str().as_bytes().to_vec())

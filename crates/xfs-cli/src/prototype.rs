@@ -246,6 +246,10 @@ impl Source for PrototypeSource {
         self.contents.as_ref().map_or(Ok(None), |contents| contents.data_after(offset))
     }
 
+    fn lies_on_host(&self) -> bool {
+        true
+    }
+
     fn target(&self) -> Result<Vec<u8>, Failure> {
         match self.file() {
             Some(File { what: What::Target(target), .. }) => Ok(target.clone()),

@@ -58,6 +58,7 @@ use share::{Fate, Share};
 
 pub use commit::Committed;
 pub(crate) use commit::Pressure;
+pub(crate) use push::{ClosedCheckpoint, WrittenCheckpoint};
 
 /// A checkpoint that is being gathered.
 struct Checkpoint {

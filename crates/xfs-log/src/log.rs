@@ -24,6 +24,7 @@
 mod config;
 mod counts;
 mod cover;
+mod paced;
 mod rename;
 mod reserve;
 mod suspend;
@@ -47,6 +48,7 @@ use crate::space::{Space, SpaceUse, Urgency};
 use crate::state::LogState;
 use crate::ticket::Ticket;
 use crate::writer::{Writer, WriterParts};
+use paced::Paced;
 use threads::{Kick, Threads};
 
 pub use config::{LogConfig, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
@@ -92,6 +94,8 @@ struct Inner {
     /// Whether threads write checkpoints, and items in place. Set before the log is used.
     has_threads: AtomicBool<Volume>,
     forces: SlotCounters<2>,
+    /// Of a log whose bytes follow from its commits alone.
+    paced: Option<Paced>,
     plants: Plants,
 }
 
@@ -164,6 +168,9 @@ impl Log {
         if pressure == Pressure::None {
             return Ok(());
         }
+        if let Some(paced) = &self.inner.paced {
+            return self.inner.pace(paced, sequence);
+        }
         if !self.inner.has_threads() {
             return self.inner.push(sequence);
         }
@@ -221,6 +228,12 @@ impl Log {
     /// What stopped the log.
     pub fn force(&self, sequence: u64) -> Result<()> {
         self.inner.force(sequence)
+    }
+
+    /// Whether the same commits give the same bytes: see [`LogConfig::by_count`].
+    #[must_use]
+    pub fn is_by_count(&self) -> bool {
+        self.inner.paced.is_some()
     }
 
     /// Every checkpoint up to this one is durable. It may be later already.
@@ -311,6 +324,7 @@ impl Log {
     fn close(&mut self) {
         self.inner.stop();
         self.threads.join();
+        self.inner.end_pace();
     }
 }
 
@@ -380,6 +394,7 @@ impl Inner {
             covered: AtomicU64::new(0),
             has_threads: AtomicBool::new(false),
             forces: SlotCounters::new(),
+            paced: config.by_count.then(Paced::default),
             plants,
         }
     }
@@ -393,6 +408,7 @@ impl Inner {
         self.closing.store(true, Ordering::Release);
         self.cil.wake_all();
         self.kick.kick();
+        self.paced.iter().for_each(Paced::wake);
     }
 
     /// Writes checkpoints up to this one. An error shuts the log down.
@@ -407,7 +423,11 @@ impl Inner {
     fn force(&self, sequence: u64) -> Result<()> {
         let before = self.cil.durable();
         self.forces.add(FORCES, 1);
-        self.cil.force(sequence).inspect_err(|_| self.shut_down())?;
+        let forced = match &self.paced {
+            Some(paced) => self.force_paced(paced, sequence),
+            None => self.cil.force(sequence),
+        };
+        forced.inspect_err(|_| self.shut_down())?;
         if self.cil.durable() > before {
             self.forces.add(FORCES_WAITED, 1);
         }

@@ -20,7 +20,7 @@ use super::{Devices, OpenError, check_age, read_superblock};
 use crate::share::Core;
 use crate::table::Table;
 use crate::volume::Volume;
-use crate::writing::Writing;
+use crate::writing::{Clock, Writing};
 
 impl Devices {
     /// Opens the volume for writing. The devices must have been opened
@@ -98,8 +98,13 @@ impl Devices {
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(self.data.clone(), &superblock);
         cache.set_log_head(state.head);
-        let usual = LogConfig::new(log.geometry());
-        let config = LogConfig { slots: self.options.log_slots.unwrap_or(usual.slots), ..usual };
+        let config = match self.options.terms.clock {
+            Clock::Fixed(_) => LogConfig::by_count(log.geometry()),
+            Clock::Host => {
+                let usual = LogConfig::new(log.geometry());
+                LogConfig { slots: self.options.log_slots.unwrap_or(usual.slots), ..usual }
+            }
+        };
         let data = superblock.has_external_log().then(|| self.data.clone());
         let log = Log::open(open_log()?, data, &state, &config);
         let journal = xfs_alloc::open_journal(Arc::new(cache), log, &superblock)?;

@@ -14,6 +14,11 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
+    /// Whether the same operations are to give the same bytes.
+    pub(crate) fn is_fixed(self) -> bool {
+        matches!(self, Self::Fixed(_))
+    }
+
     pub(crate) fn now(self) -> Timestamp {
         match self {
             Self::Fixed(time) => time,

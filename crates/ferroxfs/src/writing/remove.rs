@@ -133,7 +133,7 @@ impl Acting<'_> {
         }
         let blocks =
             self.reserves.remove + self.reserves.parent + xfs_alloc::inode_blocks(self.geometry());
-        self.table.throttle();
+        self.make_room();
         let Some(tx) = self.with_room(|| self.journal.begin_removal(blocks))? else {
             return Ok(None);
         };

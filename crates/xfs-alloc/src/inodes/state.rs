@@ -61,10 +61,13 @@ pub(super) struct GroupState {
 impl InodeGroups {
     /// The state of the volume that this journal is of.
     pub(super) fn of(journal: &Journal) -> &Self {
-        journal.extension(|| Self::new(journal.geometry()))
+        // With several rotors the group of a directory would depend on how many processors there are.
+        let rotors = journal.log().is_by_count().then_some(1);
+        journal.extension(|| Self::new(journal.geometry(), rotors))
     }
 
-    fn new(geometry: &Geometry) -> Self {
+    /// With so many rotors, or one for each slot.
+    fn new(geometry: &Geometry, rotors: Option<usize>) -> Self {
         // Slots start apart, so that threads that begin together do not meet in one group.
         let mut slot = 0;
         let mut rotor = || {
@@ -72,7 +75,11 @@ impl InodeGroups {
             AtomicU32::new(slot - 1)
         };
         let groups = geometry.groups().map(|_| GroupState::new(geometry)).collect();
-        Self { groups, rotors: Slots::new(&mut rotor) }
+        let rotors = match rotors {
+            Some(count) => Slots::with_count(count, &mut rotor),
+            None => Slots::new(&mut rotor),
+        };
+        Self { groups, rotors }
     }
 
     /// The state of a group, if there is such a group.

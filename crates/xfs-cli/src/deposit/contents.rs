@@ -1,4 +1,14 @@
 //! The contents of files that are put into a volume.
+//!
+//! Owns: where a file has holes, and in which pieces it is written. Does **not** own what a write becomes.
+//!
+//! # Invariants
+//!
+//! - **I1** A piece is full unless the contents end in it, however little the source gives at a time: how a pipe or a
+//!   filesystem of the network cuts what is read shows nowhere.
+//! - **I2** With [`Holes::OfZeros`] the pieces follow from the contents alone.
+
+use std::ops::Range;
 
 use ferroxfs::{File, PosixError};
 
@@ -11,44 +21,130 @@ use crate::source::Source;
 const CHUNK_BYTES: usize = 1 << 20;
 /// The same of what may be empty, for all that is known.
 const UNKNOWN_CHUNK_BYTES: usize = 64 << 10;
+/// The unit of [`Holes::OfZeros`]. Most filesystems report holes in it, and cp(1) and tar(1) look for them.
+const HOLE_BYTES: usize = 4096;
+const _: () = assert!(CHUNK_BYTES.is_multiple_of(HOLE_BYTES));
+const ZEROS: [u8; HOLE_BYTES] = [0; HOLE_BYTES];
 
-/// Copies contents, and leaves holes where the source has them.
-pub(super) fn copy<S: Source>(file: &File, source: &S) -> Result<(), Failed> {
-    let length = source.length();
-    let end = length.unwrap_or(u64::MAX);
-    let chunk = length.map_or(UNKNOWN_CHUNK_BYTES, |length| {
-        CHUNK_BYTES.min(usize::try_from(length).unwrap_or(CHUNK_BYTES)).max(1)
-    });
-    let mut buffer = vec![0; chunk];
+/// Where a file gets holes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holes {
+    /// Where the source has them.
+    OfSource,
+    /// Where there are 4096 zeros at a multiple of 4096.
+    OfZeros,
+}
+
+/// Copies contents.
+pub(super) fn copy<S: Source>(file: &File, source: &S, holes: Holes) -> Result<(), Failed> {
+    let read = match holes {
+        Holes::OfSource => copy_ranges(file, source)?,
+        Holes::OfZeros => copy_chunks(file, source)?,
+    };
+    let length = source.length().unwrap_or(read);
+    if file.metadata().size < length {
+        file.set_len(length)?;
+    }
+    Ok(())
+}
+
+/// Copies the ranges in which the source has data. Returns how long it is, as far as reading has told.
+fn copy_ranges<S: Source>(file: &File, source: &S) -> Result<u64, Failed> {
+    let end = source.length().unwrap_or(u64::MAX);
+    let mut buffer = vec![0; chunk_bytes(source, UNKNOWN_CHUNK_BYTES)];
     let mut offset = 0;
     while let Some(range) = source.data_after(offset).map_err(Failed::Source)? {
         offset = range.start;
         while offset < range.end.min(end) {
-            let wanted = (range.end.min(end) - offset).min(buffer.len() as u64) as usize;
-            let bytes = buffer.get_mut(..wanted).unwrap_or_default();
-            let read = source.read_at(offset, bytes).map_err(Failed::Source)?;
-            match (read, length) {
-                (0, None) => return Ok(()),
-                (0, Some(_)) => {
-                    let message = "became shorter while it was read";
-                    return Err(Failed::Source(Failure::new(Exit::Failed, message)));
-                }
-                _ => {}
+            let bytes = read_chunk(source, (offset, range.end.min(end)), &mut buffer)?;
+            if bytes.is_empty() {
+                return Ok(offset);
             }
-            write_all(file, offset, bytes.get(..read).unwrap_or_default())?;
-            offset += read as u64;
+            write_all(file, offset, bytes)?;
+            offset += bytes.len() as u64;
         }
         offset = offset.max(range.end);
         if offset >= end {
             break;
         }
     }
-    if let Some(length) = length
-        && file.metadata().size < length
-    {
-        file.set_len(length)?;
+    Ok(offset)
+}
+
+/// Copies chunk by chunk all that is not zeros. Chunks in which the source has no data are not read. Returns how long
+/// it is, as far as reading has told.
+fn copy_chunks<S: Source>(file: &File, source: &S) -> Result<u64, Failed> {
+    let length = source.length();
+    let end = length.unwrap_or(u64::MAX);
+    let mut buffer = vec![0; chunk_bytes(source, CHUNK_BYTES)];
+    let (mut offset, mut data) = (0, 0..0);
+    while offset < end {
+        if length.is_some() && data.end <= offset {
+            match source.data_after(offset).map_err(Failed::Source)? {
+                Some(range) => data = range,
+                None => return Ok(offset),
+            }
+            let first = data.start - data.start % CHUNK_BYTES as u64;
+            offset = offset.max(first);
+        }
+        let bytes = read_chunk(source, (offset, end), &mut buffer)?;
+        if bytes.is_empty() {
+            return Ok(offset);
+        }
+        write_nonzero(file, offset, bytes)?;
+        offset += bytes.len() as u64;
     }
-    Ok(())
+    Ok(offset)
+}
+
+/// How much memory reading takes: no more than there is to read.
+fn chunk_bytes<S: Source>(source: &S, of_unknown: usize) -> usize {
+    source.length().map_or(of_unknown, |length| {
+        CHUNK_BYTES.min(usize::try_from(length).unwrap_or(CHUNK_BYTES)).max(1)
+    })
+}
+
+/// Fills the buffer from an offset on, as far as the contents go (I1). Fewer bytes than the length of the source
+/// promises are a failure.
+fn read_chunk<'b, S: Source>(
+    source: &S,
+    (offset, end): (u64, u64),
+    buffer: &'b mut [u8],
+) -> Result<&'b [u8], Failed> {
+    let wanted = (end - offset).min(buffer.len() as u64) as usize;
+    let mut done = 0;
+    while let Some(rest) = buffer.get_mut(done..wanted).filter(|rest| !rest.is_empty()) {
+        let read = source.read_at(offset + done as u64, rest).map_err(Failed::Source)?;
+        if read == 0 && source.length().is_some() {
+            let message = "became shorter while it was read";
+            return Err(Failed::Source(Failure::new(Exit::Failed, message)));
+        }
+        if read == 0 {
+            break;
+        }
+        done += read;
+    }
+    Ok(buffer.get(..done).unwrap_or_default())
+}
+
+/// Writes the runs of units that are not zeros.
+fn write_nonzero(file: &File, offset: u64, bytes: &[u8]) -> ferroxfs::Result<()> {
+    let mut run = 0..0;
+    for unit in bytes.chunks(HOLE_BYTES) {
+        let end = run.end + unit.len();
+        if ZEROS.starts_with(unit) {
+            write_run(file, offset, bytes, run)?;
+            run = end..end;
+        } else {
+            run.end = end;
+        }
+    }
+    write_run(file, offset, bytes, run)
+}
+
+fn write_run(file: &File, offset: u64, bytes: &[u8], run: Range<usize>) -> ferroxfs::Result<()> {
+    let at = offset + run.start as u64;
+    write_all(file, at, bytes.get(run).unwrap_or_default())
 }
 
 /// Writes all of these bytes.

@@ -10,7 +10,7 @@ use super::{Deposit, Failed};
 use crate::facts::{Facts, FileKind, Time};
 use crate::failure::Failure;
 use crate::names;
-use crate::source::NamedValue;
+use crate::source::{NamedValue, Source};
 
 /// Permission bits of a mode.
 const PERMISSION_BITS: u32 = 0o7777;
@@ -19,6 +19,13 @@ const PERMISSION_BITS: u32 = 0o7777;
 const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::APPEND);
 
 impl Deposit<'_> {
+    /// What the inode of a source says, as far as it may show (I5).
+    pub(super) fn facts<S: Source>(&self, source: &S) -> Facts {
+        let facts = source.facts();
+        let is_by_contents = self.manner.is_by_contents(source);
+        Facts { accessed: if is_by_contents { facts.modified } else { facts.accessed }, ..facts }
+    }
+
     /// What a new file is made with; the rest comes when it has its contents.
     pub(super) fn creation(&self, facts: &Facts) -> Creation {
         let owned = self.manner.is_archive && !self.manner.is_all_root;

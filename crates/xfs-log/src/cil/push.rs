@@ -14,6 +14,16 @@ use crate::item::CheckpointEnd;
 use crate::plant::Plant;
 use crate::vector::RegionWriter;
 
+/// A checkpoint that takes no commits any more, and that nobody has written yet.
+pub(crate) struct ClosedCheckpoint(Gathered);
+
+/// A checkpoint that is durable, and whose items do not know it yet.
+pub(crate) struct WrittenCheckpoint {
+    gathered: Gathered,
+    start: Lsn,
+    record: CommitRecord,
+}
+
 /// Which of its operations a checkpoint wants to write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
@@ -30,18 +40,40 @@ impl Cil {
     /// What stopped the log, or [`Error::Shutdown`](xfs_buffer::Error::Shutdown). The checkpoint's
     /// items have been aborted then.
     pub(crate) fn push(&self, through: u64) -> Result<()> {
-        let Some(mut gathered) = self.switch(through) else { return Ok(()) };
+        let Some(closed) = self.close_checkpoint(through) else { return Ok(()) };
+        let written = self.write_closed(closed)?;
+        self.complete(written);
+        Ok(())
+    }
+
+    /// Closes the current checkpoint, unless it is later than `through` or empty. The caller has it
+    /// [written](Self::write_closed), or [abandons](Self::abandon_closed) it.
+    pub(crate) fn close_checkpoint(&self, through: u64) -> Option<ClosedCheckpoint> {
+        let mut gathered = self.switch(through)?;
         gathered.settle();
+        Some(ClosedCheckpoint(gathered))
+    }
+
+    /// Writes a closed checkpoint. When this returns it is durable, and so are all before it; the caller
+    /// [completes](Self::complete) it.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push). The checkpoint's items have been aborted then.
+    pub(crate) fn write_closed(&self, closed: ClosedCheckpoint) -> Result<WrittenCheckpoint> {
+        let ClosedCheckpoint(gathered) = closed;
         match self.write(&gathered) {
-            Ok((start, record)) => {
-                self.complete(gathered, start, record);
-                Ok(())
-            }
+            Ok((start, record)) => Ok(WrittenCheckpoint { gathered, start, record }),
             Err(error) => {
                 self.abort(gathered);
                 Err(error)
             }
         }
+    }
+
+    /// Aborts the items of a closed checkpoint that is not going to be written: the log is shut down.
+    pub(crate) fn abandon_closed(&self, closed: ClosedCheckpoint) {
+        self.abort(closed.0);
     }
 
     /// Closes the current checkpoint and begins the next one. All slots are locked at one moment:
@@ -138,7 +170,8 @@ impl Cil {
     /// The checkpoint is durable. Its items go to the AIL before they are unpinned, and all of that
     /// happens before anybody who waits for it goes on. A few items at a time: what the first step
     /// has brought into a processor's cache is there for the last.
-    fn complete(&self, gathered: Gathered, start: Lsn, record: CommitRecord) {
+    pub(crate) fn complete(&self, written: WrittenCheckpoint) {
+        let WrittenCheckpoint { gathered, start, record } = written;
         let Gathered { sequence, granted, shares } = gathered;
         self.await_oldest(sequence);
         let mut arenas = Vec::with_capacity(shares.len());

@@ -46,6 +46,11 @@ pub struct LogConfig {
     /// Threads that write checkpoints. Without any, commits and waiters do it themselves, and no
     /// thread writes items in place.
     pub threads: usize,
+    /// Whether the bytes of the log, and of what is written in place, follow from the commits and their
+    /// order alone, and not from when a thread gets its turn. Then one thread at most writes checkpoints, whatever
+    /// `threads` says, and commits decide everything (docs/internals/log.md, "By count"). That holds for commits that
+    /// come one after the other; it takes one slot.
+    pub by_count: bool,
 }
 
 impl LogConfig {
@@ -63,7 +68,14 @@ impl LogConfig {
             largest_bytes: 512 << 10,
             checkpoint_bytes: u64::MAX,
             threads: if processors < 4 { 1 } else { 2 },
+            by_count: false,
         }
+    }
+
+    /// What suits a log that lies like this where the same commits are to give the same bytes, on any machine.
+    #[must_use]
+    pub fn by_count(geometry: &LogGeometry) -> Self {
+        Self { slots: 1, threads: 1, by_count: true, ..Self::new(geometry) }
     }
 
     /// The size at which a checkpoint of a log of so many bytes is written unasked.

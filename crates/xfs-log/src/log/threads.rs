@@ -52,9 +52,17 @@ pub(super) struct Threads(Vec<JoinHandle<()>>);
 impl Threads {
     /// Starts the thread of the AIL and up to `pushers` that write checkpoints. The system may refuse
     /// to start any, where a process or a user has too many. Then the log goes on with fewer; and with
-    /// none, where it cannot have both kinds: its callers do that work themselves.
+    /// none, where it cannot have both kinds: its callers do that work themselves. A log that goes
+    /// [by count](super::LogConfig::by_count) has one thread at most, which decides nothing.
     pub(super) fn start(inner: &Arc<Inner>, pushers: usize, spawn: &Spawn) -> Self {
         let mut threads = Self::default();
+        if let Some(paced) = &inner.paced {
+            let name = "xfs-log-write".to_owned();
+            if pushers > 0 && threads.add(inner, name, Inner::write_handed, spawn) {
+                paced.set_writer();
+            }
+            return threads;
+        }
         if pushers == 0 || !threads.add(inner, "xfs-log-ail".to_owned(), write_in_place, spawn) {
             return threads;
         }
