@@ -3,12 +3,16 @@
 //! Does **not** own failures of reads and writes on an open device: those are plain
 //! [`io::Error`]s, as the trait says.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::file::Access;
+use crate::holder::Holder;
+#[cfg(feature = "disk-images")]
+use crate::image::ImageRefusal;
 use crate::signature::Contents;
 use crate::usage::Usage;
 
@@ -17,6 +21,8 @@ use crate::usage::Usage;
 pub struct DeviceError {
     path: PathBuf,
     failure: DeviceFailure,
+    /// The process that has it open, where that is the failure and it can be found.
+    holder: Option<Holder>,
 }
 
 /// What stood in the way.
@@ -42,15 +48,20 @@ pub enum DeviceFailure {
     Busy,
     /// It is a disk image in a format that cannot be opened like this.
     ForeignImage(Contents, Access),
-    /// It is a disk image that could not be opened as one.
-    Image(io::Error),
+    /// It is a qcow2 image with a feature that is not read.
+    #[cfg(feature = "disk-images")]
+    Refused(ImageRefusal),
+    /// It is a qcow2 image whose header or tables are damaged.
+    DamagedImage,
 }
 
 impl DeviceError {
     /// Says that `failure` kept the device at `path` from being opened.
     #[must_use]
     pub fn new(path: &Path, failure: DeviceFailure) -> Self {
-        Self { path: path.to_owned(), failure }
+        let is_held = matches!(failure, DeviceFailure::Locked(_) | DeviceFailure::Busy);
+        let holder = if is_held { Holder::find(path) } else { None };
+        Self { path: path.to_owned(), failure, holder }
     }
 
     /// The path that was to be opened.
@@ -71,49 +82,85 @@ impl DeviceError {
         self.failure
     }
 
+    /// The process that has it open, where that is the failure and it can be found.
+    #[must_use]
+    pub fn holder(&self) -> Option<&Holder> {
+        self.holder.as_ref()
+    }
+
+    /// What stood in the way, with the process that has it open where that is known.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match &self.holder {
+            Some(holder) => holder.to_string(),
+            None => self.failure.to_string(),
+        }
+    }
+
     /// What the user can do, where there is something.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        Some(match &self.failure {
-            DeviceFailure::Open(error) => match error.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    "its permissions (ls -l) say who may, and lsattr whether it is immutable; for a disk of the machine be \
-                     root"
-                }
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        match (&self.holder, &self.failure) {
+            (Some(holder), DeviceFailure::Locked(access)) => Some(holder.hint(*access).into()),
+            (Some(holder), _) => Some(holder.hint(Access::ReadWrite).into()),
+            (None, failure) => failure.hint().map(Cow::Borrowed),
+        }
+    }
+}
+
+impl DeviceFailure {
+    fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Open(error) => match error.kind() {
+                io::ErrorKind::PermissionDenied => return permission_hint(),
                 _ => return None,
             },
-            DeviceFailure::Locked(Access::ReadOnly) => {
+            Self::Locked(Access::ReadOnly) => {
                 "wait until the program that writes it is done (of a mount: ferroxfs umount DIR), or read it \
                  as it is with --live"
             }
-            DeviceFailure::Locked(Access::ReadWrite) => {
+            Self::Locked(Access::ReadWrite) => {
                 "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)"
             }
-            DeviceFailure::InUse(Usage::Mounted { .. }, Access::ReadOnly) => {
+            Self::InUse(Usage::Mounted { .. }, Access::ReadOnly) => {
                 "unmount it; for reading alone there is --live"
             }
-            DeviceFailure::InUse(Usage::Mounted { .. }, Access::ReadWrite) => "unmount it",
-            DeviceFailure::WriteProtected => "what only reads can be done; a mount with -o ro",
-            DeviceFailure::InUse(Usage::Loop { .. }, _) => "detach the loop device (losetup -d)",
-            DeviceFailure::Busy => {
+            Self::InUse(Usage::Mounted { .. }, Access::ReadWrite) => "unmount it",
+            Self::WriteProtected => "what only reads can be done; a mount with -o ro",
+            Self::InUse(Usage::Loop { .. }, _) => "detach the loop device (losetup -d)",
+            Self::Busy => {
                 "unmount it, stop what is made of it (volume group, RAID, swap), or end what writes it"
             }
-            DeviceFailure::ForeignImage(..) => {
+            Self::ForeignImage(..) => {
                 "convert it (qemu-img convert -O raw) or attach it as a block device (qemu-nbd)"
             }
-            DeviceFailure::Image(_) => {
-                "check it with qemu-img check; an image with a backing file must be converted first"
-            }
-            DeviceFailure::NotADevice(_) | DeviceFailure::Measure(_) | DeviceFailure::Lock(_) => {
+            #[cfg(feature = "disk-images")]
+            Self::Refused(refusal) => refusal.hint(),
+            Self::DamagedImage => "check it with qemu-img check",
+            Self::NotADevice(_) | Self::Measure(_) | Self::Lock(_) => {
                 return None;
             }
         })
     }
 }
 
+/// What root can do is not hinted at to root.
+fn permission_hint() -> Option<&'static str> {
+    Some(match rustix::process::geteuid().is_root() {
+        true => {
+            "lsattr says whether it is immutable; a read-only mount of its filesystem, or a security \
+                 module, may keep root from it as well"
+        }
+        false => {
+            "its permissions (ls -l) say who may, and lsattr whether it is immutable; for a disk of \
+                  the machine be root"
+        }
+    })
+}
+
 impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.failure)
+        write!(f, "{}: {}", self.path.display(), self.reason())
     }
 }
 
@@ -139,7 +186,13 @@ impl fmt::Display for DeviceFailure {
             Self::ForeignImage(found, Access::ReadWrite) => {
                 write!(f, "is {found}, which is not written here")
             }
-            Self::Image(error) => write!(f, "cannot be opened as a disk image: {error}"),
+            #[cfg(feature = "disk-images")]
+            Self::Refused(refusal) => {
+                write!(f, "is a qcow2 disk image that {refusal}, which is not read here")
+            }
+            Self::DamagedImage => {
+                f.write_str("is a qcow2 disk image whose header or tables are damaged")
+            }
         }
     }
 }
@@ -149,8 +202,7 @@ impl Error for DeviceError {
         match &self.failure {
             DeviceFailure::Open(error)
             | DeviceFailure::Measure(error)
-            | DeviceFailure::Lock(error)
-            | DeviceFailure::Image(error) => Some(error),
+            | DeviceFailure::Lock(error) => Some(error),
             _ => None,
         }
     }

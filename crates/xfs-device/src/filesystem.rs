@@ -1,8 +1,10 @@
 //! Finding the XFS volume on a device: the whole of it, or a partition.
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
+use crate::container::Container;
 use crate::device::{BlockDevice, SharedDevice};
 use crate::partition::{Partition, PartitionError, PartitionTable, partitions};
 use crate::signature::{self, Contents};
@@ -70,8 +72,11 @@ pub enum FindError {
         length_bytes: u64,
     },
     /// There is no partition table and no XFS.
-    #[error("is not an XFS volume: it holds {0}")]
+    #[error("is not an XFS volume: {}", holds(.0))]
     NotXfs(Contents),
+    /// There is a container of volumes, none of which is opened by itself.
+    #[error("{0}")]
+    Container(Box<Container>),
     /// There is a partition table, but no partition holds XFS.
     #[error("has no XFS partition; its {} has {}", .0.kind, list(&.0.partitions))]
     NoXfsPartition(PartitionTable),
@@ -83,7 +88,15 @@ pub enum FindError {
 impl FindError {
     /// What the user can do, where there is something.
     #[must_use]
-    pub const fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Container(container) => Some(container.hint().into()),
+            Self::NotXfs(contents) => hint_at(*contents).map(Cow::Borrowed),
+            _ => self.plain_hint().map(Cow::Borrowed),
+        }
+    }
+
+    const fn plain_hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Several(_) => "choose one with --partition N",
             Self::NoSuchPartition { .. } | Self::NoTable { .. } => {
@@ -92,21 +105,46 @@ impl FindError {
             Self::Table(PartitionError::DamagedGpt) => {
                 "give the place of the volume with --offset BYTES"
             }
-            Self::NotXfs(contents) if contents.is_disk_image() => {
-                "convert it (qemu-img convert -O raw) or attach it as a block device (qemu-nbd)"
-            }
-            Self::NotXfs(Contents::XfsMetadump) => "restore it to an image with xfs_mdrestore",
-            Self::NotXfs(Contents::Gzip | Contents::Xz | Contents::Zstd) => "decompress it first",
-            Self::NotXfs(Contents::Zeros) => {
-                "if a volume begins further on, give its place with --offset BYTES"
-            }
             Self::NoXfsPartition(_) => {
                 "if a volume's first sector is damaged, choose its partition with --partition N"
             }
-            Self::Io(_) | Self::Table(_) | Self::OffsetPastEnd { .. } | Self::NotXfs(_) => {
-                return None;
-            }
+            _ => return None,
         })
+    }
+}
+
+/// What the user can do where something else is.
+const fn hint_at(contents: Contents) -> Option<&'static str> {
+    Some(match contents {
+        Contents::Ewf => "convert it to a raw image (ewfexport -f raw)",
+        contents if contents.is_disk_image() => {
+            "convert it (qemu-img convert -O raw) or attach it as a block device (qemu-nbd)"
+        }
+        Contents::XfsMetadump => "restore it to an image with xfs_mdrestore",
+        Contents::XfsDump => "restore it into a mounted volume with xfsrestore",
+        Contents::Gzip | Contents::Xz | Contents::Zstd | Contents::Bzip2 | Contents::Lz4 => {
+            "decompress it first"
+        }
+        Contents::Tar | Contents::Cpio => {
+            "ferroxfs mkfs --from ARCHIVE -d size=BYTES IMAGE makes a volume of it, ferroxfs import ARCHIVE \
+             IMAGE puts it into one"
+        }
+        Contents::Luks => {
+            "open it (cryptsetup open IMAGE NAME) and name what is inside: /dev/mapper/NAME"
+        }
+        Contents::BitLocker => {
+            "open it (cryptsetup open --type bitlk IMAGE NAME) and name what is inside: /dev/mapper/NAME"
+        }
+        Contents::Empty => "ferroxfs mkfs -d file,size=BYTES IMAGE makes a volume in it",
+        Contents::Zeros => "if a volume begins further on, give its place with --offset BYTES",
+        _ => return None,
+    })
+}
+
+fn holds(contents: &Contents) -> String {
+    match contents {
+        Contents::Empty => "it is empty".to_owned(),
+        contents => format!("it holds {contents}"),
     }
 }
 
@@ -154,8 +192,18 @@ pub fn find_filesystem(device: SharedDevice, selection: Selection) -> Result<Fou
 /// Refuses what is not XFS. A volume of which only the first sector is damaged passes: whoever opens
 /// it is told that.
 fn refuse_others(found: Found) -> Result<Found, FindError> {
-    match signature::detect(&*found.device, 0)? {
+    let (device, start) = (&found.device, found.start);
+    match signature::detect(&**device, 0)? {
         Contents::Xfs => Ok(found),
+        other @ (Contents::Lvm | Contents::Raid | Contents::Bcache) => {
+            // Places are told from the first byte of the image on.
+            let mut container = Container::read(&**device, 0, other)?;
+            for volume in container.iter_mut().flat_map(|container| &mut container.volumes) {
+                volume.start = volume.start.and_then(|at| at.checked_add(start));
+            }
+            Err(container
+                .map_or(FindError::NotXfs(other), |found| FindError::Container(Box::new(found))))
+        }
         Contents::Zeros | Contents::Unknown if has_group_headers(&*found.device)? => Ok(found),
         other => Err(FindError::NotXfs(other)),
     }
@@ -198,8 +246,20 @@ fn find_only(device: SharedDevice) -> Result<Found, FindError> {
     match (candidates.pop(), candidates.is_empty()) {
         (Some(partition), true) => Ok(partition_of(device, partition)),
         (Some(_), false) => Err(FindError::Several(table)),
-        (None, _) => Err(FindError::NoXfsPartition(table)),
+        (None, _) => Err(no_xfs(&*device, table)?),
     }
+}
+
+/// What a disk holds of whose partitions none is XFS: the first container among them, or just the table.
+fn no_xfs(device: &dyn BlockDevice, table: PartitionTable) -> io::Result<FindError> {
+    for partition in &table.partitions {
+        let number = partition.number;
+        if let Some(mut container) = Container::read(device, partition.start, partition.contents)? {
+            container.partition = Some((table, number));
+            return Ok(FindError::Container(Box::new(container)));
+        }
+    }
+    Ok(FindError::NoXfsPartition(table))
 }
 
 fn partition_of(device: SharedDevice, partition: Partition) -> Found {

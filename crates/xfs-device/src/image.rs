@@ -1,38 +1,86 @@
 //! The disk inside a qcow2 image, for reading.
 //!
-//! Owns: making a device of the library's reader. Does **not** own the format: that is the crate
-//! `imago`'s.
+//! Owns: making a device of the library's reader, and naming what keeps an image from being read. Does
+//! **not** own the format: that is the crate `imago`'s, except for what that does not read ([`clusters`]).
+//!
+//! Errors of that crate are not handed on: their words are its own. Those of the host are.
 //!
 //! An image is never allowed to name other files: one with a backing file or an external data file
 //! is refused, since whoever made it could otherwise have us read any file of the host.
 
+mod clusters;
+mod header;
+
 use std::io;
+use std::sync::Arc;
 
 use imago::file::File;
 use imago::qcow2::Qcow2;
 use imago::{DenyImplicitOpenGate, FormatAccess, FormatDriverBuilder, Mapping};
 
-use crate::device::{BlockDevice, Durability, check_read};
+use crate::device::{BlockDevice, Durability, SharedDevice, check_read};
+use crate::error::DeviceFailure;
 use crate::file::FileDevice;
+use clusters::ClusterDevice;
+pub use header::ImageRefusal;
+use header::{Header, HeaderError};
 
 const SECTOR_BYTES: u32 = 512;
 
 /// The disk inside a qcow2 image.
-pub struct ImageDevice {
+struct ImageDevice {
     disk: FormatAccess<File>,
     file: FileDevice,
 }
 
 impl ImageDevice {
-    /// Opens the disk inside the image.
-    ///
-    /// # Errors
-    ///
-    /// What the library says; in particular, images that depend on other files are refused.
-    pub fn open(file: FileDevice) -> io::Result<Self> {
+    fn open(file: FileDevice) -> io::Result<Self> {
         let storage = File::try_from(file.try_clone_host()?)?;
         let image = Qcow2::<File>::builder(storage).open(DenyImplicitOpenGate::default())?;
         Ok(Self { disk: FormatAccess::new(image), file })
+    }
+}
+
+/// Opens the disk inside the image.
+///
+/// # Errors
+///
+/// [`DeviceFailure::Refused`] names a feature that is not read, [`DeviceFailure::DamagedImage`] a header or
+/// tables that are no image's. In particular, images that depend on other files are refused.
+pub fn open_qcow2(file: FileDevice) -> Result<SharedDevice, DeviceFailure> {
+    let header = match Header::read(&file) {
+        Ok(header) => header,
+        Err(HeaderError::Refused(refusal)) => return Err(DeviceFailure::Refused(refusal)),
+        Err(HeaderError::Damaged) => return Err(DeviceFailure::DamagedImage),
+        Err(HeaderError::Io(error)) => return Err(DeviceFailure::Open(error)),
+    };
+    if header.has_extended_l2 || header.is_dirty {
+        let device = ClusterDevice::new(file, header).ok_or(DeviceFailure::DamagedImage)?;
+        return Ok(Arc::new(device));
+    }
+    match ImageDevice::open(file) {
+        Ok(device) => Ok(Arc::new(device)),
+        Err(error) if is_of_host(&error) => Err(DeviceFailure::Open(error)),
+        Err(_) => Err(DeviceFailure::DamagedImage),
+    }
+}
+
+/// Whether the host said it: the crate's own errors have no number.
+fn is_of_host(error: &io::Error) -> bool {
+    error.raw_os_error().is_some()
+}
+
+/// The error of reading through tables that cannot be those of an image.
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the tables of the qcow2 image are damaged")
+}
+
+/// An error of the crate in our words.
+fn in_our_words(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => error.kind().into(),
+        _ if is_of_host(&error) => error,
+        _ => damaged(),
     }
 }
 
@@ -53,14 +101,17 @@ impl BlockDevice for ImageDevice {
         check_read(self, offset, buffer.len())?;
         let (mut at, mut rest) = (offset, buffer);
         while !rest.is_empty() {
-            let (mapping, length) = self.disk.get_mapping(at, rest.len() as u64)?;
+            let found = self.disk.get_mapping(at, rest.len() as u64);
+            let (mapping, length) = found.map_err(in_our_words)?;
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(rest.len());
             let Some((piece, after)) = rest.split_at_mut_checked(length.max(1)) else { break };
             match mapping {
                 // Read by ourselves: the library fills up with zeros where the file was cut short.
                 Mapping::Raw { offset, .. } => self.file.read_at(offset, piece)?,
                 Mapping::Zero { .. } => piece.fill(0),
-                Mapping::Special { .. } => self.disk.read(&mut *piece, at)?,
+                Mapping::Special { .. } => {
+                    self.disk.read(&mut *piece, at).map_err(in_our_words)?;
+                }
                 _ => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
             at += piece.len() as u64;

@@ -5,26 +5,32 @@
 //!
 //! The trait is public on purpose: a caller may bring a device of its own.
 
+mod container;
 mod device;
 mod error;
 mod file;
 mod filesystem;
+mod holder;
 #[cfg(feature = "disk-images")]
 mod image;
+mod lvm;
 mod memory;
 mod open;
 mod overlay;
 mod partition;
 mod signature;
+mod text;
 mod usage;
 mod window;
 
+pub use container::{Container, Inner};
 pub use device::{BlockDevice, Durability, SharedDevice};
 pub use error::{DeviceError, DeviceFailure};
 pub use file::{Access, FileDevice, OpenOptions};
 pub use filesystem::{FindError, Found, Selection, find_filesystem, has_group_headers};
+pub use holder::Holder;
 #[cfg(feature = "disk-images")]
-pub use image::ImageDevice;
+pub use image::{ImageRefusal, open_qcow2};
 pub use memory::MemoryDevice;
 pub use open::{OpenedDevice, open_device};
 pub use overlay::OverlayDevice;

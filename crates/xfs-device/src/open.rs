@@ -44,12 +44,12 @@ fn open_image(
     options: OpenOptions,
 ) -> Result<SharedDevice, DeviceFailure> {
     use crate::file::Access;
-    use crate::image::ImageDevice;
+    use crate::image::open_qcow2;
 
     if contents != Contents::Qcow2 || options.access() != Access::ReadOnly {
         return Err(DeviceFailure::ForeignImage(contents, options.access()));
     }
-    Ok(Arc::new(ImageDevice::open(device).map_err(DeviceFailure::Image)?))
+    open_qcow2(device)
 }
 
 #[cfg(not(feature = "disk-images"))]

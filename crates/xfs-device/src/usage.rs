@@ -106,7 +106,7 @@ fn parse_mount(line: &[u8]) -> Option<(DeviceName, PathBuf)> {
 }
 
 /// Undoes the kernel's escapes of blanks and backslashes: `\040` and the like.
-fn unescape(word: &[u8]) -> Vec<u8> {
+pub(crate) fn unescape(word: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;
     while let Some((&byte, after)) = rest.split_first() {

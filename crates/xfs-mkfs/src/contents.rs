@@ -36,7 +36,7 @@ pub fn find_contents(device: &dyn BlockDevice) -> io::Result<Option<Occupied>> {
         Contents::Zeros | Contents::Unknown if xfs_device::has_group_headers(device)? => {
             return Ok(Some(Occupied::DamagedXfs));
         }
-        Contents::Zeros | Contents::Unknown => {}
+        Contents::Zeros | Contents::Unknown | Contents::Empty => {}
         contents => return Ok(Some(Occupied::Contents(contents))),
     }
     match xfs_device::partitions(device) {

@@ -29,8 +29,8 @@ pub use contents::{Occupied, find_contents};
 pub use identity::{Generations, Identity};
 pub use layout::{GroupLayout, Owned, VolumeLayout};
 pub use options::{
-    Autofsck, DataOptions, FeatureOptions, InodeOptions, LogOptions, NotSupported, OptionError,
-    Options, Size, Unit,
+    Autofsck, DataOptions, FeatureOptions, InheritedOptions, InodeOptions, LogOptions,
+    NotSupported, OptionError, Options, Size, Unit,
 };
 pub use plan::{GeometryError, Plan, Target, Warning};
 pub use write::{Devices, Discard, encode_empty_group, write};

@@ -3,6 +3,7 @@
 //! Owns: names of options and suboptions, numbers with suffixes, and which options are refused by
 //! name. Does **not** own: defaults and bounds, which depend on other options ([`crate::Plan`]).
 
+mod configuration;
 mod parse;
 mod size;
 
@@ -29,6 +30,8 @@ pub struct Options {
     pub inode: InodeOptions,
     /// `-l`.
     pub log: LogOptions,
+    /// `-r extsize`: no realtime section is made, but the superblock has the size.
+    pub realtime_extent_size: Option<Size>,
     /// Features, of `-m`, `-i` and `-n`.
     pub features: FeatureOptions,
     /// `-m uuid`.
@@ -64,6 +67,27 @@ pub struct DataOptions {
     pub file: bool,
     /// The data device.
     pub name: Option<PathBuf>,
+    /// Threads that the allocation groups are to serve.
+    pub concurrency: Option<u64>,
+    /// Settings of the root directory that new files inherit.
+    pub inherited: InheritedOptions,
+}
+
+/// Settings of the root directory that files and directories below it inherit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InheritedOptions {
+    /// Project.
+    #[doc(alias = "projinherit")]
+    pub project: Option<u32>,
+    /// Extent size hint in blocks; 0 means none.
+    #[doc(alias = "extszinherit")]
+    pub extent_size_blocks: Option<u64>,
+    /// Extent size hint for copies on write in blocks; 0 means the default of the kernel.
+    #[doc(alias = "cowextsize")]
+    pub cow_extent_size_blocks: Option<u64>,
+    /// Direct access to persistent memory.
+    #[doc(alias = "daxinherit")]
+    pub dax: bool,
 }
 
 /// Inodes.
@@ -167,12 +191,23 @@ pub enum OptionError {
          p, e"
     )]
     NotANumber { letter: char, name: String, value: String },
+    #[error("-{letter} {name}={value}: not a number; suffixes are not taken here")]
+    NotAPlainNumber { letter: char, name: String, value: String },
+    #[error("-{letter} {name}={value}: larger than {max}")]
+    TooLarge { letter: char, name: String, value: String, max: u64 },
     #[error("-{letter} {name}={value}: neither 0 nor 1")]
     NotAFlag { letter: char, name: String, value: String },
     #[error("-{letter} {name}={value}: not a UUID")]
     NotAUuid { letter: char, name: String, value: String },
     #[error("-{letter} {name}={value}: none of 0, 1, none, check, optimize and repair")]
     NotAChoice { letter: char, name: String, value: String },
+    #[error("-c: line {line}: {text:?} is neither [SECTION] nor OPTION=VALUE")]
+    ConfigurationLine { line: usize, text: String },
+    #[error(
+        "-c: line {line}: there is no section [{section}]; the sections are block, data, inode, log, \
+         metadata, naming, realtime and sector"
+    )]
+    ConfigurationSection { line: usize, section: String },
     #[error("-L {label}: a label has at most 12 bytes, and no NUL among them")]
     Label { label: String },
     #[error(transparent)]

@@ -9,6 +9,7 @@
 mod error;
 mod features;
 mod groups;
+mod inherited;
 mod log;
 mod sizes;
 
@@ -27,6 +28,7 @@ use crate::layout::{GroupLayout, Roots, VolumeLayout, first_free_block, free_lis
 use crate::options::{Autofsck, Options};
 use features::Features;
 use groups::{Groups, Stripe};
+pub(crate) use inherited::Inherited;
 use log::Log;
 use sizes::Sizes;
 
@@ -78,6 +80,7 @@ pub struct Plan {
     pub(crate) layout: VolumeLayout,
     pub(crate) identity: Identity,
     pub(crate) autofsck: Autofsck,
+    pub(crate) inherited: Inherited,
     warnings: Vec<Warning>,
 }
 
@@ -109,12 +112,14 @@ impl Plan {
             return Err(GeometryError::OneGroup);
         }
         let max_percent = inode_max_percent(options, &geometry)?;
+        let inherited = Inherited::new(&options.data.inherited, &geometry)?;
         let layout = layout(&geometry, stripe, &log);
         let mut superblock = superblock(geometry, &features, stripe, &log);
         superblock.uuid = identity.uuid;
         superblock.label = options.label;
         superblock.inode_max_percent = max_percent;
-        let plan = Self { superblock, layout, identity, autofsck: features.autofsck, warnings };
+        let autofsck = features.autofsck;
+        let plan = Self { superblock, layout, identity, autofsck, inherited, warnings };
         plan.with_counters()
     }
 
@@ -192,7 +197,7 @@ fn geometry(sizes: &Sizes, features: &Features, groups: &Groups, identity: &Iden
         data_blocks: groups.data_blocks,
         inode_alignment_blocks: if is_sparse { chunk_blocks } else { cluster_blocks },
         sparse_alignment_blocks: if is_sparse { cluster_blocks } else { 0 },
-        realtime_extent_blocks: (4096 >> block_log).max(1),
+        realtime_extent_blocks: sizes.realtime_extent >> block_log,
         meta_uuid: identity.uuid,
         incompat: features.incompat,
         ro_compat: features.ro_compat,

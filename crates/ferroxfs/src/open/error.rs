@@ -1,5 +1,6 @@
 //! Why a volume does not open, and what to do about it.
 
+use std::borrow::Cow;
 use std::io;
 
 use thiserror::Error;
@@ -43,10 +44,17 @@ pub enum OpenError {
 impl OpenError {
     /// What the user can do about it, where there is something.
     #[must_use]
-    pub fn hint(&self) -> Option<&str> {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
             Self::Device(error) => error.hint(),
             Self::Find(error) => error.hint(),
+            _ => self.plain_hint().map(Cow::Borrowed),
+        }
+    }
+
+    fn plain_hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Device(_) | Self::Find(_) => None,
             Self::DirtyLog(_) | Self::Recovery(_) => Some(
                 "mount and unmount it once to replay the log, or read it as it stands with \
                  --no-recovery",

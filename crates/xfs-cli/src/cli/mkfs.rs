@@ -21,7 +21,8 @@ pub(crate) struct MkfsArguments {
     /// Block size: size=BYTES
     #[arg(short = 'b', value_name = "OPTIONS")]
     pub(crate) block: Vec<String>,
-    /// Data: agcount=, agsize=, size=, su=, sw=, sunit=, swidth=, noalign, name=, file, sectsize=
+    /// Data: agcount=, agsize=, size=, su=, sw=, sunit=, swidth=, noalign, name=, file, sectsize=,
+    /// concurrency=; for files below the root: projinherit=, extszinherit=, cowextsize=, daxinherit=
     #[arg(short = 'd', value_name = "OPTIONS")]
     pub(crate) data: Vec<String>,
     /// Inodes: size=, perblock=, maxpct=, sparse=, nrext64=, exchange=
@@ -73,10 +74,11 @@ pub(crate) struct MkfsArguments {
     /// Allow volumes under 300 MiB and logs under 64 MiB, for tests
     #[arg(long)]
     pub(crate) unsupported: bool,
-    /// Options of mkfs.xfs that are refused by name
-    #[arg(short = 'r', value_name = "OPTIONS", hide = true)]
+    /// Realtime: extsize=; no realtime section is made
+    #[arg(short = 'r', value_name = "OPTIONS")]
     pub(crate) realtime: Vec<String>,
-    #[arg(short = 'c', value_name = "OPTIONS", hide = true)]
+    /// Read options from a configuration file of mkfs.xfs: options=FILE
+    #[arg(short = 'c', value_name = "OPTIONS")]
     pub(crate) configuration: Vec<String>,
     #[command(flatten)]
     pub(crate) json: JsonOption,

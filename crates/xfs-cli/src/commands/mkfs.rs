@@ -1,5 +1,6 @@
 //! `mkfs`: making a volume.
 
+mod configuration;
 mod prototype;
 
 use std::fs::File;
@@ -260,13 +261,6 @@ impl Wanted<'_> {
 }
 
 fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Options, Failure> {
-    let refused = [
-        (!arguments.realtime.is_empty(), "-r: realtime devices are not supported"),
-        (!arguments.configuration.is_empty(), "-c: configuration files are not supported"),
-    ];
-    if let Some((_, message)) = refused.iter().find(|(is_given, _)| *is_given) {
-        return Err(Failure::new(Exit::Refused, *message));
-    }
     let mut options = Options::default();
     options.allow_small = arguments.unsupported;
     let groups = [
@@ -276,12 +270,16 @@ fn read_options(arguments: &MkfsArguments, global: &GlobalOptions) -> Result<Opt
         ('l', &arguments.log),
         ('m', &arguments.metadata),
         ('n', &arguments.naming),
+        ('r', &arguments.realtime),
         ('s', &arguments.sector),
     ];
     for (letter, texts) in groups {
         for text in texts {
             options.parse(letter, text).map_err(|error| option_failure(&error))?;
         }
+    }
+    for text in &arguments.configuration {
+        configuration::read(text, &mut options)?;
     }
     if let Some(label) = &arguments.label {
         options.parse_label(label.as_bytes()).map_err(|error| option_failure(&error))?;
@@ -369,7 +367,13 @@ fn option_failure(error: &OptionError) -> Failure {
         OptionError::NotSupported(_) => Exit::Refused,
         _ => Exit::Usage,
     };
-    Failure::new(exit, error.to_string())
+    let failure = Failure::new(exit, error.to_string());
+    match error {
+        OptionError::Unknown { .. } => {
+            failure.hint("ferroxfs mkfs --help lists the options; they are those of mkfs.xfs(8)")
+        }
+        _ => failure,
+    }
 }
 
 fn geometry_failure(path: &Path, error: &GeometryError) -> Failure {

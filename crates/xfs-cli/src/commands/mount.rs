@@ -21,7 +21,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use xfs_device::{DeviceFailure, Usage};
+use xfs_device::{Access, DeviceFailure, Usage};
 use xfs_fuse::{
     ACCESS_ATTRIBUTE, Channel, Checks, Halter, Handler, InitFlags, Mount, MountError, MountFacts,
     MountOptions, Opcode, OptionError, Outdater, Reply, Request, Server, Unmounted, Waited,
@@ -213,9 +213,12 @@ fn device_failure(device: &Path, refusal: &Refusal, options: &MountOptions) -> F
             failure.hint("-o ro mounts it for reading, which you may")
         }
         DeviceFailure::InUse(Usage::Mounted { .. }, _) => failure.hint("unmount it"),
-        DeviceFailure::Locked(_) => failure.hint(
-            "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)",
-        ),
+        DeviceFailure::Locked(_) => match error.holder() {
+            Some(holder) => failure.hint(holder.hint(Access::ReadWrite)),
+            None => failure.hint(
+                "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)",
+            ),
+        },
         _ => failure,
     }
 }

@@ -54,14 +54,15 @@ pub(super) fn exit_of(error: &ferroxfs::Error) -> Exit {
 pub(crate) fn exit_of_read(error: io::ErrorKind) -> Exit {
     match error {
         // The image ends before the volume does: what is missing is missing from the volume.
-        io::ErrorKind::UnexpectedEof => Exit::Corrupt,
+        // Or the tables of a disk image lead nowhere.
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Exit::Corrupt,
         _ => Exit::Failed,
     }
 }
 
 pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
     let (exit, message) = match error {
-        OpenError::Device(error) => (exit_of_device(error.failure()), error.failure().to_string()),
+        OpenError::Device(error) => (exit_of_device(error.failure()), error.reason()),
         OpenError::Find(find) => (exit_of_find(find), find.to_string()),
         OpenError::Volume(inner) | OpenError::Log(inner) | OpenError::Recovery(inner) => {
             if is_host_full(inner) {
@@ -79,7 +80,7 @@ pub(crate) fn open_failure(path: &Path, error: &OpenError) -> Failure {
         _ => path,
     };
     let failure = about_image(Failure::new(exit, message), path);
-    let hint = if has_foreign_log(error) { Some(FOREIGN_LOG) } else { error.hint() };
+    let hint = if has_foreign_log(error) { Some(FOREIGN_LOG.into()) } else { error.hint() };
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
@@ -100,14 +101,19 @@ pub(crate) fn has_foreign_log(error: &OpenError) -> bool {
 
 fn exit_of_device(failure: &DeviceFailure) -> Exit {
     match failure {
-        DeviceFailure::ForeignImage(..) | DeviceFailure::NotADevice(_) => Exit::Refused,
+        DeviceFailure::ForeignImage(..)
+        | DeviceFailure::NotADevice(_)
+        | DeviceFailure::Refused(_) => Exit::Refused,
+        DeviceFailure::DamagedImage => Exit::Corrupt,
         _ => Exit::Failed,
     }
 }
 
 fn exit_of_find(error: &FindError) -> Exit {
     match error {
-        FindError::NotXfs(_) | FindError::NoXfsPartition(_) => Exit::Refused,
+        FindError::NotXfs(_) | FindError::NoXfsPartition(_) | FindError::Container(_) => {
+            Exit::Refused
+        }
         FindError::NoTable { .. }
         | FindError::NoSuchPartition { .. }
         | FindError::OffsetPastEnd { .. }

@@ -87,6 +87,9 @@ fn an_offset_is_taken_at_its_word() {
     assert_eq!((found.start, found.device.length_bytes()), (1000, 4000));
     let nothing = error(MemoryDevice::new(5000), Selection::Offset(1000));
     assert!(matches!(nothing, FindError::NotXfs(Contents::Zeros)));
+    let empty = error(MemoryDevice::new(0), Selection::Auto);
+    assert_eq!(empty.to_string(), "is not an XFS volume: it is empty");
+    assert!(empty.hint().unwrap().contains("mkfs"));
     assert!(matches!(error(MemoryDevice::new(0), Selection::Offset(0)), FindError::NotXfs(_)));
     for offset in [5000, u64::MAX] {
         let past = error(MemoryDevice::new(5000), Selection::Offset(offset));

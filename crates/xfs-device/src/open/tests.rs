@@ -58,6 +58,7 @@ mod qcow2 {
     use super::{failure, open_device};
     use crate::error::DeviceFailure;
     use crate::file::OpenOptions;
+    use crate::image::ImageRefusal;
 
     /// Runs qemu-img, or says that there is none.
     fn qemu_img(directory: &Path, arguments: &[&str]) -> bool {
@@ -90,7 +91,15 @@ mod qcow2 {
         let directory = tempfile::tempdir().unwrap();
         let sample = sample();
         std::fs::write(directory.path().join("raw"), &sample).unwrap();
-        for extra in [&[][..], &["-c"], &["-o", "cluster_size=512"], &["-o", "compat=0.10"]] {
+        for extra in [
+            &[][..],
+            &["-c"],
+            &["-o", "cluster_size=512"],
+            &["-o", "compat=0.10"],
+            &["-o", "extended_l2=on"],
+            &["-o", "extended_l2=on,cluster_size=16k"],
+            &["-c", "-o", "extended_l2=on,cluster_size=128k"],
+        ] {
             let plain = ["convert", "-f", "raw", "-O", "qcow2"];
             let arguments = [&plain[..], extra, &["raw", "disk"]].concat();
             if !qemu_img(directory.path(), &arguments) {
@@ -138,17 +147,24 @@ mod qcow2 {
             return;
         }
         let path = directory.path().join("disk");
-        assert!(matches!(failure(&path, OpenOptions::read_only()), DeviceFailure::Image(_)));
+        let refused = failure(&path, OpenOptions::read_only());
+        assert!(
+            matches!(refused, DeviceFailure::Refused(ImageRefusal::BackingFile(ref name)) if name == "raw")
+        );
         let outside = ["create", "-f", "qcow2", "-o", "data_file=outside", "other", "1M"];
         qemu_img(directory.path(), &outside);
         let path = directory.path().join("other");
-        assert!(matches!(failure(&path, OpenOptions::read_only()), DeviceFailure::Image(_)));
+        assert!(matches!(
+            failure(&path, OpenOptions::read_only()),
+            DeviceFailure::Refused(ImageRefusal::ExternalData)
+        ));
     }
 
     #[test]
     fn hostile_headers_are_refused() {
         // Every header byte in turn, and huge tables.
         let mut header = vec![0; 65536];
+        header.extend(std::iter::repeat_n(0xff, 65536));
         header[..8].copy_from_slice(b"QFI\xfb\0\0\0\x03");
         header[20..24].copy_from_slice(&16_u32.to_be_bytes());
         header[24..32].copy_from_slice(&(1_u64 << 30).to_be_bytes());
@@ -156,9 +172,12 @@ mod qcow2 {
         header[40..48].copy_from_slice(&65536_u64.to_be_bytes());
         header[48..56].copy_from_slice(&65536_u64.to_be_bytes());
         header[100..104].copy_from_slice(&104_u32.to_be_bytes());
-        for index in 8..104 {
-            for value in [0x7f, 0xff] {
+        // Plain, with extended entries, and not closed.
+        let kinds = [0_u8, 1 << 4, 1];
+        for (index, kind) in (8..104).flat_map(|index| kinds.map(|kind| (index, kind))) {
+            for value in [0x01, 0x7f, 0xff] {
                 let mut bytes = header.clone();
+                bytes[79] = kind;
                 bytes[index] = value;
                 let mut file = tempfile::NamedTempFile::new().unwrap();
                 file.write_all(&bytes).unwrap();
@@ -167,5 +186,56 @@ mod qcow2 {
                 }
             }
         }
+    }
+
+    /// qemu-img is not needed for these: they are refused by their header.
+    #[test]
+    fn features_that_are_not_read_are_named() {
+        let refusal = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = vec![0; 65536];
+            bytes[..8].copy_from_slice(b"QFI\xfb\0\0\0\x03");
+            bytes[20..24].copy_from_slice(&16_u32.to_be_bytes());
+            bytes[100..104].copy_from_slice(&112_u32.to_be_bytes());
+            change(&mut bytes);
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(&bytes).unwrap();
+            let error = open_device(file.path(), OpenOptions::read_only()).err().unwrap();
+            assert!(error.hint().unwrap().contains("qemu-img"), "{error}");
+            error.failure().to_string()
+        };
+        let features = |low: u8| move |bytes: &mut Vec<u8>| bytes[79] = low;
+        assert!(refusal(&features(1 << 1)).contains("is marked as corrupt"));
+        assert!(refusal(&features(1 << 2)).contains("has an external data file"));
+        assert!(refusal(&features(1 << 5)).contains("features that are not known (bits 0x20)"));
+        let zstd = |bytes: &mut Vec<u8>| (bytes[79], bytes[104]) = (1 << 3, 1);
+        assert!(refusal(&zstd).contains("compressed by zstd"));
+        assert!(refusal(&|bytes| bytes[35] = 2).contains("is encrypted"));
+        assert!(refusal(&|bytes| bytes[7] = 9).contains("version 9"));
+        let backed = |bytes: &mut Vec<u8>| {
+            bytes[14] = 1;
+            bytes[19] = 6;
+            bytes[256..262].copy_from_slice(b"a\x1b[2J/");
+        };
+        assert!(refusal(&backed).contains("a backing file (a\\u{1b}[2J/)"), "{}", refusal(&backed));
+        assert!(refusal(&|bytes| bytes.truncate(50)).contains("damaged"));
+    }
+
+    #[test]
+    fn an_image_that_was_not_closed_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let sample = sample();
+        std::fs::write(directory.path().join("raw"), &sample).unwrap();
+        let convert = ["convert", "-c", "-f", "raw", "-O", "qcow2", "raw", "disk"];
+        if !qemu_img(directory.path(), &convert) {
+            return;
+        }
+        let path = directory.path().join("disk");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[79] |= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let device = open_device(&path, OpenOptions::read_only()).unwrap().device;
+        let mut bytes = vec![0; sample.len()];
+        device.read_at(0, &mut bytes).unwrap();
+        assert!(bytes == sample);
     }
 }

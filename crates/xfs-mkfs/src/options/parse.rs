@@ -5,7 +5,7 @@ use std::str::FromStr;
 use uuid::Uuid;
 use xfs_format::superblock::Label;
 
-use super::{Autofsck, NotSupported, OptionError, Options, Size};
+use super::{Autofsck, NotSupported, OptionError, Options, Size, Unit};
 
 /// One `name=value`.
 struct Suboption<'a> {
@@ -15,7 +15,7 @@ struct Suboption<'a> {
 }
 
 impl Options {
-    /// Reads the argument of one of mkfs.xfs's options `-b`, `-d`, `-i`, `-l`, `-m`, `-n`, `-s`.
+    /// Reads the argument of one of mkfs.xfs's options `-b`, `-d`, `-i`, `-l`, `-m`, `-n`, `-r`, `-s`.
     /// An option may be given several times, each of its suboptions once.
     ///
     /// # Errors
@@ -40,6 +40,7 @@ impl Options {
                 'l' => self.parse_log(&suboption)?,
                 'm' => self.parse_metadata(&suboption)?,
                 'n' => self.parse_naming(&suboption)?,
+                'r' => self.parse_realtime(&suboption)?,
                 's' => self.parse_sector(&suboption)?,
                 _ => return Err(suboption.unknown()),
             }
@@ -90,13 +91,22 @@ impl Options {
             "file" => data.file = option.flag()?,
             "name" => data.name = Some(option.value()?.into()),
             "rtinherit" => option.must_be_off("files on a realtime device")?,
-            "projinherit" | "extszinherit" | "cowextsize" | "daxinherit" => {
-                return Err(option.not_supported("inheritance from the root directory"));
+            "projinherit" => {
+                let id = option.plain_number(u32::MAX.into())?;
+                data.inherited.project = u32::try_from(id).ok();
             }
+            "extszinherit" => {
+                data.inherited.extent_size_blocks = Some(option.plain_number(u64::MAX)?);
+            }
+            "cowextsize" => {
+                data.inherited.cow_extent_size_blocks = Some(option.plain_number(u64::MAX)?);
+            }
+            "daxinherit" => data.inherited.dax = option.flag()?,
             "concurrency" => {
-                return Err(option.not_supported(
+                let wanted = option.concurrency(
                     "a geometry that depends on the number of processors; say agcount",
-                ));
+                )?;
+                data.concurrency = Some(wanted).filter(|threads| *threads != 0);
             }
             _ => return Err(option.unknown()),
         }
@@ -112,10 +122,10 @@ impl Options {
             "sparse" => features.sparse = Some(option.flag()?),
             "nrext64" => features.nrext64 = Some(option.flag()?),
             "exchange" => features.exchange = Some(option.flag()?),
-            "align" => option.must_be("1", "inodes that are not aligned (version 4 only)")?,
+            "align" => option.must_be_on("inodes that are not aligned (version 4 only)")?,
             "attr" => option.must_be("2", "older attributes (version 4 only)")?,
             "projid32bit" => {
-                option.must_be("1", "project identifiers of 16 bits (version 4 only)")?;
+                option.must_be_on("project identifiers of 16 bits (version 4 only)")?;
             }
             "max_atomic_write" => {
                 return Err(option.not_supported("a bound for untorn writes"));
@@ -133,15 +143,17 @@ impl Options {
             "agnum" => log.agnum = Some(option.size()?),
             "logdev" | "name" => log.device = Some(option.value()?.into()),
             "file" => log.file = option.flag()?,
-            "su" => log.su = Some(option.size()?),
-            "sunit" => log.sunit = Some(option.size()?),
+            // xfs_info prints 0 where there is none.
+            "su" => log.su = Some(option.size()?).filter(|size| size.number != 0),
+            "sunit" => log.sunit = Some(option.size()?).filter(|size| size.number != 0),
             "sectsize" => log.sectsize = Some(option.size()?),
             "version" => option.must_be("2", "logs of version 1 (version 4 only)")?,
-            "lazy-count" => option.must_be("1", "eager counters (version 4 only)")?,
+            "lazy-count" => option.must_be_on("eager counters (version 4 only)")?,
             "concurrency" => {
-                return Err(option.not_supported(
-                    "a log whose size depends on the number of processors; say size",
-                ));
+                let what = "a log whose size depends on the number of threads; say size";
+                if option.concurrency(what)? != 0 {
+                    return Err(option.not_supported(what));
+                }
             }
             _ => return Err(option.unknown()),
         }
@@ -158,10 +170,10 @@ impl Options {
             "bigtime" => features.bigtime = Some(option.flag()?),
             "autofsck" => features.autofsck = Some(option.autofsck()?),
             "uuid" => self.uuid = Some(option.uuid()?),
-            "crc" => option.must_be("1", "volumes of version 4, without checksums")?,
+            "crc" => option.must_be_on("volumes of version 4, without checksums")?,
             "metadir" => option.must_be_off("metadata directories")?,
             "uquota" | "quota" | "uqnoenforce" | "qnoenforce" | "gquota" | "gqnoenforce"
-            | "pquota" | "pqnoenforce" => return Err(option.not_supported("quota")),
+            | "pquota" | "pqnoenforce" => option.must_be_off("quota")?,
             _ => return Err(option.unknown()),
         }
         Ok(())
@@ -172,7 +184,31 @@ impl Options {
             "size" => self.directory_block_size = Some(option.size()?),
             "parent" => self.features.parent = Some(option.flag()?),
             "version" => option.must_be("2", "case-insensitive names")?,
-            "ftype" => option.must_be("1", "directories without file types (version 4 only)")?,
+            // Not an option of mkfs.xfs, but xfs_info prints it in this section.
+            "ascii-ci" => option.must_be_off("case-insensitive names")?,
+            "ftype" => option.must_be_on("directories without file types (version 4 only)")?,
+            _ => return Err(option.unknown()),
+        }
+        Ok(())
+    }
+}
+
+impl Options {
+    /// Options of a realtime section. None is made; those that only describe one change nothing.
+    fn parse_realtime(&mut self, option: &Suboption<'_>) -> Result<(), OptionError> {
+        match option.name {
+            "extsize" => self.realtime_extent_size = Some(option.size()?),
+            "noalign" | "file" => _ = option.flag()?,
+            "rgcount" | "rgsize" => _ = option.size()?,
+            "concurrency" if option.value.is_some() => _ = option.value()?,
+            "concurrency" => {}
+            "zoned" => option.must_be_off("the zoned allocator")?,
+            "size" | "start" | "reserved" => {
+                if option.size()?.number != 0 {
+                    return Err(option.not_supported("realtime sections"));
+                }
+            }
+            "rtdev" | "name" => return Err(option.not_supported("realtime sections")),
             _ => return Err(option.unknown()),
         }
         Ok(())
@@ -192,6 +228,31 @@ impl Suboption<'_> {
             name: self.name.into(),
             value: value.into(),
         })
+    }
+
+    /// A number without a suffix, decimal or hexadecimal.
+    fn plain_number(&self, max: u64) -> Result<u64, OptionError> {
+        let value = self.value()?;
+        let ends_in_digit = value.ends_with(|last: char| last.is_ascii_hexdigit());
+        let is_plain = |size: &Size| size.unit == Unit::One && ends_in_digit;
+        let Some(size) = Size::parse(value).filter(is_plain) else {
+            let (letter, name, value) = (self.letter, self.name.into(), value.into());
+            return Err(OptionError::NotAPlainNumber { letter, name, value });
+        };
+        if size.number > max {
+            let (letter, name, value) = (self.letter, self.name.into(), value.into());
+            return Err(OptionError::TooLarge { letter, name, value, max });
+        }
+        Ok(size.number)
+    }
+
+    /// A number of threads. Without a value, as 1 and as `nr_cpus` it is that of the machine's
+    /// processors, which is refused: a volume does not depend on the machine that makes it.
+    fn concurrency(&self, what: &'static str) -> Result<u64, OptionError> {
+        match self.value {
+            None | Some("1" | "nr_cpus") => Err(self.not_supported(what)),
+            Some(_) => self.plain_number(i32::MAX.cast_unsigned().into()),
+        }
     }
 
     /// A flag; without a value it is on.
@@ -217,7 +278,7 @@ impl Suboption<'_> {
     }
 
     fn autofsck(&self) -> Result<Autofsck, OptionError> {
-        match self.value()? {
+        match self.value.unwrap_or("1") {
             "0" | "none" => Ok(Autofsck::None),
             "check" => Ok(Autofsck::Check),
             "optimize" => Ok(Autofsck::Optimize),
@@ -233,6 +294,10 @@ impl Suboption<'_> {
     /// Takes the one value that there is for version 5, and refuses others by name.
     fn must_be(&self, expected: &str, otherwise: &'static str) -> Result<(), OptionError> {
         if self.value()? == expected { Ok(()) } else { Err(self.not_supported(otherwise)) }
+    }
+
+    fn must_be_on(&self, otherwise: &'static str) -> Result<(), OptionError> {
+        if self.flag()? { Ok(()) } else { Err(self.not_supported(otherwise)) }
     }
 
     fn must_be_off(&self, what: &'static str) -> Result<(), OptionError> {

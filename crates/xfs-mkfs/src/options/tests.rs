@@ -1,6 +1,6 @@
 //! Suboptions as they are written.
 
-use super::{Autofsck, OptionError, Options, Size, Unit};
+use super::{Autofsck, InheritedOptions, OptionError, Options, Size, Unit};
 
 fn parse(arguments: &[(char, &str)]) -> Result<Options, OptionError> {
     let mut options = Options::default();
@@ -64,8 +64,15 @@ fn nonsense_is_told_from_what_is_refused_by_name() {
         ('i', "attr=1"),
         ('l', "version=1"),
         ('l', "lazy-count=0"),
+        ('m', "gqnoenforce=1"),
+        ('n', "ascii-ci=1"),
         ('d', "rtinherit=1"),
-        ('d', "concurrency=4"),
+        ('d', "concurrency"),
+        ('d', "concurrency=nr_cpus"),
+        ('l', "concurrency=4"),
+        ('r', "rtdev=/disk"),
+        ('r', "size=1g"),
+        ('r', "zoned=1"),
     ] {
         let error = parse(&[(letter, argument)]).unwrap_err();
         assert!(matches!(error, OptionError::NotSupported(_)), "{error}");
@@ -81,4 +88,68 @@ fn labels_have_twelve_bytes() {
     options.parse_label(b"twelve bytes").unwrap();
     assert_eq!(options.label.as_bytes(), b"twelve bytes");
     assert!(options.parse_label(b"thirteen byte").is_err());
+}
+
+#[test]
+fn options_of_what_is_so_anyway_change_nothing() {
+    let anyway = [
+        ('m', "crc,metadir=0,uquota=0,uqnoenforce=0,gquota=0,gqnoenforce=0,pquota=0,pqnoenforce=0"),
+        ('i', "attr=2,projid32bit,align"),
+        ('l', "version=2,lazy-count,su=0,sunit=0,concurrency=0"),
+        ('n', "version=2,ftype,ascii-ci=0"),
+        ('d', "rtinherit=0,concurrency=0"),
+        ('r', "noalign,file,rgcount=0,rgsize=0,size=0,start=0,reserved=0,zoned=0,concurrency"),
+    ];
+    let given = parse(&anyway).unwrap();
+    assert_eq!(Options { seen: Vec::new(), ..given }, Options::default());
+}
+
+#[test]
+fn inherited_settings_take_plain_numbers() {
+    let given =
+        parse(&[('d', "projinherit=7,extszinherit=16,cowextsize=0x20,daxinherit")]).unwrap();
+    let expected = InheritedOptions {
+        project: Some(7),
+        extent_size_blocks: Some(16),
+        cow_extent_size_blocks: Some(32),
+        dax: true,
+    };
+    assert_eq!(given.data.inherited, expected);
+    for argument in ["extszinherit=16k", "extszinherit=1b", "cowextsize=2s", "projinherit=x"] {
+        let error = parse(&[('d', argument)]).unwrap_err();
+        assert!(matches!(error, OptionError::NotAPlainNumber { .. }), "{argument}: {error}");
+    }
+    let error = parse(&[('d', "projinherit=4294967296")]).unwrap_err();
+    assert!(matches!(error, OptionError::TooLarge { max: 4_294_967_295, .. }), "{error}");
+}
+
+#[test]
+fn configuration_files_have_sections() {
+    let text = "# persistent memory\n\n[block]\nsize = 4096\n[data]\nsu=2m ; a stripe\nsw=1\n\
+                extszinherit=512\n[Metadata]\ncrc=1\n[realtime]\nextsize=2097152\n";
+    let mut options = Options::default();
+    options.parse_configuration(text).unwrap();
+    let mut same = Options::default();
+    for (letter, argument) in [
+        ('b', "size=4096"),
+        ('d', "su=2m,sw=1,extszinherit=512"),
+        ('m', "crc=1"),
+        ('r', "extsize=2m"),
+    ] {
+        same.parse(letter, argument).unwrap();
+    }
+    assert_eq!(options, same);
+    let twice = options.parse('b', "size=4096").unwrap_err();
+    assert!(matches!(twice, OptionError::Twice { .. }), "{twice}");
+    for (text, line) in
+        [("size=1\n", 1), ("[data]\nsu\n", 2), ("[data]\nsu=1,sw=2\n", 2), ("[data", 1)]
+    {
+        let error = Options::default().parse_configuration(text).unwrap_err();
+        assert!(
+            matches!(error, OptionError::ConfigurationLine { line: at, .. } if at == line),
+            "{text}: {error}"
+        );
+    }
+    let error = Options::default().parse_configuration("[proto]\n").unwrap_err();
+    assert!(matches!(error, OptionError::ConfigurationSection { .. }), "{error}");
 }

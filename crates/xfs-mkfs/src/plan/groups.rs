@@ -93,6 +93,9 @@ impl Groups {
             (Some(_), Some(_)) => {
                 return Err(GeometryError::Exclusive("-d agcount", "-d agsize"));
             }
+            (Some(_), None) | (None, Some(_)) if options.data.concurrency.is_some() => {
+                return Err(GeometryError::Exclusive("-d concurrency", "-d agcount, agsize"));
+            }
             (Some(count), None) => {
                 let count = count.number;
                 let (option, max) = ("-d agcount", u64::from(u32::MAX) - 1);
@@ -109,7 +112,11 @@ impl Groups {
                 }
                 value / block
             }
-            (None, None) => default_blocks(data_blocks * block, stripe != Stripe::default(), block),
+            (None, None) => {
+                let has_stripe = stripe != Stripe::default();
+                let blocks = default_blocks(data_blocks * block, has_stripe, block);
+                concurrent_blocks(options.data.concurrency, data_blocks, block, blocks)
+            }
         };
         if !(min..=max).contains(&blocks) {
             return Err(GeometryError::GroupSize { blocks, min, max });
@@ -218,6 +225,16 @@ fn data_blocks(
         return Err(GeometryError::TooSmall { bytes });
     }
     Ok(bytes / block)
+}
+
+/// Groups for as many threads as asked for: not fewer than without, and none below 4 GiB.
+fn concurrent_blocks(threads: Option<u64>, data_blocks: u64, block: u64, default: u64) -> u64 {
+    let Some(threads) = threads else { return default };
+    let count = threads.min(data_blocks * block / (4 * GIB));
+    match count > data_blocks / default {
+        true => data_blocks / count,
+        false => default,
+    }
 }
 
 /// The size of groups where nothing was said: 4 groups for a single disk, the largest ones above

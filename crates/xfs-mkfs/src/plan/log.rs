@@ -133,7 +133,8 @@ fn unit(
         (None, None) if !is_external && stripe.unit * block > MAX_UNIT_BYTES => {
             let bytes = stripe.unit * block;
             warnings.push(Warning::LogStripe { bytes, instead: DEFAULT_UNIT_BYTES });
-            return Ok((DEFAULT_UNIT_BYTES / block).max(1));
+            // Blocks that are larger than that leave the log without a unit, as with mkfs.xfs.
+            return Ok(DEFAULT_UNIT_BYTES / block);
         }
         (None, None) if !is_external && stripe.unit != 0 => return Ok(stripe.unit),
         (None, None) => return Ok(u64::from(sector > 512)),

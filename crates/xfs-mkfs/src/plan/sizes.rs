@@ -3,13 +3,14 @@
 use super::{GeometryError, Target};
 use crate::options::{Options, Size, Unit};
 
-/// The four sizes, in bytes.
+/// The sizes, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) block: u32,
     pub(super) sector: u32,
     pub(super) inode: u32,
     pub(super) directory_block: u32,
+    pub(super) realtime_extent: u32,
 }
 
 const DEFAULT_BLOCK: u32 = 4096;
@@ -18,6 +19,8 @@ const DEFAULT_INODE: u32 = 512;
 const MAX_BLOCK: u32 = 64 << 10;
 const MAX_SECTOR: u32 = 32 << 10;
 const MAX_INODE: u32 = 2048;
+const MIN_REALTIME_EXTENT: u32 = 4096;
+const MAX_REALTIME_EXTENT: u32 = 1 << 30;
 /// The fewest inodes in a block.
 const MIN_INODES_PER_BLOCK: u32 = 2;
 
@@ -46,7 +49,28 @@ impl Sizes {
             }
             None => block.max(DEFAULT_DIRECTORY_BLOCK),
         };
-        Ok(Self { block, sector, inode: inode_size(options, block)?, directory_block })
+        let inode = inode_size(options, block)?;
+        let sizes = Self { block, sector, inode, directory_block, realtime_extent: 0 };
+        Ok(Self { realtime_extent: sizes.realtime_extent(options)?, ..sizes })
+    }
+
+    fn realtime_extent(&self, options: &Options) -> Result<u32, GeometryError> {
+        let option = "-r extsize";
+        let Some(size) = options.realtime_extent_size else {
+            return Ok(MIN_REALTIME_EXTENT.max(self.block));
+        };
+        let value = self.bytes(option, size)?;
+        let (min, max) = (MIN_REALTIME_EXTENT, MAX_REALTIME_EXTENT);
+        match u32::try_from(value) {
+            Ok(bytes) if (min..=max).contains(&bytes) && bytes.is_multiple_of(self.block) => {
+                Ok(bytes)
+            }
+            Ok(bytes) if (min..=max).contains(&bytes) => {
+                let (unit, what) = (self.block.into(), "the block size");
+                Err(GeometryError::Multiple { option, value, unit, what })
+            }
+            _ => Err(GeometryError::Range { option, value, min: min.into(), max: max.into() }),
+        }
     }
 
     /// The bytes that an option asks for.

@@ -312,6 +312,7 @@ fn root(plan: &Plan) -> InodeCore {
         generation: 0,
         ..used(plan)
     };
+    let core = with_inherited(plan, core);
     match root_attributes(plan) {
         None => core,
         Some(attributes) => InodeCore {
@@ -321,6 +322,19 @@ fn root(plan: &Plan) -> InodeCore {
             ..core
         },
     }
+}
+
+/// The root directory with the settings that files below it inherit.
+fn with_inherited(plan: &Plan, mut core: InodeCore) -> InodeCore {
+    let inherited = &plan.inherited;
+    core.project_id = inherited.project.unwrap_or(0);
+    core.flags.set(InodeFlags::PROJINHERIT, inherited.project.is_some());
+    core.flags.set(InodeFlags::EXTSZINHERIT, inherited.extent_size_blocks != 0);
+    core.extent_size_hint_blocks = inherited.extent_size_blocks;
+    core.flags2.set(InodeFlags2::COWEXTSIZE, inherited.cow_extent_size_blocks != 0);
+    core.cow_extent_size_hint_blocks = inherited.cow_extent_size_blocks;
+    core.flags2.set(InodeFlags2::DAX, inherited.dax);
+    core
 }
 
 /// Where the attribute fork starts, in units of 8 bytes: it has room for its attributes, and for

@@ -26,7 +26,8 @@ const UNMOUNT: [u8; 8] = [b'n', b'U', 0, 0, 0, 0, 0, 0];
 /// The whole record, from the first byte of the log on.
 pub(super) fn encode(plan: &Plan) -> Vec<u8> {
     let unit = match plan.superblock.log_stripe_unit_bytes {
-        0 | 1 => 0,
+        // The record fills whole sectors all the same.
+        0 | 1 => u32::from(plan.superblock.log_sector_size),
         unit => unit,
     };
     let size = unit.max(BYTES_PER_HEADER);

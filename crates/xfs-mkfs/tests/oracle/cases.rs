@@ -42,7 +42,7 @@ impl Case {
 }
 
 /// Both make the same volume of these.
-pub(crate) static SAME: [Case; 64] = [
+pub(crate) static SAME: [Case; 85] = [
     case(300 * MIB, ""),
     case(GIB, ""),
     case(2 * GIB, ""),
@@ -107,13 +107,37 @@ pub(crate) static SAME: [Case; 64] = [
     case(GIB, "-L twelve_bytes"),
     case(64 * MIB, "--unsupported"),
     case(16 * MIB, "--unsupported"),
+    case(GIB, "-r extsize=4096"),
+    case(GIB, "-r extsize=64k"),
+    case(GIB, "-b size=1k -r extsize=1g"),
+    case(GIB, "-r noalign,file,rgcount=4,zoned=0,reserved=0"),
+    case(GIB, "-m crc,metadir=0,uquota=0,gqnoenforce=0,autofsck -i align,projid32bit,attr=2"),
+    case(GIB, "-l version=2,lazy-count,concurrency=0 -n version=2,ftype -d concurrency=0"),
+    case(100 * GIB, "-d concurrency=8"),
+    case(100 * GIB, "-d concurrency=64"),
+    case(30 * GIB, "-d concurrency=8"),
+    case(GIB, "-d rtinherit=0,file=0,sunit=0,swidth=0"),
+    case(GIB, "-d extszinherit=16"),
+    case(GIB, "-d cowextsize=16"),
+    case(GIB, "-d projinherit=5"),
+    case(GIB, "-d projinherit=0"),
+    case(GIB, "-d projinherit=0xffffffff,extszinherit=0,cowextsize=0,daxinherit=0"),
+    case(GIB, "-d daxinherit=1"),
+    case(
+        GIB,
+        "-d extszinherit=24,cowextsize=7,projinherit=9,daxinherit -n parent=0 -m autofsck=none",
+    ),
+    case(100 * GIB, "-d extszinherit=2097151,cowextsize=2097151"),
+    case(GIB, "-d extszinherit=32768 -m bigtime=0 -i nrext64=0"),
+    case(10 * GIB, "-b size=64k -d su=1m,sw=8"),
+    case(10 * GIB, "-b size=64k -s size=4k -d su=1m,sw=8"),
     with_log(64 * MIB, ""),
     with_log(100 * MIB, "-l su=48k -m reflink=0"),
     with_log(200 * MIB, "-l sectsize=4k"),
 ];
 
 /// Both refuse these.
-pub(crate) static REFUSED: [Case; 34] = [
+pub(crate) static REFUSED: [Case; 50] = [
     case(15 * MIB, "--unsupported"),
     case(299 * MIB, ""),
     case(GIB, "-d size=0"),
@@ -148,6 +172,22 @@ pub(crate) static REFUSED: [Case; 34] = [
     case(GIB, "-l size=63m"),
     case(GIB, "-l size=1g"),
     case(GIB, "-l su=512k"),
+    case(GIB, "-r extsize=1000"),
+    case(GIB, "-r extsize=2g"),
+    case(GIB, "-r extsize=6k"),
+    case(GIB, "-r extsize=4k -b size=64k"),
+    case(GIB, "-r size=1m"),
+    case(GIB, "-r foo=1"),
+    case(GIB, "-d extszinherit=32769"),
+    case(GIB, "-d cowextsize=32769"),
+    case(100 * GIB, "-d extszinherit=2097152"),
+    case(GIB, "-d extszinherit=16k"),
+    case(GIB, "-d extszinherit"),
+    case(GIB, "-d cowextsize=16 -m reflink=0"),
+    case(GIB, "-d projinherit=4294967296"),
+    case(GIB, "-d daxinherit=2"),
+    case(GIB, "-d concurrency=4,agcount=4"),
+    case(GIB, "-n version"),
 ];
 
 /// How many batches of random options there are.
@@ -204,6 +244,19 @@ fn random_case(random: &mut Random) -> Case {
         .to_owned(),
         format!("-i sparse={},nrext64={},exchange={}", flag(random), flag(random), flag(random)),
         format!("-n parent={}", flag(random)),
+        pick(
+            random,
+            &[
+                "",
+                "",
+                "-d extszinherit=32",
+                "-d cowextsize=48,projinherit=77",
+                "-d daxinherit=1",
+                "-d concurrency=9",
+                "-r extsize=128k",
+            ],
+        )
+        .to_owned(),
         match flag(random) {
             0 => "-m finobt=0".to_owned(),
             _ => format!("-m inobtcount={}", flag(random)),

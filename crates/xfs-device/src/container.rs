@@ -1,0 +1,213 @@
+//! Volumes inside of what is no partition: LVM, software RAID, bcache.
+//!
+//! Owns: naming them, and saying how they are opened. They are not opened by themselves: only the kernel
+//! knows how a logical volume of several pieces is put together.
+
+use std::fmt;
+use std::io;
+
+use crate::device::BlockDevice;
+use crate::lvm::{self, VolumeGroup};
+use crate::partition::PartitionTable;
+use crate::signature::{self, Contents};
+use crate::text::printable;
+
+/// As many inner volumes are named in a message.
+const MAX_NAMED: usize = 16;
+
+/// A container of volumes that is not opened by itself.
+#[derive(Clone, Debug)]
+pub struct Container {
+    /// LVM, a member of a RAID, or a backing device of bcache.
+    pub contents: Contents,
+    /// The volume group of LVM.
+    pub group: Option<String>,
+    /// The volumes in it, as far as they are known.
+    pub volumes: Vec<Inner>,
+    /// The partition table, and which of its partitions is the container.
+    pub partition: Option<(PartitionTable, u32)>,
+    is_described_elsewhere: bool,
+}
+
+/// A volume in a container.
+#[derive(Clone, Debug)]
+pub struct Inner {
+    /// Its name.
+    pub name: String,
+    /// Its first byte on the device, if it is one piece from there on.
+    pub start: Option<u64>,
+    /// What it seems to hold, where it is one piece.
+    pub contents: Contents,
+}
+
+impl Container {
+    /// Looks into the container of this kind at byte `start`; `None` if it is none.
+    pub(crate) fn read(
+        device: &dyn BlockDevice,
+        start: u64,
+        contents: Contents,
+    ) -> io::Result<Option<Self>> {
+        let mut container = Self {
+            contents,
+            group: None,
+            volumes: Vec::new(),
+            partition: None,
+            is_described_elsewhere: false,
+        };
+        match contents {
+            Contents::Lvm => {
+                let Some(volume) = lvm::read(device, start)? else { return Ok(None) };
+                container.is_described_elsewhere = volume.is_described_elsewhere;
+                if let Some(VolumeGroup { name, volumes }) = volume.group {
+                    container.group = Some(printable(&name));
+                    let inner = volumes.into_iter().map(|volume| {
+                        let at = volume.start.and_then(|at| at.checked_add(start));
+                        Inner::look(device, printable(&volume.name), at)
+                    });
+                    container.volumes = inner.collect::<io::Result<_>>()?;
+                }
+            }
+            Contents::Raid | Contents::Bcache => {
+                let at = data_of(device, start, contents)?;
+                container.volumes.push(Inner::look(device, "its data".to_owned(), at)?);
+            }
+            _ => return Ok(None),
+        }
+        Ok(Some(container))
+    }
+
+    /// The volumes that hold XFS in one piece.
+    fn xfs(&self) -> impl Iterator<Item = (&Inner, u64)> {
+        let is_xfs = self.volumes.iter().filter(|volume| volume.contents == Contents::Xfs);
+        is_xfs.filter_map(|volume| Some((volume, volume.start?)))
+    }
+
+    /// What the user can do.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        let mut readable = self.xfs();
+        if let Some((volume, start)) = readable.next() {
+            let others = if readable.next().is_some() { " (of the others, theirs)" } else { "" };
+            let name = self.path_of(volume);
+            return match self.contents {
+                Contents::Lvm => {
+                    format!("open the logical volume {name} with --offset {start}{others}")
+                }
+                Contents::Raid => format!(
+                    "assemble the array (mdadm --assemble) and name it, or open this copy of its data with \
+                     --offset {start}"
+                ),
+                _ => format!(
+                    "name /dev/bcacheN, or open the data without what is in the cache with --offset {start}"
+                ),
+            };
+        }
+        match (&self.group, self.contents) {
+            (Some(group), _) => {
+                let volume = self.volumes.first().map_or("NAME", |volume| &volume.name);
+                format!(
+                    "activate the volume group and name a logical volume: vgchange -ay {group}, then \
+                     /dev/{group}/{volume} (attach an image file first: losetup -fP IMAGE)"
+                )
+            }
+            (None, Contents::Lvm) if self.is_described_elsewhere => {
+                "activate its volume group (vgchange -ay) and name a logical volume, /dev/GROUP/NAME".to_owned()
+            }
+            (None, Contents::Lvm) => {
+                "a logical volume (/dev/GROUP/NAME) can hold XFS; this one belongs to no volume group, or \
+                 what described it is lost (vgcfgrestore)"
+                    .to_owned()
+            }
+            (None, Contents::Raid) => {
+                "assemble the array (mdadm --assemble) and name it: /dev/mdN".to_owned()
+            }
+            (None, _) => "register it, and name /dev/bcacheN".to_owned(),
+        }
+    }
+
+    fn path_of(&self, volume: &Inner) -> String {
+        match &self.group {
+            Some(group) => format!("{group}/{}", volume.name),
+            None => volume.name.clone(),
+        }
+    }
+}
+
+impl Inner {
+    fn look(device: &dyn BlockDevice, name: String, start: Option<u64>) -> io::Result<Self> {
+        let start = start.filter(|start| *start < device.length_bytes());
+        let contents = match start {
+            Some(start) => signature::detect(device, start)?,
+            None => Contents::Unknown,
+        };
+        Ok(Self { name, start, contents })
+    }
+}
+
+impl fmt::Display for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, start, contents } = self;
+        match start {
+            Some(start) => write!(f, "{name}: {contents} at {start}"),
+            None => write!(f, "{name}: in several pieces, or elsewhere"),
+        }
+    }
+}
+
+impl fmt::Display for Container {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.partition {
+            Some((table, number)) => {
+                write!(f, "has no XFS partition; partition {number} of its {} is ", table.kind)?;
+            }
+            None => f.write_str("is not an XFS volume: it holds ")?,
+        }
+        write!(f, "{}", self.contents)?;
+        match (&self.group, self.contents) {
+            (Some(group), _) => write!(f, " of the volume group {group}, with ")?,
+            (None, Contents::Lvm) => return Ok(()),
+            (None, _) => f.write_str("; ")?,
+        }
+        if self.volumes.is_empty() {
+            return f.write_str("no logical volumes");
+        }
+        for (index, volume) in self.volumes.iter().take(MAX_NAMED).enumerate() {
+            let before = if index == 0 { "" } else { "; " };
+            write!(f, "{before}{volume}")?;
+        }
+        match self.volumes.len().saturating_sub(MAX_NAMED) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}
+
+/// Where the data of a member begins that has all of it, or of a backing device.
+fn data_of(device: &dyn BlockDevice, start: u64, contents: Contents) -> io::Result<Option<u64>> {
+    let place = start.saturating_add(4096);
+    let mut block = [0; 256];
+    if place.saturating_add(256) > device.length_bytes() {
+        return Ok(None);
+    }
+    device.read_at(place, &mut block)?;
+    let number = |at: usize, length: usize| {
+        let bytes = block.get(at..).and_then(|rest| rest.get(..length)).unwrap_or_default();
+        bytes.iter().rev().fold(0_u64, |number, byte| (number << 8) | u64::from(*byte))
+    };
+    let sectors = match contents {
+        // Of the levels, only 1 has the whole of it on each member; of one disk, linear and 0 too.
+        Contents::Raid => {
+            let (level, disks) = (number(72, 4) as u32, number(92, 4));
+            let is_whole = level == 1 || (disks == 1 && matches!(level, 0 | u32::MAX));
+            is_whole.then(|| number(128, 8))
+        }
+        // A backing device of version 1 begins after 16 sectors, of version 4 where it says.
+        _ => match number(16, 8) {
+            1 => Some(16),
+            4 => Some(number(200, 8)),
+            _ => None,
+        },
+    };
+    let bytes = sectors.and_then(|sectors| sectors.checked_mul(512));
+    Ok(bytes.and_then(|bytes| bytes.checked_add(start)))
+}

@@ -1,0 +1,137 @@
+//! The process that has a file or block device open and locked.
+//!
+//! Owns: asking /proc and /sys. The answer is for a message: nothing follows from it.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::file::Access;
+use crate::text::printable;
+use crate::usage::unescape;
+
+/// Letters of a command that are shown.
+const MAX_COMMAND: usize = 80;
+
+/// A process that has a device open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its number.
+    pub process: u32,
+    /// Its command line.
+    pub command: String,
+    /// Where it has mounted the volume, if it serves a mount.
+    pub mount_point: Option<PathBuf>,
+    /// How many other processes have it open.
+    pub others: usize,
+}
+
+impl Holder {
+    /// Finds the process that holds a lock (flock(2)) on the file at `path`. `None` if none is to be seen: it
+    /// may be in another namespace of processes.
+    #[must_use]
+    pub fn find(path: &Path) -> Option<Self> {
+        let file = fs::metadata(path).ok()?;
+        let locks = fs::read_to_string("/proc/locks").ok()?;
+        let own = std::process::id();
+        let mut processes: Vec<u32> = locks
+            .lines()
+            .filter_map(|line| lock_of(line, &file))
+            .filter(|process| *process != own)
+            .collect();
+        processes.sort_unstable();
+        processes.dedup();
+        let known = processes.iter().find_map(|&process| Some((process, command(process)?)));
+        let (process, command) = known?;
+        let mount_point = mount_point(process, path);
+        Some(Self { process, command, mount_point, others: processes.len() - 1 })
+    }
+
+    /// What the user can do about it.
+    #[must_use]
+    pub fn hint(&self, access: Access) -> String {
+        let live = match access {
+            Access::ReadOnly => ", or read it as it is with --live",
+            Access::ReadWrite => "",
+        };
+        match &self.mount_point {
+            Some(folder) => {
+                let folder = printable(&folder.to_string_lossy());
+                format!("unmount it (ferroxfs umount {folder}){live}")
+            }
+            None => format!("wait until it is done, or end it{live}"),
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { process, command, mount_point, others } = self;
+        match mount_point {
+            Some(folder) => {
+                let folder = printable(&folder.to_string_lossy());
+                write!(f, "is mounted at {folder} by process {process} ({command})")?;
+            }
+            None => write!(f, "another program has it open: process {process} ({command})")?,
+        }
+        match others {
+            0 => Ok(()),
+            1 => f.write_str(" and another one"),
+            others => write!(f, " and {others} others"),
+        }
+    }
+}
+
+/// The process of a line of /proc/locks that locks this file:
+/// `1: FLOCK  ADVISORY  WRITE 1234 08:01:131 0 EOF`.
+fn lock_of(line: &str, file: &fs::Metadata) -> Option<u32> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    let [_, "FLOCK", _, _, process, place, ..] = words.as_slice() else { return None };
+    let mut parts = place.split(':');
+    let (major, minor, inode) = (parts.next()?, parts.next()?, parts.next()?);
+    let number = |text: &str| u32::from_str_radix(text, 16).ok();
+    let device = (number(major)?, number(minor)?);
+    let is_device = device == (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    let is_it = is_device && inode.parse() == Ok(file.ino());
+    // Another namespace's processes are 0 or below.
+    process.parse().ok().filter(|process| is_it && *process != 0)
+}
+
+fn command(process: u32) -> Option<String> {
+    let words = fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let words = words.strip_suffix(b"\0").unwrap_or(&words);
+    let text = if words.is_empty() {
+        fs::read_to_string(format!("/proc/{process}/comm")).ok()?.trim_end().to_owned()
+    } else {
+        let words = words.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let shown: String = text.chars().take(MAX_COMMAND).collect();
+    let more = if text.chars().count() > MAX_COMMAND { "..." } else { "" };
+    Some(printable(&shown) + more)
+}
+
+/// Where a process sees a FUSE mount of the file at `path`.
+fn mount_point(process: u32, path: &Path) -> Option<PathBuf> {
+    let path = path.canonicalize().ok()?;
+    let table = fs::read(format!("/proc/{process}/mountinfo")).ok()?;
+    table.split(|byte| *byte == b'\n').find_map(|line| {
+        let (left, right) = split(line, b" - ")?;
+        let mut words = right.split(|byte| *byte == b' ');
+        let (kind, source) = (words.next()?, words.next()?);
+        let is_it = kind.starts_with(b"fuse") && unescape(source) == path.as_os_str().as_bytes();
+        let place = left.split(|byte| *byte == b' ').nth(4)?;
+        is_it.then(|| PathBuf::from(OsString::from_vec(unescape(place))))
+    })
+}
+
+fn split<'a>(line: &'a [u8], at: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let place = line.windows(at.len()).position(|window| window == at)?;
+    Some((line.get(..place)?, line.get(place + at.len()..)?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! The header of a qcow2 image: which features it has, and which of them keep it from being read.
+//!
+//! ```text
+//!  0 "QFI\xfb"   4 version      8 backing file: offset, 16 its length   20 log2 of the cluster size
+//! 24 disk size  32 encryption  36 entries of the L1 table, 40 its offset
+//! 72 incompatible features     100 length of the header   104 compression of clusters
+//! ```
+
+use std::fmt;
+use std::io;
+
+use crate::device::BlockDevice;
+use crate::file::FileDevice;
+
+/// The longest part of a header that is used.
+const HEADER_BYTES: usize = 112;
+/// What a header of version 2 has.
+const HEADER_BYTES_2: usize = 72;
+
+const DIRTY: u64 = 1 << 0;
+const CORRUPT: u64 = 1 << 1;
+const EXTERNAL_DATA: u64 = 1 << 2;
+const COMPRESSION: u64 = 1 << 3;
+const EXTENDED_L2: u64 = 1 << 4;
+
+/// A feature of a disk image for which it is refused by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImageRefusal {
+    /// Its version of the format is not known.
+    Version(u32),
+    /// Clusters that it does not have are in another file.
+    BackingFile(String),
+    /// Its clusters are in another file.
+    ExternalData,
+    /// Its clusters are encrypted.
+    Encrypted,
+    /// Its clusters are compressed in another way than deflate: the number of that way.
+    Compression(u8),
+    /// The program that wrote it has marked it as corrupt.
+    MarkedCorrupt,
+    /// Incompatible features that are not known here.
+    Features(u64),
+}
+
+impl fmt::Display for ImageRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version(version) => write!(f, "has version {version} of the format"),
+            Self::BackingFile(name) => write!(f, "has a backing file ({name})"),
+            Self::ExternalData => f.write_str("has an external data file"),
+            Self::Encrypted => f.write_str("is encrypted"),
+            Self::Compression(1) => f.write_str("has clusters compressed by zstd"),
+            Self::Compression(number) => {
+                write!(f, "has clusters compressed in a way that is not known ({number})")
+            }
+            Self::MarkedCorrupt => f.write_str("is marked as corrupt"),
+            Self::Features(bits) => write!(f, "has features that are not known (bits {bits:#x})"),
+        }
+    }
+}
+
+impl ImageRefusal {
+    /// What the user can do.
+    pub(crate) const fn hint(&self) -> &'static str {
+        match self {
+            Self::BackingFile(_) => {
+                "merge it with its backing file into an image of its own: qemu-img convert -O raw IMAGE \
+                 NEW, or -O qcow2"
+            }
+            Self::MarkedCorrupt => "repair it first: qemu-img check -r all IMAGE",
+            Self::Encrypted => {
+                "decrypt it first: qemu-img convert with --image-opts and --object secret, see \
+                 qemu-img(1)"
+            }
+            Self::Version(_) | Self::ExternalData | Self::Compression(_) | Self::Features(_) => {
+                "convert it to an image of its own: qemu-img convert -O raw IMAGE NEW"
+            }
+        }
+    }
+}
+
+/// The part of a header that says where the clusters are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    pub(super) cluster_log: u32,
+    pub(super) size_bytes: u64,
+    pub(super) l1_entries: u32,
+    pub(super) l1_offset: u64,
+    pub(super) has_extended_l2: bool,
+    /// Its counts of references may be wrong, on which reading does not depend.
+    pub(super) is_dirty: bool,
+}
+
+/// Why there is no header to be used.
+pub(super) enum HeaderError {
+    Io(io::Error),
+    Refused(ImageRefusal),
+    Damaged,
+}
+
+impl From<io::Error> for HeaderError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Header {
+    pub(super) fn read(file: &FileDevice) -> Result<Self, HeaderError> {
+        let mut bytes = [0; HEADER_BYTES];
+        let length = usize::try_from(file.length_bytes()).unwrap_or(HEADER_BYTES);
+        let there = bytes.get_mut(..length.min(HEADER_BYTES)).unwrap_or_default();
+        if there.len() < HEADER_BYTES_2 {
+            return Err(HeaderError::Damaged);
+        }
+        file.read_at(0, there)?;
+        let (features, compression) = match number(&bytes, 4, 4) {
+            2 => (0, 0),
+            3 if length < 104 || number(&bytes, 100, 4) < 104 => return Err(HeaderError::Damaged),
+            3 if number(&bytes, 100, 4) == 104 => (number(&bytes, 72, 8), 0),
+            3 => (number(&bytes, 72, 8), number(&bytes, 104, 1) as u8),
+            version => return Err(HeaderError::Refused(ImageRefusal::Version(version as u32))),
+        };
+        check_features(features, compression)?;
+        if number(&bytes, 8, 8) != 0 {
+            return Err(HeaderError::Refused(ImageRefusal::BackingFile(backing(file, &bytes)?)));
+        }
+        if number(&bytes, 32, 4) != 0 {
+            return Err(HeaderError::Refused(ImageRefusal::Encrypted));
+        }
+        Ok(Self {
+            cluster_log: number(&bytes, 20, 4) as u32,
+            size_bytes: number(&bytes, 24, 8),
+            l1_entries: number(&bytes, 36, 4) as u32,
+            l1_offset: number(&bytes, 40, 8),
+            has_extended_l2: features & EXTENDED_L2 != 0,
+            is_dirty: features & DIRTY != 0,
+        })
+    }
+}
+
+fn check_features(features: u64, compression: u8) -> Result<(), HeaderError> {
+    let unknown = features & !(DIRTY | CORRUPT | EXTERNAL_DATA | COMPRESSION | EXTENDED_L2);
+    let refusal = if unknown != 0 {
+        ImageRefusal::Features(unknown)
+    } else if features & EXTERNAL_DATA != 0 {
+        ImageRefusal::ExternalData
+    } else if features & CORRUPT != 0 {
+        ImageRefusal::MarkedCorrupt
+    } else if features & COMPRESSION != 0 && compression != 0 {
+        ImageRefusal::Compression(compression)
+    } else {
+        return Ok(());
+    };
+    Err(HeaderError::Refused(refusal))
+}
+
+/// The name of the backing file, which has at most 1023 bytes.
+fn backing(file: &FileDevice, header: &[u8]) -> io::Result<String> {
+    let (start, length) = (number(header, 8, 8), number(header, 16, 4).min(1023));
+    if start.saturating_add(length) > file.length_bytes() {
+        return Ok("its name is past the end of the image".to_owned());
+    }
+    let mut name = vec![0; length as usize];
+    file.read_at(start, &mut name)?;
+    Ok(crate::text::printable(&String::from_utf8_lossy(&name)))
+}
+
+/// A number of up to 8 bytes in big-endian order; 0 past the end.
+pub(super) fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
+    let bytes = bytes.get(at..).and_then(|rest| rest.get(..length)).unwrap_or_default();
+    bytes.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte))
+}

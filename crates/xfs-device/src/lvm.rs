@@ -1,0 +1,358 @@
+//! A physical volume of LVM: which logical volumes lie on it, and where.
+//!
+//! Owns: reading the label and the text of the metadata. Does **not** own: what follows from it.
+//!
+//! ```text
+//! label, one of the first 4 sectors: "LABELONE"  8 its sector  20 offset of the header in it  24 "LVM2 001"
+//! header: 32 bytes of UUID, 8 size; then pairs (offset, size), each list ended by zeros: areas of data, of
+//!         metadata
+//! metadata area: 4 " LVM2 x[5A%r0N*>"  32 its size  40 the text: offset in the area, 48 its size
+//! text: a ring in the area from byte 512 on
+//!   vg0 { extent_size = 8192
+//!         physical_volumes { pv0 { id = "..." pe_start = 2048 } }
+//!         logical_volumes { root { status = ["VISIBLE"] segment1 { start_extent = 0 extent_count = 25
+//!                           type = "striped" stripe_count = 1 stripes = ["pv0", 0] } } } }
+//! ```
+//!
+//! Nothing in it is trusted: sizes, depth and the number of values are bounded, and what does not fit is
+//! left out.
+
+use std::io;
+
+use crate::device::BlockDevice;
+
+const SECTOR: u64 = 512;
+const LABEL_SECTORS: u64 = 4;
+/// Bytes after a label in which its lists of areas end.
+const HEADER_BYTES: usize = 480;
+const AREA_MAGIC: &[u8] = b" LVM2 x[5A%r0N*>";
+/// Where the ring of text begins in an area.
+const RING_START: u64 = 512;
+const MAX_TEXT_BYTES: u64 = 4 << 20;
+const MAX_DEPTH: usize = 8;
+/// Logical volumes that are looked at.
+const MAX_VOLUMES: usize = 256;
+
+/// A physical volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PhysicalVolume {
+    /// The volume group, if it belongs to one whose description can be read.
+    pub(crate) group: Option<VolumeGroup>,
+    /// Whether it has no copy of the description: it is on other physical volumes then.
+    pub(crate) is_described_elsewhere: bool,
+}
+
+/// A volume group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VolumeGroup {
+    pub(crate) name: String,
+    pub(crate) volumes: Vec<LogicalVolume>,
+}
+
+/// A logical volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LogicalVolume {
+    pub(crate) name: String,
+    /// Where it starts, in bytes from the physical volume on, if it is one piece of that.
+    pub(crate) start: Option<u64>,
+}
+
+/// Reads the physical volume that begins at byte `start`; `None` if there is no label.
+pub(crate) fn read(device: &dyn BlockDevice, start: u64) -> io::Result<Option<PhysicalVolume>> {
+    let volume = Bytes { device, start };
+    for sector in 0..LABEL_SECTORS {
+        let Some(label) = volume.read(sector * SECTOR, SECTOR)? else { break };
+        let is_label = label.starts_with(b"LABELONE") && at(&label, 24, 8) == b"LVM2 001";
+        if !is_label {
+            continue;
+        }
+        let header = sector * SECTOR + number(&label, 20, 4);
+        let Some(header) = volume.read(header, HEADER_BYTES as u64)? else { break };
+        return describe(&volume, &header).map(Some);
+    }
+    Ok(None)
+}
+
+fn describe(volume: &Bytes<'_>, header: &[u8]) -> io::Result<PhysicalVolume> {
+    let mut pairs = header
+        .get(40..)
+        .unwrap_or_default()
+        .chunks_exact(16)
+        .map(|pair| (number(pair, 0, 8), number(pair, 8, 8)));
+    // The areas of data, up to their end.
+    let _ = pairs.by_ref().position(|(offset, _)| offset == 0);
+    let areas: Vec<_> = pairs.take_while(|(offset, _)| *offset != 0).collect();
+    for (offset, _) in &areas {
+        let Some(text) = read_text(volume, *offset)? else { continue };
+        if let Some(group) = group(&text, at(header, 0, 32)) {
+            return Ok(PhysicalVolume { group: Some(group), is_described_elsewhere: false });
+        }
+    }
+    Ok(PhysicalVolume { group: None, is_described_elsewhere: areas.is_empty() })
+}
+
+/// The text of a metadata area; `None` if there is none.
+fn read_text(volume: &Bytes<'_>, area: u64) -> io::Result<Option<String>> {
+    let Some(head) = volume.read(area, SECTOR)? else { return Ok(None) };
+    let (size, offset, length) = (number(&head, 32, 8), number(&head, 40, 8), number(&head, 48, 8));
+    let is_sound = at(&head, 4, 16) == AREA_MAGIC
+        && (RING_START..size).contains(&offset)
+        && (1..=MAX_TEXT_BYTES.min(size - RING_START)).contains(&length);
+    if !is_sound {
+        return Ok(None);
+    }
+    let first = length.min(size - offset);
+    let (Some(mut text), Some(rest)) = (
+        volume.read(area.saturating_add(offset), first)?,
+        volume.read(area.saturating_add(RING_START), length - first)?,
+    ) else {
+        return Ok(None);
+    };
+    text.extend(rest);
+    Ok(Some(String::from_utf8_lossy(&text).into_owned()))
+}
+
+fn group(text: &str, own_id: &[u8]) -> Option<VolumeGroup> {
+    let tree = Parser { rest: text }.section(0)?;
+    let (name, Node::Section(group)) =
+        tree.iter().find(|(_, node)| matches!(node, Node::Section(_)))?
+    else {
+        return None;
+    };
+    let extent_bytes = find(group, "extent_size")?.number()?.checked_mul(SECTOR)?;
+    let own = find(group, "physical_volumes")?.section()?.iter().find(|(_, volume)| {
+        let id = volume.section().and_then(|volume| find(volume, "id")).and_then(Node::text);
+        id.is_some_and(|id| id.bytes().filter(|byte| *byte != b'-').eq(own_id.iter().copied()))
+    });
+    let own = own.and_then(|(name, volume)| {
+        let start = find(volume.section()?, "pe_start")?.number()?.checked_mul(SECTOR)?;
+        Some((name.as_str(), start))
+    });
+    let none = Vec::new();
+    let volumes = find(group, "logical_volumes").and_then(Node::section).unwrap_or(&none);
+    let volumes = volumes.iter().filter_map(|(name, volume)| {
+        let volume = volume.section()?;
+        let is_visible =
+            find(volume, "status")?.list()?.iter().any(|s| s.text() == Some("VISIBLE"));
+        let start = own.and_then(|own| start_of(volume, own, extent_bytes));
+        is_visible.then(|| LogicalVolume { name: name.clone(), start })
+    });
+    Some(VolumeGroup { name: name.clone(), volumes: volumes.take(MAX_VOLUMES).collect() })
+}
+
+/// Where a logical volume starts that is one piece of the physical volume `own`.
+fn start_of(volume: &[(String, Node)], own: (&str, u64), extent_bytes: u64) -> Option<u64> {
+    let segments = volume.iter().filter(|(name, _)| name.starts_with("segment"));
+    let mut segments: Vec<_> = segments
+        .filter_map(|(_, segment)| Some(Segment::read(segment.section()?, own.0)))
+        .collect();
+    segments.sort_by_key(|segment| segment.as_ref().map(|segment| segment.start));
+    let mut whole: Option<Segment> = None;
+    for segment in segments {
+        let segment = segment?;
+        let joined = match whole {
+            None if segment.start == 0 => segment,
+            Some(before)
+                if before.count == segment.start
+                    && before.place.checked_add(before.count)? == segment.place =>
+            {
+                Segment { count: before.count.checked_add(segment.count)?, ..before }
+            }
+            _ => return None,
+        };
+        whole = Some(joined);
+    }
+    whole?.place.checked_mul(extent_bytes)?.checked_add(own.1)
+}
+
+/// A piece of a logical volume, in extents.
+#[derive(Clone, Copy)]
+struct Segment {
+    start: u64,
+    count: u64,
+    place: u64,
+}
+
+impl Segment {
+    /// `None` if it is not linear, or on another physical volume.
+    fn read(segment: &[(String, Node)], own: &str) -> Option<Self> {
+        let is_linear = matches!(find(segment, "type")?.text()?, "striped" | "linear")
+            && find(segment, "stripe_count").is_none_or(|count| count.number() == Some(1));
+        let [volume, place] = find(segment, "stripes")?.list()? else { return None };
+        if !is_linear || volume.text()? != own {
+            return None;
+        }
+        let number = |name| find(segment, name)?.number();
+        Some(Self {
+            start: number("start_extent")?,
+            count: number("extent_count")?,
+            place: place.number()?,
+        })
+    }
+}
+
+/// A value of the metadata.
+#[derive(Clone, Debug)]
+enum Node {
+    Section(Vec<(String, Node)>),
+    List(Vec<Node>),
+    Text(String),
+    Number(u64),
+    /// A number below zero or with a fraction.
+    Other,
+}
+
+fn find<'a>(section: &'a [(String, Node)], name: &str) -> Option<&'a Node> {
+    section.iter().find(|(key, _)| key == name).map(|(_, node)| node)
+}
+
+impl Node {
+    fn section(&self) -> Option<&Vec<(String, Node)>> {
+        if let Self::Section(nodes) = self { Some(nodes) } else { None }
+    }
+
+    fn list(&self) -> Option<&[Node]> {
+        if let Self::List(nodes) = self { Some(nodes) } else { None }
+    }
+
+    fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    fn number(&self) -> Option<u64> {
+        if let Self::Number(number) = self { Some(*number) } else { None }
+    }
+}
+
+/// A reader of the text. Each step consumes a letter, so its work is bounded by the length of the text.
+struct Parser<'a> {
+    rest: &'a str,
+}
+
+impl Parser<'_> {
+    /// Up to the end of the section, or of the text on the outermost level.
+    fn section(&mut self, depth: usize) -> Option<Vec<(String, Node)>> {
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let mut nodes = Vec::new();
+        loop {
+            self.skip();
+            if self.rest.is_empty() {
+                return (depth == 0).then_some(nodes);
+            }
+            if self.take('}') {
+                return (depth > 0).then_some(nodes);
+            }
+            let is_name = |letter: char| letter.is_ascii_alphanumeric() || "_-.+/".contains(letter);
+            let name = self.word(is_name)?.to_owned();
+            self.skip();
+            let node = if self.take('{') {
+                Node::Section(self.section(depth + 1)?)
+            } else if self.take('=') {
+                self.value(depth)?
+            } else {
+                return None;
+            };
+            nodes.push((name, node));
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Option<Node> {
+        self.skip();
+        if self.take('"') {
+            return self.string().map(Node::Text);
+        }
+        if self.take('[') {
+            if depth > MAX_DEPTH {
+                return None;
+            }
+            let mut nodes = Vec::new();
+            loop {
+                self.skip();
+                if self.take(']') {
+                    return Some(Node::List(nodes));
+                }
+                if !self.take(',') {
+                    nodes.push(self.value(depth + 1)?);
+                }
+            }
+        }
+        let word = self.word(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter))?;
+        Some(word.parse().map_or(Node::Other, Node::Number))
+    }
+
+    /// The rest of a text in double quotes.
+    fn string(&mut self) -> Option<String> {
+        let mut text = String::new();
+        let mut letters = self.rest.char_indices();
+        while let Some((place, letter)) = letters.next() {
+            match letter {
+                '"' => {
+                    self.rest = self.rest.get(place + 1..)?;
+                    return Some(text);
+                }
+                '\\' => text.push(letters.next()?.1),
+                _ => text.push(letter),
+            }
+        }
+        None
+    }
+
+    /// Blanks and comments.
+    fn skip(&mut self) {
+        loop {
+            // The text ends with a NUL.
+            let is_blank = |letter: char| letter.is_whitespace() || letter == '\0';
+            self.rest = self.rest.trim_start_matches(is_blank);
+            let Some(comment) = self.rest.strip_prefix('#') else { return };
+            self.rest = comment.split_once('\n').map_or("", |(_, rest)| rest);
+        }
+    }
+
+    fn take(&mut self, letter: char) -> bool {
+        let rest = self.rest.strip_prefix(letter);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn word(&mut self, is_part: impl Fn(char) -> bool) -> Option<&str> {
+        let end = self.rest.find(|letter| !is_part(letter)).unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at_checked(end)?;
+        self.rest = rest;
+        (!word.is_empty()).then_some(word)
+    }
+}
+
+/// A device from some byte on.
+struct Bytes<'a> {
+    device: &'a dyn BlockDevice,
+    start: u64,
+}
+
+impl Bytes<'_> {
+    /// `None` past the end.
+    fn read(&self, offset: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(start) = self.start.checked_add(offset) else { return Ok(None) };
+        let is_there =
+            start.checked_add(length).is_some_and(|end| end <= self.device.length_bytes());
+        if !is_there {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        self.device.read_at(start, &mut bytes)?;
+        Ok(Some(bytes))
+    }
+}
+
+fn at(bytes: &[u8], start: usize, length: usize) -> &[u8] {
+    bytes.get(start..).and_then(|rest| rest.get(..length)).unwrap_or_default()
+}
+
+/// A number of up to 8 bytes in little-endian order.
+fn number(bytes: &[u8], start: usize, length: usize) -> u64 {
+    at(bytes, start, length).iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,68 @@
+//! Files of options: `mkfs -c options=FILE`.
+//!
+//! Owns: the sections of such a file and the options that they stand for. Does **not** own: reading
+//! the file, or what an option means.
+
+use super::{OptionError, Options};
+
+/// The sections, and the letters of their options.
+const SECTIONS: [(&str, char); 8] = [
+    ("block", 'b'),
+    ("data", 'd'),
+    ("inode", 'i'),
+    ("log", 'l'),
+    ("metadata", 'm'),
+    ("naming", 'n'),
+    ("realtime", 'r'),
+    ("sector", 's'),
+];
+
+impl Options {
+    /// Reads the text of a configuration file of mkfs.xfs: `[data]` and below it `su=2m`, a line each.
+    ///
+    /// # Errors
+    ///
+    /// Lines of another form, unknown sections, and the errors of [`Options::parse`]. An option that was given
+    /// before is given twice.
+    pub fn parse_configuration(&mut self, text: &str) -> Result<(), OptionError> {
+        let mut letter = None;
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = without_comment(line).trim();
+            let malformed =
+                || OptionError::ConfigurationLine { line: number, text: line.to_owned() };
+            if line.is_empty() {
+                continue;
+            }
+            if let Some(rest) = line.strip_prefix('[') {
+                let section = rest.strip_suffix(']').ok_or_else(malformed)?.trim();
+                let known = SECTIONS.iter().find(|(name, _)| name.eq_ignore_ascii_case(section));
+                let unknown = || OptionError::ConfigurationSection {
+                    line: number,
+                    section: section.to_owned(),
+                };
+                letter = Some(known.ok_or_else(unknown)?.1);
+                continue;
+            }
+            let (name, value) = line.split_once('=').ok_or_else(malformed)?;
+            let letter = letter.ok_or_else(malformed)?;
+            // A comma would begin another option.
+            if value.contains(',') {
+                return Err(malformed());
+            }
+            self.parse(letter, &format!("{}={}", name.trim(), value.trim()))?;
+        }
+        Ok(())
+    }
+}
+
+/// A line up to a `#` or `;` that stands at its beginning or after a blank.
+fn without_comment(line: &str) -> &str {
+    let mut is_blank_before = true;
+    for (at, byte) in line.bytes().enumerate() {
+        if is_blank_before && matches!(byte, b'#' | b';') {
+            return line.get(..at).unwrap_or(line);
+        }
+        is_blank_before = byte.is_ascii_whitespace();
+    }
+    line
+}

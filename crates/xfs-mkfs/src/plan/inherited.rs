@@ -1,0 +1,46 @@
+//! Settings of the root directory that files below it inherit.
+
+use xfs_format::{Geometry, RoCompatFeatures};
+
+use super::GeometryError;
+use crate::options::InheritedOptions;
+
+/// The settings, in blocks where they are hints; 0 means no hint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Inherited {
+    pub(crate) project: Option<u32>,
+    pub(crate) extent_size_blocks: u32,
+    pub(crate) cow_extent_size_blocks: u32,
+    pub(crate) dax: bool,
+}
+
+/// An extent has fewer blocks than 2^21.
+const MAX_EXTENT_BLOCKS: u64 = (1 << 21) - 1;
+
+impl Inherited {
+    pub(super) fn new(
+        options: &InheritedOptions,
+        geometry: &Geometry,
+    ) -> Result<Self, GeometryError> {
+        let cow = options.cow_extent_size_blocks.unwrap_or(0);
+        if cow != 0 && !geometry.has_ro_compat(RoCompatFeatures::REFLINK) {
+            return Err(GeometryError::Needs("-d cowextsize", "-m reflink=1"));
+        }
+        let extent = options.extent_size_blocks.unwrap_or(0);
+        Ok(Self {
+            project: options.project,
+            extent_size_blocks: hint("-d extszinherit", extent, geometry)?,
+            cow_extent_size_blocks: hint("-d cowextsize", cow, geometry)?,
+            dax: options.dax,
+        })
+    }
+}
+
+/// A hint is at most half a group: the kernel's verifier of inodes refuses longer ones.
+fn hint(option: &'static str, value: u64, geometry: &Geometry) -> Result<u32, GeometryError> {
+    let max = u64::from(geometry.ag_blocks / 2).min(MAX_EXTENT_BLOCKS);
+    match u32::try_from(value) {
+        Ok(blocks) if value <= max => Ok(blocks),
+        _ => Err(GeometryError::Range { option, value, min: 0, max }),
+    }
+}
