@@ -1,171 +1,210 @@
-//! `cargo xtask demo`: the main job, on volumes made here and now, as an ordinary user.
+//! `cargo xtask demo`: what is special about ferroxfs, as an ordinary user, on volumes made here and now.
 //!
-//! Owns: what is shown, and that it came out right. Every command is printed before it runs, so that a
-//! reader can type it. Only `xfs_repair`, the judge, is not ours.
+//! Owns: the scenes, and that each comes out right. The demo makes all that it shows, asks nothing, needs
+//! no network, and prints each command before a shell runs it. Only `xfs_repair`, the judge of the
+//! recovered volume, is not ours: where it is missing, the demo says so.
+//!
+//! - **I1** The output has at most [`MOST_LINES`] lines. The verdict is the last one.
 
+mod scenes;
+mod screen;
+
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use clap::Args;
 
 use crate::command;
+use crate::demo::screen::Screen;
 use crate::error::Error;
-use crate::{oracles, packages};
 
-/// The command line that is built here.
-const FERROXFS: &str = "target/debug/ferroxfs";
-/// Where the demo leaves what it makes.
-const FOLDER: &str = "target/demo";
-/// With this in the environment two runs give the same bytes.
-const EPOCH: (&str, &str) = ("SOURCE_DATE_EPOCH", "1700000000");
+/// The demo fits on a screen of this many lines.
+const MOST_LINES: usize = 40;
 
-/// Options of mkfs for volumes that an xfs_repair of some years knows.
-const KNOWN: [&str; 4] = ["-i", "exchange=0", "-n", "parent=0"];
+/// The program to show, and the folder to work in.
+#[derive(Args, Debug, Default)]
+pub(crate) struct Options {
+    /// Show this program instead of one that is built now
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
+    /// Work in this folder, which must not exist or be empty, instead of target/demo
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) folder: Option<PathBuf>,
+}
 
-/// Makes a volume of a tree, twice; has it judged; looks at it, changes it, takes it out and compares.
-pub(crate) fn run(root: &Path) -> Result<(), Error> {
-    std::env::set_current_dir(root).map_err(Error::file(root))?;
-    command::run(command::cargo().args([
-        "build",
-        "--target-dir",
-        "target",
-        "--package",
-        "xfs-cli",
-    ]))?;
-    let folder = Path::new(FOLDER);
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(Error::file(folder))?;
+/// Builds the program, plays all scenes and prints the verdict.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
+    let program = match &options.program {
+        Some(program) => fs::canonicalize(program).map_err(Error::file(program))?,
+        None => build(root)?,
+    };
+    let folder = empty_folder(root, options)?;
+    let mut demo = Demo::new(root, &program, &folder);
+    demo.screen.title("ferroxfs: XFS without the kernel, without root");
+    demo.set_out(root, &program);
+    for scene in scenes::ALL {
+        scene(&mut demo)?;
     }
-    fs::create_dir_all(folder).map_err(Error::file(folder))?;
-    build()?;
-    look()?;
-    change()?;
-    mount()?;
-    check(root)?;
-    take_out()?;
-    convert()
+    demo.verdict()
 }
 
-/// The documents become a volume, twice, with the same bytes.
-fn build() -> Result<(), Error> {
-    say(&format!(
-        "Make a volume of a tree, without root. {}={} makes it the same each time.",
-        EPOCH.0, EPOCH.1
-    ));
-    for image in ["target/demo/first.xfs", "target/demo/second.xfs"] {
-        let source = ["-L", "demo", "-d", "size=300m", "--all-root", "--from", "docs", image];
-        ferroxfs(&[&["mkfs", "-q"][..], &KNOWN, &source].concat())?;
+/// Plays the demo as an ordinary user, in a folder that this user may enter, with copies of the program
+/// and of this one. Only root can do that.
+pub(crate) fn run_as_nobody(program: &Path) -> Result<(), Error> {
+    const USER: u32 = 65534;
+    let place = std::env::temp_dir().join(format!("ferroxfs-demo-{}", std::process::id()));
+    fs::create_dir(&place).map_err(Error::file(&place))?;
+    let ours = std::env::current_exe().map_err(Error::file("/proc/self/exe"))?;
+    for (from, name) in [(program, "ferroxfs"), (ours.as_path(), "xtask")] {
+        fs::copy(from, place.join(name)).map_err(Error::file(from))?;
     }
-    command::run(Command::new("cmp").args(["target/demo/first.xfs", "target/demo/second.xfs"]))?;
-    println!("the same, byte for byte");
-    Ok(())
+    std::os::unix::fs::chown(&place, Some(USER), Some(USER)).map_err(Error::file(&place))?;
+    let mut user = Command::new("setpriv");
+    user.args([&format!("--reuid={USER}"), &format!("--regid={USER}"), "--clear-groups"]);
+    user.args(["--inh-caps=-all", "./xtask", "demo", "--program", "ferroxfs", "--folder", "demo"]);
+    let shown = command::run(user.current_dir(&place));
+    fs::remove_dir_all(&place).map_err(Error::file(&place))?;
+    shown
 }
 
-fn look() -> Result<(), Error> {
-    say("Look at it.");
-    ferroxfs(&["info", "target/demo/first.xfs"])?;
-    ferroxfs(&["tree", "target/demo/first.xfs"])?;
-    let columns = "ino,type,mode,size,blocks,paths";
-    ferroxfs(&["scan", "--format", "table", "--fields", columns, "target/demo/first.xfs"])
-}
-
-fn change() -> Result<(), Error> {
-    say("Change it: each command is a transaction, durable on exit.");
-    let inside = |path: &str| format!("target/demo/first.xfs:{path}");
-    ferroxfs(&["mkdir", "-p", &inside("/var/made")])?;
-    ferroxfs(&["cp", "README.md", &inside("/var/made")])?;
-    ferroxfs(&["ln", "-s", "made/README.md", &inside("/var/read-me-first")])?;
-    ferroxfs(&["setfattr", "-n", "user.origin", "-v", "docs", &inside("/var/made/README.md")])?;
-    ferroxfs(&["setfacl", "-m", "u:1000:rw", &inside("/var/made/README.md")])?;
-    ferroxfs(&["mv", &inside("/adr"), &inside("/decisions")])?;
-    ferroxfs(&["ls", "-la", &inside("/"), &inside("/var/made")])?;
-    ferroxfs(&["getfacl", &inside("/var/made/README.md")])
-}
-
-/// Works on it as on any filesystem, where the machine lets us mount.
-fn mount() -> Result<(), Error> {
-    say("Mount it, work on it, and unmount it.");
-    if let Some(reason) = no_mount() {
-        println!("left out: {reason}");
-        return Ok(());
+/// Compiles the command line for this machine, with the profile that compiles in minutes.
+fn build(root: &Path) -> Result<PathBuf, Error> {
+    let mut cargo = command::cargo();
+    cargo.args(["build", "--profile", "quick", "--package", "xfs-cli", "--target-dir", "target"]);
+    if !screen::is_terminal() {
+        cargo.arg("--quiet");
     }
-    let point = Path::new("target/demo/mnt");
-    fs::create_dir(point).map_err(Error::file(point))?;
-    // What is in the volume belongs to root; on the mount it belongs to whoever runs this.
-    let owner = fs::metadata(point).map_err(Error::file(point))?;
-    let options = format!("uid={},gid={}", owner.uid(), owner.gid());
-    ferroxfs(&["mount", "-o", &options, "target/demo/first.xfs", "target/demo/mnt"])?;
-    let worked = work_on_mount();
-    ferroxfs(&["umount", "target/demo/mnt"])?;
-    worked?;
-    ferroxfs(&["ls", "-l", "target/demo/first.xfs:/var/copied"])
+    command::run(cargo.current_dir(root))?;
+    Ok(root.join("target/quick/ferroxfs"))
 }
 
-/// Why there is no mounting here, if so.
-fn no_mount() -> Option<String> {
-    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
-    if let Err(error) = device {
-        return Some(format!("/dev/fuse: {error}"));
+/// The folder of the demo. One that the user chose must be empty; ours is emptied.
+fn empty_folder(root: &Path, options: &Options) -> Result<PathBuf, Error> {
+    let ours = root.join("target/demo");
+    if options.folder.is_none() && ours.exists() {
+        fs::remove_dir_all(&ours).map_err(Error::file(&ours))?;
     }
-    let has_helper = command::succeeds(Command::new("fusermount3").arg("-V"));
-    (!command::is_root() && !has_helper).then(|| "fusermount3 is not installed".to_owned())
-}
-
-fn work_on_mount() -> Result<(), Error> {
-    command::run(Command::new("cp").args(["-r", "docs", "target/demo/mnt/var/copied"]))?;
-    command::run(Command::new("diff").args(["-r", "docs", "target/demo/mnt/var/copied"]))?;
-    command::run(Command::new("df").args(["-h", "target/demo/mnt"]))?;
-    ferroxfs(&["stats", "target/demo/mnt"])
-}
-
-/// Has the program of those who made XFS judge the volume that was changed.
-fn check(root: &Path) -> Result<(), Error> {
-    say("Have it checked by xfs_repair.");
-    command::run(repair(root)?.args(["-n", "target/demo/first.xfs"]))
-}
-
-fn take_out() -> Result<(), Error> {
-    say("Take everything out again, and compare.");
-    ferroxfs(&["cp", "-r", "target/demo/second.xfs", "target/demo/back"])?;
-    command::run(Command::new("diff").args(["-r", "docs", "target/demo/back"]))?;
-    println!("what went in came out the same");
-    Ok(())
-}
-
-/// Through an archive into another volume.
-fn convert() -> Result<(), Error> {
-    say("Make a tar archive of it, and a volume of that.");
-    ferroxfs(&["tar", "-o", "target/demo/first.tar", "target/demo/first.xfs"])?;
-    let source = ["-d", "size=300m", "--from", "target/demo/first.tar", "target/demo/third.xfs"];
-    ferroxfs(&[&["mkfs", "-q"][..], &KNOWN, &source].concat())?;
-    ferroxfs(&["cat", "target/demo/third.xfs:/decisions/0001-layers.md"])
-}
-
-fn say(text: &str) {
-    println!("\n# {text}");
-}
-
-fn ferroxfs(arguments: &[&str]) -> Result<(), Error> {
-    command::run(Command::new(FERROXFS).args(arguments).env(EPOCH.0, EPOCH.1))
-}
-
-/// xfs_repair of this machine, installed if need be; where we may not install it, one that is only
-/// unpacked.
-fn repair(root: &Path) -> Result<Command, Error> {
-    if let Some(installed) = installed_repair() {
-        return Ok(installed);
+    let folder = options.folder.clone().unwrap_or(ours);
+    fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+    if fs::read_dir(&folder).map_err(Error::file(&folder))?.next().is_some() {
+        return Err(Error::Demo(format!("{} is not empty", folder.display())));
     }
-    if command::is_root() && packages::apt_get_install(&["xfsprogs"]).is_ok() {
-        return installed_repair().ok_or(Error::NoRepair);
-    }
-    oracles::run(root)?;
-    Ok(oracles::program(root, "xfs_repair"))
+    fs::canonicalize(&folder).map_err(Error::file(&folder))
 }
 
-/// An ordinary user's PATH may not lead to it.
-fn installed_repair() -> Option<Command> {
-    let elsewhere = "/usr/sbin/xfs_repair";
-    let program = if command::is_in_path("xfs_repair") { "xfs_repair" } else { elsewhere };
-    let runs = command::succeeds(Command::new(program).arg("-V"));
-    runs.then(|| Command::new(program))
+/// The demo while it runs.
+struct Demo {
+    screen: Screen,
+    began: Instant,
+    root: PathBuf,
+    folder: PathBuf,
+    /// PATH of the shell. The program shown comes first.
+    path: OsString,
+    came_out: usize,
+    left_out: usize,
+}
+
+/// A command that has ended.
+struct Ended {
+    output: Output,
+    took: Duration,
+}
+
+impl Ended {
+    fn seconds(&self) -> f64 {
+        self.took.as_secs_f64()
+    }
+
+    /// Standard output and standard error.
+    fn text(&self) -> String {
+        let both = [self.output.stdout.as_slice(), &self.output.stderr].concat();
+        String::from_utf8_lossy(&both).trim_end().to_owned()
+    }
+}
+
+impl Demo {
+    fn new(root: &Path, program: &Path, folder: &Path) -> Self {
+        let mut path = program.parent().unwrap_or(folder).as_os_str().to_owned();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        // An ordinary user's PATH may not lead to xfs_repair.
+        path.push(":/usr/sbin:/sbin");
+        Self {
+            screen: Screen::new(),
+            began: Instant::now(),
+            root: root.to_owned(),
+            folder: folder.to_owned(),
+            path,
+            came_out: 0,
+            left_out: 0,
+        }
+    }
+
+    /// Prints how a reader gets to where the commands run.
+    fn set_out(&mut self, root: &Path, program: &Path) {
+        let programs = program.parent().unwrap_or(program);
+        let shown = |path: &Path| match path.strip_prefix(root) {
+            Ok(below) => below.display().to_string(),
+            Err(_) => path.display().to_string(),
+        };
+        let place = if programs.starts_with(root) { "$PWD/" } else { "" };
+        let line =
+            format!("PATH={place}{}:$PATH; cd {}", shown(programs), shown(&self.folder.clone()));
+        self.screen.command(&line);
+    }
+
+    /// Prints a command line, has a shell run it, and returns how it ended.
+    fn try_shell(&mut self, line: &str) -> Result<Ended, Error> {
+        self.screen.command(line);
+        let began = Instant::now();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).env("PATH", &self.path).current_dir(&self.folder);
+        let output = shell.stdin(std::process::Stdio::null()).output();
+        let output = output.map_err(|source| Error::Start { program: "sh".to_owned(), source })?;
+        Ok(Ended { output, took: began.elapsed() })
+    }
+
+    /// Runs a command line that must succeed.
+    fn shell(&mut self, line: &str) -> Result<Ended, Error> {
+        let ended = self.try_shell(line)?;
+        if !ended.output.status.success() {
+            self.screen.output(&ended.text());
+            return Err(Error::Command { line: line.to_owned(), status: ended.output.status });
+        }
+        Ok(ended)
+    }
+
+    /// Ends a scene whose result is right.
+    fn came_out(&mut self, result: &str) {
+        self.came_out += 1;
+        self.screen.good(&format!("✓ {result}"));
+    }
+
+    /// Names a part that this machine cannot show.
+    fn left_out(&mut self, part: &str, reason: &str) {
+        self.left_out += 1;
+        self.screen.bad(&format!("left out: {part}: {reason}"));
+    }
+
+    fn verdict(mut self) -> Result<(), Error> {
+        let seconds = self.began.elapsed().as_secs();
+        let left_out = match self.left_out {
+            0 => String::new(),
+            left_out => format!("; {left_out} left out"),
+        };
+        let scenes = scenes::ALL.len();
+        let came_out = self.came_out;
+        self.screen.good(&format!(
+            "verdict: {came_out} of {scenes} scenes came out right in {seconds} s{left_out}"
+        ));
+        // I1.
+        let lines = self.screen.lines();
+        if lines > MOST_LINES {
+            return Err(Error::Demo(format!("{lines} lines are more than {MOST_LINES}")));
+        }
+        Ok(())
+    }
 }

@@ -21,9 +21,18 @@ pub(crate) enum Error {
     /// The machine has no Debian mirror to take newer programs from.
     #[error("apt-get knows no mirror of Debian")]
     NoMirror,
-    /// xfsprogs was installed and has no xfs_repair that runs.
-    #[error("cannot run xfs_repair")]
-    NoRepair,
+    /// A scene of the demo did not come out right.
+    #[error("demo: {0}")]
+    Demo(String),
+    /// What `dist` made breaks a rule that it must keep.
+    #[error("dist: {0}")]
+    Dist(String),
+    /// A program is missing, and only root can install it.
+    #[error("{program} is not installed: install the Debian package {package}")]
+    Missing { program: &'static str, package: &'static str },
+    /// The files of `dist` need a time that does not depend on when they are made.
+    #[error("this tree has no commits: set SOURCE_DATE_EPOCH")]
+    NoEpoch,
     /// Some rule of `tidy` does not hold; the findings have been printed.
     #[error("tidy: {0} finding(s)")]
     Untidy(usize),

@@ -6,6 +6,7 @@
 
 mod command;
 mod demo;
+mod dist;
 mod error;
 mod minimum_rust;
 mod oracles;
@@ -32,9 +33,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Make a volume of the documents, look at it, change it, mount it, have xfs_repair check it, take
-    /// everything out again and compare, and convert it from a tar archive and to one
-    Demo,
+    /// Show what is special: equal bytes twice, a million inodes to Parquet, kill and recover, a damaged
+    /// byte named, a mount; builds first, asks nothing, needs no root
+    Demo(demo::Options),
+    /// Make a static binary, a Debian package of it, a bill of materials and checksums in target/dist, and
+    /// try the package in an empty root
+    Dist(dist::Options),
     /// Install what the tests need, then run all of them; ends with one line of counts
     Test {
         /// Try many more cases where each takes long
@@ -54,7 +58,8 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().chore {
         Chore::Test { long: true } => test::run(&root, Cases::Many),
         Chore::Test { long: false } | Chore::Ci => test::run(&root, Cases::Some),
-        Chore::Demo => demo::run(&root),
+        Chore::Demo(options) => demo::run(&root, &options),
+        Chore::Dist(options) => dist::run(&root, options).map(drop),
         Chore::Tidy => tidy::run(&root),
         Chore::Oracles => oracles::run(&root),
     };

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::command;
 use crate::demo;
+use crate::dist;
 use crate::error::Error;
 use crate::minimum_rust::MinimumRust;
 use crate::oracles;
@@ -65,13 +66,36 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
         report.skip("tests that need the newest xfsprogs", &error.to_string());
     }
     tests(root, &mut report, &["--workspace"], cases);
-    report.check("demo", demo::run(root));
+    program(root, &mut report);
     tests(root, &mut report, &COUNTING, Cases::Some);
     tests(root, &mut report, &COUNTING_OPERATIONS, Cases::Some);
     models(&mut report);
     println!();
     println!("{report}");
     if report.failed() == 0 { Ok(()) } else { Err(Error::TestsFailed) }
+}
+
+/// The program that is handed out, compiled quickly: packaged, tried in an empty root, and shown by the
+/// demo. The demo of root and that of an ordinary user run the same static binary.
+fn program(root: &Path, report: &mut Report) {
+    let began = Instant::now();
+    let quick = dist::Options { quick: true };
+    let outcome = dist::run(root, quick);
+    report.took("cargo xtask dist --quick", began.elapsed());
+    let program = outcome.as_ref().ok().map(|dist| dist.program.clone());
+    report.check("dist", outcome.map(drop));
+    let began = Instant::now();
+    // Where there is no static binary the demo builds its own.
+    let options = demo::Options { program: program.clone(), folder: None };
+    report.check("demo", demo::run(root, &options));
+    match program {
+        _ if !command::is_root() => report.skip("demo as root", "not root"),
+        None => report.skip("demo as an ordinary user", "there is no static binary"),
+        Some(program) => {
+            report.check("demo as an ordinary user", demo::run_as_nobody(&program));
+        }
+    }
+    report.took("cargo xtask demo", began.elapsed());
 }
 
 fn style(report: &mut Report) {

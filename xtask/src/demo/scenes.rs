@@ -1,0 +1,172 @@
+//! The scenes of the demo, in order. Each checks what it shows.
+
+use std::fs;
+use std::path::Path;
+
+use super::Demo;
+use crate::command;
+use crate::error::Error;
+use crate::oracles;
+
+/// Every scene. Those that another scene needs come before it.
+pub(super) const ALL: [fn(&mut Demo) -> Result<(), Error>; 5] =
+    [same_bytes, million, kill_and_recover, damage, mount];
+
+/// Inodes of the large volume: 1000 directories of 1000 links, and the root. Links need no file of the host
+/// to be opened for each of them, so that the volume is made in half of the time.
+const INODES: u64 = 1_001_001;
+/// Prints a prototype file of mkfs.xfs with that many inodes.
+const PROTOTYPE: &str = r#"awk 'BEGIN { print "x\n0 0\nd--755 0 0"; for (d = 0; d < 1000; d++) { print "d" d " d--755 0 0"; for (f = 0; f < 1000; f++) print "n" f " l--777 0 0 target"; print "$" } print "$" }' > million.proto"#;
+/// A directory that is durable before the kill, and what is in it.
+const DURABLE: u64 = 1001;
+/// Exit status of a shell whose program SIGKILL ended.
+const KILLED: i32 = 128 + 9;
+/// Exit status of `ferroxfs` for a corrupt image.
+const CORRUPT: i32 = 5;
+
+/// Fills two volumes from a tree and from its copy, whose inode numbers and order of names differ.
+fn same_bytes(demo: &mut Demo) -> Result<(), Error> {
+    demo.screen.title("1. The same files give the same bytes.");
+    demo.shell("mkdir -p tree/etc; seq 900000 > tree/numbers")?;
+    demo.shell("truncate -s 1G tree/hole; ln tree/numbers tree/etc/again; cp -a tree copy")?;
+    for (tree, image) in [("tree", "one.xfs"), ("copy", "two.xfs")] {
+        demo.shell(&format!(
+            "SOURCE_DATE_EPOCH=1700000000 ferroxfs mkfs -q -d size=300m --from {tree} {image}"
+        ))?;
+    }
+    demo.shell("cmp one.xfs two.xfs")?;
+    demo.came_out("two volumes of 300 MiB, equal byte for byte");
+    Ok(())
+}
+
+fn million(demo: &mut Demo) -> Result<(), Error> {
+    demo.screen.title("2. A million inodes become a table, with their paths.");
+    demo.shell(PROTOTYPE)?;
+    let made = demo.shell("ferroxfs mkfs -q -d size=2g -p million.proto million.xfs")?;
+    let scanned =
+        demo.shell("ferroxfs scan --format parquet -o million.parquet million.xfs")?;
+    let table = demo.folder.join("million.parquet");
+    let table = fs::read(&table).map_err(Error::file(&table))?;
+    let counted = metadata_number(&table, b"ferroxfs.inodes");
+    if counted != Some(INODES) {
+        return Err(Error::Demo(format!("the table has {counted:?} inodes, not {INODES}")));
+    }
+    let seconds = scanned.seconds();
+    let rate = INODES as f64 / 1e6 / seconds;
+    demo.came_out(&format!(
+        "{INODES} rows in {seconds:.2} s, {rate:.1} million a second, {:.1} MB (made in {:.0} s)",
+        table.len() as f64 / 1e6,
+        made.seconds()
+    ));
+    Ok(())
+}
+
+/// The number that a Parquet file has under `key` in its footer: the key, one byte of type, one byte
+/// of length, digits.
+fn metadata_number(table: &[u8], key: &[u8]) -> Option<u64> {
+    let at = table.windows(key.len()).rposition(|window| window == key)?;
+    let rest = table.get(at + key.len()..)?;
+    let from = rest.iter().take(4).position(u8::is_ascii_digit)?;
+    let digits: Vec<u8> =
+        rest.get(from..)?.iter().copied().take_while(u8::is_ascii_digit).collect();
+    std::str::from_utf8(&digits).ok()?.parse().ok()
+}
+
+/// Ends a copy of a million inodes in the middle. Those that were durable before must be there.
+fn kill_and_recover(demo: &mut Demo) -> Result<(), Error> {
+    demo.screen.title("3. Kill a copy in the middle, and recover.");
+    // An xfs_repair of some years does not know the newest features.
+    demo.shell("ferroxfs mkfs -q -d size=2g -i exchange=0 -n parent=0 killed.xfs")?;
+    demo.shell("ferroxfs cp -r million.xfs:/d0 killed.xfs:/")?;
+    let line = "timeout -s KILL 4 ferroxfs cp -r million.xfs:/ killed.xfs:/all";
+    let copied = demo.try_shell(line)?;
+    if copied.output.status.code() != Some(KILLED) && !was_killed(&copied.output.status) {
+        return Err(Error::Command { line: line.to_owned(), status: copied.output.status });
+    }
+    let recovered = demo.shell("ferroxfs recover killed.xfs")?;
+    demo.screen.output(&recovered.text());
+    let durable = demo.shell("ferroxfs find killed.xfs:/d0 | wc -l")?.text();
+    let all = demo.shell("ferroxfs find killed.xfs | wc -l")?.text();
+    if durable.trim().parse() != Ok(DURABLE) {
+        return Err(Error::Demo(format!("{durable} of {DURABLE} durable inodes are there")));
+    }
+    judge(demo)?;
+    demo.came_out(&format!("all {DURABLE} inodes that were durable are there, and {} in all", all.trim()));
+    Ok(())
+}
+
+fn was_killed(status: &std::process::ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+    status.signal() == Some(9)
+}
+
+/// Has xfs_repair look for damage, where there is one.
+fn judge(demo: &mut Demo) -> Result<(), Error> {
+    let unpacked = oracles::program(&demo.root, "xfs_repair");
+    if command::is_in_path("xfs_repair") || Path::new("/usr/sbin/xfs_repair").exists() {
+        demo.shell("xfs_repair -n killed.xfs > repair.txt 2>&1")?;
+    } else if Path::new(unpacked.get_program()).exists() {
+        let words = std::iter::once(unpacked.get_program()).chain(unpacked.get_args());
+        let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        demo.shell(&format!("{} -n killed.xfs > repair.txt 2>&1", words.join(" ")))?;
+    } else {
+        demo.left_out("xfs_repair -n killed.xfs", "not installed (package xfsprogs)");
+    }
+    Ok(())
+}
+
+/// Changes one byte of the root's inode, behind the checksum.
+fn damage(demo: &mut Demo) -> Result<(), Error> {
+    demo.screen.title("4. One wrong byte is found and named.");
+    demo.shell("printf X | dd of=two.xfs bs=1 seek=65600 conv=notrunc status=none")?;
+    let listed = demo.try_shell("ferroxfs ls two.xfs")?;
+    let text = listed.text();
+    demo.screen.output(&text);
+    let is_named = text.contains("inode 128") && text.contains("checksum");
+    if listed.output.status.code() != Some(CORRUPT) || text.lines().count() != 1 || !is_named {
+        return Err(Error::Demo(format!("a damaged inode gives {}", listed.output.status)));
+    }
+    demo.came_out("refused with exit code 5, in one line");
+    Ok(())
+}
+
+/// Works on a volume as on any filesystem, where the machine lets this user mount.
+fn mount(demo: &mut Demo) -> Result<(), Error> {
+    demo.screen.title("5. Mount it, and any program works on it.");
+    if let Some(reason) = no_mount() {
+        demo.left_out("ferroxfs mount one.xfs mnt", &reason);
+        return Ok(());
+    }
+    demo.shell("mkdir mnt; ferroxfs mount one.xfs mnt")?;
+    let worked = demo.shell("cp -r tree/etc mnt/copied; cmp tree/numbers mnt/copied/again");
+    demo.shell("ferroxfs umount mnt")?;
+    worked?;
+    let line = demo.shell("ferroxfs ls -l one.xfs:/copied")?;
+    demo.screen.output(&line.text());
+    demo.came_out("written through the mount, read without it");
+    Ok(())
+}
+
+/// The reason for which this user cannot mount here.
+fn no_mount() -> Option<String> {
+    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    if let Err(error) = device {
+        return Some(format!("/dev/fuse: {error}"));
+    }
+    let has_helper = command::is_in_path("fusermount3");
+    (!command::is_root() && !has_helper).then(|| "fusermount3 is not installed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::metadata_number;
+
+    #[test]
+    fn number_of_a_key_is_read_from_the_footer() {
+        let footer = b"rows\x0fferroxfs.errors\x18\x010\x00\x18\x0fferroxfs.inodes\x18\x071001001\x00";
+        assert_eq!(metadata_number(footer, b"ferroxfs.inodes"), Some(1_001_001));
+        assert_eq!(metadata_number(footer, b"ferroxfs.errors"), Some(0));
+        assert_eq!(metadata_number(footer, b"ferroxfs.rows"), None);
+        assert_eq!(metadata_number(b"ferroxfs.inodes", b"ferroxfs.inodes"), None);
+    }
+}

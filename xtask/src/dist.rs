@@ -1,0 +1,117 @@
+//! `cargo xtask dist`: the program to install, as files under `target/dist`.
+//!
+//! Owns: building one static binary, what is made of it (a Debian package, a bill of materials, checksums),
+//! the bound on its size, and trying the result in an empty root. Does **not** own: uploading anything.
+//!
+//! - **I1** The same checkout and toolchain give the same files, byte for byte: times come from
+//!   `SOURCE_DATE_EPOCH` or the last commit, and no path of this machine is in the binary.
+//! - **I2** The binary needs no file of the host: no interpreter, no library.
+
+mod binary;
+mod licences;
+mod materials;
+mod package;
+mod trial;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::Args;
+
+use crate::command;
+use crate::error::Error;
+
+/// The target of the binary. Its C library, musl, is linked in.
+const TARGET: &str = "x86_64-unknown-linux-musl";
+/// The name of that processor in Debian.
+const ARCHITECTURE: &str = "amd64";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// How the binary is compiled.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    /// Compile in minutes, without optimising across crates: for trying the packaging. The files go to
+    /// target/dist-quick
+    #[arg(long)]
+    pub(crate) quick: bool,
+}
+
+impl Options {
+    /// The profile of cargo that compiles the binary.
+    fn profile(self) -> &'static str {
+        if self.quick { "quick" } else { "dist" }
+    }
+
+    fn folder(self, root: &Path) -> PathBuf {
+        root.join("target").join(if self.quick { "dist-quick" } else { "dist" })
+    }
+}
+
+/// Files of one run.
+pub(crate) struct Dist {
+    /// The static binary.
+    pub(crate) program: PathBuf,
+    folder: PathBuf,
+    package: PathBuf,
+    /// Seconds since 1970 that every file carries.
+    epoch: String,
+}
+
+/// Builds everything, prints what there is, and tries it.
+pub(crate) fn run(root: &Path, options: Options) -> Result<Dist, Error> {
+    let folder = options.folder(root);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(Error::file(&folder))?;
+    }
+    fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+    let epoch = epoch(root)?;
+    let built = binary::build(root, options)?;
+    let program = folder.join("ferroxfs");
+    fs::copy(&built, &program).map_err(Error::file(&program))?;
+    binary::check(&program, options)?;
+    let package = folder.join(format!("ferroxfs_{VERSION}_{ARCHITECTURE}.deb"));
+    let dist = Dist { program, folder, package, epoch };
+    let materials = materials::of(root, &dist)?;
+    let listed = dist.folder.join(format!("ferroxfs-{VERSION}.cdx.json"));
+    write(&listed, &materials.text()?)?;
+    package::build(root, &dist, &materials, &listed)?;
+    checksums(&dist)?;
+    trial::run(&dist)?;
+    for line in command::output(Command::new("ls").arg("-l").arg(&dist.folder))?.lines() {
+        println!("{line}");
+    }
+    Ok(dist)
+}
+
+/// The time that the files carry: `SOURCE_DATE_EPOCH`, or that of the last commit.
+fn epoch(root: &Path) -> Result<String, Error> {
+    if let Ok(given) = std::env::var("SOURCE_DATE_EPOCH") {
+        return Ok(given);
+    }
+    let mut git = Command::new("git");
+    git.args(["log", "-1", "--format=%ct"]).current_dir(root);
+    let printed = command::output(&mut git).map_err(|_| Error::NoEpoch)?;
+    Ok(printed.trim().to_owned())
+}
+
+/// Writes SHA256SUMS, as sha256sum(1) checks it.
+fn checksums(dist: &Dist) -> Result<(), Error> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&dist.folder).map_err(Error::file(&dist.folder))? {
+        let entry = entry.map_err(Error::file(&dist.folder))?;
+        if entry.path().is_file() {
+            names.push(entry.file_name());
+        }
+    }
+    names.sort();
+    let mut sums = Command::new("sha256sum");
+    let printed = command::output(sums.arg("--").args(&names).current_dir(&dist.folder))?;
+    write(&dist.folder.join("SHA256SUMS"), &printed)?;
+    let mut check = Command::new("sha256sum");
+    command::run(check.args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&dist.folder))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    fs::write(path, text).map_err(Error::file(path))
+}

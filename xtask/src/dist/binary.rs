@@ -1,0 +1,90 @@
+//! Compiling the static binary, and the checks that it is one and stays small.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{Options, TARGET};
+use crate::command;
+use crate::error::Error;
+use crate::packages;
+
+/// The compiler of the C code that some crates bring, by Debian package.
+const C_COMPILER: (&str, &str) = ("musl-gcc", "musl-tools");
+
+/// The binary must not grow past this: docs/install.md states its size. A dependency that does not pay
+/// for its size is noticed here.
+const LARGEST_KIB: u64 = 12 << 10;
+/// The same for `--quick`, which optimises less.
+const LARGEST_QUICK_KIB: u64 = 40 << 10;
+
+/// Installs what the target needs, and compiles.
+pub(super) fn build(root: &Path, options: Options) -> Result<PathBuf, Error> {
+    install_target()?;
+    install_compiler()?;
+    let mut cargo = command::cargo();
+    cargo.args(["build", "--locked", "--package", "xfs-cli", "--target", TARGET]);
+    cargo.args(["--target-dir", "target", "--profile", options.profile()]);
+    let (rust, c) = (remapped("--remap-path-prefix=", root), remapped("-ffile-prefix-map=", root));
+    cargo.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", rust);
+    cargo.env("CFLAGS_x86_64_unknown_linux_musl", c);
+    command::run(cargo.current_dir(root))?;
+    Ok(root.join("target").join(TARGET).join(options.profile()).join("ferroxfs"))
+}
+
+/// Flags that put names in the place of this machine's folders.
+fn remapped(flag: &str, root: &Path) -> String {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let cargo = std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{home}/.cargo"));
+    format!("{flag}{cargo}=/cargo {flag}{}=/ferroxfs", root.display())
+}
+
+/// Adds the target's standard library to the toolchain that runs us.
+fn install_target() -> Result<(), Error> {
+    let mut rustc = Command::new("rustc");
+    let printed = rustc.args(["--print", "target-libdir", "--target", TARGET]);
+    let libraries = PathBuf::from(command::output(printed)?.trim());
+    if libraries.exists() {
+        return Ok(());
+    }
+    let mut rustup = Command::new("rustup");
+    command::run(rustup.args(["target", "add", TARGET]))
+}
+
+fn install_compiler() -> Result<(), Error> {
+    let (program, package) = C_COMPILER;
+    if command::is_in_path(program) {
+        return Ok(());
+    }
+    if !command::is_root() {
+        return Err(Error::Missing { program, package });
+    }
+    packages::apt_get_install(&[package])
+}
+
+/// Checks that the binary is static, stripped and not too large.
+pub(super) fn check(program: &Path, options: Options) -> Result<(), Error> {
+    let mut readelf = Command::new("readelf");
+    let printed = command::output(readelf.args(["--wide", "--headers", "--dynamic"]).arg(program))?;
+    for (mark, fault) in FAULTS {
+        if printed.contains(mark) {
+            return Err(Error::Dist(format!("{}: {fault}", program.display())));
+        }
+    }
+    let bytes = fs::metadata(program).map_err(Error::file(program))?.len();
+    let most_kib = if options.quick { LARGEST_QUICK_KIB } else { LARGEST_KIB };
+    println!("{}: {} KiB, of at most {most_kib} KiB", program.display(), bytes.div_ceil(1024));
+    if bytes > most_kib << 10 {
+        let rule = "is larger than its bound in xtask/src/dist/binary.rs";
+        return Err(Error::Dist(format!("{}: {rule}", program.display())));
+    }
+    Ok(())
+}
+
+/// Words of readelf that a static and stripped binary has no reason for.
+const FAULTS: [(&str, &str); 4] = [
+    ("Requesting program interpreter", "asks for an interpreter"),
+    ("(NEEDED)", "needs a shared library"),
+    (".symtab", "has a symbol table"),
+    (".debug_", "has debug information"),
+];

@@ -1,0 +1,216 @@
+//! The bill of materials: every crate that is linked into the binary, as CycloneDX 1.5.
+//!
+//! Cargo resolves the crates; their checksums are those of Cargo.lock. Crates that only build others
+//! (build scripts, procedural macros) are not in the binary and not listed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{Dist, TARGET, VERSION};
+use crate::command;
+use crate::error::Error;
+
+/// A crate in the binary.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Material {
+    pub(super) name: String,
+    pub(super) version: String,
+    /// An SPDX expression.
+    pub(super) licence: Option<String>,
+    /// SHA-256 of the package; a crate of this workspace has none.
+    checksum: Option<String>,
+    /// The folder of its sources.
+    pub(super) folder: PathBuf,
+    /// Identities of the crates that it uses.
+    uses: BTreeSet<String>,
+}
+
+impl Material {
+    /// Whether others wrote it: it comes from a registry.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.checksum.is_some()
+    }
+}
+
+/// All crates in the binary, by identity, and what else the bill says.
+pub(super) struct Materials {
+    pub(super) crates: BTreeMap<String, Material>,
+    /// Time of the bill, as in ISO 8601.
+    time: String,
+    /// SHA-256 of the binary.
+    binary: String,
+    /// Version of the Rust standard library.
+    rust: String,
+}
+
+/// Finds the crates of the binary.
+pub(super) fn of(root: &Path, dist: &Dist) -> Result<Materials, Error> {
+    let mut cargo = command::cargo();
+    cargo.args(["metadata", "--locked", "--format-version", "1", "--filter-platform", TARGET]);
+    let metadata = command::output(cargo.current_dir(root))?;
+    let lock = root.join("Cargo.lock");
+    let lock = fs::read_to_string(&lock).map_err(Error::file(&lock))?;
+    let crates = linked(&serde_json::from_str(&metadata)?, &checksums(&lock))
+        .ok_or_else(|| Error::Dist("cargo metadata has an unknown form".to_owned()))?;
+    let date = format!("--date=@{}", dist.epoch);
+    let time = command::output(Command::new("date").args(["-u", &date, "+%Y-%m-%dT%H:%M:%SZ"]))?;
+    let sum = command::output(Command::new("sha256sum").arg(&dist.program))?;
+    let rust = command::output(Command::new("rustc").arg("--version"))?;
+    let word = |text: &str, nth| text.split_whitespace().nth(nth).unwrap_or_default().to_owned();
+    Ok(Materials { crates, time: word(&time, 0), binary: word(&sum, 0), rust: word(&rust, 1) })
+}
+
+/// Follows the normal dependencies from the command line on.
+fn linked(
+    metadata: &Value,
+    checksums: &BTreeMap<(String, String), String>,
+) -> Option<BTreeMap<String, Material>> {
+    let packages = metadata["packages"].as_array()?;
+    let packages: BTreeMap<&str, &Value> =
+        packages.iter().filter_map(|package| Some((package["id"].as_str()?, package))).collect();
+    let nodes = metadata["resolve"]["nodes"].as_array()?;
+    let nodes: BTreeMap<&str, &Value> =
+        nodes.iter().filter_map(|node| Some((node["id"].as_str()?, node))).collect();
+    let first = packages.iter().find(|(_, package)| package["name"] == "xfs-cli")?.0;
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![*first];
+    while let Some(id) = waiting.pop() {
+        if found.contains_key(id) {
+            continue;
+        }
+        let uses: BTreeSet<&str> = nodes
+            .get(id)?["deps"]
+            .as_array()?
+            .iter()
+            .filter(|dependency| is_linked(dependency, &packages))
+            .filter_map(|dependency| dependency["pkg"].as_str())
+            .collect();
+        waiting.extend(&uses);
+        let material = material(packages.get(id)?, checksums, &uses, &packages)?;
+        found.insert(id.to_owned(), material);
+    }
+    Some(found)
+}
+
+/// Whether code of a dependency gets into the binary.
+fn is_linked(dependency: &Value, packages: &BTreeMap<&str, &Value>) -> bool {
+    let kinds = dependency["dep_kinds"].as_array();
+    let is_normal = kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind["kind"].is_null()));
+    let package = dependency["pkg"].as_str().and_then(|id| packages.get(id));
+    let targets = package.and_then(|package| package["targets"].as_array());
+    let has_kind = |target: &Value, kind: &str| {
+        target["kind"].as_array().is_some_and(|kinds| kinds.iter().any(|known| known == kind))
+    };
+    let is_macro =
+        targets.is_some_and(|targets| targets.iter().any(|target| has_kind(target, "proc-macro")));
+    is_normal && !is_macro
+}
+
+fn material(
+    package: &Value,
+    checksums: &BTreeMap<(String, String), String>,
+    uses: &BTreeSet<&str>,
+    packages: &BTreeMap<&str, &Value>,
+) -> Option<Material> {
+    let name = package["name"].as_str()?.to_owned();
+    let version = package["version"].as_str()?.to_owned();
+    let folder = Path::new(package["manifest_path"].as_str()?).parent()?.to_owned();
+    let purls = uses.iter().filter_map(|id| {
+        let package = packages.get(id)?;
+        Some(purl(package["name"].as_str()?, package["version"].as_str()?))
+    });
+    Some(Material {
+        checksum: checksums.get(&(name.clone(), version.clone())).cloned(),
+        licence: package["license"].as_str().map(str::to_owned),
+        uses: purls.collect(),
+        name,
+        version,
+        folder,
+    })
+}
+
+/// Checksums of Cargo.lock, by name and version.
+fn checksums(lock: &str) -> BTreeMap<(String, String), String> {
+    let value = |block: &str, key: &str| {
+        let line = block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""));
+        line.map(|line| line.trim_end_matches('"').to_owned())
+    };
+    let blocks = lock.split("[[package]]");
+    blocks
+        .filter_map(|block| {
+            let name = (value(block, "name")?, value(block, "version")?);
+            Some((name, value(block, "checksum")?))
+        })
+        .collect()
+}
+
+fn purl(name: &str, version: &str) -> String {
+    format!("pkg:cargo/{name}@{version}")
+}
+
+impl Materials {
+    /// The bill as CycloneDX JSON.
+    pub(super) fn text(&self) -> Result<String, Error> {
+        let mut components: Vec<Value> = self.crates.values().map(component).collect();
+        // They are linked in and come with the toolchain.
+        let toolchain = [("std", Some(&self.rust), "MIT OR Apache-2.0"), ("musl", None, "MIT")];
+        for (name, version, licence) in toolchain {
+            let licences = json!([{ "expression": licence }]);
+            let mut library = json!({ "type": "library", "name": name, "licenses": licences });
+            if let (Some(version), Some(fields)) = (version, library.as_object_mut()) {
+                fields.insert("version".to_owned(), json!(version));
+            }
+            components.push(library);
+        }
+        let uses = self.crates.values().map(|material| {
+            json!({ "ref": purl(&material.name, &material.version), "dependsOn": material.uses })
+        });
+        let program = json!({
+            "type": "application",
+            "bom-ref": "ferroxfs",
+            "name": "ferroxfs",
+            "version": VERSION,
+            "licenses": [{ "expression": env!("CARGO_PKG_LICENSE") }],
+            "hashes": [{ "alg": "SHA-256", "content": self.binary }],
+        });
+        let bill = json!({
+            "bomFormat": "CycloneDX",
+            "specVersion": "1.5",
+            "version": 1,
+            "metadata": { "timestamp": self.time, "component": program },
+            "components": components,
+            "dependencies": uses.collect::<Vec<_>>(),
+        });
+        Ok(serde_json::to_string_pretty(&bill)? + "\n")
+    }
+}
+
+fn component(material: &Material) -> Value {
+    let purl = purl(&material.name, &material.version);
+    let mut component = json!({
+        "type": "library",
+        "bom-ref": purl,
+        "name": material.name,
+        "version": material.version,
+    });
+    if let Some(fields) = component.as_object_mut() {
+        if let Some(licence) = &material.licence {
+            // Old manifests separate alternatives with a slash.
+            let expression = licence.replace('/', " OR ");
+            fields.insert("licenses".to_owned(), json!([{ "expression": expression }]));
+        }
+        if let Some(checksum) = &material.checksum {
+            let hashes = json!([{ "alg": "SHA-256", "content": checksum }]);
+            fields.insert("hashes".to_owned(), hashes);
+            fields.insert("purl".to_owned(), json!(purl));
+        }
+    }
+    component
+}
+
+#[cfg(test)]
+mod tests;

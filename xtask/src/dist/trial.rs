@@ -1,0 +1,94 @@
+//! Trying the package in a root directory that holds nothing else: no shell, no library, no /proc.
+//!
+//! dpkg installs it there, each command runs with that directory as its root, and dpkg removes it again.
+//! As an ordinary user the same happens in a user namespace, where that user is root.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{Dist, VERSION, package};
+use crate::command;
+use crate::error::Error;
+
+/// Commands that make a volume, fill it, list it and recover it, and a line that each prints.
+const COMMANDS: [(&[&str], &str); 9] = [
+    (&["--version"], VERSION),
+    (&["mkfs", "-q", "-d", "size=300m", "/volume.xfs"], ""),
+    (&["mkdir", "-p", "/volume.xfs:/a/b"], ""),
+    (&["cp", "-r", "/usr/share", "/volume.xfs:/a/b"], ""),
+    (&["ls", "/volume.xfs:/a/b/share/man/man8"], "mount.fuse.ferroxfs.8.gz"),
+    (&["find", "/volume.xfs:/", "-name", "copyright"], "/a/b/share/doc/ferroxfs/copyright"),
+    (&["scan", "--format", "csv", "/volume.xfs"], "/a/b/share/doc/ferroxfs/copyright"),
+    (&["scan", "--format", "parquet", "-o", "/table.parquet", "/volume.xfs"], ""),
+    (&["recover", "/volume.xfs"], "the log is clean"),
+];
+
+/// Installs the package in an empty root, tries it, and removes it.
+pub(super) fn run(dist: &Dist) -> Result<(), Error> {
+    let root = dist.folder.join("root");
+    for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "volumes"] {
+        let folder = root.join(folder);
+        fs::create_dir_all(&folder).map_err(Error::file(&folder))?;
+    }
+    dpkg(&root, &["--install"], Some(&dist.package))?;
+    dpkg(&root, &["--verify", "ferroxfs"], None)?;
+    for (arguments, expected) in COMMANDS {
+        tried(&root, "/usr/bin/ferroxfs", arguments, expected)?;
+    }
+    helper(&root)?;
+    dpkg(&root, &["--purge", "ferroxfs"], None)?;
+    let left = root.join("usr");
+    if left.exists() {
+        return Err(Error::Dist(format!("{} is left of a removed package", left.display())));
+    }
+    fs::remove_dir_all(&root).map_err(Error::file(&root))
+}
+
+/// Mounts a volume through the helper of mount(8), where this machine lets us.
+fn helper(root: &Path) -> Result<(), Error> {
+    if !command::is_root() || !Path::new("/dev/fuse").exists() {
+        println!("left out: mounting in the empty root: needs root and /dev/fuse");
+        return Ok(());
+    }
+    // The kernel's interfaces are there only in a mount namespace of this shell.
+    let script = format!(
+        "set -e; mkdir -p dev proc mnt; mount -t proc none proc; touch dev/fuse dev/null\n\
+         for device in fuse null; do mount --bind /dev/$device dev/$device; done\n\
+         chroot . /{} /volume.xfs /mnt -o rw -t fuse.ferroxfs\n\
+         trap 'umount -l mnt' EXIT\n\
+         test -d mnt/a/b/share && echo kept > mnt/file && test \"$(cat mnt/file)\" = kept\n\
+         trap - EXIT; chroot . /usr/bin/ferroxfs umount /mnt",
+        package::HELPER
+    );
+    let mut unshare = Command::new("unshare");
+    command::run(unshare.args(["--mount", "sh", "-c", &script]).current_dir(root))?;
+    tried(root, "/usr/bin/ferroxfs", &["cat", "/volume.xfs:/file"], "kept")
+}
+
+/// Runs a program with `root` as its root directory; `expected` is a part of its output.
+fn tried(root: &Path, program: &str, arguments: &[&str], expected: &str) -> Result<(), Error> {
+    let mut chroot = Command::new("chroot");
+    if !command::is_root() {
+        chroot = Command::new("unshare");
+        chroot.args(["--user", "--map-root-user", "chroot"]);
+    }
+    let printed = command::output(chroot.arg(root).arg(program).args(arguments))?;
+    if printed.contains(expected) {
+        return Ok(());
+    }
+    let line = arguments.join(" ");
+    Err(Error::Dist(format!("{program} {line} in an empty root does not print {expected}")))
+}
+
+/// Runs dpkg over the package database in `root`, which knows no other package.
+fn dpkg(root: &Path, action: &[&str], package: Option<&Path>) -> Result<(), Error> {
+    let mut dpkg = Command::new("dpkg");
+    dpkg.arg(format!("--root={}", root.display())).arg("--log=/dev/null");
+    // The packages that every Debian has are not in this root, and this user may not be root.
+    dpkg.args(["--force-depends", "--force-not-root"]);
+    let path = std::env::var("PATH").unwrap_or_default();
+    // An ordinary user's PATH may not lead to what dpkg looks for.
+    dpkg.args(action).args(package).env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    command::run(&mut dpkg)
+}
