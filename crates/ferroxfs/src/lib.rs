@@ -56,6 +56,11 @@
 //! - **I3** Whatever the image holds, a call returns an error that says what is wrong and where.
 //!   Iterators go on after an error with what can still be read.
 
+/// Has the compiler check the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod acl;
 mod attributes;
 mod change;

@@ -43,8 +43,7 @@ fn million(demo: &mut Demo) -> Result<(), Error> {
     demo.screen.title("2. A million inodes become a table, with their paths.");
     demo.shell(PROTOTYPE)?;
     let made = demo.shell("ferroxfs mkfs -q -d size=2g -p million.proto million.xfs")?;
-    let scanned =
-        demo.shell("ferroxfs scan --format parquet -o million.parquet million.xfs")?;
+    let scanned = demo.shell("ferroxfs scan --format parquet -o million.parquet million.xfs")?;
     let table = demo.folder.join("million.parquet");
     let table = fs::read(&table).map_err(Error::file(&table))?;
     let counted = metadata_number(&table, b"ferroxfs.inodes");
@@ -91,7 +90,10 @@ fn kill_and_recover(demo: &mut Demo) -> Result<(), Error> {
         return Err(Error::Demo(format!("{durable} of {DURABLE} durable inodes are there")));
     }
     judge(demo)?;
-    demo.came_out(&format!("all {DURABLE} inodes that were durable are there, and {} in all", all.trim()));
+    demo.came_out(&format!(
+        "all {DURABLE} inodes that were durable are there, and {} in all",
+        all.trim()
+    ));
     Ok(())
 }
 
@@ -163,7 +165,8 @@ mod tests {
 
     #[test]
     fn number_of_a_key_is_read_from_the_footer() {
-        let footer = b"rows\x0fferroxfs.errors\x18\x010\x00\x18\x0fferroxfs.inodes\x18\x071001001\x00";
+        let footer =
+            b"rows\x0fferroxfs.errors\x18\x010\x00\x18\x0fferroxfs.inodes\x18\x071001001\x00";
         assert_eq!(metadata_number(footer, b"ferroxfs.inodes"), Some(1_001_001));
         assert_eq!(metadata_number(footer, b"ferroxfs.errors"), Some(0));
         assert_eq!(metadata_number(footer, b"ferroxfs.rows"), None);

@@ -23,7 +23,10 @@ pub(super) fn texts(materials: &Materials) -> Result<String, Error> {
     for (text, carriers) in carriers {
         texts.push_str(&format!("\n{}\n{}:\n\n{text}\n", "=".repeat(78), carriers.join(", ")));
     }
-    texts.push_str(&format!("\n{}\nEvery crate, and the licence that it states:\n\n", "=".repeat(78)));
+    texts.push_str(&format!(
+        "\n{}\nEvery crate, and the licence that it states:\n\n",
+        "=".repeat(78)
+    ));
     for Material { name, version, licence, .. } in materials.crates.values() {
         let licence = licence.as_deref().unwrap_or("in a file of its own");
         texts.push_str(&format!("{name} {version}: {licence}\n"));

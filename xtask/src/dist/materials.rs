@@ -82,8 +82,7 @@ fn linked(
         if found.contains_key(id) {
             continue;
         }
-        let uses: BTreeSet<&str> = nodes
-            .get(id)?["deps"]
+        let uses: BTreeSet<&str> = nodes.get(id)?["deps"]
             .as_array()?
             .iter()
             .filter(|dependency| is_linked(dependency, &packages))

@@ -1,4 +1,5 @@
-//! Documents: one title each, links that lead somewhere, and the ones that must be there.
+//! Documents: one title each, links that lead somewhere, code whose language is named, and the ones that
+//! must be there.
 
 use super::{File, Finding};
 
@@ -23,6 +24,7 @@ pub(super) fn check(files: &[File], exists: &dyn Fn(&str) -> bool) -> Vec<Findin
     for file in files.iter().filter(|file| file.is_markdown()) {
         findings.extend(check_title(file));
         findings.extend(check_links(file, exists));
+        findings.extend(check_languages(file));
     }
     findings
 }
@@ -48,6 +50,14 @@ fn check_links(file: &File, exists: &dyn Fn(&str) -> bool) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// A test runs the blocks whose language is `sh`: one without a language would be passed over.
+fn check_languages(file: &File) -> Vec<Finding> {
+    let fences = file.text.lines().enumerate().filter(|(_, line)| line.trim().starts_with("```"));
+    let opening = fences.step_by(2).filter(|(_, line)| line.trim() == "```");
+    let rule = "code without a language: say `sh` for what a reader types, `text` for the rest";
+    opening.map(|(index, _)| Finding::new(file, index + 1, rule)).collect()
 }
 
 /// Joins a relative link to the folder of the file that holds it.

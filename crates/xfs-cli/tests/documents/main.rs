@@ -23,11 +23,17 @@ use crate::shell::{Shell, User, can_be, cannot_mount};
 const TRIED_ELSEWHERE: [(&str, &str); 9] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
-    ("cargo xtask dist", "a check of `cargo xtask test` does it with --quick"),
+    ("cargo xtask dist", "a part of `cargo xtask test`, with --quick"),
     ("cargo install --path crates/xfs-cli", "`cargo xtask dist` builds the same package"),
     ("cargo test -p xfs-hostile", "a part of `cargo xtask test`"),
-    ("cargo test -p xfs-cli --test mount -- database writes_back postgres repository built_on rsync", "a part of `cargo xtask test`"),
-    ("cargo run --release -p xfs-hostile --example mutate 1 1000000", "takes hours; built by `cargo xtask test`"),
+    (
+        "cargo test -p xfs-cli --test mount -- database writes_back postgres repository built_on rsync",
+        "a part of `cargo xtask test`",
+    ),
+    (
+        "cargo run --release -p xfs-hostile --example mutate 1 1000000",
+        "takes hours; built by `cargo xtask test`",
+    ),
     ("cargo run -p xfs-hostile --example seeds fuzz/corpus", "built by `cargo xtask test`"),
     ("cargo +nightly fuzz run inode -- -timeout=10", "needs cargo-fuzz, and has no end"),
 ];

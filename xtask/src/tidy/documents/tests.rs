@@ -19,6 +19,13 @@ fn code_is_not_prose() {
 }
 
 #[test]
+fn code_without_a_language_is_a_finding() {
+    let rule = "code without a language: say `sh` for what a reader types, `text` for the rest";
+    let text = "# One\n```text\na\n```\n```\nb\n```\n";
+    check_document(text, &[&format!("docs/adr/one.md:5: {rule}")]);
+}
+
+#[test]
 fn no_title_and_two_titles() {
     check_document("Text.\n", &["docs/adr/one.md: has 0 titles (`# …`) instead of one"]);
     check_document("# A\n# B\n", &["docs/adr/one.md: has 2 titles (`# …`) instead of one"]);
