@@ -7,10 +7,12 @@
 mod accepted;
 mod bench;
 mod ls;
+mod manual;
 mod mkfs;
 mod mount;
 mod scan;
 mod structures;
+pub(crate) mod suggestions;
 mod write;
 
 use std::ffi::OsString;
@@ -23,8 +25,9 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use accepted::{hide_unused, parse};
 pub(crate) use bench::BenchArguments;
 pub(crate) use ls::LsArguments;
+pub(crate) use manual::{pages, with_manual};
 pub(crate) use mkfs::MkfsArguments;
-pub(crate) use mount::{MountArguments, StatsArguments, UmountArguments};
+pub(crate) use mount::{MountArguments, MountsArguments, StatsArguments, UmountArguments};
 pub(crate) use scan::{ScanArguments, ScanFormat, ScanKey};
 pub(crate) use structures::{
     DumpArguments, DumpBtree, DumpStructure, LogArguments, RecoverArguments,
@@ -185,10 +188,13 @@ pub(crate) enum Command {
     Mkfs(Box<MkfsArguments>),
     Mount(MountArguments),
     Umount(UmountArguments),
+    Mounts(MountsArguments),
     Stats(StatsArguments),
     Scan(Box<ScanArguments>),
     Bench(Box<BenchArguments>),
     Completions(CompletionsArguments),
+    #[command(hide = true)]
+    Complete(CompleteArguments),
     Man(ManArguments),
 }
 
@@ -451,6 +457,14 @@ pub(crate) struct CompletionsArguments {
     /// The shell
     #[arg(value_enum)]
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the paths that the last word of a command line may become, for completions
+#[derive(Args, Debug)]
+pub(crate) struct CompleteArguments {
+    /// The words behind the name of the program
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// Write the man pages into a directory

@@ -8,6 +8,7 @@ mod bench;
 mod cat;
 mod chmod;
 mod chown;
+mod complete;
 mod completions;
 mod cp;
 mod du;
@@ -30,6 +31,7 @@ mod man;
 mod mkdir;
 mod mkfs;
 mod mount;
+mod mounts;
 mod mv;
 mod parents;
 mod put;
@@ -108,7 +110,9 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Recover(arguments) => recover::open(&arguments, options),
         Command::Mkfs(arguments) => mkfs::open(*arguments, options),
         Command::Mount(arguments) => mount::open(arguments, options),
-        Command::Umount(arguments) => Ok(umount::open(arguments)),
+        Command::Umount(arguments) => umount::open(arguments),
+        Command::Mounts(arguments) => Ok(mounts::open(arguments)),
+        Command::Complete(arguments) => Ok(complete::open(&arguments)),
         Command::Stats(arguments) => stats::open(arguments),
         Command::Bench(arguments) => bench::open(*arguments),
     }

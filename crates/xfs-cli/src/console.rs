@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use clap::error::{ContextKind, ErrorKind};
 
-use crate::cli::ColorWhen;
+use crate::cli::{ColorWhen, suggestions};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::names::NameStyle;
@@ -43,6 +43,11 @@ impl Console {
     /// Standard output, buffered.
     pub(crate) fn out(&mut self) -> &mut impl Write {
         &mut self.out
+    }
+
+    /// Whether standard output is a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.is_terminal
     }
 
     /// Whether colours may be used.
@@ -89,12 +94,16 @@ pub(crate) fn answer(mut answer: clap::Error) -> Exit {
         // That a word could be meant as a name. No image and no path is called as options are.
         answer.remove(ContextKind::Suggested);
     }
+    if answer.kind() == ErrorKind::InvalidSubcommand {
+        suggestions::replace(&mut answer);
+    }
     let text = answer.render();
     if answer.use_stderr() {
         let shown = match io::stderr().is_terminal() {
             true => text.ansi().to_string(),
             false => text.to_string(),
         };
+        let shown = in_our_words(shown);
         // Where nobody listens, the exit code still tells.
         _ = io::stderr().write_all(shown.as_bytes());
         return Exit::Usage;
@@ -108,4 +117,16 @@ pub(crate) fn answer(mut answer: clap::Error) -> Exit {
         console.report(&Failure::from(error));
     }
     console.close()
+}
+
+/// What the standard library says of a number that is none, in other words.
+fn in_our_words(text: String) -> String {
+    const WORDS: [(&str, &str); 5] = [
+        ("invalid digit found in string", "not a number"),
+        ("cannot parse integer from empty string", "not a number"),
+        ("number too large to fit in target type", "too large"),
+        ("number too small to fit in target type", "below zero"),
+        ("invalid socket address syntax", "not an address such as 127.0.0.1:9187"),
+    ];
+    WORDS.iter().fold(text, |text, (theirs, ours)| text.replace(theirs, ours))
 }

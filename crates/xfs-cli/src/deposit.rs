@@ -427,8 +427,9 @@ impl<'a> Deposit<'a> {
             // Once there are extents it is too late.
             self.hint(draft.node(), &facts)?;
             let file = draft.node().open()?;
-            contents::copy(&file, source, self.manner.holes(source))?;
-            file.close()?;
+            let copied = contents::copy(&file, source, self.manner.holes(source));
+            let copied = copied.and_then(|()| Ok(file.close()?));
+            copied.map_err(|failed| failed.needing(source.length()))?;
         }
         self.apply((draft.node(), path), &facts, source.attributes())?;
         let node = draft.publish()?;
@@ -487,6 +488,15 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
+    /// Says how many bytes were to be written, where there was no room for them.
+    fn needing(self, bytes: Option<u64>) -> Self {
+        match self {
+            Self::One(failure) => Self::One(failure.needing(bytes)),
+            Self::Source(failure) => Self::Source(failure),
+            Self::All(failure) => Self::All(failure.needing(bytes)),
+        }
+    }
+
     /// Says what the failure is about, in front of it.
     fn about(self, subject: &str) -> Self {
         match self {

@@ -4,9 +4,12 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use crate::exit::Exit;
+use crate::host;
 use crate::names;
+use crate::size;
 
 /// Why a command stopped.
 #[derive(Debug)]
@@ -20,6 +23,17 @@ pub(crate) struct Failure {
     is_placed: bool,
     /// Whether the volume is shut down, so that nothing that is left can be done to it.
     is_of_volume: bool,
+    /// What was missing in the volume, where that is the failure.
+    lack: Option<Lack>,
+}
+
+/// What was not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// A file or directory.
+    Name,
+    /// Room, and how many bytes were to be written, if that is known.
+    Room(Option<u64>),
 }
 
 impl Failure {
@@ -33,6 +47,7 @@ impl Failure {
             is_of_output: false,
             is_placed: false,
             is_of_volume: false,
+            lack: None,
         }
     }
 
@@ -43,7 +58,13 @@ impl Failure {
 
     /// A failure of the host on one of its own files.
     pub(crate) fn host(file: &OsStr, error: &io::Error) -> Self {
-        Self::new(Exit::Failed, format!("{}: {error}", names::in_message(file.as_bytes()))).placed()
+        let mut message = format!("{}: {error}", names::in_message(file.as_bytes()));
+        if error.kind() == io::ErrorKind::StorageFull
+            && let Some(bytes) = host::free_bytes(Path::new(file))
+        {
+            message += &format!(" ({} free)", size::human(bytes));
+        }
+        Self::new(Exit::Failed, message).placed()
     }
 
     /// A failure of which another process has told already.
@@ -68,6 +89,31 @@ impl Failure {
     /// Adds what the caller can do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says that something was missing in the volume.
+    pub(crate) fn lacking(mut self, lack: Lack) -> Self {
+        self.lack = Some(lack);
+        self
+    }
+
+    /// Says how many bytes were to be written, where the room was missing for them.
+    pub(crate) fn needing(mut self, bytes: Option<u64>) -> Self {
+        if let Some(Lack::Room(None)) = self.lack {
+            self.lack = Some(Lack::Room(bytes));
+        }
+        self
+    }
+
+    /// What was missing, once: whoever asks says what there is.
+    pub(crate) fn take_lack(&mut self) -> Option<Lack> {
+        self.lack.take()
+    }
+
+    /// Adds to the message.
+    pub(crate) fn more(mut self, text: &str) -> Self {
+        self.message = self.message.map(|message| message + text);
         self
     }
 
@@ -106,7 +152,8 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ferroxfs: {}", self.message.as_deref().unwrap_or("interrupted"))?;
+        let message = self.message.as_deref().unwrap_or("interrupted");
+        write!(f, "ferroxfs: {}", without_numbers(message))?;
         match &self.hint {
             None => Ok(()),
             Some(hint) => write!(f, "\nhint: {hint}"),
@@ -124,3 +171,24 @@ impl From<io::Error> for Failure {
         Self { is_of_output: true, ..failure }
     }
 }
+
+/// The message without the numbers that the standard library puts behind the words of the system: ` (os error 2)`.
+fn without_numbers(message: &str) -> String {
+    let mut parts = message.split(" (os error ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                text += rest;
+            }
+            _ => {
+                text += " (os error ";
+                text += part;
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,14 @@ type Identity = (u64, u64);
 #[derive(Clone, Default)]
 pub(crate) struct Numbers(Rc<RefCell<HashMap<Identity, u64>>>);
 
+/// Bytes that are free for this user on the filesystem that a file lies on, or is to lie on.
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let found = rustix::fs::statvfs(path)
+        .or_else(|_| rustix::fs::statvfs(folder.unwrap_or(Path::new("."))));
+    found.ok().map(|found| found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 /// Makes a file so long, with a hole at its end.
 pub(crate) fn lengthen(file: &File, bytes: u64) -> io::Result<()> {
     if i64::try_from(bytes).is_err() {

@@ -4,6 +4,7 @@
 //! ([`failures`]). An [`Image`] is open but unread; its [`Volume`] has been read.
 
 mod failures;
+mod hints;
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +21,7 @@ use crate::address::Address;
 use crate::cli::GlobalOptions;
 use crate::console::Console;
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, Lack};
 use crate::names;
 use crate::node;
 use crate::predicate::last_component;
@@ -129,7 +130,7 @@ impl Image {
     fn open_devices(open: &OpenOptions, access: Access, path: &Path) -> Result<Self, Failure> {
         match open.open_devices(path) {
             Ok(devices) => Ok(Self { path: path.to_owned(), devices, access }),
-            Err(error) => Err(hint_at_address(open_failure(path, &error), path)),
+            Err(error) => Err(hints::at_address(open_failure(path, &error), path)),
         }
     }
 
@@ -250,12 +251,23 @@ impl Volume {
 
     /// An error about a file in this volume.
     pub(crate) fn failure(&self, path: &[u8], error: impl Into<Failure>) -> Failure {
-        about_image(error.into().about(&names::in_message(path)), &self.path)
+        let mut failure = error.into().about(&names::in_message(path));
+        if let Some(lack) = failure.take_lack() {
+            failure = match lack {
+                Lack::Name => hints::at_missing(failure, &self.path, path),
+                Lack::Room(needed) => hints::at_room(failure, &self.volume, needed),
+            };
+        }
+        about_image(failure, &self.path)
     }
 
     /// An error about the volume as a whole.
     pub(crate) fn whole_failure(&self, error: impl Into<Failure>) -> Failure {
-        about_image(error.into(), &self.path)
+        let mut failure = error.into();
+        if let Some(Lack::Room(needed)) = failure.take_lack() {
+            failure = hints::at_room(failure, &self.volume, needed);
+        }
+        about_image(failure, &self.path)
     }
 }
 
@@ -389,7 +401,7 @@ impl Targets {
             if !images.contains_key(&address.image) {
                 let image = open(&address.image, options);
                 let first = addresses.first().filter(|_| !images.is_empty());
-                let image = image.map_err(|failure| hint_at_colon(failure, first, address))?;
+                let image = image.map_err(|failure| hints::at_colon(failure, first, address))?;
                 images.insert(address.image.clone(), image);
             }
         }
@@ -466,28 +478,4 @@ pub(crate) fn change_all(
         }
     }
     volumes.into_iter().fold(changed, |done, volume| volume.close_after(done, console))
-}
-
-/// Says how to name an image alone, where a path in it was given.
-fn hint_at_address(failure: Failure, path: &Path) -> Failure {
-    let bytes = path.as_os_str().as_bytes();
-    let image = bytes.windows(2).position(|pair| pair == b":/").and_then(|at| bytes.get(..at));
-    match image {
-        Some(image) if !path.exists() => failure
-            .hint(format!("this takes an image, and no path in it: {}", names::in_message(image))),
-        _ => failure,
-    }
-}
-
-/// Says how a path in an image is written, where it stands behind the image as a word of its own.
-fn hint_at_colon(failure: Failure, first: Option<&Address>, address: &Address) -> Failure {
-    match first {
-        Some(first) if address.image.is_absolute() && address.path == b"/" => {
-            let image = first.image.as_os_str().as_bytes();
-            let path = address.image.as_os_str().as_bytes();
-            let (image, path) = (names::in_message(image), names::in_message(path));
-            failure.hint(format!("a path in an image is written behind it: {image}:{path}"))
-        }
-        _ => failure,
-    }
 }

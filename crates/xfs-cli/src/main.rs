@@ -29,6 +29,7 @@ mod names;
 mod node;
 mod output;
 mod owners;
+mod pattern;
 mod predicate;
 mod process;
 mod progress;

@@ -137,7 +137,7 @@ fn give_up(
     match is_confined {
         Ok(RulesetStatus::FullyEnforced) => {}
         Ok(_) => return Err(refusal("this kernel has no Landlock that keeps all of it")),
-        Err(error) => return Err(refusal(&error.to_string())),
+        Err(error) => return Err(refusal(&format!("Landlock: {}", cause(&error)))),
     }
     is_filtered.map_err(|error| refusal(&error))
 }
@@ -160,6 +160,18 @@ fn confine(reach: &Reach<'_>) -> Result<RulesetStatus, RulesetError> {
         .add_rules(directory.into_iter().map(rule))?
         .restrict_self()?;
     Ok(status.ruleset)
+}
+
+/// What the system said below the error of a library, whose own words are not shown.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            return error.to_string();
+        }
+        at = error.source();
+    }
+    "this kernel refuses the rules".to_owned()
 }
 
 fn refusal(why: &str) -> Failure {

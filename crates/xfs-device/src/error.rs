@@ -131,6 +131,7 @@ impl DeviceFailure {
             Self::Busy => {
                 "unmount it, stop what is made of it (volume group, RAID, swap), or end what writes it"
             }
+            Self::ForeignImage(Contents::Ewf, _) => "convert it to a raw image (ewfexport -f raw)",
             Self::ForeignImage(..) => {
                 "convert it (qemu-img convert -O raw) or attach it as a block device (qemu-nbd)"
             }

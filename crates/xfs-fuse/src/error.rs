@@ -1,7 +1,7 @@
 //! Why a volume could not be mounted.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::io::Errno;
 use thiserror::Error;
@@ -86,13 +86,24 @@ impl MountError {
             Self::NoDevice { source } if source.kind() == io::ErrorKind::NotFound => {
                 Some("load the kernel's FUSE (modprobe fuse), or give the container its device")
             }
+            Self::NoDevice { .. } if rustix::process::geteuid().is_root() => Some(
+                "a container, or a security module, keeps root from /dev/fuse: have it allow that device",
+            ),
             Self::NoDevice { .. } => Some(DEVICE_RIGHTS),
-            Self::NoHelper { .. } => Some("install fuse3, through which an ordinary user mounts"),
+            Self::NoHelper { source } if source.kind() == io::ErrorKind::NotFound => {
+                Some("install fuse3, through which an ordinary user mounts")
+            }
+            Self::NoHelper { .. } => Some(
+                "its permissions say who may start it: it belongs to root, with the set-user-ID bit",
+            ),
             Self::Helper { said } if said.contains("user_allow_other") => {
                 Some("root has to allow that in /etc/fuse.conf; without allow_other it is allowed")
             }
             Self::Helper { said } if said.contains("/dev/fuse") => Some(DEVICE_RIGHTS),
-            Self::NoRings if Path::new(RINGS_SWITCH).exists() => Some(RINGS_ARE_OFF),
+            Self::NoRings if is_switched_off() && rustix::process::geteuid().is_root() => {
+                Some("switch it on: echo Y > /sys/module/fuse/parameters/enable_uring")
+            }
+            Self::NoRings if is_switched_off() => Some(RINGS_ARE_OFF),
             Self::NoRings => {
                 Some("Linux 6.14 has it, where it was built with it; others mount without")
             }
@@ -114,6 +125,11 @@ impl MountError {
             _ => None,
         }
     }
+}
+
+/// Whether the kernel has rings, and does not offer them.
+fn is_switched_off() -> bool {
+    std::fs::read_to_string(RINGS_SWITCH).is_ok_and(|switch| switch.trim() == "N")
 }
 
 const DEVICE_RIGHTS: &str = "ask for the right to read and write /dev/fuse";

@@ -38,8 +38,8 @@ pub use server::{
 };
 pub use transport::wire::{InitFlags, Opcode, ROOT_NODE};
 pub use transport::{
-    Halter, Handler, MAX_WRITE_BYTES, MountFacts, Outdater, Reply, Request, Session, Unmount,
-    Waited, is_mount_point, remount, source_of, sources, unmount,
+    Halter, Handler, MAX_WRITE_BYTES, MountFacts, MountedVolume, Outdater, Reply, Request, Session,
+    Unmount, Waited, is_mount_point, mounts, remount, source_of, sources, unmount,
 };
 
 use transport::MountPoint;

@@ -23,7 +23,7 @@ pub(crate) use line::rings;
 pub(crate) use mounting::MountPoint;
 pub use mounting::{MountFacts, Unmount, is_mount_point, remount, unmount};
 pub(crate) use mounts::ReadOnlyLook;
-pub use mounts::{source_of, sources};
+pub use mounts::{MountedVolume, mounts, source_of, sources};
 pub(crate) use pipe::Taken;
 pub use reply::Reply;
 pub use request::Request;

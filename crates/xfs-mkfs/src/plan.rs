@@ -50,6 +50,7 @@ pub enum Warning {
     Truncated { option: &'static str, bytes: u64, blocks: u64 },
     GroupsOnOneDisk { better_blocks: u64 },
     LogStripe { bytes: u64, instead: u64 },
+    ShortLog { bytes: u64 },
     Small,
 }
 
@@ -67,6 +68,11 @@ impl fmt::Display for Warning {
             Self::LogStripe { bytes, instead } => write!(
                 f,
                 "a stripe unit of {bytes} bytes is too large for the log, which gets {instead}"
+            ),
+            Self::ShortLog { bytes } => write!(
+                f,
+                "the log has {bytes} bytes, as many as its allocation group holds; with fewer groups it would \
+                 have 64 MiB"
             ),
             Self::Small => f.write_str("volumes made with --unsupported are for tests only"),
         }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
 
-use super::Cli;
+use super::{Cli, with_manual};
 
 /// Commands, and the options of all that they have no use for.
 const UNUSED: &[(&[&str], &[&str])] = &[
@@ -36,14 +36,14 @@ const UNUSED: &[(&[&str], &[&str])] = &[
     (&["mkfs"], &["partition", "offset", "live", "no_recovery", "image"]),
     (&["mount"], &["live", "image"]),
     (
-        &["umount", "stats", "bench", "completions", "man"],
+        &["umount", "mounts", "stats", "bench", "completions", "man"],
         &["partition", "offset", "live", "no_recovery", "log_device", "image", "sandbox"],
     ),
 ];
 
 /// Reads the command line; the error is also what is printed where that is all that is asked for.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
-    let mut command = hide_unused(Cli::command());
+    let mut command = with_manual(hide_unused(Cli::command()));
     let matches = command.try_get_matches_from_mut(with_help_of_help(words))?;
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
+use super::JsonOption;
+
 /// Mount a volume, as an ordinary user too, and serve it in the background
 ///
 /// It returns when the mount can be used, or fails with nothing mounted. Right after an unmount it
@@ -98,8 +100,8 @@ What is durable when:
 /// closed: then changes of the last moment may be lost.
 #[derive(Args, Debug)]
 pub(crate) struct UmountArguments {
-    /// The folder
-    #[arg(value_name = "DIR")]
+    /// The folder, or the image that is mounted there
+    #[arg(value_name = "DIR|IMAGE")]
     pub(crate) folder: PathBuf,
     /// Take it out of the tree though it is in use; it closes when it is not any more
     #[arg(short, long)]
@@ -109,13 +111,20 @@ pub(crate) struct UmountArguments {
     pub(crate) force: bool,
 }
 
+/// List the mounts of this program: image, folder, access and process
+#[derive(Args, Debug)]
+pub(crate) struct MountsArguments {
+    #[command(flatten)]
+    pub(crate) json: JsonOption,
+}
+
 /// Show how many requests a mount has served, and how long they took
 ///
 /// Beside them, of a mount for writing, what the volume counts: inodes, buffers, transactions, the log.
 #[derive(Args, Debug)]
 pub(crate) struct StatsArguments {
-    /// The folder
-    #[arg(value_name = "DIR")]
+    /// The folder, or the image that is mounted there
+    #[arg(value_name = "DIR|IMAGE")]
     pub(crate) folder: PathBuf,
     /// Print the text format of Prometheus, with all classes of durations
     #[arg(long, conflicts_with = "watch")]

@@ -205,7 +205,7 @@ impl Count<'_> {
             return list.push(console.out(), &object);
         }
         let (null, bytes) = (self.arguments.list.null, self.arguments.bytes);
-        let human_readable = self.arguments.human_readable;
+        let human_readable = self.arguments.human_readable || console.is_terminal();
         let unit = |size: u64| match (bytes, human_readable) {
             (true, _) => size.to_string(),
             (_, true) => size::short(size),

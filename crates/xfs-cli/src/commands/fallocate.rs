@@ -59,7 +59,7 @@ impl Run for Fallocate {
                 // The error that counts is the first one.
                 let _ = directory.remove_file(name);
             }
-            changed.map_err(|error| target.failure(error))
+            changed.map_err(|error| target.failure(Failure::from(error).needing(Some(length))))
         })
     }
 }

@@ -16,6 +16,7 @@ use crate::image::{Target, Targets};
 use crate::json::{self, List, Object};
 use crate::names::{self, NameStyle};
 use crate::node;
+use crate::pattern;
 use crate::source::NamedValue;
 
 struct Getfattr {
@@ -31,8 +32,9 @@ pub(super) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let pattern = match arguments.r#match.as_str() {
         "-" => None,
-        pattern => Some(Regex::new(pattern).map_err(|error| {
-            Failure::usage(format!("--match: not a regular expression: {error}"))
+        text => Some(Regex::new(text).map_err(|error| {
+            let (pattern, reason) = (names::in_message(text.as_bytes()), pattern::reason(&error));
+            Failure::usage(format!("--match: {pattern} is not a regular expression: {reason}"))
         })?),
     };
     let targets = Targets::open(&arguments.addresses, options)?;

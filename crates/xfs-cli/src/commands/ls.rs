@@ -61,12 +61,13 @@ impl Run for Ls {
         let targets = targets.read(console);
         let needs_headings = arguments.recursive || targets.len() > 1;
         let style = console.name_style(arguments.list.null);
+        let is_human = arguments.human_readable || console.is_terminal();
         let mut list = match arguments.list.json.json {
             true => Some(List::begin(console.out(), "entries")?),
             false => None,
         };
         let mut listing =
-            Listing { arguments: &arguments, clock: &clock, style, list: list.as_mut() };
+            Listing { arguments: &arguments, clock: &clock, style, is_human, list: list.as_mut() };
         let mut has_printed = false;
         for target in &targets {
             // As ls does it: who asks for details of a link wants those of the link, unless a slash follows.
@@ -95,6 +96,8 @@ struct Listing<'a> {
     arguments: &'a LsArguments,
     clock: &'a Clock,
     style: NameStyle,
+    /// Whether sizes have units.
+    is_human: bool,
     list: Option<&'a mut List>,
 }
 
@@ -290,7 +293,7 @@ impl Listing<'_> {
             return Ok(());
         }
         let is_coloured = console.is_coloured();
-        let widths = Widths::of(rows, self.arguments.human_readable);
+        let widths = Widths::of(rows, self.is_human);
         for row in rows {
             let out = console.out();
             if self.arguments.inode {
@@ -330,7 +333,7 @@ impl Listing<'_> {
             facts.links,
             facts.uid,
             facts.gid,
-            size_column(facts, self.arguments.human_readable),
+            size_column(facts, self.is_human),
             self.clock.format_short(facts.modified),
             widths.links,
             widths.uid,

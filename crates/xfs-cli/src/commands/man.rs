@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::CommandFactory;
 
 use super::Run;
-use crate::cli::{Cli, ManArguments, hide_unused};
+use crate::cli::{Cli, ManArguments, hide_unused, pages, with_manual};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::sandbox::Reach;
@@ -26,9 +26,12 @@ impl Run for Man {
     }
 
     fn run(self: Box<Self>, _console: &mut Console) -> Result<(), Failure> {
-        // Help has no page of its own.
-        let command = hide_unused(Cli::command().disable_help_subcommand(true));
-        clap_mangen::generate_to(command, &self.0)
-            .map_err(|error| Failure::host(self.0.as_os_str(), &error))
+        let failed = |error| Failure::host(self.0.as_os_str(), &error);
+        let command = with_manual(hide_unused(Cli::command().disable_help_subcommand(true)));
+        for (name, page) in pages(command).map_err(failed)? {
+            let path = self.0.join(name);
+            fs::write(&path, page).map_err(|error| Failure::host(path.as_os_str(), &error))?;
+        }
+        Ok(())
     }
 }

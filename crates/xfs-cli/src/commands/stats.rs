@@ -69,6 +69,7 @@ struct Figure {
 
 pub(super) fn open(arguments: StatsArguments) -> Result<Box<dyn Run>, Failure> {
     let StatsArguments { folder, prometheus, listen, watch } = arguments;
+    let folder = super::mounts::folder_of(folder)?;
     match listen {
         None => Ok(Box::new(Stats { folder, prometheus, watch })),
         Some(address) => {

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use xfs_fuse::{Unmount, unmount};
 
 use super::Run;
+use super::mounts::folder_of;
 use crate::cli::UmountArguments;
 use crate::console::Console;
 use crate::exit::Exit;
@@ -29,10 +30,11 @@ struct Umount {
 }
 
 /// Nothing is opened: an open folder would be in use.
-pub(super) fn open(arguments: UmountArguments) -> Box<dyn Run> {
+pub(super) fn open(arguments: UmountArguments) -> Result<Box<dyn Run>, Failure> {
     let UmountArguments { folder, lazy, force } = arguments;
     let when = if lazy { Unmount::WhenUnused } else { Unmount::Now };
-    Box::new(Umount { folder, when, force })
+    let folder = folder_of(folder)?;
+    Ok(Box::new(Umount { folder, when, force }))
 }
 
 impl Run for Umount {

@@ -128,6 +128,10 @@ impl Shortfalls {
         let message = format!("could not be set: {}", parts.join("; "));
         let failure = Failure::new(Exit::Failed, message);
         Some(match self.kinds.iter().all(|shortfall| shortfall.lack.needs_privilege()) {
+            true if rustix::process::geteuid().is_root() => failure.hint(
+                "root may not here (a user namespace, a mount option, or a server): --ignore-owner says that \
+                 this is no matter",
+            ),
             true => failure.hint("run it as root, or say --ignore-owner where that is no matter"),
             false => failure,
         })

@@ -9,7 +9,7 @@ use xfs_device::{DeviceFailure, FindError};
 use xfs_format::{Check, Structure};
 
 use crate::exit::Exit;
-use crate::failure::Failure;
+use crate::failure::{Failure, Lack};
 use crate::names;
 
 pub(crate) fn about_image(failure: Failure, path: &Path) -> Failure {
@@ -22,7 +22,12 @@ impl From<ferroxfs::Error> for Failure {
         if matches!(error, ferroxfs::Error::Shutdown) {
             failure = failure.of_volume();
         }
-        if is_host_full(&error) { failure.hint(HOST_FULL) } else { failure }
+        match &error {
+            ferroxfs::Error::Posix(PosixError::NotFound) => failure.lacking(Lack::Name),
+            ferroxfs::Error::Posix(PosixError::NoSpace) => failure.lacking(Lack::Room(None)),
+            _ if is_host_full(&error) => failure.hint(HOST_FULL),
+            _ => failure,
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::facts::FileKind;
 use crate::failure::Failure;
 use crate::glob::Glob;
 use crate::names;
+use crate::pattern;
 use crate::time::Clock;
 
 /// Whether a word begins the expression, and so ends the addresses.
@@ -272,10 +273,7 @@ impl<'a> Parser<'a> {
         let argument = self.argument(name)?;
         let text = argument.to_str().ok_or_else(|| bad(name, argument))?;
         Regex::new(&format!("(?s-u)^(?:{text})$")).map_err(|error| {
-            let text = error.to_string();
-            // Above its last line stands the whole of what is parsed here.
-            let reason = text.lines().next_back().unwrap_or_default();
-            let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+            let reason = pattern::reason(&error);
             let argument = shown(argument.as_bytes());
             Failure::usage(format!("find: {name} does not take {argument}: {reason}"))
         })

@@ -15,7 +15,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 
-use super::{Reach, Rights};
+use super::{Reach, Rights, cause};
 
 /// There is one for this architecture.
 pub(super) const HAS_FILTER: bool = true;
@@ -25,7 +25,7 @@ type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Lets this thread, and those that it starts, make no more than these calls.
 pub(super) fn filter(reach: &Reach<'_>) -> Result<(), String> {
-    let failed = |error: BackendError| format!("seccomp: {error}");
+    let failed = |error: BackendError| format!("seccomp: {}", cause(&error));
     let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let of_allowed = program(allowed(reach).map_err(failed)?, SeccompAction::Allow, denied);
     // What clone3 is to make lies in memory, where no filter sees it. Without it, threads are made by clone.
@@ -35,7 +35,7 @@ pub(super) fn filter(reach: &Reach<'_>) -> Result<(), String> {
     // The list comes last: nothing on it takes a filter.
     for program in [without_clone3, of_allowed] {
         let program = program.map_err(failed)?;
-        apply_filter(&program).map_err(|error| format!("seccomp: {error}"))?;
+        apply_filter(&program).map_err(|error| format!("seccomp: {}", cause(&error)))?;
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ fn what_is_not_there_exits_with_1() {
     check(
         &["cp", "image:/short", "other:/x"],
         &expect![[r#"
-        ! ferroxfs: other: cannot be opened: No such file or directory (os error 2)
+        ! ferroxfs: other: cannot be opened: No such file or directory
         exit 1
     "#]],
     );
@@ -84,7 +84,7 @@ fn what_is_not_there_exits_with_1() {
     check(
         &["ls", "none.img"],
         &expect![[r#"
-        ! ferroxfs: none.img: cannot be opened: No such file or directory (os error 2)
+        ! ferroxfs: none.img: cannot be opened: No such file or directory
         exit 1
     "#]],
     );

@@ -62,8 +62,8 @@ fn an_image_in_use_says_how_to_end_a_mount() {
     while !locks().split([':', ' ']).any(|word| word == inode) {
         std::thread::yield_now();
     }
-    place.check_failure(&["ls", "image"], 1, "ferroxfs umount DIR");
-    place.check_failure(&["touch", "image:/g"], 1, "ferroxfs umount DIR");
+    place.check_failure(&["ls", "image"], 1, " put image:/f)\nhint: wait until it is done");
+    place.check_failure(&["touch", "image:/g"], 1, " put image:/f)\nhint: wait until it is done");
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
 }
@@ -89,7 +89,7 @@ fn expressions_that_make_no_sense_say_why() {
     fs::write(place.path("text"), "text").unwrap();
     let newer = "hint: -newer takes a file in an image, IMAGE:/path";
     place.check_failure(&["find", "image", "-newer", "text"], 3, newer);
-    let reason = "find: -regex does not take '(': unclosed group\n";
+    let reason = "find: -regex does not take '(': a '(' has no ')'\n";
     place.check_failure(&["find", "image", "-regex", "("], 2, reason);
 }
 

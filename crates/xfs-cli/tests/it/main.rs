@@ -10,13 +10,17 @@
 mod benching;
 mod blame;
 mod changing;
+mod completion;
 mod errors;
 mod extraction;
+mod first_contact;
 mod hints;
 mod importing;
 mod incomplete;
 mod looking;
 mod making;
+mod man_pages;
+mod mkfs_options;
 mod outputs;
 mod partitions;
 mod permissions;

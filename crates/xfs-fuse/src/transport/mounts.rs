@@ -95,6 +95,28 @@ pub fn sources(process: &str) -> Vec<PathBuf> {
     rows(&String::from_utf8_lossy(&table)).map(|row| row.source()).collect()
 }
 
+/// A volume that is mounted through this library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountedVolume {
+    /// The mount point.
+    pub folder: PathBuf,
+    /// The full path of the image or device, as it was when it was mounted.
+    pub image: PathBuf,
+    /// Whether nothing can be written.
+    pub is_read_only: bool,
+}
+
+/// The mounts of ours that this process sees. Their servers are not asked.
+#[must_use]
+pub fn mounts() -> Vec<MountedVolume> {
+    let mounted = |row: Row<'_>| MountedVolume {
+        folder: PathBuf::from(OsString::from_vec(unescape(row.place))),
+        image: row.source(),
+        is_read_only: row.is_read_only(),
+    };
+    rows(&table()).map(mounted).collect()
+}
+
 fn table() -> String {
     String::from_utf8_lossy(&std::fs::read(TABLE).unwrap_or_default()).into_owned()
 }

@@ -1,5 +1,7 @@
 //! Why there is no volume with these options on this device.
 
+use std::fmt;
+
 use thiserror::Error;
 
 /// A geometry that cannot be, or that nobody should use.
@@ -22,11 +24,11 @@ pub enum GeometryError {
     SectorAboveBlock { sector: u64, block: u64 },
     #[error("sectors of {sector} bytes are smaller than those of the device, which have {device}")]
     SectorBelowDevice { sector: u64, device: u64 },
-    #[error("the {what} is {available} bytes long, {asked} were asked for")]
+    #[error("the {what} has {}, {} were asked for", Bytes(*available), Bytes(*asked))]
     DeviceTooShort { what: &'static str, asked: u64, available: u64 },
-    #[error("a volume has at least 300 MiB, not {bytes} bytes")]
+    #[error("a volume has at least 300 MiB, not {}", Bytes(*bytes))]
     TooSmall { bytes: u64 },
-    #[error("a volume of {bytes} bytes is too small for an allocation group, which has 16 MiB")]
+    #[error("a volume of {} is too small for an allocation group, which has 16 MiB", Bytes(*bytes))]
     NoGroup { bytes: u64 },
     #[error("a volume has at least two allocation groups, for a second superblock")]
     OneGroup,
@@ -44,7 +46,7 @@ pub enum GeometryError {
         "allocation groups of {blocks} blocks cannot be made multiples of a stripe unit of {unit}"
     )]
     GroupStripe { blocks: u64, unit: u64 },
-    #[error("a log has at least 64 MiB, not {bytes} bytes")]
+    #[error("a log has at least 64 MiB, not {}", Bytes(*bytes))]
     SmallLog { bytes: u64 },
     #[error("a log of {blocks} blocks: with these features it has {min} at least")]
     ShortLog { blocks: u64, min: u64 },
@@ -60,4 +62,21 @@ pub enum GeometryError {
     NoRoomForRoot,
     #[error("the time of the volume does not fit its time stamps")]
     Time,
+}
+
+/// A number of bytes as people read it, exact where it is not whole.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+        // The last unit of which there is more than one.
+        let power = (self.0.checked_ilog2().unwrap_or(0) / 10).min(4);
+        let unit = 1_u64 << (10 * power);
+        let name = UNITS.get(power as usize).copied().unwrap_or("bytes");
+        match (self.0 % unit, power) {
+            (0, _) => write!(f, "{} {name}", self.0 / unit),
+            _ => write!(f, "{:.1} {name} ({} bytes)", self.0 as f64 / unit as f64, self.0),
+        }
+    }
 }

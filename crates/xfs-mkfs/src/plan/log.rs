@@ -61,14 +61,18 @@ impl Log {
             true => (None, room.external(blocks, target.log_bytes.unwrap_or(0))?),
             false => {
                 let group = log_group(options, geometry)?;
-                let (start, blocks) =
-                    room.internal(blocks, group, (stripe, options.allow_small))?;
+                let (start, blocks) = room.internal(blocks, group, stripe)?;
                 (Some((group, start)), blocks)
             }
         };
         let bytes = blocks << geometry.block_log;
         if bytes < MIN_USEFUL_BYTES && !options.allow_small {
-            return Err(GeometryError::SmallLog { bytes });
+            // Groups that were asked for may be too small for more; the kernel mounts that.
+            let is_all_there_is = options.log.size.is_none() && !is_external && has_groups(options);
+            if !is_all_there_is {
+                return Err(GeometryError::SmallLog { bytes });
+            }
+            warnings.push(Warning::ShortLog { bytes });
         }
         Ok(Self { start, blocks, sector, unit })
     }
@@ -82,6 +86,11 @@ impl Log {
 fn unit_bytes(unit: u64, block: u32) -> u32 {
     // A unit is at most 256 KiB.
     if unit == 0 { 1 } else { (unit * u64::from(block)) as u32 }
+}
+
+/// Whether the size of groups was asked for.
+fn has_groups(options: &Options) -> bool {
+    options.data.agcount.is_some() || options.data.agsize.is_some()
 }
 
 fn is_external(options: &Options) -> Result<bool, GeometryError> {
@@ -221,7 +230,7 @@ impl Room<'_> {
         &self,
         asked: Option<u64>,
         group: AgNumber,
-        (stripe, allow_small): (Stripe, bool),
+        stripe: Stripe,
     ) -> Result<(AgBlock, u64), GeometryError> {
         let geometry = self.geometry;
         let first = u64::from(first_free_block(geometry).0);
@@ -230,10 +239,6 @@ impl Room<'_> {
         let usable = u64::from(geometry.ag_blocks).saturating_sub(taken + 1);
         if usable < self.min {
             return Err(GeometryError::NoRoomForLog { min: self.min, max: usable });
-        }
-        let useful = MIN_USEFUL_BYTES >> geometry.block_log;
-        if asked.is_none() && usable < useful && !allow_small {
-            return Err(GeometryError::NoRoomForLog { min: useful, max: usable });
         }
         let alignment = if self.unit == 0 { stripe.unit } else { self.unit }.max(1);
         // The block's number in the volume is aligned, which its number in the group need not be:

@@ -50,14 +50,14 @@ pub(crate) struct ParquetEncoding {
 /// The file that row groups are appended to.
 pub(crate) struct ParquetAppender<'w>(SerializedFileWriter<Writer<'w>>);
 
+/// The host's error as it is; those of the crate in our words.
 fn output_error(error: ParquetError) -> ScanError {
-    match error {
-        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-            Ok(io) => ScanError::Output(*io),
-            Err(other) => ScanError::Output(std::io::Error::other(other)),
-        },
-        other => ScanError::Output(std::io::Error::other(other)),
+    if let ParquetError::External(source) = error
+        && let Ok(error) = source.downcast::<std::io::Error>()
+    {
+        return ScanError::Output(*error);
     }
+    ScanError::Output(std::io::Error::other("the rows cannot be put into the form of Parquet"))
 }
 
 /// Begins a Parquet file.

@@ -1,0 +1,159 @@
+//! Examples, exit codes and related programs: the end of each help text and man page.
+//!
+//! Owns: the table of examples, and how help and pages show it. Does **not** own: what commands take. Tests
+//! parse each example, and run those that need no mount, in a directory with `disk.img`, `tree/`, `root.tar`
+//! and `notes.txt`.
+
+mod examples;
+
+use std::io::{self, Write};
+
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use examples::EXAMPLES;
+
+/// A command line, and what it does.
+type Example = (&'static str, &'static str);
+
+/// Examples and related programs of a command.
+struct Entry {
+    /// The name, for a command of a command with both: `dump agf`.
+    name: &'static str,
+    examples: &'static [Example],
+    /// Pages of other programs, `mkfs.xfs(8)`, and commands of this one.
+    see_also: &'static [&'static str],
+}
+
+/// Codes and what they mean, as in docs/exit-codes.md.
+const EXIT_CODES: [(&str, &str); 7] = [
+    ("0", "everything that was asked for was done"),
+    ("1", "something failed: no such file, no permission, no space"),
+    ("2", "the command line makes no sense, or not for this image"),
+    ("3", "no XFS volume of version 5, or a feature that is refused by name"),
+    ("4", "the log holds changes that are not replayed here"),
+    ("5", "a structure of the image is corrupt, or lies past its end"),
+    ("141", "nobody reads the output any more"),
+];
+
+/// Adds the end of each help text to the command and those below it.
+pub(crate) fn with_manual(command: Command) -> Command {
+    let names: Vec<_> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    let command = names
+        .into_iter()
+        .fold(command, |command, name| command.mut_subcommand(&name, |below| end_of(below, &name)));
+    with_end(command, "")
+}
+
+fn end_of(command: Command, name: &str) -> Command {
+    let names: Vec<_> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    let command = names.into_iter().fold(command, |command, below| {
+        let whole = format!("{name} {below}");
+        command.mut_subcommand(below, |command| with_end(command, &whole))
+    });
+    with_end(command, name)
+}
+
+fn with_end(command: Command, name: &str) -> Command {
+    let Some(entry) = find(name) else { return command };
+    // That of the program is the list of exit codes in short.
+    let own = command.get_after_help().filter(|_| !name.is_empty());
+    let mut text = own.map(|text| format!("{text}\n\n")).unwrap_or_default();
+    text += "Examples:\n";
+    for (line, meaning) in entry.examples {
+        text += &format!("  {line}\n      {meaning}\n");
+    }
+    text += "\nExit status:\n";
+    for (code, meaning) in EXIT_CODES {
+        text += &format!("  {code:>3}  {meaning}\n");
+    }
+    text += &see_also(entry);
+    command.after_long_help(text)
+}
+
+/// The last lines, each shorter than a terminal is wide.
+fn see_also(entry: &Entry) -> String {
+    let mut text = "\nSee also:".to_owned();
+    let mut width = text.len();
+    for (index, page) in entry.see_also.iter().enumerate() {
+        if width + page.len() > 74 {
+            text += "\n         ";
+            width = 9;
+        }
+        let comma = if index + 1 == entry.see_also.len() { "" } else { "," };
+        text += &format!(" {page}{comma}");
+        width += page.len() + 2;
+    }
+    text
+}
+
+fn find(name: &str) -> Option<&'static Entry> {
+    EXAMPLES.iter().find(|entry| entry.name == name)
+}
+
+/// The man pages: names of files, and what is in them.
+pub(crate) fn pages(command: Command) -> io::Result<Vec<(String, Vec<u8>)>> {
+    // Help has no page of its own.
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    let mut pages = Vec::new();
+    collect(&command, "", &mut pages)?;
+    Ok(pages)
+}
+
+fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        let whole = format!("{name} {}", below.get_name());
+        collect(below, whole.trim_start(), pages)?;
+    }
+    let page = Man::new(command.clone()).manual("ferroxfs");
+    let mut bytes = Vec::new();
+    render(&page, command, name, &mut bytes)?;
+    pages.push((page.get_filename(), bytes));
+    Ok(())
+}
+
+fn render(page: &Man, command: &Command, name: &str, out: &mut Vec<u8>) -> io::Result<()> {
+    page.render_title(out)?;
+    page.render_name_section(out)?;
+    page.render_synopsis_section(out)?;
+    page.render_description_section(out)?;
+    page.render_options_section(out)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(out)?;
+    }
+    let mut roff = Roff::new();
+    if let Some(text) = command.get_after_help().filter(|_| !name.is_empty()) {
+        roff.control("SH", ["DETAILS"]);
+        roff.control("nf", []);
+        for line in text.to_string().lines() {
+            roff.text([roman(line)]);
+        }
+        roff.control("fi", []);
+    }
+    if let Some(entry) = find(name) {
+        roff.control("SH", ["EXAMPLES"]);
+        for (line, meaning) in entry.examples {
+            roff.control("TP", []);
+            roff.text([bold(*line)]);
+            roff.text([roman(*meaning)]);
+        }
+        roff.control("SH", ["EXIT STATUS"]);
+        for (code, meaning) in EXIT_CODES {
+            roff.control("TP", []);
+            roff.text([bold(code)]);
+            roff.text([roman(meaning)]);
+        }
+        roff.control("SH", ["SEE ALSO"]);
+        roff.text([roman(entry.see_also.join(", "))]);
+    }
+    roff.to_writer(out)?;
+    page.render_version_section(out)?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests;

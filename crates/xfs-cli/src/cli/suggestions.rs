@@ -1,0 +1,158 @@
+//! Suggestions for a word in the place of a command that is none.
+//!
+//! Owns: the table of words that other programs use. No command that destroys is ever suggested: a word that
+//! resembles `rm` may mean anything.
+
+use std::path::Path;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, Error};
+
+/// Words, and what they mean here.
+const WORDS: &[(&[&str], &str)] = &[
+    (
+        &["format", "mkfs.xfs", "mkfs_xfs", "create", "new", "init", "newfs", "makefs", "mkxfs"],
+        "'ferroxfs mkfs' makes a volume",
+    ),
+    (
+        &[
+            "fsck",
+            "check",
+            "fsck.xfs",
+            "xfs_check",
+            "verify",
+            "validate",
+            "xfs_repair",
+            "repair",
+            "scrub",
+        ],
+        "'xfs_repair -n IMAGE' checks a volume and changes nothing; 'ferroxfs scan' names what it cannot read",
+    ),
+    (
+        &[
+            "extract",
+            "unpack",
+            "copy",
+            "export",
+            "restore",
+            "unarchive",
+            "cpio",
+            "rsync",
+            "x",
+            "pull",
+        ],
+        "'ferroxfs cp -a IMAGE:/path DIRECTORY' copies files out",
+    ),
+    (&["dir", "list", "ll", "la", "l", "listdir"], "'ferroxfs ls' lists directories"),
+    (
+        &["type", "print", "less", "more", "head", "tail", "view", "read", "show"],
+        "'ferroxfs cat' writes what is in files",
+    ),
+    (&["download", "fetch", "save"], "'ferroxfs get' writes a file to the host"),
+    (&["upload", "write", "store", "push"], "'ferroxfs put' writes a file of an image"),
+    (
+        &["add", "load", "untar", "populate", "insert"],
+        "'ferroxfs import' puts a directory or an archive into an image",
+    ),
+    (
+        &["archive", "pack", "zip", "backup", "dump-tar", "xfsdump"],
+        "'ferroxfs tar' writes an archive",
+    ),
+    (
+        &[
+            "xfs_info",
+            "geometry",
+            "blkid",
+            "super",
+            "superblock",
+            "describe",
+            "file",
+            "df",
+            "lsblk",
+        ],
+        "'ferroxfs info' shows what a volume is",
+    ),
+    (
+        &["xfs_db", "db", "debug", "debugfs", "inspect", "hexdump"],
+        "'ferroxfs dump' shows structures",
+    ),
+    (
+        &["xfs_growfs", "resize", "grow", "extend", "expand", "resize2fs"],
+        "'ferroxfs growfs' makes a volume larger",
+    ),
+    (&["trim", "discard", "sparsify", "blkdiscard"], "'ferroxfs fstrim' gives free space back"),
+    (&["rename", "move", "ren"], "'ferroxfs mv' renames files"),
+    (
+        &["unmount", "eject", "detach", "unmnt", "fusermount", "fusermount3"],
+        "'ferroxfs umount' ends a mount",
+    ),
+    (
+        &["attach", "serve", "fuse", "mnt", "mount.xfs", "mount.ferroxfs"],
+        "'ferroxfs mount' mounts a volume",
+    ),
+    (&["findmnt", "mtab", "listmounts"], "'ferroxfs mounts' lists mounts"),
+    (&["search", "grep", "locate", "glob"], "'ferroxfs find' searches for files"),
+    (
+        &["usage", "size", "ncdu", "space", "quota"],
+        "'ferroxfs du' adds up the space that files use",
+    ),
+    (&["lsattr", "xfs_io", "fstat"], "'ferroxfs stat' shows what an inode says of a file"),
+    (&["xattr", "attr", "attrs"], "'ferroxfs getfattr' shows extended attributes"),
+    (&["acl", "acls", "facl"], "'ferroxfs getfacl' shows access control lists"),
+    (
+        &["xfs_admin", "name", "e2label", "tune2fs"],
+        "'ferroxfs label' and 'ferroxfs uuid' show and change them",
+    ),
+    (&["replay", "journal", "recovery"], "'ferroxfs recover' replays the log"),
+    (&["xfs_logprint", "logprint"], "'ferroxfs log' shows the log"),
+    (&["xfs_bmap", "bmap", "filefrag", "fiemap"], "'ferroxfs extents' shows where a file lies"),
+    (
+        &["inventory", "index", "parquet", "csv", "bulkstat"],
+        "'ferroxfs scan' writes a row for each inode",
+    ),
+    (&["symlink", "link", "hardlink"], "'ferroxfs ln' makes links"),
+    (&["md", "makedir"], "'ferroxfs mkdir' makes directories"),
+    (&["ncheck", "path", "paths"], "'ferroxfs parents' shows the paths of an inode"),
+    (&["benchmark", "fio", "perf"], "'ferroxfs bench' measures"),
+    (&["manual", "manpage", "manpages"], "'ferroxfs man DIR' writes the man pages"),
+    (&["ver", "about"], "'ferroxfs --version' prints the version"),
+];
+
+/// Commands that are suggested for no word that was mistyped.
+const DESTRUCTIVE: [&str; 5] = ["rm", "truncate", "mkfs", "fallocate", "mv"];
+
+/// Puts what the table says in the place of what resembles the word.
+pub(crate) fn replace(error: &mut Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    let word = word.clone();
+    let similar = match error.remove(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(names)) => names,
+        Some(ContextValue::String(name)) => vec![name],
+        _ => Vec::new(),
+    };
+    let lower = word.to_ascii_lowercase();
+    let meant = WORDS.iter().find(|(words, _)| words.contains(&lower.as_str()));
+    if let Some((_, tip)) = meant {
+        insert_tip(error, (*tip).to_owned());
+        return;
+    }
+    if lower.contains(":/") || Path::new(&word).exists() {
+        insert_tip(error, "the command comes first: 'ferroxfs ls IMAGE:/path'".to_owned());
+        return;
+    }
+    let harmless: Vec<_> =
+        similar.into_iter().filter(|name| !DESTRUCTIVE.contains(&name.as_str())).collect();
+    if !harmless.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(harmless));
+    }
+}
+
+fn insert_tip(error: &mut Error, tip: String) {
+    let tips = vec![StyledStr::from(tip)];
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+}
+
+#[cfg(test)]
+mod tests;

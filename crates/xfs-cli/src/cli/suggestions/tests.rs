@@ -1,0 +1,30 @@
+//! The table against the commands that there are.
+
+use std::collections::HashSet;
+
+use clap::CommandFactory;
+
+use super::{DESTRUCTIVE, WORDS};
+use crate::cli::Cli;
+
+#[test]
+fn the_table_names_commands_that_exist_and_none_that_destroys() {
+    let command = Cli::command();
+    let known: HashSet<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+    let mut words = HashSet::new();
+    for (spellings, tip) in WORDS {
+        for word in *spellings {
+            assert!(words.insert(*word), "{word} is in the table twice");
+            assert!(!known.contains(word), "{word} is a command");
+        }
+        let named = tip.split('\'').filter_map(|part| part.strip_prefix("ferroxfs "));
+        for name in named.filter_map(|part| part.split(' ').next()) {
+            assert!(known.contains(name) || name == "--version", "{tip}");
+            // What makes a volume refuses what holds something, and a rename loses nothing.
+            assert!(["mkfs", "mv"].contains(&name) || !DESTRUCTIVE.contains(&name), "{tip}");
+        }
+    }
+    for word in ["delete", "remove", "del", "erase", "wipe", "unlink", "shred"] {
+        assert!(!words.contains(word), "{word}");
+    }
+}

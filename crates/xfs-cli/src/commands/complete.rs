@@ -1,0 +1,158 @@
+//! `complete`: paths in images for the completions of shells, one a line.
+//!
+//! Owns: finding the image in a command line that is not finished, and listing one directory of it. Whatever
+//! fails prints nothing: a shell that completes has no use for an error.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use ferroxfs::{FileType, Volume};
+
+use super::Run;
+use crate::cli::CompleteArguments;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::size;
+
+/// As many names are listed.
+const MAX_NAMES: usize = 10_000;
+
+struct Complete {
+    devices: Option<ferroxfs::Devices>,
+    line: Line,
+}
+
+/// What a command line says so far.
+#[derive(Default)]
+struct Line {
+    image: Option<PathBuf>,
+    log_device: Option<PathBuf>,
+    partition: Option<u32>,
+    offset: Option<u64>,
+    /// What stands in front of a path in the word that is completed: `IMAGE:`.
+    before: Vec<u8>,
+    /// The path so far: the directory up to its slash, and the beginning of a name.
+    directory: Vec<u8>,
+    begun: Vec<u8>,
+}
+
+/// Opens the image that the last word names, if it names one.
+pub(super) fn open(arguments: &CompleteArguments) -> Box<dyn Run> {
+    let line = Line::read(&arguments.words);
+    let devices = line.as_ref().and_then(Line::open);
+    Box::new(Complete { devices, line: line.unwrap_or_default() })
+}
+
+impl Run for Complete {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let Some(volume) = self.devices.and_then(|devices| devices.volume().ok()) else {
+            return Ok(());
+        };
+        for name in self.line.names(&volume).unwrap_or_default() {
+            console.out().write_all(&name)?;
+            console.out().write_all(b"\n")?;
+        }
+        Ok(())
+    }
+}
+
+impl Line {
+    /// Reads the words of a command line, the last of which is completed. `None` if that is no path in an image.
+    fn read(words: &[OsString]) -> Option<Self> {
+        let (word, before) = words.split_last()?;
+        let mut line = Self::default();
+        let mut rest = before.iter();
+        while let Some(word) = rest.next() {
+            let text = word.to_string_lossy();
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(OsString::from(value))),
+                None => (&*text, None),
+            };
+            if !["--image", "--log-device", "--partition", "--offset"].contains(&name) {
+                continue;
+            }
+            let value = value.or_else(|| rest.next().cloned())?;
+            match name {
+                "--image" => line.image = Some(value.into()),
+                "--log-device" => line.log_device = Some(value.into()),
+                "--partition" => line.partition = value.to_str()?.parse().ok(),
+                _ => line.offset = size::parse(value.to_str()?).ok(),
+            }
+        }
+        let word = word.as_bytes();
+        let path = if line.image.is_some() {
+            word
+        } else {
+            let at = word.windows(2).position(|pair| pair == b":/")?;
+            let (image, path) = word.split_at_checked(at + 1)?;
+            line.image = Some(PathBuf::from(OsStr::from_bytes(image.strip_suffix(b":")?)));
+            line.before = image.to_vec();
+            path
+        };
+        let name = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        let (directory, begun) = path.split_at_checked(name)?;
+        (line.directory, line.begun) = (directory.to_vec(), begun.to_vec());
+        Some(line)
+    }
+
+    /// Opens the image, one in use too: a name that is stale costs nothing.
+    fn open(&self) -> Option<ferroxfs::Devices> {
+        let image = self.image.as_deref().filter(|image| image.exists())?;
+        self.options().open_devices(image).or_else(|_| self.live().open_devices(image)).ok()
+    }
+
+    fn live(&self) -> ferroxfs::OpenOptions {
+        self.options().live(true).no_recovery(true)
+    }
+
+    fn options(&self) -> ferroxfs::OpenOptions {
+        let mut open = ferroxfs::OpenOptions::new();
+        if let Some(number) = self.partition {
+            open = open.partition(number);
+        }
+        if let Some(bytes) = self.offset {
+            open = open.offset(bytes);
+        }
+        match &self.log_device {
+            Some(log) => open.log_device(log),
+            None => open,
+        }
+    }
+
+    /// The words that this one may become, those of directories with a slash.
+    fn names(&self, volume: &Volume) -> ferroxfs::Result<Vec<Vec<u8>>> {
+        let path = [b"/", self.directory.as_slice()].concat();
+        let directory = volume.lookup(Path::new(OsStr::from_bytes(&path)))?;
+        let mut words = Vec::new();
+        for entry in directory.entries()? {
+            let entry = entry?;
+            let name = entry.name().as_bytes().to_vec();
+            let is_hidden = name.starts_with(b".") && !self.begun.starts_with(b".");
+            // A line ends a name here.
+            if !name.starts_with(&self.begun) || is_hidden || name.contains(&b'\n') {
+                continue;
+            }
+            let is_directory = match entry.file_type() {
+                Some(FileType::Directory) => true,
+                Some(FileType::Symlink) => {
+                    let path = [path.as_slice(), &name].concat();
+                    let target = volume.lookup(Path::new(OsStr::from_bytes(&path)));
+                    target.is_ok_and(|node| node.file_type() == FileType::Directory)
+                }
+                _ => false,
+            };
+            let slash: &[u8] = if is_directory { b"/" } else { b"" };
+            words.push([&self.before, &self.directory, name.as_slice(), slash].concat());
+            if words.len() == MAX_NAMES {
+                break;
+            }
+        }
+        words.sort_unstable();
+        Ok(words)
+    }
+}
+
+#[cfg(test)]
+mod tests;

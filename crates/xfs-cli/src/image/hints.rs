@@ -1,0 +1,121 @@
+//! What to do about a place that is not there, and about a volume that is full.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::address::Address;
+use crate::failure::Failure;
+use crate::names;
+use crate::size::human;
+
+/// Letters of a pattern of the shell.
+const PATTERN: &[u8] = b"*?[";
+
+/// Says how to name an image alone where a path in it was given, and a path in an image where it is written as
+/// one of the host.
+pub(super) fn at_address(failure: Failure, path: &Path) -> Failure {
+    let bytes = path.as_os_str().as_bytes();
+    let image = bytes.windows(2).position(|pair| pair == b":/").and_then(|at| bytes.get(..at));
+    match image {
+        Some(image) if !path.exists() => failure
+            .hint(format!("this takes an image, and no path in it: {}", names::in_message(image))),
+        _ => match within_a_file(path) {
+            Some(address) => {
+                let shown = names::in_message(&address).into_owned();
+                failure.hint(format!("a path in an image is written IMAGE:/path: {shown}"))
+            }
+            None if is_pattern(bytes) && !path.exists() && !failure.has_hint() => failure.hint(
+                "no file of the host matches; a shell expands a pattern only where some does, and where it is \
+                 not quoted",
+            ),
+            None => failure,
+        },
+    }
+}
+
+/// The address of a path that goes on below a regular file of the host.
+fn within_a_file(path: &Path) -> Option<Vec<u8>> {
+    let image = path.ancestors().skip(1).find(|image| image.is_file())?;
+    let inside = path.strip_prefix(image).ok()?;
+    Some([image.as_os_str().as_bytes(), b":/", inside.as_os_str().as_bytes()].concat())
+}
+
+/// Says how a path in an image is written where it stands behind the image as a word of its own.
+pub(super) fn at_colon(failure: Failure, first: Option<&Address>, address: &Address) -> Failure {
+    match first {
+        Some(first) if address.path == b"/" && !address.image.exists() => {
+            let image = first.image.as_os_str().as_bytes();
+            let path = address.image.as_os_str().as_bytes();
+            let slash: &[u8] = if path.starts_with(b"/") { b"" } else { b"/" };
+            let path = [slash, path].concat();
+            let (image, path) = (names::in_message(image), names::in_message(&path));
+            failure.hint(format!("a path in an image is written behind it: {image}:{path}"))
+        }
+        // A file of the host may have the name of one in the image.
+        Some(first) if address.path == b"/" && address.image.is_absolute() => {
+            let image = first.image.as_os_str().as_bytes();
+            let path = address.image.as_os_str().as_bytes();
+            let (image, path) = (names::in_message(image), names::in_message(path));
+            failure.hint(format!("a path in an image is written behind it: {image}:{path}"))
+        }
+        _ => failure,
+    }
+}
+
+/// Says that patterns are not expanded in images.
+pub(super) fn at_missing(failure: Failure, image: &Path, path: &[u8]) -> Failure {
+    if !is_pattern(path) || failure.has_hint() {
+        return failure;
+    }
+    let slash = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+    let (folder, name) = path.split_at_checked(slash).unwrap_or((path, b""));
+    let is_plain = |part: &[u8]| !is_pattern(part);
+    let folder = if is_plain(folder) { folder } else { b"" };
+    let name = name.strip_prefix(b"/").unwrap_or(name);
+    let folder: &[u8] = if folder.is_empty() { b"/" } else { folder };
+    let start = [image.as_os_str().as_bytes(), b":", folder].concat();
+    let start = names::in_message(&start);
+    let name = names::in_message(name);
+    failure.hint(format!(
+        "patterns are not expanded in an image: ferroxfs find {start} -name {name} lists what matches"
+    ))
+}
+
+fn is_pattern(path: &[u8]) -> bool {
+    path.iter().any(|byte| PATTERN.contains(byte))
+}
+
+/// Says how much room was needed, and how much there is.
+pub(super) fn at_room(failure: Failure, volume: &ferroxfs::Volume, needed: Option<u64>) -> Failure {
+    let free = volume
+        .space()
+        .ok()
+        .map(|space| human(space.available_blocks.saturating_mul(u64::from(space.block_size))));
+    let text = match (needed.map(human), free) {
+        (Some(needed), Some(free)) => format!(" ({needed} needed, {free} free)"),
+        (Some(needed), None) => format!(" ({needed} needed)"),
+        (None, Some(free)) => format!(" ({free} free)"),
+        (None, None) => String::new(),
+    };
+    let failure = failure.more(&text);
+    match failure.has_hint() {
+        true => failure,
+        false => failure
+            .hint("remove files, or make the volume larger: ferroxfs growfs --size BYTES IMAGE"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Path, within_a_file};
+
+    #[test]
+    fn a_path_below_a_file_is_one_in_an_image() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let below = file.path().join("etc/passwd");
+        let expected = format!("{}:/etc/passwd", file.path().display());
+        assert_eq!(within_a_file(&below).unwrap(), expected.as_bytes());
+        assert_eq!(within_a_file(file.path()), None);
+        assert_eq!(within_a_file(Path::new("none/etc")), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! Options of mkfs.xfs: what is taken, what is inherited, and how the others are refused.
+
+use std::fs;
+
+use crate::changing::Place;
+
+/// The options that a report of xfs_info(8) stands for, section by section.
+fn options_of(report: &str) -> Vec<String> {
+    let mut section = "";
+    let mut options = Vec::new();
+    let mut block = "";
+    let starts = ["meta-data", "data", "naming", "log", "realtime"];
+    let words = report.lines().flat_map(|line| {
+        let start = starts.into_iter().find(|start| line.starts_with(start));
+        line.split([' ', ',']).map(move |word| (start, word))
+    });
+    for (start, word) in words {
+        section = start.unwrap_or(section);
+        let Some((name, value)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            continue;
+        };
+        if starts.contains(&name) {
+            continue;
+        }
+        let option = match (section, name) {
+            ("meta-data", "isize") => format!("-i size={value}"),
+            ("meta-data", "agsize") => format!("-d agsize={value}b"),
+            ("meta-data", "sectsz") => format!("-s size={value}"),
+            ("meta-data", "attr" | "projid32bit" | "sparse" | "nrext64" | "exchange") => {
+                format!("-i {name}={value}")
+            }
+            ("meta-data", "agcount") => continue,
+            ("meta-data", _) => format!("-m {name}={value}"),
+            ("data", "bsize") => {
+                block = value;
+                format!("-b size={value}")
+            }
+            ("data", "blocks") => format!("-d size={value}b"),
+            ("data", "imaxpct") => format!("-i maxpct={value}"),
+            ("data", _) => {
+                let blocks: u64 = value.parse().unwrap();
+                format!("-d {name}={}", blocks * block.parse::<u64>().unwrap() / 512)
+            }
+            ("naming", "bsize") => format!("-n size={value}"),
+            ("naming", _) => format!("-n {name}={value}"),
+            ("log", "bsize") => continue,
+            ("log", "blocks") => format!("-l size={value}b"),
+            ("log", "sectsz") => format!("-l sectsize={value}"),
+            ("log", "sunit") => {
+                let blocks: u64 = value.parse().unwrap();
+                format!("-l sunit={}", blocks * block.parse::<u64>().unwrap() / 512)
+            }
+            ("log", _) => format!("-l {name}={value}"),
+            ("realtime", "extsz") => format!("-r extsize={value}"),
+            ("realtime", "blocks") => format!("-r size={value}b"),
+            ("realtime", "rtextents") => continue,
+            ("realtime", _) => format!("-r {name}={value}"),
+            _ => panic!("{section}: {word}"),
+        };
+        options.push(option);
+    }
+    options
+}
+
+#[test]
+fn a_report_of_xfs_info_makes_the_same_volume_again() {
+    let place = Place::new();
+    for own in [
+        "",
+        "-b size=1k -n size=8k",
+        "-m rmapbt=0,reflink=0 -n parent=0",
+        "-d su=64k,sw=4,agcount=4",
+    ] {
+        let own: Vec<_> = own.split_whitespace().collect();
+        let first = [&["mkfs", "-f", "-d", "file,size=320m"], &own[..], &["one"]].concat();
+        let report = place.check(&first);
+        let options = options_of(&report);
+        assert!(options.len() > 30, "{options:?}");
+        let options: Vec<_> = options.iter().flat_map(|option| option.split(' ')).collect();
+        let again = [&["mkfs", "-q", "-f", "-d", "file"], &options[..], &["two"]].concat();
+        place.check(&again);
+        let (one, two) = (fs::read(place.path("one")), fs::read(place.path("two")));
+        assert!(one.unwrap() == two.unwrap(), "{options:?}");
+    }
+}
+
+#[test]
+fn the_line_that_rear_makes_is_taken() {
+    let place = Place::new();
+    let line = "mkfs -q -f -m uuid=dd0e1c7d-e0ff-46f3-bd58-76abfc46b284 -i size=512 -d agcount=16 \
+                -s size=512 -i attr=2 -i projid32bit=1 -m crc=1 -m finobt=1 -b size=4096 -i maxpct=25 \
+                -d sunit=0 -d swidth=0 -l version=2 -l lazy-count=1 -n size=4096 -n version=2 \
+                -r extsize=4096 -d file,size=1g made";
+    let made = place.command(&line.split_whitespace().collect::<Vec<_>>()).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    // Groups of 64 MiB hold no log of 64 MiB, which mkfs.xfs wants.
+    assert!(
+        String::from_utf8_lossy(&made.stderr).contains("as many as its allocation group holds")
+    );
+    assert!(place.check(&["info", "--xfs-info", "made"]).contains("agcount=16,"));
+}
+
+#[test]
+fn files_inherit_what_mkfs_gives_the_root() {
+    let place = Place::new();
+    let inherited = "projinherit=5,extszinherit=16,cowextsize=24,daxinherit=1";
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::write(place.path("tree/file"), "text").unwrap();
+    let size = ["-d", "file,size=320m"];
+    place.check(&[&["mkfs", "-q", "-f", "-d", inherited], &size[..], &["made"]].concat());
+    place.check(&["mkdir", "-p", "made:/a/b"]);
+    place.check(&["touch", "made:/a/b/f"]);
+    // The hints are flags of another kind on a file, and direct access is one of both.
+    let (directory, file) = (0x0001_9200, 0x0001_8800);
+    for (path, xflags) in [("made:/", directory), ("made:/a/b", directory), ("made:/a/b/f", file)] {
+        let facts = place.check(&["stat", "--json", path]);
+        let facts: serde_json::Value = serde_json::from_str(&facts).unwrap();
+        let found = &facts["files"][0];
+        assert_eq!(found["project_id"], 5, "{path}: {found}");
+        assert_eq!(found["xflags"].as_u64().unwrap() & 0x0001_ffff, xflags, "{path}: {found}");
+        let inode = found["ino"].to_string();
+        let core = place.check(&["dump", "made", "inode", &inode]);
+        for (field, hint) in [("extent_size_hint", "16"), ("cow_extent_size_hint", "24")] {
+            let line = core.lines().find(|line| line.starts_with(field)).unwrap_or(&core);
+            assert!(line.ends_with(hint), "{path}: {field}: {line}");
+        }
+    }
+    place.check(
+        &[&["mkfs", "-q", "-f", "-d", inherited, "--from", "tree"], &size[..], &["from"]].concat(),
+    );
+    assert_eq!(place.check(&["cat", "from:/file"]), "text");
+}
+
+#[test]
+fn options_that_make_no_sense_end_with_2() {
+    let place = Place::new();
+    let check = |options: &str, words: &str| {
+        let line = format!("mkfs -q -f {options} -d file,size=320m made");
+        place.check_failure(&line.split(' ').collect::<Vec<_>>(), 2, words);
+        assert!(!place.path("made").exists(), "{options}");
+    };
+    check("-d extszinherit=16k", "not a number; suffixes are not taken here");
+    check("-d extszinherit=10241", "10241 is outside 0 to 10240");
+    check("-d cowextsize=16 -m reflink=0", "-d cowextsize needs -m reflink=1");
+    check("-d projinherit=4294967296", "larger than 4294967295");
+    check("-d daxinherit=2", "neither 0 nor 1");
+    check("-r extsize=6k", "not a multiple of 4096");
+    check("-r extsize=1k", "outside 4096 to 1073741824");
+    check("-r foo=1", "-r foo: there is no such option\nhint: ferroxfs mkfs --help");
+    check("-d concurrency=4,agcount=4", "exclude each other");
+    check("-c foo=1", "-c foo=1: there is no such option\nhint: a configuration file");
+    let small = ["mkfs", "-q", "-d", "file,size=100m", "made"];
+    place.check_failure(&small, 2, "a volume has at least 300 MiB, not 100 MiB\n");
+    let short = ["mkfs", "-q", "-f", "-d", "size=400m", "image"];
+    place.check_failure(&short, 2, "the data device has 320 MiB, 400 MiB were asked for");
+}
+
+#[test]
+fn options_that_are_not_supported_end_with_3() {
+    let place = Place::new();
+    for option in [
+        "-m crc=0",
+        "-m metadir=1",
+        "-m uquota",
+        "-m pqnoenforce=1",
+        "-n version=ci",
+        "-n ftype=0",
+        "-i attr=1",
+        "-i projid32bit=0",
+        "-i align=0",
+        "-i max_atomic_write=4k",
+        "-l version=1",
+        "-l lazy-count=0",
+        "-l concurrency=4",
+        "-d rtinherit=1",
+        "-d concurrency=nr_cpus",
+        "-r rtdev=device",
+        "-r size=1g",
+        "-r zoned=1",
+        "-c defaults=file",
+    ] {
+        let line = format!("mkfs -q -f {option} -d file,size=320m made");
+        let words: Vec<_> = line.split(' ').collect();
+        place.check_failure(&words, 3, "is not supported: ");
+        place.check_failure(&words, 3, option);
+        assert!(!place.path("made").exists(), "{option}");
+    }
+}
+
+#[test]
+fn configuration_files_are_read() {
+    let place = Place::new();
+    let make = |words: &[&str]| {
+        let words = [&["mkfs", "-f", "-d", "file,size=320m"], words, &["made"]].concat();
+        place.check(&words)
+    };
+    let text =
+        "# older kernels\n[metadata]\nrmapbt=0 ; a comment\nreflink = 0\n\n[inode]\nsize=1024\n";
+    fs::write(place.path("old.conf"), text).unwrap();
+    let read = make(&["-c", "options=old.conf"]);
+    assert_eq!(read, make(&["-m", "rmapbt=0,reflink=0", "-i", "size=1024"]));
+    let line = ["mkfs", "-f", "-d", "file,size=320m", "-c", "options=old.conf", "made"];
+    place.check_failure(
+        &[&line[..], &["-m", "rmapbt=1"]].concat(),
+        2,
+        "old.conf: -m rmapbt is given twice",
+    );
+    fs::write(place.path("old.conf"), "[metadata\n").unwrap();
+    place.check_failure(&line, 2, "old.conf: -c: line 1: \"[metadata\" is neither");
+    fs::write(place.path("old.conf"), [0xff, 0xfe]).unwrap();
+    place.check_failure(&line, 2, "old.conf: is not a configuration file");
+    fs::remove_file(place.path("old.conf")).unwrap();
+    place.check_failure(&line, 1, "old.conf: No such file or directory");
+}
