@@ -103,6 +103,9 @@ impl Container {
             };
         }
         match (&self.group, self.contents) {
+            (Some(_), _) if self.volumes.is_empty() => {
+                "a logical volume can hold XFS, and the group has none (lvcreate makes one)".to_owned()
+            }
             (Some(group), _) => {
                 let volume = self.volumes.first().map_or("NAME", |volume| &volume.name);
                 format!(

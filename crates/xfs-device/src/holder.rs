@@ -73,7 +73,10 @@ impl fmt::Display for Holder {
         match mount_point {
             Some(folder) => {
                 let folder = printable(&folder.to_string_lossy());
-                write!(f, "is mounted at {folder} by process {process} ({command})")?;
+                write!(
+                    f,
+                    "another program has it open: it is mounted at {folder} (process {process})"
+                )?;
             }
             None => write!(f, "another program has it open: process {process} ({command})")?,
         }

@@ -127,6 +127,8 @@ pub(crate) fn replace(error: &mut Error) {
         return;
     };
     let word = word.clone();
+    // Without tips of its own it leaves an empty line for them.
+    error.remove(ContextKind::Suggested);
     let similar = match error.remove(ContextKind::SuggestedSubcommand) {
         Some(ContextValue::Strings(names)) => names,
         Some(ContextValue::String(name)) => vec![name],

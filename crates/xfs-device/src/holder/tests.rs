@@ -37,7 +37,8 @@ fn remedies_fit_the_holder() {
         others: 0,
     };
     let mounted = holder(Some("/mnt"));
-    assert!(mounted.to_string().starts_with("is mounted at /mnt by process 7 (ferroxfs put"));
+    let said = "another program has it open: it is mounted at /mnt (process 7)";
+    assert_eq!(mounted.to_string(), said);
     assert_eq!(mounted.hint(Access::ReadWrite), "unmount it (ferroxfs umount /mnt)");
     let plain = holder(None);
     assert!(plain.to_string().contains("process 7 (ferroxfs put a.img:/f)"));

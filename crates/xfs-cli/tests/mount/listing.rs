@@ -1,0 +1,71 @@
+//! Mounts by the names of their images: listing them, ending them, naming them.
+
+use xfs_fuse::is_mount_point;
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::{ferroxfs, mounted, run, said};
+
+pub(crate) fn mounts_are_listed() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    let image = volume.image.data.canonicalize().unwrap();
+    let folder = volume.path().canonicalize().unwrap();
+    let server = volume.server();
+    let list = run(&mut ferroxfs(&["mounts"]));
+    let row =
+        format!("{} on {} (read-write, process {server})\n", image.display(), folder.display());
+    assert!(list.contains(&row), "{list}");
+    let list = run(&mut ferroxfs(&["mounts", "--json"]));
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let mounts = list["mounts"].as_array().unwrap();
+    let own = mounts.iter().find(|mount| mount["image"] == image.to_str().unwrap()).unwrap();
+    assert_eq!(own["mount_point"], folder.to_str().unwrap());
+    assert_eq!(own["read_only"], false);
+    assert_eq!(own["process"].to_string(), server);
+    volume.unmount();
+    assert!(!run(&mut ferroxfs(&["mounts"])).contains(image.to_str().unwrap()));
+    volume.mount("ro");
+    let list = run(&mut ferroxfs(&["mounts"]));
+    assert!(list.contains(&format!("{} (read-only, process ", folder.display())), "{list}");
+    volume.check()
+}
+
+pub(crate) fn umount_and_stats_take_an_image() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    assert!(run(ferroxfs(&["stats"]).arg(&volume.image.data)).starts_with("request"));
+    run(ferroxfs(&["umount"]).arg(&volume.image.data));
+    volume.is_mounted = false;
+    assert!(!is_mount_point(&volume.path()));
+    // Mounted at two places, one has to be named.
+    volume.mount("ro");
+    let second = volume.outside("second");
+    std::fs::create_dir(&second).unwrap();
+    run(ferroxfs(&["mount", "-o", "ro"]).arg(&volume.image.data).arg(&second));
+    let output = ferroxfs(&["umount"]).arg(&volume.image.data).output().unwrap();
+    let text = said(&output);
+    run(ferroxfs(&["umount"]).arg(&second));
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("is mounted at several places: ") && text.contains("second"), "{text}");
+    volume.check()
+}
+
+pub(crate) fn a_mounted_image_is_named() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    let place = format!("it is mounted at {}", volume.path().canonicalize().unwrap().display());
+    let remedy = format!("hint: unmount it (ferroxfs umount {}", volume.path().display());
+    let file = format!("{}:/file", volume.image.data.display());
+    for words in [["cat", &file], ["touch", &file], ["ls", &file]] {
+        let output = ferroxfs(&words).output().unwrap();
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(&place) && text.contains(&remedy), "{text}");
+        assert!(text.contains(&format!("process {}", volume.server())), "{text}");
+    }
+    // What is mounted is completed all the same.
+    std::fs::write(volume.at("file"), "text").unwrap();
+    run(std::process::Command::new("sync").arg(volume.path()));
+    let begun = format!("{}:/fi", volume.image.data.display());
+    let words = run(ferroxfs(&["complete", "--", "ls"]).arg(begun));
+    assert_eq!(words, format!("{file}\n"));
+    volume.unmount();
+    volume.check()
+}
