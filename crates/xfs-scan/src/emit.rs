@@ -9,7 +9,7 @@ use xfs_format::inode::FileType;
 use crate::accounting::AccountPart;
 use crate::batch::{Batch, Item, Link};
 use crate::memory::{Memory, Spilled};
-use crate::output::{Encoding, Piece, RowEncoder};
+use crate::output::{Encoding, Fact, Piece, RowEncoder, Rows};
 use crate::paths::{DirectoryTable, NoPath, PathWriter};
 use crate::row::{ByteList, Row, RowView};
 use crate::source::ScanSource;
@@ -37,8 +37,8 @@ pub(crate) struct Emission<'a> {
 /// A part of what came of some batches, in order.
 pub(crate) enum Part {
     Piece(Piece),
-    /// Lines in the spill file.
-    Spilled(Spilled),
+    /// Lines in the spill file, and the facts beside them.
+    Spilled(Spilled, Vec<Fact>),
 }
 
 /// What came of some batches.
@@ -46,6 +46,8 @@ pub(crate) struct Emitted {
     pub(crate) parts: Vec<Part>,
     pub(crate) inodes: u64,
     pub(crate) findings: u64,
+    /// Inode numbers that have no row because of a finding.
+    pub(crate) missing_inodes: u64,
     pub(crate) summary: Option<Box<Summary>>,
     pub(crate) accounts: Option<Box<AccountPart>>,
 }
@@ -79,7 +81,7 @@ impl<'a> Emitter<'a> {
         let mut pieces = Pieces::new(emission)?;
         let mut summary = emission.summary_now.map(|now| Box::new(Summary::new(now)));
         let mut accounts = (!emission.accounts.is_empty()).then(Box::<AccountPart>::default);
-        let (mut inodes, mut findings) = (0, 0);
+        let (mut inodes, mut findings, mut missing_inodes) = (0, 0, 0);
         for batch in batches {
             let (group, batch, mut found) = batch?;
             for row in &batch.rows {
@@ -107,9 +109,11 @@ impl<'a> Emitter<'a> {
             }
             inodes += batch.rows.len() as u64;
             findings += found.len() as u64;
+            missing_inodes += found.iter().map(|found| u64::from(found.inode_count)).sum::<u64>();
             found.iter().try_for_each(|finding| pieces.encode(|it| it.finding(finding)))?;
         }
-        Ok(Emitted { parts: pieces.finish()?, inodes, findings, summary, accounts })
+        let parts = pieces.finish()?;
+        Ok(Emitted { parts, inodes, findings, missing_inodes, summary, accounts })
     }
 
     /// Gathers the paths and attribute names of a row.
@@ -186,10 +190,10 @@ impl<'a> Pieces<'a> {
             return Ok(());
         };
         self.is_empty = true;
-        self.full.push(match full.finish()? {
-            Piece::Bytes(bytes) => Part::Spilled(self.emission.memory.spill(&bytes)?),
-            #[cfg(feature = "parquet")]
-            group @ Piece::RowGroup(_) => Part::Piece(group),
+        let Piece { rows, facts } = full.finish()?;
+        self.full.push(match rows {
+            Some(Rows::Lines(lines)) => Part::Spilled(self.emission.memory.spill(&lines)?, facts),
+            rows => Part::Piece(Piece { rows, facts }),
         });
         Ok(())
     }

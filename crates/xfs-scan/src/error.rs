@@ -11,6 +11,9 @@ pub enum ScanError {
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[source] io::Error),
+    /// The side output of facts could not be written.
+    #[error("cannot write the facts: {0}")]
+    Facts(#[source] io::Error),
     /// The spill file could not be made, written or read.
     #[error("cannot use the spill file: {0}")]
     Spill(#[source] io::Error),

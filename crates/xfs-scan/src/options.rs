@@ -21,6 +21,14 @@ pub enum Format {
     Parquet,
 }
 
+impl Format {
+    /// Whether the rows are inodes alone, so that what the scan found besides goes elsewhere.
+    #[must_use]
+    pub const fn has_facts_apart(self) -> bool {
+        matches!(self, Self::Csv | Self::Parquet)
+    }
+}
+
 impl FromStr for Format {
     type Err = UnknownFormat;
 

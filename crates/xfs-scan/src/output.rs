@@ -7,6 +7,7 @@
 //! gives the same output whatever the number of threads.
 
 mod csv;
+mod facts;
 mod file;
 mod json;
 mod ndjson;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 
 use xfs_sync::{Mutex, Volume};
 
+pub use facts::FactsFormat;
+pub(crate) use facts::{Fact, Facts};
 pub use file::OutputFile;
 
 use crate::accounting::Account;
@@ -26,7 +29,7 @@ use crate::row::{RowView, VolumeLabel};
 use crate::{Fields, Finding, Format, ScanError};
 
 /// Version of the output's schema. It changes when a reader of the old one would be misled.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What stands once at the head of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +43,24 @@ pub struct Header {
 pub struct Trailer {
     /// Rows of inodes.
     pub inodes: u64,
-    /// Rows of findings.
+    /// Findings.
     pub findings: u64,
+    /// Inode numbers that have no row because of a finding.
+    pub missing_inodes: u64,
 }
 
 /// Encoded rows, ready to be appended.
-pub(crate) enum Piece {
+pub(crate) struct Piece {
+    /// `None` where there are only facts.
+    pub(crate) rows: Option<Rows>,
+    /// Facts that the form has no rows for.
+    pub(crate) facts: Vec<Fact>,
+}
+
+/// The rows of a piece.
+pub(crate) enum Rows {
     /// Lines.
-    Bytes(Vec<u8>),
+    Lines(Vec<u8>),
     /// A row group of a Parquet file.
     #[cfg(feature = "parquet")]
     RowGroup(self::parquet::RowGroup),
@@ -138,7 +151,13 @@ pub struct Output<'w> {
 }
 
 /// The place where pieces are appended.
-pub(crate) enum Appender<'w> {
+pub(crate) struct Appender<'w> {
+    rows: RowAppender<'w>,
+    facts: Facts<'w>,
+}
+
+/// The place where rows are appended.
+pub(crate) enum RowAppender<'w> {
     Lines {
         format: LineFormat,
         writer: Box<dyn Write + Send + 'w>,
@@ -163,7 +182,7 @@ impl<'w> Output<'w> {
         let (format, head) = match format {
             Format::Table => (LineFormat::Table, table::head(fields)),
             Format::Ndjson => (LineFormat::Ndjson, ndjson::head(header)),
-            Format::Csv => (LineFormat::Csv, csv::head(fields, header)),
+            Format::Csv => (LineFormat::Csv, csv::head(fields)),
             #[cfg(feature = "parquet")]
             Format::Parquet => return self::parquet::begin(fields, header, writer),
             #[cfg(not(feature = "parquet"))]
@@ -172,23 +191,64 @@ impl<'w> Output<'w> {
         writer.write_all(&head).map_err(ScanError::Output)?;
         let buffers = Arc::new(Buffers::default());
         let encoding = Encoding::Lines { format, fields, buffers: Arc::clone(&buffers) };
-        Ok(Self { encoding, appender: Appender::Lines { format, writer, buffers } })
+        let rows = RowAppender::Lines { format, writer, buffers };
+        Ok(Self { encoding, appender: Appender { rows, facts: Facts::new(header, false) } })
+    }
+
+    /// Has the facts of a form whose rows are inodes alone ([`Format::has_facts_apart`]) written there as well. NDJSON
+    /// and tables hold their facts themselves, and write nothing there.
+    ///
+    /// # Errors
+    ///
+    /// [`ScanError::Facts`] with what the writer says.
+    pub fn facts_to(
+        mut self,
+        format: FactsFormat,
+        writer: Box<dyn Write + Send + 'w>,
+    ) -> Result<Self, ScanError> {
+        if self.appender.has_facts_apart() {
+            self.appender.facts.write_to(format, writer)?;
+        }
+        Ok(self)
     }
 }
 
 impl Appender<'_> {
+    /// Whether facts are no rows of the form.
+    fn has_facts_apart(&self) -> bool {
+        match &self.rows {
+            RowAppender::Lines { format, .. } => *format == LineFormat::Csv,
+            #[cfg(feature = "parquet")]
+            RowAppender::Parquet(_) => true,
+        }
+    }
+
+    /// Says which volume the pieces are of that come now.
+    pub(crate) fn begin_volume(&mut self, volume: &VolumeLabel) -> Result<(), ScanError> {
+        match &mut self.rows {
+            RowAppender::Lines { format: LineFormat::Ndjson, writer, .. } => {
+                writer.write_all(&ndjson::volume(volume)).map_err(ScanError::Output)
+            }
+            _ => self.facts.begin_volume(volume),
+        }
+    }
+
     /// Appends a piece.
     pub(crate) fn append(&mut self, piece: Piece) -> Result<(), ScanError> {
-        match (self, piece) {
-            (Self::Lines { writer, buffers, .. }, Piece::Bytes(bytes)) => {
-                writer.write_all(&bytes).map_err(ScanError::Output)?;
-                buffers.give_back(bytes);
+        let Piece { rows, facts } = piece;
+        self.facts.append(&facts)?;
+        match (&mut self.rows, rows) {
+            (_, None) => Ok(()),
+            (RowAppender::Lines { writer, buffers, .. }, Some(Rows::Lines(lines))) => {
+                writer.write_all(&lines).map_err(ScanError::Output)?;
+                buffers.give_back(lines);
                 Ok(())
             }
             #[cfg(feature = "parquet")]
-            (Self::Parquet(appender), Piece::RowGroup(group)) => appender.append(group),
+            (RowAppender::Parquet(appender), Some(Rows::RowGroup(group))) => appender.append(group),
             #[cfg(feature = "parquet")]
-            (Self::Lines { .. }, Piece::RowGroup(_)) | (Self::Parquet(_), Piece::Bytes(_)) => {
+            (RowAppender::Lines { .. }, Some(Rows::RowGroup(_)))
+            | (RowAppender::Parquet(_), Some(Rows::Lines(_))) => {
                 unreachable!("an output makes pieces of its own form only")
             }
         }
@@ -196,15 +256,18 @@ impl Appender<'_> {
 
     /// Ends the output: writes what stands at its end, and flushes.
     pub(crate) fn finish(self, trailer: Trailer) -> Result<(), ScanError> {
-        match self {
-            Self::Lines { format, mut writer, .. } => {
+        let metadata = self.facts.finish(trailer)?;
+        match self.rows {
+            RowAppender::Lines { format, mut writer, .. } => {
                 if format == LineFormat::Ndjson {
                     writer.write_all(&ndjson::tail(trailer)).map_err(ScanError::Output)?;
                 }
                 writer.flush().map_err(ScanError::Output)
             }
             #[cfg(feature = "parquet")]
-            Self::Parquet(appender) => appender.finish(trailer),
+            RowAppender::Parquet(appender) => {
+                appender.finish(trailer, metadata.unwrap_or_default())
+            }
         }
     }
 }

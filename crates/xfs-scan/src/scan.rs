@@ -20,7 +20,7 @@ use crate::emit::{Emission, Emitted, Emitter, Part};
 use crate::links::{LinkBuckets, LinkRuns, UnitLinks};
 use crate::memory::{Memory, Stored};
 use crate::options::{Progress, ScanOptions};
-use crate::output::{Appender, Encoding, Output, Piece, Trailer};
+use crate::output::{Appender, Encoding, Output, Piece, Rows, Trailer};
 use crate::outside::{Outside, Scope};
 use crate::parallel::Crew;
 use crate::paths::{DirectoryPart, DirectoryTable};
@@ -43,6 +43,8 @@ pub struct ScanReport {
     pub inodes: u64,
     /// Findings: if there are any, something is missing from the rows, or wrong on a volume.
     pub findings: u64,
+    /// Inode numbers that have no row because of a finding.
+    pub missing_inodes: u64,
     /// Bytes that went to the spill file.
     pub spilled_bytes: u64,
     /// The figures for a report, where they were asked for.
@@ -84,8 +86,8 @@ pub fn scan(
     }
     let Run { appender, report, .. } = run;
     if let Some(appender) = appender {
-        let ScanReport { inodes, findings, .. } = report;
-        appender.finish(Trailer { inodes, findings })?;
+        let ScanReport { inodes, findings, missing_inodes, .. } = report;
+        appender.finish(Trailer { inodes, findings, missing_inodes })?;
     }
     Ok(report)
 }
@@ -138,6 +140,9 @@ impl Run<'_, '_> {
     }
 
     fn scan_volume(&mut self, source: &ScanSource, memory: &Memory) -> Result<(), ScanError> {
+        if let Some(appender) = &mut self.appender {
+            appender.begin_volume(&source.volume)?;
+        }
         let mut findings = Vec::new();
         let plan = Plan::read(source, &self.crew, &mut findings)?;
         memory.demand(plan.memory_bytes())?;
@@ -402,6 +407,7 @@ fn take(
 ) -> Result<(), ScanError> {
     report.inodes += emitted.inodes;
     report.findings += emitted.findings;
+    report.missing_inodes += emitted.missing_inodes;
     if let (Some(summary), Some(part)) = (&mut report.summary, emitted.summary) {
         summary.merge(*part);
     }
@@ -409,10 +415,10 @@ fn take(
     for part in emitted.parts {
         let piece = match part {
             Part::Piece(piece) => piece,
-            Part::Spilled(spilled) => {
-                let mut bytes = Vec::new();
-                memory.append(spilled, &mut bytes)?;
-                Piece::Bytes(bytes)
+            Part::Spilled(spilled, facts) => {
+                let mut lines = Vec::new();
+                memory.append(spilled, &mut lines)?;
+                Piece { rows: Some(Rows::Lines(lines)), facts }
             }
         };
         appender.append(piece)?;

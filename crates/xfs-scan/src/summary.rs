@@ -7,6 +7,7 @@
 //!
 //! Fixed, but for a sum for each owner, and 12 bytes for each directory while the volume is scanned.
 
+mod describe;
 mod report;
 
 use std::cmp::{Ordering, Reverse};

@@ -1,75 +1,56 @@
-//! Comma-separated values: one header line, one line per row, every row with every column.
+//! Comma-separated values: one header line, then one line per inode, each with every column.
 //!
-//! Text stands as it is on disk, in quotes where it holds a comma, a quote or a line's end.
+//! Readers of data frames want the same columns in each row and text in UTF-8. So a list is a JSON array in its cell,
+//! and a name that is not UTF-8 is in base64 under the column of its name with `_bytes` behind it. Text is in quotes
+//! where it holds a comma, a quote or the end of a line. Findings and accounts are facts beside the rows.
 
-use super::json::{push_moment, push_number};
-use super::{Header, Piece, RowEncoder, SCHEMA_VERSION};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::facts::Fact;
+use super::json::{self, push_moment, push_number};
+use super::{Piece, RowEncoder, Rows};
 use crate::accounting::Account;
 use crate::row::{ByteList, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
 
-/// Columns after those of the inode: of findings, of accounting, and of the one `scan` row.
-const OTHER_COLUMNS: &str = "orphan,code,structure,inode_count,disk_address,message,\
-    account_by,account_key,account_inodes,shared_blocks,schema_version,scan_time";
+/// The columns of a field.
+const fn columns(field: Field) -> &'static [&'static str] {
+    match field {
+        Field::Symlink => &["symlink", "symlink_bytes"],
+        Field::Xattrs => &["xattrs", "xattrs_bytes"],
+        Field::Paths => &["paths", "more_paths", "paths_bytes", "orphan"],
+        _ => &[],
+    }
+}
 
-/// The header line, and the row of kind `scan`.
-pub(super) fn head(fields: Fields, header: Header) -> Vec<u8> {
-    let mut names = vec!["row"];
+/// The header line.
+pub(super) fn head(fields: Fields) -> Vec<u8> {
+    let mut names = Vec::new();
     for field in fields.iter() {
-        names.push(field.name());
-        if field == Field::Paths {
-            names.push("more_paths");
+        match columns(field) {
+            [] => names.push(field.name()),
+            several => names.extend_from_slice(several),
         }
     }
-    let empty = ",".repeat(names.len() + 9);
-    let Header { scan_time } = header;
-    format!("{},{OTHER_COLUMNS}\nscan{empty},{SCHEMA_VERSION},{scan_time}\n", names.join(","))
-        .into_bytes()
+    format!("{}\n", names.join(",")).into_bytes()
 }
 
 /// Encodes rows of one volume.
-pub(super) struct CsvEncoder<'a> {
+pub(super) struct CsvEncoder {
     fields: Fields,
     out: Vec<u8>,
-    volume: &'a VolumeLabel,
+    facts: Vec<Fact>,
     uuid: String,
+    /// The cell of the label.
+    label: Vec<u8>,
 }
 
-impl<'a> CsvEncoder<'a> {
-    pub(super) fn new(fields: Fields, volume: &'a VolumeLabel, out: Vec<u8>) -> Self {
-        Self { fields, out, volume, uuid: volume.uuid.to_string() }
-    }
-
-    /// Begins a row and fills the columns of `fields` by `cell`, which appends one value.
-    fn row(&mut self, kind: &str, mut cell: impl FnMut(&mut Vec<u8>, Field)) {
-        self.out.extend_from_slice(kind.as_bytes());
-        for field in self.fields.iter() {
-            self.out.push(b',');
-            match field {
-                Field::VolumeUuid => self.out.extend_from_slice(self.uuid.as_bytes()),
-                Field::VolumeLabel => push_text(&mut self.out, &self.volume.label),
-                other => cell(&mut self.out, other),
-            }
-        }
-    }
-
-    fn numbers(&mut self, numbers: &[Option<u64>]) {
-        for number in numbers {
-            self.out.push(b',');
-            if let Some(number) = number {
-                push_number(&mut self.out, *number);
-            }
-        }
-    }
-
-    fn text(&mut self, text: &str) {
-        self.out.push(b',');
-        push_text(&mut self.out, text.as_bytes());
-    }
-
-    fn end(&mut self, empty_columns: &str) {
-        self.out.extend_from_slice(empty_columns.as_bytes());
-        self.out.push(b'\n');
+impl CsvEncoder {
+    pub(super) fn new(fields: Fields, volume: &VolumeLabel, out: Vec<u8>) -> Self {
+        let mut label = Vec::new();
+        push_text(&mut label, volume.label_text().as_bytes());
+        Self { fields, out, facts: Vec::new(), uuid: volume.uuid.to_string(), label }
     }
 }
 
@@ -88,28 +69,60 @@ fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// The strings after the first `skip`, each ended by a NUL, which no name holds.
-fn push_list(out: &mut Vec<u8>, list: &ByteList, skip: usize) {
-    if list.len() <= skip {
-        return;
+/// A JSON array; nothing for no items.
+fn push_array<T>(
+    out: &mut Vec<u8>,
+    items: impl Iterator<Item = T>,
+    push_item: impl Fn(&mut Vec<u8>, T),
+) {
+    let mut array = Vec::new();
+    for item in items {
+        array.push(if array.is_empty() { b'[' } else { b',' });
+        push_item(&mut array, item);
     }
-    let mut joined = Vec::new();
-    for item in list.iter().skip(skip) {
-        joined.extend_from_slice(item);
-        joined.push(0);
+    if !array.is_empty() {
+        array.push(b']');
     }
-    push_text(out, &joined);
+    push_text(out, &array);
 }
 
-fn push_paths(out: &mut Vec<u8>, paths: &ByteList) {
-    push_text(out, paths.iter().next().unwrap_or_default());
+fn texts(list: &ByteList) -> impl Iterator<Item = &str> {
+    list.iter().filter_map(|item| std::str::from_utf8(item).ok())
+}
+
+/// The cell of strings that are not UTF-8.
+fn push_others(out: &mut Vec<u8>, list: &ByteList) {
+    let others = list.iter().filter(|item| std::str::from_utf8(item).is_err());
+    push_array(out, others, json::push_base64);
+}
+
+fn push_paths(out: &mut Vec<u8>, view: &RowView<'_>) {
+    let mut paths = texts(view.paths);
+    push_text(out, paths.next().unwrap_or_default().as_bytes());
     out.push(b',');
-    push_list(out, paths, 1);
+    push_array(out, paths, json::push_string);
+    out.push(b',');
+    push_others(out, view.paths);
+    out.extend_from_slice(if view.is_orphan { b",true" } else { b",false" });
+}
+
+fn push_symlink(out: &mut Vec<u8>, target: &[u8]) {
+    match std::str::from_utf8(target) {
+        Ok(text) => {
+            push_text(out, text.as_bytes());
+            out.push(b',');
+        }
+        Err(_) => {
+            out.push(b',');
+            out.extend_from_slice(STANDARD.encode(target).as_bytes());
+        }
+    }
 }
 
 fn push_cell(out: &mut Vec<u8>, field: Field, view: &RowView<'_>) {
     let row = view.row;
     match field {
+        // They are the volume's.
         Field::VolumeUuid | Field::VolumeLabel => {}
         Field::Ino => push_number(out, row.ino),
         Field::Generation => push_number(out, row.generation),
@@ -130,48 +143,44 @@ fn push_cell(out: &mut Vec<u8>, field: Field, view: &RowView<'_>) {
         Field::AttrExtents => push_number(out, row.attr_extents),
         Field::Xflags => push_number(out, row.xflags),
         Field::Rdev => push_number(out, row.rdev()),
-        Field::Symlink => push_text(out, view.symlink.unwrap_or_default()),
-        Field::Xattrs => push_list(out, view.xattrs, 0),
-        Field::Paths => push_paths(out, view.paths),
+        Field::Symlink => push_symlink(out, view.symlink.unwrap_or_default()),
+        Field::Xattrs => {
+            push_array(out, texts(view.xattrs), json::push_string);
+            out.push(b',');
+            push_others(out, view.xattrs);
+        }
+        Field::Paths => push_paths(out, view),
     }
 }
 
-impl RowEncoder for CsvEncoder<'_> {
+impl RowEncoder for CsvEncoder {
     fn inode(&mut self, view: &RowView<'_>) -> Result<(), ScanError> {
-        self.row("inode", |out, field| push_cell(out, field, view));
-        self.numbers(&[view.is_orphan.then_some(1)]);
-        self.end(",,,,,,,,,,,");
+        let start = self.out.len();
+        for (index, field) in self.fields.iter().enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            match field {
+                Field::VolumeUuid => self.out.extend_from_slice(self.uuid.as_bytes()),
+                Field::VolumeLabel => self.out.extend_from_slice(&self.label),
+                other => push_cell(&mut self.out, other, view),
+            }
+        }
+        if self.out.len() == start {
+            // Readers skip a line without anything in it.
+            self.out.extend_from_slice(b"\"\"");
+        }
+        self.out.push(b'\n');
         Ok(())
     }
 
     fn finding(&mut self, finding: &Finding) -> Result<(), ScanError> {
-        self.row("error", |out, field| match (field, finding.ino, finding.ag) {
-            (Field::Ino, Some(ino), _) => push_number(out, ino),
-            (Field::Ag, _, Some(ag)) => push_number(out, ag),
-            (Field::Paths, ..) => out.push(b','),
-            _ => {}
-        });
-        self.out.push(b',');
-        self.text(finding.code.name());
-        self.text(finding.structure.unwrap_or_default());
-        self.numbers(&[Some(finding.inode_count.into()), finding.disk_address]);
-        self.text(&finding.message);
-        self.end(",,,,,,");
+        self.facts.push(Fact::Finding(finding.clone()));
         Ok(())
     }
 
     fn account(&mut self, account: &Account) -> Result<(), ScanError> {
-        self.row("account", |out, field| match field {
-            Field::Size => push_number(out, account.size),
-            Field::Blocks => push_number(out, account.blocks),
-            Field::Paths => push_paths(out, &account.paths),
-            _ => {}
-        });
-        self.out.extend_from_slice(b",,,,,");
-        self.out.push(b',');
-        self.text(account.by.name());
-        self.numbers(&[Some(account.key), Some(account.inodes), Some(account.shared_blocks)]);
-        self.end(",,");
+        self.facts.push(Fact::Account(account.clone()));
         Ok(())
     }
 
@@ -180,6 +189,6 @@ impl RowEncoder for CsvEncoder<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
-        Ok(Piece::Bytes(self.out))
+        Ok(Piece { rows: Some(Rows::Lines(self.out)), facts: self.facts })
     }
 }

@@ -1,7 +1,7 @@
 //! One JSON object per line.
 
 use super::json::{self, push_moment, push_number, push_string};
-use super::{Header, Piece, RowEncoder, SCHEMA_VERSION, Trailer};
+use super::{Header, Piece, RowEncoder, Rows, SCHEMA_VERSION, Trailer};
 use crate::accounting::Account;
 use crate::row::{RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
@@ -15,8 +15,21 @@ pub(super) fn head(header: Header) -> Vec<u8> {
 
 /// The last line.
 pub(super) fn tail(trailer: Trailer) -> Vec<u8> {
-    let Trailer { inodes, findings } = trailer;
-    format!("{{\"row\":\"end\",\"inodes\":{inodes},\"errors\":{findings}}}\n").into_bytes()
+    let Trailer { inodes, findings, missing_inodes } = trailer;
+    format!(
+        "{{\"row\":\"end\",\"inodes\":{inodes},\"errors\":{findings},\"missing_inodes\":{missing_inodes}}}\n"
+    )
+    .into_bytes()
+}
+
+/// The line in front of the rows of a volume.
+pub(super) fn volume(volume: &VolumeLabel) -> Vec<u8> {
+    let mut out = b"{\"row\":\"volume\",\"volume_uuid\":".to_vec();
+    push_string(&mut out, &volume.uuid.to_string());
+    out.extend_from_slice(b",\"volume_label\":");
+    push_string(&mut out, &volume.label_text());
+    out.extend_from_slice(b"}\n");
+    out
 }
 
 /// Encodes rows of one volume.
@@ -182,6 +195,6 @@ impl RowEncoder for NdjsonEncoder {
     }
 
     fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
-        Ok(Piece::Bytes(self.out))
+        Ok(Piece { rows: Some(Rows::Lines(self.out)), facts: Vec::new() })
     }
 }

@@ -24,7 +24,8 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::writer::SerializedFileWriter;
 
 use self::columns::{Column, columns, properties};
-use super::{Appender, Encoding, Header, Output, Piece, RowEncoder, Trailer};
+use super::facts::{Fact, Facts, MetadataFacts};
+use super::{Appender, Encoding, Header, Output, Piece, RowAppender, RowEncoder, Rows, Trailer};
 use crate::accounting::Account;
 use crate::row::{ByteList, Row, RowView, VolumeLabel};
 use crate::{Field, Fields, Finding, ScanError};
@@ -78,7 +79,10 @@ pub(super) fn begin<'w>(
     let (file, factory) = arrow.into_serialized_writer().map_err(output_error)?;
     Ok(Output {
         encoding: Encoding::Parquet(ParquetEncoding { fields, columns, schema, factory }),
-        appender: Appender::Parquet(ParquetAppender(file)),
+        appender: Appender {
+            rows: RowAppender::Parquet(ParquetAppender(file)),
+            facts: Facts::new(header, true),
+        },
     })
 }
 
@@ -91,13 +95,24 @@ impl ParquetAppender<'_> {
         writer.close().map(drop).map_err(output_error)
     }
 
-    pub(super) fn finish(mut self, trailer: Trailer) -> Result<(), ScanError> {
-        let counts = [
+    /// Ends the file: its metadata say what the scan found besides rows.
+    pub(super) fn finish(
+        mut self,
+        trailer: Trailer,
+        facts: MetadataFacts,
+    ) -> Result<(), ScanError> {
+        let text = |lines: Vec<u8>| String::from_utf8_lossy(&lines).into_owned();
+        let facts = [
             ("ferroxfs.inodes", trailer.inodes.to_string()),
             ("ferroxfs.errors", trailer.findings.to_string()),
+            ("ferroxfs.missing_inodes", trailer.missing_inodes.to_string()),
+            ("ferroxfs.complete", (trailer.findings == 0).to_string()),
+            ("ferroxfs.volumes", text(facts.volumes)),
+            ("ferroxfs.facts", text(facts.lines)),
+            ("ferroxfs.facts_omitted", facts.omitted.to_string()),
         ];
-        for (key, count) in counts {
-            self.0.append_key_value_metadata(KeyValue::new(key.to_owned(), count));
+        for (key, value) in facts {
+            self.0.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
         }
         self.0.close().map(drop).map_err(output_error)
     }
@@ -119,7 +134,8 @@ impl ParquetEncoding {
             paths: Lists::default(),
             xattrs: Lists::default(),
             symlinks: Symlinks::default(),
-            others: Vec::new(),
+            facts: Vec::new(),
+            has_rows: false,
             name_bytes: 0,
             encoded_bytes: 0,
         })
@@ -136,7 +152,8 @@ pub(super) struct ParquetEncoder<'a> {
     paths: Lists,
     xattrs: Lists,
     symlinks: Symlinks,
-    others: Vec<Other>,
+    facts: Vec<Fact>,
+    has_rows: bool,
     /// Names among the rows that wait.
     name_bytes: usize,
     /// Names that were encoded, before compression.
@@ -150,12 +167,6 @@ struct Inodes {
     ags: Vec<u32>,
     blocks: Vec<u64>,
     orphans: Vec<bool>,
-}
-
-/// A row that is no inode's.
-enum Other {
-    Finding(Finding),
-    Account(Account),
 }
 
 /// Two list columns: strings that are UTF-8, and the others.
@@ -192,10 +203,6 @@ impl Lists {
         while self.bytes.len() < count {
             self.bytes.append(false);
         }
-    }
-
-    fn push_null(&mut self) {
-        self.text.append(false);
     }
 
     /// The column of those that are not UTF-8, null for rows that have none.
@@ -287,35 +294,6 @@ impl Inodes {
     }
 }
 
-impl Other {
-    fn number(&self, column: Column) -> Option<u64> {
-        match (self, column) {
-            (Self::Finding(finding), Column::Inode(Field::Ino)) => finding.ino,
-            (Self::Finding(finding), Column::Inode(Field::Ag)) => finding.ag.map(u64::from),
-            (Self::Finding(finding), Column::InodeCount) => Some(finding.inode_count.into()),
-            (Self::Finding(finding), Column::DiskAddress) => finding.disk_address,
-            (Self::Account(account), Column::Inode(Field::Size)) => Some(account.size),
-            (Self::Account(account), Column::Inode(Field::Blocks)) => Some(account.blocks),
-            (Self::Account(account), Column::AccountKey) => Some(account.key),
-            (Self::Account(account), Column::AccountInodes) => Some(account.inodes),
-            (Self::Account(account), Column::SharedBlocks) => Some(account.shared_blocks),
-            _ => None,
-        }
-    }
-
-    fn text(&self, column: Column) -> Option<&str> {
-        match (self, column) {
-            (Self::Finding(_), Column::RowKind) => Some("error"),
-            (Self::Account(_), Column::RowKind) => Some("account"),
-            (Self::Finding(finding), Column::Code) => Some(finding.code.name()),
-            (Self::Finding(finding), Column::Structure) => finding.structure,
-            (Self::Finding(finding), Column::Message) => Some(&finding.message),
-            (Self::Account(account), Column::AccountBy) => Some(account.by.name()),
-            _ => None,
-        }
-    }
-}
-
 impl ParquetEncoder<'_> {
     fn write_columns(
         &mut self,
@@ -344,8 +322,8 @@ impl ParquetEncoder<'_> {
         self.encoded_bytes += std::mem::take(&mut self.name_bytes);
         let inodes = std::mem::take(&mut self.inodes);
         let count = inodes.rows.len();
+        self.has_rows |= count > 0;
         self.write_columns(count, |this, column| match column {
-            Column::RowKind => constant("inode", count),
             Column::Inode(Field::VolumeUuid) => constant(&this.uuid, count),
             Column::Inode(Field::VolumeLabel) => constant(&this.label, count),
             Column::Inode(Field::Paths) => Arc::new(this.paths.text.finish()),
@@ -356,7 +334,6 @@ impl ParquetEncoder<'_> {
             Column::SymlinkBytes => Arc::new(this.symlinks.bytes.finish()),
             Column::Orphan => Arc::new(BooleanArray::from(inodes.orphans.clone())),
             Column::Inode(field) => inodes.column(field),
-            other => new_null_array(&other.data_type(), count),
         })?;
         let Inodes { mut rows, mut ags, mut blocks, mut orphans } = inodes;
         rows.clear();
@@ -366,50 +343,10 @@ impl ParquetEncoder<'_> {
         self.inodes = Inodes { rows, ags, blocks, orphans };
         Ok(())
     }
-
-    fn flush_others(&mut self) -> Result<(), ScanError> {
-        let others = std::mem::take(&mut self.others);
-        let count = others.len();
-        for other in &others {
-            match other {
-                Other::Account(account) => self.paths.push(&account.paths),
-                Other::Finding(_) => self.paths.push_null(),
-            }
-        }
-        self.write_columns(count, |this, column| match (column, column.data_type()) {
-            (Column::Inode(Field::VolumeUuid), _) => constant(&this.uuid, count),
-            (Column::Inode(Field::VolumeLabel), _) => constant(&this.label, count),
-            (Column::Inode(Field::Paths), _) => Arc::new(this.paths.text.finish()),
-            (Column::PathsBytes, _) => this.paths.take_bytes(column, count),
-            (_, DataType::UInt64) => {
-                let values = others.iter().map(|other| other.number(column));
-                Arc::new(values.collect::<PrimitiveArray<UInt64Type>>())
-            }
-            (_, DataType::UInt32) => {
-                let values = others.iter().map(|other| other.number(column));
-                let values = values.map(|value| value.and_then(|value| value.try_into().ok()));
-                Arc::new(values.collect::<PrimitiveArray<UInt32Type>>())
-            }
-            (_, DataType::Utf8) => {
-                Arc::new(others.iter().map(|other| other.text(column)).collect::<StringArray>())
-            }
-            (_, other) => new_null_array(&other, count),
-        })
-    }
-
-    fn other(&mut self, other: Other) -> Result<(), ScanError> {
-        // The list builders are shared: rows of one kind are written before those of the other.
-        self.flush_inodes()?;
-        self.others.push(other);
-        if self.others.len() == ROWS_PER_STEP { self.flush_others() } else { Ok(()) }
-    }
 }
 
 impl RowEncoder for ParquetEncoder<'_> {
     fn inode(&mut self, view: &RowView<'_>) -> Result<(), ScanError> {
-        if !self.others.is_empty() {
-            self.flush_others()?;
-        }
         self.inodes.rows.push(view.row.clone());
         self.inodes.ags.push(view.ag);
         self.inodes.blocks.push(view.blocks());
@@ -430,11 +367,13 @@ impl RowEncoder for ParquetEncoder<'_> {
     }
 
     fn finding(&mut self, finding: &Finding) -> Result<(), ScanError> {
-        self.other(Other::Finding(finding.clone()))
+        self.facts.push(Fact::Finding(finding.clone()));
+        Ok(())
     }
 
     fn account(&mut self, account: &Account) -> Result<(), ScanError> {
-        self.other(Other::Account(account.clone()))
+        self.facts.push(Fact::Account(account.clone()));
+        Ok(())
     }
 
     fn size_bytes(&self) -> usize {
@@ -443,9 +382,11 @@ impl RowEncoder for ParquetEncoder<'_> {
 
     fn finish(mut self: Box<Self>) -> Result<Piece, ScanError> {
         self.flush_inodes()?;
-        self.flush_others()?;
+        if !self.has_rows {
+            return Ok(Piece { rows: None, facts: self.facts });
+        }
         let closed = self.writers.into_iter().map(ArrowColumnWriter::close);
         let chunks = closed.collect::<Result<_, _>>().map_err(output_error)?;
-        Ok(Piece::RowGroup(RowGroup(chunks)))
+        Ok(Piece { rows: Some(Rows::RowGroup(RowGroup(chunks))), facts: self.facts })
     }
 }

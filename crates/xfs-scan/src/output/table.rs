@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 
-use super::{Piece, RowEncoder};
+use super::{Piece, RowEncoder, Rows};
 use crate::accounting::Account;
 use crate::row::{ByteList, Moment, RowView};
 use crate::{Field, Fields, Finding, ScanError};
@@ -204,6 +204,6 @@ impl RowEncoder for TableEncoder {
     }
 
     fn finish(self: Box<Self>) -> Result<Piece, ScanError> {
-        Ok(Piece::Bytes(self.out))
+        Ok(Piece { rows: Some(Rows::Lines(self.out)), facts: Vec::new() })
     }
 }

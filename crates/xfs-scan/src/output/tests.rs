@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 use uuid::Uuid;
 use xfs_format::timestamp::Timestamp;
 
-use super::{Header, Output, RowEncoder, Trailer};
+use super::{FactsFormat, Header, Output, RowEncoder, Rows, Trailer};
 use crate::accounting::Account;
 use crate::row::{ByteList, Moment, Row, RowView, VolumeLabel};
 use crate::{AccountBy, Field, Fields, Finding, FindingCode, Format};
@@ -68,6 +68,7 @@ fn write(format: Format, fields: Fields) -> Vec<u8> {
 fn write_into(output: Output<'_>) {
     let Output { encoding, mut appender } = output;
     let volume = volume();
+    appender.begin_volume(&volume).unwrap();
     let mut encoder = encoding.encoder(&volume).unwrap();
     push_inode(&mut *encoder, &file(), &[b"/a", b"/d/\"b\"\n"], None);
     push_inode(
@@ -91,7 +92,7 @@ fn write_into(output: Output<'_>) {
     encoder.account(&account).unwrap();
     let piece = encoder.finish().unwrap();
     appender.append(piece).unwrap();
-    appender.finish(Trailer { inodes: 3, findings: 1 }).unwrap();
+    appender.finish(Trailer { inodes: 3, findings: 1, missing_inodes: 64 }).unwrap();
 }
 
 fn all_fields() -> Fields {
@@ -114,27 +115,29 @@ fn ndjson() {
         Format::Ndjson,
         "all",
         expect![[r#"
-        {"row":"scan","schema_version":1,"scan_time":1700000000000000000}
+        {"row":"scan","schema_version":2,"scan_time":1700000000000000000}
+        {"row":"volume","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\""}
         {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":131,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":["/a","/d/\\"b\\"\
         "]}
         {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":132,"generation":77,"ag":0,"type":"symlink","mode":41471,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":0,"symlink":"t","xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"paths_bytes":["L/4="]}
         {"row":"inode","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","ino":133,"generation":77,"ag":0,"type":"file","mode":33188,"nlink":2,"uid":1000,"gid":100,"project_id":5,"size":4097,"blocks":16,"atime":-999999995,"mtime":1700000000000000001,"ctime":0,"btime":10000000000000000000,"extents":1,"attr_extents":0,"xflags":2147483648,"rdev":2049,"xattrs":["user.a"],"xattrs_bytes":["dXNlci7/"],"paths":[],"orphan":true}
         {"row":"error","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","code":"checksum","ino":192,"inode_count":64,"structure":"inode","message":"wrong, \\"quite\\""}
         {"row":"account","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\"","by":"dir","key":128,"inodes":3,"size":5,"blocks":16,"shared_blocks":8,"paths":["/"]}
-        {"row":"end","inodes":3,"errors":1}
+        {"row":"end","inodes":3,"errors":1,"missing_inodes":64}
     "#]],
     );
     check_text(
         Format::Ndjson,
         "ino,mode,mtime",
         expect![[r#"
-        {"row":"scan","schema_version":1,"scan_time":1700000000000000000}
+        {"row":"scan","schema_version":2,"scan_time":1700000000000000000}
+        {"row":"volume","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\\"label\\""}
         {"row":"inode","ino":131,"mode":33188,"mtime":1700000000000000001}
         {"row":"inode","ino":132,"mode":41471,"mtime":1700000000000000001}
         {"row":"inode","ino":133,"mode":33188,"mtime":1700000000000000001}
         {"row":"error","code":"checksum","ino":192,"inode_count":64,"structure":"inode","message":"wrong, \\"quite\\""}
         {"row":"account","by":"dir","key":128,"inodes":3,"size":5,"blocks":16,"shared_blocks":8,"paths":["/"]}
-        {"row":"end","inodes":3,"errors":1}
+        {"row":"end","inodes":3,"errors":1,"missing_inodes":64}
     "#]],
     );
 }
@@ -148,59 +151,112 @@ fn every_line_of_ndjson_is_an_object() {
         .map(|line| serde_json::from_slice::<serde_json::Value>(line).unwrap())
         .map(|value| value["row"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(kinds, ["scan", "inode", "inode", "inode", "error", "account", "end"]);
+    assert_eq!(kinds, ["scan", "volume", "inode", "inode", "inode", "error", "account", "end"]);
 }
 
 #[test]
-fn csv() {
+fn csv_has_a_line_for_each_inode_and_none_for_anything_else() {
     check_text(
         Format::Csv,
         "all",
         expect![[r#"
-        row,volume_uuid,volume_label,ino,generation,ag,type,mode,nlink,uid,gid,project_id,size,blocks,atime,mtime,ctime,btime,extents,attr_extents,xflags,rdev,symlink,xattrs,paths,more_paths,orphan,code,structure,inode_count,disk_address,message,account_by,account_key,account_inodes,shared_blocks,schema_version,scan_time
-        scan,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,1,1700000000000000000
-        inode,00000000-0000-0000-0000-0000000000f0,"a,""label""",131,77,0,file,33188,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,,user.a\x00user.\xff\x00,/a,"/d/""b""
-        \x00",,,,,,,,,,,,
-        inode,00000000-0000-0000-0000-0000000000f0,"a,""label""",132,77,0,symlink,41471,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,t,user.a\x00user.\xff\x00,/\xfe,,,,,,,,,,,,,
-        inode,00000000-0000-0000-0000-0000000000f0,"a,""label""",133,77,0,file,33188,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,2049,,user.a\x00user.\xff\x00,,,1,,,,,,,,,,,
-        error,00000000-0000-0000-0000-0000000000f0,"a,""label""",192,,,,,,,,,,,,,,,,,,,,,,,,checksum,inode,64,,"wrong, ""quite""",,,,,,
-        account,00000000-0000-0000-0000-0000000000f0,"a,""label""",,,,,,,,,,5,16,,,,,,,,,,,/,,,,,,,,dir,128,3,8,,
-    "#]],
+            volume_uuid,volume_label,ino,generation,ag,type,mode,nlink,uid,gid,project_id,size,blocks,atime,mtime,ctime,btime,extents,attr_extents,xflags,rdev,symlink,symlink_bytes,xattrs,xattrs_bytes,paths,more_paths,paths_bytes,orphan
+            00000000-0000-0000-0000-0000000000f0,"a,""label""",131,77,0,file,33188,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,,,"[""user.a""]","[""dXNlci7/""]",/a,"[""/d/\\""b\\""\
+            ""]",,false
+            00000000-0000-0000-0000-0000000000f0,"a,""label""",132,77,0,symlink,41471,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,0,t,,"[""user.a""]","[""dXNlci7/""]",,,"[""L/4=""]",false
+            00000000-0000-0000-0000-0000000000f0,"a,""label""",133,77,0,file,33188,2,1000,100,5,4097,16,-999999995,1700000000000000001,0,10000000000000000000,1,0,2147483648,2049,,,"[""user.a""]","[""dXNlci7/""]",,,,true
+        "#]],
     );
     check_text(
         Format::Csv,
         "ino,size",
         expect![[r#"
-        row,ino,size,orphan,code,structure,inode_count,disk_address,message,account_by,account_key,account_inodes,shared_blocks,schema_version,scan_time
-        scan,,,,,,,,,,,,,1,1700000000000000000
-        inode,131,4097,,,,,,,,,,,,
-        inode,132,4097,,,,,,,,,,,,
-        inode,133,4097,1,,,,,,,,,,,
-        error,192,,,checksum,inode,64,,"wrong, ""quite""",,,,,,
-        account,,5,,,,,,,dir,128,3,8,,
-    "#]],
+            ino,size
+            131,4097
+            132,4097
+            133,4097
+        "#]],
     );
 }
 
+/// The rows of CSV as a reader of data frames takes them: UTF-8, and every row with every column.
+fn read_csv(fields: Fields) -> (csv::StringRecord, Vec<csv::StringRecord>) {
+    let bytes = write(Format::Csv, fields);
+    let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(bytes.as_slice());
+    let header = reader.headers().unwrap().clone();
+    (header, reader.records().collect::<Result<_, _>>().unwrap())
+}
+
 #[test]
-fn every_line_of_csv_has_every_column() {
-    for fields in ["ino,size", "ino", "volume_uuid,ag,paths", "xattrs,symlink,size"] {
-        let fields = fields.split(',').map(|name| name.parse::<Field>().unwrap()).collect();
-        let bytes = write(Format::Csv, fields);
-        // None of these rows has a line's end or comma inside quotes but the paths and messages.
-        let mut counts = Vec::new();
-        let (mut is_quoted, mut commas) = (false, 0);
-        for byte in bytes {
-            match byte {
-                b'"' => is_quoted = !is_quoted,
-                b',' if !is_quoted => commas += 1,
-                b'\n' if !is_quoted => counts.push(std::mem::take(&mut commas)),
-                _ => {}
-            }
-        }
-        assert_eq!(counts.len(), 7, "{counts:?}");
-        assert!(counts.windows(2).all(|pair| pair[0] == pair[1]), "{counts:?}");
+fn csv_has_every_column_in_every_row_whatever_the_fields() {
+    let choices = ["ino,size", "ino", "volume_uuid,ag,paths", "xattrs,symlink,size", "symlink"];
+    let chosen = choices
+        .map(|fields| fields.split(',').map(|name| name.parse::<Field>().unwrap()).collect());
+    for fields in chosen.into_iter().chain([all_fields(), Fields::default()]) {
+        let (header, rows) = read_csv(fields);
+        assert_eq!(rows.len(), 3, "{header:?}");
+        assert!(rows.iter().all(|row| row.len() == header.len()), "{header:?}");
     }
+}
+
+#[test]
+fn csv_has_lists_as_json_and_odd_names_in_base64() {
+    let (header, rows) = read_csv(all_fields());
+    let cell = |row: usize, name: &str| {
+        let column = header.iter().position(|column| column == name).unwrap();
+        rows[row][column].to_owned()
+    };
+    assert_eq!(cell(0, "volume_label"), "a,\"label\"");
+    assert_eq!((cell(0, "paths").as_str(), cell(0, "orphan").as_str()), ("/a", "false"));
+    let more: Vec<String> = serde_json::from_str(&cell(0, "more_paths")).unwrap();
+    assert_eq!(more, ["/d/\"b\"\n"]);
+    assert_eq!(cell(0, "paths_bytes"), "");
+    assert_eq!((cell(1, "paths").as_str(), cell(1, "paths_bytes").as_str()), ("", "[\"L/4=\"]"));
+    assert_eq!((cell(1, "symlink").as_str(), cell(1, "symlink_bytes").as_str()), ("t", ""));
+    assert_eq!((cell(2, "paths").as_str(), cell(2, "orphan").as_str()), ("", "true"));
+    assert_eq!(cell(2, "xattrs"), "[\"user.a\"]");
+    assert_eq!(cell(2, "xattrs_bytes"), "[\"dXNlci7/\"]");
+}
+
+#[test]
+fn csv_keeps_a_row_whose_only_cell_is_empty() {
+    let volume = VolumeLabel { label: Vec::new(), ..volume() };
+    let fields: Fields = [Field::VolumeLabel].into_iter().collect();
+    let mut encoder = super::csv::CsvEncoder::new(fields, &volume, Vec::new());
+    push_inode(&mut encoder, &file(), &[b"/a"], None);
+    let piece = Box::new(encoder).finish().unwrap();
+    assert!(matches!(piece.rows, Some(Rows::Lines(lines)) if lines == b"\"\"\n"));
+}
+
+/// The facts of an output whose rows are inodes alone.
+fn facts(format: Format, facts: FactsFormat) -> String {
+    let (mut rows, mut side) = (Vec::new(), Vec::new());
+    let output = Output::begin(format, Fields::default(), HEADER, Box::new(&mut rows)).unwrap();
+    write_into(output.facts_to(facts, Box::new(&mut side)).unwrap());
+    String::from_utf8(side).unwrap()
+}
+
+#[test]
+fn facts_are_the_rows_of_ndjson_that_are_no_inodes() {
+    let expected = expect![[r#"
+        {"row":"scan","schema_version":2,"scan_time":1700000000000000000}
+        {"row":"volume","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\"label\""}
+        {"row":"error","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\"label\"","code":"checksum","ino":192,"inode_count":64,"structure":"inode","message":"wrong, \"quite\""}
+        {"row":"account","volume_uuid":"00000000-0000-0000-0000-0000000000f0","volume_label":"a,\"label\"","by":"dir","key":128,"inodes":3,"size":5,"blocks":16,"shared_blocks":8,"paths":["/"]}
+        {"row":"end","inodes":3,"errors":1,"missing_inodes":64}
+    "#]];
+    expected.assert_eq(&facts(Format::Csv, FactsFormat::Ndjson));
+    #[cfg(feature = "parquet")]
+    assert_eq!(
+        facts(Format::Parquet, FactsFormat::Ndjson),
+        facts(Format::Csv, FactsFormat::Ndjson)
+    );
+    assert_eq!(facts(Format::Ndjson, FactsFormat::Ndjson), "");
+    let expected = expect![[r#"
+        error: checksum: inode 192 and the 63 after it: wrong, "quite"
+        dir                128 inodes          3 size                5 blocks             16 shared            8 /
+    "#]];
+    expected.assert_eq(&facts(Format::Csv, FactsFormat::Text));
 }
 
 #[test]
@@ -237,23 +293,35 @@ fn parquet() {
         let found = metadata.iter().find(|entry| entry.key == key);
         found.and_then(|entry| entry.value.clone()).unwrap()
     };
-    assert_eq!(value("ferroxfs.schema_version"), "1");
+    assert_eq!(value("ferroxfs.schema_version"), "2");
     assert_eq!(value("ferroxfs.scan_time"), HEADER.scan_time.to_string());
     assert_eq!(value("ferroxfs.inodes"), "3");
     assert_eq!(value("ferroxfs.errors"), "1");
+    assert_eq!(value("ferroxfs.missing_inodes"), "64");
+    assert_eq!(value("ferroxfs.complete"), "false");
+    assert!(value("ferroxfs.volumes").contains("-0000000000f0"));
+    assert_eq!(value("ferroxfs.facts_omitted"), "0");
+    let facts = value("ferroxfs.facts");
+    let kinds: Vec<String> = facts
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|row| row["row"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds, ["volume", "error", "account"]);
 
     let batch = builder.build().unwrap().next().unwrap().unwrap();
     let texts = |name: &str| -> Vec<Option<String>> {
         let column = batch.column_by_name(name).unwrap().as_string::<i32>();
         column.iter().map(|text| text.map(str::to_owned)).collect()
     };
-    let kinds: Vec<_> = texts("row").into_iter().flatten().collect();
-    assert_eq!(kinds, ["inode", "inode", "inode", "error", "account"]);
+    assert_eq!(batch.num_rows(), 3);
+    for gone in ["row", "code", "message", "account_by", "shared_blocks"] {
+        assert!(batch.column_by_name(gone).is_none(), "{gone}");
+    }
     assert_eq!(texts("type")[1].as_deref(), Some("symlink"));
     assert_eq!(texts("symlink")[1].as_deref(), Some("t"));
-    assert_eq!(texts("code")[3].as_deref(), Some("checksum"));
     let ino = batch.column_by_name("ino").unwrap().as_primitive::<UInt64Type>();
-    assert_eq!(ino.iter().collect::<Vec<_>>(), [Some(131), Some(132), Some(133), Some(192), None]);
+    assert_eq!(ino.iter().collect::<Vec<_>>(), [Some(131), Some(132), Some(133)]);
     let times = |name: &str| {
         batch.column_by_name(name).unwrap().as_primitive::<TimestampNanosecondType>().clone()
     };

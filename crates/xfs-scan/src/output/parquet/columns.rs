@@ -14,26 +14,16 @@ use crate::{Field, Fields};
 /// A column of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
-    RowKind,
     Inode(Field),
     PathsBytes,
     XattrsBytes,
     SymlinkBytes,
     Orphan,
-    Code,
-    Structure,
-    InodeCount,
-    DiskAddress,
-    Message,
-    AccountBy,
-    AccountKey,
-    AccountInodes,
-    SharedBlocks,
 }
 
 /// The columns for a choice of fields.
 pub(super) fn columns(fields: Fields) -> Vec<Column> {
-    let mut columns = vec![Column::RowKind];
+    let mut columns = Vec::new();
     for field in fields.iter() {
         columns.push(Column::Inode(field));
         match field {
@@ -43,38 +33,17 @@ pub(super) fn columns(fields: Fields) -> Vec<Column> {
             _ => {}
         }
     }
-    columns.extend([
-        Column::Code,
-        Column::Structure,
-        Column::InodeCount,
-        Column::DiskAddress,
-        Column::Message,
-        Column::AccountBy,
-        Column::AccountKey,
-        Column::AccountInodes,
-        Column::SharedBlocks,
-    ]);
     columns
 }
 
 impl Column {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::RowKind => "row",
             Self::Inode(field) => field.name(),
             Self::PathsBytes => "paths_bytes",
             Self::XattrsBytes => "xattrs_bytes",
             Self::SymlinkBytes => "symlink_bytes",
             Self::Orphan => "orphan",
-            Self::Code => "code",
-            Self::Structure => "structure",
-            Self::InodeCount => "inode_count",
-            Self::DiskAddress => "disk_address",
-            Self::Message => "message",
-            Self::AccountBy => "account_by",
-            Self::AccountKey => "account_key",
-            Self::AccountInodes => "account_inodes",
-            Self::SharedBlocks => "shared_blocks",
         }
     }
 
@@ -97,18 +66,19 @@ impl Column {
             Self::PathsBytes | Self::XattrsBytes => list(DataType::Binary),
             Self::SymlinkBytes => DataType::Binary,
             Self::Orphan => DataType::Boolean,
-            Self::InodeCount => DataType::UInt32,
-            Self::DiskAddress | Self::AccountKey | Self::AccountInodes | Self::SharedBlocks => {
-                DataType::UInt64
-            }
-            Self::RowKind | Self::Code | Self::Structure | Self::Message | Self::AccountBy => {
-                DataType::Utf8
-            }
         }
     }
 
+    /// Whether a row can be without it: times that Arrow cannot hold, and names of which there are none.
     pub(super) fn is_nullable(self) -> bool {
-        !matches!(self, Self::RowKind | Self::Inode(Field::VolumeUuid | Field::VolumeLabel))
+        match self {
+            Self::Inode(Field::Atime | Field::Mtime | Field::Ctime | Field::Btime)
+            | Self::Inode(Field::Symlink)
+            | Self::PathsBytes
+            | Self::XattrsBytes
+            | Self::SymlinkBytes => true,
+            Self::Inode(_) | Self::Orphan => false,
+        }
     }
 }
 

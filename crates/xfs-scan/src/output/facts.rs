@@ -1,0 +1,167 @@
+//! Facts of a scan, beside an output whose rows are inodes alone.
+//!
+//! CSV and Parquet are read into tables, where each row must be of the same kind. Volumes, findings, accounts and
+//! totals go to a side output. The metadata of a Parquet file holds them too.
+//!
+//! Owns: where facts go, and their bound in the metadata. Does **not** own: how a line looks
+//! ([`NdjsonEncoder`], [`TableEncoder`]).
+
+use std::io::Write;
+
+use super::ndjson::{self, NdjsonEncoder};
+use super::table::TableEncoder;
+use super::{Header, RowEncoder, Rows, Trailer};
+use crate::accounting::Account;
+use crate::row::VolumeLabel;
+use crate::{Field, Fields, Finding, ScanError};
+
+/// Bytes of facts in the metadata of a Parquet file. A reader loads all metadata to open the file.
+const METADATA_BYTES: usize = 1 << 20;
+
+/// The form of facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FactsFormat {
+    /// The rows of NDJSON that are no inodes.
+    Ndjson,
+    /// Lines for a person: findings and accounts only, as in a table.
+    Text,
+}
+
+/// A fact that an encoder of inode rows puts aside.
+#[derive(Clone, Debug)]
+pub(crate) enum Fact {
+    Finding(Finding),
+    Account(Account),
+}
+
+/// The places where facts are appended.
+pub(crate) struct Facts<'w> {
+    header: Header,
+    /// Without a side output, facts of CSV are in the report of the scan alone.
+    side: Option<Side<'w>>,
+    /// The same rows for the metadata of the file, where it has some.
+    metadata: Option<MetadataFacts>,
+    volume: Option<VolumeLabel>,
+}
+
+struct Side<'w> {
+    format: FactsFormat,
+    writer: Box<dyn Write + Send + 'w>,
+}
+
+/// The facts that the metadata of a file can hold.
+#[derive(Default)]
+pub(crate) struct MetadataFacts {
+    /// Whole lines.
+    pub(super) lines: Vec<u8>,
+    /// Lines that had no room.
+    pub(super) omitted: u64,
+    /// The rows of volumes, which are kept whatever their number.
+    pub(super) volumes: Vec<u8>,
+}
+
+impl<'w> Facts<'w> {
+    pub(super) fn new(header: Header, has_metadata: bool) -> Self {
+        let metadata = has_metadata.then(MetadataFacts::default);
+        Self { header, side: None, metadata, volume: None }
+    }
+
+    /// Begins the side output.
+    pub(super) fn write_to(
+        &mut self,
+        format: FactsFormat,
+        writer: Box<dyn Write + Send + 'w>,
+    ) -> Result<(), ScanError> {
+        let side = self.side.insert(Side { format, writer });
+        side.row(&ndjson::head(self.header))
+    }
+
+    /// Says of which volume the facts are that come now.
+    pub(super) fn begin_volume(&mut self, volume: &VolumeLabel) -> Result<(), ScanError> {
+        let row = ndjson::volume(volume);
+        if let Some(metadata) = &mut self.metadata {
+            metadata.volumes.extend_from_slice(&row);
+            metadata.append(&row);
+        }
+        self.volume = Some(volume.clone());
+        self.side.as_mut().map_or(Ok(()), |side| side.row(&row))
+    }
+
+    pub(super) fn append(&mut self, facts: &[Fact]) -> Result<(), ScanError> {
+        if facts.is_empty() {
+            return Ok(());
+        }
+        let fields = Fields::EMPTY.with(Field::VolumeUuid).with(Field::VolumeLabel);
+        let volume = self.volume.as_ref().expect("a volume begins before its facts");
+        let side_format = self.side.as_ref().map(|side| side.format);
+        let needs_ndjson = self.metadata.is_some() || side_format == Some(FactsFormat::Ndjson);
+        if needs_ndjson {
+            let lines = encode(Box::new(NdjsonEncoder::new(fields, volume, Vec::new())), facts)?;
+            if let Some(metadata) = &mut self.metadata {
+                metadata.append(&lines);
+            }
+            if let Some(side) = &mut self.side {
+                side.row(&lines)?;
+            }
+        }
+        match &mut self.side {
+            Some(side) if side.format == FactsFormat::Text => {
+                side.write(&encode(Box::new(TableEncoder::new(fields, Vec::new())), facts)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the side output, and returns what goes into the metadata of the file.
+    pub(super) fn finish(self, trailer: Trailer) -> Result<Option<MetadataFacts>, ScanError> {
+        if let Some(mut side) = self.side {
+            side.row(&ndjson::tail(trailer))?;
+            side.writer.flush().map_err(ScanError::Facts)?;
+        }
+        Ok(self.metadata)
+    }
+}
+
+impl Side<'_> {
+    /// Writes a row of NDJSON, which a text for a person leaves out.
+    fn row(&mut self, row: &[u8]) -> Result<(), ScanError> {
+        match self.format {
+            FactsFormat::Ndjson => self.write(row),
+            FactsFormat::Text => Ok(()),
+        }
+    }
+
+    fn write(&mut self, lines: &[u8]) -> Result<(), ScanError> {
+        self.writer.write_all(lines).map_err(ScanError::Facts)
+    }
+}
+
+fn encode(mut encoder: Box<dyn RowEncoder + '_>, facts: &[Fact]) -> Result<Vec<u8>, ScanError> {
+    for fact in facts {
+        match fact {
+            Fact::Finding(finding) => encoder.finding(finding)?,
+            Fact::Account(account) => encoder.account(account)?,
+        }
+    }
+    match encoder.finish()?.rows {
+        Some(Rows::Lines(lines)) => Ok(lines),
+        _ => unreachable!("encoders of lines make lines"),
+    }
+}
+
+impl MetadataFacts {
+    /// Adds whole lines as far as there is room.
+    fn append(&mut self, lines: &[u8]) {
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            // After the first line that does not fit, none is added: what is there is the beginning.
+            let fits = self.omitted == 0 && self.lines.len() + line.len() <= METADATA_BYTES;
+            match fits {
+                true => self.lines.extend_from_slice(line),
+                false => self.omitted += 1,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! The form for programs.
+
+use serde_json::{Value, json};
+
+use super::{AGES, Big, Share, Summary};
+
+fn share(share: Share) -> Value {
+    let Share { inodes, size, allocated } = share;
+    json!({"inodes": inodes, "size": size, "allocated": allocated})
+}
+
+/// Classes of powers of two, each with the least that it holds.
+fn classes(all: &[Share]) -> Value {
+    let used = all.iter().enumerate().filter(|(_, share)| share.inodes != 0);
+    used.map(|(class, share)| {
+        let Share { inodes, size, allocated } = *share;
+        json!({"from": least(class), "inodes": inodes, "size": size, "allocated": allocated})
+    })
+    .collect()
+}
+
+/// The least that a class holds.
+fn least(class: usize) -> u64 {
+    let shift = class.checked_sub(1).and_then(|shift| u32::try_from(shift).ok());
+    shift.and_then(|shift| 1_u64.checked_shl(shift)).unwrap_or(0)
+}
+
+fn biggest(all: &[&Big], measure: &str) -> Value {
+    let all = all.iter().map(|big| {
+        let path = String::from_utf8_lossy(&big.path);
+        json!({"ino": big.ino, measure: big.measure, "path": path})
+    });
+    all.collect()
+}
+
+impl Summary {
+    /// All figures, for programs. Paths that are not UTF-8 are shown with replacement characters: `ino` tells files
+    /// apart.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let by_type =
+            self.by_type.iter().map(|(name, figures)| ((*name).to_owned(), share(*figures)));
+        let by_owner = self.by_owner().into_iter().map(|(uid, figures)| {
+            let Share { inodes, size, allocated } = figures;
+            json!({"uid": uid, "inodes": inodes, "size": size, "allocated": allocated})
+        });
+        let ages = AGES.iter().zip(self.by_age);
+        let ages = ages.map(|((_, name), figures)| ((*name).to_owned(), share(figures)));
+        let fan_out = self.by_fan_out.iter().enumerate().filter(|(_, count)| **count != 0);
+        let fan_out =
+            fan_out.map(|(class, count)| json!({"from": least(class), "directories": count}));
+        json!({
+            "total": share(self.total),
+            "hard_linked": self.hard_linked,
+            "with_attributes": self.with_attributes,
+            "orphans": share(self.orphans),
+            "by_type": by_type.collect::<serde_json::Map<_, _>>(),
+            "by_owner": by_owner.collect::<Value>(),
+            "files_by_size": classes(&self.by_size),
+            "files_by_extents": classes(&self.by_extents),
+            "changed_within": ages.collect::<serde_json::Map<_, _>>(),
+            "directories_by_entries": fan_out.collect::<Value>(),
+            "biggest_files": biggest(&self.biggest_files(), "size"),
+            "most_extents": biggest(&self.most_extents.sorted(), "extents"),
+            "biggest_directories": biggest(&self.biggest_directories(), "entries"),
+        })
+    }
+}
