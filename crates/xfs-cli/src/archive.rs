@@ -16,6 +16,7 @@ mod pax;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::ops::Range;
+use std::sync::Arc;
 
 use pax::Records;
 use tar::{EntryType, Header};
@@ -26,6 +27,7 @@ use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
 use crate::names;
 use crate::source::{Source, Whence, is_safe_name};
+use crate::tally::Tally;
 
 /// The unit of an archive.
 const BLOCK_BYTES: u64 = 512;
@@ -48,6 +50,7 @@ pub(crate) struct Archive<'a> {
     /// The first name of each file with several.
     links: HashMap<u64, Vec<u8>>,
     entered: HashSet<u64>,
+    tally: Arc<Tally>,
 }
 
 /// A directory whose entries are being written.
@@ -61,7 +64,14 @@ impl<'a> Archive<'a> {
     /// Writes to `out`. What fails for one file goes to `report`.
     pub(crate) fn new(out: &'a mut dyn Write, report: &'a mut dyn FnMut(Failure)) -> Self {
         let (links, entered) = (HashMap::new(), HashSet::new());
-        Self { out, report, whence: None, start_length: 0, links, entered }
+        let tally = Arc::default();
+        Self { out, report, whence: None, start_length: 0, links, entered, tally }
+    }
+
+    /// Counts what is written there.
+    pub(crate) fn counted_by(mut self, tally: &Arc<Tally>) -> Self {
+        self.tally = Arc::clone(tally);
+        self
     }
 
     /// Says where the source is. Without that, messages have the names of members.
@@ -127,6 +137,7 @@ impl<'a> Archive<'a> {
             }
             _ => {}
         }
+        self.tally.add_file();
         if facts.links > 1 {
             if let Some(first) = self.links.get(&facts.inode) {
                 member.records.push_optional_link(&mut member.header, first);
@@ -173,6 +184,7 @@ impl<'a> Archive<'a> {
             self.report(path, Failure::new(Exit::Corrupt, message));
             return Ok(None);
         }
+        self.tally.add_directory();
         self.attributes(&source, path, &mut member.records);
         member.header.set_entry_type(EntryType::Directory);
         member.write_head(self.out, 0)?;
@@ -260,6 +272,7 @@ impl<'a> Archive<'a> {
             chunk.get_mut(read..).unwrap_or_default().fill(0);
             self.out.write_all(chunk)?;
             offset += length as u64;
+            self.tally.add_bytes(length as u64);
         }
         Ok(())
     }

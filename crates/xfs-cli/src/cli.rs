@@ -6,6 +6,7 @@
 
 mod accepted;
 mod bench;
+mod json;
 mod ls;
 mod manual;
 mod mkfs;
@@ -39,6 +40,7 @@ pub(crate) use write::{
     TruncateArguments, UuidArguments,
 };
 
+use crate::console::Speech;
 use crate::size;
 
 /// Read and write XFS v5 images without mounting them.
@@ -53,6 +55,16 @@ pub(crate) struct Cli {
     pub(crate) global: GlobalOptions,
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Whether the command was asked for JSON, whichever it is.
+    #[arg(skip)]
+    json: bool,
+}
+
+impl Cli {
+    /// How much the run says besides its output.
+    pub(crate) const fn speech(&self) -> Speech {
+        Speech { is_quiet: self.global.quiet, is_json: self.json }
+    }
 }
 
 /// For a command whose own words weigh more than the options that it shares with others: they come first.
@@ -94,6 +106,9 @@ pub(crate) struct GlobalOptions {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
     #[arg(help_heading = "Image options")]
     pub(crate) sandbox: SandboxWhen,
+    /// Show no progress and no summary
+    #[arg(short, long, global = true, help_heading = "Output options")]
+    pub(crate) quiet: bool,
     /// When to colour the output
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", value_enum)]
     #[arg(help_heading = "Output options")]

@@ -1,19 +1,24 @@
 //! Standard output and standard error of one run.
 //!
 //! Owns: what depends on whether these are terminals (colours, quoting, progress), findings as they
-//! come, and the exit code that a run has earned so far. Does **not** own: formats.
+//! come, the result of work, and the exit code that a run has earned so far. Does **not** own: formats.
 
 use std::env;
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Instant;
 
 use clap::error::{ContextKind, ErrorKind};
 
 use crate::cli::{ColorWhen, suggestions};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::json::{self, Object};
 use crate::names::NameStyle;
+use crate::progress::{Aside, Progress};
 use crate::standard_output::StandardOutput;
+use crate::tally::{Tally, Work};
 
 /// The outputs of a run.
 pub(crate) struct Console {
@@ -23,6 +28,27 @@ pub(crate) struct Console {
     exit: Exit,
     /// That it cannot be written has been said: each later attempt fails as well.
     has_failed: bool,
+    speech: Speech,
+    /// Failures that have been reported.
+    failures: u64,
+    work: Option<Current>,
+}
+
+/// How much a run says besides its output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Speech {
+    /// No progress and no summary (`-q`).
+    pub(crate) is_quiet: bool,
+    /// The result as a document (`--json`).
+    pub(crate) is_json: bool,
+}
+
+/// Work that goes on.
+struct Current {
+    work: Arc<Work>,
+    tally: Arc<Tally>,
+    began: Instant,
+    progress: Option<Progress>,
 }
 
 impl Console {
@@ -37,7 +63,116 @@ impl Console {
             }
         };
         let out = BufWriter::with_capacity(64 << 10, StandardOutput::open());
-        Self { out, is_terminal, is_coloured, exit: Exit::Fine, has_failed: false }
+        Self {
+            out,
+            is_terminal,
+            is_coloured,
+            exit: Exit::Fine,
+            has_failed: false,
+            speech: Speech::default(),
+            failures: 0,
+            work: None,
+        }
+    }
+
+    /// Takes what the command line says of progress and results.
+    pub(crate) fn speaking(mut self, speech: Speech) -> Self {
+        self.speech = speech;
+        self
+    }
+
+    /// Whether the result is wanted as JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.speech.is_json
+    }
+
+    /// Whether nothing but results is wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.speech.is_quiet
+    }
+
+    /// Begins work that may take long. The caller counts what is done.
+    pub(crate) fn begin(&mut self, work: Work) -> Arc<Tally> {
+        let is_shown = self.shows_progress();
+        self.start(work, is_shown)
+    }
+
+    /// The same for work that prints rows while it lasts: no bar goes where rows go.
+    pub(crate) fn begin_rows(&mut self, work: Work) -> Arc<Tally> {
+        let is_shown = self.shows_progress() && !self.is_terminal;
+        self.start(work, is_shown)
+    }
+
+    fn shows_progress(&self) -> bool {
+        !self.speech.is_quiet && Progress::is_possible()
+    }
+
+    fn start(&mut self, work: Work, is_shown: bool) -> Arc<Tally> {
+        let tally = Arc::new(Tally::default());
+        tally.set(0, work.measure.expected());
+        let (work, began) = (Arc::new(work), Instant::now());
+        let progress = is_shown.then(|| {
+            let (work, tally) = (Arc::clone(&work), Arc::clone(&tally));
+            Progress::begin(move || work.line(&tally, began.elapsed()))
+        });
+        self.work = Some(Current { work, tally: Arc::clone(&tally), began, progress });
+        tally
+    }
+
+    /// Shows that one step of the work goes on, until what is returned is dropped. Work that shows a bar already
+    /// has it go on.
+    pub(crate) fn step(&self, doing: &'static str) -> Option<Progress> {
+        if self.work.is_some() || !self.shows_progress() {
+            return None;
+        }
+        let work = Work::step(doing);
+        let began = Instant::now();
+        Some(Progress::begin(move || work.line(&Tally::default(), began.elapsed())))
+    }
+
+    /// Standard error for lines that come while work goes on.
+    pub(crate) fn errors(&self) -> Aside {
+        match self.work.as_ref().and_then(|current| current.progress.as_ref()) {
+            Some(progress) => progress.aside(),
+            None => Aside::default(),
+        }
+    }
+
+    /// Ends the work, of which there is nothing to say.
+    pub(crate) fn end(&mut self) {
+        self.work = None;
+    }
+
+    /// Ends the work and writes its result: a document with `--json`, otherwise the summary line.
+    pub(crate) fn conclude(&mut self) -> io::Result<()> {
+        self.conclude_with(Object::new())
+    }
+
+    /// The same with facts that come first in the document.
+    pub(crate) fn conclude_with(&mut self, mut object: Object) -> io::Result<()> {
+        if let Some(mut current) = self.work.take() {
+            let elapsed = current.began.elapsed();
+            current.progress = None;
+            let Current { work, tally, .. } = current;
+            if self.speech.is_json {
+                object.extend(work.describe(&tally, elapsed, self.failures));
+            } else if self.shows_progress() && work.has_summary(elapsed) {
+                self.say(work.summary(&tally, elapsed, self.failures));
+            }
+        }
+        if self.speech.is_json { json::write_document(&mut self.out, object) } else { Ok(()) }
+    }
+
+    /// Writes a line to standard error, in order with what standard output has.
+    fn say(&mut self, line: impl Display) {
+        // Keeps the two streams in order where they lead to the same terminal.
+        _ = self.out.flush();
+        let write = || _ = writeln!(io::stderr(), "{line}");
+        // Where nobody listens, the exit code still tells.
+        match self.work.as_ref().and_then(|current| current.progress.as_ref()) {
+            Some(progress) => progress.suspend(write),
+            None => write(),
+        }
     }
 
     /// Standard output, buffered.
@@ -62,25 +197,23 @@ impl Console {
 
     /// Says on standard error what went wrong with one item, while the rest goes on.
     pub(crate) fn report(&mut self, failure: &Failure) {
-        // Keeps the two streams in order where they lead to the same terminal.
-        _ = self.out.flush();
         let is_known = failure.is_of_output() && self.has_failed;
         self.has_failed |= failure.is_of_output();
         if !failure.is_silent() && !is_known {
-            // Where nobody listens, the exit code still tells.
-            _ = writeln!(io::stderr(), "{failure}");
+            self.say(failure);
         }
+        self.failures += u64::from(failure.exit() != Exit::Fine);
         self.exit = self.exit.max(failure.exit());
     }
 
     /// Says something on standard error that changes nothing.
     pub(crate) fn note(&mut self, message: impl Display) {
-        _ = self.out.flush();
-        _ = writeln!(io::stderr(), "ferroxfs: {message}");
+        self.say(format_args!("ferroxfs: {message}"));
     }
 
     /// Ends the run: everything is written, and the exit code is known.
     pub(crate) fn close(mut self) -> Exit {
+        self.end();
         if let Err(error) = self.out.flush() {
             self.report(&Failure::from(error));
         }

@@ -22,6 +22,7 @@ mod properties;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 
 use ferroxfs::format::inode::DeviceNumber;
 use ferroxfs::{Changes, Creation, Error, FileType, NewKind, Node, PosixError, Timestamp};
@@ -33,6 +34,7 @@ use crate::failure::Failure;
 use crate::names;
 use crate::node;
 use crate::source::{NamedValue, Origin, Source, Whence, is_safe_name, join};
+use crate::tally::Tally;
 use contents::Holes;
 use draft::Spot;
 
@@ -85,6 +87,7 @@ pub(crate) struct Deposit<'a> {
     late: Vec<(Node, Changes, Vec<u8>)>,
     /// Whether a directory takes the place of another file, and another file that of an empty directory.
     crosses_kinds: bool,
+    tally: Arc<Tally>,
     report: &'a mut dyn FnMut(Failure),
 }
 
@@ -123,8 +126,15 @@ impl<'a> Deposit<'a> {
             links: HashMap::new(),
             late: Vec::new(),
             crosses_kinds: false,
+            tally: Arc::default(),
             report,
         }
+    }
+
+    /// Counts what is put in there.
+    pub(crate) fn counted_by(mut self, tally: &Arc<Tally>) -> Self {
+        self.tally = Arc::clone(tally);
+        self
     }
 
     /// Says where the sources are that come now. Names of one file there are names of one file here, whichever of the
@@ -238,6 +248,9 @@ impl<'a> Deposit<'a> {
         source: &S,
     ) -> Result<Option<Entered>, Failed> {
         let made = self.make(directory, (name, path), source)?;
+        if made.is_some() {
+            self.tally.add_directory();
+        }
         Ok(made.map(|made| self.entered(made, source)))
     }
 
@@ -256,10 +269,12 @@ impl<'a> Deposit<'a> {
         match directory.link(file, name) {
             Err(Error::Posix(PosixError::Exists)) if self.manner.existing == Existing::Replace => {
                 let present = Some(directory.lookup(name)?);
-                Ok(Spot { directory, name, present }.link(file)?)
+                Spot { directory, name, present }.link(file)?;
             }
-            linked => Ok(linked?),
+            linked => linked?,
         }
+        self.tally.add_file();
+        Ok(())
     }
 
     /// Makes a symbolic link, in the place of what has the name.
@@ -385,7 +400,9 @@ impl<'a> Deposit<'a> {
             }
             present => {
                 let spot = Spot { directory, name, present };
-                self.make_file(&spot, path, source).map(|()| None)
+                self.make_file(&spot, path, source)?;
+                self.tally.add_file();
+                Ok(None)
             }
         }
     }
@@ -427,7 +444,7 @@ impl<'a> Deposit<'a> {
             // Once there are extents it is too late.
             self.hint(draft.node(), &facts)?;
             let file = draft.node().open()?;
-            let copied = contents::copy(&file, source, self.manner.holes(source));
+            let copied = contents::copy(&file, source, self.manner.holes(source), &self.tally);
             let copied = copied.and_then(|()| Ok(file.close()?));
             copied.map_err(|failed| failed.needing(source.length()))?;
         }

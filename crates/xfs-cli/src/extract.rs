@@ -28,6 +28,7 @@ use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
 use crate::names;
 use crate::source::{Origin, Source, Whence, is_safe_name};
+use crate::tally::Tally;
 
 use attributes::{Lack, Shortfalls};
 use place::Made;
@@ -63,7 +64,7 @@ pub(crate) struct Extraction<'a> {
     /// Files whose flags would forbid to make their further names.
     flagged: Vec<Flagged>,
     report: &'a mut dyn FnMut(Failure),
-    advance: &'a dyn Fn(u64),
+    tally: &'a Tally,
 }
 
 /// A file that is to get its flags at the end.
@@ -83,13 +84,13 @@ struct Level<S: Source> {
 }
 
 impl<'a> Extraction<'a> {
-    /// Copies into `root` and below. What fails for one file goes to `report`; `advance` is told how
-    /// many bytes were written.
+    /// Copies into `root` and below. What fails for one file goes to `report`; what is copied is counted by
+    /// `tally`.
     pub(crate) fn new(
         fidelity: Fidelity,
         root: &'a Directory,
         report: &'a mut dyn FnMut(Failure),
-        advance: &'a dyn Fn(u64),
+        tally: &'a Tally,
     ) -> Self {
         Self {
             fidelity,
@@ -102,7 +103,7 @@ impl<'a> Extraction<'a> {
             shortfalls: Shortfalls::new(fidelity.ignores_owner),
             flagged: Vec::new(),
             report,
-            advance,
+            tally,
         }
     }
 
@@ -203,7 +204,10 @@ impl<'a> Extraction<'a> {
         let made = match facts.kind() {
             FileKind::Directory => {
                 return match parent.make_directory(name, facts.mode) {
-                    Ok((directory, is_new)) => Ok(self.enter(directory, source, is_new)),
+                    Ok((directory, is_new)) => {
+                        self.tally.add_directory();
+                        Ok(self.enter(directory, source, is_new))
+                    }
                     Err(error) => self.survive(failed(parent, name, error), error),
                 };
             }
@@ -216,7 +220,7 @@ impl<'a> Extraction<'a> {
             _ => self.make_special(parent, name, &source, &facts),
         };
         match made {
-            Ok(()) => {}
+            Ok(()) => self.tally.add_file(),
             Err(Stop::Source(failure)) => {
                 self.report_source(&parent.path_of(name), failure);
             }
@@ -293,7 +297,7 @@ impl<'a> Extraction<'a> {
         }
         let mode = if self.fidelity.is_archive { 0o600 } else { facts.mode };
         let (draft, file) = parent.make_file(mode)?;
-        contents::copy(source, facts.size, file.as_fd(), self.advance)?;
+        contents::copy(source, facts.size, file.as_fd(), self.tally)?;
         let path = parent.path_of(name);
         if self.fidelity.is_archive {
             attributes::apply_to_open(&file, source, facts, (&path, &mut self.shortfalls));

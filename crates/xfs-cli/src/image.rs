@@ -26,6 +26,7 @@ use crate::names;
 use crate::node;
 use crate::predicate::last_component;
 use crate::source::Whence;
+use crate::tally::Work;
 use failures::exit_of;
 pub(crate) use failures::{about_image, exit_of_read, has_foreign_log, open_failure};
 
@@ -198,7 +199,9 @@ impl Image {
 
     /// Reads the volume; says it where what is shown may be stale.
     pub(crate) fn volume(&self, console: &mut Console) -> Result<Volume, Failure> {
+        let step = console.step("opening the volume");
         let volume = self.read()?;
+        drop(step);
         for finding in volume.volume.findings() {
             console.report(&self.failure(Failure::new(exit_of(finding), finding.to_string())));
         }
@@ -235,7 +238,10 @@ impl Volume {
         done: Result<T, Failure>,
         console: &mut Console,
     ) -> Result<T, Failure> {
-        match (done, self.close()) {
+        let step = console.step("writing what is left");
+        let closed = self.close();
+        drop(step);
+        match (done, closed) {
             (Err(done), Err(closed)) => {
                 console.report(&done);
                 Err(closed)
@@ -453,13 +459,16 @@ pub(crate) fn change_each(
     mut change: impl FnMut(&Target) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     change_all(targets, console, |targets, console| {
+        let tally = console.begin(Work::change("changing", "changed"));
         for target in targets {
-            if let Err(failure) = change(target) {
-                console.report(&failure);
+            match change(target) {
+                Ok(()) => tally.add_file(),
+                Err(failure) => console.report(&failure),
             }
         }
         Ok(())
-    })
+    })?;
+    Ok(console.conclude()?)
 }
 
 /// As [`change_each`], with all places at once.

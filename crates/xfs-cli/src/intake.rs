@@ -20,6 +20,7 @@ use crate::host::HostSource;
 use crate::names;
 use crate::prototype::{PrototypeSource, Reading};
 use crate::source::{Source, is_safe_name};
+use crate::tally::{Gauge, Measure};
 use crate::unarchive::{Member, MemberKind, Unarchive};
 
 /// Bytes read of an archive at a time.
@@ -30,7 +31,7 @@ pub(crate) enum Intake {
     /// What is in a directory.
     Tree(HostSource),
     /// A tar archive.
-    Archive(Box<Unarchive<Box<dyn Read>>>),
+    Archive(Box<Unarchive<Box<dyn Read>>>, Option<Gauge>),
     /// The tree of a prototype file.
     Prototype(PrototypeSource),
 }
@@ -44,7 +45,7 @@ impl Intake {
                 return Err(Failure::usage("an archive cannot be read from a terminal"));
             }
             let input = BufReader::with_capacity(CHUNK_BYTES, io::stdin());
-            return Self::archive(Box::new(input), b"standard input");
+            return Self::archive(Box::new(input), None, b"standard input");
         }
         let source = HostSource::open(path, true)?;
         match source.facts().kind() {
@@ -52,8 +53,9 @@ impl Intake {
             FileKind::Regular | FileKind::Fifo => {
                 let name = path.as_os_str();
                 let file = File::open(path).map_err(|error| Failure::host(name, &error))?;
-                let input = BufReader::with_capacity(CHUNK_BYTES, file);
-                Self::archive(Box::new(input), name.as_bytes())
+                let gauge = Gauge::new(file.metadata().map_or(0, |metadata| metadata.len()));
+                let input = BufReader::with_capacity(CHUNK_BYTES, gauge.follow(file));
+                Self::archive(Box::new(input), Some(gauge), name.as_bytes())
             }
             kind => {
                 let shown = names::in_message(path.as_os_str().as_bytes());
@@ -63,9 +65,17 @@ impl Intake {
         }
     }
 
-    fn archive(input: Box<dyn Read>, name: &[u8]) -> Result<Self, Failure> {
+    fn archive(input: Box<dyn Read>, gauge: Option<Gauge>, name: &[u8]) -> Result<Self, Failure> {
         let archive = Unarchive::new(input, name).check_first()?;
-        Ok(Self::Archive(Box::new(archive)))
+        Ok(Self::Archive(Box::new(archive), gauge))
+    }
+
+    /// What says how much there is to put in.
+    pub(crate) fn measure(&self) -> Measure {
+        match self {
+            Self::Archive(_, Some(gauge)) => Measure::Input(gauge.clone()),
+            Self::Archive(_, None) | Self::Tree(_) | Self::Prototype(_) => Measure::Unknown,
+        }
     }
 
     /// Opens what mkfs.xfs takes by `-p`: a directory, or a prototype file.
@@ -93,7 +103,7 @@ impl Intake {
         let filled = match self {
             Self::Tree(source) => deposit.put_contents(directory, source),
             Self::Prototype(source) => deposit.put_contents(directory, source),
-            Self::Archive(archive) => {
+            Self::Archive(archive, _) => {
                 deposit.cross_kinds();
                 let mut unpack = Unpack { top: directory, deposit, open: BTreeMap::new() };
                 unpack.members(*archive).and_then(|()| unpack.finish())

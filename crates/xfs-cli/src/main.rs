@@ -40,6 +40,7 @@ mod size;
 mod source;
 mod standard_output;
 mod system_log;
+mod tally;
 mod time;
 mod trace;
 mod unarchive;
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(answer) => return console::answer(answer).into(),
     };
-    let mut console = Console::open(cli.global.color);
+    let mut console = Console::open(cli.global.color).speaking(cli.speech());
     if let Err(failure) = run(cli, &mut console) {
         console.report(&failure);
     }

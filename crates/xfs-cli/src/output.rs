@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::image::Target;
 use crate::names;
 use crate::sandbox::{Reach, Rights};
+use crate::tally::Tally;
 
 /// What a volume begins with (`sb_magicnum`).
 const MAGIC: [u8; 4] = SUPERBLOCK_MAGIC.to_be_bytes();
@@ -75,10 +76,10 @@ impl Output {
     }
 
     /// Writes the contents of a file of an image; holes stay holes in a regular file, and are zeros elsewhere.
-    pub(crate) fn write_contents(&self, target: &Target) -> Result<(), Failure> {
+    pub(crate) fn write_contents(&self, target: &Target, tally: &Tally) -> Result<(), Failure> {
         let mut source = target.open()?;
         if self.is_file()? {
-            return self.write_data(&source, target);
+            return self.write_data(&source, target, tally);
         }
         // What cannot be read leaves everything as it was.
         let mut first = vec![0; BUFFER_BYTES];
@@ -87,12 +88,20 @@ impl Output {
         writer
             .write_all(first.get(..read).unwrap_or_default())
             .and_then(|()| io::copy(&mut source, &mut writer))
-            .and_then(|_| writer.flush())
+            .and_then(|copied| {
+                tally.add_bytes(read as u64 + copied);
+                writer.flush()
+            })
             .map_err(|error| self.failure(&error))
     }
 
     /// Writes what holds data, each piece where it lies.
-    fn write_data(&self, source: &ferroxfs::File, target: &Target) -> Result<(), Failure> {
+    fn write_data(
+        &self,
+        source: &ferroxfs::File,
+        target: &Target,
+        tally: &Tally,
+    ) -> Result<(), Failure> {
         let mut buffer = vec![0; BUFFER_BYTES];
         let failed = |error| target.failure(error);
         // What cannot be read leaves everything as it was.
@@ -102,6 +111,7 @@ impl Output {
         while let Some((offset, length)) = piece {
             let bytes = buffer.get(..length).unwrap_or_default();
             self.file.write_all_at(bytes, offset).map_err(|error| self.failure(&error))?;
+            tally.add_bytes(length as u64);
             piece = read_data(source, offset + length as u64, &mut buffer).map_err(failed)?;
         }
         self.file.set_len(source.metadata().size).map_err(|error| self.failure(&error))

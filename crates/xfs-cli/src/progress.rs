@@ -1,74 +1,108 @@
 //! How far a command has come, on a terminal.
 //!
-//! Owns: whether that is shown. It is not where what the command writes goes to a terminal as well, which
-//! would mix the two, and not for work that has ended before anybody wonders.
+//! Owns: the bar, and the thread that draws it. Nothing is shown where standard error is no terminal, with `-q`, or
+//! for work that ends before a person wonders. Nor is anything shown where rows go to a terminal while the work
+//! goes on: the two would mix. Does **not** own: what is counted ([`tally`](crate::tally)).
 
-use std::fmt::Write;
-use std::io::{self, IsTerminal};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::tally::Line;
 
 /// Work that ends within this shows nothing.
-const SILENCE: Duration = Duration::from_millis(500);
+pub(crate) const SILENCE: Duration = Duration::from_millis(500);
+/// How often the bar is drawn.
+const REFRESH: Duration = Duration::from_millis(100);
+/// Work whose end is known, and other work.
+const BAR: &str = "{spinner} {percent:>3} % [{bar:20}] {wide_msg}";
+const SPINNER: &str = "{spinner} {wide_msg}";
 
-/// What stands on a terminal and changes while a command works.
+/// A bar on standard error, which goes away when this is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// When the work began; nothing where nothing is ever shown.
-    began: Option<Instant>,
-    shown: OnceLock<()>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// By a template of indicatif, to which `whole_per_sec` is added.
-    pub(crate) fn new(template: &str) -> Self {
-        let began = io::stderr().is_terminal().then(Instant::now);
+    /// Whether standard error is a terminal.
+    pub(crate) fn is_possible() -> bool {
+        io::stderr().is_terminal()
+    }
+
+    /// Shows what `view` says, from [`SILENCE`] on. The thread begins inside of the sandbox, where the command is.
+    pub(crate) fn begin(view: impl Fn() -> Line + Send + 'static) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        // The template is a constant; without it the bar has indicatif's own form.
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.with_key("whole_per_sec", write_whole_rate));
-        }
-        Self { bar, began, shown: OnceLock::new() }
+        let (stop, stopped) = channel();
+        let drawn = bar.clone();
+        let draw = move || {
+            let mut wait = SILENCE;
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                if drawn.is_hidden() {
+                    drawn.set_draw_target(ProgressDrawTarget::stderr());
+                }
+                draw(&drawn, view());
+                wait = REFRESH;
+            }
+            drawn.finish_and_clear();
+        };
+        // Without the thread there is no bar, and the work is done all the same.
+        let thread = Builder::new().name("progress".to_owned()).spawn(draw).ok();
+        Self { bar, stop: Some(stop), thread }
     }
 
-    /// One that is never shown.
-    pub(crate) fn hidden() -> Self {
-        Self { bar: ProgressBar::hidden(), began: None, shown: OnceLock::new() }
-    }
-
-    /// So much of all that there is to do is done.
-    pub(crate) fn set(&self, done: u64, all: u64) {
-        self.show_late();
-        self.bar.set_length(all);
-        self.bar.set_position(done);
-    }
-
-    /// So much more is done.
-    pub(crate) fn advance(&self, by: u64) {
-        self.show_late();
-        self.bar.inc(by);
+    /// Standard error beside the bar.
+    pub(crate) fn aside(&self) -> Aside {
+        Aside(Some(self.bar.clone()))
     }
 
     /// Writes something else to the terminal.
-    pub(crate) fn suspend(&self, write: impl FnOnce()) {
-        self.bar.suspend(write);
+    pub(crate) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bar.suspend(write)
+    }
+}
+
+/// Standard error, where the bar makes room for what is written.
+#[derive(Default)]
+pub(crate) struct Aside(Option<ProgressBar>);
+
+impl Write for Aside {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &self.0 {
+            Some(bar) => bar.suspend(|| io::stderr().write(bytes)),
+            None => io::stderr().write(bytes),
+        }
     }
 
-    /// Takes it away.
-    pub(crate) fn end(&self) {
-        self.bar.finish_and_clear();
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
+}
 
-    fn show_late(&self) {
-        if self.began.is_some_and(|began| began.elapsed() >= SILENCE) {
-            self.shown.get_or_init(|| self.bar.set_draw_target(ProgressDrawTarget::stderr()));
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A bar that has failed is no failure of the work.
+            _ = thread.join();
         }
     }
 }
 
-fn write_whole_rate(state: &ProgressState, out: &mut dyn Write) {
-    // It goes into a buffer of the bar.
-    _ = write!(out, "{:.0}/s", state.per_sec());
+fn draw(bar: &ProgressBar, line: Line) {
+    if let Some((done, all)) = line.fraction {
+        bar.set_length(all);
+        bar.set_position(done);
+    }
+    let template = if line.fraction.is_some() { BAR } else { SPINNER };
+    // The templates are constants; without them the bar has indicatif's own form.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(line.text);
+    bar.tick();
 }

@@ -19,8 +19,23 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("\"{text}\" is too large"))
 }
 
-/// Writes a number of bytes with at most four digits and a binary unit.
+/// Writes a number of bytes with one digit behind the point and a binary unit.
 pub(crate) fn human(bytes: u64) -> String {
+    let (scaled, unit) = scale(bytes);
+    if unit == "B" { format!("{bytes} B") } else { format!("{scaled:.1} {unit}") }
+}
+
+/// Writes a number of bytes with a binary unit and no more digits than a person reads at a glance.
+pub(crate) fn brief(bytes: u64) -> String {
+    let (scaled, unit) = scale(bytes);
+    match unit {
+        "B" => format!("{bytes} B"),
+        _ if scaled < 99.95 => format!("{scaled:.1} {unit}"),
+        _ => format!("{scaled:.0} {unit}"),
+    }
+}
+
+fn scale(bytes: u64) -> (f64, &'static str) {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut scaled = bytes as f64;
     let mut unit = "B";
@@ -33,7 +48,7 @@ pub(crate) fn human(bytes: u64) -> String {
             scaled /= 1024.0;
         }
     }
-    if unit == "B" { format!("{bytes} B") } else { format!("{scaled:.1} {unit}") }
+    (scaled, unit)
 }
 
 /// Writes a number of bytes as `ls -h` and `du -h` do: rounded up, in units of 1024.

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command, CommandFactory, Error, FromArgMatches};
 
-use super::{Cli, with_manual};
+use super::{Cli, json, with_manual};
 
 /// Commands, and the options of all that they have no use for.
 const UNUSED: &[(&[&str], &[&str])] = &[
@@ -45,7 +45,8 @@ const UNUSED: &[(&[&str], &[&str])] = &[
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, Error> {
     let mut command = with_manual(hide_unused(Cli::command()));
     let matches = command.try_get_matches_from_mut(with_help_of_help(words))?;
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok(Cli { json: json::is_asked(&matches), ..cli })
 }
 
 /// The command `help` knows commands only, and takes an option for one.
@@ -59,8 +60,9 @@ fn with_help_of_help(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// The command line, each command of which shows what it has a use for.
-pub(crate) fn hide_unused(mut command: Command) -> Command {
+/// The command line, each command of which shows what it has a use for, with `--json` where it has a result.
+pub(crate) fn hide_unused(command: Command) -> Command {
+    let mut command = json::add_option(command);
     let shared: Vec<_> = command.get_arguments().cloned().collect();
     for (names, unused) in UNUSED {
         let hidden = shared.iter().filter(|option| unused.contains(&option.get_id().as_str()));

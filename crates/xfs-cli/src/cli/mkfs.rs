@@ -47,8 +47,8 @@ pub(crate) struct MkfsArguments {
     #[arg(short)]
     pub(crate) force: bool,
     /// Print nothing
-    #[arg(short, conflicts_with = "json")]
-    pub(crate) quiet: bool,
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
     /// Print the geometry and write nothing
     #[arg(short = 'N')]
     pub(crate) dry_run: bool,

@@ -32,8 +32,12 @@ pub(crate) struct ScanArguments {
     /// Add accounting rows, with shared blocks counted once
     #[arg(long, value_name = "KEY", value_enum)]
     pub(crate) by: Option<ScanKey>,
+    /// Write what CSV and Parquet have no rows for to this file, as NDJSON: volumes, errors, accounting rows and totals.
+    /// Without it, errors and accounting rows go to standard error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) facts: Option<PathBuf>,
     /// Print a report instead of rows
-    #[arg(long, conflicts_with_all = ["output", "format", "fields", "by"])]
+    #[arg(long, conflicts_with_all = ["output", "format", "fields", "by", "facts"])]
     pub(crate) summary: bool,
 }
 
@@ -44,9 +48,9 @@ pub(crate) enum ScanFormat {
     Table,
     /// One JSON object a line.
     Ndjson,
-    /// Comma-separated values with a header line.
+    /// Comma-separated values: a header line, then one line for each inode.
     Csv,
-    /// Apache Parquet.
+    /// Apache Parquet, one row for each inode.
     Parquet,
 }
 

@@ -75,7 +75,7 @@ impl Run for Bench {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let mut shown = Shown { bar: progress_bar(), cancel: self.cancel };
+        let mut shown = Shown { bar: progress_bar(console.is_quiet()), cancel: self.cancel };
         let report = xfs_workload::run(&self.plan, &mut shown);
         shown.bar.finish_and_clear();
         let report = report.map_err(|error| failure(&error))?;
@@ -137,8 +137,8 @@ impl Watcher for Shown {
     }
 }
 
-fn progress_bar() -> ProgressBar {
-    if !io::stderr().is_terminal() {
+fn progress_bar(is_quiet: bool) -> ProgressBar {
+    if is_quiet || !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::no_length();

@@ -7,6 +7,7 @@ use crate::cli::{CatArguments, GlobalOptions};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::{Target, Targets};
+use crate::tally::{Measure, Tally, Work};
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -23,15 +24,23 @@ pub(super) fn open(
 
 impl Run for Cat {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        for target in self.0.read(console) {
-            copy_to(&target, console)?;
+        let targets = self.0.read(console);
+        let measure = Measure::of_files(&targets);
+        let tally = console.begin_rows(Work::bytes("copying", "copied", measure));
+        for target in targets {
+            copy_to(&target, &tally, console)?;
         }
+        console.end();
         Ok(())
     }
 }
 
 /// Writes the contents of one file to standard output. What the image cannot give is reported.
-pub(super) fn copy_to(target: &Target, console: &mut Console) -> Result<(), Failure> {
+pub(super) fn copy_to(
+    target: &Target,
+    tally: &Tally,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let file = match target.open() {
         Ok(file) => file,
         Err(failure) => {
@@ -47,6 +56,7 @@ pub(super) fn copy_to(target: &Target, console: &mut Console) -> Result<(), Fail
             Ok(read) => {
                 console.out().write_all(buffer.get(..read).unwrap_or_default())?;
                 offset += read as u64;
+                tally.add_bytes(read as u64);
             }
             Err(error) => {
                 console.report(&target.failure(error));

@@ -11,6 +11,7 @@ use crate::descent::{Descent, Met};
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
 use crate::mode::{Circumstances, ModeChange, umask};
+use crate::tally::Work;
 
 struct Chmod {
     targets: Targets,
@@ -76,13 +77,16 @@ pub(super) fn change_trees(
     change: impl Fn(&Node) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     change_all(targets, console, |targets, console| {
+        let tally = console.begin(Work::change("changing", "changed"));
+        let change = |node: &Node| change(node).inspect(|()| tally.add_file());
         for target in targets {
-            if let Err(failure) = change_tree(target, reach, console, &change) {
+            if let Err(failure) = change_tree(target, reach, console, change) {
                 console.report(&failure);
             }
         }
         Ok(())
-    })
+    })?;
+    Ok(console.conclude()?)
 }
 
 /// The same for one; an error ends it.

@@ -24,9 +24,9 @@ use crate::names;
 use crate::node::{self, NodeSource};
 use crate::output::{Output, check_no_image, check_no_volume, place_in};
 use crate::predicate::last_component;
-use crate::progress::Progress;
 use crate::sandbox::{Reach, Rights};
 use crate::source::Origin;
+use crate::tally::{Measure, Work};
 
 struct Cp {
     targets: Targets,
@@ -188,24 +188,33 @@ impl Run for Cp {
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, destination, is_directory, is_recursive, fidelity } = *self;
+        if console.is_json() && matches!(destination, Destination::Stdout) {
+            return Err(Failure::usage("cp: --json is not for contents on standard output"));
+        }
         let targets = targets.read(console);
+        let work = Work::copy("copying", "copied", measure(&targets, is_recursive));
+        let work = if is_recursive { work } else { work.silent_if_fast() };
+        let tally = match &destination {
+            Destination::Stdout => console.begin_rows(work),
+            _ => console.begin(work),
+        };
         let root = match &destination {
             Destination::Stdout => {
-                return targets.iter().try_for_each(|target| cat::copy_to(target, console));
+                return targets.iter().try_for_each(|target| cat::copy_to(target, &tally, console));
             }
             Destination::Special(output) => {
-                return targets.iter().try_for_each(|target| output.write_contents(target));
+                for target in &targets {
+                    output.write_contents(target, &tally)?;
+                    tally.add_file();
+                }
+                return Ok(console.conclude()?);
             }
             Destination::Into(root) | Destination::Name(root, _) => root,
         };
-        let progress = Progress::new("{spinner} {bytes} written, {bytes_per_sec}");
-        let advance = |bytes| progress.advance(bytes);
         let console = RefCell::new(console);
-        let say = |failure: &Failure| {
-            progress.suspend(|| console.borrow_mut().report(failure));
-        };
+        let say = |failure: &Failure| console.borrow_mut().report(failure);
         let mut report = |failure: Failure| say(&failure);
-        let mut extraction = Extraction::new(fidelity, root, &mut report, &advance);
+        let mut extraction = Extraction::new(fidelity, root, &mut report, &tally);
         for target in &targets {
             let node = match target
                 .node(!is_recursive)
@@ -233,8 +242,15 @@ impl Run for Cp {
                 None => shortfalls,
             });
         }
-        progress.end();
-        Ok(())
+        Ok(console.borrow_mut().conclude()?)
+    }
+}
+
+/// What says how much there is to copy.
+fn measure(targets: &[Target], is_recursive: bool) -> Measure {
+    match is_recursive {
+        true => Measure::of_targets(targets, Measure::of_volume),
+        false => Measure::of_files(targets),
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ferroxfs::format::inode::{ForkKind, InodeFlags2};
 use ferroxfs::{Node, Walk, WalkEntry};
@@ -21,6 +22,7 @@ use crate::image::{Target, Targets};
 use crate::json::{self, List, Object};
 use crate::node;
 use crate::size;
+use crate::tally::{Measure, Tally, Work};
 
 struct Du {
     arguments: DuArguments,
@@ -66,18 +68,28 @@ impl Run for Du {
             false => None,
         };
         let mut volumes: HashMap<PathBuf, Counted> = HashMap::new();
-        for target in targets.read(console) {
+        let targets = targets.read(console);
+        let measure = Measure::of_targets(&targets, Measure::files_of_volume);
+        let work = Work::look("adding up", measure);
+        // With -s there is nothing to print until the end.
+        let tally = match arguments.summarize {
+            true => console.begin(work),
+            false => console.begin_rows(work),
+        };
+        for target in targets {
             match target.volume.inner().walk(&target.path) {
                 Err(error) => console.report(&target.failure(error)),
                 Ok(walk) => {
                     let image = target.volume.path().to_owned();
                     let counted = volumes.entry(image).or_default();
                     let (arguments, target) = (&arguments, &target);
-                    let mut count = Count { arguments, target, below: Vec::new(), counted };
+                    let tally = Arc::clone(&tally);
+                    let mut count = Count { arguments, target, below: Vec::new(), counted, tally };
                     count.run(walk.contents_first(), list.as_mut(), console)?;
                 }
             }
         }
+        console.end();
         match list {
             Some(list) => Ok(list.end(console.out())?),
             None => Ok(()),
@@ -101,6 +113,7 @@ struct Count<'a> {
     /// What is below each directory that the walk is in, by depth.
     below: Vec<Usage>,
     counted: &'a mut Counted,
+    tally: Arc<Tally>,
 }
 
 impl Count<'_> {
@@ -118,6 +131,7 @@ impl Count<'_> {
                 }
                 Ok(entry) => {
                     let usage = self.count(&entry, console);
+                    self.tally.add_file();
                     let is_directory = node::kind(entry.node.file_type()) == FileKind::Directory;
                     if self.is_shown(&entry, is_directory) {
                         self.print(&entry, usage, list.as_deref_mut(), console)?;

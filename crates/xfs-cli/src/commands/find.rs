@@ -16,6 +16,7 @@ use crate::image::{Image, Target, Targets};
 use crate::json::{self, List, Object};
 use crate::node;
 use crate::predicate::{Entry, Evaluation, Parser, Program, Reference, Stamp, is_expression_start};
+use crate::tally::{Measure, Tally, Work};
 use crate::time::Clock;
 
 struct Find {
@@ -95,7 +96,10 @@ impl Run for Find {
             true => Some(List::begin(console.out(), "files")?),
             false => None,
         };
-        for target in targets.read(console) {
+        let targets = targets.read(console);
+        let measure = Measure::of_targets(&targets, Measure::files_of_volume);
+        let tally = console.begin_rows(Work::look("searching", measure));
+        for target in targets {
             let walk = match target.volume.inner().walk(&target.path) {
                 Ok(walk) if program.is_depth_first => walk.contents_first(),
                 Ok(walk) => walk,
@@ -105,11 +109,12 @@ impl Run for Find {
                 }
             };
             let (target, program, clock) = (&target, &program, &clock);
-            let search = Search { program, target, clock, references: &times };
+            let search = Search { program, target, clock, references: &times, tally: &tally };
             if search.run(walk, list.as_mut(), console)? {
                 break;
             }
         }
+        console.end();
         match list {
             Some(list) => Ok(list.end(console.out())?),
             None => Ok(()),
@@ -123,6 +128,7 @@ struct Search<'a> {
     target: &'a Target,
     clock: &'a Clock,
     references: &'a [Time],
+    tally: &'a Tally,
 }
 
 impl Search<'_> {
@@ -142,6 +148,7 @@ impl Search<'_> {
                     continue;
                 }
             };
+            self.tally.add_file();
             let mut is_pruned = entry.depth >= self.program.max_depth;
             if entry.depth >= self.program.min_depth && entry.depth <= self.program.max_depth {
                 let verdict = self.evaluate(&entry, list.as_deref_mut(), console)?;

@@ -38,7 +38,9 @@ pub(super) fn open(
 impl Run for Fstrim {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let volume = self.image.volume(console)?;
+        let step = console.step("discarding free space");
         let trimmed = volume.inner().trim(self.range, self.minimum_bytes);
+        drop(step);
         let trimmed = trimmed.map_err(|error| volume.whole_failure(error));
         let bytes = volume.close_after(trimmed, console)?;
         if self.is_json {

@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::image::Targets;
 use crate::output::Output;
 use crate::sandbox::Reach;
+use crate::tally::{Measure, Work};
 
 struct Get {
     targets: Targets,
@@ -31,12 +32,21 @@ impl Run for Get {
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, output } = *self;
-        for target in targets.read(console) {
+        if console.is_json() && output.is_none() {
+            return Err(Failure::usage("get: --json is for -o: contents go to standard output"));
+        }
+        let targets = targets.read(console);
+        let work = Work::bytes("copying", "copied", Measure::of_files(&targets));
+        let tally = match &output {
+            None => console.begin_rows(work),
+            Some(_) => console.begin(work),
+        };
+        for target in targets {
             match &output {
-                None => cat::copy_to(&target, console)?,
-                Some(output) => output.write_contents(&target)?,
+                None => cat::copy_to(&target, &tally, console)?,
+                Some(output) => output.write_contents(&target, &tally)?,
             }
         }
-        Ok(())
+        Ok(console.conclude()?)
     }
 }

@@ -14,6 +14,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::{Target, Targets};
 use crate::json::{self, List, Object};
+use crate::tally::{Measure, Tally, Work};
 
 /// Bits of a mode that getfacl(1) shows apart from the list.
 const FLAGS: [(u16, char); 3] = [(0o4000, 's'), (0o2000, 's'), (0o1000, 't')];
@@ -39,8 +40,11 @@ impl Run for Getfacl {
             true => Some(List::begin(console.out(), "files")?),
             false => None,
         };
-        let mut output = Output { arguments: &arguments, list };
-        for target in targets.read(console) {
+        let targets = targets.read(console);
+        let measure = Measure::of_targets(&targets, Measure::files_of_volume);
+        let tally = console.begin_rows(Work::look("reading lists", measure));
+        let mut output = Output { arguments: &arguments, list, tally: &tally };
+        for target in targets {
             let shown = if arguments.recursive {
                 output.tree(&target, console)
             } else {
@@ -51,6 +55,7 @@ impl Run for Getfacl {
                 console.report(&failure);
             }
         }
+        console.end();
         match output.list {
             Some(list) => Ok(list.end(console.out())?),
             None => Ok(()),
@@ -67,6 +72,7 @@ struct Lists {
 struct Output<'a> {
     arguments: &'a GetfaclArguments,
     list: Option<List>,
+    tally: &'a Tally,
 }
 
 impl Output<'_> {
@@ -100,6 +106,7 @@ impl Output<'_> {
         let read = |kind| node.acl(kind).map_err(|error| target.volume.failure(path, error));
         let access = read(AclKind::Access)?;
         let access = access.unwrap_or_else(|| Acl::of_mode(node.metadata().mode));
+        self.tally.add_file();
         let lists = Lists { access, default: read(AclKind::Default)? };
         match &mut self.list {
             Some(list) => Ok(list.push(console.out(), &describe(path, node, &lists))?),

@@ -9,6 +9,7 @@ use ferroxfs::GrowError;
 use super::Run;
 use crate::cli::{GlobalOptions, GrowfsArguments};
 use crate::console::Console;
+use crate::dump::{Value, fields_to_json};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::host;
@@ -80,15 +81,29 @@ impl Run for Growfs {
     fn run(mut self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let volume = self.image.volume(console)?;
         let before = volume.inner().geometry().data_blocks;
+        let step = console.step("growing the volume");
         let grown = volume.inner().grow(self.blocks).map_err(|error| match error {
             GrowError::Failed(error) => volume.whole_failure(error),
             refused => volume.whole_failure(Failure::new(Exit::Failed, refused.to_string())),
         });
+        drop(step);
         if let Some(lengthened) = &mut self.lengthened {
             // It may have grown and have failed then, at a copy of the superblock for example.
             lengthened.is_needed = volume.inner().geometry().data_blocks > before;
         }
+        let block_size = volume.inner().geometry().block_size;
         let after = volume.close_after(grown, console)?;
+        if console.is_json() {
+            let fields = vec![
+                ("data_blocks_before", Value::number(before)),
+                ("data_blocks", Value::number(after)),
+                ("block_size", Value::number(block_size)),
+            ];
+            return Ok(console.conclude_with(fields_to_json(&fields))?);
+        }
+        if console.is_quiet() {
+            return Ok(());
+        }
         let said = if before == after {
             format!("data size unchanged: {before} blocks\n")
         } else {

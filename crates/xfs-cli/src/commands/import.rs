@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
 use crate::intake::Intake;
 use crate::sandbox::Reach;
+use crate::tally::Work;
 use crate::time::source_date_epoch;
 
 struct Import {
@@ -45,10 +46,12 @@ impl Run for Import {
         let Self { source, targets, manner } = *self;
         change_all(targets, console, |targets, console| {
             let [target] = targets else { return Ok(()) };
+            let work = Work::copy("importing", "imported", source.measure());
+            let tally = console.begin(work);
             let missing = missing(target);
             let mut report =
                 |failure: Failure| console.report(&target.volume.whole_failure(failure));
-            let mut deposit = Deposit::new(manner, &mut report);
+            let mut deposit = Deposit::new(manner, &mut report).counted_by(&tally);
             if matches!(source, Intake::Tree(_)) {
                 // The members of an archive have names of their own.
                 deposit.name_directory(target.path.as_os_str().as_bytes());
@@ -62,7 +65,8 @@ impl Run for Import {
                 let _ = missing.into_iter().try_for_each(|path| volume.remove_dir(path));
             }
             filled
-        })
+        })?;
+        Ok(console.conclude()?)
     }
 }
 

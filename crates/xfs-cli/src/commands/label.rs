@@ -11,6 +11,7 @@ use crate::cli::{GlobalOptions, LabelArguments};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::Image;
+use crate::json::{self, Object};
 
 struct Show(Image);
 
@@ -41,6 +42,9 @@ fn parse(label: &OsStr) -> Result<Label, Failure> {
 impl Run for Show {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let label = self.0.describe()?.superblock.label;
+        if console.is_json() {
+            return conclude(label.as_bytes(), console);
+        }
         let shown = console.name_style(false).show(label.as_bytes()).into_owned();
         console.out().write_all(&[shown, b"\n".to_vec()].concat())?;
         Ok(())
@@ -52,6 +56,14 @@ impl Run for Set {
         let volume = self.image.volume(console)?;
         let set = volume.inner().set_label(&self.label);
         let set = set.map_err(|error| volume.whole_failure(error));
-        volume.close_after(set, console)
+        volume.close_after(set, console)?;
+        conclude(self.label.as_bytes(), console)
     }
+}
+
+/// Prints the label that the volume has now, for programs.
+fn conclude(label: &[u8], console: &mut Console) -> Result<(), Failure> {
+    let mut object = Object::new();
+    json::insert_name(&mut object, "label", label);
+    Ok(console.conclude_with(object)?)
 }

@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
 use crate::predicate::last_component;
+use crate::tally::Work;
 
 struct Ln {
     targets: Targets,
@@ -42,6 +43,7 @@ pub(super) fn open(
 impl Run for Ln {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, says, is_forced } = *self;
+        console.begin(Work::change("linking", "linked")).add_file();
         change_all(targets, console, |targets, _| match (targets, &says) {
             ([new], Some(says)) => {
                 let place = NewPlace::of(new, says)?;
@@ -66,7 +68,8 @@ impl Run for Ln {
                 })
             }
             _ => Ok(()),
-        })
+        })?;
+        Ok(console.conclude()?)
     }
 }
 

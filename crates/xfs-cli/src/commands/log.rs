@@ -19,6 +19,7 @@ use crate::dump::{Fields, Value, fields_to_json};
 use crate::failure::Failure;
 use crate::image::Image;
 use crate::json::{self, List, Object};
+use crate::tally::Work;
 
 struct Log {
     image: Image,
@@ -37,10 +38,11 @@ pub(super) fn open(
 
 impl Run for Log {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        console.begin_rows(Work::step("reading the log"));
         let log = self.image.log()?;
         let state = find_head_and_tail(&log).map_err(|error| self.image.failure(error))?;
         let summary = summary(&log, &state);
-        match (self.is_json, self.dumps) {
+        let shown = match (self.is_json, self.dumps) {
             (true, false) => Ok(json::write_document(console.out(), fields_to_json(&summary))?),
             (true, true) => self.dump(&mut Entries::begin(console.out(), summary)?, &log, &state),
             (false, dumps) => {
@@ -52,7 +54,9 @@ impl Run for Log {
                     false => Ok(()),
                 }
             }
-        }
+        };
+        console.end();
+        shown
     }
 }
 

@@ -30,6 +30,7 @@ use crate::intake::Intake;
 use crate::json::{self, Object};
 use crate::names;
 use crate::sandbox::Reach;
+use crate::tally::Work;
 use crate::time::{Clock, source_date_epoch};
 
 /// The generation of inodes that mkfs.xfs makes with DETERMINISTIC_SEED in its environment.
@@ -110,9 +111,8 @@ impl Run for Mkfs {
             console.note(format!("warning: {warning}"));
         }
         let superblock = self.plan.superblock();
-        if self.arguments.json.json {
-            json::write_document(console.out(), describe(superblock))?;
-        } else if !self.arguments.quiet {
+        let facts = describe(superblock);
+        if !console.is_json() && !console.is_quiet() {
             let style = console.name_style(false);
             let show = |path: &Path| style.show(path.as_os_str().as_bytes()).into_owned();
             let name = show(&self.data.path);
@@ -120,19 +120,20 @@ impl Run for Mkfs {
             xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
         }
         let Self { arguments, plan, data, log, fill } = *self;
-        let Some(device) = data.device else { return Ok(()) };
+        let Some(device) = data.device else { return Ok(console.conclude_with(facts)?) };
         let (log_path, log_device) = log.map(|log| (log.path, log.device)).unzip();
         let log_device = log_device.flatten();
         let devices =
             Devices { data: &device, log: log_device.as_ref().map(|log| log as &dyn BlockDevice) };
         let discard = if arguments.keep { Discard::No } else { Discard::Yes };
+        let step = console.step("making the volume");
         xfs_mkfs::write(&plan, devices, discard)
             .map_err(|error| Failure::host(data.path.as_os_str(), &error))?;
-        drop((device, log_device));
-        match fill {
-            Some(fill) => fill.run(&data.path, log_path.as_deref(), console),
-            None => Ok(()),
+        drop((step, device, log_device));
+        if let Some(fill) = fill {
+            fill.run(&data.path, log_path.as_deref(), console)?;
         }
+        Ok(console.conclude_with(facts)?)
     }
 }
 
@@ -160,8 +161,9 @@ impl Fill {
         let Self { source, manner } = self;
         let source = source.without(std::iter::once(path).chain(log));
         let volume = Image::open_made(path, log, manner.latest)?.read()?;
+        let tally = console.begin(Work::copy("filling", "imported", source.measure()));
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
-        let mut deposit = Deposit::new(manner, &mut report);
+        let mut deposit = Deposit::new(manner, &mut report).counted_by(&tally);
         let root = volume.inner().root().map_err(Failure::from);
         let filled = root.and_then(|root| source.fill(root, &mut deposit));
         let filled = filled.map_err(|failure| {

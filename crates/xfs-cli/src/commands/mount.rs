@@ -35,6 +35,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{about_image, has_foreign_log, open_failure};
+use crate::json::{self, Object};
 use crate::names;
 use crate::sandbox::{self, Namespaces, Reach};
 use crate::system_log::SystemLog;
@@ -48,6 +49,8 @@ const READY: &[u8] = b"ready\n";
 
 /// A process that starts the one that serves.
 struct Start {
+    device: PathBuf,
+    folder: PathBuf,
     arguments: Vec<OsString>,
     reads_only: bool,
 }
@@ -170,8 +173,10 @@ pub(super) fn open(
         let mut words = vec!["mount".into(), "--background".into()];
         words.push(format!("--sandbox={}", global.sandbox).into());
         words.extend(lists.iter().map(|list| OsString::from(format!("-o{list}"))));
-        words.extend(["--".into(), arguments.device.into(), folder.into()]);
-        return Ok(Box::new(Start { arguments: words, reads_only: options.is_read_only() }));
+        let device = arguments.device;
+        words.extend(["--".into(), device.clone().into(), folder.clone().into()]);
+        let reads_only = options.is_read_only();
+        return Ok(Box::new(Start { device, folder, arguments: words, reads_only }));
     }
     if arguments.foreground {
         trace::begin(arguments.verbose);
@@ -246,7 +251,8 @@ impl Run for Start {
         if self.reads_only { Reach::ByThread } else { Reach::Host }
     }
 
-    fn run(self: Box<Self>, _: &mut Console) -> Result<(), Failure> {
+    fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let step = console.step("mounting");
         let failed = |error: std::io::Error| Failure::new(Exit::Failed, format!("mount: {error}"));
         let program = std::env::current_exe().map_err(failed)?;
         let mut command = Command::new(program);
@@ -256,12 +262,25 @@ impl Run for Start {
         if let Some(stdout) = child.stdout.take() {
             stdout.take(READY.len() as u64).read_to_end(&mut said).map_err(failed)?;
         }
+        drop(step);
         if said == READY {
-            return Ok(());
+            return Ok(console.conclude_with(self.describe())?);
         }
         // It has said on standard error why.
         let code = child.wait().map_err(failed)?.code();
         Err(Failure::silent(code.and_then(Exit::of_code).unwrap_or(Exit::Failed)))
+    }
+}
+
+impl Start {
+    /// The mount, for programs.
+    fn describe(&self) -> Object {
+        let mut object = Object::new();
+        let (device, folder) = (self.device.as_os_str(), self.folder.as_os_str());
+        json::insert_name(&mut object, "image", device.as_bytes());
+        json::insert_name(&mut object, "directory", folder.as_bytes());
+        object.insert("read_only".to_owned(), self.reads_only.into());
+        object
     }
 }
 

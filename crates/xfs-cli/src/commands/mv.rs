@@ -11,6 +11,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
 use crate::names;
+use crate::tally::Work;
 
 struct Mv {
     targets: Targets,
@@ -50,13 +51,16 @@ impl Run for Mv {
                 let failure = Failure::new(Exit::Failed, "is not a directory");
                 return Err(destination.failure(failure));
             }
+            let tally = console.begin(Work::change("moving", "moved"));
             for source in sources {
-                if let Err(failure) = rename(source, destination, directory.as_ref(), mode) {
-                    console.report(&failure);
+                match rename(source, destination, directory.as_ref(), mode) {
+                    Ok(()) => tally.add_file(),
+                    Err(failure) => console.report(&failure),
                 }
             }
             Ok(())
-        })
+        })?;
+        Ok(console.conclude()?)
     }
 }
 

@@ -43,10 +43,13 @@ impl Run for Parents {
                 None => target.node(false)?.number(),
             };
             let about = format!("inode {}", number.0);
+            // Without parent pointers all directories are read.
+            let step = console.step("searching directories");
             let found =
                 target.volume.inner().whereabouts(number).map_err(|error| {
                     target.volume.whole_failure(Failure::from(error).about(&about))
                 })?;
+            drop(step);
             for finding in found.findings {
                 console.report(&target.volume.whole_failure(finding));
             }

@@ -1,6 +1,6 @@
 //! `recover`: replays a dirty log onto the volume.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use ferroxfs::log::Summary;
 
@@ -29,13 +29,17 @@ pub(super) fn open(
 
 impl Run for Recover {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        let step = console.step("replaying the log");
         let summary = self.image.recover()?;
-        let out = console.out();
+        drop(step);
+        let is_silent = console.is_quiet() && !self.is_json;
+        let mut nowhere = io::sink();
+        let mut out: &mut dyn Write = if is_silent { &mut nowhere } else { console.out() };
         match (self.is_json, summary) {
             (true, summary) => {
                 let mut object = fields_to_json(&fields(summary.unwrap_or_default()));
                 object.insert("was_clean".to_owned(), summary.is_none().into());
-                json::write_document(out, object)?;
+                json::write_document(&mut out, object)?;
             }
             (false, None) => writeln!(out, "the log is clean, there is nothing to recover")?,
             (false, Some(summary)) => {

@@ -12,6 +12,7 @@ use crate::descent::{Descent, Met};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
+use crate::tally::{Tally, Work};
 
 struct Rm {
     targets: Targets,
@@ -38,10 +39,15 @@ impl Run for Rm {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, is_recursive, takes_empty, is_forced } = *self;
         change_all(targets, console, |targets, console| {
+            let tally = console.begin(Work::change("removing", "removed"));
             for target in targets {
                 let removed = match remove(target, (is_recursive, takes_empty), is_forced) {
-                    Ok(Some(tree)) => tree.remove(console),
-                    Ok(None) => Ok(()),
+                    Ok(Removed::Begun(tree)) => tree.remove(&tally, console),
+                    Ok(Removed::Done) => {
+                        tally.add_file();
+                        Ok(())
+                    }
+                    Ok(Removed::Absent) => Ok(()),
                     Err(failure) => Err(failure),
                 };
                 if let Err(failure) = removed {
@@ -49,20 +55,30 @@ impl Run for Rm {
                 }
             }
             Ok(())
-        })
+        })?;
+        Ok(console.conclude()?)
     }
 }
 
-/// Removes a file; returns the directory to remove where it is one.
+/// How far a name is removed.
+enum Removed<'a> {
+    Done,
+    /// There was none, which is no failure.
+    Absent,
+    /// It is a directory, to be removed with all below.
+    Begun(Tree<'a>),
+}
+
+/// Removes a file, or begins to remove a directory.
 fn remove(
     target: &Target,
     (is_recursive, takes_empty): (bool, bool),
     is_forced: bool,
-) -> Result<Option<Tree<'_>>, Failure> {
+) -> Result<Removed<'_>, Failure> {
     let volume = target.volume.inner();
     let file_type = match volume.lookup_no_follow(&target.path) {
         Ok(node) => node.file_type(),
-        Err(Error::Posix(PosixError::NotFound)) if is_forced => return Ok(None),
+        Err(Error::Posix(PosixError::NotFound)) if is_forced => return Ok(Removed::Absent),
         Err(error) => return Err(target.failure(error)),
     };
     let (above, name) = target.place()?;
@@ -71,19 +87,19 @@ fn remove(
             // With a slash behind it a link means a directory that has another name: that one stays.
             match above.lookup(&name).map_err(|error| target.failure(error))? {
                 node if node.file_type() == FileType::Directory => {
-                    Ok(Some(Tree { target, above, name, node }))
+                    Ok(Removed::Begun(Tree { target, above, name, node }))
                 }
                 _ => Err(target.failure(PosixError::NotDirectory)),
             }
         }
         (FileType::Directory, false) if takes_empty => {
-            above.remove_dir(name).map(|()| None).map_err(|error| target.failure(error))
+            above.remove_dir(name).map(|()| Removed::Done).map_err(|error| target.failure(error))
         }
         (FileType::Directory, false) => {
             let failure = Failure::new(Exit::Failed, PosixError::IsDirectory.to_string());
             Err(target.failure(failure).hint("remove directories with -r"))
         }
-        _ => above.remove_file(name).map(|()| None).map_err(|error| target.failure(error)),
+        _ => above.remove_file(name).map(|()| Removed::Done).map_err(|error| target.failure(error)),
     }
 }
 
@@ -98,7 +114,7 @@ struct Tree<'a> {
 impl Tree<'_> {
     /// Removes what can be removed. What cannot is reported, and stays with the directories around it, of
     /// which nothing is said. An error ends it.
-    fn remove(self, console: &mut Console) -> Result<(), Failure> {
+    fn remove(self, tally: &Tally, console: &mut Console) -> Result<(), Failure> {
         let Self { target, above, name, node } = self;
         let path = target.path.as_os_str().as_bytes();
         let mut descent = Descent::new(target.volume.inner(), node, path);
@@ -111,7 +127,8 @@ impl Tree<'_> {
                 Ok(Met::File(_)) => match descent.directory() {
                     Some(directory) => directory.remove_file(descent.name()),
                     None => above.remove_file(&name),
-                },
+                }
+                .inspect(|()| tally.add_file()),
                 Ok(Met::End) if kept > depth => {
                     kept = depth;
                     Ok(())
@@ -119,7 +136,8 @@ impl Tree<'_> {
                 Ok(Met::End) => match descent.directory() {
                     Some(directory) => directory.remove_dir(descent.name()),
                     None => above.remove_dir(&name),
-                },
+                }
+                .inspect(|()| tally.add_directory()),
                 Err(error) => Err(error),
             };
             if let Err(error) = removed {

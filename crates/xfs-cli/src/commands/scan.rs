@@ -2,14 +2,15 @@
 
 use std::env;
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, LineWriter, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use xfs_scan::{
-    AccountBy, Field, Fields, Format, Header, Output, OutputFile, ScanError, ScanOptions,
-    ScanReport, ScanSource, Spill, scan,
+    AccountBy, FactsFormat, Field, Fields, Format, Header, Output, OutputFile, ScanError,
+    ScanOptions, ScanReport, ScanSource, Spill, scan,
 };
 
 use super::Run;
@@ -19,15 +20,18 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
 use crate::interrupt::interrupt;
+use crate::json::Object;
 use crate::output::{check_no_image, parent};
-use crate::progress::Progress;
+use crate::progress::Aside;
 use crate::sandbox::{Reach, Rights};
 use crate::standard_output::StandardOutput;
+use crate::tally::{SummaryWhen, Tally, Work};
 use crate::time::Clock;
 
 struct Scan {
     images: Vec<Image>,
     output: Option<(PathBuf, OutputFile)>,
+    facts: Option<(PathBuf, OutputFile)>,
     /// Where the output gets its name when it is whole.
     output_directory: Option<File>,
     format: Format,
@@ -56,19 +60,39 @@ pub(super) fn open(
         return Err(Failure::usage("scan: Parquet is not for a terminal")
             .hint("say where it goes with -o FILE"));
     }
-    let output = match &arguments.output {
-        None => None,
-        Some(path) => {
-            let read = arguments.images.iter().chain(&options.log_device);
-            check_no_image(path, read.map(PathBuf::as_path))?;
-            let file = OutputFile::create(path)
-                .map_err(|error| Failure::host(path.as_os_str(), &error))?;
-            Some((path.clone(), file))
-        }
+    if arguments.facts.is_some() && !format.has_facts_apart() {
+        return Err(Failure::usage("scan: --facts is for CSV and Parquet")
+            .hint("the other formats have a line for each fact among their rows"));
+    }
+    let create = |path: &PathBuf| {
+        let read = arguments.images.iter().chain(&options.log_device);
+        check_no_image(path, read.map(PathBuf::as_path))?;
+        let file =
+            OutputFile::create(path).map_err(|error| Failure::host(path.as_os_str(), &error))?;
+        Ok::<_, Failure>((path.clone(), file))
     };
-    let output_directory = arguments.output.as_deref().map(open_parent).transpose()?;
+    let output = arguments.output.as_ref().map(create).transpose()?;
+    let facts = arguments.facts.as_ref().map(create).transpose()?;
+    let output_directory = output_directory(arguments)?;
     let began = i64::try_from(Clock::open().now().total_nanoseconds()).unwrap_or_default();
-    Ok(Box::new(Scan { images, output, output_directory, format, options: scan_options, began }))
+    let options = scan_options;
+    Ok(Box::new(Scan { images, output, facts, output_directory, format, options, began }))
+}
+
+/// The directory in which files get their names when they are whole. Inside of the sandbox there is one.
+fn output_directory(arguments: &ScanArguments) -> Result<Option<File>, Failure> {
+    let output = arguments.output.as_deref().map(open_parent).transpose()?;
+    let facts = arguments.facts.as_deref().map(open_parent).transpose()?;
+    if let (Some(output), Some(facts)) = (&output, &facts) {
+        let identity = |directory: &File| {
+            directory.metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok()
+        };
+        if identity(output) != identity(facts) {
+            return Err(Failure::usage("scan: -o and --facts name files of different directories")
+                .hint("name both in one directory, and move one of them later"));
+        }
+    }
+    Ok(output.or(facts))
 }
 
 /// The directory that a file lies in.
@@ -122,7 +146,11 @@ impl Run for Scan {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { images, output, format, mut options, began, .. } = *self;
+        let Self { images, output, facts, format, mut options, began, .. } = *self;
+        if console.is_json() && output.is_none() && !options.summary {
+            return Err(Failure::usage("scan: --json is for -o and --summary")
+                .hint("--format ndjson prints rows as JSON"));
+        }
         // Here, so that its thread is inside as well.
         options.cancel = Some(interrupt()?);
         let mut sources = Vec::new();
@@ -131,20 +159,18 @@ impl Run for Scan {
             let volume = volume.inner();
             sources.push(ScanSource::new(Arc::clone(volume.cache()), volume.superblock()));
         }
-        let progress = Arc::new(progress(&options, output.as_ref()));
-        let shown = Arc::clone(&progress);
+        let tally = begin(&options, output.is_some(), console);
+        let counted = Arc::clone(&tally);
         options.progress = Some(Arc::new(move |progress: xfs_scan::Progress| {
-            shown.set(progress.inodes_read, progress.inodes_total);
+            counted.set(progress.inodes_read, progress.inodes_total);
         }));
-        let report = run(&sources, &options, (format, began), output.as_ref());
-        progress.end();
-        let report = report?;
-        if let Some((path, file)) = output {
+        let outputs = Outputs { rows: output.as_ref(), facts: facts.as_ref() };
+        let report = outputs.run(&sources, &options, (format, began), console.errors())?;
+        for (path, file) in output.into_iter().chain(facts) {
             file.commit().map_err(|error| Failure::host(path.as_os_str(), &error))?;
         }
-        if let Some(summary) = &report.summary {
-            write!(console.out(), "{summary}")?;
-        }
+        tally.set(report.inodes, report.inodes);
+        conclude(&report, console)?;
         if report.findings > 0 {
             let message = format!(
                 "{} finding{}: what could not be read is missing from the rows",
@@ -157,46 +183,79 @@ impl Run for Scan {
     }
 }
 
-fn run(
-    sources: &[ScanSource],
-    options: &ScanOptions,
-    (format, began): (Format, i64),
-    output: Option<&(PathBuf, OutputFile)>,
-) -> Result<ScanReport, Failure> {
-    if options.summary {
-        return scan(sources, options, None).map_err(|error| failure(error, None));
-    }
-    let path = output.map(|(path, _)| path);
-    let writer: Box<dyn Write + Send> = match output {
-        None => Box::new(StandardOutput::open()),
-        Some((path, file)) => {
-            let file = file.writer().map_err(|error| Failure::host(path.as_os_str(), &error))?;
-            Box::new(file)
-        }
-    };
-    let header = Header { scan_time: began };
-    Output::begin(format, options.fields, header, writer)
-        .and_then(|output| scan(sources, options, Some(output)))
-        .map_err(|error| failure(error, path))
+/// Where rows and facts go.
+struct Outputs<'a> {
+    rows: Option<&'a (PathBuf, OutputFile)>,
+    facts: Option<&'a (PathBuf, OutputFile)>,
 }
 
-fn failure(error: ScanError, path: Option<&PathBuf>) -> Failure {
-    match (error, path) {
-        (ScanError::Output(error), None) => Failure::from(error),
-        (ScanError::Output(error), Some(path)) => Failure::host(path.as_os_str(), &error),
-        (error @ ScanError::MemoryTooSmall { .. }, _) => Failure::usage(format!("scan: {error}")),
-        (error, _) => Failure::new(Exit::Failed, format!("scan: {error}")),
+impl Outputs<'_> {
+    /// Scans into them. Facts that have no file go to `errors`.
+    fn run(
+        &self,
+        sources: &[ScanSource],
+        options: &ScanOptions,
+        (format, began): (Format, i64),
+        errors: Aside,
+    ) -> Result<ScanReport, Failure> {
+        if options.summary {
+            return scan(sources, options, None).map_err(|error| self.failure(error));
+        }
+        let rows: Box<dyn Write + Send> = match self.rows {
+            None => Box::new(StandardOutput::open()),
+            Some(file) => Box::new(writer(file)?),
+        };
+        let (facts_format, facts): (_, Box<dyn Write + Send>) = match self.facts {
+            None => (FactsFormat::Text, Box::new(LineWriter::new(errors))),
+            Some(file) => (FactsFormat::Ndjson, Box::new(BufWriter::new(writer(file)?))),
+        };
+        Output::begin(format, options.fields, Header { scan_time: began }, rows)
+            .and_then(|output| output.facts_to(facts_format, facts))
+            .and_then(|output| scan(sources, options, Some(output)))
+            .map_err(|error| self.failure(error))
+    }
+
+    fn failure(&self, error: ScanError) -> Failure {
+        let host = |file: Option<&(PathBuf, OutputFile)>, error, stream: &str| match file {
+            Some((path, _)) => Failure::host(path.as_os_str(), &error),
+            None => Failure::new(Exit::Failed, format!("{stream}: {error}")),
+        };
+        match error {
+            ScanError::Output(error) if self.rows.is_none() => Failure::from(error),
+            ScanError::Output(error) => host(self.rows, error, "standard output"),
+            ScanError::Facts(error) => host(self.facts, error, "standard error"),
+            error @ ScanError::MemoryTooSmall { .. } => Failure::usage(format!("scan: {error}")),
+            error => Failure::new(Exit::Failed, format!("scan: {error}")),
+        }
     }
 }
 
-/// How many inodes have been read.
-fn progress(options: &ScanOptions, output: Option<&(PathBuf, OutputFile)>) -> Progress {
-    // Rows go to standard output while it is shown, a report does when it is not any more.
-    let has_rows = output.is_none() && !options.summary;
-    match has_rows && io::stdout().is_terminal() {
-        true => Progress::hidden(),
-        false => {
-            Progress::new("{wide_bar} {human_pos}/{human_len} inodes, {whole_per_sec}, {eta} left")
+fn writer((path, file): &(PathBuf, OutputFile)) -> Result<File, Failure> {
+    file.writer().map_err(|error| Failure::host(path.as_os_str(), &error))
+}
+
+/// Begins to count. Rows go to standard output while the scan lasts, a report when it has ended.
+fn begin(options: &ScanOptions, has_file: bool, console: &mut Console) -> Arc<Tally> {
+    match (has_file, options.summary) {
+        (true, _) => console.begin(Work::scan(SummaryWhen::Always)),
+        (false, true) => console.begin(Work::scan(SummaryWhen::Never)),
+        (false, false) => console.begin_rows(Work::scan(SummaryWhen::Never)),
+    }
+}
+
+/// Writes the result.
+fn conclude(report: &ScanReport, console: &mut Console) -> io::Result<()> {
+    let mut object = Object::new();
+    object.insert("errors".to_owned(), report.findings.into());
+    object.insert("missing_inodes".to_owned(), report.missing_inodes.into());
+    if let Some(summary) = &report.summary {
+        match console.is_json() {
+            true => _ = object.insert("summary".to_owned(), summary.to_json()),
+            false => {
+                console.end();
+                write!(console.out(), "{summary}")?;
+            }
         }
     }
+    console.conclude_with(object)
 }

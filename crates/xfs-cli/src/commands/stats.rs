@@ -16,6 +16,7 @@ use crate::cli::StatsArguments;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::json::Object;
 use crate::sandbox::Reach;
 use crate::screen::Screen;
 use listen::Listener;
@@ -94,6 +95,9 @@ impl Run for Stats {
                 return Ok(());
             }
             let figures = parse(&String::from_utf8_lossy(&text));
+            if console.is_json() {
+                return Ok(console.conclude_with(describe(&figures))?);
+            }
             match &screen {
                 Some(screen) => {
                     let mut table = Vec::new();
@@ -219,6 +223,24 @@ impl Row {
         }
         start
     }
+}
+
+/// The figures for programs. Counts are whole numbers, which the text has as any number.
+fn describe(figures: &Figures) -> Object {
+    let whole = |value: f64| serde_json::Value::from(value as u64);
+    let requests = figures.requests.iter().map(|(name, row)| {
+        let mut object = Object::new();
+        object.insert("request".to_owned(), name.as_str().into());
+        object.insert("count".to_owned(), whole(row.count));
+        object.insert("failures".to_owned(), whole(row.failures));
+        object.insert("duration_ns".to_owned(), whole(row.seconds * 1e9));
+        serde_json::Value::from(object)
+    });
+    let volume = figures.volume.iter().map(|figure| (figure.name.clone(), whole(figure.value)));
+    let mut object = Object::new();
+    object.insert("requests".to_owned(), requests.collect());
+    object.insert("volume".to_owned(), volume.collect::<Object>().into());
+    object
 }
 
 fn print(figures: &Figures, before: &Figures, out: &mut impl Write) -> std::io::Result<()> {

@@ -1,6 +1,7 @@
 //! `tar`: an archive of a directory or file.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::Arc;
 
 use super::Run;
 use crate::archive::Archive;
@@ -13,6 +14,7 @@ use crate::output::Output;
 use crate::predicate::last_component;
 use crate::sandbox::Reach;
 use crate::standard_output::StandardOutput;
+use crate::tally::{Measure, Tally, Work};
 
 struct Tar {
     targets: Targets,
@@ -43,20 +45,28 @@ impl Run for Tar {
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { targets, output } = *self;
-        for target in targets.read(console) {
+        if console.is_json() && output.is_none() {
+            return Err(Failure::usage(
+                "tar: --json is for -o: the archive goes to standard output",
+            ));
+        }
+        let targets = targets.read(console);
+        let measure = Measure::of_targets(&targets, Measure::of_volume);
+        let tally = console.begin(Work::copy("archiving", "archived", measure));
+        for target in targets {
             let node = target.node(false)?;
             let source = NodeSource::new(node).map_err(|failure| target.failure(failure))?;
             match &output {
                 // The archive has a buffer of its own: the console's is flushed at each report.
                 None => {
                     let stdout = BufWriter::with_capacity(1 << 20, StandardOutput::open());
-                    write(&target, source, stdout, console)?;
+                    write(&target, source, stdout, (&tally, console))?;
                 }
-                Some(output) => write(&target, source, output.begin()?, console)
+                Some(output) => write(&target, source, output.begin()?, (&tally, console))
                     .map_err(|error| output.failure(&error))?,
             }
         }
-        Ok(())
+        Ok(console.conclude()?)
     }
 }
 
@@ -65,7 +75,7 @@ fn write(
     target: &Target,
     source: NodeSource,
     mut out: impl Write,
-    console: &mut Console,
+    (tally, console): (&Arc<Tally>, &mut Console),
 ) -> io::Result<()> {
     let path = target.path.as_os_str();
     let name = match last_component(std::os::unix::ffi::OsStrExt::as_bytes(path)) {
@@ -73,6 +83,6 @@ fn write(
         name => name,
     };
     let mut report = |failure: Failure| console.report(&failure);
-    let archive = Archive::new(&mut out, &mut report).out_of(target.whence());
+    let archive = Archive::new(&mut out, &mut report).out_of(target.whence()).counted_by(tally);
     archive.write(source, name).and_then(|()| out.flush())
 }

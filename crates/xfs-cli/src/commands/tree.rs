@@ -17,6 +17,7 @@ use crate::image::{Target, Targets};
 use crate::json::{self, List, Object};
 use crate::names::NameStyle;
 use crate::node;
+use crate::tally::{Measure, Tally, Work};
 
 struct Tree {
     arguments: TreeArguments,
@@ -45,7 +46,10 @@ struct Level {
 
 impl Run for Tree {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        for target in self.targets.read(console) {
+        let targets = self.targets.read(console);
+        let measure = Measure::of_targets(&targets, Measure::files_of_volume);
+        let tally = console.begin_rows(Work::look("listing", measure));
+        for target in targets {
             let mut list = match self.arguments.json.json {
                 true => Some(List::begin(console.out(), "entries")?),
                 false => None,
@@ -61,6 +65,7 @@ impl Run for Tree {
                         path: target.shown(),
                         indent: String::new(),
                         entered: HashSet::new(),
+                        tally: &tally,
                         directories: 0,
                         files: 0,
                     };
@@ -71,6 +76,7 @@ impl Run for Tree {
                 list.end(console.out())?;
             }
         }
+        console.end();
         Ok(())
     }
 }
@@ -86,6 +92,7 @@ struct Drawing<'a> {
     /// What stands in front of each line of that directory.
     indent: String,
     entered: HashSet<u64>,
+    tally: &'a Tally,
     directories: u64,
     files: u64,
 }
@@ -111,6 +118,7 @@ impl Drawing<'_> {
             let is_last = level.entries.is_empty();
             let kind = entry.file_type().map_or(FileKind::Unknown, node::kind);
             self.line(&entry, (kind, is_last, depth), console)?;
+            self.tally.add_file();
             let below = self.arguments.level.is_none_or(|limit| depth < limit);
             if kind != FileKind::Directory {
                 self.files += 1;

@@ -7,6 +7,7 @@ mod exit_status;
 mod serving;
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use rustix::fs::{Mode, OFlags};
@@ -19,7 +20,9 @@ use crate::cli::UmountArguments;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::json::{self, Object};
 use crate::sandbox::Reach;
+use crate::tally::Work;
 use serving::{Access, Ending, Serving};
 
 struct Umount {
@@ -43,6 +46,7 @@ impl Run for Umount {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        console.begin(Work::step("unmounting"));
         let serving = Serving::find(&self.folder)?;
         if serving.as_ref().is_some_and(|serving| serving.access == Access::Writes) {
             match self.sync(console) {
@@ -58,15 +62,26 @@ impl Run for Umount {
             ),
             false => self.failed(&error),
         })?;
-        let (Some(serving), Unmount::Now) = (serving, self.when) else { return Ok(()) };
+        let (Some(serving), Unmount::Now) = (serving, self.when) else {
+            return self.conclude(false, console);
+        };
         let ending = serving.wait().map_err(|errno| self.failed(&errno.into()))?;
-        self.judge(&ending, console)
+        self.judge(&ending, console)?;
+        self.conclude(matches!(ending, Ending::Well), console)
     }
 }
 
 impl Umount {
     fn failed(&self, error: &io::Error) -> Failure {
         Failure::host(self.folder.as_os_str(), error)
+    }
+
+    /// Says for programs whether the image is known to be closed.
+    fn conclude(&self, is_closed: bool, console: &mut Console) -> Result<(), Failure> {
+        let mut object = Object::new();
+        json::insert_name(&mut object, "directory", self.folder.as_os_str().as_bytes());
+        object.insert("is_closed".to_owned(), is_closed.into());
+        Ok(console.conclude_with(object)?)
     }
 
     /// Makes durable what the kernel and the server hold. Of a root that cannot be opened nothing is asked: how

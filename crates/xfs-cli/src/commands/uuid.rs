@@ -10,6 +10,7 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
+use crate::json::Object;
 
 struct Show(Image);
 
@@ -48,14 +49,22 @@ fn parse(word: &str) -> Result<UuidChange, Failure> {
 
 impl Run for Show {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let uuid = self.0.describe()?.superblock.uuid;
-        Ok(writeln!(console.out(), "{uuid}")?)
+        print(&self.0.describe()?.superblock.uuid, console)
     }
 }
 
 impl Run for Set {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let uuid = self.image.set_uuid(self.change)?;
-        Ok(writeln!(console.out(), "{uuid}")?)
+        print(&self.image.set_uuid(self.change)?, console)
     }
+}
+
+/// Prints the UUID that the volume has now.
+fn print(uuid: &Uuid, console: &mut Console) -> Result<(), Failure> {
+    if console.is_json() {
+        let mut object = Object::new();
+        object.insert("uuid".to_owned(), uuid.to_string().into());
+        return Ok(console.conclude_with(object)?);
+    }
+    Ok(writeln!(console.out(), "{uuid}")?)
 }

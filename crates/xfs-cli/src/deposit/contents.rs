@@ -16,6 +16,7 @@ use super::Failed;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::source::Source;
+use crate::tally::Tally;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -36,10 +37,15 @@ pub(super) enum Holes {
 }
 
 /// Copies contents.
-pub(super) fn copy<S: Source>(file: &File, source: &S, holes: Holes) -> Result<(), Failed> {
+pub(super) fn copy<S: Source>(
+    file: &File,
+    source: &S,
+    holes: Holes,
+    tally: &Tally,
+) -> Result<(), Failed> {
     let read = match holes {
-        Holes::OfSource => copy_ranges(file, source)?,
-        Holes::OfZeros => copy_chunks(file, source)?,
+        Holes::OfSource => copy_ranges(file, source, tally)?,
+        Holes::OfZeros => copy_chunks(file, source, tally)?,
     };
     let length = source.length().unwrap_or(read);
     if file.metadata().size < length {
@@ -49,7 +55,7 @@ pub(super) fn copy<S: Source>(file: &File, source: &S, holes: Holes) -> Result<(
 }
 
 /// Copies the ranges in which the source has data. Returns how long it is, as far as reading has told.
-fn copy_ranges<S: Source>(file: &File, source: &S) -> Result<u64, Failed> {
+fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, Failed> {
     let end = source.length().unwrap_or(u64::MAX);
     let mut buffer = vec![0; chunk_bytes(source, UNKNOWN_CHUNK_BYTES)];
     let mut offset = 0;
@@ -62,6 +68,7 @@ fn copy_ranges<S: Source>(file: &File, source: &S) -> Result<u64, Failed> {
             }
             write_all(file, offset, bytes)?;
             offset += bytes.len() as u64;
+            tally.add_bytes(bytes.len() as u64);
         }
         offset = offset.max(range.end);
         if offset >= end {
@@ -73,7 +80,7 @@ fn copy_ranges<S: Source>(file: &File, source: &S) -> Result<u64, Failed> {
 
 /// Copies chunk by chunk all that is not zeros. Chunks in which the source has no data are not read. Returns how long
 /// it is, as far as reading has told.
-fn copy_chunks<S: Source>(file: &File, source: &S) -> Result<u64, Failed> {
+fn copy_chunks<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64, Failed> {
     let length = source.length();
     let end = length.unwrap_or(u64::MAX);
     let mut buffer = vec![0; chunk_bytes(source, CHUNK_BYTES)];
@@ -91,7 +98,7 @@ fn copy_chunks<S: Source>(file: &File, source: &S) -> Result<u64, Failed> {
         if bytes.is_empty() {
             return Ok(offset);
         }
-        write_nonzero(file, offset, bytes)?;
+        tally.add_bytes(write_nonzero(file, offset, bytes)?);
         offset += bytes.len() as u64;
     }
     Ok(offset)
@@ -127,24 +134,26 @@ fn read_chunk<'b, S: Source>(
     Ok(buffer.get(..done).unwrap_or_default())
 }
 
-/// Writes the runs of units that are not zeros.
-fn write_nonzero(file: &File, offset: u64, bytes: &[u8]) -> ferroxfs::Result<()> {
-    let mut run = 0..0;
+/// Writes the runs of units that are not zeros. Returns how many bytes that were.
+fn write_nonzero(file: &File, offset: u64, bytes: &[u8]) -> ferroxfs::Result<u64> {
+    let (mut run, mut written) = (0..0, 0);
     for unit in bytes.chunks(HOLE_BYTES) {
         let end = run.end + unit.len();
         if ZEROS.starts_with(unit) {
-            write_run(file, offset, bytes, run)?;
+            written += write_run(file, offset, bytes, run)?;
             run = end..end;
         } else {
             run.end = end;
         }
     }
-    write_run(file, offset, bytes, run)
+    Ok(written + write_run(file, offset, bytes, run)?)
 }
 
-fn write_run(file: &File, offset: u64, bytes: &[u8], run: Range<usize>) -> ferroxfs::Result<()> {
+fn write_run(file: &File, offset: u64, bytes: &[u8], run: Range<usize>) -> ferroxfs::Result<u64> {
     let at = offset + run.start as u64;
-    write_all(file, at, bytes.get(run).unwrap_or_default())
+    let bytes = bytes.get(run).unwrap_or_default();
+    write_all(file, at, bytes)?;
+    Ok(bytes.len() as u64)
 }
 
 /// Writes all of these bytes.

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use super::Stop;
 use crate::source::Source;
+use crate::tally::Tally;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -15,7 +16,7 @@ pub(super) fn copy<S: Source>(
     source: &S,
     size: u64,
     to: BorrowedFd<'_>,
-    advance: &dyn Fn(u64),
+    tally: &Tally,
 ) -> Result<(), Stop> {
     if size == 0 {
         return Ok(());
@@ -42,7 +43,7 @@ pub(super) fn copy<S: Source>(
             }
             write_all(to, chunk.get(..read).unwrap_or_default(), offset)?;
             offset += read as u64;
-            advance(read as u64);
+            tally.add_bytes(read as u64);
         }
     }
     Ok(())

@@ -19,7 +19,8 @@ fn extract(source: Rc<Made>, to: &Path, fidelity: Fidelity) -> Vec<String> {
     let mut reports = Vec::new();
     let mut report = |failure: Failure| reports.push(failure.to_string());
     let root = Directory::open(to).expect("a directory");
-    let mut extraction = Extraction::new(fidelity, &root, &mut report, &|_| {});
+    let tally = crate::tally::Tally::default();
+    let mut extraction = Extraction::new(fidelity, &root, &mut report, &tally);
     let end = extraction.copy_contents(source).err();
     let shortfalls = extraction.finish();
     reports.extend(end.into_iter().chain(shortfalls).map(|failure| failure.to_string()));

@@ -1,4 +1,4 @@
-use super::{human, parse, short};
+use super::{brief, human, parse, short};
 
 #[test]
 fn suffixes_are_units_of_1024() {
@@ -30,4 +30,10 @@ fn short_sizes_are_rounded_up() {
     assert_eq!(shown.map(short), expected);
     assert_eq!(short(5 << 30), "5.0G");
     assert_eq!(short(u64::MAX), "16E");
+}
+
+#[test]
+fn brief_sizes_have_three_digits() {
+    let sizes = [0, 1023, 1536, 10 << 20, (519 << 20) + 1, 1000 << 30].map(brief);
+    assert_eq!(sizes, ["0 B", "1023 B", "1.5 KiB", "10.0 MiB", "519 MiB", "1000 GiB"]);
 }

@@ -1,8 +1,12 @@
 //! `scan` through the program. What the rows hold is tested where they are made.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use expect_test::expect;
+use ferroxfs::OpenOptions;
+use xfs_testkit::golden;
 
 use crate::{Place, check, shared, transcript};
 
@@ -47,4 +51,77 @@ fn fields_are_named_when_one_is_wrong() {
             exit 2
         "#]],
     );
+}
+
+/// The header and the rows of a CSV file, each with every column.
+fn read_csv(bytes: &[u8]) -> (csv::StringRecord, Vec<csv::StringRecord>) {
+    let mut reader = csv::ReaderBuilder::new().flexible(false).from_reader(bytes);
+    let header = reader.headers().unwrap().clone();
+    (header, reader.records().collect::<Result<_, _>>().unwrap())
+}
+
+#[test]
+fn csv_holds_inodes_alone_and_the_rest_is_beside_it() {
+    let place = Place::new();
+    let plain = place.run(&["scan", "image", "--format", "csv"]);
+    assert!(plain.status.success() && plain.stderr.is_empty(), "{}", transcript(&plain));
+    let (header, rows) = read_csv(&plain.stdout);
+    assert_eq!(rows.len(), 712);
+    assert_eq!(&header[0], "volume_uuid");
+    let accounted = place.run(&["scan", "image", "--format", "csv", "--by", "owner"]);
+    assert!(accounted.stdout == plain.stdout);
+    let text = String::from_utf8_lossy(&accounted.stderr).into_owned();
+    assert!(text.starts_with("owner ") && text.lines().count() >= 1, "{text}");
+    let words =
+        ["scan", "image", "--format", "csv", "--by", "owner", "-o", "rows", "--facts", "facts"];
+    let kept = place.run(&words);
+    assert_eq!(transcript(&kept), "");
+    assert!(fs::read(place.path().join("rows")).unwrap() == plain.stdout);
+    let facts = fs::read_to_string(place.path().join("facts")).unwrap();
+    let kinds: Vec<String> = facts
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|row| row["row"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds[..2], ["scan", "volume"]);
+    assert!(kinds[2..kinds.len() - 1].iter().all(|kind| kind == "account"), "{kinds:?}");
+    assert_eq!(kinds.last().unwrap(), "end");
+}
+
+#[test]
+fn damage_is_named_beside_csv_and_in_the_exit_code() {
+    let place = Place::new();
+    let volume = OpenOptions::new().with_devices(Arc::new(golden()), None).volume().unwrap();
+    let numbers = volume.walk("/").unwrap().map(|entry| entry.unwrap().node.number());
+    let last = volume.geometry().inode_place(numbers.max().unwrap()).unwrap();
+    let image = File::options().write(true).open(place.path().join("image")).unwrap();
+    image.write_all_at(&[0xff; 2048], last.cluster.byte_offset().unwrap()).unwrap();
+    let output = place.run(&["scan", "image", "--format", "csv"]);
+    assert_eq!(output.status.code(), Some(1), "{}", transcript(&output));
+    let (_, rows) = read_csv(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.starts_with("error: "), "{text}");
+    assert!(text.contains("what could not be read is missing from the rows"), "{text}");
+    let words = ["scan", "image", "--format", "csv", "-o", "rows", "--facts", "facts"];
+    let output = place.run(&words);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(read_csv(&fs::read(place.path().join("rows")).unwrap()).1.len(), rows.len());
+    let facts = fs::read_to_string(place.path().join("facts")).unwrap();
+    let end: serde_json::Value = serde_json::from_str(facts.lines().last().unwrap()).unwrap();
+    assert_eq!(end["inodes"], rows.len());
+    let errors = facts.lines().filter(|line| line.starts_with("{\"row\":\"error\"")).count();
+    assert_eq!(end["errors"], errors);
+    assert!(end["missing_inodes"].as_u64() > Some(0), "{end}");
+}
+
+#[test]
+fn facts_are_refused_where_rows_hold_them_or_the_directory_is_another() {
+    let place = Place::new();
+    let output = place.run(&["scan", "image", "--facts", "facts"]);
+    assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
+    fs::create_dir(place.path().join("d")).unwrap();
+    let words = ["scan", "image", "--format", "csv", "-o", "rows", "--facts", "d/facts"];
+    let output = place.run(&words);
+    assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
 }

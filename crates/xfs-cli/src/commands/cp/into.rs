@@ -25,6 +25,7 @@ use crate::node::NodeSource;
 use crate::predicate::last_component;
 use crate::sandbox::Reach;
 use crate::source::{Origin, Source};
+use crate::tally::{Measure, Work};
 use crate::time::source_date_epoch;
 
 /// Something to copy.
@@ -99,11 +100,13 @@ impl Run for CpInto {
         change_all(targets, console, |targets, console| {
             let Some((destination, inside)) = targets.split_last() else { return Ok(()) };
             let place = Place::find(destination, pieces.len(), is_recursive)?;
+            let work = Work::copy("copying", "copied", Measure::Unknown);
+            let tally = console.begin(if is_recursive { work } else { work.silent_if_fast() });
             let console = RefCell::new(console);
             let whole = |failure: Failure| destination.volume.whole_failure(failure);
             let mut report = |failure| console.borrow_mut().report(&whole(failure));
             // One for all sources: they may have names of one file.
-            let mut deposit = Deposit::new(manner, &mut report);
+            let mut deposit = Deposit::new(manner, &mut report).counted_by(&tally);
             deposit.name_directory(&place.directory_path());
             let mut copied = Ok(());
             for piece in pieces {
@@ -131,7 +134,8 @@ impl Run for CpInto {
                 }
             }
             copied.and(deposit.seal().map_err(whole))
-        })
+        })?;
+        Ok(console.conclude()?)
     }
 }
 

@@ -1,0 +1,47 @@
+use std::collections::BTreeMap;
+
+use clap::{ArgAction, CommandFactory};
+
+use crate::cli::{Cli, hide_unused};
+
+/// The page whose table lists the commands.
+const PAGE: &str = include_str!("../../../../../docs/command-line.md");
+
+/// Commands whose output is data of another form, which has no document beside it.
+const WITHOUT: [&str; 4] = ["bench", "cat", "completions", "man"];
+
+/// Whether each command of the definitions has the flag `--json`.
+fn commands() -> BTreeMap<String, bool> {
+    let command = hide_unused(Cli::command());
+    let commands = command.get_subcommands().map(|command| {
+        let mut options = command.get_arguments();
+        let has_flag = options.any(|option| {
+            option.get_id() == super::JSON && matches!(option.get_action(), ArgAction::SetTrue)
+        });
+        (command.get_name().to_owned(), has_flag)
+    });
+    commands.collect()
+}
+
+#[test]
+fn command_prints_json_or_is_listed_as_one_that_does_not() {
+    for (name, has_flag) in commands() {
+        assert_ne!(has_flag, WITHOUT.contains(&name.as_str()), "{name}");
+    }
+}
+
+#[test]
+fn page_lists_each_command_with_what_it_prints() {
+    let rows = PAGE.lines().skip_while(|line| !line.starts_with("| command | `--json`"));
+    let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
+    let mut listed = BTreeMap::new();
+    for row in rows {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let [_, names, has_flag, ..] = cells.as_slice() else { panic!("{row}") };
+        for name in names.split(", ") {
+            let name = name.trim_matches('`').to_owned();
+            assert_eq!(listed.insert(name, *has_flag == "yes"), None, "{row}");
+        }
+    }
+    assert_eq!(listed, commands());
+}

@@ -1,0 +1,153 @@
+//! Bars and summary lines: on a terminal, which script(1) makes, and nowhere else.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::changing::Place;
+
+/// A run whose standard output and standard error are a terminal.
+struct Terminal {
+    child: Child,
+    screen: ChildStdout,
+    seen: String,
+}
+
+impl Terminal {
+    fn run(place: &Place, arguments: &str) -> Self {
+        let program = env!("CARGO_BIN_EXE_ferroxfs");
+        let line = format!("stty cols 120 rows 24; exec {program} {arguments}");
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--flush", "--command", &line, "typescript"]);
+        command.current_dir(place.path("")).env("TERM", "xterm");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().expect("script(1) is part of every Debian");
+        let screen = child.stdout.take().unwrap();
+        Self { child, screen, seen: String::new() }
+    }
+
+    /// Reads until the terminal shows this.
+    #[track_caller]
+    fn wait_for(&mut self, text: &str) {
+        let mut bytes = [0; 4096];
+        while !self.seen.contains(text) {
+            let read = self.screen.read(&mut bytes).unwrap();
+            assert!(read > 0, "no {text:?} in {:?}", self.seen);
+            self.seen.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+    }
+
+    /// Reads to the end, and returns all that the terminal has shown.
+    #[track_caller]
+    fn finish(mut self) -> String {
+        let mut rest = Vec::new();
+        self.screen.read_to_end(&mut rest).unwrap();
+        self.seen.push_str(&String::from_utf8_lossy(&rest));
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{}", self.seen);
+        self.seen
+    }
+}
+
+/// What is left on the terminal at the end: a line that is drawn over or cleared is gone.
+fn left(seen: &str) -> Vec<String> {
+    let lines = seen.split('\n').map(|line| {
+        let line = line.trim_end_matches('\r');
+        let last = line.rsplit(['\r']).next().unwrap_or_default();
+        last.rsplit("\u{1b}[2K").next().unwrap_or_default().to_owned()
+    });
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+/// An archive in two parts, the second of which a test holds back until it has seen a bar.
+fn archive(place: &Place) -> Vec<u8> {
+    let tree = place.path("tree");
+    fs::create_dir(&tree).unwrap();
+    fs::create_dir(tree.join("d")).unwrap();
+    fs::write(tree.join("d/file"), vec![7; 3 << 20]).unwrap();
+    fs::write(tree.join("last"), b"last").unwrap();
+    place.check(&["import", "tree", "image:/source"]);
+    place.check(&["tar", "-o", "a.tar", "image:/source"]);
+    fs::read(place.path("a.tar")).unwrap()
+}
+
+fn pipe(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+}
+
+#[test]
+fn slow_import_shows_a_bar_then_clears_it_and_ends_with_a_summary() {
+    let place = Place::new();
+    let archive = archive(&place);
+    pipe(&place.path("pipe"));
+    let mut terminal = Terminal::run(&place, "import pipe image:/copy");
+    let mut writer = File::options().write(true).open(place.path("pipe")).unwrap();
+    let (first, rest) = archive.split_at(2 << 20);
+    writer.write_all(first).unwrap();
+    terminal.wait_for("importing: ");
+    terminal.wait_for(" MiB/s");
+    writer.write_all(rest).unwrap();
+    drop(writer);
+    let seen = terminal.finish();
+    let left = left(&seen);
+    let [summary] = left.as_slice() else { panic!("{seen:?}") };
+    assert!(summary.starts_with("imported 2 files, 3.0 MiB in "), "{summary:?}");
+    assert!(summary.ends_with("iB/s)"), "{summary:?}");
+}
+
+#[test]
+fn quiet_command_shows_nothing_on_a_terminal() {
+    let place = Place::new();
+    archive(&place);
+    let seen = Terminal::run(&place, "import -q a.tar image:/copy").finish();
+    assert_eq!(seen, "");
+    let seen = Terminal::run(&place, "-q cp -a image:/copy out").finish();
+    assert_eq!(seen, "");
+    place.check(&["mkfs", "-q", "-d", "size=300m", "--from", "a.tar", "other"]);
+    let seen = Terminal::run(&place, "mkfs -q -f --from a.tar other").finish();
+    assert_eq!(seen, "");
+}
+
+#[test]
+fn trees_are_summed_up_on_a_terminal_and_single_files_are_not() {
+    let place = Place::new();
+    archive(&place);
+    let runs = [
+        ("cp -a image:/source out", "copied 2 files, 3.0 MiB in "),
+        ("cp -a tree image:/tree", "copied 2 files, 3.0 MiB in "),
+        ("tar -o b.tar image:/source", "archived 2 files, 3.0 MiB in "),
+        ("import tree image:/other", "imported 2 files, 3.0 MiB in "),
+        ("scan -o rows image", "scanned "),
+    ];
+    for (arguments, summary) in runs {
+        let seen = Terminal::run(&place, arguments).finish();
+        assert!(seen.contains(summary), "{arguments}: {seen:?}");
+    }
+    for arguments in ["cp image:/source/last out", "rm -r image:/other", "chmod -R 700 image:/tree"]
+    {
+        let seen = Terminal::run(&place, arguments).finish();
+        assert_eq!(seen, "", "{arguments}");
+    }
+}
+
+#[test]
+fn summary_is_left_out_where_a_document_is_printed() {
+    let place = Place::new();
+    archive(&place);
+    let seen = Terminal::run(&place, "import --json a.tar image:/copy").finish();
+    let document: serde_json::Value = serde_json::from_str(&seen).unwrap();
+    assert_eq!(document["files"], 2);
+}
+
+#[test]
+fn nothing_is_said_without_a_terminal() {
+    let place = Place::new();
+    archive(&place);
+    // Each of these fails if there is a word on standard error.
+    assert_eq!(place.check(&["import", "a.tar", "image:/copy"]), "");
+    assert_eq!(place.check(&["cp", "-a", "image:/copy", "out"]), "");
+    assert_eq!(place.check(&["tar", "-o", "b.tar", "image:/copy"]), "");
+}
