@@ -59,7 +59,7 @@ impl Manner {
         Self { is_archive: true, is_all_root, existing: Existing::Replace, latest }
     }
 
-    /// Whether only what a source holds may show, and not which filesystem of the host holds it, or who has read it
+    /// Whether only what a source holds may show, and neither which filesystem of the host holds it nor that it was read
     /// (I5).
     fn is_by_contents<S: Source>(&self, source: &S) -> bool {
         self.latest.is_some() && source.lies_on_host()

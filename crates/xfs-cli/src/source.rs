@@ -24,7 +24,7 @@ pub(crate) trait Source: Sized {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Failure>;
     /// The next range at or after `offset` that holds data.
     fn data_after(&self, offset: u64) -> Result<Option<Range<u64>>, Failure>;
-    /// Whether its access times and holes are those of a filesystem of the host: they change when somebody reads it, and
+    /// Whether its access times and holes are those of a filesystem of the host: they change when it is read, and
     /// differ between filesystems that hold the same files.
     fn lies_on_host(&self) -> bool {
         false

@@ -29,6 +29,7 @@ mod opening;
 mod paths;
 mod permissions;
 mod privileges;
+mod reproducible;
 mod small_log;
 mod syncing;
 mod threads;

@@ -27,6 +27,7 @@ mod partitions;
 mod permissions;
 mod progress;
 mod replacing;
+mod reproducible;
 mod sandbox;
 mod scanning;
 mod streams;

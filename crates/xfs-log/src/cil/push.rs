@@ -14,7 +14,7 @@ use crate::item::CheckpointEnd;
 use crate::plant::Plant;
 use crate::vector::RegionWriter;
 
-/// A checkpoint that takes no commits any more, and that nobody has written yet.
+/// A checkpoint that takes no commits any more, and that is not written yet.
 pub(crate) struct ClosedCheckpoint(Gathered);
 
 /// A checkpoint that is durable, and whose items do not know it yet.

@@ -20,8 +20,8 @@
 //!   it is durable: its items are pinned, its grant is granted, its frees are busy.
 //! - **I2** Items are written in place, and the tail moves, only while no checkpoint is being written. So all records of a
 //!   checkpoint name the same tail.
-//! - **I3** Who collects, closes or writes in place by count holds `turn`. What follows from commits that
-//!   come one after the other follows from nothing else; commits of several threads are as safe as elsewhere.
+//! - **I3** A thread holds `turn` while it collects, closes or writes in place by count. If commits come one after the
+//!   other, everything follows from them alone. Commits of several threads are as safe as elsewhere.
 //!
 //! # Crash argument
 //!
@@ -60,7 +60,7 @@ enum Desk {
     Writing,
     /// Durable, to be collected.
     Written(WrittenCheckpoint),
-    /// Lost, and its items aborted: who collects is told.
+    /// Lost, and its items aborted: the thread that collects it returns the error.
     Failed(Error),
 }
 
@@ -91,7 +91,7 @@ impl Paced {
 }
 
 impl Inner {
-    /// This checkpoint has reached its soft limit: closes it, if nobody has yet, and has it written.
+    /// This checkpoint has reached its soft limit: closes it, unless another thread has, and has it written.
     pub(super) fn pace(&self, paced: &Paced, sequence: u64) -> Result<()> {
         let _turn = paced.turn.lock();
         if self.cil.current() <= sequence {

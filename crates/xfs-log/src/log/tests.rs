@@ -16,6 +16,8 @@ mod large;
 #[cfg(shuttle)]
 mod model;
 #[cfg(not(shuttle))]
+mod paced;
+#[cfg(not(shuttle))]
 mod plants;
 #[cfg(not(shuttle))]
 mod reordered;

@@ -8,7 +8,7 @@ use crate::cli::{Cli, hide_unused};
 const PAGE: &str = include_str!("../../../../../docs/command-line.md");
 
 /// Commands whose output is data of another form, which has no document beside it.
-const WITHOUT: [&str; 4] = ["bench", "cat", "completions", "man"];
+const WITHOUT: [&str; 5] = ["bench", "cat", "complete", "completions", "man"];
 
 /// Whether each command of the definitions has the flag `--json`.
 fn commands() -> BTreeMap<String, bool> {

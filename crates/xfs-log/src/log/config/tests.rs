@@ -11,6 +11,7 @@ fn check_free(checkpoint_bytes: u64, log_bytes: u64, expected: u64) {
         largest_bytes: 0,
         checkpoint_bytes,
         threads: 0,
+        by_count: false,
     };
     assert_eq!(config.free_bytes(log_bytes), expected, "{log_bytes}");
 }

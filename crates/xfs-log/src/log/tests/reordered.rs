@@ -99,14 +99,19 @@ fn change_and_force(
 }
 
 /// What four threads are promised while the device does what it likes.
-fn promises(rig: &Rig, recorder: &Arc<RecordingDevice>, seed: u64, plants: Plants) -> Vec<Promise> {
+fn promises(
+    rig: &Rig,
+    recorder: &Arc<RecordingDevice>,
+    seed: u64,
+    (usual, plants): (&LogConfig, Plants),
+) -> Vec<Promise> {
     let held = [RequestKind::Write, RequestKind::Flush];
     let (device, scheduler) = ScheduledDevice::new(recorder.clone(), &held, seed);
     let device = Arc::new(device);
     let rig = rig.on(device.clone());
     // Checkpoints come unasked as well, so that two threads write some at once.
     let (largest_bytes, checkpoint_bytes) = (32 << 10, 20 << 10);
-    let config = LogConfig { threads: 2, largest_bytes, checkpoint_bytes, ..rig.config() };
+    let config = LogConfig { threads: 2, largest_bytes, checkpoint_bytes, ..usual.clone() };
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| reorder(scheduler, &done));
@@ -128,9 +133,19 @@ fn promises(rig: &Rig, recorder: &Arc<RecordingDevice>, seed: u64, plants: Plant
 
 /// Cuts the power at sampled moments, and says what was promised and is not there.
 fn power_cuts(seed: u64, plants: Plants) -> Result<(), String> {
+    power_cuts_with(seed, plants, |usual| usual)
+}
+
+/// The same for a log that is run otherwise.
+fn power_cuts_with(
+    seed: u64,
+    plants: Plants,
+    run: impl Fn(LogConfig) -> LogConfig,
+) -> Result<(), String> {
     let start = Rig::new(LOG_BLOCKS);
     let recorder = Arc::new(RecordingDevice::new(Arc::clone(&start.device)));
-    let promises = promises(&start, &recorder, seed, plants);
+    let config = run(start.config());
+    let promises = promises(&start, &recorder, seed, (&config, plants));
     let recording = recorder.recording();
     let cuts = PowerCuts::new(&recording, Atomicity::default().torn(0..PLACE * 512));
     for seed in 0..150 {
@@ -154,6 +169,14 @@ fn power_cuts(seed: u64, plants: Plants) -> Result<(), String> {
 fn what_was_forced_is_there_whatever_order_a_device_chooses() {
     for seed in 0..6 {
         power_cuts(seed, Plants::default()).unwrap();
+    }
+}
+
+#[test]
+fn log_by_count_keeps_what_was_forced_on_such_a_device() {
+    for seed in 0..4 {
+        let by_count = |usual| LogConfig { by_count: true, slots: 1, ..usual };
+        power_cuts_with(seed, Plants::default(), by_count).unwrap();
     }
 }
 

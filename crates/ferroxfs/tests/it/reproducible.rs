@@ -1,0 +1,111 @@
+//! With a fixed time the same operations give the same bytes, whatever the device and the scheduler do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use ferroxfs::{Creation, File, OpenOptions, PosixError, SetMode, Timestamp, Volume};
+use xfs_device::SharedDevice;
+use xfs_testkit::{Prng, RequestKind, ScheduledDevice, Scheduler};
+use xfs_trans::testing::{is_clean, make_sized};
+
+const VOLUME_BYTES: u64 = 160 << 20;
+/// Enough for several times what the log holds.
+const OPERATIONS: usize = 2000;
+const FILES: usize = 300;
+/// Handles that are open at once; files are removed under them.
+const OPEN: usize = 8;
+
+const CREATION: Creation = Creation { mode: 0o644, uid: 1, gid: 2, umask: 0 };
+
+/// Changes a volume as the seed says. Handles are dropped, also the last ones of files without a name, and nothing
+/// is synced.
+fn work(volume: &Volume) {
+    let mut random = Prng::new(0xfeed);
+    let mut open: Vec<File> = Vec::new();
+    for directory in 0..6 {
+        volume.create_dir(format!("/{directory}")).unwrap();
+    }
+    for number in 0..OPERATIONS {
+        let path = |file: usize| format!("/{}/a file with the number {file}", file % 6);
+        let file = path(random.within(0..FILES));
+        match random.within(0..10) {
+            0..=3 => {
+                let length = [100, 5000, 40_000, 200_000][random.within(0..4)];
+                let handle =
+                    volume.open_file(&file).or_else(|_| volume.create_file(&file)).unwrap();
+                let end = handle.metadata().size;
+                for (part, bytes) in vec![number as u8; length].chunks(9000).enumerate() {
+                    let at = end + 9000 * part as u64;
+                    ignore_refusal(handle.write_at(at, bytes).map(drop));
+                }
+                open.push(handle);
+                if open.len() > OPEN {
+                    drop(open.remove(random.within(0..OPEN)));
+                }
+            }
+            4 | 5 => ignore_refusal(volume.remove_file(&file)),
+            6 => ignore_refusal(volume.rename(&file, path(random.within(0..FILES)))),
+            7 => ignore_refusal(volume.lookup(&file).and_then(|node| {
+                let value = vec![7; random.within(1..3000)];
+                node.set_attribute("user.name", &value, SetMode::Either)
+            })),
+            8 => ignore_refusal(volume.open_file(&file).and_then(|file| file.set_len(3000))),
+            _ => {
+                let root = volume.root().unwrap();
+                drop(root.create_unnamed(&CREATION).unwrap());
+            }
+        }
+    }
+}
+
+fn ignore_refusal(done: ferroxfs::Result<()>) {
+    let is_known = matches!(
+        done,
+        Ok(()) | Err(ferroxfs::Error::Posix(PosixError::NotFound | PosixError::NoSpace))
+    );
+    assert!(is_known, "{done:?}");
+}
+
+/// The bytes of a volume that was changed so, with requests let go by a schedule if there is a seed.
+fn bytes_after(seed: Option<u64>) -> Vec<u8> {
+    let device = make_sized(VOLUME_BYTES, "-l size=9m");
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (used, scheduler) = match seed {
+            None => (Arc::clone(&device), None),
+            Some(seed) => {
+                let held = [RequestKind::Write, RequestKind::Flush];
+                let (slow, scheduler) = ScheduledDevice::new(Arc::clone(&device), &held, seed);
+                (Arc::new(slow) as SharedDevice, Some(scheduler))
+            }
+        };
+        let letting_go = scheduler.map(|scheduler| scope.spawn(|| let_go(scheduler, &done)));
+        let options =
+            OpenOptions::new().writable(true).fixed_time(Timestamp::new(1_700_000_000, 0).unwrap());
+        let volume = options.with_devices(used, None).writable_volume().unwrap();
+        work(&volume);
+        volume.close().unwrap();
+        done.store(true, Ordering::SeqCst);
+        letting_go.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    assert!(is_clean(&device));
+    let mut bytes = vec![0; device.length_bytes() as usize];
+    device.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn let_go(mut scheduler: Scheduler, done: &AtomicBool) {
+    let mut random = Prng::new(3);
+    while !done.load(Ordering::SeqCst) {
+        (0..random.within(0..30)).for_each(|_| thread::yield_now());
+        scheduler.release_any();
+    }
+}
+
+#[test]
+fn same_operations_give_the_same_bytes_on_a_slow_device() {
+    let (first, other) = (bytes_after(None), bytes_after(Some(1)));
+    let differing = first.iter().zip(&other).filter(|(one, other)| one != other).count();
+    assert_eq!(differing, 0, "bytes differ");
+}

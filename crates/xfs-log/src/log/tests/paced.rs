@@ -1,0 +1,123 @@
+//! A log that goes by count holds the same bytes whenever its thread gets its turn.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use xfs_device::SharedDevice;
+use xfs_testkit::{
+    FailingDevice, Fault, Persistence, Prng, RequestKind, ScheduledDevice, Scheduler,
+};
+
+use super::rig::{Rig, check_settled, commit};
+use crate::log::{Log, LogConfig};
+use crate::testing::item::TestItem;
+
+const LOG_BLOCKS: u32 = 1024;
+/// Where items are written in place: behind the log.
+const PLACE: u64 = LOG_BLOCKS as u64;
+/// Items that take turns, so that some are in place and some are not when they are logged again.
+const ITEMS: u64 = 400;
+/// More than the log holds, several times.
+const COMMITS: u64 = 6000;
+
+fn by_count(rig: &Rig, threads: usize) -> LogConfig {
+    LogConfig { threads, by_count: true, slots: 1, ..rig.config() }
+}
+
+/// Commits items in an order that the seed says, forces now and then, and ends with everything in place.
+fn work(log: &Log, device: &SharedDevice) {
+    let mut random = Prng::new(0xc0de);
+    let items: Vec<_> =
+        (0..ITEMS).map(|number| TestItem::in_place(PLACE + number, Arc::clone(device))).collect();
+    for number in 1..=COMMITS {
+        // A few are logged all the time.
+        let among = if number % 3 == 0 { 8 } else { items.len() };
+        let item = &items[random.within(0..among)];
+        let lock = item.lock();
+        item.set(0, number);
+        let committed = commit(log, &[item]).unwrap();
+        drop(lock);
+        if random.within(0..500) == 0 {
+            log.force(committed.sequence).unwrap();
+        }
+    }
+    check_settled(log);
+}
+
+/// All bytes of a device on which that was done, with so many threads, and with requests let go by a schedule.
+fn bytes_after(threads: usize, seed: Option<u64>) -> Vec<u8> {
+    let rig = Rig::new(LOG_BLOCKS);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (device, scheduler) = match seed {
+            None => (Arc::clone(&rig.device), None),
+            Some(seed) => {
+                let held = [RequestKind::Write, RequestKind::Flush];
+                let (device, scheduler) =
+                    ScheduledDevice::new(Arc::clone(&rig.device), &held, seed);
+                (Arc::new(device) as SharedDevice, Some(scheduler))
+            }
+        };
+        let letting_go = scheduler.map(|scheduler| scope.spawn(|| let_go(scheduler, &done)));
+        let log = rig.on(Arc::clone(&device)).open(&by_count(&rig, threads));
+        work(&log, &device);
+        log.unmount().unwrap();
+        done.store(true, Ordering::SeqCst);
+        letting_go.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    let mut bytes = vec![0; rig.device.length_bytes() as usize];
+    rig.device.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+/// Lets requests go, each after a time that has nothing to do with the commits.
+fn let_go(mut scheduler: Scheduler, done: &AtomicBool) {
+    let mut random = Prng::new(7);
+    while !done.load(Ordering::SeqCst) {
+        (0..random.within(0..40)).for_each(|_| thread::yield_now());
+        scheduler.release_any();
+    }
+}
+
+#[test]
+fn same_commits_give_the_same_bytes_whenever_records_are_written() {
+    let alone = bytes_after(0, None);
+    let with_thread = bytes_after(1, None);
+    assert!(alone == with_thread, "with a thread that writes");
+    for seed in 0..2 {
+        assert!(alone == bytes_after(1, Some(seed)), "on a slow device, seed {seed}");
+    }
+}
+
+/// The items of a checkpoint that could not be written are aborted, and a later commit returns the error.
+#[test]
+fn checkpoint_that_the_thread_cannot_write_shuts_the_log_down() {
+    let rig = Rig::new(LOG_BLOCKS);
+    let failing = Arc::new(FailingDevice::new(Arc::clone(&rig.device), 1));
+    let log = rig.on(failing.clone()).open(&by_count(&rig, 1));
+    let fault = Fault { kind: RequestKind::Write, nth: 3, persistence: Persistence::Forever };
+    failing.set_fault(Some(fault));
+    let items: Vec<_> = (0..COMMITS).map(|number| TestItem::new(PLACE + number)).collect();
+    let failed = items.iter().find_map(|item| commit(&log, &[item]).err());
+    assert!(failed.is_some(), "no commit has failed");
+    assert!(log.is_shut_down());
+    drop(log);
+    assert!(items.iter().all(|item| item.pins() == 0));
+    assert!(items.iter().any(|item| item.was_aborted()));
+}
+
+/// A log that is dropped while a checkpoint is on its way pins nothing.
+#[test]
+fn dropped_log_leaves_no_item_pinned() {
+    let rig = Rig::new(LOG_BLOCKS);
+    for threads in [0, 1] {
+        let log = rig.open(&by_count(&rig, threads));
+        let items: Vec<_> = (0..200).map(|number| TestItem::new(PLACE + number)).collect();
+        for item in &items {
+            commit(&log, &[item]).unwrap();
+        }
+        drop(log);
+        assert!(items.iter().all(|item| item.pins() == 0), "{threads} threads");
+    }
+}
