@@ -58,6 +58,11 @@ pub(crate) struct Dist {
     epoch: String,
 }
 
+/// Installs what building needs; an error says what this machine lacks.
+pub(crate) fn install() -> Result<(), Error> {
+    binary::install()
+}
+
 /// Builds everything, prints what there is, and tries it.
 pub(crate) fn run(root: &Path, options: Options) -> Result<Dist, Error> {
     let folder = options.folder(root);

@@ -7,13 +7,14 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// Programs that serve the tests as oracles, or that they call, by Debian package.
-const PACKAGES: [&str; 11] = [
+const PACKAGES: [&str; 12] = [
     "acl",
     "attr",
     "dpkg",
     "fuse3",
     "git",
     "kmod",
+    "musl-tools",
     "postgresql",
     "rsync",
     "sqlite3",

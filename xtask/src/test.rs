@@ -3,7 +3,7 @@
 //! All checks run even when an early one fails, so that one run shows everything there is to
 //! mend. The last line printed is the count, alone on its line.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -78,12 +78,7 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
 /// The program that is handed out, compiled quickly: packaged, tried in an empty root, and shown by the
 /// demo. The demo of root and that of an ordinary user run the same static binary.
 fn program(root: &Path, report: &mut Report) {
-    let began = Instant::now();
-    let quick = dist::Options { quick: true };
-    let outcome = dist::run(root, quick);
-    report.took("cargo xtask dist --quick", began.elapsed());
-    let program = outcome.as_ref().ok().map(|dist| dist.program.clone());
-    report.check("dist", outcome.map(drop));
+    let program = quick_dist(root, report);
     let began = Instant::now();
     // Where there is no static binary the demo builds its own.
     let options = demo::Options { program: program.clone(), folder: None };
@@ -96,6 +91,20 @@ fn program(root: &Path, report: &mut Report) {
         }
     }
     report.took("cargo xtask demo", began.elapsed());
+}
+
+/// Returns the static binary, if this machine can build it.
+fn quick_dist(root: &Path, report: &mut Report) -> Option<PathBuf> {
+    if let Err(error) = dist::install() {
+        report.skip("dist", &error.to_string());
+        return None;
+    }
+    let began = Instant::now();
+    let outcome = dist::run(root, dist::Options { quick: true });
+    report.took("cargo xtask dist --quick", began.elapsed());
+    let program = outcome.as_ref().ok().map(|dist| dist.program.clone());
+    report.check("dist", outcome.map(drop));
+    program
 }
 
 fn style(report: &mut Report) {

@@ -18,7 +18,8 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { has_colours: is_terminal() && wanted, lines: 0 }
+        // The command line that builds the program stands before the demo.
+        Self { has_colours: is_terminal() && wanted, lines: 1 }
     }
 
     /// The number of lines printed so far.

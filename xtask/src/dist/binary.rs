@@ -14,14 +14,19 @@ const C_COMPILER: (&str, &str) = ("musl-gcc", "musl-tools");
 
 /// The binary must not grow past this: docs/install.md states its size. A dependency that does not pay
 /// for its size is noticed here.
-const LARGEST_KIB: u64 = 12 << 10;
+const LARGEST_KIB: u64 = 20 << 10;
 /// The same for `--quick`, which optimises less.
-const LARGEST_QUICK_KIB: u64 = 40 << 10;
+const LARGEST_QUICK_KIB: u64 = 28 << 10;
 
-/// Installs what the target needs, and compiles.
-pub(super) fn build(root: &Path, options: Options) -> Result<PathBuf, Error> {
+/// Installs what the target needs: its standard library and a compiler of C.
+pub(super) fn install() -> Result<(), Error> {
     install_target()?;
-    install_compiler()?;
+    install_compiler()
+}
+
+/// Compiles the binary.
+pub(super) fn build(root: &Path, options: Options) -> Result<PathBuf, Error> {
+    install()?;
     let mut cargo = command::cargo();
     cargo.args(["build", "--locked", "--package", "xfs-cli", "--target", TARGET]);
     cargo.args(["--target-dir", "target", "--profile", options.profile()]);
@@ -88,3 +93,21 @@ const FAULTS: [(&str, &str); 4] = [
     (".symtab", "has a symbol table"),
     (".debug_", "has debug information"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::LARGEST_KIB;
+
+    #[test]
+    fn bound_is_the_one_that_the_documents_state() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let bound = format!("at most {} MiB", LARGEST_KIB >> 10);
+        for document in ["README.md", "docs/install.md"] {
+            let text = fs::read_to_string(root.join(document)).unwrap();
+            assert!(text.contains(&bound), "{document} does not say {bound}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 //! dpkg-deb makes it of a tree under `target/`, whose modes are set here and whose times it takes from
 //! `SOURCE_DATE_EPOCH`. It needs no other package: the program is static.
 
+use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -57,10 +58,9 @@ pub(super) fn build(
     }
     stage.place(&root.join("README.md"), &format!("{DOCUMENTS}/README.md"))?;
     stage.place(&root.join("CHANGELOG.md"), &format!("{DOCUMENTS}/changelog"))?;
-    stage.compress(DOCUMENTS, "changelog")?;
     stage.place(listed, &format!("{DOCUMENTS}/sbom.cdx.json"))?;
     stage.write(&format!("{DOCUMENTS}/licences"), &licences::texts(materials)?)?;
-    stage.compress(DOCUMENTS, "licences")?;
+    stage.compress(DOCUMENTS, &["changelog".into(), "licences".into()])?;
     stage.write(&format!("{DOCUMENTS}/copyright"), &copyright(root)?)?;
     stage.control()?;
     stage.pack()?;
@@ -88,10 +88,11 @@ impl Stage<'_> {
         symlink(target, &path).map_err(Error::file(&path))
     }
 
-    /// Compresses a file without its name and time, which differ from run to run.
-    fn compress(&self, folder: &str, name: &str) -> Result<(), Error> {
-        let path = self.root.join(folder).join(name);
-        command::run(Command::new("gzip").args(["-9", "--no-name"]).arg(path))
+    /// Compresses files without their names and times, which differ from run to run.
+    fn compress(&self, folder: &str, names: &[OsString]) -> Result<(), Error> {
+        let mut gzip = Command::new("gzip");
+        gzip.args(["-9", "--no-name", "--"]).args(names);
+        command::run(gzip.current_dir(self.root.join(folder)))
     }
 
     /// The man pages of all commands, and that of the mount helper, which is the page of `mount`.
@@ -104,9 +105,7 @@ impl Stage<'_> {
             pages.push(entry.map_err(Error::file(&folder))?.file_name());
         }
         pages.sort();
-        for page in &pages {
-            self.compress(MAN, &page.to_string_lossy())?;
-        }
+        self.compress(MAN, &pages)?;
         let page = "usr/share/man/man8/mount.fuse.ferroxfs.8.gz";
         self.link("../man1/ferroxfs-mount.1.gz", page)
     }
@@ -121,7 +120,7 @@ impl Stage<'_> {
         let installed_kib = bytes.div_ceil(1024);
         let control = format!(
             "Package: ferroxfs\nVersion: {VERSION}\nArchitecture: {ARCHITECTURE}\n\
-             Maintainer: The ferroxfs developers <ferroxfs@localhost>\nSection: admin\n\
+             Maintainer: The ferroxfs developers\nSection: admin\n\
              Priority: optional\nInstalled-Size: {installed_kib}\nRecommends: fuse3\n\
              Suggests: xfsprogs\nDescription: {DESCRIPTION}\n"
         );

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::{Dist, VERSION, package};
 use crate::command;
@@ -26,6 +26,10 @@ const COMMANDS: [(&[&str], &str); 9] = [
 
 /// Installs the package in an empty root, tries it, and removes it.
 pub(super) fn run(dist: &Dist) -> Result<(), Error> {
+    if !command::succeeds(as_root("true").stdin(Stdio::null())) {
+        println!("left out: trying the package: this user gets no user namespace");
+        return Ok(());
+    }
     let root = dist.folder.join("root");
     for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "volumes"] {
         let folder = root.join(folder);
@@ -51,7 +55,7 @@ fn helper(root: &Path) -> Result<(), Error> {
         println!("left out: mounting in the empty root: needs root and /dev/fuse");
         return Ok(());
     }
-    // The kernel's interfaces are there only in a mount namespace of this shell.
+    // The kernel's interfaces are there in a mount namespace of this shell alone.
     let script = format!(
         "set -e; mkdir -p dev proc mnt; mount -t proc none proc; touch dev/fuse dev/null\n\
          for device in fuse null; do mount --bind /dev/$device dev/$device; done\n\
@@ -68,12 +72,7 @@ fn helper(root: &Path) -> Result<(), Error> {
 
 /// Runs a program with `root` as its root directory; `expected` is a part of its output.
 fn tried(root: &Path, program: &str, arguments: &[&str], expected: &str) -> Result<(), Error> {
-    let mut chroot = Command::new("chroot");
-    if !command::is_root() {
-        chroot = Command::new("unshare");
-        chroot.args(["--user", "--map-root-user", "chroot"]);
-    }
-    let printed = command::output(chroot.arg(root).arg(program).args(arguments))?;
+    let printed = command::output(as_root("chroot").arg(root).arg(program).args(arguments))?;
     if printed.contains(expected) {
         return Ok(());
     }
@@ -83,12 +82,21 @@ fn tried(root: &Path, program: &str, arguments: &[&str], expected: &str) -> Resu
 
 /// Runs dpkg over the package database in `root`, which knows no other package.
 fn dpkg(root: &Path, action: &[&str], package: Option<&Path>) -> Result<(), Error> {
-    let mut dpkg = Command::new("dpkg");
-    dpkg.arg(format!("--root={}", root.display())).arg("--log=/dev/null");
-    // The packages that every Debian has are not in this root, and this user may not be root.
-    dpkg.args(["--force-depends", "--force-not-root"]);
+    let mut dpkg = as_root("dpkg");
+    // The packages that every Debian has are not in this root.
+    dpkg.arg(format!("--root={}", root.display())).args(["--log=/dev/null", "--force-depends"]);
     let path = std::env::var("PATH").unwrap_or_default();
-    // An ordinary user's PATH may not lead to what dpkg looks for.
+    // An ordinary user's PATH may not lead to the programs that dpkg looks for.
     dpkg.args(action).args(package).env("PATH", format!("{path}:/usr/sbin:/sbin"));
     command::run(&mut dpkg)
+}
+
+/// A command that root runs: an ordinary user is root in a user namespace.
+fn as_root(program: &str) -> Command {
+    if command::is_root() {
+        return Command::new(program);
+    }
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--user", "--map-root-user", program]);
+    unshare
 }

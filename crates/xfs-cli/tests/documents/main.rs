@@ -20,10 +20,11 @@ use crate::blocks::Block;
 use crate::shell::{Shell, User, can_be, cannot_mount};
 
 /// Commands for a checkout, and where the project tries each of them: they build, so they do not run here.
-const TRIED_ELSEWHERE: [(&str, &str); 9] = [
+const TRIED_ELSEWHERE: [(&str, &str); 10] = [
     ("cargo xtask demo", "a check of `cargo xtask test`"),
     ("cargo xtask test", "what runs this"),
     ("cargo xtask dist", "a part of `cargo xtask test`, with --quick"),
+    ("dpkg -i target/dist/ferroxfs_0.1.0_amd64.deb", "`cargo xtask dist` does it in an empty root"),
     ("cargo install --path crates/xfs-cli", "`cargo xtask dist` builds the same package"),
     ("cargo test -p xfs-hostile", "a part of `cargo xtask test`"),
     (
