@@ -22,7 +22,7 @@ pub struct DeviceError {
     path: PathBuf,
     failure: DeviceFailure,
     /// The process that has it open, where that is the failure and it can be found.
-    holder: Option<Holder>,
+    holder: Option<Box<Holder>>,
 }
 
 /// What stood in the way.
@@ -60,7 +60,7 @@ impl DeviceError {
     #[must_use]
     pub fn new(path: &Path, failure: DeviceFailure) -> Self {
         let is_held = matches!(failure, DeviceFailure::Locked(_) | DeviceFailure::Busy);
-        let holder = if is_held { Holder::find(path) } else { None };
+        let holder = if is_held { Holder::find(path).map(Box::new) } else { None };
         Self { path: path.to_owned(), failure, holder }
     }
 
@@ -85,7 +85,7 @@ impl DeviceError {
     /// The process that has it open, where that is the failure and it can be found.
     #[must_use]
     pub fn holder(&self) -> Option<&Holder> {
-        self.holder.as_ref()
+        self.holder.as_deref()
     }
 
     /// What stood in the way, with the process that has it open where that is known.
@@ -93,7 +93,10 @@ impl DeviceError {
     pub fn reason(&self) -> String {
         match &self.holder {
             Some(holder) => holder.to_string(),
-            None => self.failure.to_string(),
+            None => match (&self.failure, crate::holder::user_of_device(&self.path)) {
+                (DeviceFailure::Busy, Some(user)) => format!("is in use: {user}"),
+                (failure, _) => failure.to_string(),
+            },
         }
     }
 
@@ -138,6 +141,9 @@ impl DeviceFailure {
             #[cfg(feature = "disk-images")]
             Self::Refused(refusal) => refusal.hint(),
             Self::DamagedImage => "check it with qemu-img check",
+            Self::NotADevice("a directory") => {
+                "name an image or a device; ferroxfs import DIRECTORY IMAGE puts a directory into an image"
+            }
             Self::NotADevice(_) | Self::Measure(_) | Self::Lock(_) => {
                 return None;
             }

@@ -88,6 +88,24 @@ impl fmt::Display for Holder {
     }
 }
 
+/// What the kernel uses a block device for: swap, or another device that is made of it.
+pub(crate) fn user_of_device(path: &Path) -> Option<String> {
+    let device = fs::metadata(path).ok().filter(|device| device.rdev() != 0)?;
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let is_it = |name: &str| fs::metadata(name).is_ok_and(|other| other.rdev() == device.rdev());
+    if swaps.lines().skip(1).filter_map(|line| line.split(' ').next()).any(is_it) {
+        return Some("it is swap space (swapoff)".to_owned());
+    }
+    let (major, minor) = (rustix::fs::major(device.rdev()), rustix::fs::minor(device.rdev()));
+    let folder = format!("/sys/dev/block/{major}:{minor}/holders");
+    let above = fs::read_dir(folder).ok()?.flatten().next()?;
+    let number = above.file_name().to_string_lossy().into_owned();
+    // A device of device-mapper has a name too.
+    let name = fs::read_to_string(above.path().join("dm/name")).ok();
+    let name = name.map(|name| format!(" ({})", printable(name.trim_end()))).unwrap_or_default();
+    Some(format!("/dev/{number}{name} is made of it"))
+}
+
 /// The process of a line of /proc/locks that locks this file:
 /// `1: FLOCK  ADVISORY  WRITE 1234 08:01:131 0 EOF`.
 fn lock_of(line: &str, file: &fs::Metadata) -> Option<u32> {

@@ -69,7 +69,7 @@ fn a_report_of_xfs_info_makes_the_same_volume_again() {
         "",
         "-b size=1k -n size=8k",
         "-m rmapbt=0,reflink=0 -n parent=0",
-        "-d su=64k,sw=4,agcount=4",
+        "-d su=64k,sw=3,agcount=4",
     ] {
         let own: Vec<_> = own.split_whitespace().collect();
         let first = [&["mkfs", "-f", "-d", "file,size=320m"], &own[..], &["one"]].concat();

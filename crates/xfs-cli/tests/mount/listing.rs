@@ -1,11 +1,19 @@
 //! Mounts by the names of their images: listing them, ending them, naming them.
 
 use xfs_fuse::is_mount_point;
-use xfs_oracle::harness::TrialError;
+use xfs_oracle::harness::{Trial, TrialError};
 
 use crate::mounted::{ferroxfs, mounted, run, said};
 
-pub(crate) fn mounts_are_listed() -> Result<(), TrialError> {
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::new("mounts_are_listed_with_image_and_process", mounts_are_listed),
+        Trial::new("umount_and_stats_take_an_image", umount_and_stats_take_an_image),
+        Trial::new("a_mounted_image_names_its_mount_point", a_mounted_image_is_named),
+    ]
+}
+
+fn mounts_are_listed() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let image = volume.image.data.canonicalize().unwrap();
     let folder = volume.path().canonicalize().unwrap();
@@ -29,7 +37,7 @@ pub(crate) fn mounts_are_listed() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn umount_and_stats_take_an_image() -> Result<(), TrialError> {
+fn umount_and_stats_take_an_image() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     assert!(run(ferroxfs(&["stats"]).arg(&volume.image.data)).starts_with("request"));
     run(ferroxfs(&["umount"]).arg(&volume.image.data));
@@ -48,7 +56,7 @@ pub(crate) fn umount_and_stats_take_an_image() -> Result<(), TrialError> {
     volume.check()
 }
 
-pub(crate) fn a_mounted_image_is_named() -> Result<(), TrialError> {
+fn a_mounted_image_is_named() -> Result<(), TrialError> {
     let mut volume = mounted("rw")?;
     let place = format!("it is mounted at {}", volume.path().canonicalize().unwrap().display());
     let remedy = format!("hint: unmount it (ferroxfs umount {}", volume.path().display());

@@ -99,13 +99,11 @@ fn main() -> ExitCode {
             writeback::programs_lose_their_rights_when_written_to,
         ),
         Trial::new("an_ordinary_user_mounts", user::an_ordinary_user_mounts),
-        Trial::new("mounts_are_listed_with_image_and_process", listing::mounts_are_listed),
-        Trial::new("umount_and_stats_take_an_image", listing::umount_and_stats_take_an_image),
-        Trial::new("a_mounted_image_names_its_mount_point", listing::a_mounted_image_is_named),
     ];
     trials.extend(killed().into_iter().chain(cut()));
     trials.extend(prepared().into_iter().chain(permissions::trials()));
     trials.extend(rings::trials().into_iter().chain(succession::trials()));
+    trials.extend(listing::trials());
     run(trials)
 }
 

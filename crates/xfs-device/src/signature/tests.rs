@@ -18,7 +18,7 @@ fn short_devices_and_far_starts_are_fine() {
     for length in [0, 1, 511, 70_000] {
         let device = MemoryDevice::new(length);
         for start in [0, 1, length, u64::MAX] {
-            let empty = start >= length as u64;
+            let empty = start >= length;
             let expected = if empty { Contents::Empty } else { Contents::Zeros };
             assert_eq!(detect(&device, start).unwrap(), expected);
         }
