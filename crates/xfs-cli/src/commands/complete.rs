@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use ferroxfs::{FileType, Volume};
@@ -22,6 +22,8 @@ const MAX_NAMES: usize = 10_000;
 struct Complete {
     devices: Option<ferroxfs::Devices>,
     line: Line,
+    /// What is listed already: a mount is read by its folder, as its image is behind it.
+    words: Option<Vec<Vec<u8>>>,
 }
 
 /// What a command line says so far.
@@ -41,17 +43,17 @@ struct Line {
 /// Opens the image that the last word names, if it names one.
 pub(super) fn open(arguments: &CompleteArguments) -> Box<dyn Run> {
     let line = Line::read(&arguments.words);
-    let devices = line.as_ref().and_then(Line::open);
-    Box::new(Complete { devices, line: line.unwrap_or_default() })
+    let words = line.as_ref().and_then(Line::names_on_mount);
+    let devices = line.as_ref().filter(|_| words.is_none()).and_then(Line::open);
+    Box::new(Complete { devices, line: line.unwrap_or_default(), words })
 }
 
 impl Run for Complete {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Some(volume) = self.devices.and_then(|devices| devices.volume().ok()) else {
-            return Ok(());
-        };
-        for name in self.line.names(&volume).unwrap_or_default() {
-            console.out().write_all(&name)?;
+        let Self { devices, line, words } = *self;
+        let words = words.or_else(|| line.names(&devices?.volume().ok()?).ok());
+        for word in words.unwrap_or_default() {
+            console.out().write_all(&word)?;
             console.out().write_all(b"\n")?;
         }
         Ok(())
@@ -121,6 +123,37 @@ impl Line {
         }
     }
 
+    /// The same from the folder where the image is mounted; `None` where it is not.
+    fn names_on_mount(&self) -> Option<Vec<Vec<u8>>> {
+        let image = self.image.as_deref()?.canonicalize().ok()?;
+        let mount = xfs_fuse::mounts().into_iter().find(|mount| mount.image == image)?;
+        let inside = self.directory.strip_prefix(b"/").unwrap_or(&self.directory);
+        let entries = std::fs::read_dir(mount.folder.join(OsStr::from_bytes(inside))).ok()?;
+        let mut words = Vec::new();
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name().into_vec();
+            if self.may_become(&name) {
+                words.push(self.word(&name, entry.path().is_dir()));
+            }
+            if words.len() == MAX_NAMES {
+                break;
+            }
+        }
+        words.sort_unstable();
+        Some(words)
+    }
+
+    fn may_become(&self, name: &[u8]) -> bool {
+        let is_hidden = name.starts_with(b".") && !self.begun.starts_with(b".");
+        // A line ends a name here.
+        name.starts_with(&self.begun) && !is_hidden && !name.contains(&b'\n')
+    }
+
+    fn word(&self, name: &[u8], is_directory: bool) -> Vec<u8> {
+        let slash: &[u8] = if is_directory { b"/" } else { b"" };
+        [&self.before, &self.directory, name, slash].concat()
+    }
+
     /// The words that this one may become, those of directories with a slash.
     fn names(&self, volume: &Volume) -> ferroxfs::Result<Vec<Vec<u8>>> {
         let path = [b"/", self.directory.as_slice()].concat();
@@ -129,9 +162,7 @@ impl Line {
         for entry in directory.entries()? {
             let entry = entry?;
             let name = entry.name().as_bytes().to_vec();
-            let is_hidden = name.starts_with(b".") && !self.begun.starts_with(b".");
-            // A line ends a name here.
-            if !name.starts_with(&self.begun) || is_hidden || name.contains(&b'\n') {
+            if !self.may_become(&name) {
                 continue;
             }
             let is_directory = match entry.file_type() {
@@ -143,8 +174,7 @@ impl Line {
                 }
                 _ => false,
             };
-            let slash: &[u8] = if is_directory { b"/" } else { b"" };
-            words.push([&self.before, &self.directory, name.as_slice(), slash].concat());
+            words.push(self.word(&name, is_directory));
             if words.len() == MAX_NAMES {
                 break;
             }
