@@ -42,9 +42,6 @@ impl Progress {
         let draw = move || {
             let mut wait = SILENCE;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                if drawn.is_hidden() {
-                    drawn.set_draw_target(ProgressDrawTarget::stderr());
-                }
                 draw(&drawn, view());
                 wait = REFRESH;
             }
@@ -93,16 +90,20 @@ impl Drop for Progress {
     }
 }
 
+/// Draws the bar; the first time it is shown only when it has its form.
 fn draw(bar: &ProgressBar, line: Line) {
-    if let Some((done, all)) = line.fraction {
-        bar.set_length(all);
-        bar.set_position(done);
-    }
     let template = if line.fraction.is_some() { BAR } else { SPINNER };
     // The templates are constants; without them the bar has indicatif's own form.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
+    if let Some((done, all)) = line.fraction {
+        bar.set_length(all);
+        bar.set_position(done);
+    }
     bar.set_message(line.text);
+    if bar.is_hidden() {
+        bar.set_draw_target(ProgressDrawTarget::stderr());
+    }
     bar.tick();
 }

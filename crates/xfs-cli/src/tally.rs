@@ -385,13 +385,13 @@ impl Work {
     }
 }
 
-/// The time that is left, if the rest goes as fast as what is done.
+/// The time that is left in whole seconds, if the rest goes as fast as what is done.
 fn time_left(done: u64, all: u64, elapsed: Duration) -> Option<Duration> {
     if elapsed < LEAST_FOR_ESTIMATE || done == 0 || done >= all {
         return None;
     }
     let seconds = elapsed.as_secs_f64() * (all - done) as f64 / done as f64;
-    Duration::try_from_secs_f64(seconds).ok()
+    Duration::try_from_secs_f64(seconds.ceil()).ok()
 }
 
 /// A number with a comma between thousands.
@@ -416,6 +416,7 @@ fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0 => format!("{:.2} s", time.as_secs_f64()),
+        1..60 if time.subsec_nanos() == 0 => format!("{seconds} s"),
         1..60 => format!("{:.1} s", time.as_secs_f64()),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
         _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),

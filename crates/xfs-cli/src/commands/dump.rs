@@ -25,6 +25,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Image, Volume, exit_of_read};
 use crate::json::{self, List, Object};
+use crate::tally::Work;
 
 /// Sectors of XFS are at least and at most this long.
 const SMALLEST_SECTOR_BYTES: usize = 512;
@@ -70,6 +71,7 @@ impl Run for Dump {
                 });
             }
         };
+        console.begin_rows(Work::step("reading"));
         let dumper = Dumper { volume: &volume, is_json: self.is_json };
         match self.structure {
             DumpStructure::Sb { ag } => dumper.header(BlockKind::Superblock, ag, console),

@@ -19,6 +19,7 @@ use crate::json::{self, List, Object};
 use crate::names::NameStyle;
 use crate::node;
 use crate::size;
+use crate::tally::Work;
 use crate::time::Clock;
 
 struct Ls {
@@ -59,6 +60,7 @@ impl Run for Ls {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
         let Self { arguments, targets, clock } = *self;
         let targets = targets.read(console);
+        console.begin_rows(Work::step("listing"));
         let needs_headings = arguments.recursive || targets.len() > 1;
         let style = console.name_style(arguments.list.null);
         let is_human = arguments.human_readable || console.is_terminal();
@@ -84,6 +86,7 @@ impl Run for Ls {
                 }
             }
         }
+        console.end();
         match list {
             Some(list) => Ok(list.end(console.out())?),
             None => Ok(()),
