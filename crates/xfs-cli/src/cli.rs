@@ -34,9 +34,9 @@ pub(crate) use structures::{
     DumpArguments, DumpBtree, DumpStructure, LogArguments, RecoverArguments,
 };
 pub(crate) use write::{
-    ChmodArguments, ChownArguments, FallocateArguments, FstrimArguments, GetArguments,
-    GrowfsArguments, ImportArguments, LabelArguments, LnArguments, MkdirArguments, MvArguments,
-    PutArguments, RmArguments, SetfaclArguments, SetfattrArguments, TouchArguments,
+    ChmodArguments, ChownArguments, EditArguments, FallocateArguments, FstrimArguments,
+    GetArguments, GrowfsArguments, ImportArguments, LabelArguments, LnArguments, MkdirArguments,
+    MvArguments, PutArguments, RmArguments, SetfaclArguments, SetfattrArguments, TouchArguments,
     TruncateArguments, UuidArguments,
 };
 
@@ -76,10 +76,10 @@ const AFTER_USAGE: &str = "\
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 fine; 1 failed; 2 usage; 3 refused by name; 4 log dirty; 5 corrupt;
-141 nobody reads the output any more.";
+129, 130, 143 stopped by a signal; 141 nobody reads the output any more.";
 
 /// What every command understands.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct GlobalOptions {
     /// Use partition N of a partitioned disk image, counted from 1 (not for mkfs)
     #[arg(long, global = true, value_name = "N", conflicts_with = "offset")]
@@ -180,6 +180,7 @@ pub(crate) enum Command {
     Cp(CpArguments),
     Tar(TarArguments),
     Put(PutArguments),
+    Edit(EditArguments),
     Get(GetArguments),
     Import(ImportArguments),
     Mkdir(MkdirArguments),
@@ -461,7 +462,7 @@ pub(crate) struct TarArguments {
     /// What to archive: IMAGE[:/path]
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: Option<OsString>,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of standard output (-); it appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -13,6 +13,7 @@ mod completions;
 mod cp;
 mod du;
 mod dump;
+mod edit;
 mod extents;
 mod fallocate;
 mod find;
@@ -85,6 +86,7 @@ pub(crate) fn open(cli: Cli) -> Result<Box<dyn Run>, Failure> {
         Command::Cp(arguments) => cp::open(&arguments, options),
         Command::Tar(arguments) => tar::open(&arguments, options),
         Command::Put(arguments) => put::open(&arguments, options),
+        Command::Edit(arguments) => edit::open(&arguments, options),
         Command::Get(arguments) => get::open(arguments, options),
         Command::Import(arguments) => import::open(&arguments, options),
         Command::Mkdir(arguments) => mkdir::open(&arguments, options),

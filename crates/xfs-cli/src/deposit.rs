@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! - **I1** A file that takes the place of another one does so when it is complete ([`draft`]); one that cannot
-//!   be completed is gone.
+//!   be completed is gone, as is one at which a signal has come.
 //! - **I2** A file gets its times and permissions after its contents, a directory after all below.
 //! - **I3** The same sources give the same calls in the same order.
 //! - **I4** What keeps a file from getting its names comes when it has them all: that it is immutable or
@@ -31,6 +31,7 @@ use crate::exit::Exit;
 use crate::extract::Existing;
 use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::names;
 use crate::node;
 use crate::source::{NamedValue, Origin, Source, Whence, is_safe_name, join};
@@ -247,6 +248,7 @@ impl<'a> Deposit<'a> {
         (name, path): (&[u8], &[u8]),
         source: &S,
     ) -> Result<Option<Entered>, Failed> {
+        interrupt::check().map_err(Failed::All)?;
         let made = self.make(directory, (name, path), source)?;
         if made.is_some() {
             self.tally.add_directory();

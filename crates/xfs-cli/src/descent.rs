@@ -13,6 +13,7 @@
 //! - **I3** A directory is entered at most once: a volume whose directories form a cycle ends it with an
 //!   error at the entry that closes it.
 //! - **I4** Links are not followed.
+//! - **I5** After a signal nothing is met any more: the command reports the interruption.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -21,6 +22,8 @@ use std::os::unix::ffi::OsStrExt;
 use ferroxfs::format::directory::DirectoryCheck;
 use ferroxfs::format::{Corruption, InodeNumber, Place, Structure};
 use ferroxfs::{Cookie, FileType, Node, ReadDir, Result, Volume};
+
+use crate::interrupt;
 
 /// What comes next in a tree.
 pub(crate) enum Met {
@@ -90,6 +93,9 @@ impl Descent {
     /// The next file, or the end of a directory. An error is about the place where the path is, and the others
     /// come behind it.
     pub(crate) fn next(&mut self) -> Option<Result<Met>> {
+        if interrupt::check().is_err() {
+            return None;
+        }
         if !self.has_started {
             self.has_started = true;
             return self.pending.clone().map(|start| Ok(self.meet(start)));

@@ -18,11 +18,22 @@ pub(crate) enum Exit {
     LogDirty = 4,
     /// Some structure of the image failed its checks.
     Corrupt = 5,
-    /// Nobody reads our output any more: what a shell shows of a process that SIGPIPE has ended.
+    /// SIGHUP has stopped the run: what a shell shows of a process that it has ended, here and below.
+    HungUp = 129,
+    /// SIGINT has stopped the run.
+    Interrupted = 130,
+    /// No process reads our output any more: what a shell shows of a process that SIGPIPE has ended.
     Unread = 141,
+    /// SIGTERM has stopped the run.
+    Terminated = 143,
 }
 
 impl Exit {
+    /// Whether a signal has stopped the run.
+    pub(crate) fn is_of_signal(self) -> bool {
+        matches!(self, Self::HungUp | Self::Interrupted | Self::Terminated)
+    }
+
     /// The exit of another process of ours.
     pub(crate) fn of_code(code: i32) -> Option<Self> {
         let all = [
@@ -32,7 +43,10 @@ impl Exit {
             Self::Refused,
             Self::LogDirty,
             Self::Corrupt,
+            Self::HungUp,
+            Self::Interrupted,
             Self::Unread,
+            Self::Terminated,
         ];
         all.into_iter().find(|exit| *exit as i32 == code)
     }

@@ -26,6 +26,7 @@ use rustix::io::Errno;
 use crate::exit::Exit;
 use crate::facts::{Facts, FileKind};
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::names;
 use crate::source::{Origin, Source, Whence, is_safe_name};
 use crate::tally::Tally;
@@ -200,6 +201,7 @@ impl<'a> Extraction<'a> {
             self.report_source(parent.path(), failure);
             return Ok(None);
         }
+        interrupt::check().map_err(|failure| self.stopped(failure))?;
         let facts = source.facts();
         let made = match facts.kind() {
             FileKind::Directory => {
@@ -227,8 +229,17 @@ impl<'a> Extraction<'a> {
             Err(Stop::Host(error)) => {
                 return self.survive(failed(parent, name, error), error);
             }
+            Err(Stop::Signal(failure)) => return Err(self.stopped(failure)),
         }
         Ok(None)
+    }
+
+    /// Says what is there when a signal has stopped the run.
+    fn stopped(&self, failure: Failure) -> Failure {
+        let shown = names::in_message(self.root.path());
+        interrupt::stopped(&shown)
+            .unwrap_or(failure)
+            .hint("each file that is there is complete; the others are missing")
     }
 
     /// Reports a failure of the host, and goes on unless every further file would fail the same way.
@@ -297,6 +308,9 @@ impl<'a> Extraction<'a> {
         }
         let mode = if self.fidelity.is_archive { 0o600 } else { facts.mode };
         let (draft, file) = parent.make_file(mode)?;
+        if !self.fidelity.is_archive && self.fidelity.existing == Existing::Replace {
+            parent.take_after(name, &file);
+        }
         contents::copy(source, facts.size, file.as_fd(), self.tally)?;
         let path = parent.path_of(name);
         if self.fidelity.is_archive {
@@ -403,6 +417,8 @@ enum Stop {
     Source(Failure),
     /// The host.
     Host(Errno),
+    /// A signal.
+    Signal(Failure),
 }
 
 impl From<Errno> for Stop {

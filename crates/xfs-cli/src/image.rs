@@ -22,6 +22,7 @@ use crate::cli::GlobalOptions;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::{Failure, Lack};
+use crate::interrupt;
 use crate::names;
 use crate::node;
 use crate::predicate::last_component;
@@ -89,9 +90,10 @@ impl Image {
         Self::open_by(open, Access::Write, path, options)
     }
 
-    /// Opens the volume that has just been made in `path`, to fill it, at this time if one is given.
+    /// Opens the volume that has just been made in `path`, to fill it, at this time if one is given. Messages call it
+    /// `shown`.
     pub(crate) fn open_made(
-        path: &Path,
+        (path, shown): (&Path, &Path),
         log: Option<&Path>,
         time: Option<Timestamp>,
     ) -> Result<Self, Failure> {
@@ -102,7 +104,8 @@ impl Image {
         if let Some(log) = log {
             open = open.log_device(log);
         }
-        Self::open_devices(&open, Access::Write, path)
+        let image = Self::open_devices(&open, Access::Write, path)?;
+        Ok(Self { path: shown.to_owned(), ..image })
     }
 
     fn open_with(path: &Path, options: &GlobalOptions, no_recovery: bool) -> Result<Self, Failure> {
@@ -461,6 +464,7 @@ pub(crate) fn change_each(
     change_all(targets, console, |targets, console| {
         let tally = console.begin(Work::change("changing", "changed"));
         for target in targets {
+            interrupt::check()?;
             match change(target) {
                 Ok(()) => tally.add_file(),
                 Err(failure) => console.report(&failure),
@@ -471,14 +475,21 @@ pub(crate) fn change_each(
     Ok(console.conclude()?)
 }
 
-/// As [`change_each`], with all places at once.
+/// As [`change_each`], with all places at once. A signal stops the change between two steps, and the images are closed
+/// all the same.
 pub(crate) fn change_all(
     targets: Targets,
     console: &mut Console,
     change: impl FnOnce(&[Target], &mut Console) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    interrupt::arm()?;
+    interrupt::watch()?;
     let targets = targets.read(console);
     let changed = change(&targets, console);
+    let changed = match targets.last() {
+        Some(target) => unless_stopped(changed, &target.volume),
+        None => changed,
+    };
     let mut volumes: Vec<Volume> = Vec::new();
     for target in targets {
         // Each image once: the others are its clones.
@@ -487,4 +498,16 @@ pub(crate) fn change_all(
         }
     }
     volumes.into_iter().fold(changed, |done, volume| volume.close_after(done, console))
+}
+
+/// Says in which state an image is whose change a signal has stopped.
+fn unless_stopped(changed: Result<(), Failure>, volume: &Volume) -> Result<(), Failure> {
+    let is_other = changed.as_ref().is_err_and(|failure| !failure.exit().is_of_signal());
+    let shown = names::in_message(volume.path.as_os_str().as_bytes());
+    match interrupt::stopped(&shown) {
+        Some(stopped) if !is_other => {
+            Err(stopped.hint("the volume is sound, and has what was complete before"))
+        }
+        _ => changed,
+    }
 }

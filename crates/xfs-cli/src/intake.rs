@@ -17,6 +17,7 @@ use crate::exit::Exit;
 use crate::facts::FileKind;
 use crate::failure::Failure;
 use crate::host::HostSource;
+use crate::input::{self, Spool};
 use crate::names;
 use crate::prototype::{PrototypeSource, Reading};
 use crate::source::{Source, is_safe_name};
@@ -25,6 +26,27 @@ use crate::unarchive::{Member, MemberKind, Unarchive};
 
 /// Bytes read of an archive at a time.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// How an archive is read that comes through a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeping {
+    /// Piece by piece: nothing that it could be made of is locked meanwhile.
+    Stream,
+    /// To its end, before the image is locked: the command that makes it may read that image.
+    Whole,
+}
+
+impl Keeping {
+    fn of(self, pipe: File, name: &str) -> Result<Box<dyn Read>, Failure> {
+        match self {
+            Self::Stream => Ok(Box::new(BufReader::with_capacity(CHUNK_BYTES, pipe))),
+            Self::Whole => {
+                let spool = Spool::read(pipe, name)?.into_reader();
+                Ok(Box::new(BufReader::with_capacity(CHUNK_BYTES, spool)))
+            }
+        }
+    }
+}
 
 /// What a volume is filled with.
 pub(crate) enum Intake {
@@ -39,13 +61,18 @@ pub(crate) enum Intake {
 impl Intake {
     /// Opens a directory, or an archive: a file, or standard input as `-`. What does not begin as an archive
     /// is refused here, before anything is made for it.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path, keeping: Keeping) -> Result<Self, Failure> {
         if path == Path::new("-") {
             if io::stdin().is_terminal() {
                 return Err(Failure::usage("an archive cannot be read from a terminal"));
             }
-            let input = BufReader::with_capacity(CHUNK_BYTES, io::stdin());
-            return Self::archive(Box::new(input), None, b"standard input");
+            let name = "standard input";
+            let failed = |error| Failure::new(Exit::Failed, format!("{name}: {error}"));
+            let input = input::open().map_err(failed)?;
+            // A file is complete as it is.
+            let is_file = input.metadata().map_err(failed)?.is_file();
+            let keeping = if is_file { Keeping::Stream } else { keeping };
+            return Self::archive(keeping.of(input, name)?, None, name.as_bytes());
         }
         let source = HostSource::open(path, true)?;
         match source.facts().kind() {
@@ -53,6 +80,10 @@ impl Intake {
             FileKind::Regular | FileKind::Fifo => {
                 let name = path.as_os_str();
                 let file = File::open(path).map_err(|error| Failure::host(name, &error))?;
+                if source.facts().kind() == FileKind::Fifo {
+                    let input = keeping.of(file, &names::in_message(name.as_bytes()))?;
+                    return Self::archive(input, None, name.as_bytes());
+                }
                 let gauge = Gauge::new(file.metadata().map_or(0, |metadata| metadata.len()));
                 let input = BufReader::with_capacity(CHUNK_BYTES, gauge.follow(file));
                 Self::archive(Box::new(input), Some(gauge), name.as_bytes())
@@ -81,7 +112,7 @@ impl Intake {
     /// Opens what mkfs.xfs takes by `-p`: a directory, or a prototype file.
     pub(crate) fn open_prototype(path: &Path, reading: Reading) -> Result<Self, Failure> {
         match path.is_dir() {
-            true => Self::open(path),
+            true => Self::open(path, Keeping::Stream),
             false => Ok(Self::Prototype(PrototypeSource::open(path, reading)?)),
         }
     }

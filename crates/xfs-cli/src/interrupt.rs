@@ -1,13 +1,27 @@
-//! Being asked to stop.
+//! Signals that ask a run to stop: SIGINT, SIGTERM and SIGHUP.
+//!
+//! Owns: when they are caught, the question that long work asks ([`check`]), and how the program ends after one.
+//! Does **not** own: what a command removes or closes when it stops.
+//!
+//! ```text
+//!  default action --arm--> kept --watch--> asked for by `check` --second signal--> default action
+//!                                                  '--work has stopped, end--> default action
+//! ```
+//!
+//! # Invariants
+//!
+//! - **I1** Until a command [arms](arm), a signal ends the program at once: there is nothing to remove or to close.
+//! - **I2** A signal that the program was started to ignore (nohup(1), a job in the background) stays ignored.
+//! - **I3** A run that has stopped ends by the signal itself, so that a shell sees why.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use xfs_sync::{SetOnce, Volume as VolumeScope};
+use xfs_sync::{Mutex, Volume as VolumeScope};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -15,23 +29,100 @@ use crate::failure::Failure;
 /// Whether the run is to end.
 pub(crate) type Cancel = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Turns an interrupt into a question that a long run asks; a second one ends the program. A thread waits
-/// for it as long as the program runs.
-pub(crate) fn interrupt() -> Result<Cancel, Failure> {
-    let failed = |error: io::Error| Failure::new(Exit::Failed, format!("signals: {error}"));
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
-    let interrupted = Arc::new(SetOnce::<(), VolumeScope>::new());
-    let told = Arc::clone(&interrupted);
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            for signal in signals.forever() {
-                // Who says it again does not want to wait until the question is asked.
-                if told.set(()).is_err() {
-                    _ = emulate_default_handler(signal);
-                }
+/// Signals that are caught, until a thread waits for them.
+static ARMED: Mutex<Option<Signals>, VolumeScope> = Mutex::new(None);
+static HAS_ARMED: OnceLock<()> = OnceLock::new();
+/// The first signal that came.
+static STOP: OnceLock<i32> = OnceLock::new();
+
+/// Catches the signals from here on. A command arms before it makes anything that it has to remove or to close.
+pub(crate) fn arm() -> Result<(), Failure> {
+    if HAS_ARMED.set(()).is_err() {
+        return Ok(());
+    }
+    let ignored = ignored();
+    let wanted = [SIGINT, SIGTERM, SIGHUP];
+    let caught = wanted.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    *ARMED.lock() = Some(Signals::new(caught).map_err(failed)?);
+    Ok(())
+}
+
+/// Waits for the signals in a thread, where they are caught. A second signal ends the program.
+///
+/// The thread comes after the sandbox: a process of several threads cannot enter a user namespace.
+pub(crate) fn watch() -> Result<(), Failure> {
+    let Some(mut signals) = ARMED.lock().take() else { return Ok(()) };
+    let wait = move || {
+        for signal in signals.forever() {
+            if STOP.set(signal).is_err() {
+                _ = emulate_default_handler(signal);
             }
-        })
-        .map_err(failed)?;
-    Ok(Arc::new(move || interrupted.value().is_some()))
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(failed)?;
+    Ok(())
+}
+
+/// Fails when a signal has come.
+pub(crate) fn check() -> Result<(), Failure> {
+    match STOP.get() {
+        None => Ok(()),
+        Some(&signal) => Err(Failure::new(exit_of(signal), message(signal)).placed()),
+    }
+}
+
+/// The same, for what reads and writes.
+pub(crate) fn check_io() -> io::Result<()> {
+    match STOP.get() {
+        None => Ok(()),
+        Some(&signal) => Err(io::Error::other(message(signal))),
+    }
+}
+
+/// What became of `subject`, where a signal has come.
+pub(crate) fn stopped(subject: &str) -> Option<Failure> {
+    STOP.get().map(|&signal| Failure::new(exit_of(signal), message(signal)).about(subject))
+}
+
+/// The question as a value, for libraries.
+pub(crate) fn cancel() -> Cancel {
+    Arc::new(|| STOP.get().is_some())
+}
+
+/// Ends the program by the signal that has stopped it. Returns where none has.
+pub(crate) fn end(exit: Exit) {
+    if let Some(&signal) = STOP.get()
+        && exit == exit_of(signal)
+    {
+        _ = emulate_default_handler(signal);
+    }
+}
+
+/// What a shell shows of a program that such a signal has ended.
+fn exit_of(signal: i32) -> Exit {
+    match signal {
+        SIGHUP => Exit::HungUp,
+        SIGTERM => Exit::Terminated,
+        _ => Exit::Interrupted,
+    }
+}
+
+fn message(signal: i32) -> String {
+    let name = match signal {
+        SIGHUP => "SIGHUP",
+        SIGTERM => "SIGTERM",
+        _ => "SIGINT",
+    };
+    format!("interrupted ({name})")
+}
+
+/// The signals that this process ignores, bit by bit from the first one on. Without /proc there are none.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+}
+
+fn failed(error: io::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("signals: {error}"))
 }

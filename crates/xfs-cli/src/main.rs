@@ -21,6 +21,7 @@ mod glob;
 mod helper;
 mod host;
 mod image;
+mod input;
 mod intake;
 mod interrupt;
 mod json;
@@ -61,12 +62,15 @@ fn main() -> ExitCode {
     if let Err(failure) = run(cli, &mut console) {
         console.report(&failure);
     }
-    console.close().into()
+    let exit = console.close();
+    interrupt::end(exit);
+    exit.into()
 }
 
 fn run(cli: Cli, console: &mut Console) -> Result<(), Failure> {
     let when = cli.global.sandbox;
     let command = commands::open(cli)?;
     sandbox::enter(&command.reach(), when)?;
+    interrupt::watch()?;
     command.run(console)
 }

@@ -1,26 +1,35 @@
-//! A file of the host that one command writes from its beginning: what `-o` names, or a pipe or device that is
-//! copied to.
+//! Files of the host that a command writes from their beginning: what `-o` names, the place of one copy, man pages.
 //!
-//! Owns: that no image is written over by what is read from it, and that what was in the file stays until
-//! there is something else: a file that was made for nothing is gone.
+//! Owns: that no image is written over by what is read from it, and which of two ways a file is written. A regular
+//! file, new or existing, is complete or as it was ([`draft`]). Everything else is written through: a device, a pipe,
+//! a descriptor of this process. Does **not** own: what is written.
+//!
+//! # Invariants
+//!
+//! - **I1** Nothing but a regular file is ever replaced. Symbolic links are followed, to where nothing is as well.
+//! - **I2** A regular file has new contents when all of them are written, and before that those that it had.
+//! - **I3** An existing file keeps owner, mode, attributes and names.
 
-use std::cell::Cell;
+mod draft;
+mod place;
+
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ferroxfs::format::superblock::SUPERBLOCK_MAGIC;
-use rustix::fs::AtFlags;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Target;
+use crate::interrupt;
 use crate::names;
-use crate::sandbox::{Reach, Rights};
+use crate::sandbox::Reach;
 use crate::tally::Tally;
+pub(crate) use draft::Draft;
+use place::Place;
 
 /// What a volume begins with (`sb_magicnum`).
 const MAGIC: [u8; 4] = SUPERBLOCK_MAGIC.to_be_bytes();
@@ -29,11 +38,19 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// An open file that still holds what it held.
 pub(crate) struct Output {
     path: PathBuf,
-    file: File,
-    /// The directory that it was made in, unless it was there.
-    made_in: Option<File>,
-    /// Whether what it holds is what was written.
-    has_begun: Cell<bool>,
+    to: To,
+}
+
+enum To {
+    /// What has no contents to keep: a device, a pipe, a descriptor of this process.
+    Through(File),
+    /// A regular file.
+    Whole(Draft),
+}
+
+/// The file of an option, unless that is `-`, which is standard output everywhere.
+pub(crate) fn unless_stdout(path: Option<PathBuf>) -> Option<PathBuf> {
+    path.filter(|path| path != Path::new("-"))
 }
 
 impl Output {
@@ -44,47 +61,68 @@ impl Output {
     ) -> Result<Self, Failure> {
         check_no_image(path, read)?;
         let failed = |error| Failure::host(path.as_os_str(), &error);
-        let mut open = File::options();
-        let made = open.write(true).create_new(true).open(path);
-        let (file, is_new) = match made {
-            // There is something, or a link that leads to where there is nothing.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                (open.create_new(false).create(true).open(path).map_err(failed)?, false)
+        let to = match place::find(path).map_err(failed)? {
+            Place::Open(file) => To::Through(file),
+            Place::Special(special) => {
+                let file = place::open_special(&special).map_err(failed)?;
+                // The other kinds keep nothing of what was written.
+                if file.metadata().map_err(failed)?.file_type().is_block_device() {
+                    interrupt::arm()?;
+                }
+                To::Through(file)
             }
-            made => (made.map_err(failed)?, true),
+            Place::File(place) => {
+                interrupt::arm()?;
+                To::Whole(Draft::make(place).map_err(failed)?)
+            }
         };
-        // Without the directory it just stays.
-        let made_in = if is_new { File::open(parent(path)).ok() } else { None };
-        Ok(Self { path: path.to_owned(), file, made_in, has_begun: Cell::new(false) })
+        Ok(Self { path: path.to_owned(), to })
     }
 
-    /// What the command needs of the host that writes it, and nothing else there.
+    /// The rights on the host that the command needs for this output.
     pub(crate) fn reach(&self) -> Reach<'_> {
-        match &self.made_in {
-            Some(directory) => Reach::Beneath(directory.as_fd(), Rights::Names),
-            None => Reach::Nothing,
+        match &self.to {
+            To::Through(_) => Reach::Nothing,
+            To::Whole(draft) => draft.reach(),
         }
     }
 
-    /// Empties it: what is written from now on is all that it holds.
-    pub(crate) fn begin(&self) -> Result<impl Write, Failure> {
-        if self.is_file()? {
-            self.file.set_len(0).map_err(|error| self.failure(&error))?;
+    /// Whether one directory is enough for both to get their names.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        match (&self.to, &other.to) {
+            (To::Whole(one), To::Whole(other)) => one.is_beside(other),
+            _ => true,
         }
-        self.has_begun.set(true);
-        Ok(BufWriter::with_capacity(BUFFER_BYTES, &self.file))
+    }
+
+    /// Writes from the beginning, piece by piece as they come.
+    pub(crate) fn writer(&self) -> Result<Writer, Failure> {
+        self.file().try_clone().map(Writer).map_err(|error| self.failure(&error))
+    }
+
+    /// Writes from the beginning, in large pieces.
+    pub(crate) fn buffered(&self) -> Result<impl Write, Failure> {
+        Ok(BufWriter::with_capacity(BUFFER_BYTES, self.writer()?))
+    }
+
+    /// Gives the file what was written. Without this it stays as it was.
+    pub(crate) fn commit(self) -> Result<(), Failure> {
+        let Self { path, to } = self;
+        let To::Whole(draft) = to else { return Ok(()) };
+        interrupt::check_io().and_then(|()| draft.publish()).map_err(|error| failure(&path, &error))
     }
 
     /// Writes the contents of a file of an image; holes stay holes in a regular file, and are zeros elsewhere.
-    pub(crate) fn write_contents(&self, target: &Target, tally: &Tally) -> Result<(), Failure> {
+    pub(crate) fn write_contents(self, target: &Target, tally: &Tally) -> Result<(), Failure> {
         let mut source = target.open()?;
-        if self.is_file()? {
-            return self.write_data(&source, target, tally);
+        if let To::Whole(draft) = &self.to {
+            self.write_data(draft.file(), (&source, target), tally)?;
+            return self.commit();
         }
-        // What cannot be read leaves everything as it was.
         let mut first = vec![0; BUFFER_BYTES];
+        // A file that cannot be read changes nothing.
         let read = source.read(&mut first).map_err(|error| target.failure(error))?;
-        let mut writer = self.begin()?;
+        let mut writer = self.buffered()?;
         writer
             .write_all(first.get(..read).unwrap_or_default())
             .and_then(|()| io::copy(&mut source, &mut writer))
@@ -98,51 +136,74 @@ impl Output {
     /// Writes what holds data, each piece where it lies.
     fn write_data(
         &self,
-        source: &ferroxfs::File,
-        target: &Target,
+        to: &File,
+        (source, target): (&ferroxfs::File, &Target),
         tally: &Tally,
     ) -> Result<(), Failure> {
         let mut buffer = vec![0; BUFFER_BYTES];
         let failed = |error| target.failure(error);
-        // What cannot be read leaves everything as it was.
         let mut piece = read_data(source, 0, &mut buffer).map_err(failed)?;
-        self.file.set_len(0).map_err(|error| self.failure(&error))?;
-        self.has_begun.set(true);
         while let Some((offset, length)) = piece {
             let bytes = buffer.get(..length).unwrap_or_default();
-            self.file.write_all_at(bytes, offset).map_err(|error| self.failure(&error))?;
+            interrupt::check_io()
+                .and_then(|()| to.write_all_at(bytes, offset))
+                .map_err(|error| self.failure(&error))?;
             tally.add_bytes(length as u64);
             piece = read_data(source, offset + length as u64, &mut buffer).map_err(failed)?;
         }
-        self.file.set_len(source.metadata().size).map_err(|error| self.failure(&error))
+        to.set_len(source.metadata().size).map_err(|error| self.failure(&error))
     }
 
-    fn is_file(&self) -> Result<bool, Failure> {
-        let metadata = self.file.metadata().map_err(|error| self.failure(&error))?;
-        Ok(metadata.is_file())
+    fn file(&self) -> &File {
+        match &self.to {
+            To::Through(file) => file,
+            To::Whole(draft) => draft.file(),
+        }
     }
 
     /// An error of writing it.
     pub(crate) fn failure(&self, error: &io::Error) -> Failure {
-        Failure::host(self.path.as_os_str(), error)
+        let failure = failure(&self.path, error);
+        match &self.to {
+            To::Through(file) if is_block_device(file) => {
+                failure.hint("the device holds a part of the output")
+            }
+            _ => failure,
+        }
     }
 }
 
-impl Drop for Output {
-    /// No file rather than an empty one. There is another error to tell.
-    fn drop(&mut self) {
-        let (Some(directory), Some(name)) = (&self.made_in, self.path.file_name()) else { return };
-        if self.has_begun.get() {
-            return;
-        }
-        let is_ours =
-            rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
-                let ours = self.file.metadata();
-                ours.is_ok_and(|ours| (ours.dev(), ours.ino()) == (stat.st_dev, stat.st_ino))
-            });
-        if is_ours {
-            _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
-        }
+fn is_block_device(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device())
+}
+
+/// An error of writing a file: the signal that stopped it, or what the host says.
+fn failure(path: &Path, error: &io::Error) -> Failure {
+    let shown = names::in_message(path.as_os_str().as_bytes());
+    match (interrupt::stopped(&shown), error.kind()) {
+        (Some(stopped), io::ErrorKind::Other) => stopped,
+        _ => Failure::host(path.as_os_str(), error),
+    }
+}
+
+/// Writes a whole file.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let output = Output::open(path, [])?;
+    output.writer()?.write_all(bytes).map_err(|error| output.failure(&error))?;
+    output.commit()
+}
+
+/// Writes to an output until a signal comes.
+pub(crate) struct Writer(File);
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        interrupt::check_io()?;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -152,6 +213,13 @@ pub(crate) fn parent(path: &Path) -> &Path {
     parent.unwrap_or(Path::new("."))
 }
 
+/// Where a new or existing regular file is, links followed; `None` for anything else.
+pub(crate) fn file_at(path: &Path) -> io::Result<Option<PathBuf>> {
+    match place::find(path)? {
+        Place::File(place) => Ok(Some(place.path())),
+        Place::Open(_) | Place::Special(_) => Ok(None),
+    }
+}
 /// Reads the first bytes that hold data at or after an offset: where they lie, and how many.
 fn read_data(
     source: &ferroxfs::File,

@@ -4,7 +4,8 @@
 //! place before `main`, and takes an error of a closed descriptor (EBADF) for success: what a command has to
 //! say would be gone, and it would end well. So it is looked at before.
 //!
-//! Owns: that writing fails then. A command that writes nothing does not mind.
+//! Owns: that writing fails then. A command that writes nothing does not mind. The same is known of standard input, of
+//! which a closed descriptor would be an empty one.
 
 #![allow(unsafe_code, reason = "a place in the list of what runs before main")]
 
@@ -14,10 +15,11 @@ use std::sync::OnceLock;
 use rustix::io::{Errno, fcntl_getfd};
 
 static WAS_CLOSED: OnceLock<()> = OnceLock::new();
+static INPUT_WAS_CLOSED: OnceLock<()> = OnceLock::new();
 
 // SAFETY: The C library calls every function in this section once, before the runtime of Rust begins and while
-// there is one thread. This one takes no arguments of those that it is given, makes one system call, and sets
-// a cell that nobody else sets: it needs nothing of the runtime.
+// there is one thread. This one takes no arguments of those that it is given, makes two system calls, and sets
+// cells that nothing else sets: it needs nothing of the runtime.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
@@ -27,6 +29,19 @@ extern "C" fn look() {
         // It is looked at once.
         let _ = WAS_CLOSED.set(());
     }
+    if fcntl_getfd(rustix::stdio::stdin()) == Err(Errno::BADF) {
+        let _ = INPUT_WAS_CLOSED.set(());
+    }
+}
+
+/// Whether the program was started without standard output.
+pub(crate) fn was_closed() -> bool {
+    WAS_CLOSED.get().is_some()
+}
+
+/// Whether the program was started without standard input.
+pub(crate) fn input_was_closed() -> bool {
+    INPUT_WAS_CLOSED.get().is_some()
 }
 
 /// Standard output, where what is written to a closed one fails.

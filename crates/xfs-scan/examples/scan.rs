@@ -3,13 +3,11 @@
 //! With `summary` as the format nothing is written and the summary is printed.
 
 use std::error::Error;
+use std::fs::File;
 use std::io::Write;
-use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use xfs_scan::{
-    Field, Fields, Format, Header, Output, OutputFile, ScanError, ScanOptions, ScanSource, scan,
-};
+use xfs_scan::{Field, Fields, Format, Header, Output, ScanError, ScanOptions, ScanSource, scan};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,15 +34,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let report = if options.summary {
         scan(&sources, &options, None)?
     } else {
-        let file = OutputFile::create(Path::new(target)).map_err(ScanError::Output)?;
+        let file = File::create(target).map_err(ScanError::Output)?;
         let scan_time = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
         let header = Header { scan_time: i64::try_from(scan_time)? };
         let format: Format = format.parse()?;
-        let writer = Box::new(file.writer()?);
-        let output = Output::begin(format, options.fields, header, writer)?;
-        let report = scan(&sources, &options, Some(output))?;
-        file.commit()?;
-        report
+        let output = Output::begin(format, options.fields, header, Box::new(file))?;
+        scan(&sources, &options, Some(output))?
     };
     let elapsed = start.elapsed();
     if let Some(summary) = &report.summary {

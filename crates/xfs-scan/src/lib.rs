@@ -34,7 +34,7 @@ pub use error::ScanError;
 pub use fields::{Field, Fields};
 pub use finding::{Finding, FindingCode};
 pub use options::{AccountBy, DEFAULT_MEMORY_BYTES, Format, Progress, ScanOptions, Spill};
-pub use output::{FactsFormat, Header, Output, OutputFile, SCHEMA_VERSION, Trailer};
+pub use output::{FactsFormat, Header, Output, SCHEMA_VERSION, Trailer};
 pub use row::{ByteList, Moment, Row, RowView, VolumeLabel};
 pub use scan::{ScanReport, scan};
 pub use source::ScanSource;

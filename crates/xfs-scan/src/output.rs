@@ -1,14 +1,13 @@
 //! From rows to bytes: the four forms of output.
 //!
 //! Owns: the split between encoding, which any number of threads do at once, and appending, which
-//! the calling thread does in order. Does **not** own: names of files, except in [`OutputFile`].
+//! the calling thread does in order. Does **not** own: names of files.
 //!
 //! An encoder fills one [`Piece`]; pieces are appended in the order of the inodes, so the same volume
 //! gives the same output whatever the number of threads.
 
 mod csv;
 mod facts;
-mod file;
 mod json;
 mod ndjson;
 #[cfg(feature = "parquet")]
@@ -22,7 +21,6 @@ use xfs_sync::{Mutex, Volume};
 
 pub use facts::FactsFormat;
 pub(crate) use facts::{Fact, Facts};
-pub use file::OutputFile;
 
 use crate::accounting::Account;
 use crate::row::{RowView, VolumeLabel};

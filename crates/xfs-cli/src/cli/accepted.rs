@@ -13,6 +13,7 @@ const UNUSED: &[(&[&str], &[&str])] = &[
     (
         &[
             "put",
+            "edit",
             "import",
             "mkdir",
             "rm",

@@ -61,10 +61,10 @@ pub(crate) struct BenchArguments {
     /// Also show the tables of times, transactions and digests
     #[arg(long)]
     pub(crate) details: bool,
-    /// Also write the report to this file, as one JSON document
+    /// Also write the report to this file, as one JSON document; "-" for standard output, without the text
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Also write it to this file, as one HTML page with charts
+    /// Also write it to this file, as one HTML page with charts; "-" as for --json
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }

@@ -13,7 +13,7 @@ pub(crate) struct ScanArguments {
     /// The images or devices
     #[arg(required = true)]
     pub(crate) images: Vec<PathBuf>,
-    /// Write to this file instead of standard output; it appears when it is complete
+    /// Write to this file instead of standard output (-); it appears when it is complete
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// The format: table on a terminal, ndjson otherwise

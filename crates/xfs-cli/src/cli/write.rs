@@ -12,8 +12,8 @@ use super::JsonOption;
 
 /// Write standard input into a file
 ///
-/// A file that is there gets its new contents when they are complete, and keeps mode, owner and attributes. Until then
-/// there has to be room for both.
+/// Standard input is read to its end before the image is opened. A file that is there gets its new contents when they are
+/// complete, and keeps mode, owner and attributes. Until then there has to be room for both.
 #[derive(Args, Debug)]
 pub(crate) struct PutArguments {
     /// The file: IMAGE:/path; it is made, or gets new contents
@@ -22,6 +22,27 @@ pub(crate) struct PutArguments {
     /// The mode of a new file, octal or symbolic
     #[arg(short, long, value_name = "MODE", default_value = "644")]
     pub(crate) mode: String,
+    /// Empty a file that has contents if there is no input, which is refused otherwise
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
+}
+
+/// Edit a file in an image with a program of the host
+///
+/// The program gets a copy, and the image is not locked while it runs. When it ends well and has changed the copy, the
+/// file gets the new contents in one step, and keeps owner, mode and attributes. A file that was changed in the image
+/// meanwhile is left alone; the text is kept then, as it is after every other failure.
+#[derive(Args, Debug)]
+pub(crate) struct EditArguments {
+    /// The file: IMAGE:/path; it is made if there is none
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: OsString,
+    /// Run this command of the shell, with the path of the copy behind it, instead of $VISUAL or $EDITOR
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) with: Option<OsString>,
+    /// Replace the file even if it was changed in the image meanwhile
+    #[arg(short, long)]
+    pub(crate) force: bool,
 }
 
 /// Write the contents of a file to standard output or into a file
@@ -30,7 +51,7 @@ pub(crate) struct GetArguments {
     /// The file: IMAGE:/path
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: OsString,
-    /// Write to this file of the host; holes stay holes there
+    /// Write to this file of the host, or standard output (-); holes stay holes in a file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -41,7 +62,7 @@ pub(crate) struct GetArguments {
 /// image; no time is later than SOURCE_DATE_EPOCH where that is set.
 #[derive(Args, Debug)]
 pub(crate) struct ImportArguments {
-    /// The directory, or the archive; "-" for one on standard input
+    /// The directory, or the archive; "-" for one on standard input, which is read to its end first
     pub(crate) source: PathBuf,
     /// Where its contents go: IMAGE[:/path], a directory, which is made if there is none
     #[arg(value_name = "ADDRESS")]

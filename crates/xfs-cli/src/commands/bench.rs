@@ -1,12 +1,11 @@
 //! `bench`: how fast volumes are on this machine.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use xfs_scan::OutputFile;
 use xfs_workload::{Machine, Plan, Report, Watcher, WorkloadError};
 
 use super::Run;
@@ -14,7 +13,8 @@ use crate::cli::BenchArguments;
 use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::interrupt::{Cancel, interrupt};
+use crate::interrupt::{self, Cancel};
+use crate::output::Output;
 use crate::sandbox::Reach;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -22,15 +22,21 @@ const TICK: Duration = Duration::from_millis(100);
 struct Bench {
     plan: Plan,
     details: bool,
-    json: Option<(PathBuf, OutputFile)>,
-    html: Option<(PathBuf, OutputFile)>,
-    cancel: Cancel,
+    json: Option<Document>,
+    html: Option<Document>,
+}
+
+/// Where a document goes.
+enum Document {
+    /// To standard output, in the place of the text.
+    Stdout,
+    File(Output),
 }
 
 /// A process that a run has started.
 struct Worker;
 
-/// Opens the outputs, and asks to be told of interrupts.
+/// Opens the outputs, and catches signals.
 pub(super) fn open(arguments: BenchArguments) -> Result<Box<dyn Run>, Failure> {
     if arguments.worker {
         return Ok(Box::new(Worker));
@@ -51,9 +57,15 @@ pub(super) fn open(arguments: BenchArguments) -> Result<Box<dyn Run>, Failure> {
         folder,
         kernel,
     };
-    let json = arguments.json.map(output).transpose()?;
-    let html = arguments.html.map(output).transpose()?;
-    Ok(Box::new(Bench { plan, details: arguments.details, json, html, cancel: interrupt()? }))
+    let is_stdout = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    if is_stdout(&arguments.json) && is_stdout(&arguments.html) {
+        return Err(Failure::usage("bench: --json and --html cannot both be standard output"));
+    }
+    // A run makes volumes and groups of processes, which it removes.
+    interrupt::arm()?;
+    let json = arguments.json.map(Document::open).transpose()?;
+    let html = arguments.html.map(Document::open).transpose()?;
+    Ok(Box::new(Bench { plan, details: arguments.details, json, html }))
 }
 
 /// What was given, or else what is usual.
@@ -61,10 +73,22 @@ fn if_any<T>(given: Vec<T>, usual: Vec<T>) -> Vec<T> {
     if given.is_empty() { usual } else { given }
 }
 
-fn output(path: PathBuf) -> Result<(PathBuf, OutputFile), Failure> {
-    match OutputFile::create(&path) {
-        Ok(file) => Ok((path, file)),
-        Err(error) => Err(Failure::host(path.as_os_str(), &error)),
+impl Document {
+    fn open(path: PathBuf) -> Result<Self, Failure> {
+        match path == Path::new("-") {
+            true => Ok(Self::Stdout),
+            false => Ok(Self::File(Output::open(&path, [])?)),
+        }
+    }
+
+    fn write(self, bytes: &[u8], console: &mut Console) -> Result<(), Failure> {
+        match self {
+            Self::Stdout => Ok(console.out().write_all(bytes)?),
+            Self::File(output) => {
+                output.writer()?.write_all(bytes).map_err(|error| output.failure(&error))?;
+                output.commit()
+            }
+        }
     }
 }
 
@@ -75,16 +99,20 @@ impl Run for Bench {
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let mut shown = Shown { bar: progress_bar(console.is_quiet()), cancel: self.cancel };
+        let bar = progress_bar(console.is_quiet());
+        let mut shown = Shown { bar, cancel: interrupt::cancel() };
         let report = xfs_workload::run(&self.plan, &mut shown);
         shown.bar.finish_and_clear();
         let report = report.map_err(|error| failure(&error))?;
-        write!(console.out(), "{}", xfs_workload::text(&report, self.details))?;
-        if let Some(output) = self.json {
-            write_file(output, &json(&report)?)?;
+        let documents = [&self.json, &self.html];
+        if !documents.iter().any(|document| matches!(document, Some(Document::Stdout))) {
+            write!(console.out(), "{}", xfs_workload::text(&report, self.details))?;
         }
-        if let Some(output) = self.html {
-            write_file(output, xfs_workload::html(&report).as_bytes())?;
+        if let Some(document) = self.json {
+            document.write(&json(&report)?, console)?;
+        }
+        if let Some(document) = self.html {
+            document.write(xfs_workload::html(&report).as_bytes(), console)?;
         }
         Ok(())
     }
@@ -105,14 +133,6 @@ fn json(report: &Report) -> Result<Vec<u8>, Failure> {
     let mut text = serde_json::to_vec_pretty(report).map_err(io::Error::from)?;
     text.push(b'\n');
     Ok(text)
-}
-
-fn write_file((path, file): (PathBuf, OutputFile), bytes: &[u8]) -> Result<(), Failure> {
-    let written = file.writer().and_then(|mut writer| {
-        writer.write_all(bytes)?;
-        writer.flush()
-    });
-    written.and_then(|()| file.commit()).map_err(|error| Failure::host(path.as_os_str(), &error))
 }
 
 /// What goes on, on a terminal.
@@ -151,5 +171,6 @@ fn progress_bar(is_quiet: bool) -> ProgressBar {
 }
 
 fn failure(error: &WorkloadError) -> Failure {
-    Failure::new(Exit::Failed, format!("bench: {error}"))
+    let failed = || Failure::new(Exit::Failed, format!("bench: {error}"));
+    interrupt::stopped("bench").unwrap_or_else(failed)
 }

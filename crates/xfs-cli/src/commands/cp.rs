@@ -20,9 +20,10 @@ use crate::extract::{Directory, Existing, Extraction, Fidelity};
 use crate::facts::FileKind;
 use crate::failure::Failure;
 use crate::image::{Target, Targets};
+use crate::interrupt;
 use crate::names;
 use crate::node::{self, NodeSource};
-use crate::output::{Output, check_no_image, check_no_volume, place_in};
+use crate::output::{Output, check_no_image, check_no_volume, file_at, place_in};
 use crate::predicate::last_component;
 use crate::sandbox::{Reach, Rights};
 use crate::source::Origin;
@@ -41,8 +42,8 @@ struct Cp {
 enum Destination {
     /// Standard output.
     Stdout,
-    /// Into a pipe or a device.
-    Special(Output),
+    /// Into a pipe or a device, or a file that stays the same one.
+    Output(Output),
     /// Into a directory, under their own names.
     Into(Directory),
     /// To one name in a directory; a directory that is copied gives its contents to a new one.
@@ -74,11 +75,16 @@ pub(super) fn open(
     let copies_root = targets.has_root();
     let is_one = sources.len() == 1;
     let is_directory = ends_as_directory(destination);
-    let destination = match special(destination, &targets, existing)? {
-        Some(output) if sources.len() == 1 => Destination::Special(output),
-        _ => open_destination(destination, is_recursive && copies_root, is_one)?,
+    let keeps_file = !is_recursive && !arguments.keeps_facts();
+    let destination = match output_at(destination, &targets, (existing, keeps_file))? {
+        Some(output) if is_one => Destination::Output(output),
+        _ => {
+            let is_made = is_recursive && copies_root;
+            open_destination(destination, (is_recursive, is_made), is_one)?
+        }
     };
     raise_file_limit();
+    interrupt::arm()?;
     Ok(Box::new(Cp { targets, destination, is_directory, is_recursive, fidelity }))
 }
 
@@ -116,26 +122,29 @@ fn is_in_image(word: &OsStr) -> bool {
     word.as_bytes().windows(2).any(|pair| pair == b":/") && !Path::new(word).exists()
 }
 
-/// A pipe or a device is written to and not replaced. No volume is replaced either: who names one without a
-/// path means its root.
-fn special(
+/// A pipe or a device is written to and not replaced, and with `keeps_file` a regular file as well. No volume is
+/// replaced either: a destination that is one without a path means its root.
+fn output_at(
     destination: &OsStr,
     targets: &Targets,
-    existing: Existing,
+    (existing, keeps_file): (Existing, bool),
 ) -> Result<Option<Output>, Failure> {
     let path = Path::new(destination);
     check_no_image(path, targets.files()).map_err(|failure| failure.hint(place_in(path)))?;
     check_no_volume(path)?;
-    let is_special = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    let is_output = fs::metadata(path).is_ok_and(|found| {
+        let is_kept = keeps_file || matches!(file_at(path), Ok(None));
+        !found.is_dir() && (!found.is_file() || is_kept)
+    });
     match existing {
-        Existing::Replace if is_special => Output::open(path, targets.files()).map(Some),
+        Existing::Replace if is_output => Output::open(path, targets.files()).map(Some),
         _ => Ok(None),
     }
 }
 
 fn open_destination(
     destination: &OsStr,
-    is_made: bool,
+    (is_recursive, is_made): (bool, bool),
     is_one: bool,
 ) -> Result<Destination, Failure> {
     if destination == "-" {
@@ -148,6 +157,14 @@ fn open_destination(
     if path.is_dir() {
         return Ok(Destination::Into(Directory::open(&path)?));
     }
+    // A link means the place that it leads to, as for every other output.
+    let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
+    let path = match is_link && !is_recursive {
+        true => file_at(&path)
+            .map_err(|error| Failure::host(destination, &error))?
+            .ok_or_else(|| no_directory(destination))?,
+        false => path,
+    };
     let (Some(name), true) = (path.file_name(), is_one) else {
         return Err(no_directory(destination));
     };
@@ -177,7 +194,8 @@ fn raise_file_limit() {
 impl Run for Cp {
     fn reach(&self) -> Reach<'_> {
         match &self.destination {
-            Destination::Stdout | Destination::Special(_) => Reach::Nothing,
+            Destination::Stdout => Reach::Nothing,
+            Destination::Output(output) => output.reach(),
             Destination::Into(directory) | Destination::Name(directory, _) => {
                 let rights =
                     if self.is_recursive { Rights::TreesAndDevices } else { Rights::Trees };
@@ -198,16 +216,18 @@ impl Run for Cp {
             Destination::Stdout => console.begin_rows(work),
             _ => console.begin(work),
         };
-        let root = match &destination {
-            Destination::Stdout => {
-                return targets.iter().try_for_each(|target| cat::copy_to(target, &tally, console));
-            }
-            Destination::Special(output) => {
-                for target in &targets {
-                    output.write_contents(target, &tally)?;
-                    tally.add_file();
-                }
+        let destination = match destination {
+            Destination::Output(output) => {
+                let Some(target) = targets.first() else { return Ok(()) };
+                output.write_contents(target, &tally)?;
+                tally.add_file();
                 return Ok(console.conclude()?);
+            }
+            other => other,
+        };
+        let root = match &destination {
+            Destination::Stdout | Destination::Output(_) => {
+                return targets.iter().try_for_each(|target| cat::copy_to(target, &tally, console));
             }
             Destination::Into(root) | Destination::Name(root, _) => root,
         };
@@ -229,7 +249,11 @@ impl Run for Cp {
             };
             extraction.turn_to(origin(target, &targets), target.whence());
             if let Err(failure) = copy(target, node, &destination, &mut extraction) {
+                let is_last = failure.exit().is_of_signal();
                 say(&failure);
+                if is_last {
+                    break;
+                }
             }
         }
         if let Some(shortfalls) = extraction.finish() {
@@ -270,7 +294,7 @@ fn copy(
     let path = target.path.as_os_str().as_bytes();
     let source = NodeSource::new(node).map_err(|failure| target.failure(failure))?;
     match destination {
-        Destination::Stdout | Destination::Special(_) => Ok(()),
+        Destination::Stdout | Destination::Output(_) => Ok(()),
         Destination::Name(_, name) => extraction.copy(source, name.as_bytes()),
         Destination::Into(_) => match last_component(path) {
             b"/" | b"." | b".." if is_directory => extraction.copy_contents(source),

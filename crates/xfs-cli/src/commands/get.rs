@@ -5,7 +5,7 @@ use crate::cli::{GetArguments, GlobalOptions};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::Targets;
-use crate::output::Output;
+use crate::output::{Output, unless_stdout};
 use crate::sandbox::Reach;
 use crate::tally::{Measure, Work};
 
@@ -21,6 +21,7 @@ pub(super) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let GetArguments { address, output } = arguments;
     let targets = Targets::open(&[address], options)?;
+    let output = unless_stdout(output);
     let output = output.map(|path| Output::open(&path, targets.files())).transpose()?;
     Ok(Box::new(Get { targets, output }))
 }
@@ -41,11 +42,10 @@ impl Run for Get {
             None => console.begin_rows(work),
             Some(_) => console.begin(work),
         };
-        for target in targets {
-            match &output {
-                None => cat::copy_to(&target, &tally, console)?,
-                Some(output) => output.write_contents(&target, &tally)?,
-            }
+        let Some(target) = targets.first() else { return Ok(console.conclude()?) };
+        match output {
+            None => cat::copy_to(target, &tally, console)?,
+            Some(output) => output.write_contents(target, &tally)?,
         }
         Ok(console.conclude()?)
     }

@@ -12,7 +12,7 @@ use crate::console::Console;
 use crate::deposit::{Deposit, Manner};
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_all};
-use crate::intake::Intake;
+use crate::intake::{Intake, Keeping};
 use crate::sandbox::Reach;
 use crate::tally::Work;
 use crate::time::source_date_epoch;
@@ -23,14 +23,14 @@ struct Import {
     manner: Manner,
 }
 
-/// Opens what is put in, and the image.
+/// Opens what is put in, which is read to its end where it comes through a pipe, and then the image.
 pub(super) fn open(
     arguments: &ImportArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let image = Address::parse(&arguments.address, options.image.as_deref())?.image;
     let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
-    let source = Intake::open(&arguments.source)?.without(images);
+    let source = Intake::open(&arguments.source, Keeping::Whole)?.without(images);
     let manner = Manner::faithful(arguments.all_root, source_date_epoch()?);
     let words = std::slice::from_ref(&arguments.address);
     let targets = Targets::open_for_writing(words, options)?;

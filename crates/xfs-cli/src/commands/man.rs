@@ -9,12 +9,15 @@ use super::Run;
 use crate::cli::{Cli, ManArguments, hide_unused, pages, with_manual};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::interrupt;
+use crate::output::write_file;
 use crate::sandbox::Reach;
 
 struct Man(PathBuf);
 
 /// Makes the directory.
 pub(super) fn open(arguments: &ManArguments) -> Result<Box<dyn Run>, Failure> {
+    interrupt::arm()?;
     let directory = arguments.directory.clone();
     fs::create_dir_all(&directory).map_err(|error| Failure::host(directory.as_os_str(), &error))?;
     Ok(Box::new(Man(directory)))
@@ -29,8 +32,8 @@ impl Run for Man {
         let failed = |error| Failure::host(self.0.as_os_str(), &error);
         let command = with_manual(hide_unused(Cli::command().disable_help_subcommand(true)));
         for (name, page) in pages(command).map_err(failed)? {
-            let path = self.0.join(name);
-            fs::write(&path, page).map_err(|error| Failure::host(path.as_os_str(), &error))?;
+            interrupt::check()?;
+            write_file(&self.0.join(name), &page)?;
         }
         Ok(())
     }

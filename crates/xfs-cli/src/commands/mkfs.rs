@@ -1,16 +1,15 @@
 //! `mkfs`: making a volume.
 
 mod configuration;
+mod device;
 mod prototype;
 
-use std::fs::File;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ferroxfs::Superblock;
 use ferroxfs::format::timestamp::Timestamp;
-use xfs_device::{BlockDevice, DeviceError, FileDevice, OpenOptions};
+use xfs_device::BlockDevice;
 use xfs_mkfs::{
     Devices, Discard, Generations, GeometryError, Identity, OptionError, Options, Plan, Size,
     Target,
@@ -24,14 +23,15 @@ use crate::deposit::{Deposit, Manner};
 use crate::exit::Exit;
 use crate::facts::Time;
 use crate::failure::Failure;
-use crate::host;
 use crate::image::Image;
-use crate::intake::Intake;
+use crate::intake::{Intake, Keeping};
+use crate::interrupt;
 use crate::json::{self, Object};
 use crate::names;
 use crate::sandbox::Reach;
 use crate::tally::Work;
 use crate::time::{Clock, source_date_epoch};
+use device::{Device, Wanted};
 
 /// The generation of inodes that mkfs.xfs makes with DETERMINISTIC_SEED in its environment.
 const DETERMINISTIC_GENERATION: u32 = 0x5345_4544;
@@ -50,12 +50,6 @@ struct Mkfs {
 struct Fill {
     source: Intake,
     manner: Manner,
-}
-
-/// A device that is written to, or would be with `-N`.
-struct Device {
-    path: PathBuf,
-    device: Option<FileDevice>,
 }
 
 /// Reads the options, plans the volume and opens its devices. A file is made only when it is known
@@ -95,7 +89,10 @@ pub(super) fn open(
     let identity = identity(&arguments, &options, &target)?;
     let plan = Plan::new(&options, &target, &identity)
         .map_err(|error| geometry_failure(&data_path, &error))?;
-    let fill = Fill::open(&arguments)?;
+    let is_new = !data_path.exists();
+    // Of a volume that is not there yet nothing can be read.
+    let fill = Fill::open(&arguments, if is_new { Keeping::Stream } else { Keeping::Whole })?;
+    interrupt::arm()?;
     let data = data.open(&arguments)?;
     let log = log.map(|log| log.open(&arguments)).transpose()?;
     Ok(Box::new(Mkfs { arguments, plan, data, log, fill }))
@@ -119,10 +116,9 @@ impl Run for Mkfs {
             let log = self.log.as_ref().map(|log| show(&log.path));
             xfs_info::print(console.out(), &name, log.as_deref(), superblock)?;
         }
-        let Self { arguments, plan, data, log, fill } = *self;
-        let Some(device) = data.device else { return Ok(console.conclude_with(facts)?) };
-        let (log_path, log_device) = log.map(|log| (log.path, log.device)).unzip();
-        let log_device = log_device.flatten();
+        let Self { arguments, plan, mut data, mut log, fill } = *self;
+        let Some(device) = data.device.take() else { return Ok(console.conclude_with(facts)?) };
+        let log_device = log.as_mut().and_then(|log| log.device.take());
         let devices =
             Devices { data: &device, log: log_device.as_ref().map(|log| log as &dyn BlockDevice) };
         let discard = if arguments.keep { Discard::No } else { Discard::Yes };
@@ -131,18 +127,22 @@ impl Run for Mkfs {
             .map_err(|error| Failure::host(data.path.as_os_str(), &error))?;
         drop((step, device, log_device));
         if let Some(fill) = fill {
-            fill.run(&data.path, log_path.as_deref(), console)?;
+            fill.run(&data, log.as_ref(), console)?;
         }
+        data.check_stopped()?;
+        // The volume is none before its log is there.
+        log.map_or(Ok(()), Device::publish)?;
+        data.publish()?;
         Ok(console.conclude_with(facts)?)
     }
 }
 
 impl Fill {
     /// Opens what the arguments name; `None` if that is nothing, or nothing is to be written.
-    fn open(arguments: &MkfsArguments) -> Result<Option<Self>, Failure> {
+    fn open(arguments: &MkfsArguments, keeping: Keeping) -> Result<Option<Self>, Failure> {
         let time = asked_time(arguments)?;
         let source = match (&arguments.from, prototype::parse(&arguments.prototype)?) {
-            (Some(from), _) if !arguments.dry_run => Intake::open(from)?,
+            (Some(from), _) if !arguments.dry_run => Intake::open(from, keeping)?,
             (None, Some(asked)) if !arguments.dry_run => {
                 let chosen = time
                     .map(|time| Time { seconds: time.seconds(), nanoseconds: time.nanoseconds() });
@@ -157,108 +157,31 @@ impl Fill {
         Ok(Some(Self { source, manner }))
     }
 
-    fn run(self, path: &Path, log: Option<&Path>, console: &mut Console) -> Result<(), Failure> {
+    fn run(
+        self,
+        data: &Device,
+        log: Option<&Device>,
+        console: &mut Console,
+    ) -> Result<(), Failure> {
         let Self { source, manner } = self;
-        let source = source.without(std::iter::once(path).chain(log));
-        let volume = Image::open_made(path, log, manner.latest)?.read()?;
+        let (path, log_path) = (data.place(), log.map(Device::place));
+        let written = [Some(path.as_path()), log_path.as_deref(), Some(&data.path)];
+        let written = written.into_iter().flatten().chain(log.map(|log| log.path.as_path()));
+        let source = source.without(written);
+        let opened = Image::open_made((&path, &data.path), log_path.as_deref(), manner.latest);
+        let volume = opened?.read()?;
         let tally = console.begin(Work::copy("filling", "imported", source.measure()));
         let mut report = |failure: Failure| console.report(&volume.whole_failure(failure));
         let mut deposit = Deposit::new(manner, &mut report).counted_by(&tally);
         let root = volume.inner().root().map_err(Failure::from);
         let filled = root.and_then(|root| source.fill(root, &mut deposit));
-        let filled = filled.map_err(|failure| {
-            let partial = "a volume is there with what came before; mkfs -f makes it anew";
-            volume.whole_failure(failure).hint(partial)
-        });
+        let filled = filled.map_err(|failure| data.unfilled(volume.whole_failure(failure)));
         drop(deposit);
-        volume.close_after(filled, console)
-    }
-}
-
-/// A device as the command line names it.
-struct Wanted<'a> {
-    path: &'a Path,
-    /// The length that was asked for.
-    bytes: Option<u64>,
-    /// Whether a shorter file is made longer.
-    grows: bool,
-}
-
-impl Wanted<'_> {
-    /// How long it will be.
-    fn length(&self) -> Result<u64, Failure> {
-        match std::fs::metadata(self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.has_folder() => {
-                Err(self.failure(
-                    Exit::Failed,
-                    "the folder that it is to lie in is not there".to_owned(),
-                ))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.bytes.ok_or_else(|| {
-                let what = if self.grows { "file" } else { "device" };
-                self.failure(Exit::Failed, format!("there is no such {what}"))
-                    .hint("say how long a new file shall be: -d size=BYTES, -l size=BYTES")
-            }),
-            Err(error) => Err(Failure::host(self.path.as_os_str(), &error)),
-            Ok(metadata) if metadata.is_file() && self.grows => {
-                Ok(metadata.len().max(self.bytes.unwrap_or(0)))
-            }
-            Ok(_) => Ok(self.open_read_only()?.length_bytes()),
+        match filled {
+            // A file that is given up need not be closed.
+            Err(failure) if data.is_draft() => Err(failure),
+            filled => volume.close_after(filled, console),
         }
-    }
-
-    fn has_folder(&self) -> bool {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        folder.is_none_or(Path::is_dir)
-    }
-
-    fn sector_size(&self) -> Result<u32, Failure> {
-        if self.path.exists() {
-            return Ok(self.open_read_only()?.sector_size());
-        }
-        Ok(SECTOR_BYTES)
-    }
-
-    fn open_read_only(&self) -> Result<FileDevice, Failure> {
-        FileDevice::open(self.path, OpenOptions::read_only().live())
-            .map_err(|error| device_failure(&error))
-    }
-
-    /// Makes it if need be, opens it and makes sure that nothing is lost.
-    fn open(self, arguments: &MkfsArguments) -> Result<Device, Failure> {
-        let path = self.path.to_owned();
-        if arguments.dry_run {
-            return Ok(Device { path, device: None });
-        }
-        self.make_file().map_err(|error| Failure::host(path.as_os_str(), &error))?;
-        let device = FileDevice::open(&path, OpenOptions::read_write())
-            .map_err(|error| device_failure(&error))?;
-        let contents = xfs_mkfs::find_contents(&device)
-            .map_err(|error| Failure::host(path.as_os_str(), &error))?;
-        match contents {
-            Some(contents) if !arguments.force => {
-                let message = format!("holds {contents} already");
-                Err(self.failure(Exit::Failed, message).hint("use -f to overwrite it"))
-            }
-            _ => Ok(Device { path, device: Some(device) }),
-        }
-    }
-
-    fn make_file(&self) -> io::Result<()> {
-        let Some(bytes) = self.bytes else { return Ok(()) };
-        match std::fs::metadata(self.path) {
-            Ok(metadata) if metadata.is_file() && self.grows && metadata.len() < bytes => {
-                host::lengthen(&File::options().write(true).open(self.path)?, bytes)
-            }
-            Ok(_) => Ok(()),
-            // What the host's filesystem cannot hold leaves no empty file behind.
-            Err(_) => host::lengthen(&File::create_new(self.path)?, bytes)
-                .inspect_err(|_| _ = std::fs::remove_file(self.path)),
-        }
-    }
-
-    fn failure(&self, exit: Exit, message: String) -> Failure {
-        Failure::new(exit, message).about(&names::in_message(self.path.as_os_str().as_bytes()))
     }
 }
 
@@ -394,13 +317,5 @@ fn geometry_failure(path: &Path, error: &GeometryError) -> Failure {
             failure.hint("-d file makes a file as long as -d size says, -l file one for the log")
         }
         _ => failure,
-    }
-}
-
-fn device_failure(error: &DeviceError) -> Failure {
-    let failure = Failure::new(Exit::Failed, error.to_string());
-    match error.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
     }
 }

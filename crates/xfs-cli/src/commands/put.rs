@@ -1,7 +1,8 @@
 //! `put`: standard input into a file.
+//!
+//! The input is read to its end before the image is opened: the command that makes it may read that image.
 
 use std::ffi::OsStr;
-use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::inode::ExtendedFlags;
@@ -12,57 +13,85 @@ use ferroxfs::{
 
 use super::Run;
 use super::chmod::{changed_mode, parse_mode};
+use crate::address::Address;
 use crate::cli::{GlobalOptions, PutArguments};
 use crate::console::Console;
 use crate::deposit::{Deposit, Failed, Manner, write_all};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::{Target, Targets, change_each};
+use crate::input::{self, Spool};
+use crate::interrupt;
 use crate::mode::umask;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
 struct Put {
+    contents: Spool,
     targets: Targets,
     mode: u16,
+    takes_nothing: bool,
 }
 
-/// Opens the image.
+/// Reads the input, and opens the image.
 pub(super) fn open(
     arguments: &PutArguments,
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let mode = parse_mode("put", &arguments.mode)?;
     let mode = changed_mode(&mode, umask(), (0o666, FileType::Regular));
+    let image = Address::parse(&arguments.address, options.image.as_deref())?.image;
     let words = std::slice::from_ref(&arguments.address);
-    Ok(Box::new(Put { targets: Targets::open_for_writing(words, options)?, mode }))
+    if !image.exists() {
+        // Nothing is waited for in vain.
+        Targets::open_for_writing(words, options)?;
+    }
+    let contents = input::standard_input()?;
+    let targets = Targets::open_for_writing(words, options)?;
+    Ok(Box::new(Put { contents, targets, mode, takes_nothing: arguments.allow_empty }))
 }
 
 impl Run for Put {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { targets, mode } = *self;
-        change_each(targets, console, |target| {
-            match target.volume.inner().lookup(&target.path) {
-                Ok(node) => return replace(&node, target),
-                Err(Error::Posix(PosixError::NotFound)) => {}
-                Err(error) => return Err(target.failure(error)),
-            }
-            let (directory, name) = target.place_to_make()?;
-            let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
-            let made = directory.create(&name, &NewKind::Regular, &creation);
-            let file = made.and_then(|node| node.open()).map_err(|error| target.failure(error))?;
-            let filled = fill(&file, target)
-                .and_then(|_| file.close().map_err(|error| target.failure(error)));
-            // No file rather than half of one.
-            filled.inspect_err(|_| _ = directory.remove_file(&name))
+        let Self { contents, targets, mode, takes_nothing } = *self;
+        change_each(targets, console, |target| match target.volume.inner().lookup(&target.path) {
+            Ok(node) if !takes_nothing => check_not_emptied(&node, &contents, target)
+                .and_then(|()| replace(&node, &contents, target)),
+            Ok(node) => replace(&node, &contents, target),
+            Err(Error::Posix(PosixError::NotFound)) => make(&contents, mode, target),
+            Err(error) => Err(target.failure(error)),
         })
     }
 }
 
-/// Gives a file other contents when they are complete: where the input fails, or the volume is full, it keeps those that
-/// it has. It stays the same file where the volume can exchange contents, and where it has several names.
-fn replace(node: &Node, target: &Target) -> Result<(), Failure> {
+/// Refuses to put nothing in the place of something: most often a command in front of the pipe has failed.
+fn check_not_emptied(node: &Node, contents: &Spool, target: &Target) -> Result<(), Failure> {
+    let size = node.metadata().size;
+    if contents.length() > 0 || size == 0 || node.file_type() != FileType::Regular {
+        return Ok(());
+    }
+    let message = format!("standard input is empty, and the file keeps its {size} bytes");
+    Err(target.failure(Failure::new(Exit::Failed, message)).hint("--allow-empty empties it"))
+}
+
+/// Makes a file. One that cannot be completed is removed.
+pub(super) fn make(contents: &Spool, mode: u16, target: &Target) -> Result<(), Failure> {
+    let failed = |error| target.failure(error);
+    let (directory, name) = target.place_to_make()?;
+    let creation = Creation { mode, uid: 0, gid: 0, umask: 0 };
+    let node = directory.create(&name, &NewKind::Regular, &creation).map_err(failed)?;
+    let filled = node.open().map_err(failed).and_then(|file| {
+        fill(&file, contents, target)?;
+        file.close().map_err(failed)
+    });
+    // No file rather than half of one.
+    filled.inspect_err(|_| _ = directory.remove_file(&name))
+}
+
+/// Gives a file other contents when they are complete: where the volume is full, it keeps those that it has. It stays the
+/// same file where the volume can exchange contents, and where it has several names.
+pub(super) fn replace(node: &Node, input: &Spool, target: &Target) -> Result<(), Failure> {
     let failed = |error| target.failure(error);
     let file = node.open().map_err(failed)?;
     let root = target.volume.inner().root().map_err(failed)?;
@@ -74,7 +103,7 @@ fn replace(node: &Node, target: &Target) -> Result<(), Failure> {
     // Once there are extents it is too late.
     draft.change(&hints(&node.metadata(), &draft.metadata())).map_err(failed)?;
     let contents = draft.open().map_err(failed)?;
-    let length = fill(&contents, target)?;
+    let length = fill(&contents, input, target)?;
     let exchanged = match length {
         0 => file.set_len(0),
         _ => file.exchange_range(0, &contents, 0, 0),
@@ -143,19 +172,18 @@ fn overwrite(file: &File, draft: &File, length: u64) -> ferroxfs::Result<()> {
     file.set_len(length)
 }
 
-/// Writes standard input into an empty file, and says how much that was.
-fn fill(file: &File, target: &Target) -> Result<u64, Failure> {
+/// Writes the input into an empty file, and returns its length.
+fn fill(file: &File, input: &Spool, target: &Target) -> Result<u64, Failure> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;
     loop {
-        let read = match io::stdin().read(&mut buffer) {
-            Ok(0) => return Ok(offset),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                return Err(Failure::new(Exit::Failed, format!("standard input: {error}")));
-            }
-        };
+        interrupt::check()?;
+        let read = input.read_at(offset, &mut buffer);
+        let read =
+            read.map_err(|error| Failure::new(Exit::Failed, format!("standard input: {error}")))?;
+        if read == 0 {
+            return Ok(offset);
+        }
         write_all(file, offset, buffer.get(..read).unwrap_or_default())
             .map_err(|error| target.failure(error))?;
         offset += read as u64;

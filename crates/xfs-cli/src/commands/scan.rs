@@ -1,16 +1,13 @@
 //! `scan`: the inventory of volumes, row by row.
 
 use std::env;
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, LineWriter, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use xfs_scan::{
-    AccountBy, FactsFormat, Field, Fields, Format, Header, Output, OutputFile, ScanError,
-    ScanOptions, ScanReport, ScanSource, Spill, scan,
+    AccountBy, FactsFormat, Field, Fields, Format, Header, ScanError, ScanOptions, ScanReport,
+    ScanSource, Spill, scan,
 };
 
 use super::Run;
@@ -19,21 +16,19 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::image::Image;
-use crate::interrupt::interrupt;
+use crate::interrupt;
 use crate::json::Object;
-use crate::output::{check_no_image, parent};
+use crate::output::{Output, unless_stdout};
 use crate::progress::Aside;
-use crate::sandbox::{Reach, Rights};
+use crate::sandbox::Reach;
 use crate::standard_output::StandardOutput;
 use crate::tally::{SummaryWhen, Tally, Work};
 use crate::time::Clock;
 
 struct Scan {
     images: Vec<Image>,
-    output: Option<(PathBuf, OutputFile)>,
-    facts: Option<(PathBuf, OutputFile)>,
-    /// Where the output gets its name when it is whole.
-    output_directory: Option<File>,
+    output: Option<Output>,
+    facts: Option<Output>,
     format: Format,
     options: ScanOptions,
     /// Nanoseconds since 1970.
@@ -48,15 +43,16 @@ pub(super) fn open(
     let mut scan_options = scan_options(arguments)?;
     let images = arguments.images.iter().map(|path| Image::open(path, options));
     let images = images.collect::<Result<Vec<_>, _>>()?;
+    let output = unless_stdout(arguments.output.clone());
     let format = match arguments.format {
         Some(format) => to_format(format),
-        None if arguments.output.is_none() && io::stdout().is_terminal() => Format::Table,
+        None if output.is_none() && io::stdout().is_terminal() => Format::Table,
         None => Format::Ndjson,
     };
     if format == Format::Table && arguments.fields.is_empty() {
         scan_options.fields = Fields::for_table();
     }
-    if format == Format::Parquet && arguments.output.is_none() && io::stdout().is_terminal() {
+    if format == Format::Parquet && output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::usage("scan: Parquet is not for a terminal")
             .hint("say where it goes with -o FILE"));
     }
@@ -65,40 +61,21 @@ pub(super) fn open(
             .hint("the other formats have a line for each fact among their rows"));
     }
     let create = |path: &PathBuf| {
-        let read = arguments.images.iter().chain(&options.log_device);
-        check_no_image(path, read.map(PathBuf::as_path))?;
-        let file =
-            OutputFile::create(path).map_err(|error| Failure::host(path.as_os_str(), &error))?;
-        Ok::<_, Failure>((path.clone(), file))
+        let read = arguments.images.iter().chain(&options.log_device).map(PathBuf::as_path);
+        Output::open(path, read)
     };
-    let output = arguments.output.as_ref().map(create).transpose()?;
+    let output = output.as_ref().map(create).transpose()?;
     let facts = arguments.facts.as_ref().map(create).transpose()?;
-    let output_directory = output_directory(arguments)?;
+    if let (Some(output), Some(facts)) = (&output, &facts)
+        && !output.is_beside(facts)
+    {
+        // Inside of the sandbox there is one directory in which files get their names.
+        return Err(Failure::usage("scan: -o and --facts name files of different directories")
+            .hint("name both in one directory, and move one of them later"));
+    }
     let began = i64::try_from(Clock::open().now().total_nanoseconds()).unwrap_or_default();
     let options = scan_options;
-    Ok(Box::new(Scan { images, output, facts, output_directory, format, options, began }))
-}
-
-/// The directory in which files get their names when they are whole. Inside of the sandbox there is one.
-fn output_directory(arguments: &ScanArguments) -> Result<Option<File>, Failure> {
-    let output = arguments.output.as_deref().map(open_parent).transpose()?;
-    let facts = arguments.facts.as_deref().map(open_parent).transpose()?;
-    if let (Some(output), Some(facts)) = (&output, &facts) {
-        let identity = |directory: &File| {
-            directory.metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok()
-        };
-        if identity(output) != identity(facts) {
-            return Err(Failure::usage("scan: -o and --facts name files of different directories")
-                .hint("name both in one directory, and move one of them later"));
-        }
-    }
-    Ok(output.or(facts))
-}
-
-/// The directory that a file lies in.
-fn open_parent(path: &Path) -> Result<File, Failure> {
-    let parent = parent(path);
-    File::open(parent).map_err(|error| Failure::host(parent.as_os_str(), &error))
+    Ok(Box::new(Scan { images, output, facts, format, options, began }))
 }
 
 fn scan_options(arguments: &ScanArguments) -> Result<ScanOptions, Failure> {
@@ -139,20 +116,18 @@ fn to_format(format: ScanFormat) -> Format {
 
 impl Run for Scan {
     fn reach(&self) -> Reach<'_> {
-        match &self.output_directory {
-            Some(directory) => Reach::Beneath(directory.as_fd(), Rights::Names),
-            None => Reach::Nothing,
-        }
+        let reaches = self.output.iter().chain(&self.facts).map(Output::reach);
+        let mut reaches = reaches.filter(|reach| !matches!(reach, Reach::Nothing));
+        reaches.next().unwrap_or(Reach::Nothing)
     }
 
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
-        let Self { images, output, facts, format, mut options, began, .. } = *self;
+        let Self { images, output, facts, format, mut options, began } = *self;
         if console.is_json() && output.is_none() && !options.summary {
             return Err(Failure::usage("scan: --json is for -o and --summary")
                 .hint("--format ndjson prints rows as JSON"));
         }
-        // Here, so that its thread is inside as well.
-        options.cancel = Some(interrupt()?);
+        options.cancel = Some(interrupt::cancel());
         let mut sources = Vec::new();
         for image in &images {
             let volume = image.volume(console)?;
@@ -166,8 +141,8 @@ impl Run for Scan {
         }));
         let outputs = Outputs { rows: output.as_ref(), facts: facts.as_ref() };
         let report = outputs.run(&sources, &options, (format, began), console.errors())?;
-        for (path, file) in output.into_iter().chain(facts) {
-            file.commit().map_err(|error| Failure::host(path.as_os_str(), &error))?;
+        for output in output.into_iter().chain(facts) {
+            output.commit()?;
         }
         tally.set(report.inodes, report.inodes);
         conclude(&report, console)?;
@@ -185,8 +160,8 @@ impl Run for Scan {
 
 /// Where rows and facts go.
 struct Outputs<'a> {
-    rows: Option<&'a (PathBuf, OutputFile)>,
-    facts: Option<&'a (PathBuf, OutputFile)>,
+    rows: Option<&'a Output>,
+    facts: Option<&'a Output>,
 }
 
 impl Outputs<'_> {
@@ -203,35 +178,35 @@ impl Outputs<'_> {
         }
         let rows: Box<dyn Write + Send> = match self.rows {
             None => Box::new(StandardOutput::open()),
-            Some(file) => Box::new(writer(file)?),
+            Some(output) => Box::new(output.writer()?),
         };
         let (facts_format, facts): (_, Box<dyn Write + Send>) = match self.facts {
             None => (FactsFormat::Text, Box::new(LineWriter::new(errors))),
-            Some(file) => (FactsFormat::Ndjson, Box::new(BufWriter::new(writer(file)?))),
+            Some(output) => (FactsFormat::Ndjson, Box::new(BufWriter::new(output.writer()?))),
         };
-        Output::begin(format, options.fields, Header { scan_time: began }, rows)
+        xfs_scan::Output::begin(format, options.fields, Header { scan_time: began }, rows)
             .and_then(|output| output.facts_to(facts_format, facts))
             .and_then(|output| scan(sources, options, Some(output)))
             .map_err(|error| self.failure(error))
     }
 
     fn failure(&self, error: ScanError) -> Failure {
-        let host = |file: Option<&(PathBuf, OutputFile)>, error, stream: &str| match file {
-            Some((path, _)) => Failure::host(path.as_os_str(), &error),
+        let host = |output: Option<&Output>, error: io::Error, stream: &str| match output {
+            Some(output) => output.failure(&error),
             None => Failure::new(Exit::Failed, format!("{stream}: {error}")),
         };
         match error {
             ScanError::Output(error) if self.rows.is_none() => Failure::from(error),
             ScanError::Output(error) => host(self.rows, error, "standard output"),
             ScanError::Facts(error) => host(self.facts, error, "standard error"),
+            ScanError::Cancelled => {
+                let output = self.rows.or(self.facts);
+                host(output, io::Error::other("cancelled"), "scan")
+            }
             error @ ScanError::MemoryTooSmall { .. } => Failure::usage(format!("scan: {error}")),
             error => Failure::new(Exit::Failed, format!("scan: {error}")),
         }
     }
-}
-
-fn writer((path, file): &(PathBuf, OutputFile)) -> Result<File, Failure> {
-    file.writer().map_err(|error| Failure::host(path.as_os_str(), &error))
 }
 
 /// Begins to count. Rows go to standard output while the scan lasts, a report when it has ended.

@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::{Target, Targets};
 use crate::node::NodeSource;
-use crate::output::Output;
+use crate::output::{Output, unless_stdout};
 use crate::predicate::last_component;
 use crate::sandbox::Reach;
 use crate::standard_output::StandardOutput;
@@ -27,13 +27,13 @@ pub(super) fn open(
     options: &GlobalOptions,
 ) -> Result<Box<dyn Run>, Failure> {
     let targets = Targets::open(arguments.address.as_slice(), options)?;
-    let output = match &arguments.output {
+    let output = match unless_stdout(arguments.output.clone()) {
         None if io::stdout().is_terminal() => {
             return Err(Failure::usage("an archive is not for a terminal")
                 .hint("say where it goes with -o FILE, or pass it on with |"));
         }
         None => None,
-        Some(path) => Some(Output::open(path, targets.files())?),
+        Some(path) => Some(Output::open(&path, targets.files())?),
     };
     Ok(Box::new(Tar { targets, output }))
 }
@@ -53,17 +53,19 @@ impl Run for Tar {
         let targets = targets.read(console);
         let measure = Measure::of_targets(&targets, Measure::of_volume);
         let tally = console.begin(Work::copy("archiving", "archived", measure));
-        for target in targets {
-            let node = target.node(false)?;
-            let source = NodeSource::new(node).map_err(|failure| target.failure(failure))?;
-            match &output {
-                // The archive has a buffer of its own: the console's is flushed at each report.
-                None => {
-                    let stdout = BufWriter::with_capacity(1 << 20, StandardOutput::open());
-                    write(&target, source, stdout, (&tally, console))?;
-                }
-                Some(output) => write(&target, source, output.begin()?, (&tally, console))
-                    .map_err(|error| output.failure(&error))?,
+        let Some(target) = targets.first() else { return Ok(console.conclude()?) };
+        let node = target.node(false)?;
+        let source = NodeSource::new(node).map_err(|failure| target.failure(failure))?;
+        match output {
+            // The archive has a buffer of its own: the console's is flushed at each report.
+            None => {
+                let stdout = BufWriter::with_capacity(1 << 20, StandardOutput::open());
+                write(target, source, stdout, (&tally, console))?;
+            }
+            Some(output) => {
+                write(target, source, output.buffered()?, (&tally, console))
+                    .map_err(|error| output.failure(&error))?;
+                output.commit()?;
             }
         }
         Ok(console.conclude()?)

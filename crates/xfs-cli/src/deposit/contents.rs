@@ -15,6 +15,7 @@ use ferroxfs::{File, PosixError};
 use super::Failed;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::source::Source;
 use crate::tally::Tally;
 
@@ -62,6 +63,7 @@ fn copy_ranges<S: Source>(file: &File, source: &S, tally: &Tally) -> Result<u64,
     while let Some(range) = source.data_after(offset).map_err(Failed::Source)? {
         offset = range.start;
         while offset < range.end.min(end) {
+            interrupt::check().map_err(Failed::All)?;
             let bytes = read_chunk(source, (offset, range.end.min(end)), &mut buffer)?;
             if bytes.is_empty() {
                 return Ok(offset);

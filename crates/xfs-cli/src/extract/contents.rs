@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 
 use super::Stop;
+use crate::interrupt;
 use crate::source::Source;
 use crate::tally::Tally;
 
@@ -32,6 +33,7 @@ pub(super) fn copy<S: Source>(
         }
         offset = range.start;
         while offset < end {
+            interrupt::check().map_err(Stop::Signal)?;
             let length = (end - offset).min(CHUNK_BYTES as u64) as usize;
             if buffer.len() < length {
                 buffer.resize(length, 0);

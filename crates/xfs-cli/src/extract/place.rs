@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid};
 use rustix::io::Errno;
 
 use crate::facts::{Facts, FileKind};
@@ -112,6 +112,23 @@ impl Directory {
         let mode = Mode::from_raw_mode(mode & 0o777);
         let (name, file) = self.try_names(|name| rustix::fs::openat(self, name, flags, mode))?;
         Ok((Draft { parent: self, name: Some(name) }, file))
+    }
+
+    /// Gives a draft owner and mode of the regular file that it will replace, as far as this user may.
+    pub(super) fn take_after(&self, name: &[u8], draft: &OwnedFd) {
+        let Ok(there) = self.stat(name) else { return };
+        if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
+            return;
+        }
+        let owner = (Uid::from_raw(there.st_uid), Gid::from_raw(there.st_gid));
+        let is_owned = rustix::fs::fstat(draft).is_ok_and(|own| {
+            (own.st_uid, own.st_gid) == (there.st_uid, there.st_gid)
+                || rustix::fs::fchown(draft, Some(owner.0), Some(owner.1)).is_ok()
+        });
+        if is_owned {
+            // Contents of the image get no set-ID bits.
+            _ = rustix::fs::fchmod(draft, Mode::from_raw_mode(there.st_mode & 0o1777));
+        }
     }
 
     /// Makes a symbolic link without a name of its own.

@@ -1,9 +1,11 @@
 //! What commands write on the host: never over the image that they read, and not before there is something.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
-use rustix::fs::Mode;
+use rustix::fs::{CWD, Mode, XattrFlags};
 
 use crate::changing::Place;
 
@@ -145,4 +147,338 @@ fn a_name_with_a_slash_behind_is_that_of_a_directory() {
     assert!(!place.path("none").exists());
     place.check(&["cp", "-r", "image:/d", "none/"]);
     assert_eq!(fs::read(place.path("none/f")).unwrap(), b"new");
+}
+
+/// Runs a line of the shell, in which `$0` is the program, beside the image.
+fn shell(place: &Place, line: &str) -> Output {
+    let mut shell = Command::new("bash");
+    shell.args(["-c", line, env!("CARGO_BIN_EXE_ferroxfs")]);
+    shell.current_dir(place.path("")).stdin(Stdio::null()).output().expect("a shell")
+}
+
+#[track_caller]
+fn check_shell(place: &Place, line: &str) -> String {
+    let output = shell(place, line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Every command that writes a file which the user names, with that name last.
+const WRITERS: [&[&str]; 8] = [
+    &["get", "image:/f", "-o"],
+    &["tar", "image", "-o"],
+    &["scan", "image", "--format", "ndjson", "-o"],
+    &["scan", "image", "--format", "csv", "-o"],
+    &["scan", "image", "--format", "parquet", "-o"],
+    &["scan", "image", "--format", "table", "-o"],
+    &["cp", "image:/f"],
+    &["cp", "-p", "image:/f"],
+];
+/// The same of one that takes its time.
+const BENCH: [&str; 8] =
+    ["bench", "create", "--files", "10", "--threads", "1", "--no-before", "--json"];
+
+fn place_with_file() -> Place {
+    let place = Place::new();
+    place.put("image:/f", b"contents");
+    place
+}
+
+/// Whether a command gives a new file owner and mode of its source.
+fn carries_over(writer: &[&str]) -> bool {
+    writer.contains(&"-p")
+}
+
+#[test]
+fn device_is_written_through() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may make devices");
+        return;
+    }
+    let place = place_with_file();
+    let (null, full) = (place.path("null"), place.path("full"));
+    for (path, minor) in [(&null, 3), (&full, 7)] {
+        let device = rustix::fs::makedev(1, minor);
+        let kind = rustix::fs::FileType::CharacterDevice;
+        rustix::fs::mknodat(CWD, path, kind, Mode::from_raw_mode(0o666), device).unwrap();
+    }
+    for writer in WRITERS.into_iter().chain([&BENCH[..]]) {
+        place.command(&[writer, &["null"]].concat()).output().unwrap();
+        let output = place.command(&[writer, &["full"]].concat()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{writer:?}: {said}");
+        assert!(said.contains("full: No space left on device"), "{writer:?}: {said}");
+        for path in [&null, &full] {
+            let kept = fs::symlink_metadata(path).unwrap();
+            assert!(kept.file_type().is_char_device(), "{writer:?}");
+            assert_eq!(kept.mode() & 0o777, 0o666 & !umask(), "{writer:?}");
+        }
+    }
+}
+
+fn umask() -> u32 {
+    let mask = rustix::process::umask(Mode::empty());
+    rustix::process::umask(mask);
+    mask.bits()
+}
+
+#[test]
+fn pipe_is_written_through_by_each_command() {
+    let place = place_with_file();
+    for writer in WRITERS {
+        let line = format!(
+            "rm -f pipe && mkfifo pipe && (cat pipe > got & \"$0\" {} pipe && wait) && test -p pipe && wc -c < got",
+            writer.join(" ")
+        );
+        assert_ne!(check_shell(&place, &line), "0\n", "{writer:?}");
+    }
+}
+
+#[test]
+fn descriptors_are_written_through_where_they_stand() {
+    let place = place_with_file();
+    for writer in WRITERS {
+        let words = writer.join(" ");
+        for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/fd/7"] {
+            let line = format!("(echo first && \"$0\" {words} {name} 7>&1 && echo last) > file");
+            check_shell(&place, &line);
+            let bytes = fs::read(place.path("file")).unwrap();
+            let between =
+                bytes.strip_prefix(b"first\n").and_then(|rest| rest.strip_suffix(b"last\n"));
+            assert!(between.is_some_and(|between| !between.is_empty()), "{words} {name}");
+            let line = format!("\"$0\" {words} {name} 7>&1 | cat > piped && test -s piped");
+            check_shell(&place, &line);
+        }
+        let closed = shell(&place, &format!("\"$0\" {words} /dev/stdout >&-"));
+        assert_eq!(closed.status.code(), Some(1), "{words}");
+        let closed = shell(&place, &format!("\"$0\" {words} /dev/fd/7 7>&-"));
+        assert_eq!(closed.status.code(), Some(1), "{words}");
+    }
+}
+
+#[test]
+fn dash_is_standard_output() {
+    let place = place_with_file();
+    for writer in WRITERS {
+        let words = writer.join(" ");
+        check_shell(&place, &format!("\"$0\" {words} - > file && test -s file && ! test -e ./-"));
+    }
+    let bench = BENCH.join(" ");
+    let json = check_shell(&place, &format!("\"$0\" {bench} -"));
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["schema_version"], 1);
+    let both = shell(&place, &format!("\"$0\" {bench} - --html -"));
+    assert_eq!(both.status.code(), Some(2));
+}
+
+#[test]
+fn links_are_followed() {
+    let place = place_with_file();
+    fs::create_dir(place.path("d")).unwrap();
+    for writer in WRITERS {
+        for target in ["d/there", "d/new"] {
+            fs::write(place.path("d/there"), "before").unwrap();
+            _ = fs::remove_file(place.path("d/new"));
+            _ = fs::remove_file(place.path("link"));
+            _ = fs::remove_file(place.path("link2"));
+            symlink(target, place.path("link")).unwrap();
+            symlink("link", place.path("link2")).unwrap();
+            place.check(&[writer, &["link2"]].concat());
+            assert_eq!(fs::read_link(place.path("link2")).unwrap(), Path::new("link"));
+            assert_eq!(fs::read_link(place.path("link")).unwrap(), Path::new(target));
+            let written = fs::read(place.path(target)).unwrap();
+            assert!(!written.is_empty() && written != b"before", "{writer:?} {target}");
+        }
+    }
+    symlink("loop", place.path("loop")).unwrap();
+    place.check_failure(&["get", "-o", "loop", "image:/f"], 1, "symbolic links");
+}
+
+#[test]
+fn existing_file_stays_the_same_one() {
+    let place = place_with_file();
+    let out = place.path("out");
+    for writer in WRITERS {
+        fs::write(&out, "before, and much longer than what comes").unwrap();
+        fs::set_permissions(&out, PermissionsExt::from_mode(0o641)).unwrap();
+        let has_attributes =
+            rustix::fs::setxattr(&out, "user.key", b"value", XattrFlags::empty()).is_ok();
+        if rustix::process::geteuid().is_root() {
+            chown(&out, Some(5), Some(7)).unwrap();
+        }
+        let before = fs::metadata(&out).unwrap();
+        place.check(&[writer, &["out"]].concat());
+        if carries_over(writer) {
+            fs::remove_file(&out).unwrap();
+            continue;
+        }
+        let after = fs::metadata(&out).unwrap();
+        let facts = |of: &fs::Metadata| (of.mode(), of.uid(), of.gid());
+        assert_eq!(facts(&after), facts(&before), "{writer:?}");
+        let mut value = [0; 16];
+        let kept = rustix::fs::getxattr(&out, "user.key", &mut value);
+        assert!(!has_attributes || kept == Ok(5), "{writer:?}");
+        // With further names it is the very same.
+        fs::write(&out, "before, and much longer than what comes").unwrap();
+        fs::hard_link(&out, place.path("other")).unwrap();
+        place.check(&[writer, &["out"]].concat());
+        let (one, two) = (fs::read(&out).unwrap(), fs::read(place.path("other")).unwrap());
+        assert!(one == two && !one.starts_with(b"before"), "{writer:?}");
+        fs::remove_file(place.path("other")).unwrap();
+        fs::remove_file(&out).unwrap();
+    }
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 1, "nothing is left");
+}
+
+#[test]
+fn copies_into_a_directory_keep_owner_and_mode_of_what_is_there() {
+    let place = place_with_file();
+    place.check(&["chmod", "604", "image:/f"]);
+    fs::create_dir(place.path("d")).unwrap();
+    let there = place.path("d/f");
+    for (option, kept) in [("--force", 0o641), ("-r", 0o641), ("-p", 0o604), ("-a", 0o604)] {
+        fs::write(&there, "before").unwrap();
+        fs::set_permissions(&there, PermissionsExt::from_mode(0o641)).unwrap();
+        place.check(&["cp", option, "--ignore-owner", "image:/f", "d"]);
+        assert_eq!(fs::metadata(&there).unwrap().mode() & 0o777, kept, "{option}");
+        assert_eq!(fs::read(&there).unwrap(), b"contents");
+    }
+}
+
+/// Where nothing can be made beside it a file is copied over.
+#[test]
+fn file_is_written_where_its_directory_takes_no_others() {
+    let place = place_with_file();
+    let (locked, out) = (place.path("locked"), place.path("locked/out"));
+    fs::set_permissions(place.path(""), PermissionsExt::from_mode(0o755)).unwrap();
+    fs::create_dir(&locked).unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    for writer in WRITERS {
+        fs::write(&out, "before").unwrap();
+        if is_root {
+            chown(&out, Some(65534), Some(65534)).unwrap();
+        }
+        fs::set_permissions(&locked, PermissionsExt::from_mode(0o555)).unwrap();
+        let as_other = |name: &str| {
+            let words = writer.join(" ");
+            let prefix = match is_root {
+                true => "setpriv --reuid 65534 --regid 65534 --clear-groups --",
+                false => "",
+            };
+            shell(&place, &format!("{prefix} \"$0\" {words} locked/{name}"))
+        };
+        let refused = as_other("new");
+        assert_eq!(refused.status.code(), Some(1), "{writer:?}");
+        let written = as_other("out");
+        fs::set_permissions(&locked, PermissionsExt::from_mode(0o755)).unwrap();
+        if carries_over(writer) {
+            // It would be another file.
+            assert_eq!(written.status.code(), Some(1), "{writer:?}");
+            assert_eq!(fs::read(&out).unwrap(), b"before");
+            continue;
+        }
+        let said = String::from_utf8_lossy(&written.stderr);
+        assert!(written.status.success(), "{writer:?}: {said}");
+        assert_ne!(fs::read(&out).unwrap(), b"before", "{writer:?}");
+        assert_eq!(fs::read_dir(&locked).unwrap().count(), 1, "{writer:?}");
+    }
+}
+
+#[test]
+fn full_disk_leaves_what_was_there() {
+    let place = place_with_file();
+    place.put("image:/f", &vec![1; 3 << 20]);
+    fs::create_dir(place.path("small")).unwrap();
+    fs::create_dir(place.path("tree")).unwrap();
+    fs::write(place.path("tree/f"), vec![2; 3 << 20]).unwrap();
+    let mounted = "unshare --map-root-user --mount bash -c \
+        'mount -t tmpfs -o size=2m none small || exit 99; exec 2>&1;";
+    if shell(&place, &format!("{mounted} true' 2>&1")).status.code() != Some(0) {
+        eprintln!("skipped: this user may not mount");
+        return;
+    }
+    let writers: [&str; 6] = [
+        "get -o small/out image:/f",
+        "tar -o small/out image",
+        "cp image:/f small/out",
+        "cp -r image:/f small/out",
+        "cp -p --ignore-owner image:/f small/out",
+        "mkfs -q -f -d file,size=320m --from tree small/out",
+    ];
+    for writer in writers {
+        // New, with one name, and with two.
+        for (before, after) in [
+            ("true", "! test -e small/out && test -z \"$(ls -A small)\""),
+            ("echo before >small/out", "test \"$(ls -A small)\" = out"),
+            (
+                "echo before >small/out; ln small/out small/other",
+                "test $(stat -c %h small/out) = 2",
+            ),
+        ] {
+            // A file of several names is written in place by mkfs.
+            if writer.starts_with("mkfs") && before.contains("ln ") {
+                continue;
+            }
+            let line = format!(
+                "{mounted} {before}; \"$0\" {writer}; r=$?; {after} || exit 98; \
+                test -e small/out && {{ test \"$(head -c 6 small/out)\" = before || exit 97; }}; \
+                exit $r' \"$0\""
+            );
+            let output = shell(&place, &line);
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(output.status.code(), Some(1), "{writer}, {before}: {said}");
+            let says_why = said.contains("No space left") || said.contains("no space left");
+            assert!(says_why, "{writer}: {said}");
+        }
+    }
+}
+
+#[test]
+fn pages_of_the_manual_keep_the_files_that_they_go_to() {
+    let place = Place::new();
+    fs::create_dir(place.path("man")).unwrap();
+    let page = place.path("man/ferroxfs-ls.1");
+    fs::write(place.path("elsewhere"), "").unwrap();
+    fs::set_permissions(place.path("elsewhere"), PermissionsExt::from_mode(0o600)).unwrap();
+    symlink("../elsewhere", &page).unwrap();
+    place.check(&["man", "man"]);
+    assert!(fs::symlink_metadata(&page).unwrap().is_symlink());
+    assert_eq!(fs::metadata(&page).unwrap().mode() & 0o777, 0o600);
+    assert!(fs::read_to_string(&page).unwrap().contains("ferroxfs"));
+    assert!(place.path("man/ferroxfs.1").exists() && place.path("man/ferroxfs-edit.1").exists());
+}
+
+#[test]
+fn volume_is_made_in_the_file_that_is_there() {
+    let place = Place::new();
+    let out = place.path("out");
+    let facts = |of: &fs::Metadata| (of.mode(), of.uid(), of.gid(), of.len(), of.nlink());
+    for names in [1, 2] {
+        fs::File::create(&out).unwrap().set_len(320 << 20).unwrap();
+        fs::set_permissions(&out, PermissionsExt::from_mode(0o640)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            chown(&out, Some(5), Some(7)).unwrap();
+        }
+        if names == 2 {
+            fs::hard_link(&out, place.path("other")).unwrap();
+        }
+        let before = fs::metadata(&out).unwrap();
+        symlink("out", place.path("link")).unwrap();
+        place.check(&["mkfs", "-q", "link"]);
+        assert!(fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
+        assert_eq!(facts(&fs::metadata(&out).unwrap()), facts(&before), "{names}");
+        place.check(&["ls", "out"]);
+        // A volume that is refused changes nothing, its length neither.
+        place.check_failure(&["mkfs", "-d", "file,size=400m", "out"], 1, "use -f");
+        assert_eq!(facts(&fs::metadata(&out).unwrap()), facts(&before), "{names}");
+        place.check(&["mkfs", "-q", "-f", "-d", "file,size=400m", "out"]);
+        assert_eq!(fs::metadata(&out).unwrap().len(), 400 << 20);
+        fs::remove_file(&out).unwrap();
+        fs::remove_file(place.path("link")).unwrap();
+    }
+    // Behind a link that leads to nothing.
+    symlink("new", place.path("link")).unwrap();
+    place.check(&["mkfs", "-q", "-d", "size=320m", "link"]);
+    place.check(&["ls", "new"]);
 }

@@ -1,0 +1,149 @@
+//! Standard input, and whatever else is read before an image is locked.
+//!
+//! In `ferroxfs cat IMAGE:/f | sed … | ferroxfs put IMAGE:/f` the first command reads the image that the last one
+//! changes. So the input is read to its end before the image is opened, and the image stays as it is where the
+//! input fails.
+//!
+//! Owns: keeping the input, in memory or beyond a bound in a file without a name. A regular file is complete as it
+//! is, and is not copied.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+
+use rustix::io::Errno;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::standard_output::input_was_closed;
+
+/// Longer input is kept in a file.
+const MEMORY_BYTES: usize = 8 << 20;
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Input that has been read to its end.
+pub(crate) struct Spool {
+    length: u64,
+    held: Held,
+}
+
+/// Where it is.
+enum Held {
+    Memory(Vec<u8>),
+    /// From this byte of a file on.
+    File(File, u64),
+}
+
+/// Reads standard input to its end.
+pub(crate) fn standard_input() -> Result<Spool, Failure> {
+    let failed = |error: io::Error| Failure::new(Exit::Failed, format!("standard input: {error}"));
+    Spool::of_file(open().map_err(failed)?, "standard input")
+}
+
+/// Standard input. What is closed, or cannot be read, is an error here and no end.
+pub(crate) fn open() -> io::Result<File> {
+    match input_was_closed() {
+        true => Err(Errno::BADF.into()),
+        false => Ok(rustix::stdio::stdin().try_clone_to_owned()?.into()),
+    }
+}
+
+impl Spool {
+    /// Takes a file as it is, and reads anything else to its end.
+    pub(crate) fn of_file(file: File, name: &str) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::new(Exit::Failed, format!("{name}: {error}"));
+        let metadata = file.metadata().map_err(failed)?;
+        // The size of a file of /proc says nothing.
+        if !metadata.is_file() || metadata.len() == 0 {
+            return Self::read(file, name);
+        }
+        let start = rustix::fs::tell(&file).map_err(|error| failed(error.into()))?;
+        let length = metadata.len().saturating_sub(start);
+        Ok(Self { length, held: Held::File(file, start) })
+    }
+
+    /// Reads something to its end, which messages call by this name.
+    pub(crate) fn read(mut input: impl Read, name: &str) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::new(Exit::Failed, format!("{name}: {error}"));
+        let mut memory = Vec::new();
+        let bound = MEMORY_BYTES as u64;
+        input.by_ref().take(bound).read_to_end(&mut memory).map_err(failed)?;
+        if memory.len() < MEMORY_BYTES {
+            return Ok(Self { length: memory.len() as u64, held: Held::Memory(memory) });
+        }
+        let kept = |error: io::Error| {
+            let directory = std::env::temp_dir();
+            let message = format!("{name}: cannot be kept in {}: {error}", directory.display());
+            Failure::new(Exit::Failed, message)
+                .hint("set TMPDIR to a directory that has room for all of it")
+        };
+        let mut file = tempfile::tempfile().map_err(kept)?;
+        file.write_all(&memory).map_err(kept)?;
+        let mut length = memory.len() as u64;
+        let mut buffer = vec![0; CHUNK_BYTES];
+        loop {
+            let read = match input.read(&mut buffer) {
+                Ok(0) => return Ok(Self { length, held: Held::File(file, 0) }),
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            file.write_all(buffer.get(..read).unwrap_or_default()).map_err(kept)?;
+            length += read as u64;
+        }
+    }
+
+    /// How many bytes there are.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Reads bytes from one on; returns how many, fewer than asked for only at the end.
+    pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let length = left.min(buffer.len());
+        let buffer = buffer.get_mut(..length).unwrap_or_default();
+        match &self.held {
+            Held::Memory(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                let bytes = bytes.get(start..).and_then(|rest| rest.get(..length));
+                buffer.copy_from_slice(bytes.unwrap_or_default());
+            }
+            // A file that became shorter in the meantime is an error.
+            Held::File(file, start) => file.read_exact_at(buffer, start + offset)?,
+        }
+        Ok(length)
+    }
+
+    /// Whether these are the same bytes.
+    pub(crate) fn is_same(&self, other: &Self) -> io::Result<bool> {
+        let (mut one, mut two) = (vec![0; CHUNK_BYTES], vec![0; CHUNK_BYTES]);
+        let mut offset = 0;
+        while self.length == other.length && offset < self.length {
+            let read = self.read_at(offset, &mut one)?;
+            if other.read_at(offset, &mut two)? != read || one.get(..read) != two.get(..read) {
+                return Ok(false);
+            }
+            offset += read as u64;
+        }
+        Ok(self.length == other.length)
+    }
+
+    /// Reads it from its beginning.
+    pub(crate) fn into_reader(self) -> impl Read {
+        SpoolReader { spool: self, offset: 0 }
+    }
+}
+
+struct SpoolReader {
+    spool: Spool,
+    offset: u64,
+}
+
+impl Read for SpoolReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.spool.read_at(self.offset, buffer)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}

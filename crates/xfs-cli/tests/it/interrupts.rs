@@ -1,0 +1,326 @@
+//! Runs that SIGINT or SIGTERM stops at random points: never a half file under its final name.
+//!
+//! Two points for each signal and command; `FERROXFS_LONG=1` takes a hundred.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use xfs_testkit::Prng;
+
+const SIGNALS: [(Signal, i32); 2] = [(Signal::INT, 2), (Signal::TERM, 15)];
+const SMALL_FILES: u32 = 60;
+const LARGE_FILES: u32 = 12;
+const LARGE_BYTES: usize = 1 << 20;
+
+fn points() -> u64 {
+    if std::env::var_os("FERROXFS_LONG").is_some() { 100 } else { 2 }
+}
+
+/// A directory of runs, with a tree of files and a volume that is filled with them.
+struct Bench {
+    place: TempDir,
+    contents: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let place = TempDir::new().unwrap();
+        let mut bytes = Prng::new(0x0005_eed0);
+        let mut contents = BTreeMap::new();
+        for number in 0..SMALL_FILES + LARGE_FILES {
+            let length = if number < SMALL_FILES { 100 + number as usize } else { LARGE_BYTES };
+            let text: Vec<u8> =
+                (0..length / 8 + 1).flat_map(|_| bytes.number().to_le_bytes()).collect();
+            contents.insert(PathBuf::from(format!("d{}/f{number}", number % 5)), text);
+        }
+        for (path, text) in &contents {
+            let path = place.path().join("tree").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let big = contents.values().flatten().copied().collect::<Vec<u8>>();
+        fs::write(place.path().join("big"), &big).unwrap();
+        let bench = Self { place, contents };
+        bench.check(&["mkfs", "-q", "-d", "size=320m", "--from", "tree", "image"]);
+        bench.check(&["cp", "big", "image:/big"]);
+        bench.check(&["mkfs", "-q", "-d", "size=320m", "empty"]);
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path().join(name)
+    }
+
+    /// A run for which no signal is ignored, as a shell has it for a job in the background.
+    fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_ferroxfs")]);
+        command.args(arguments).current_dir(self.place.path());
+        command.env("SOURCE_DATE_EPOCH", "1700000000");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().unwrap()
+    }
+
+    #[track_caller]
+    fn check(&self, arguments: &[&str]) {
+        let ended = self.spawn(arguments).wait().unwrap();
+        assert!(ended.success(), "{arguments:?}: {ended}");
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.place.path()).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Stops runs of a command at random points. `prepare` makes the same beginning each time, and `verify` looks at
+    /// what a run has left, of which it knows whether that ended well. It ends with the number of runs that a signal
+    /// has ended.
+    fn stop(&self, arguments: &[&str], prepare: impl Fn(u64), verify: impl Fn(bool)) -> u64 {
+        prepare(0);
+        let start = Instant::now();
+        self.check(arguments);
+        let whole = start.elapsed();
+        verify(true);
+        let mut random = Prng::new(0x0005_709a);
+        let mut stopped = 0;
+        for point in 0..points() {
+            for (signal, number) in SIGNALS {
+                prepare(point);
+                let before = self.names();
+                let wait = Duration::from_nanos(random.number() % whole.as_nanos() as u64);
+                let ended = self.stopped_after(arguments, signal, wait);
+                let is_stopped = ended.signal() == Some(number);
+                assert!(is_stopped || ended.success(), "{arguments:?}: {ended} after {wait:?}");
+                stopped += u64::from(is_stopped);
+                verify(ended.success());
+                let after = self.names();
+                let new: Vec<_> = after.iter().filter(|name| !before.contains(name)).collect();
+                // At most the output itself.
+                assert!(new.iter().all(|name| *name == "out"), "{arguments:?}: {new:?}");
+            }
+        }
+        eprintln!("{}: {stopped} of {} stopped in {whole:?}", arguments[0], 2 * points());
+        stopped
+    }
+
+    fn stopped_after(&self, arguments: &[&str], signal: Signal, wait: Duration) -> ExitStatus {
+        let mut child = self.spawn(arguments);
+        std::thread::sleep(wait);
+        // One that has ended is a zombie until it is waited for.
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        child.wait().unwrap()
+    }
+
+    /// Stops runs that write `out`, which is new in every other run, and complete or as it was after each.
+    fn stop_output(&self, arguments: &[&str], is_whole: impl Fn(&[u8]) -> bool) {
+        let out = self.path("out");
+        let before = b"what was there before";
+        let prepare = |point: u64| match point % 2 {
+            0 => _ = fs::remove_file(&out),
+            _ => fs::write(&out, before).unwrap(),
+        };
+        let verify = |has_ended: bool| match fs::read(&out) {
+            Ok(bytes) => assert!(is_whole(&bytes) || (!has_ended && bytes == before)),
+            Err(_) => assert!(!has_ended),
+        };
+        assert!(self.stop(arguments, prepare, verify) > 0);
+    }
+
+    /// Checks that the files of a tree on the host are some of those that there are, whole.
+    fn check_some(&self, tree: &Path) -> usize {
+        let mut found = 0;
+        let mut left = vec![tree.to_owned()];
+        while let Some(directory) = left.pop() {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    left.push(path);
+                    continue;
+                }
+                let name = path.strip_prefix(tree).unwrap();
+                let expected = self.contents.get(name);
+                let expected = expected.unwrap_or_else(|| panic!("{name:?} is there"));
+                assert!(fs::read(&path).unwrap() == *expected, "{name:?}");
+                found += 1;
+            }
+        }
+        found
+    }
+}
+
+#[test]
+fn stopped_get_leaves_no_part() {
+    let bench = Bench::new();
+    let big = fs::read(bench.path("big")).unwrap();
+    bench.stop_output(&["get", "-o", "out", "image:/big"], |bytes| bytes == big);
+}
+
+#[test]
+fn stopped_tar_leaves_no_part() {
+    let bench = Bench::new();
+    bench.check(&["tar", "-o", "whole", "image"]);
+    let whole = fs::read(bench.path("whole")).unwrap();
+    bench.stop_output(&["tar", "-o", "out", "image"], |bytes| bytes == whole);
+}
+
+#[test]
+fn stopped_scan_leaves_no_part() {
+    let bench = Bench::new();
+    // Many inodes, for a run that takes some time.
+    let many = bench.path("many");
+    fs::create_dir(&many).unwrap();
+    for number in 0..5000 {
+        fs::write(many.join(format!("{number}")), "").unwrap();
+    }
+    bench.check(&["import", "many", "image:/many"]);
+    bench.check(&["scan", "--format", "ndjson", "-o", "whole", "image"]);
+    let rows = |bytes: &[u8]| -> Vec<Vec<u8>> {
+        // The first one has the time of the scan.
+        bytes.split_inclusive(|byte| *byte == b'\n').skip(1).map(<[u8]>::to_vec).collect()
+    };
+    let whole = rows(&fs::read(bench.path("whole")).unwrap());
+    let arguments = ["scan", "--format", "ndjson", "-o", "out", "image"];
+    bench.stop_output(&arguments, |bytes| rows(bytes) == whole);
+}
+
+#[test]
+fn stopped_mkfs_leaves_no_half_filled_volume() {
+    let bench = Bench::new();
+    let arguments = ["mkfs", "-q", "-f", "-d", "file,size=320m", "--from", "tree", "out"];
+    bench.check(&arguments);
+    // The volume depends on its source alone.
+    let (out, whole) = (bench.path("out"), bench.path("whole"));
+    fs::rename(&out, &whole).unwrap();
+    let is_whole = || bench.check(&["get", "-o", "-", "out:/d0/f0"]);
+    let list = |image: &str| {
+        let mut find = Command::new(env!("CARGO_BIN_EXE_ferroxfs"));
+        find.args(["find", image, "-printf", "%p %s %m %T@\\n"]).current_dir(bench.place.path());
+        find.output().unwrap()
+    };
+    let expected = list("whole");
+    let prepare = |point: u64| match point % 2 {
+        0 => _ = fs::remove_file(&out),
+        _ => bench.check(&["mkfs", "-q", "-f", "-d", "file,size=320m", "-L", "before", "out"]),
+    };
+    let verify = |has_ended: bool| {
+        let found = out.exists().then(|| list("out"));
+        let found_whole = found.as_ref().is_some_and(|found| found.stdout == expected.stdout);
+        assert!(found_whole || !has_ended);
+        match found {
+            _ if found_whole => is_whole(),
+            // The volume that was there has no file.
+            Some(found) => assert_eq!(found.stdout.split(|byte| *byte == b'\n').count(), 2),
+            None => {}
+        }
+    };
+    assert!(bench.stop(&arguments, prepare, verify) > 0);
+}
+
+#[test]
+fn stopped_import_leaves_whole_files_in_a_closed_volume() {
+    let bench = Bench::new();
+    let prepare = |_| {
+        let copied = Command::new("cp")
+            .args(["--sparse=always", "empty", "volume"])
+            .current_dir(bench.place.path())
+            .status();
+        assert!(copied.unwrap().success());
+        _ = fs::remove_dir_all(bench.path("files"));
+        fs::create_dir(bench.path("files")).unwrap();
+    };
+    let verify = |has_ended: bool| {
+        // A log that is not clean would end this with 4.
+        bench.check(&["ls", "--no-recovery", "volume"]);
+        bench.check(&["log", "volume"]);
+        bench.check(&["cp", "-r", "volume:/", "files"]);
+        let found = bench.check_some(&bench.path("files"));
+        assert!(!has_ended || found == bench.contents.len());
+    };
+    prepare(0);
+    assert!(bench.stop(&["import", "tree", "volume"], prepare, verify) > 0);
+}
+
+#[test]
+fn stopped_cp_leaves_whole_files() {
+    let bench = Bench::new();
+    bench.check(&["rm", "image:/big"]);
+    let out = bench.path("out");
+    let prepare = |_| {
+        _ = fs::remove_dir_all(&out);
+        fs::create_dir(&out).unwrap();
+    };
+    let verify = |has_ended: bool| {
+        let found = bench.check_some(&out);
+        assert!(!has_ended || found == bench.contents.len());
+    };
+    prepare(0);
+    assert!(bench.stop(&["cp", "-r", "image:/", "out"], prepare, verify) > 0);
+}
+
+#[test]
+fn stopped_cp_into_an_image_leaves_whole_files_in_a_closed_volume() {
+    let bench = Bench::new();
+    let prepare = |_| {
+        let copied = Command::new("cp")
+            .args(["--sparse=always", "empty", "volume"])
+            .current_dir(bench.place.path())
+            .status();
+        assert!(copied.unwrap().success());
+        bench.check(&["mkdir", "volume:/big"]);
+    };
+    let big = fs::read(bench.path("big")).unwrap();
+    let verify = |has_ended: bool| {
+        bench.check(&["log", "volume"]);
+        let got = Command::new(env!("CARGO_BIN_EXE_ferroxfs"))
+            .args(["get", "volume:/big/big"])
+            .current_dir(bench.place.path())
+            .output()
+            .unwrap();
+        assert!(got.stdout == big || (!got.status.success() && !has_ended));
+    };
+    prepare(0);
+    assert!(bench.stop(&["cp", "big", "volume:/big"], prepare, verify) > 0);
+}
+
+/// A run that has nothing to stop for: it is ended as ever, and ignores what it was started to ignore.
+#[test]
+fn ignored_signal_stays_ignored() {
+    let bench = Bench::new();
+    let mut command = Command::new("env");
+    command.args(["--ignore-signal=INT,HUP", env!("CARGO_BIN_EXE_ferroxfs")]);
+    command.args(["tar", "-o", "out", "image"]).current_dir(bench.place.path());
+    let mut child = command.spawn().unwrap();
+    let name = format!("/proc/{}/comm", child.id());
+    while fs::read_to_string(&name).unwrap() != "ferroxfs\n" {
+        std::thread::yield_now();
+    }
+    while child.try_wait().unwrap().is_none() {
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+        std::thread::yield_now();
+    }
+    assert!(child.wait().unwrap().success());
+}
+
+/// An archive that goes to a device is nobody's file: the run ends at once.
+#[test]
+fn stopped_run_says_so() {
+    let bench = Bench::new();
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_ferroxfs")]);
+    command.args(["import", "-", "empty"]).current_dir(bench.place.path());
+    // The input does not end: nothing is locked, and the signal ends the run.
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    bench.check(&["touch", "empty:/is-not-locked"]);
+    kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(1));
+}
