@@ -141,9 +141,6 @@ impl DeviceFailure {
             #[cfg(feature = "disk-images")]
             Self::Refused(refusal) => refusal.hint(),
             Self::DamagedImage => "check it with qemu-img check",
-            Self::NotADevice("a directory") => {
-                "name an image or a device; ferroxfs import DIRECTORY IMAGE puts a directory into an image"
-            }
             Self::NotADevice(_) | Self::Measure(_) | Self::Lock(_) => {
                 return None;
             }
