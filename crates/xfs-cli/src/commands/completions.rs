@@ -62,7 +62,7 @@ complete -F _ferroxfs_in_images -o bashdefault -o default ferroxfs
 
 const ZSH: &str = r#"    if [[ ${words[CURRENT]} == *:/* || ${words[*]} == *' --image'* ]]; then
         local -a in_image
-        in_image=(${(f)"$(${(Q)words[1]} complete -- ${(Q)words[2,CURRENT]} 2>/dev/null)"})
+        in_image=(${(f)"$(${(Q)words[1]} complete -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)"})
         if (( ${#in_image} )); then
             compadd -S '' -- ${(M)in_image:#*/}
             compadd -- ${in_image:#*/}
