@@ -165,11 +165,14 @@ impl Console {
 
     /// Writes a line to standard error, in order with what standard output has.
     fn say(&mut self, line: impl Display) {
-        // Keeps the two streams in order where they lead to the same terminal.
-        _ = self.out.flush();
-        let write = || _ = writeln!(io::stderr(), "{line}");
-        // Where nobody listens, the exit code still tells.
-        match self.work.as_ref().and_then(|current| current.progress.as_ref()) {
+        let Self { out, work, .. } = self;
+        let mut write = || {
+            // Keeps the two streams in order where they lead to the same terminal.
+            _ = out.flush();
+            // Where nobody listens, the exit code still tells.
+            _ = writeln!(io::stderr(), "{line}");
+        };
+        match work.as_ref().and_then(|current| current.progress.as_ref()) {
             Some(progress) => progress.suspend(write),
             None => write(),
         }

@@ -278,7 +278,7 @@ impl Start {
         let mut object = Object::new();
         let (device, folder) = (self.device.as_os_str(), self.folder.as_os_str());
         json::insert_name(&mut object, "image", device.as_bytes());
-        json::insert_name(&mut object, "directory", folder.as_bytes());
+        json::insert_name(&mut object, "mount_point", folder.as_bytes());
         object.insert("read_only".to_owned(), self.reads_only.into());
         object
     }

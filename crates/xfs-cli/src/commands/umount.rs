@@ -79,7 +79,7 @@ impl Umount {
     /// Says for programs whether the image is known to be closed.
     fn conclude(&self, is_closed: bool, console: &mut Console) -> Result<(), Failure> {
         let mut object = Object::new();
-        json::insert_name(&mut object, "directory", self.folder.as_os_str().as_bytes());
+        json::insert_name(&mut object, "mount_point", self.folder.as_os_str().as_bytes());
         object.insert("is_closed".to_owned(), is_closed.into());
         Ok(console.conclude_with(object)?)
     }

@@ -99,6 +99,31 @@ fn slow_import_shows_a_bar_then_clears_it_and_ends_with_a_summary() {
 }
 
 #[test]
+fn slow_quiet_import_shows_nothing() {
+    let place = Place::new();
+    let archive = archive(&place);
+    place.make("other");
+    pipe(&place.path("quiet"));
+    pipe(&place.path("pipe"));
+    let (first, rest) = archive.split_at(2 << 20);
+    let begin = |name: &str, arguments: &str| {
+        let terminal = Terminal::run(&place, arguments);
+        let mut writer = File::options().write(true).open(place.path(name)).unwrap();
+        writer.write_all(first).unwrap();
+        (terminal, writer)
+    };
+    let (quiet, mut quiet_writer) = begin("quiet", "import -q quiet image:/copy");
+    // The other one begins later: when its bar is there, the first one has taken as long, too.
+    let (mut other, mut other_writer) = begin("pipe", "import pipe other");
+    other.wait_for("importing: ");
+    quiet_writer.write_all(rest).unwrap();
+    other_writer.write_all(rest).unwrap();
+    drop((quiet_writer, other_writer));
+    assert_eq!(quiet.finish(), "");
+    other.finish();
+}
+
+#[test]
 fn quiet_command_shows_nothing_on_a_terminal() {
     let place = Place::new();
     archive(&place);

@@ -77,3 +77,31 @@ fn a_mounted_image_is_named() -> Result<(), TrialError> {
     volume.unmount();
     volume.check()
 }
+
+pub(crate) fn mount_stats_and_umount_print_json() -> Result<(), TrialError> {
+    let mut volume = mounted("rw")?;
+    let document = |command: &mut std::process::Command| -> serde_json::Value {
+        let document: serde_json::Value = serde_json::from_str(&run(command)).unwrap();
+        assert_eq!(document["schema_version"], 1);
+        document
+    };
+    std::fs::write(volume.at("file"), "text").unwrap();
+    let stats = document(ferroxfs(&["stats", "--json"]).arg(volume.path()));
+    let requests = stats["requests"].as_array().unwrap();
+    let write = requests.iter().find(|request| request["request"] == "write").unwrap();
+    assert_eq!((&write["count"], &write["failures"]), (&1.into(), &0.into()));
+    assert!(write["duration_ns"].as_u64() > Some(0), "{write}");
+    assert!(stats["volume"]["commits"].as_u64() > Some(0), "{stats}");
+    let folder = volume.path();
+    let ended = document(ferroxfs(&["umount", "--json"]).arg(&folder));
+    volume.is_mounted = false;
+    assert_eq!(ended["mount_point"], folder.to_str().unwrap());
+    assert_eq!(ended["is_closed"], true);
+    let mut mount = ferroxfs(&["mount", "--json", "-o", "ro"]);
+    let begun = document(mount.arg(&volume.image.data).arg(&folder));
+    assert_eq!(begun["image"], volume.image.data.to_str().unwrap());
+    assert_eq!(begun["mount_point"], folder.to_str().unwrap());
+    assert_eq!(begun["read_only"], true);
+    run(ferroxfs(&["umount"]).arg(&folder));
+    volume.check()
+}

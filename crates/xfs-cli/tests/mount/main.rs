@@ -124,6 +124,7 @@ fn prepared() -> Vec<Trial> {
             places::users_of_a_user_namespace_are_told_apart,
         ),
         Trial::new("a_mount_that_is_ready_says_so", places::a_mount_that_is_ready_says_so),
+        Trial::new("mount_stats_and_umount_print_json", listing::mount_stats_and_umount_print_json),
         Trial::new("a_connection_is_taken_over", places::a_connection_is_taken_over),
         Trial::new("a_users_server_checks_his_groups", user::a_users_server_checks_his_groups),
         Trial::new(
