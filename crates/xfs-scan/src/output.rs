@@ -257,6 +257,7 @@ impl Appender<'_> {
         let metadata = self.facts.finish(trailer)?;
         match self.rows {
             RowAppender::Lines { format, mut writer, .. } => {
+                assert!(metadata.is_none(), "a form of lines has no metadata");
                 if format == LineFormat::Ndjson {
                     writer.write_all(&ndjson::tail(trailer)).map_err(ScanError::Output)?;
                 }
