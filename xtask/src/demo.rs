@@ -118,6 +118,11 @@ impl Ended {
         self.took.as_secs_f64()
     }
 
+    /// Standard output alone.
+    fn printed(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).trim().to_owned()
+    }
+
     /// Standard output and standard error.
     fn text(&self) -> String {
         let both = [self.output.stdout.as_slice(), &self.output.stderr].concat();

@@ -84,16 +84,13 @@ fn kill_and_recover(demo: &mut Demo) -> Result<(), Error> {
     }
     let recovered = demo.shell("ferroxfs recover killed.xfs")?;
     demo.screen.output(&recovered.text());
-    let durable = demo.shell("ferroxfs find killed.xfs:/d0 | wc -l")?.text();
-    let all = demo.shell("ferroxfs find killed.xfs | wc -l")?.text();
-    if durable.trim().parse() != Ok(DURABLE) {
+    let durable = demo.shell("ferroxfs find killed.xfs:/d0 | wc -l")?.printed();
+    let all = demo.shell("ferroxfs find killed.xfs | wc -l")?.printed();
+    if durable.parse() != Ok(DURABLE) {
         return Err(Error::Demo(format!("{durable} of {DURABLE} durable inodes are there")));
     }
     judge(demo)?;
-    demo.came_out(&format!(
-        "all {DURABLE} inodes that were durable are there, and {} in all",
-        all.trim()
-    ));
+    demo.came_out(&format!("all {DURABLE} inodes that were durable are there, and {all} in all"));
     Ok(())
 }
 
