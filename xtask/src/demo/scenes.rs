@@ -8,9 +8,11 @@ use crate::command;
 use crate::error::Error;
 use crate::oracles;
 
+/// One part of the demo.
+type Scene = fn(&mut Demo) -> Result<(), Error>;
+
 /// Every scene. Those that another scene needs come before it.
-pub(super) const ALL: [fn(&mut Demo) -> Result<(), Error>; 5] =
-    [same_bytes, million, kill_and_recover, damage, mount];
+pub(super) const ALL: [Scene; 5] = [same_bytes, million, kill_and_recover, damage, mount];
 
 /// Inodes of the large volume: 1000 directories of 1000 links, and the root. Links need no file of the host
 /// to be opened for each of them, so that the volume is made in half of the time.

@@ -72,7 +72,7 @@ fn linked(
     let packages = metadata["packages"].as_array()?;
     let packages: BTreeMap<&str, &Value> =
         packages.iter().filter_map(|package| Some((package["id"].as_str()?, package))).collect();
-    let nodes = metadata["resolve"]["nodes"].as_array()?;
+    let nodes = metadata.pointer("/resolve/nodes")?.as_array()?;
     let nodes: BTreeMap<&str, &Value> =
         nodes.iter().filter_map(|node| Some((node["id"].as_str()?, node))).collect();
     let first = packages.iter().find(|(_, package)| package["name"] == "xfs-cli")?.0;
