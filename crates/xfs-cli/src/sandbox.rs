@@ -2,7 +2,7 @@
 //!
 //! Owns: which rights those are. An image may come from anybody, so a fault in a parser must not become
 //! a way to the rest of the machine: namespaces take away the names of the host, Landlock its files and network, a
-//! seccomp filter what the process could otherwise ask of the kernel. All of it is for good. Does **not** own:
+//! seccomp filter what the process could otherwise ask of the kernel. Root loses its capabilities. All of it is for good. Does **not** own:
 //! which directories a command still needs, which it says itself ([`Reach`]).
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
@@ -15,6 +15,7 @@ mod calls {
         Err(format!("there is no filter for {}", std::env::consts::ARCH))
     }
 }
+mod capabilities;
 mod namespaces;
 
 use std::os::fd::BorrowedFd;
@@ -128,12 +129,14 @@ fn give_up(
     when: SandboxWhen,
     in_namespaces: Result<(), Errno>,
 ) -> Result<(), Failure> {
+    let is_powerless = capabilities::keep(capabilities::needed(reach));
     let is_confined = confine(reach);
     let is_filtered = calls::filter(reach);
     if when == SandboxWhen::Auto {
         return Ok(());
     }
     in_namespaces.map_err(|errno| refusal(&format!("its namespaces: {errno}")))?;
+    is_powerless.map_err(|errno| refusal(&format!("its capabilities: {errno}")))?;
     match is_confined {
         Ok(RulesetStatus::FullyEnforced) => {}
         Ok(_) => return Err(refusal("this kernel has no Landlock that keeps all of it")),

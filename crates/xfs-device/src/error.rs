@@ -40,6 +40,20 @@ pub enum DeviceFailure {
     Measure(io::Error),
     /// Another program holds a lock that this access conflicts with.
     Locked(Access),
+    /// Another program uses the file or disk that the device is made of.
+    LockedBelow {
+        /// The access that was asked for.
+        access: Access,
+        /// The file or disk.
+        below: PathBuf,
+    },
+    /// Another device that is made of the same file or disk is mounted, claimed or being written.
+    TwinBusy {
+        /// The other device.
+        twin: PathBuf,
+        /// The file or disk that both are made of.
+        common: PathBuf,
+    },
     /// The host could not lock it.
     Lock(io::Error),
     /// Somebody else uses it: it is mounted, or another device is made of it.
@@ -59,8 +73,12 @@ impl DeviceError {
     /// Says that `failure` kept the device at `path` from being opened.
     #[must_use]
     pub fn new(path: &Path, failure: DeviceFailure) -> Self {
-        let is_held = matches!(failure, DeviceFailure::Locked(_) | DeviceFailure::Busy);
-        let holder = if is_held { Holder::find(path).map(Box::new) } else { None };
+        let held = match &failure {
+            DeviceFailure::Locked(_) | DeviceFailure::Busy => Some(path),
+            DeviceFailure::LockedBelow { below, .. } => Some(below.as_path()),
+            _ => None,
+        };
+        let holder = held.and_then(Holder::find).map(Box::new);
         Self { path: path.to_owned(), failure, holder }
     }
 
@@ -92,7 +110,12 @@ impl DeviceError {
     #[must_use]
     pub fn reason(&self) -> String {
         match &self.holder {
-            Some(holder) => holder.to_string(),
+            Some(holder) => match &self.failure {
+                DeviceFailure::LockedBelow { below, .. } => {
+                    format!("is made of {}; {holder}", below.display())
+                }
+                _ => holder.to_string(),
+            },
             None => match (&self.failure, crate::holder::user_of_device(&self.path)) {
                 (DeviceFailure::Busy, Some(user)) => format!("is in use: {user}"),
                 (failure, _) => failure.to_string(),
@@ -104,7 +127,10 @@ impl DeviceError {
     #[must_use]
     pub fn hint(&self) -> Option<Cow<'static, str>> {
         match (&self.holder, &self.failure) {
-            (Some(holder), DeviceFailure::Locked(access)) => Some(holder.hint(*access).into()),
+            (
+                Some(holder),
+                DeviceFailure::Locked(access) | DeviceFailure::LockedBelow { access, .. },
+            ) => Some(holder.hint(*access).into()),
             (Some(holder), _) => Some(holder.hint(Access::ReadWrite).into()),
             (None, failure) => failure.hint().map(Cow::Borrowed),
         }
@@ -118,11 +144,15 @@ impl DeviceFailure {
                 io::ErrorKind::PermissionDenied => return permission_hint(),
                 _ => return None,
             },
-            Self::Locked(Access::ReadOnly) => {
+            Self::Locked(Access::ReadOnly) | Self::LockedBelow { access: Access::ReadOnly, .. } => {
                 "wait until the program that writes it is done (of a mount: ferroxfs umount DIR), or read it \
                  as it is with --live"
             }
-            Self::Locked(Access::ReadWrite) => {
+            Self::TwinBusy { .. } => {
+                "unmount the other device or stop what uses it, and detach it (losetup -d)"
+            }
+            Self::Locked(Access::ReadWrite)
+            | Self::LockedBelow { access: Access::ReadWrite, .. } => {
                 "wait until the other program that uses it is done (of a mount: ferroxfs umount DIR)"
             }
             Self::InUse(Usage::Mounted { .. }, Access::ReadOnly) => {
@@ -179,6 +209,15 @@ impl fmt::Display for DeviceFailure {
             Self::Measure(error) => write!(f, "does not tell its size: {error}"),
             Self::Locked(Access::ReadOnly) => f.write_str("another program is writing it"),
             Self::Locked(Access::ReadWrite) => f.write_str("another program has it open"),
+            Self::LockedBelow { access: Access::ReadOnly, below } => {
+                write!(f, "another program is writing {}, which it is made of", below.display())
+            }
+            Self::LockedBelow { access: Access::ReadWrite, below } => {
+                write!(f, "another program has {} open, which it is made of", below.display())
+            }
+            Self::TwinBusy { twin, common } => {
+                write!(f, "{} is in use, which is made of {} too", twin.display(), common.display())
+            }
             Self::Lock(error) => write!(f, "cannot be locked: {error}"),
             Self::InUse(usage, _) => usage.fmt(f),
             Self::Busy => {

@@ -7,12 +7,16 @@
 //!
 //! - **I1** A device opened for reading has a descriptor that cannot write: nothing above can make
 //!   it change a byte.
-//! - **I2** While it is open for writing nobody else of good will has it open: an exclusive flock(2)
-//!   stands on it, and on a block device `O_EXCL` keeps the kernel from mounting it.
+//! - **I2** While it is open for writing, no other program of good will has the same bytes open: it is
+//!   locked at every level that it is made of ([`lock`](crate::lock)). On a block device, and on the
+//!   loop devices that are made of the same file, `O_EXCL` keeps the kernel from mounting it.
 //! - **I3** The image is never mapped into memory: a file that somebody truncates gives an error,
 //!   not SIGBUS.
+//! - **I4** A flush fails once the file, or a file that the device is made of, is shorter than it was:
+//!   bytes that earlier flushes promised are lost. The one write that could hide that, by reaching the
+//!   old end again, looks first.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, IoSlice, Seek, SeekFrom};
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
@@ -24,6 +28,8 @@ use rustix::pipe::{SpliceFlags, splice};
 
 use crate::device::{BlockDevice, Durability, check_read, check_write, write_zeros_plainly};
 use crate::error::{DeviceError, DeviceFailure};
+use crate::lock;
+use crate::stack::{self, Identity, Level, Shortened, Span, Twin};
 use crate::usage::{self, Usage};
 
 /// Sector size of an image file, for which the host gives no guarantee of its own.
@@ -90,6 +96,10 @@ pub struct FileDevice {
     is_block_device: bool,
     access: Access,
     usage: Option<Usage>,
+    /// What it is made of, open and locked.
+    levels: Vec<Level>,
+    /// Other ways to the same bytes, which the kernel gives to nobody else meanwhile.
+    _claims: Vec<File>,
     /// It is a block device that somebody else may be writing. A filesystem writes past the cache
     /// through which the host serves our reads, and that may hold what was read long ago.
     has_stale_cache: bool,
@@ -122,7 +132,13 @@ impl FileDevice {
         if !kind.is_file() && !kind.is_block_device() {
             return Err(DeviceFailure::NotADevice(file_type_name(kind)));
         }
+        let stack = Stack::new(&file, &metadata);
+        let usage = usage.or_else(|| stack.usage().filter(|usage| usage.conflicts(options.access)));
+        if let (Some(usage), false) = (&usage, options.is_live()) {
+            return Err(DeviceFailure::InUse(usage.clone(), options.access));
+        }
         lock(&file, options)?;
+        let claims = stack.lock(options)?;
         let (length_bytes, sector_size) = if kind.is_block_device() {
             measure_block_device(&file).map_err(DeviceFailure::Measure)?
         } else {
@@ -136,6 +152,8 @@ impl FileDevice {
             is_block_device,
             access: options.access,
             usage,
+            levels: stack.levels,
+            _claims: claims,
             has_stale_cache: is_block_device && options.is_live(),
         })
     }
@@ -171,19 +189,33 @@ impl BlockDevice for FileDevice {
         if self.has_stale_cache {
             self.invalidate(offset, buffer.len() as u64);
         }
-        self.file.read_exact_at(buffer, offset)
+        self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => self.check_lengths().err().unwrap_or(error),
+            _ => error,
+        })
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
         check_write(self, offset, bytes.len())?;
+        if offset + bytes.len() as u64 == self.length_bytes {
+            // The file would have its old length again, with a hole where bytes were lost (I4).
+            self.check_lengths()?;
+        }
         match durability {
             Durability::Cached => self.file.write_all_at(bytes, offset),
-            Durability::Durable => self.write_durable(offset, bytes),
+            Durability::Durable => {
+                self.write_durable(offset, bytes)?;
+                self.check_lengths()
+            }
         }
     }
 
     fn flush(&self) -> io::Result<()> {
-        if self.is_read_only() { Ok(()) } else { self.file.sync_data() }
+        if self.is_read_only() {
+            return Ok(());
+        }
+        self.file.sync_data()?;
+        self.check_lengths()
     }
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
@@ -254,12 +286,34 @@ impl Drop for FileDevice {
     /// Gives up the lock. Closing alone does not: a process that this one starts has the descriptor
     /// until it runs its program, and the lock with it.
     fn drop(&mut self) {
-        // Without a lock there is nothing to give up, and nobody to tell.
-        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        let levels = self.levels.iter().filter_map(|level| level.file.as_ref());
+        for file in levels.chain([&self.file]) {
+            lock::withdraw(file);
+            // Without a lock there is nothing to give up, and nobody to tell.
+            let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+        }
     }
 }
 
 impl FileDevice {
+    /// Fails if bytes that were there when it was opened are gone (I4).
+    fn check_lengths(&self) -> io::Result<()> {
+        let now = match self.is_block_device {
+            true => rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?,
+            false => self.file.metadata()?.len(),
+        };
+        if now < self.length_bytes {
+            let what = if self.is_block_device { "the device" } else { "the image" };
+            return Err(became_shorter(what, Shortened { before: self.length_bytes, now }));
+        }
+        for level in &self.levels {
+            if let Some(lengths) = level.shortened()? {
+                return Err(became_shorter(&level.path.display().to_string(), lengths));
+            }
+        }
+        Ok(())
+    }
+
     fn advise(&self, offset: u64, length: u64, advice: rustix::fs::Advice) {
         if let Some(length) = std::num::NonZeroU64::new(length) {
             // A hint: the host may refuse it, and nothing depends on it.
@@ -313,7 +367,8 @@ fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
         Access::ReadWrite => FlockOperation::NonBlockingLockExclusive,
     };
     match rustix::fs::flock(file, operation) {
-        Ok(()) => Ok(()),
+        Ok(()) if lock::announce(file, Span::WHOLE, options.access) || options.is_live() => Ok(()),
+        Ok(()) => Err(DeviceFailure::Locked(options.access)),
         Err(Errno::WOULDBLOCK) if options.is_live() => Ok(()),
         Err(Errno::WOULDBLOCK) => Err(DeviceFailure::Locked(options.access)),
         // Some network filesystems cannot lock; reading needs none to be safe for the image.
@@ -324,6 +379,80 @@ fn lock(file: &File, options: OpenOptions) -> Result<(), DeviceFailure> {
         }
         Err(error) => Err(DeviceFailure::Lock(error.into())),
     }
+}
+
+/// What the device is made of, and who else is made of that.
+struct Stack {
+    levels: Vec<Level>,
+    twins: Vec<Twin>,
+}
+
+impl Stack {
+    fn new(file: &File, metadata: &Metadata) -> Self {
+        let levels = stack::levels_below(file, metadata);
+        let twins = stack::twins(Identity::of(metadata), &levels);
+        Self { levels, twins }
+    }
+
+    /// The mount that shows the same bytes by another way, if there is one.
+    fn usage(&self) -> Option<Usage> {
+        usage::find_in_stack(&self.levels, &self.twins)
+    }
+
+    /// Locks every level, and for a writer claims the other ways. Returns the claims.
+    fn lock(&self, options: OpenOptions) -> Result<Vec<File>, DeviceFailure> {
+        let access = options.access;
+        for level in &self.levels {
+            if !lock::lock_level(level, access) && !options.is_live() {
+                return Err(DeviceFailure::LockedBelow { access, below: level.path.clone() });
+            }
+        }
+        match access {
+            Access::ReadWrite => self.claim(),
+            Access::ReadOnly => self.look_at_twins(options).map(|()| Vec::new()),
+        }
+    }
+
+    /// Takes the devices that the kernel could mount over the same bytes.
+    fn claim(&self) -> Result<Vec<File>, DeviceFailure> {
+        let below = self.levels.iter().filter(|level| level.is_unclaimed && level.span.is_whole());
+        let below = below.map(|level| (&level.path, &level.path));
+        let beside = self.twins.iter().map(|twin| (&twin.node, &twin.common));
+        let mut claims = Vec::new();
+        for (node, common) in below.chain(beside) {
+            let flags = OFlags::NONBLOCK | OFlags::EXCL;
+            let flags = i32::try_from(flags.bits()).unwrap_or(0);
+            match File::options().read(true).custom_flags(flags).open(node) {
+                Ok(file) => claims.push(file),
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    let (twin, common) = (node.clone(), common.clone());
+                    return Err(DeviceFailure::TwinBusy { twin, common });
+                }
+                // It is detached by now, or closed to this user: who writes it is seen by locks.
+                Err(_) => {}
+            }
+        }
+        Ok(claims)
+    }
+
+    /// Asks the other ways for writers, where the file that both show cannot be locked.
+    fn look_at_twins(&self, options: OpenOptions) -> Result<(), DeviceFailure> {
+        for twin in self.twins.iter().filter(|twin| twin.is_meeting_place) {
+            let Ok(file) = File::open(&twin.node) else { continue };
+            let shared = rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared);
+            if shared == Err(Errno::WOULDBLOCK) && !options.is_live() {
+                let (twin, common) = (twin.node.clone(), twin.common.clone());
+                return Err(DeviceFailure::TwinBusy { twin, common });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn became_shorter(what: &str, Shortened { before, now }: Shortened) -> io::Error {
+    let message =
+        format!("{what} became shorter while it was in use: {now} of {before} bytes are left");
+    io::Error::new(io::ErrorKind::UnexpectedEof, message)
 }
 
 fn measure_block_device(mut file: &File) -> io::Result<(u64, u32)> {

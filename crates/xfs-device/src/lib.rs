@@ -13,12 +13,14 @@ mod filesystem;
 mod holder;
 #[cfg(feature = "disk-images")]
 mod image;
+mod lock;
 mod lvm;
 mod memory;
 mod open;
 mod overlay;
 mod partition;
 mod signature;
+mod stack;
 mod text;
 mod usage;
 mod window;

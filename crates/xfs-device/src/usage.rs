@@ -14,6 +14,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::file::Access;
+use crate::stack::{Identity, Level, LoopDevice, Twin, device_name, partitions_of, read_line};
 
 /// Who uses a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,23 +58,35 @@ type DeviceName = String;
 /// Finds who uses the file or block device that `metadata` is of.
 pub(crate) fn find(metadata: &Metadata) -> Option<Usage> {
     let mounts = Mounts::read();
-    if metadata.file_type().is_block_device() {
-        let name = device_name(metadata.rdev());
-        if let Some(mount_point) = mounts.find_with_partitions(&name) {
-            return Some(Usage::Mounted { mount_point });
-        }
+    if metadata.file_type().is_block_device()
+        && let Some(mount_point) = mounts.find_with_partitions(metadata.rdev())
+    {
+        return Some(Usage::Mounted { mount_point });
     }
-    let loops = loops_of(metadata);
-    let mounted = loops.iter().find_map(|(_, name)| mounts.find_with_partitions(name));
+    let own = Identity::of(metadata);
+    let loops = LoopDevice::all().into_iter().filter(|device| device.identity() == Some(own));
+    let loops: Vec<LoopDevice> = loops.collect();
+    let mounted = loops.iter().find_map(|device| mounts.find_with_partitions(device.number));
     if let Some(mount_point) = mounted {
         return Some(Usage::Mounted { mount_point });
     }
-    let (device, _) = loops.into_iter().next()?;
-    Some(Usage::Loop { device })
+    Some(Usage::Loop { device: loops.first()?.shown() })
 }
 
-fn device_name(number: u64) -> DeviceName {
-    format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
+/// Finds a mount of what the device is made of, or of another device that is made of the same.
+pub(crate) fn find_in_stack(levels: &[Level], twins: &[Twin]) -> Option<Usage> {
+    if levels.is_empty() {
+        return None;
+    }
+    let mounts = Mounts::read();
+    let of_level = |level: &Level| match level.identity {
+        // Another partition of the same disk may be mounted.
+        Identity::Block(number) => mounts.find(&device_name(number)),
+        Identity::File { .. } => None,
+    };
+    let below = levels.iter().find_map(of_level);
+    let beside = || twins.iter().find_map(|twin| mounts.find_with_partitions(twin.number));
+    Some(Usage::Mounted { mount_point: below.or_else(beside)? })
 }
 
 /// The mounts of our mount namespace.
@@ -91,9 +104,10 @@ impl Mounts {
     }
 
     /// Finds a mount of this device or of one of its partitions.
-    fn find_with_partitions(&self, name: &str) -> Option<PathBuf> {
-        self.find(name)
-            .or_else(|| partitions_of(name).iter().find_map(|partition| self.find(partition)))
+    fn find_with_partitions(&self, number: u64) -> Option<PathBuf> {
+        let of_partition = |number: &u64| self.find(&device_name(*number));
+        self.find(&device_name(number))
+            .or_else(|| partitions_of(number).iter().find_map(of_partition))
     }
 }
 
@@ -131,43 +145,6 @@ pub(crate) fn unescape(word: &[u8]) -> Vec<u8> {
 pub(crate) fn is_write_protected(metadata: &Metadata) -> bool {
     let name = device_name(metadata.rdev());
     read_line(&Path::new("/sys/dev/block").join(name).join("ro")).is_some_and(|line| line == "1")
-}
-
-/// The partitions of a block device, by what sysfs shows below it.
-fn partitions_of(name: &str) -> Vec<DeviceName> {
-    let directory = Path::new("/sys/dev/block").join(name);
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let below = entries.filter_map(Result::ok).map(|entry| entry.path());
-    below
-        .filter(|path| path.join("partition").exists())
-        .filter_map(|path| read_line(&path.join("dev")))
-        .collect()
-}
-
-/// The loop devices that are made of this file or block device, with their numbers.
-fn loops_of(metadata: &Metadata) -> Vec<(PathBuf, DeviceName)> {
-    let Ok(entries) = fs::read_dir("/sys/block") else { return Vec::new() };
-    let names = entries.filter_map(Result::ok).map(|entry| entry.path());
-    names
-        .filter_map(|path| {
-            let backing = read_line(&path.join("loop/backing_file"))?;
-            let backing = fs::metadata(backing).ok()?;
-            let same = is_same(&backing, metadata);
-            let device = Path::new("/dev").join(path.file_name()?);
-            same.then(|| read_line(&path.join("dev"))).flatten().map(|name| (device, name))
-        })
-        .collect()
-}
-
-fn is_same(left: &Metadata, right: &Metadata) -> bool {
-    let block = left.file_type().is_block_device() && right.file_type().is_block_device();
-    let same_file = left.dev() == right.dev() && left.ino() == right.ino();
-    same_file || (block && left.rdev() == right.rdev())
-}
-
-fn read_line(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.trim_end_matches('\n').to_owned())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -67,6 +67,59 @@ fn a_command_that_reads_is_apart_from_the_host() {
         let status = fs::read_to_string(process.join("status")).unwrap();
         assert!(!is_apart(process, "user") || status.contains("CapPrm:\t0000000000000000"));
     });
+}
+
+#[test]
+fn a_command_that_reads_has_no_capabilities_also_as_root() {
+    if !xfs_testkit::has_landlock() {
+        eprintln!("skipped: this kernel has no Landlock that keeps all of it (Linux 6.12)");
+        return;
+    }
+    look_at_cat(&[], |process| {
+        let status = fs::read_to_string(process.join("status")).unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        // Only root may reduce the bounding set, and without a program to run it gives nothing.
+        let sets = ["CapInh", "CapPrm", "CapEff", "CapAmb"];
+        for set in sets.into_iter().chain(is_root.then_some("CapBnd")) {
+            assert!(status.contains(&format!("{set}:\t0000000000000000")), "{set}: {status}");
+        }
+        assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+    });
+}
+
+#[test]
+fn a_command_without_a_sandbox_keeps_the_capabilities_of_root() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root has capabilities");
+        return;
+    }
+    look_at_cat(&["--sandbox=never"], |process| {
+        let status = fs::read_to_string(process.join("status")).unwrap();
+        assert!(!status.contains("CapEff:\t0000000000000000"), "{status}");
+    });
+}
+
+/// Names are replaced in a directory of another user, as root may.
+#[test]
+fn an_output_is_written_to_a_directory_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root may give a directory away");
+        return;
+    }
+    let place = Place::new();
+    place.check(&["touch", "image:/file"]);
+    fs::create_dir(place.path("theirs")).unwrap();
+    let (user, group) = (Some(12_345), Some(12_345));
+    std::os::unix::fs::chown(place.path("theirs"), user, group).unwrap();
+    fs::set_permissions(place.path("theirs"), PermissionsExt::from_mode(0o700)).unwrap();
+    for _ in 0..2 {
+        place.check(&["scan", "image", "-o", "theirs/rows"]);
+    }
+    place.check(&["get", "image:/file", "-o", "theirs/file"]);
+    place.check(&["tar", "image", "-o", "theirs/archive"]);
+    for name in ["rows", "file", "archive"] {
+        assert!(place.path("theirs").join(name).exists(), "{name}");
+    }
 }
 
 /// What is worth least must not be what the rest is given up for.

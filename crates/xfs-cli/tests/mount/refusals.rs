@@ -184,6 +184,12 @@ pub(crate) fn await_sandbox(server: &str) {
             if xfs_testkit::has_namespaces() {
                 workers.iter().for_each(|worker| check_namespaces(worker));
             }
+            for worker in &workers {
+                let status = fs::read_to_string(worker.join("status")).unwrap();
+                for set in ["CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+                    assert!(status.contains(&format!("{set}:\t0000000000000000")), "{status}");
+                }
+            }
             return;
         }
         thread::sleep(Duration::from_millis(10));

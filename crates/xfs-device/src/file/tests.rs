@@ -2,7 +2,7 @@
 //! the kernel elsewhere.
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -94,6 +94,59 @@ fn a_file_that_shrinks_gives_an_error() {
     file.as_file().set_len(4096).unwrap();
     let error = device.read_at(0, &mut [0; 8192]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+}
+
+#[test]
+fn file_that_shrinks_fails_every_promise() {
+    let file = image(&[0; 8192]);
+    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    file.as_file().set_len(4096).unwrap();
+    let check = |result: std::io::Result<()>| {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+        assert!(error.to_string().contains("became shorter"), "{error}");
+        assert!(error.to_string().contains(" of 8192 bytes are left"), "{error}");
+    };
+    check(device.flush());
+    check(device.write_at(0, &[1; 512], Durability::Durable));
+    check(device.read_at(7680, &mut [0; 512]));
+    // This write would make the file as long as it was.
+    check(device.write_at(7680, &[1; 512], Durability::Cached));
+    assert_eq!(file.as_file().metadata().unwrap().len(), 4096);
+    device.write_at(4096, &[1; 512], Durability::Cached).unwrap();
+    check(device.flush());
+    file.as_file().set_len(9000).unwrap();
+    device.flush().unwrap();
+}
+
+#[test]
+fn file_without_a_name_is_written_on() {
+    let file = image(&[0; 4096]);
+    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    std::fs::remove_file(file.path()).unwrap();
+    std::fs::write(file.path(), "another").unwrap();
+    device.write_at(0, &[1; 512], Durability::Durable).unwrap();
+    device.flush().unwrap();
+    FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+}
+
+#[test]
+fn writer_by_a_descriptor_or_a_link_is_refused() {
+    let file = image(&[0; 4096]);
+    let folder = tempfile::tempdir_in(file.path().parent().unwrap()).unwrap();
+    let (hard, soft) = (folder.path().join("hard"), folder.path().join("soft"));
+    std::fs::hard_link(file.path(), &hard).unwrap();
+    std::os::unix::fs::symlink(file.path(), &soft).unwrap();
+    let descriptor = PathBuf::from(format!("/proc/self/fd/{}", file.as_file().as_raw_fd()));
+    let device = FileDevice::open(file.path(), OpenOptions::read_write()).unwrap();
+    for path in [&hard, &soft, &descriptor] {
+        for options in [OpenOptions::read_write(), OpenOptions::read_only()] {
+            assert!(matches!(failure(path, options), DeviceFailure::Locked(_)), "{path:?}");
+        }
+        FileDevice::open(path, OpenOptions::read_only().live()).unwrap();
+    }
+    drop(device);
+    FileDevice::open(&hard, OpenOptions::read_write()).unwrap();
 }
 
 #[test]

@@ -101,6 +101,8 @@ fn taken(error: &OpenError) -> Option<&Path> {
     let OpenError::Device(error) = error else { return None };
     match error.failure() {
         DeviceFailure::Locked(_) | DeviceFailure::Busy => Some(error.path()),
+        DeviceFailure::LockedBelow { below, .. } => Some(below),
+        DeviceFailure::TwinBusy { twin, .. } => Some(twin),
         _ => None,
     }
 }

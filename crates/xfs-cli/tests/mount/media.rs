@@ -1,0 +1,130 @@
+//! Media that change under a mount: what fsync promised is gone, and somebody has to say so.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use xfs_oracle::harness::TrialError;
+
+use crate::mounted::{await_mount, ferroxfs, run, said, umount};
+use crate::writers::{Ground, Held, Loop};
+
+const KEPT_BYTES: u64 = 4 << 20;
+
+/// Writes a file and syncs it; `false` where one of both fails.
+fn write_and_sync(path: &Path) -> bool {
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(&[7; 100_000])?;
+        file.sync_all()
+    };
+    write().is_ok()
+}
+
+fn shrink(path: &Path) {
+    File::options().write(true).open(path).unwrap().set_len(KEPT_BYTES).unwrap();
+}
+
+/// What unmounting says, and the exit code that it ends with. What stays mounted is detached.
+fn unmount(held: &Held) -> (Option<i32>, String) {
+    let output = ferroxfs(&["umount"]).arg(&held.0).output().unwrap();
+    if !output.status.success() {
+        let forced = ferroxfs(&["umount", "--force"]).arg(&held.0).output().unwrap();
+        assert!(!forced.status.success(), "by force it succeeds: {}", said(&forced));
+    }
+    (output.status.code(), said(&output))
+}
+
+/// The server tells what has happened, and ends with an error.
+pub(crate) fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
+    let ground = Ground::new()?;
+    let image = ground.volume("image");
+    let folder = ground.folder("mnt");
+    let mut serve = ferroxfs(&["mount", "--foreground"]);
+    let serve = serve.arg(&image).arg(&folder).stderr(Stdio::piped());
+    let server = serve.spawn().unwrap();
+    await_mount(&folder);
+    let held = Held(folder);
+    assert!(write_and_sync(&held.0.join("before")));
+    shrink(&image);
+    assert!(!write_and_sync(&held.0.join("after")), "fsync promised what cannot be kept");
+    assert!(!write_and_sync(&held.0.join("later")), "the volume goes on");
+    let (code, text) = unmount(&held);
+    assert!(code != Some(0), "{text}");
+    let ended = server.wait_with_output().unwrap();
+    let text = said(&ended);
+    assert!(!ended.status.success() && text.contains("became shorter"), "{text}");
+    Ok(())
+}
+
+/// Nothing is written after the loss but what unmounting writes.
+pub(crate) fn an_image_that_shrank_unnoticed_fails_umount() -> Result<(), TrialError> {
+    let ground = Ground::new()?;
+    let image = ground.volume("image");
+    let held = Held::by_us(&[], &image, ground.folder("mnt"));
+    assert!(write_and_sync(&held.0.join("before")));
+    shrink(&image);
+    let (code, text) = unmount(&held);
+    assert!(code != Some(0), "{text}");
+    Ok(())
+}
+
+fn check_below_a_loop_device(shrink: impl FnOnce(&Path, &Loop)) -> Result<(), TrialError> {
+    let ground = Ground::new()?;
+    let image = ground.volume("image");
+    let device = Loop::over(&image, &[]);
+    let held = Held::by_us(&[], &device.0, ground.folder("mnt"));
+    assert!(write_and_sync(&held.0.join("before")));
+    shrink(&image, &device);
+    assert!(!write_and_sync(&held.0.join("after")), "fsync promised what cannot be kept");
+    let (code, text) = unmount(&held);
+    assert!(code != Some(0), "{text}");
+    Ok(())
+}
+
+/// The loop device keeps its size, and would make the file longer again.
+pub(crate) fn a_file_below_a_loop_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
+    check_below_a_loop_device(|image, _| shrink(image))
+}
+
+/// A block device that becomes smaller.
+pub(crate) fn a_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
+    check_below_a_loop_device(|image, device| {
+        shrink(image);
+        run(Command::new("losetup").arg("--set-capacity").arg(&device.0));
+    })
+}
+
+/// The descriptor leads to the file, whatever becomes of its name.
+pub(crate) fn an_image_that_loses_its_name_is_served_on() -> Result<(), TrialError> {
+    let ground = Ground::new()?;
+    let image = ground.volume("image");
+    let held = Held::by_us(&[], &image, ground.folder("mnt"));
+    let kept = ground.at("kept");
+    fs::hard_link(&image, &kept).unwrap();
+    fs::remove_file(&image).unwrap();
+    fs::write(&image, "another file").unwrap();
+    assert!(write_and_sync(&held.0.join("after")));
+    umount(&held.0);
+    assert_eq!(fs::read(&image).unwrap(), b"another file");
+    let listed = run(ferroxfs(&["ls"]).arg(&kept));
+    assert!(listed.contains("after"), "{listed}");
+    Ok(())
+}
+
+/// The host has no room for a sparse image.
+pub(crate) fn a_full_host_fails_fsync() -> Result<(), TrialError> {
+    let ground = Ground::new()?;
+    let options = ["-t", "tmpfs", "-o", "size=24m"];
+    let host = Held::by_mount(&options, Path::new("tmpfs"), ground.folder("host"));
+    let image = host.0.join("image");
+    File::create(&image).unwrap().set_len(512 << 20).unwrap();
+    run(ferroxfs(&["mkfs", "-q"]).arg(&image));
+    let held = Held::by_us(&[], &image, ground.folder("mnt"));
+    let fails = |number: u32| !write_and_sync(&held.0.join(format!("file{number}")));
+    assert!((0..400).any(fails), "fsync promised what the host has no room for");
+    let (code, text) = unmount(&held);
+    assert!(code != Some(0), "{text}");
+    Ok(())
+}

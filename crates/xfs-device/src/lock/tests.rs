@@ -1,0 +1,94 @@
+//! Announcements of users of one file, each by a descriptor of its own.
+
+use std::fs::File;
+
+use super::{MAX_SECTORS, READERS, WRITERS, announce, conflicts, sectors, withdraw};
+use crate::file::Access::{self, ReadOnly, ReadWrite};
+use crate::stack::Span;
+
+const FIRST: Span = Span { start: 1 << 20, end: 2 << 20 };
+const SECOND: Span = Span { start: 2 << 20, end: 3 << 20 };
+const ACROSS: Span = Span { start: (2 << 20) - 1, end: (2 << 20) + 1 };
+
+/// Whether the second user is let in beside the first one.
+fn check_beside(first: (Span, Access), second: (Span, Access), expected: bool) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let open = || File::open(file.path()).unwrap();
+    let (one, two) = (open(), open());
+    assert!(announce(&one, first.0, first.1));
+    assert_eq!(announce(&two, second.0, second.1), expected, "{first:?} {second:?}");
+    withdraw(&two);
+    withdraw(&one);
+    assert!(announce(&two, second.0, second.1), "nothing is left of {first:?}");
+}
+
+#[test]
+fn writer_is_alone_in_its_span() {
+    for (first, second) in [(Span::WHOLE, Span::WHOLE), (FIRST, FIRST), (FIRST, ACROSS)] {
+        check_beside((first, ReadWrite), (second, ReadWrite), false);
+        check_beside((first, ReadWrite), (second, ReadOnly), false);
+        check_beside((first, ReadOnly), (second, ReadWrite), false);
+        check_beside((first, ReadOnly), (second, ReadOnly), true);
+    }
+}
+
+#[test]
+fn whole_file_conflicts_with_each_span() {
+    for (first, second) in [(Span::WHOLE, FIRST), (SECOND, Span::WHOLE)] {
+        check_beside((first, ReadWrite), (second, ReadWrite), false);
+        check_beside((first, ReadWrite), (second, ReadOnly), false);
+        check_beside((first, ReadOnly), (second, ReadWrite), false);
+        check_beside((first, ReadOnly), (second, ReadOnly), true);
+    }
+}
+
+#[test]
+fn spans_beside_each_other_are_used_at_once() {
+    for (one, two) in [(ReadWrite, ReadWrite), (ReadWrite, ReadOnly), (ReadOnly, ReadWrite)] {
+        check_beside((FIRST, one), (SECOND, two), true);
+    }
+}
+
+#[test]
+fn second_descriptor_of_one_open_is_no_conflict() {
+    let file = tempfile::tempfile().unwrap();
+    assert!(announce(&file, Span::WHOLE, ReadWrite));
+    assert!(announce(&file.try_clone().unwrap(), Span::WHOLE, ReadWrite));
+}
+
+#[test]
+fn empty_span_locks_nothing() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let (one, two) = (File::open(file.path()).unwrap(), File::open(file.path()).unwrap());
+    // The locks of QEMU for writers of a part are shared by such writers.
+    assert!(announce(&one, Span { start: 512, end: 512 }, ReadWrite));
+    assert!(announce(&two, FIRST, ReadWrite));
+}
+
+#[test]
+fn sectors_of_readers_and_writers_lie_apart() {
+    let whole = sectors(READERS, Span::WHOLE);
+    assert_eq!((whole.start, whole.end), (READERS, READERS + MAX_SECTORS));
+    assert!(whole.end <= WRITERS);
+    let across = sectors(0, Span { start: 511, end: 513 });
+    assert_eq!((across.start, across.end), (0, 2));
+}
+
+#[test]
+fn locks_that_the_kernel_lists_are_read() {
+    let inode = (rustix::fs::makedev(0, 0x27), 516);
+    let flock = "1: FLOCK  ADVISORY  WRITE 708 00:27:516 0 EOF";
+    assert!(conflicts(flock, inode, ReadOnly) && conflicts(flock, inode, ReadWrite));
+    let shared = "2: FLOCK  ADVISORY  READ 708 00:27:516 0 EOF";
+    assert!(!conflicts(shared, inode, ReadOnly) && conflicts(shared, inode, ReadWrite));
+    let writer = format!("3: OFDLCK ADVISORY  READ -1 00:27:516 {WRITERS} {}", WRITERS + 7);
+    assert!(conflicts(&writer, inode, ReadOnly) && conflicts(&writer, inode, ReadWrite));
+    let reader = format!("3: OFDLCK ADVISORY  READ -1 00:27:516 {READERS} {}", READERS + 7);
+    assert!(!conflicts(&reader, inode, ReadOnly) && conflicts(&reader, inode, ReadWrite));
+    let waiting = "1: -> FLOCK  ADVISORY  WRITE 708 00:27:516 0 EOF";
+    let other = "1: FLOCK  ADVISORY  WRITE 708 00:27:517 0 EOF";
+    let posix = "1: POSIX  ADVISORY  WRITE 708 00:27:516 0 EOF";
+    for line in [waiting, other, posix, "", "1:"] {
+        assert!(!conflicts(line, inode, ReadWrite), "{line}");
+    }
+}

@@ -1,0 +1,249 @@
+//! The files and devices that a device is made of, and the devices that share them.
+//!
+//! Owns: following partitions, loop devices, device mapper and RAID, and overlayfs down to the files
+//! and disks that hold the bytes; finding the other loop devices over the same file ("twins"). Does
+//! **not** own: locks ([`lock`](crate::lock)) or mounts ([`usage`](crate::usage)).
+//!
+//! ```text
+//!   /dev/loop0p1 ──partition──▶ /dev/loop0 ──loop──▶ disk.img ──overlayfs──▶ upper/disk.img
+//!   [0, ∞)                      [1 MiB, 65 MiB)      [1 MiB, 65 MiB)         [1 MiB, 65 MiB)
+//! ```
+//!
+//! Every level carries the span of bytes that the device uses of it, so that two partitions of one
+//! file can be in use side by side.
+//!
+//! # Invariants
+//!
+//! - **I1** A level is opened for reading only: following a stack changes nothing, and closing a
+//!   level wakes no watcher of the host that waits for writers of a disk.
+//! - **I2** A path that sysfs names is believed only where the kernel confirms the inode, as far as
+//!   the caller may ask.
+
+mod loops;
+mod sysfs;
+mod union;
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+pub(crate) use loops::LoopDevice;
+pub(crate) use sysfs::{device_name, partitions_of, read_line};
+
+/// Levels that are followed. Real stacks have fewer than ten.
+const MAX_LEVELS: usize = 64;
+
+/// A range of bytes; the end is exclusive, and `u64::MAX` where nothing bounds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl Span {
+    /// All bytes.
+    pub(crate) const WHOLE: Self = Self { start: 0, end: u64::MAX };
+
+    /// The range of `length` bytes from `start` on; to the end where there is no length.
+    pub(crate) fn new(start: u64, length: Option<u64>) -> Self {
+        Self { start, end: length.map_or(u64::MAX, |length| start.saturating_add(length)) }
+    }
+
+    /// This span of a window, in bytes of the device that the window shows.
+    pub(crate) fn within(self, window: Self) -> Self {
+        let shift = |at: u64| window.start.saturating_add(at).min(window.end);
+        Self { start: shift(self.start), end: shift(self.end) }
+    }
+
+    pub(crate) fn is_whole(self) -> bool {
+        self == Self::WHOLE
+    }
+
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+}
+
+/// The identity of a file, or of a block device whatever its node is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    File { device: u64, inode: u64 },
+    Block(u64),
+}
+
+impl Identity {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        match metadata.file_type().is_block_device() {
+            true => Self::Block(metadata.rdev()),
+            false => Self::File { device: metadata.dev(), inode: metadata.ino() },
+        }
+    }
+}
+
+/// A file or device below another one.
+#[derive(Debug)]
+pub(crate) struct Level {
+    pub(crate) path: PathBuf,
+    pub(crate) identity: Identity,
+    /// The bytes that are used of it.
+    pub(crate) span: Span,
+    /// Open for reading; `None` where this caller cannot reach it.
+    pub(crate) file: Option<File>,
+    /// Several devices use parts of it that are not known here (logical volumes of one disk).
+    pub(crate) is_shared: bool,
+    /// It is a block device below a loop device, which does not claim it.
+    pub(crate) is_unclaimed: bool,
+    /// Its length when it was opened, where it is a file.
+    length_bytes: Option<u64>,
+}
+
+impl Level {
+    /// Opens the file at `path`. One that is not the expected inode is left unreached.
+    fn open(path: PathBuf, expected: Option<(u64, u64)>, span: Span) -> Option<Self> {
+        let found = open_to_look(&path).and_then(|file| Ok((file.metadata()?, file))).ok();
+        let is_it = |metadata: &Metadata| {
+            expected.is_none_or(|expected| expected == (metadata.dev(), metadata.ino()))
+        };
+        let found = found.filter(|(metadata, _)| is_it(metadata));
+        let identity = match (&found, expected) {
+            (Some((metadata, _)), _) => Identity::of(metadata),
+            (None, Some((device, inode))) => Identity::File { device, inode },
+            (None, None) => return None,
+        };
+        let (metadata, file) = found.unzip();
+        let is_unclaimed = matches!(identity, Identity::Block(_));
+        let length_bytes = metadata.filter(Metadata::is_file).map(|metadata| metadata.len());
+        Some(Self { path, identity, span, file, is_shared: false, is_unclaimed, length_bytes })
+    }
+
+    fn of_block(number: u64, span: Span) -> Self {
+        let path = sysfs::node_of(number);
+        let file = path.as_ref().and_then(|path| open_to_look(path).ok());
+        Self {
+            path: path.unwrap_or_else(|| PathBuf::from(device_name(number))),
+            identity: Identity::Block(number),
+            span,
+            file,
+            is_shared: false,
+            is_unclaimed: false,
+            length_bytes: None,
+        }
+    }
+
+    /// How many bytes are left of the file, if it has become shorter.
+    pub(crate) fn shortened(&self) -> io::Result<Option<Shortened>> {
+        let (Some(file), Some(before)) = (&self.file, self.length_bytes) else { return Ok(None) };
+        let now = file.metadata()?.len();
+        Ok((now < before).then_some(Shortened { before, now }))
+    }
+}
+
+/// The lengths of a file that has become shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shortened {
+    pub(crate) before: u64,
+    pub(crate) now: u64,
+}
+
+/// Opens a path that only locks and questions are put to; a FIFO in its place does not hang.
+fn open_to_look(path: &Path) -> io::Result<File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// Follows what an open file or block device is made of, level by level.
+pub(crate) fn levels_below(file: &File, metadata: &Metadata) -> Vec<Level> {
+    let mut levels = parts_of(Identity::of(metadata), Some(file), Span::WHOLE);
+    let mut next = 0;
+    while let Some(level) = levels.get(next).filter(|_| next < MAX_LEVELS) {
+        let parts = parts_of(level.identity, level.file.as_ref(), level.span);
+        // A device can be reached by two ways, and is locked once for each span.
+        let is_new = |part: &Level| {
+            !levels.iter().any(|l| (l.identity, l.span) == (part.identity, part.span))
+        };
+        let new: Vec<Level> = parts.into_iter().filter(is_new).collect();
+        levels.extend(new);
+        next += 1;
+    }
+    levels
+}
+
+fn parts_of(identity: Identity, file: Option<&File>, span: Span) -> Vec<Level> {
+    let number = match identity {
+        Identity::Block(number) => number,
+        Identity::File { .. } => {
+            let below = file.and_then(union::file_below);
+            return below.and_then(|path| Level::open(path, None, span)).into_iter().collect();
+        }
+    };
+    if let Some((disk, window)) = sysfs::disk_of_partition(number) {
+        return vec![Level::of_block(disk, span.within(window))];
+    }
+    if let Some(device) = LoopDevice::of(number) {
+        let level = Level::open(device.backing, device.inode, span.within(device.window));
+        return level.into_iter().collect();
+    }
+    let slaves = sysfs::slaves_of(number).into_iter();
+    let to_level =
+        |(number, is_shared)| Level { is_shared, ..Level::of_block(number, Span::WHOLE) };
+    slaves.map(to_level).collect()
+}
+
+/// A loop device over a file or disk that another device is made of, and its partitions: each is a
+/// second way to the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Twin {
+    /// The node to lock or claim.
+    pub(crate) node: PathBuf,
+    /// The number of the device.
+    pub(crate) number: u64,
+    /// The level that both share.
+    pub(crate) common: PathBuf,
+    /// The common level itself cannot be reached, so locks have to meet here.
+    pub(crate) is_meeting_place: bool,
+}
+
+/// The twins of a device, by the levels below it.
+pub(crate) fn twins(own: Identity, levels: &[Level]) -> Vec<Twin> {
+    if levels.is_empty() {
+        return Vec::new();
+    }
+    let is_own = |number: u64| {
+        own == Identity::Block(number)
+            || levels.iter().any(|level| level.identity == Identity::Block(number))
+    };
+    let mut twins = Vec::new();
+    for device in LoopDevice::all().into_iter().filter(|device| !is_own(device.number)) {
+        let identity = device.identity();
+        let common = levels
+            .iter()
+            .find(|level| Some(level.identity) == identity && level.span.overlaps(device.window));
+        let Some(level) = common else { continue };
+        let partitions = sysfs::partitions_of(device.number);
+        let overlapping = |number: &u64| {
+            sysfs::disk_of_partition(*number)
+                .is_some_and(|(_, part)| part.within(device.window).overlaps(level.span))
+        };
+        // A claim of the whole device would fail for any partition of it that is in use.
+        let numbers: Vec<u64> = match partitions.is_empty() {
+            true => vec![device.number],
+            false => partitions.into_iter().filter(overlapping).collect(),
+        };
+        let to_twin = |number| {
+            Some(Twin {
+                node: sysfs::node_of(number)?,
+                number,
+                common: level.path.clone(),
+                is_meeting_place: level.file.is_none(),
+            })
+        };
+        twins.extend(numbers.into_iter().filter_map(to_twin));
+    }
+    twins
+}
+
+#[cfg(test)]
+mod tests;

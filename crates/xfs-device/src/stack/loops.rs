@@ -1,0 +1,102 @@
+//! Loop devices: the files that they are made of.
+//!
+//! sysfs shows the path of the file, as it is called now and from here: it ends in ` (deleted)` where
+//! the file has no name, and means another file in another mount namespace. The kernel tells the
+//! inode to a caller that may open the device.
+
+#![allow(unsafe_code, reason = "LOOP_GET_STATUS64, which no library wraps")]
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{Identity, Span, open_to_look, sysfs};
+
+/// `struct loop_info64` of `linux/loop.h`.
+#[repr(C)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    device_of_node: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encryption: [u32; 2],
+    flags: u32,
+    names_and_key: [u8; 160],
+    initial: [u64; 2],
+}
+
+const _: () = assert!(size_of::<LoopInfo>() == 232);
+
+const LOOP_GET_STATUS64: rustix::ioctl::Opcode = 0x4c05;
+
+/// A loop device that is attached to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LoopDevice {
+    /// The number of the device.
+    pub(crate) number: u64,
+    /// The path of its file, as it is shown here.
+    pub(crate) backing: PathBuf,
+    /// The device and inode of the file (of the node, where it is a block device). `None` where this
+    /// caller may not ask.
+    pub(crate) inode: Option<(u64, u64)>,
+    /// The bytes of the file that it shows.
+    pub(crate) window: Span,
+}
+
+impl LoopDevice {
+    /// The loop device of this number, if it is one and attached.
+    pub(super) fn of(number: u64) -> Option<Self> {
+        Self::read(&sysfs::directory_of(number))
+    }
+
+    /// All loop devices that are attached.
+    pub(crate) fn all() -> Vec<Self> {
+        let Ok(entries) = fs::read_dir("/sys/block") else { return Vec::new() };
+        entries.filter_map(Result::ok).filter_map(|entry| Self::read(&entry.path())).collect()
+    }
+
+    fn read(directory: &Path) -> Option<Self> {
+        let facts = directory.join("loop");
+        let backing = PathBuf::from(sysfs::read_line(&facts.join("backing_file"))?);
+        let number = sysfs::number_in(directory)?;
+        let offset = sysfs::read_number(&facts.join("offset")).unwrap_or(0);
+        let limit = sysfs::read_number(&facts.join("sizelimit")).filter(|limit| *limit != 0);
+        let inode = sysfs::node_of(number).and_then(|node| inode_below(&node));
+        Some(Self { number, backing, inode, window: Span::new(offset, limit) })
+    }
+
+    /// The identity of its file.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        let found = fs::metadata(&self.backing).ok();
+        match (found, self.inode) {
+            (Some(found), None) => Some(Identity::of(&found)),
+            (Some(found), Some(inode)) if inode == (found.dev(), found.ino()) => {
+                Some(Identity::of(&found))
+            }
+            (_, Some((device, inode))) => Some(Identity::File { device, inode }),
+            (None, None) => None,
+        }
+    }
+
+    /// The node in /dev, as messages show it.
+    pub(crate) fn shown(&self) -> PathBuf {
+        let name = || PathBuf::from(sysfs::device_name(self.number));
+        sysfs::node_of(self.number).unwrap_or_else(name)
+    }
+}
+
+fn inode_below(node: &Path) -> Option<(u64, u64)> {
+    let status = status_of(&open_to_look(node).ok()?)?;
+    Some((status.device, status.inode))
+}
+
+fn status_of(device: &File) -> Option<LoopInfo> {
+    // SAFETY: this request fills one `loop_info64`, which `LoopInfo` lays out, and reads nothing.
+    // Other drivers do not know its number and fail.
+    unsafe {
+        rustix::ioctl::ioctl(device, rustix::ioctl::Getter::<LOOP_GET_STATUS64, LoopInfo>::new())
+    }
+    .ok()
+}

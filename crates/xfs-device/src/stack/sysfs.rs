@@ -1,0 +1,83 @@
+//! What sysfs says of block devices: numbers, nodes, partitions, what they are made of.
+//!
+//! Does **not** own: what follows from it.
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::Span;
+
+/// The unit in which sysfs counts, whatever the sector size of the device.
+const SECTOR_BYTES: u64 = 512;
+
+/// A device number in the text form of procfs and sysfs: `major:minor`.
+pub(crate) fn device_name(number: u64) -> String {
+    format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
+}
+
+/// The number that such a text says.
+pub(super) fn parse_device_name(name: &str) -> Option<u64> {
+    let (major, minor) = name.split_once(':')?;
+    Some(rustix::fs::makedev(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// The first line of a file, without its end.
+pub(crate) fn read_line(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim_end_matches('\n').to_owned())
+}
+
+pub(super) fn read_number(path: &Path) -> Option<u64> {
+    read_line(path)?.parse().ok()
+}
+
+/// The directory of a block device.
+pub(super) fn directory_of(number: u64) -> PathBuf {
+    Path::new("/sys/dev/block").join(device_name(number))
+}
+
+/// The number of the device whose directory this is.
+pub(super) fn number_in(directory: &Path) -> Option<u64> {
+    parse_device_name(&read_line(&directory.join("dev"))?)
+}
+
+/// The node of a device in /dev, if it is the device's.
+pub(super) fn node_of(number: u64) -> Option<PathBuf> {
+    let facts = fs::read_to_string(directory_of(number).join("uevent")).ok()?;
+    let name = facts.lines().find_map(|line| line.strip_prefix("DEVNAME="))?;
+    let node = Path::new("/dev").join(name);
+    let found = fs::metadata(&node).ok()?;
+    (found.file_type().is_block_device() && found.rdev() == number).then_some(node)
+}
+
+/// The disk that a partition is part of, and where it lies on it.
+pub(super) fn disk_of_partition(number: u64) -> Option<(u64, Span)> {
+    let directory = directory_of(number);
+    if !directory.join("partition").exists() {
+        return None;
+    }
+    let start = read_number(&directory.join("start"))?.checked_mul(SECTOR_BYTES)?;
+    let length = read_number(&directory.join("size"))?.checked_mul(SECTOR_BYTES)?;
+    let disk = fs::canonicalize(directory).ok()?;
+    Some((number_in(disk.parent()?)?, Span::new(start, Some(length))))
+}
+
+/// The partitions of a block device.
+pub(crate) fn partitions_of(number: u64) -> Vec<u64> {
+    let Ok(entries) = fs::read_dir(directory_of(number)) else { return Vec::new() };
+    let below = entries.filter_map(Result::ok).map(|entry| entry.path());
+    below
+        .filter(|path| path.join("partition").exists())
+        .filter_map(|path| number_in(&path))
+        .collect()
+}
+
+/// The devices that a mapped or RAID device is made of, and whether other devices use them too.
+pub(super) fn slaves_of(number: u64) -> Vec<(u64, bool)> {
+    let Ok(entries) = fs::read_dir(directory_of(number).join("slaves")) else { return Vec::new() };
+    let slaves = entries.filter_map(Result::ok).map(|entry| entry.path());
+    let is_shared =
+        |slave: &Path| fs::read_dir(slave.join("holders")).is_ok_and(|holders| holders.count() > 1);
+    slaves.filter_map(|slave| Some((number_in(&slave)?, is_shared(&slave)))).collect()
+}
