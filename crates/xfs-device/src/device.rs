@@ -58,6 +58,16 @@ pub trait BlockDevice: Send + Sync {
     /// What the host says.
     fn flush(&self) -> io::Result<()>;
 
+    /// Fails if bytes that were there when the device was opened are gone, because it became shorter. Costs
+    /// next to nothing: it is asked where there is nothing to flush.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::UnexpectedEof`], and what the host says.
+    fn check_length(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Says that the bytes of this range are not needed any more; what they read as afterwards is
     /// not defined.
     ///

@@ -190,7 +190,7 @@ impl BlockDevice for FileDevice {
             self.invalidate(offset, buffer.len() as u64);
         }
         self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.check_lengths().err().unwrap_or(error),
+            io::ErrorKind::UnexpectedEof => self.check_length().err().unwrap_or(error),
             _ => error,
         })
     }
@@ -199,13 +199,13 @@ impl BlockDevice for FileDevice {
         check_write(self, offset, bytes.len())?;
         if offset + bytes.len() as u64 == self.length_bytes {
             // The file would have its old length again, with a hole where bytes were lost (I4).
-            self.check_lengths()?;
+            self.check_length()?;
         }
         match durability {
             Durability::Cached => self.file.write_all_at(bytes, offset),
             Durability::Durable => {
                 self.write_durable(offset, bytes)?;
-                self.check_lengths()
+                self.check_length()
             }
         }
     }
@@ -215,7 +215,25 @@ impl BlockDevice for FileDevice {
             return Ok(());
         }
         self.file.sync_data()?;
-        self.check_lengths()
+        self.check_length()
+    }
+
+    /// Holds I4.
+    fn check_length(&self) -> io::Result<()> {
+        let now = match self.is_block_device {
+            true => rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?,
+            false => self.file.metadata()?.len(),
+        };
+        if now < self.length_bytes {
+            let what = if self.is_block_device { "the device" } else { "the image" };
+            return Err(became_shorter(what, Shortened { before: self.length_bytes, now }));
+        }
+        for level in &self.levels {
+            if let Some(lengths) = level.shortened()? {
+                return Err(became_shorter(&level.path.display().to_string(), lengths));
+            }
+        }
+        Ok(())
     }
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
@@ -296,24 +314,6 @@ impl Drop for FileDevice {
 }
 
 impl FileDevice {
-    /// Fails if bytes that were there when it was opened are gone (I4).
-    fn check_lengths(&self) -> io::Result<()> {
-        let now = match self.is_block_device {
-            true => rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0))?,
-            false => self.file.metadata()?.len(),
-        };
-        if now < self.length_bytes {
-            let what = if self.is_block_device { "the device" } else { "the image" };
-            return Err(became_shorter(what, Shortened { before: self.length_bytes, now }));
-        }
-        for level in &self.levels {
-            if let Some(lengths) = level.shortened()? {
-                return Err(became_shorter(&level.path.display().to_string(), lengths));
-            }
-        }
-        Ok(())
-    }
-
     fn advise(&self, offset: u64, length: u64, advice: rustix::fs::Advice) {
         if let Some(length) = std::num::NonZeroU64::new(length) {
             // A hint: the host may refuse it, and nothing depends on it.

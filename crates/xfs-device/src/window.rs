@@ -59,6 +59,10 @@ impl BlockDevice for WindowDevice {
         self.device.flush()
     }
 
+    fn check_length(&self) -> io::Result<()> {
+        self.device.check_length()
+    }
+
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         check_write(self, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
         self.device.discard(self.start + offset, length)

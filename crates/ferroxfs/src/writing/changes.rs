@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use xfs_buffer::{PosixError, Result};
+use xfs_buffer::{IoError, PosixError, Result};
 use xfs_format::inode::{ExtendedFlags, FileType, InodeCore, InodeFlags, InodeFlags2};
 use xfs_format::reservation::TransactionKind;
 use xfs_format::timestamp::Timestamp;
-use xfs_format::{Geometry, RoCompatFeatures};
+use xfs_format::{DiskAddr, Geometry, RoCompatFeatures};
 
 use super::access::{check_mutable, check_not_immutable};
 use super::attributes::is_capable;
@@ -228,13 +228,23 @@ impl Parts {
     /// Makes what has been changed in this inode durable.
     pub(crate) fn sync(&self, file: &Arc<Entry>) -> Result<()> {
         self.contents(file).flush_for_sync()?;
-        self.journal.force(file.live().record().sequence())
+        self.journal.force(file.live().record().sequence())?;
+        self.check_length()
     }
 
     /// Makes the contents of a file durable, and what is needed to read them.
     pub(crate) fn sync_contents(&self, file: &Arc<Entry>) -> Result<()> {
         self.contents(file).flush_for_sync()?;
-        file.live().sync_contents(&self.journal)
+        file.live().sync_contents(&self.journal)?;
+        self.check_length()
+    }
+
+    /// Fails if the device became shorter. What was synced before is not flushed again, and may be lost.
+    fn check_length(&self) -> Result<()> {
+        let checked = self.journal.cache().device().check_length();
+        checked.map_err(|source| {
+            IoError { operation: "sync", at: DiskAddr(0), length_bytes: 0, source }.into()
+        })
     }
 }
 

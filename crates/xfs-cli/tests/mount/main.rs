@@ -100,6 +100,10 @@ fn main() -> ExitCode {
             media::an_image_that_shrinks_fails_fsync_and_umount,
         ),
         Trial::new(
+            "an_image_that_shrinks_fails_fsync_of_what_is_clean",
+            media::an_image_that_shrinks_fails_fsync_of_what_is_clean,
+        ),
+        Trial::new(
             "an_image_that_shrank_unnoticed_fails_umount",
             media::an_image_that_shrank_unnoticed_fails_umount,
         ),

@@ -58,6 +58,24 @@ pub(crate) fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), Trial
     Ok(())
 }
 
+/// All is durable, so that fsync has nothing to flush.
+pub(crate) fn an_image_that_shrinks_fails_fsync_of_what_is_clean() -> Result<(), TrialError> {
+    let ground = Ground::new()?;
+    let image = ground.volume("image");
+    let held = Held::by_us(&[], &image, ground.folder("mnt"));
+    assert!(write_and_sync(&held.0.join("file")));
+    let file = File::open(held.0.join("file")).unwrap();
+    let folder = File::open(&held.0).unwrap();
+    file.sync_all().unwrap();
+    shrink(&image);
+    assert!(file.sync_all().is_err() && file.sync_data().is_err(), "of a file");
+    assert!(folder.sync_all().is_err(), "of a folder");
+    drop((file, folder));
+    let (code, text) = unmount(&held);
+    assert!(code != Some(0), "{text}");
+    Ok(())
+}
+
 /// Nothing is written after the loss but what unmounting writes.
 pub(crate) fn an_image_that_shrank_unnoticed_fails_umount() -> Result<(), TrialError> {
     let ground = Ground::new()?;
