@@ -27,14 +27,17 @@ struct Entry {
 }
 
 /// Codes and what they mean, as in docs/exit-codes.md.
-const EXIT_CODES: [(&str, &str); 7] = [
+const EXIT_CODES: [(&str, &str); 10] = [
     ("0", "everything that was asked for was done"),
     ("1", "something failed: no such file, no permission, no space"),
     ("2", "the command line makes no sense, or not for this image"),
     ("3", "no XFS volume of version 5, or a feature that is refused by name"),
     ("4", "the log holds changes that are not replayed here"),
     ("5", "a structure of the image is corrupt, or lies past its end"),
+    ("129", "stopped by SIGHUP, after everything was closed"),
+    ("130", "stopped by SIGINT, after everything was closed"),
     ("141", "nobody reads the output any more"),
+    ("143", "stopped by SIGTERM, after everything was closed"),
 ];
 
 /// Adds the end of each help text to the command and those below it.

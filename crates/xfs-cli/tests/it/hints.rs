@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::process::Stdio;
 
 use rustix::fs::{CWD, FileType, Mode};
 

@@ -134,6 +134,14 @@ pub(super) static EXAMPLES: &[Entry] = &[
         &["ferroxfs-get(1)", "ferroxfs-cp(1)"],
     ),
     entry(
+        "edit",
+        &[
+            ("ferroxfs edit disk.img:/etc/fstab", "edit a file with $VISUAL or $EDITOR"),
+            ("ferroxfs edit --with 'sed -i s/a/b/' disk.img:/f", "edit it with another command"),
+        ],
+        &["ferroxfs-put(1)", "ferroxfs-get(1)"],
+    ),
+    entry(
         "get",
         &[
             ("ferroxfs get disk.img:/etc/hosts > hosts", "write a file to standard output"),
