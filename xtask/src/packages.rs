@@ -7,19 +7,25 @@ use crate::error::Error;
 use crate::report::Report;
 
 /// Programs that serve the tests as oracles, or that they call, by Debian package.
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 18] = [
     "acl",
     "attr",
+    "bzip2",
+    "cpio",
     "dpkg",
     "fuse3",
     "git",
     "kmod",
+    "libarchive-tools",
+    "lz4",
     "musl-tools",
     "postgresql",
     "rsync",
     "sqlite3",
     "util-linux",
     "xfsprogs",
+    "xz-utils",
+    "zstd",
 ];
 
 /// Installs what is missing, as root; else says what is missing and which tests that costs.

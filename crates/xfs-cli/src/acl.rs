@@ -37,11 +37,18 @@ pub(crate) fn value_text(value: &[u8]) -> Option<String> {
     Some(entries.iter().map(entry_text).collect::<Vec<_>>().join(","))
 }
 
-/// The form that Linux shows of a list that is given as text; `None` for what is none.
-pub(crate) fn text_value(text: &str) -> Option<Vec<u8>> {
-    let given = Given::parse_all(text).ok()?;
-    let list = Draft::given(&given, false).finish().ok()??;
-    Some(encode_posix_xattr(list.entries()))
+/// The form that Linux shows of a list in an archive, and the entries that make no sense here,
+/// which are not in it. There is no form where no list remains.
+pub(crate) fn archived_value(text: &str) -> (Option<Vec<u8>>, Vec<WrongEntry>) {
+    let (mut given, mut wrong) = (Vec::new(), Vec::new());
+    for entry in Given::split(text) {
+        match Given::parse(entry) {
+            Ok(entry) => given.push(entry),
+            Err(entry) => wrong.push(entry),
+        }
+    }
+    let list = Draft::given(&given, false).finish().ok().flatten();
+    (list.map(|list| encode_posix_xattr(list.entries())), wrong)
 }
 
 /// The permissions of an entry that was given.
@@ -102,8 +109,11 @@ pub(crate) struct Given {
 impl Given {
     /// Reads entries between commas.
     pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, WrongEntry> {
-        let entries = text.split([',', '\n']).map(str::trim).filter(|entry| !entry.is_empty());
-        entries.map(Self::parse).collect()
+        Self::split(text).map(Self::parse).collect()
+    }
+
+    fn split(text: &str) -> impl Iterator<Item = &str> {
+        text.split([',', '\n']).map(str::trim).filter(|entry| !entry.is_empty())
     }
 
     /// Reads one entry. Star puts the number of a user or group behind the permissions of its name, and
@@ -116,8 +126,9 @@ impl Given {
         if is_default {
             words.remove(0);
         }
-        if let [what, _, permissions, id] = *words.as_slice() {
-            words = vec![what, id, permissions];
+        if let [what, name, permissions, id] = *words.as_slice() {
+            let who = if name.is_empty() || id.is_empty() { name } else { id };
+            words = vec![what, who, permissions];
         }
         let (tag, rest) = match *words.as_slice() {
             ["u" | "user", "", ref rest @ ..] => (AclTag::Owner, rest),

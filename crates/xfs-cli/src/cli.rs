@@ -34,10 +34,10 @@ pub(crate) use structures::{
     DumpArguments, DumpBtree, DumpStructure, LogArguments, RecoverArguments,
 };
 pub(crate) use write::{
-    ChmodArguments, ChownArguments, EditArguments, FallocateArguments, FstrimArguments,
-    GetArguments, GrowfsArguments, ImportArguments, LabelArguments, LnArguments, MkdirArguments,
-    MvArguments, PutArguments, RmArguments, SetfaclArguments, SetfattrArguments, TouchArguments,
-    TruncateArguments, UuidArguments,
+    ArchiveOptions, ChmodArguments, ChownArguments, EditArguments, FallocateArguments,
+    FstrimArguments, GetArguments, GrowfsArguments, ImportArguments, LabelArguments, LnArguments,
+    MkdirArguments, MvArguments, PutArguments, RmArguments, SetfaclArguments, SetfattrArguments,
+    TouchArguments, TruncateArguments, UuidArguments,
 };
 
 use crate::console::Speech;

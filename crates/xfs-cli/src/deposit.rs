@@ -196,6 +196,10 @@ impl<'a> Deposit<'a> {
     /// As [`put`](Self::put).
     pub(crate) fn seal(&mut self) -> Result<(), Failure> {
         for (node, changes, path) in std::mem::take(&mut self.late) {
+            if node.metadata().nlink == 0 {
+                // A later member has taken its place.
+                continue;
+            }
             let sealed = node.change(&changes).map_err(Failed::from);
             self.check(&path, sealed)?;
         }
@@ -277,6 +281,19 @@ impl<'a> Deposit<'a> {
         }
         self.tally.add_file();
         Ok(())
+    }
+
+    /// Gives all names of a file these contents: an archive may have them with its last one.
+    pub(crate) fn put_linked_contents<S: Source>(
+        &mut self,
+        node: &Node,
+        source: &S,
+    ) -> Result<(), Failed> {
+        let file = node.open()?;
+        file.set_len(0)?;
+        contents::copy(&file, source, self.manner.holes(source), &self.tally)?;
+        file.close()?;
+        Ok(node.change(&self.times(&source.facts()))?)
     }
 
     /// Makes a symbolic link, in the place of what has the name.
@@ -453,7 +470,8 @@ impl<'a> Deposit<'a> {
         self.apply((draft.node(), path), &facts, source.attributes())?;
         let node = draft.publish()?;
         let late = self.late_changes(&facts);
-        match (late == Changes::default(), has_links) {
+        // An archive may have further names of any file.
+        match (late == Changes::default(), has_links || self.crosses_kinds) {
             (true, _) => {}
             (false, true) => self.late.push((node.clone(), late, path.to_vec())),
             (false, false) => node.change(&late)?,
@@ -517,7 +535,7 @@ impl Failed {
     }
 
     /// Says what the failure is about, in front of it.
-    fn about(self, subject: &str) -> Self {
+    pub(crate) fn about(self, subject: &str) -> Self {
         match self {
             Self::One(failure) => Self::One(failure.about(subject)),
             Self::Source(failure) => Self::Source(failure.about(subject)),

@@ -128,6 +128,8 @@ pub(crate) struct Facts {
     pub(crate) changed: Time,
     /// Creation.
     pub(crate) born: Time,
+    /// The creation that an archive gives a file; every other source leaves it to the volume.
+    pub(crate) created: Option<Time>,
     /// Inode flags, as FS_IOC_FSGETXATTR gives them.
     pub(crate) xflags: u32,
     /// Of how many bytes each extent is to be, and each that is copied when it is written to; 0 for no wish.

@@ -168,6 +168,7 @@ impl Source for HostSource {
             modified: time(metadata.mtime(), metadata.mtime_nsec()),
             changed: time(metadata.ctime(), metadata.ctime_nsec()),
             born: Time::default(),
+            created: None,
             xflags: 0,
             extent_size_hints: None,
         }

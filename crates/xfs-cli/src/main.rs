@@ -10,6 +10,7 @@ mod cli;
 mod colour;
 mod commands;
 mod console;
+mod decompress;
 mod deposit;
 mod descent;
 mod dump;

@@ -30,6 +30,7 @@ fn from_metadata(metadata: &Metadata) -> Facts {
         modified: time(metadata.modified),
         changed: time(metadata.changed),
         born: time(metadata.created),
+        created: None,
         xflags: metadata.xflags.bits(),
         extent_size_hints: Some((
             metadata.extent_size_hint_bytes,

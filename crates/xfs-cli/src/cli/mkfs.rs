@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::JsonOption;
+use super::{ArchiveOptions, JsonOption};
 
 /// Make a new XFS volume, as mkfs.xfs(8) does, empty or filled
 ///
@@ -55,9 +55,12 @@ pub(crate) struct MkfsArguments {
     /// Do not tell the device that all it holds is of no use any more
     #[arg(short = 'K')]
     pub(crate) keep: bool,
-    /// Fill the volume with what is in a directory, or with a tar archive; "-" for one on standard input
+    /// Fill the volume with what is in a directory, or with an archive of tar or cpio, compressed or not; "-" for
+    /// one on standard input
     #[arg(long, value_name = "SOURCE")]
     pub(crate) from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) archive: ArchiveOptions,
     /// Fill the volume with what a prototype file says, or with a directory: [file=]FILE, atime=,
     /// slashes_are_spaces=
     #[arg(short = 'p', value_name = "OPTIONS", conflicts_with = "from")]

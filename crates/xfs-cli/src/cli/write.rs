@@ -56,7 +56,11 @@ pub(crate) struct GetArguments {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Put a directory of the host and all below it, or a tar archive, into an image
+/// Put a directory of the host and all below it, or an archive, into an image
+///
+/// Archives are those of tar and cpio (newc, odc), also compressed by gzip, xz, zstd, bzip2 or lz4, which is told by
+/// their contents. Members below a symbolic link to a directory go where the link leads inside of the image. A
+/// directory takes the place of a symbolic link, unless --keep-directory-symlink is given.
 ///
 /// Names are taken in order, and members of an archive in theirs, so that the same source gives the same
 /// image; no time is later than SOURCE_DATE_EPOCH where that is set.
@@ -70,6 +74,20 @@ pub(crate) struct ImportArguments {
     /// Say that everything belongs to user and group 0
     #[arg(long)]
     pub(crate) all_root: bool,
+    #[command(flatten)]
+    pub(crate) archive: ArchiveOptions,
+}
+
+/// How an archive is read
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct ArchiveOptions {
+    /// Keep symbolic links to directories where the archive has a directory of their name, and put its entries
+    /// into the directory that the link leads to
+    #[arg(long)]
+    pub(crate) keep_directory_symlink: bool,
+    /// Read on after blocks of zeros, which end a tar archive: for archives joined by cat(1)
+    #[arg(long)]
+    pub(crate) ignore_zeros: bool,
 }
 
 /// Make directories

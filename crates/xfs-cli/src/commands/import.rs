@@ -1,4 +1,4 @@
-//! `import`: a tree of the host, or a tar archive, into an image.
+//! `import`: a tree of the host, or an archive, into an image.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -30,7 +30,8 @@ pub(super) fn open(
 ) -> Result<Box<dyn Run>, Failure> {
     let image = Address::parse(&arguments.address, options.image.as_deref())?.image;
     let images = std::iter::once(image.as_path()).chain(options.log_device.as_deref());
-    let source = Intake::open(&arguments.source, Keeping::Whole)?.without(images);
+    let source = Intake::open(&arguments.source, Keeping::Whole, arguments.archive)?;
+    let source = source.without(images);
     let manner = Manner::faithful(arguments.all_root, source_date_epoch()?);
     let words = std::slice::from_ref(&arguments.address);
     let targets = Targets::open_for_writing(words, options)?;

@@ -142,7 +142,9 @@ impl Fill {
     fn open(arguments: &MkfsArguments, keeping: Keeping) -> Result<Option<Self>, Failure> {
         let time = asked_time(arguments)?;
         let source = match (&arguments.from, prototype::parse(&arguments.prototype)?) {
-            (Some(from), _) if !arguments.dry_run => Intake::open(from, keeping)?,
+            (Some(from), _) if !arguments.dry_run => {
+                Intake::open(from, keeping, arguments.archive)?
+            }
             (None, Some(asked)) if !arguments.dry_run => {
                 let chosen = time
                     .map(|time| Time { seconds: time.seconds(), nanoseconds: time.nanoseconds() });

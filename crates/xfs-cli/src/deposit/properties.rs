@@ -15,6 +15,9 @@ use crate::source::{NamedValue, Source};
 /// Permission bits of a mode.
 const PERMISSION_BITS: u32 = 0o7777;
 
+/// The attribute that holds the access control list of a file, and so its mode.
+const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
+
 /// Flags of a file that cannot be renamed or linked any more.
 const LATE_FLAGS: ExtendedFlags = ExtendedFlags::IMMUTABLE.union(ExtendedFlags::APPEND);
 
@@ -56,6 +59,12 @@ impl Deposit<'_> {
                 node.set_acl(kind, None)?;
             }
         }
+        let mut mode = (facts.kind() != FileKind::Symlink).then(|| self.mode(facts));
+        if attributes.iter().flatten().any(|attribute| attribute.name == ACCESS_LIST) {
+            // The mode in an archive may have the group's permissions where the list has the mask.
+            // The list counts.
+            node.change(&Changes { mode: mode.take(), ..Changes::default() })?;
+        }
         for attribute in attributes {
             let set = attribute.map_err(Failed::Source).and_then(|NamedValue { name, value }| {
                 let set = node.set_attribute(OsStr::from_bytes(&name), &value, SetMode::Either);
@@ -69,14 +78,18 @@ impl Deposit<'_> {
             }
         }
         let flags = ExtendedFlags::from_bits_truncate(facts.xflags) - LATE_FLAGS;
-        let changes = Changes {
-            mode: (facts.kind() != FileKind::Symlink).then(|| self.mode(facts)),
+        let xflags = (!flags.is_empty()).then_some(flags);
+        Ok(node.change(&Changes { mode, xflags, ..self.times(facts) })?)
+    }
+
+    /// The times of a file, and the creation that an archive gives it.
+    pub(super) fn times(&self, facts: &Facts) -> Changes {
+        Changes {
             accessed: Some(self.time(facts.accessed)),
             modified: Some(self.time(facts.modified)),
-            xflags: (!flags.is_empty()).then_some(flags),
+            created: facts.created.map(|created| self.time(created)),
             ..Changes::default()
-        };
-        Ok(node.change(&changes)?)
+        }
     }
 
     /// Gives a file the hints for the size of extents of its source, and none that it has taken over from its directory.

@@ -3,30 +3,68 @@
 use std::collections::HashSet;
 
 use crate::facts::Time;
-use crate::source::NamedValue;
 
-/// What stands in front of the name of an extended attribute.
-const ATTRIBUTE: &[u8] = b"SCHILY.xattr.";
+/// Keywords that say what a member is.
+const TAKEN: [&[u8]; 14] = [
+    b"atime",
+    b"gid",
+    b"linkpath",
+    b"mtime",
+    b"path",
+    b"size",
+    b"uid",
+    b"LIBARCHIVE.creationtime",
+    b"RHT.security.selinux",
+    b"SCHILY.acl.access",
+    b"SCHILY.acl.default",
+    b"SCHILY.devmajor",
+    b"SCHILY.devminor",
+    b"SCHILY.fflags",
+];
+/// Keywords that say nothing that a file in a volume has: names of owners, whose numbers count,
+/// times of change, numbers of inodes, facts of the archive.
+const PASSED_OVER: [&[u8]; 18] = [
+    b"charset",
+    b"comment",
+    b"ctime",
+    b"gname",
+    b"hdrcharset",
+    b"uname",
+    b"GNU.dumpdir",
+    b"LIBARCHIVE.symlinktype",
+    b"SCHILY.archtype",
+    b"SCHILY.dev",
+    b"SCHILY.dino",
+    b"SCHILY.dir",
+    b"SCHILY.filetype",
+    b"SCHILY.ino",
+    b"SCHILY.nlink",
+    b"SCHILY.offset",
+    b"SCHILY.release",
+    b"SCHILY.tarfiletype",
+];
+/// Beginnings of keywords that are known.
+const PREFIXES: [&[u8]; 5] =
+    [b"GNU.sparse.", b"GNU.volume.", b"LIBARCHIVE.xattr.", b"SCHILY.volhdr.", b"SCHILY.xattr."];
+
+/// A keyword and its value.
+type Record = (Vec<u8>, Vec<u8>);
 
 /// Extended records; of several of one keyword the last counts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Records(Vec<(Vec<u8>, Vec<u8>)>);
+pub(super) struct Records(Vec<Record>);
 
 impl Records {
-    /// Reads records; `None` for what is none.
-    pub(super) fn parse(mut bytes: &[u8]) -> Option<Self> {
+    /// Reads records up to the first that is none, and whether all were read.
+    pub(super) fn parse(mut bytes: &[u8]) -> (Self, bool) {
         let mut records = Vec::new();
         // Some writers fill up with zeros.
         while bytes.first().is_some_and(|byte| *byte != 0) {
-            let space = bytes.iter().position(|byte| *byte == b' ')?;
-            let length: usize = std::str::from_utf8(bytes.get(..space)?).ok()?.parse().ok()?;
-            let record = bytes.get(space + 1..length)?.strip_suffix(b"\n")?;
-            let equals = record.iter().position(|byte| *byte == b'=')?;
-            let (keyword, value) = record.split_at(equals);
-            records.push((keyword.to_vec(), value.get(1..)?.to_vec()));
-            bytes = bytes.get(length..)?;
+            let Some((record, rest)) = parse_one(bytes) else { return (Self(records), false) };
+            records.push(record);
+            bytes = rest;
         }
-        Some(Self(records))
+        (Self(records), true)
     }
 
     /// Adds a record.
@@ -48,8 +86,7 @@ impl Records {
 
     /// The bytes of all keywords and values, and of what keeps them.
     pub(super) fn bytes(&self) -> u64 {
-        let of =
-            |record: &(Vec<u8>, Vec<u8>)| size_of_val(record) + record.0.len() + record.1.len();
+        let of = |record: &Record| size_of_val(record) + record.0.len() + record.1.len();
         self.0.iter().map(|record| of(record) as u64).sum()
     }
 
@@ -69,14 +106,38 @@ impl Records {
         number(self.value(keyword)?)
     }
 
-    /// The extended attributes.
-    pub(super) fn attributes(&self) -> Vec<NamedValue> {
-        let named = |(keyword, value): &(Vec<u8>, Vec<u8>)| {
-            let name = unescape(keyword.strip_prefix(ATTRIBUTE)?);
-            Some(NamedValue { name, value: value.clone() })
-        };
-        self.0.iter().filter_map(named).collect()
+    /// Records whose keywords begin so, with the rest of the keyword.
+    pub(super) fn below<'a>(
+        &'a self,
+        prefix: &'a [u8],
+    ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        self.0.iter().filter_map(move |(keyword, value)| {
+            Some((keyword.strip_prefix(prefix)?, value.as_slice()))
+        })
     }
+
+    /// Keywords that are not known, and may say what is lost.
+    pub(super) fn unknown(&self) -> impl Iterator<Item = &[u8]> {
+        let is_known = |keyword: &[u8]| {
+            TAKEN.contains(&keyword)
+                || PASSED_OVER.contains(&keyword)
+                || PREFIXES.iter().any(|prefix| keyword.starts_with(prefix))
+        };
+        self.0
+            .iter()
+            .map(|(keyword, _)| keyword.as_slice())
+            .filter(move |keyword| !is_known(keyword))
+    }
+}
+
+/// The first record, and what follows it.
+fn parse_one(bytes: &[u8]) -> Option<(Record, &[u8])> {
+    let space = bytes.iter().position(|byte| *byte == b' ')?;
+    let length: usize = std::str::from_utf8(bytes.get(..space)?).ok()?.parse().ok()?;
+    let record = bytes.get(space + 1..length)?.strip_suffix(b"\n")?;
+    let equals = record.iter().position(|byte| *byte == b'=')?;
+    let (keyword, value) = record.split_at(equals);
+    Some(((keyword.to_vec(), value.get(1..)?.to_vec()), bytes.get(length..)?))
 }
 
 /// A decimal number.
@@ -96,20 +157,4 @@ pub(super) fn time(text: &[u8]) -> Option<Time> {
     let (seconds, nanoseconds): (i64, u32) = (seconds.parse().ok()?, nanoseconds.parse().ok()?);
     let total = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
     Time::from_total_nanoseconds(sign * total)
-}
-
-/// The name of an attribute, in which `=` and `%` are written as GNU tar and star write them.
-fn unescape(name: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(name.len());
-    let mut rest = name;
-    while let [first, behind @ ..] = rest {
-        let (byte, behind) = match rest {
-            [b'%', b'3', b'D' | b'd', behind @ ..] => (b'=', behind),
-            [b'%', b'2', b'5', behind @ ..] => (b'%', behind),
-            _ => (*first, behind),
-        };
-        plain.push(byte);
-        rest = behind;
-    }
-    plain
 }

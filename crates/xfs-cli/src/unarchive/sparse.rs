@@ -1,12 +1,13 @@
 //! Where a sparse file has data: the map, in the forms in which GNU tar has written it.
 
-use std::io::Read;
 use std::ops::Range;
 
 use tar::{GnuExtSparseHeader, GnuSparseHeader, Header};
 
+use super::input::ArchiveInput;
 use super::records::{Records, number};
-use super::{BLOCK_BYTES, MAX_RECORDS_BYTES, Unarchive};
+use super::tar_reader::TarReader;
+use super::{BLOCK_BYTES, MAX_RECORDS_BYTES};
 use crate::failure::Failure;
 
 /// The length of a sparse file, and where it has data.
@@ -17,11 +18,12 @@ pub(super) struct SparseMap {
 
 impl SparseMap {
     /// The map, if it stands in the header and behind it, in front of the body.
-    pub(super) fn read_head<R: Read>(
-        archive: &mut Unarchive<R>,
+    pub(super) fn read_head(
+        reader: &mut TarReader,
         header: &Header,
         records: &Records,
     ) -> Result<Option<Self>, Failure> {
+        let archive = &mut reader.input;
         let numbers = if header.entry_type().is_gnu_sparse() {
             Some(old(archive, header)?)
         } else if let Some(size) = records.number(b"GNU.sparse.size") {
@@ -33,8 +35,8 @@ impl SparseMap {
     }
 
     /// The map, if it is the beginning of the body.
-    pub(super) fn read_body<R: Read>(
-        archive: &mut Unarchive<R>,
+    pub(super) fn read_body(
+        archive: &mut ArchiveInput,
         records: &Records,
     ) -> Result<Option<Self>, Failure> {
         if records.value(b"GNU.sparse.major") != Some(b"1") {
@@ -45,8 +47,8 @@ impl SparseMap {
         Self::check(archive, size.map(|size| (size, numbers))).map(Some)
     }
 
-    fn check<R: Read>(
-        archive: &Unarchive<R>,
+    fn check(
+        archive: &mut ArchiveInput,
         numbers: Option<(u64, Vec<u64>)>,
     ) -> Result<Self, Failure> {
         let map = numbers.and_then(|(size, numbers)| Self::of(size, &numbers));
@@ -73,8 +75,8 @@ impl SparseMap {
 }
 
 /// The size and the map of a GNU archive: in the header, and in blocks behind it.
-fn old<R: Read>(archive: &mut Unarchive<R>, header: &Header) -> Result<(u64, Vec<u64>), Failure> {
-    let wrong = |archive: &Unarchive<R>| archive.broken("has a sparse file without a map");
+fn old(archive: &mut ArchiveInput, header: &Header) -> Result<(u64, Vec<u64>), Failure> {
+    let wrong = |archive: &mut ArchiveInput| archive.broken("has a sparse file without a map");
     let Some(gnu) = header.as_gnu() else { return Err(wrong(archive)) };
     let Ok(size) = gnu.real_size() else { return Err(wrong(archive)) };
     let mut numbers = Vec::new();
@@ -97,9 +99,9 @@ fn old<R: Read>(archive: &mut Unarchive<R>, header: &Header) -> Result<(u64, Vec
     pushed.map(|()| (size, numbers)).ok_or_else(|| wrong(archive))
 }
 
-/// The numbers in front of the contents ("GNU sparse format 1.0"): how many pairs there are, and the
-/// pairs, a line for each number, filled up to a block.
-fn in_front<R: Read>(archive: &mut Unarchive<R>) -> Result<Vec<u64>, Failure> {
+/// The numbers in front of the contents ("GNU sparse format 1.0"): how many pairs there are, and
+/// the pairs, a line for each number, filled up to a block.
+fn in_front(archive: &mut ArchiveInput) -> Result<Vec<u64>, Failure> {
     let mut numbers = Vec::new();
     let mut line = Vec::new();
     let mut wanted = 1;

@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod archives;
 mod benching;
 mod blame;
 mod changing;

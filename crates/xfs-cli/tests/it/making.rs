@@ -81,7 +81,7 @@ fn what_is_no_archive_leaves_no_volume_behind() {
     let place = TempDir::new().unwrap();
     std::fs::write(place.path().join("zip"), b"PK\x03\x04 and so on").unwrap();
     let from = |source| ["mkfs", "-q", "-d", "size=320m", "--from", source, "image"];
-    check(&place, &from("zip"), 1, "zip: is no tar archive");
+    check(&place, &from("zip"), 1, "zip: is a zip archive");
     assert!(!place.path().join("image").exists());
     let pipe = |input: &str| {
         let mut shell = Command::new("sh");

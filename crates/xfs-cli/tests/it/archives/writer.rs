@@ -1,0 +1,174 @@
+//! Writing tar archives field by field, also as no program writes them.
+
+use xfs_testkit::Prng;
+
+const BLOCK: usize = 512;
+
+/// A header, in the fields of POSIX.
+#[derive(Clone)]
+pub(super) struct Head {
+    pub(super) name: Vec<u8>,
+    pub(super) mode: [u8; 8],
+    pub(super) uid: [u8; 8],
+    pub(super) gid: [u8; 8],
+    /// The size of the body, where none is given.
+    pub(super) size: Option<[u8; 12]>,
+    pub(super) mtime: [u8; 12],
+    pub(super) kind: u8,
+    pub(super) link: Vec<u8>,
+    pub(super) magic: [u8; 8],
+    pub(super) device: ([u8; 8], [u8; 8]),
+    pub(super) prefix: Vec<u8>,
+    /// Whether the checksum is that of bytes with a sign.
+    pub(super) is_signed: bool,
+}
+
+impl Head {
+    pub(super) fn new(name: impl AsRef<[u8]>) -> Self {
+        Self {
+            name: name.as_ref().to_vec(),
+            mode: *b"0000644\0",
+            uid: *b"0000000\0",
+            gid: *b"0000000\0",
+            size: None,
+            mtime: *b"00000000000\0",
+            kind: b'0',
+            link: Vec::new(),
+            magic: *b"ustar\x0000",
+            device: ([0; 8], [0; 8]),
+            prefix: Vec::new(),
+            is_signed: false,
+        }
+    }
+
+    pub(super) fn directory(name: impl AsRef<[u8]>) -> Self {
+        Self { kind: b'5', mode: *b"0000755\0", ..Self::new(name) }
+    }
+
+    pub(super) fn link(kind: u8, name: &str, link: &str) -> Self {
+        Self { kind, link: link.into(), mode: *b"0000777\0", ..Self::new(name) }
+    }
+
+    fn bytes(&self, body: usize) -> [u8; BLOCK] {
+        let mut block = [0; BLOCK];
+        let mut put = |at: usize, bytes: &[u8], most: usize| {
+            let length = bytes.len().min(most);
+            block[at..at + length].copy_from_slice(&bytes[..length]);
+        };
+        put(0, &self.name, 100);
+        put(100, &self.mode, 8);
+        put(108, &self.uid, 8);
+        put(116, &self.gid, 8);
+        put(124, &self.size.unwrap_or_else(|| octal12(body as u64)), 12);
+        put(136, &self.mtime, 12);
+        put(148, b"        ", 8);
+        put(156, &[self.kind], 1);
+        put(157, &self.link, 100);
+        put(257, &self.magic, 8);
+        put(329, &self.device.0, 8);
+        put(337, &self.device.1, 8);
+        put(345, &self.prefix, 155);
+        let of = |byte: &u8| {
+            if self.is_signed { i64::from(byte.cast_signed()) } else { i64::from(*byte) }
+        };
+        let sum: i64 = block.iter().map(of).sum();
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        block
+    }
+}
+
+pub(super) fn octal8(number: u64) -> [u8; 8] {
+    format!("{number:07o}\0").into_bytes().try_into().unwrap()
+}
+
+pub(super) fn octal12(number: u64) -> [u8; 12] {
+    format!("{number:011o}\0").into_bytes().try_into().unwrap()
+}
+
+/// A number in two's complement, as GNU tar has it where octal digits do not do.
+pub(super) fn binary<const N: usize>(number: i128) -> [u8; N] {
+    let bytes = number.to_be_bytes();
+    let mut field = [0; N];
+    let length = N.min(16);
+    field[N - length..].copy_from_slice(&bytes[16 - length..]);
+    field[0] |= 0x80;
+    field
+}
+
+pub(super) fn record(keyword: &str, value: &[u8]) -> Vec<u8> {
+    let rest = keyword.len() + value.len() + 3;
+    let length = (rest..).find(|length| length.to_string().len() + rest == *length).unwrap();
+    [format!("{length} {keyword}=").as_bytes(), value, b"\n"].concat()
+}
+
+/// An archive that grows.
+pub(super) struct Writer {
+    bytes: Vec<u8>,
+    pub(super) prng: Prng,
+}
+
+impl Writer {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { bytes: Vec::new(), prng: Prng::new(seed) }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// A header and its body, filled up to a block.
+    pub(super) fn add(&mut self, head: &Head, body: &[u8]) {
+        self.bytes.extend_from_slice(&head.bytes(body.len()));
+        self.bytes.extend_from_slice(body);
+        self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK), 0);
+    }
+
+    /// The same, of what is no member.
+    pub(super) fn raw(&mut self, head: &Head, body: &[u8]) {
+        self.add(head, body);
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Changes a bit of what was written.
+    pub(super) fn damage(&mut self, at: usize) {
+        self.bytes[at] ^= 1;
+    }
+
+    /// Extended records for the next member.
+    pub(super) fn pax(&mut self, records: &[(&str, &str)]) {
+        self.records(b'x', records);
+    }
+
+    pub(super) fn records(&mut self, kind: u8, records: &[(&str, &str)]) {
+        let body = records.iter().map(|(keyword, value)| record(keyword, value.as_bytes()));
+        let body = body.collect::<Vec<_>>().concat();
+        self.add(&Head { kind, ..Head::new("PaxHeaders/x") }, &body);
+    }
+
+    pub(super) fn file(&mut self, name: &str, body: &[u8]) {
+        self.add(&Head::new(name), body);
+    }
+
+    pub(super) fn directory(&mut self, name: &str) {
+        self.add(&Head::directory(name), b"");
+    }
+
+    pub(super) fn link(&mut self, name: &str, target: &str) {
+        self.add(&Head::link(b'2', name, target), b"");
+    }
+
+    pub(super) fn hard_link(&mut self, name: &str, target: &str) {
+        self.add(&Head::link(b'1', name, target), b"");
+    }
+
+    pub(super) fn end(&mut self) {
+        self.append(&[0; 2 * BLOCK]);
+    }
+}
