@@ -439,6 +439,12 @@ pub enum LogRecordCheck {
     Cycles { first: u32, last: u32 },
     #[error("no record starts in the {blocks} blocks before this one")]
     NoRecord { blocks: u32 },
+    #[error(
+        "the last record names this block as the tail, and the next record starts {blocks} blocks after it"
+    )]
+    NoTailRecord { blocks: u32 },
+    #[error("the record before the head has {recorded} blocks, and {present} blocks of its cycle")]
+    TooShort { recorded: u32, present: u32 },
     #[error("the head at {head} and the tail at {tail} leave nothing between them")]
     Order { head: Lsn, tail: Lsn },
 }

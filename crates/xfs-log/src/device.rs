@@ -181,15 +181,22 @@ impl LogDevice {
         Ok(header)
     }
 
-    /// Reads a whole record as it lies on disk, and checks its checksum. At most 260 KiB.
+    /// Reads a whole record as it lies on disk, and checks it. At most 260 KiB.
+    ///
+    /// The checksum comes first: where it fails, nothing else that the header says means anything. So any other
+    /// error is about bytes that a writer meant.
     ///
     /// # Errors
     ///
     /// [`Error::Io`], and [`Error::Corrupt`] for bytes that are no sound record.
     pub fn read_record(&self, block: u32) -> Result<(LogRecordHeader, Vec<u8>)> {
-        let header = self.read_header(block)?;
+        let place = Place::Log(block);
+        let header = LogRecordHeader::decode(&self.read_blocks(block, 1)?, place)?;
         let record = self.read_blocks(block, header.total_blocks())?;
-        header.verify_checksum(&record, Place::Log(block))?;
+        if header.total_blocks() <= self.length_blocks() {
+            header.verify_checksum(&record, place)?;
+        }
+        header.verify_place(block, self.length_blocks(), self.geometry.uuid)?;
         Ok((header, record))
     }
 }

@@ -5,6 +5,8 @@
 //! any order, leaving holes. At last the head is moved back to the start of a record that did not
 //! get all its blocks.
 
+use std::cmp::Ordering;
+
 use xfs_buffer::{Error, Result};
 use xfs_format::log_record::{
     LogRecordCheck, LogRecordHeader, MAX_RECORD_BYTES, MAX_RECORDS_IN_FLIGHT, block_cycle,
@@ -148,10 +150,24 @@ fn end_of_records(log: &LogDevice, head: u32, scan: u32) -> Result<u32> {
     }
 }
 
-/// The head if the record at `block` fills the `present` blocks up to it, else `block`.
+/// The head if the record at `block` fills the `present` blocks up to it. A longer record did not get all its blocks:
+/// its start is the head. A shorter one leaves blocks that belong to no record, which no crash does: it is damage where
+/// they have the log's cycle. Tools that clear a log leave them zero, and then the record before decides.
 fn record_end(log: &LogDevice, block: u32, head: u32, present: u32) -> Result<u32> {
     let header = log.read_header(block)?;
-    Ok(if header.total_blocks() == present { head } else { block })
+    let recorded = header.total_blocks();
+    match recorded.cmp(&present) {
+        Ordering::Equal => Ok(head),
+        Ordering::Greater => Ok(block),
+        Ordering::Less => {
+            let after = log.advance(block, recorded);
+            let cycle = header.cycle.wrapping_add(u32::from(after < block));
+            if log.read_cycle(after)? != cycle {
+                return Ok(block);
+            }
+            Err(corrupt(block, LogRecordCheck::TooShort { recorded, present }))
+        }
+    }
 }
 
 #[cfg(test)]

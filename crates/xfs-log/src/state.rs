@@ -12,13 +12,29 @@
 //!  head by cycles ─→ last record before it ─→ is it the unmount record? ─yes─→ clean, tail = head
 //!                                              │no
 //!                    checksums of the last records before the head
-//!                                              │ the first bad one becomes the head, and the
+//!                                              │ the first torn one becomes the head, and the
 //!                                              │ record before it names the tail
 //!                    checksums from tail to head
-//!                                              │ a bad one near behind the head was overwritten by
+//!                                              │ a torn one near behind the head was overwritten by
 //!                                              ↓ the torn write: the tail moves past it
 //!                                            dirty
 //! ```
+//!
+//! # Torn, or damaged
+//!
+//! The search moves head or tail past a record only where a crash can have made the record what it is. A crash
+//! leaves each sector as it was or as the writer meant it. So it cannot make a header that has the log's cycle and
+//! is wrong. These records are damage, and the log is refused: the records behind them may have been acknowledged.
+//!
+//! | record | before the head | after the tail |
+//! |---|---|---|
+//! | checksum fails | torn | torn |
+//! | no header where the record before ends | damage | torn: new blocks lie over the header |
+//! | header with impossible version, length or size | damage | damage |
+//! | checksum holds; wrong LSN, tail or UUID | damage | damage |
+//!
+//! The kernel refuses fewer of these. It replays records with a wrong LSN or tail, and cuts the log off at a wrong
+//! length.
 
 mod blank;
 
@@ -26,7 +42,7 @@ use xfs_buffer::{Error, Result};
 use xfs_format::log_record::{
     LogOperation, LogRecordCheck, LogRecordHeader, MAX_RECORDS_IN_FLIGHT, OperationFlags,
 };
-use xfs_format::{BASIC_BLOCK_BYTES, Lsn, Place};
+use xfs_format::{BASIC_BLOCK_BYTES, Check, Corruption, Lsn, Place};
 
 use crate::device::LogDevice;
 use crate::head::{self, corrupt, find_first_header, find_last_header};
@@ -158,7 +174,9 @@ fn verify_head(log: &LogDevice, last: Record, head: u32) -> Result<(Record, u32)
             None => break,
         }
     }
-    let Some(bad) = find_bad_record(log, start, head)? else { return Ok((last, head)) };
+    let Some(bad) = find_torn_record(log, start, head, Tear::Writing)? else {
+        return Ok((last, head));
+    };
     // Where nothing from the tail on is sound, the record before the tail names an older one.
     let good = if bad.block == tail { find_header_before(log, tail)? } else { before(bad.block)? };
     let Some(block) = good else { return Err(bad.error) };
@@ -178,7 +196,12 @@ fn verify_tail(log: &LogDevice, last: &Record, head: u32) -> Result<LogRecordHea
     let named = last.header.tail;
     let mut tail = next_record(log, named.block(), head)?
         .ok_or_else(|| corrupt(named.block(), LogRecordCheck::NoRecord { blocks: 0 }))?;
-    while let Some(bad) = find_bad_record(log, tail, head)? {
+    // No record starts at the tail that the last record names: only a torn write over it explains that.
+    if tail != named.block() && log.distance(head, named.block()) > reach {
+        let blocks = log.distance(named.block(), tail);
+        return Err(corrupt(named.block(), LogRecordCheck::NoTailRecord { blocks }));
+    }
+    while let Some(bad) = find_torn_record(log, tail, head, Tear::Overwriting)? {
         if log.distance(head, bad.block) > reach {
             return Err(bad.error);
         }
@@ -202,15 +225,40 @@ fn next_record(log: &LogDevice, block: u32, head: u32) -> Result<Option<u32>> {
     }
 }
 
-/// A record that cannot be believed, and why.
+/// A torn record, and the check that it failed.
 struct BadRecord {
     block: u32,
     error: Error,
 }
 
-/// Checks the records from the one at `start` to the head. Each check goes on at the end of the
-/// record before, so the walk reads every block at most once.
-fn find_bad_record(log: &LogDevice, start: u32, head: u32) -> Result<Option<BadRecord>> {
+/// What a torn write may have done to a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tear {
+    /// The record was being written.
+    Writing,
+    /// Records that were being written lie over it.
+    Overwriting,
+}
+
+impl Tear {
+    /// Whether the tear explains why the record failed its check.
+    fn explains(self, corruption: &Corruption) -> bool {
+        match corruption.check() {
+            Check::Checksum { .. } => true,
+            Check::Magic { .. } => self == Self::Overwriting,
+            _ => false,
+        }
+    }
+}
+
+/// Checks the records from the one at `start` to the head, and returns the first torn one. Each check goes on at the
+/// end of the record before, so the walk reads every block at most once. A damaged record is an error.
+fn find_torn_record(
+    log: &LogDevice,
+    start: u32,
+    head: u32,
+    tear: Tear,
+) -> Result<Option<BadRecord>> {
     let mut block = start;
     let mut left = log.distance(start, head);
     while left > 0 {
@@ -219,7 +267,9 @@ fn find_bad_record(log: &LogDevice, start: u32, head: u32) -> Result<Option<BadR
                 block = log.advance(block, header.total_blocks());
                 left = left.saturating_sub(header.total_blocks());
             }
-            Err(error @ Error::Corrupt(_)) => return Ok(Some(BadRecord { block, error })),
+            Err(Error::Corrupt(corruption)) if tear.explains(&corruption) => {
+                return Ok(Some(BadRecord { block, error: corruption.into() }));
+            }
             Err(error) => return Err(error),
         }
     }

@@ -177,6 +177,21 @@ impl LogImage {
     }
 }
 
+impl LogImage {
+    /// Changes the header of the record at `block`, and makes its checksum right again.
+    pub(crate) fn edit_header(&mut self, block: u32, change: impl FnOnce(&mut [u8])) {
+        let header = self.block_mut(block);
+        let payload_bytes = u32::from_be_bytes(header[12..16].try_into().unwrap()) as usize;
+        change(header);
+        let mut headers = header.to_vec();
+        let payload: Vec<u8> = (0..payload_bytes.div_ceil(BLOCK) as u32)
+            .flat_map(|index| self.block_mut(block + 1 + index).to_vec())
+            .collect();
+        seal(&mut headers, &payload);
+        self.block_mut(block).copy_from_slice(&headers);
+    }
+}
+
 /// Transaction, flags, bytes.
 type Operation = (u32, OperationFlags, Vec<u8>);
 

@@ -15,11 +15,16 @@ use crate::recovery::unmount_record;
 /// Where the first record of a log lies.
 pub(crate) const START: Lsn = Lsn::new(1, 0);
 
-/// Whether the first record is one of this log and this turn, and not whole.
+/// Whether the first record is one of this log and this turn, and not whole. A crash leaves its header whole or zero.
 fn is_torn(log: &LogDevice) -> Result<bool> {
-    match log.read_record(START.block()) {
+    let block = START.block();
+    match log.read_header(block) {
+        Err(Error::Corrupt(_)) => return Ok(false),
+        header => header?,
+    };
+    match log.read_record(block) {
         Err(Error::Corrupt(corruption)) => {
-            let is_first = log.read_cycle(START.block())? == START.cycle();
+            let is_first = log.read_cycle(block)? == START.cycle();
             Ok(is_first && matches!(corruption.check(), Check::Checksum { .. }))
         }
         read => read.map(|_| false),

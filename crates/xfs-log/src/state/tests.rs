@@ -227,6 +227,84 @@ fn impossible_logs_are_refused() {
     assert!(matches!(check(&log), Check::ForeignUuid { .. }));
 }
 
+/// A change of a header, and the check that it fails.
+type HeaderChange = (fn(&mut [u8]), fn(&Check) -> bool);
+
+/// Changes of a header that no crash makes.
+const HEADER_CHANGES: [HeaderChange; 9] = [
+    // Another block, cycle, tail.
+    (|header| header[23] ^= 5, |check| is_of_record(check, "says that it is at")),
+    (|header| header[19] ^= 1, |check| is_of_record(check, "says that it is at")),
+    (|header| header[16..24].fill(0), |check| is_of_record(check, "says that it is at")),
+    (|header| header[24..32].fill(0), |check| is_of_record(check, "the tail at")),
+    (|header| header[24..32].fill(0xff), |check| is_of_record(check, "the tail at")),
+    // Another volume.
+    (|header| header[304] ^= 1, |check| matches!(check, Check::ForeignUuid { .. })),
+    // A version, a length and a buffer that there are not.
+    (|header| header[11] = 3, |check| is_of_record(check, "version")),
+    (|header| header[12..16].fill(0), |check| is_of_record(check, "payload")),
+    (|header| header[320] = 1, |check| is_of_record(check, "buffer")),
+];
+
+fn is_of_record(check: &Check, text: &str) -> bool {
+    matches!(check, Check::LogRecord(check) if check.to_string().contains(text))
+}
+
+#[test]
+fn record_with_a_right_checksum_and_a_wrong_header_is_refused_and_not_cut_off() {
+    for (change, is_expected) in HEADER_CHANGES {
+        for record in [11, 9, 6, 2] {
+            let (mut log, records) = dirty(BLOCKS, 12);
+            log.edit_header(records[record], change);
+            let found = check(&log);
+            assert!(is_expected(&found), "record {record}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn record_at_an_overwritten_tail_is_refused_where_its_checksum_holds() {
+    // The log is full up to its tail, so that a torn write may have destroyed the record there.
+    let mut log = LogImage::fresh(BLOCKS);
+    log.fill(2, 20);
+    let tail = log.head;
+    log.tail = tail;
+    let mut records = Vec::new();
+    while log.length() - (log.head.block() + log.length() - tail.block()) % log.length() > 60 {
+        records.push(log.append(20));
+    }
+    log.edit_header(records[0], |header| header[23] ^= 5);
+    assert!(is_of_record(&check(&log), "says that it is at"));
+}
+
+#[test]
+fn block_that_should_begin_a_record_and_does_not_is_refused() {
+    for record in [11, 9] {
+        let (mut log, records) = dirty(BLOCKS, 12);
+        let cycle = u32::from_be_bytes(log.block_mut(records[record])[4..8].try_into().unwrap());
+        // A block of the log's own cycle, as the middle of a record has it.
+        log.block_mut(records[record])[..4].copy_from_slice(&cycle.to_be_bytes());
+        let found = check(&log);
+        let is_short = is_of_record(&found, "blocks of its cycle");
+        assert!(is_short || matches!(found, Check::Magic { .. }), "{found:?}");
+    }
+}
+
+#[test]
+fn tail_where_no_record_starts_is_refused() {
+    let (mut log, records) = dirty(BLOCKS, 12);
+    log.edit_header(records[11], |header| header[31] = header[31].wrapping_add(3));
+    assert!(is_of_record(&check(&log), "as the tail"));
+}
+
+#[test]
+fn previous_block_of_a_record_decides_nothing() {
+    let (mut log, records) = dirty(BLOCKS, 12);
+    let before = state(&log);
+    log.edit_header(records[9], |header| header[36..40].fill(7));
+    assert_eq!(state(&log), before);
+}
+
 #[test]
 fn a_log_that_is_zero_is_clean_and_begins_as_after_mkfs() {
     let blank = LogImage::new(BLOCKS);

@@ -12,6 +12,8 @@
 #[allow(dead_code, reason = "the comparison of whole volumes needs more of it")]
 mod ours;
 
+mod odd;
+
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -117,7 +119,11 @@ fn main() -> ExitCode {
     };
     let names = (0..seeds).flat_map(|number| CRASHES.map(|crash| trial(crash, number)));
     let everything = (0..many).flat_map(|number| EVERYTHING.map(|crash| trial(crash, number)));
-    run(names.chain(everything).collect())
+    let odd = [2, 6, 20].map(|before_last| {
+        let name = format!("odd_record_is_replayed_as_by_the_kernel_or_refused::{before_last}");
+        Trial::new(name, move || odd::check(before_last))
+    });
+    run(names.chain(everything).chain(odd).collect())
 }
 
 fn check_crash(crash: &Crash, seed: u64) -> Result<(), TrialError> {
