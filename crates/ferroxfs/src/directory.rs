@@ -6,33 +6,108 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 use std::vec;
 
-use xfs_dir::{Cookie, Directory, Position};
+use xfs_dir::{Audit, Cookie, Directory, Position};
 use xfs_format::directory::DirectoryCheck;
 use xfs_format::inode::FileType;
 use xfs_format::{Corruption, InodeNumber, Place, Structure};
 use xfs_inode::Inode;
 
-use crate::Result;
 use crate::metadata::Metadata;
 use crate::node::Node;
 use crate::share::Share;
 use crate::statistics::Activity;
 use crate::volume::{metadata_of, word_of};
+use crate::{Error, Result};
 
 /// The entries of a directory, without `.` and `..`.
 ///
 /// A damaged block is an error among the entries; the iterator goes on with the next block. Memory:
 /// the entries of one block of the directory.
+///
+/// [`Node::entries`] of a volume that nobody changes also finds names that are there twice, of which it returns the
+/// first, and an index that differs from the entries: each is an error among them.
 pub struct ReadDir {
     node: Node,
     position: Option<Position>,
     batch: vec::IntoIter<Result<xfs_dir::DirEntry>>,
+    audit: Auditing,
 }
+
+/// Whether a listing compares the entries with the index of the directory.
+enum Auditing {
+    /// It does not, or an error has left entries out.
+    Off,
+    /// It will: the index is read with the first entries.
+    Due,
+    On(Audit),
+}
+
+/// What a listing that was left has found out; see [`ReadDir::into_progress`].
+pub struct ListingProgress(Auditing);
 
 impl ReadDir {
     pub(crate) fn new(node: Node, from: Cookie) -> Self {
         let position = Some(Position::from_cookie(from));
-        Self { node, position, batch: Vec::new().into_iter() }
+        Self { node, position, batch: Vec::new().into_iter(), audit: Auditing::Off }
+    }
+
+    /// A listing of the whole directory.
+    pub(crate) fn whole(node: Node) -> Self {
+        // Other programs change a live volume between the two reads, and this one its own.
+        let is_still = node.share().parts().is_err() && node.cache().rereads() == 0;
+        let audit = if is_still { Auditing::Due } else { Auditing::Off };
+        Self { audit, ..Self::new(node, Cookie::START) }
+    }
+
+    /// Takes up a listing that was left.
+    pub(crate) fn again(node: Node, from: Cookie, progress: ListingProgress) -> Self {
+        Self { audit: progress.0, ..Self::new(node, from) }
+    }
+
+    /// Leaves the listing. [`Node::entries_again`] takes it up from the cookie after the last entry that it returned.
+    #[must_use]
+    pub fn into_progress(self) -> ListingProgress {
+        ListingProgress(self.audit)
+    }
+
+    /// Reads the index before the first entries.
+    fn begin_audit(&mut self) {
+        let mut findings = Vec::new();
+        let audit = self.node.in_directory(|directory| Ok(directory.audit(&mut findings)));
+        // Where this fails, listing fails in the same way.
+        self.audit = audit.map_or(Auditing::Off, Auditing::On);
+        let findings: Vec<_> = findings.into_iter().map(Err).collect();
+        self.batch = findings.into_iter();
+    }
+
+    /// Counts an entry; an error where its name belongs to another.
+    fn see(&mut self, entry: &xfs_dir::DirEntry) -> Result<()> {
+        let Auditing::On(audit) = &mut self.audit else { return Ok(()) };
+        match audit.see(&entry.name, entry.cookie) {
+            None => Ok(()),
+            Some(check) => Err(self.finding(check)),
+        }
+    }
+
+    /// What is wrong with the whole, once.
+    fn end_audit(&mut self) -> Option<Result<DirEntry>> {
+        match std::mem::replace(&mut self.audit, Auditing::Off) {
+            Auditing::On(audit) => audit.finish().map(|check| Err(self.finding(check))),
+            _ => None,
+        }
+    }
+
+    /// Entries that cannot be read are not counted, so that nothing can be compared. Names that are there twice are
+    /// known already.
+    fn note_error(&mut self) {
+        if let Auditing::On(audit) = &mut self.audit {
+            audit.give_up();
+        }
+    }
+
+    fn finding(&self, check: DirectoryCheck) -> Error {
+        let place = Place::Inode(self.node.number());
+        Corruption::new(Structure::Directory, place, check).into()
     }
 
     /// Reads the entries of the next block; `None` at the end.
@@ -65,12 +140,23 @@ impl Iterator for ReadDir {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let Some(entry) = self.batch.next() else {
-                self.refill()?;
+                if matches!(self.audit, Auditing::Due) {
+                    self.begin_audit();
+                } else if self.refill().is_none() {
+                    return self.end_audit();
+                }
                 continue;
             };
-            match entry {
-                Ok(entry) if matches!(&*entry.name, b"." | b"..") => {}
-                Ok(entry) => return Some(Ok(DirEntry::new(&self.node, entry))),
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.note_error();
+                    return Some(Err(error));
+                }
+            };
+            match self.see(&entry) {
+                Ok(()) if matches!(&*entry.name, b"." | b"..") => {}
+                Ok(()) => return Some(Ok(DirEntry::new(&self.node, entry))),
                 Err(error) => return Some(Err(error)),
             }
         }

@@ -91,7 +91,7 @@ mod writing;
 pub use acl::{Acl, AclKind};
 pub use attributes::Attribute;
 pub use credentials::{Capabilities, Credentials};
-pub use directory::{DirEntry, ReadDir, ReadDirPlus};
+pub use directory::{DirEntry, ListingProgress, ReadDir, ReadDirPlus};
 pub use errno::errno;
 pub use extents::{FileExtent, FileExtents};
 pub use file::{AllocateMode, DirectAlignment, File, LateTimes, LockOwner, Place, RangeMode};

@@ -24,7 +24,7 @@ use crate::statistics::Activity;
 use crate::table::Entry;
 use crate::whereabouts::{self, Parent};
 use crate::writing::{Acting, Parts, check_not_immutable};
-use crate::{ReadDir, ReadDirPlus, Result, Volume};
+use crate::{Error, ListingProgress, ReadDir, ReadDirPlus, Result, Volume};
 
 /// A handle on one inode, as a descriptor opened with `O_PATH` is: it can be asked for metadata,
 /// looked into, or opened.
@@ -279,6 +279,18 @@ impl Node {
         self.share().node(number)
     }
 
+    /// The error of a lookup: damage instead of ENOENT where the directory holds the name, and its index does not.
+    ///
+    /// Only on a volume that nobody changes, and only of a path that a caller has named: it reads the whole directory.
+    pub(crate) fn explain_missing(&self, name: &OsStr, error: Error) -> Error {
+        let is_still = self.share().parts().is_err() && self.cache().rereads() == 0;
+        if !is_still || !matches!(error, Error::Posix(PosixError::NotFound)) {
+            return error;
+        }
+        let verified = self.in_directory(|directory| directory.verify_missing(name.as_bytes()));
+        verified.err().unwrap_or(error)
+    }
+
     /// The directory above this one; the root's is the root.
     ///
     /// # Errors
@@ -296,7 +308,23 @@ impl Node {
     ///
     /// ENOTDIR, EACCES; damage that shows later is an item of the iterator.
     pub fn entries(&self) -> Result<ReadDir> {
-        self.entries_from(Cookie::START)
+        self.check_listable()?;
+        Ok(ReadDir::whole(self.clone()))
+    }
+
+    /// The entries that a listing has not returned yet, which was [left](ReadDir::into_progress).
+    ///
+    /// # Errors
+    ///
+    /// As [`entries`](Self::entries).
+    pub fn entries_again(&self, from: Cookie, progress: ListingProgress) -> Result<ReadDir> {
+        self.check_listable()?;
+        Ok(ReadDir::again(self.clone(), from, progress))
+    }
+
+    fn check_listable(&self) -> Result<()> {
+        self.in_directory(|_| Ok(()))?;
+        self.check(Access::READ)
     }
 
     /// The entries of this directory that lie at `from` or behind it. What is listed in pieces, each
@@ -307,8 +335,7 @@ impl Node {
     ///
     /// As [`entries`](Self::entries).
     pub fn entries_from(&self, from: Cookie) -> Result<ReadDir> {
-        self.in_directory(|_| Ok(()))?;
-        self.check(Access::READ)?;
+        self.check_listable()?;
         Ok(ReadDir::new(self.clone(), from))
     }
 

@@ -151,5 +151,8 @@ fn step(directory: &Node, name: &OsStr) -> Result<Node> {
     if name.len() > MAX_NAME_BYTES {
         return Err(PosixError::NameTooLong.into());
     }
-    if name.as_bytes() == b".." { directory.parent() } else { directory.lookup(name) }
+    if name.as_bytes() == b".." {
+        return directory.parent();
+    }
+    directory.lookup(name).map_err(|error| directory.explain_missing(name, error))
 }

@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use ferroxfs::format::directory::DirectoryCheck;
 use ferroxfs::format::{Corruption, InodeNumber, Place, Structure};
-use ferroxfs::{Cookie, FileType, Node, ReadDir, Result, Volume};
+use ferroxfs::{Cookie, FileType, ListingProgress, Node, ReadDir, Result, Volume};
 
 use crate::interrupt;
 
@@ -53,6 +53,8 @@ struct Level {
     path_length: usize,
     /// Where its listing goes on (**I2**).
     from: Cookie,
+    /// What its listing has found out, while another directory is listed.
+    progress: Option<ListingProgress>,
 }
 
 impl Descent {
@@ -135,9 +137,12 @@ impl Descent {
             return Err(Corruption::new(Structure::Directory, place, DirectoryCheck::Cycle).into());
         }
         let entries = directory.entries()?;
-        self.listing = Some((directory, entries));
+        let left = self.listing.replace((directory, entries));
+        if let (Some(outer), Some((_, entries))) = (self.levels.last_mut(), left) {
+            outer.progress = Some(entries.into_progress());
+        }
         let path_length = self.path.len();
-        self.levels.push(Level { number, path_length, from: Cookie::START });
+        self.levels.push(Level { number, path_length, from: Cookie::START, progress: None });
         Ok(())
     }
 
@@ -145,9 +150,12 @@ impl Descent {
     fn leave(&mut self) -> Option<Result<Met>> {
         self.levels.pop()?;
         self.listing = None;
-        let Some(outer) = self.levels.last() else { return Some(Ok(Met::End)) };
+        let Some(outer) = self.levels.last_mut() else { return Some(Ok(Met::End)) };
         let opened = self.volume.named_node(outer.number).and_then(|directory| {
-            let entries = directory.entries_from(outer.from)?;
+            let entries = match outer.progress.take() {
+                Some(progress) => directory.entries_again(outer.from, progress)?,
+                None => directory.entries_from(outer.from)?,
+            };
             Ok((directory, entries))
         });
         match opened {

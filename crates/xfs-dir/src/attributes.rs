@@ -113,7 +113,7 @@ impl<'a> Attributes<'a> {
     /// Attributes whose names have the same hash may spread over several leaves.
     fn find_in_leaves(&self, namespace: Namespace, name: &[u8]) -> Result<Option<Found>> {
         let (tree, hash) = (self.tree(), name_hash(name));
-        let Some(mut leaf) = tree.find_leaf(hash)? else { return Ok(None) };
+        let mut leaf = tree.find_leaf(hash)?;
         let mut chain = Chain::new(leaf.block);
         loop {
             let bytes = leaf.buffer.bytes();
@@ -125,7 +125,7 @@ impl<'a> Attributes<'a> {
             let Some(next) = decoded.forward().filter(|_| goes_on) else { return Ok(None) };
             chain.advance(&tree, next)?;
             drop(bytes);
-            leaf = tree.read_sibling(next)?;
+            leaf = tree.read_sibling(next, hash)?;
         }
     }
 

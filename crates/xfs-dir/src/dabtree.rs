@@ -10,6 +10,8 @@ use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, Check, Corruption, FileBlock, InodeNumber, Place, Structure};
 use xfs_inode::{BlockShape, Inode};
 
+use crate::bounds::Bounds;
+
 /// The tree of one inode.
 #[derive(Clone, Copy)]
 pub(crate) struct Tree<'a> {
@@ -22,6 +24,33 @@ pub(crate) struct Tree<'a> {
     pub(crate) block_kind: BlockKind,
 }
 
+/// Which leaf follows another, as the nodes above say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// None: this is the last.
+    Edge,
+    /// This one, which has the same parent.
+    Block(FileBlock),
+    /// A leaf of another parent.
+    Beyond,
+}
+
+impl Next {
+    fn verify(self, bytes: &[u8]) -> Result<(), DaBtreeCheck> {
+        let found = dabtree::forward(bytes);
+        let (found, expected) = match (self, found) {
+            (Self::Beyond, Some(_)) | (Self::Edge, None) => return Ok(()),
+            (Self::Beyond | Self::Block(_), None) => return Err(DaBtreeCheck::NoNextLeaf),
+            (Self::Edge, Some(found)) => (found, FileBlock(0)),
+            (Self::Block(expected), Some(found)) => (found, expected),
+        };
+        match found == expected {
+            true => Ok(()),
+            false => Err(DaBtreeCheck::NextLeaf { found: found.0, expected: expected.0 }),
+        }
+    }
+}
+
 /// A leaf and where in the fork it lies.
 pub(crate) struct Leaf {
     pub(crate) block: FileBlock,
@@ -30,8 +59,15 @@ pub(crate) struct Leaf {
 
 /// A block of the tree by what it is.
 enum Step {
-    Node { level: u16, children: Vec<FileBlock> },
+    Node { level: u16, children: Vec<Child> },
     Leaf(Leaf),
+}
+
+/// A block that is still to be read, and what its parent says of it.
+#[derive(Clone, Copy)]
+struct Child {
+    block: FileBlock,
+    bounds: Bounds,
 }
 
 impl<'a> Tree<'a> {
@@ -40,34 +76,51 @@ impl<'a> Tree<'a> {
         place(self.inode, self.fork, block)
     }
 
-    /// The first leaf that may hold this hash.
-    pub(crate) fn find_leaf(&self, hash: u32) -> Result<Option<Leaf>> {
+    /// The first leaf that may hold this hash: the last one, where all hashes are below it.
+    pub(crate) fn find_leaf(&self, hash: u32) -> Result<Leaf> {
         let (mut block, mut level) = (self.root, None);
+        let (mut bounds, mut next) = (Bounds { lowest: 0, last: None }, Next::Edge);
         loop {
             let buffer = self.read(block)?;
             let bytes = buffer.bytes();
             let node = self.verify_level(&bytes, block, level)?;
+            bounds.verify(&bytes, self.place(block))?;
             let Some(node) = node else {
+                next.verify(&bytes).map_err(|check| self.corrupt(block, check))?;
                 drop(bytes);
-                return Ok(Some(Leaf { block, buffer }));
+                return Ok(Leaf { block, buffer });
             };
-            match node.find(hash) {
-                Some(child) => (block, level) = (child, Some(node.level() - 1)),
-                None => return Ok(None),
-            }
+            let entries = node.entries();
+            let index = entries.partition_point(|entry| entry.hash.get() < hash);
+            let index = index.min(entries.len().saturating_sub(1));
+            let child =
+                |index: usize| entries.get(index).map(|entry| FileBlock(entry.before.get().into()));
+            next = match child(index + 1) {
+                Some(sibling) if node.level() == 1 => Next::Block(sibling),
+                Some(_) => Next::Beyond,
+                None if next == Next::Edge => Next::Edge,
+                None => Next::Beyond,
+            };
+            bounds = Bounds::of_child(bounds.lowest, entries, index);
+            level = Some(node.level() - 1);
+            block = child(index).expect("a node that decodes has an entry");
         }
     }
 
-    /// The leaf at `block`, to which another leaf's sibling pointer leads.
-    pub(crate) fn read_sibling(&self, block: FileBlock) -> Result<Leaf> {
+    /// The leaf at `block`, to which the sibling pointer of a leaf leads that ends with this hash.
+    pub(crate) fn read_sibling(&self, block: FileBlock, hash: u32) -> Result<Leaf> {
         let buffer = self.read(block)?;
         self.verify_level(&buffer.bytes(), block, Some(0))?;
+        Bounds { lowest: hash, last: None }.verify(&buffer.bytes(), self.place(block))?;
         Ok(Leaf { block, buffer })
     }
 
-    /// All leaves, by hash. A block that cannot be read is an error; the others follow.
+    /// All leaves, by hash. A block that cannot be read is an error; the others follow. A block whose hashes are not
+    /// those that its parent says is an error, and follows too.
     pub(crate) fn leaves(self) -> Leaves<'a> {
-        Leaves { tree: self, visited: HashSet::new(), levels: vec![(None, vec![self.root])] }
+        let root = Child { block: self.root, bounds: Bounds { lowest: 0, last: None } };
+        let levels = vec![(None, vec![root])];
+        Leaves { tree: self, visited: HashSet::new(), levels, held: None }
     }
 
     fn read(&self, block: FileBlock) -> Result<Buffer> {
@@ -99,17 +152,22 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn step(&self, block: FileBlock, expected: Option<u16>) -> Result<Step> {
+    fn step(&self, child: Child, expected: Option<u16>) -> Result<(Step, Result<()>)> {
+        let Child { block, bounds } = child;
         let buffer = self.read(block)?;
         let bytes = buffer.bytes();
-        let Some(node) = self.verify_level(&bytes, block, expected)? else {
+        let node = self.verify_level(&bytes, block, expected)?;
+        let verdict = bounds.verify(&bytes, self.place(block)).map_err(Into::into);
+        let Some(node) = node else {
             drop(bytes);
-            return Ok(Step::Leaf(Leaf { block, buffer }));
+            return Ok((Step::Leaf(Leaf { block, buffer }), verdict));
         };
-        let level = node.level();
-        let children = node.entries().iter().rev();
-        let children = children.map(|entry| FileBlock(entry.before.get().into())).collect();
-        Ok(Step::Node { level, children })
+        let (level, entries) = (node.level(), node.entries());
+        let children = entries.iter().enumerate().rev().map(|(index, entry)| Child {
+            block: FileBlock(entry.before.get().into()),
+            bounds: Bounds::of_child(bounds.lowest, entries, index),
+        });
+        Ok((Step::Node { level, children: children.collect() }, verdict))
     }
 
     fn structure(&self) -> Structure {
@@ -130,29 +188,45 @@ pub(crate) struct Leaves<'a> {
     visited: HashSet<FileBlock>,
     /// For each level from the root down: the level that its blocks must have, if known, and
     /// those still to visit, last first.
-    levels: Vec<(Option<u16>, Vec<FileBlock>)>,
+    levels: Vec<(Option<u16>, Vec<Child>)>,
+    /// A leaf of which an error has been returned, and which follows.
+    held: Option<Leaf>,
 }
 
 impl Iterator for Leaves<'_> {
     type Item = Result<Leaf>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(leaf) = self.held.take() {
+            return Some(Ok(leaf));
+        }
         loop {
-            let (expected, blocks) = self.levels.last_mut()?;
+            let (expected, children) = self.levels.last_mut()?;
             let expected = *expected;
-            let Some(block) = blocks.pop() else {
+            let Some(child) = children.pop() else {
                 self.levels.pop();
                 continue;
             };
+            let block = child.block;
             if !self.visited.insert(block) {
                 let visited = self.visited.len() as u64;
                 return Some(Err(self.tree.corrupt(block, DaBtreeCheck::Cycle { visited }).into()));
             }
-            match self.tree.step(block, expected) {
+            let (step, verdict) = match self.tree.step(child, expected) {
+                Ok(step) => step,
                 Err(error) => return Some(Err(error)),
-                Ok(Step::Leaf(leaf)) => return Some(Ok(leaf)),
-                Ok(Step::Node { level, children }) => {
+            };
+            match (step, verdict) {
+                (Step::Leaf(leaf), Ok(())) => return Some(Ok(leaf)),
+                (Step::Leaf(leaf), Err(error)) => {
+                    self.held = Some(leaf);
+                    return Some(Err(error));
+                }
+                (Step::Node { level, children }, verdict) => {
                     self.levels.push((Some(level - 1), children));
+                    if let Err(error) = verdict {
+                        return Some(Err(error));
+                    }
                 }
             }
         }

@@ -3,6 +3,7 @@
 //! Owns: lookup of a name, the parent, and iteration. Does **not** own: the order that users see
 //! beyond the cookie, or a cache of names.
 
+mod audit;
 mod change;
 mod entries;
 mod index;
@@ -21,6 +22,7 @@ use xfs_inode::{BlockShape, Fork, Inode, Mapping};
 
 use crate::dabtree::verify_owner;
 
+pub use audit::Audit;
 pub(crate) use change::DirectoryChange;
 pub use change::NewEntry;
 pub use entries::{DirEntry, Entries, Position};

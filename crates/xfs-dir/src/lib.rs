@@ -14,9 +14,12 @@
 //!   to its child, no leaf is walked twice, and each step needs a block that passed its verifier.
 //! - **I3** An iteration does not end at damage: a block that cannot be read is one error, and the
 //!   blocks behind it follow.
-//! - **I4** What can be refused is refused before the first change.
+//! - **I4** A block is believed only where its hashes are those that its parent says, and a leaf only where its next
+//!   leaf is the one that the parents say: a search finds nothing only where nothing is.
+//! - **I5** What can be refused is refused before the first change.
 
 mod attributes;
+mod bounds;
 mod dabtree;
 mod directory;
 mod edit;
@@ -32,7 +35,7 @@ pub use attributes::{
     set_attribute_along, set_attribute_on_new, split_linux_name,
 };
 pub use directory::{
-    DirEntry, Directory, Entries, EntryPlace, NewEntry, Position, add_entry, add_entry_at,
+    Audit, DirEntry, Directory, Entries, EntryPlace, NewEntry, Position, add_entry, add_entry_at,
     blocks_to_add, blocks_to_remove, directory_is_empty, find_entry, init_directory, remove_entry,
     remove_entry_at, replace_entry, seek_entry,
 };

@@ -110,7 +110,7 @@ impl<B: Clone> Path<B> {
                 Ok(child.map(|child| (found, index, FileBlock(child.into()))))
             })?;
             let Some((found, index, child)) = step else { return Ok(()) };
-            let block = store.read_owned(child, self.shape.kind)?;
+            let block = read_child(store, self.shape, &self.leaf, index)?;
             let node = std::mem::replace(&mut self.leaf, block);
             self.nodes.push(Step { at: self.at, block: node, index });
             self.at = child;
@@ -145,7 +145,8 @@ impl<B: Clone> Path<B> {
         step.index += 1;
         let index = step.index;
         let child = store.view(&step.block, |bytes| node::child(bytes, index));
-        self.leaf = store.read_owned(child, self.shape.kind)?;
+        let parent = step.block.clone();
+        self.leaf = read_child(store, self.shape, &parent, index)?;
         self.at = child;
         self.continue_down(store, Some(found as u16), |_| 0)?;
         Ok(true)
@@ -178,7 +179,7 @@ impl<B: Clone> Path<B> {
         let child = store.view(&parent.block, |bytes| node::child(bytes, index));
         let mut path = self.clone();
         path.step_mut(0).index = index;
-        path.leaf = store.read_owned(child, self.shape.kind)?;
+        path.leaf = read_child(store, self.shape, &parent.block, index)?;
         path.at = child;
         path.continue_down(store, Some(0), |_| 0)?;
         Ok(Some(path))
@@ -332,6 +333,21 @@ impl<B: Clone> Path<B> {
         }
         collapse(store, self.shape)
     }
+}
+
+/// Reads the child that entry `index` of a node leads to, and checks that its hashes are those that the node says.
+fn read_child<S: ForkStore>(
+    store: &mut S,
+    shape: TreeShape,
+    node: &S::Block,
+    index: usize,
+) -> Result<S::Block> {
+    let at = store.view(node, |bytes| node::child(bytes, index));
+    let bounds = store.view(node, |bytes| node::bounds(bytes, index));
+    let child = store.read_owned(at, shape.kind)?;
+    let place = store.place(at);
+    store.view(&child, |bytes| bounds.verify(bytes, place))?;
+    Ok(child)
 }
 
 /// As long as the root is a node with one child, takes the child's contents into the root.

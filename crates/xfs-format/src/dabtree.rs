@@ -103,6 +103,14 @@ pub enum DaBtreeCheck {
     LevelBelow { found: u16, expected: u16 },
     #[error("the way through the tree comes here a second time, after {visited} blocks")]
     Cycle { visited: u64 },
+    #[error("the first hash is {hash:#010x}, below {lowest:#010x} where the block before ends")]
+    BelowSibling { hash: u32, lowest: u32 },
+    #[error("the last hash is {hash:#010x} where the parent says {expected:#010x}")]
+    LastHash { hash: u32, expected: u32 },
+    #[error("names fork block {found} as the next leaf, where the parent names {expected}")]
+    NextLeaf { found: u64, expected: u64 },
+    #[error("names no next leaf, and is not the last")]
+    NoNextLeaf,
 }
 
 /// The magic number of any block of the tree, or `None` where the bytes are too few.
@@ -116,6 +124,13 @@ pub fn magic(bytes: &[u8]) -> Option<u16> {
 pub fn owner(bytes: &[u8]) -> Option<InodeNumber> {
     let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
     Some(InodeNumber(header.owner.get()))
+}
+
+/// The next block of the same level that any block of the tree names.
+#[must_use]
+pub fn forward(bytes: &[u8]) -> Option<FileBlock> {
+    let (header, _) = DaHeaderDisk::ref_from_prefix(bytes).ok()?;
+    Some(header.forward.get()).filter(|block| *block != 0).map(|block| FileBlock(block.into()))
 }
 
 /// A node, borrowed from its block.

@@ -20,6 +20,7 @@
 //! ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
 
 pub mod data;
+mod doubled;
 pub mod free;
 pub mod hash;
 pub mod leaf;
@@ -32,6 +33,7 @@ use crate::geometry::Geometry;
 use crate::inode::FileType;
 
 pub use data::{DataBlock, DataEntries};
+pub use doubled::{Doubled, find_doubled};
 pub use free::FreeBlock;
 pub use hash::name_hash;
 pub use leaf::{HashEntryDisk, LeafBlock};
@@ -248,6 +250,12 @@ pub enum DirectoryCheck {
     Size { size: u64, end: u64 },
     #[error("the block is of another form than the directory")]
     Form,
+    #[error("the entry at offset {offset} has the same name as the one at offset {first}")]
+    NameTwice { offset: u64, first: u64 },
+    #[error(
+        "the index holds {indexed} entries and the data blocks hold {listed}, or they differ in hash or place"
+    )]
+    IndexDiffers { indexed: u64, listed: u64 },
 }
 
 /// Whether a directory may hold this name besides the two dot entries.

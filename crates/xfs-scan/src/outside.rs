@@ -7,13 +7,15 @@
 //! - **I1** Work on a directory is bounded: it has no more blocks than its inode says, all directories
 //!   together have no more than the volume, and after a few blocks that cannot be read the rest of a
 //!   directory is left, which is a finding.
+//! - **I2** A directory that holds a name twice, or entries that its index does not hold, is a finding. One block or
+//!   less is compared in place; for others the index is read, a quarter of what the entries take.
 
 use std::ops::ControlFlow;
 
 use xfs_alloc::sharing_run;
 use xfs_buffer::{Error, IoError};
-use xfs_dir::Attributes;
-use xfs_format::directory::{DataBlock, Entry, ShortForm, index_start};
+use xfs_dir::{Attributes, Audit, Directory};
+use xfs_format::directory::{DataBlock, DirectoryCheck, Entry, ShortForm, index_start};
 use xfs_format::inode::{FileType, ForkKind, InodeFlags2};
 use xfs_format::{
     BlockKind, Check, Corruption, DiskAddr, FileBlock, FsBlock, InodeNumber, Place, Structure,
@@ -47,6 +49,21 @@ struct Pending {
     /// Where the first block of that part lies.
     first: DiskAddr,
     failures: u32,
+    /// Of a directory whose index lies in blocks of its own (**I2**).
+    audit: Option<Audit>,
+}
+
+impl Pending {
+    /// Counts an entry; an error where it has the name of another.
+    fn see(&mut self, entry: &Entry<'_>) -> Result<(), Error> {
+        let check = self.audit.as_mut().and_then(|audit| audit.see(entry.name, entry.cookie));
+        check.map_or(Ok(()), |check| Err(doubled(&self.inode, check)))
+    }
+}
+
+/// The finding that a directory holds a name twice, or that its index differs.
+fn doubled(inode: &Inode, check: DirectoryCheck) -> Error {
+    Corruption::new(Structure::Directory, Place::Inode(inode.number()), check).into()
 }
 
 /// A directory block to be read.
@@ -75,11 +92,14 @@ pub(crate) struct Outside<'a> {
     /// Directory entries, for volumes without parent pointers.
     pub(crate) links: LinkBuckets,
     buffer: Vec<u8>,
+    /// Blocks of the directory that is being listed that lie in several pieces.
+    scattered: Vec<FileBlock>,
 }
 
 impl<'a> Outside<'a> {
     pub(crate) fn new(scope: &'a Scope<'a>) -> Self {
-        Self { scope, pending: Vec::new(), links: LinkBuckets::default(), buffer: Vec::new() }
+        let (pending, buffer, scattered) = Default::default();
+        Self { scope, pending, links: LinkBuckets::default(), buffer, scattered }
     }
 
     /// Notes that the inode in `bytes`, which was verified, has a part outside. A directory that is
@@ -90,21 +110,22 @@ impl<'a> Outside<'a> {
             Ok(inode) => inode,
             Err(error) => return Some(error),
         };
+        let mut finding = None;
         if let (FileType::Directory, Fork::Local(form)) =
             (inode.file_type(), inode.fork(ForkKind::Data))
             && self.scope.wanted.entries
         {
-            let error = self.add_short_form(&inode, form);
-            if error.is_some() || !self.wants_attrs(&inode) {
-                return error;
+            finding = self.add_short_form(&inode, form);
+            if !self.wants_attrs(&inode) {
+                return finding;
             }
         }
         let kind = if self.wants_attrs(&inode) { ForkKind::Attr } else { ForkKind::Data };
         let extent = inode.extents(cache, kind).next().and_then(Result::ok);
         let first = extent.and_then(|extent| cache.geometry().block_disk_addr(extent.start));
         let first = first.unwrap_or_default();
-        self.pending.push(Pending { row, inode, first, failures: 0 });
-        None
+        self.pending.push(Pending { row, inode, first, failures: 0, audit: None });
+        finding
     }
 
     fn wants_attrs(&self, inode: &Inode) -> bool {
@@ -124,7 +145,8 @@ impl<'a> Outside<'a> {
                 Err(corruption) => return Some(corruption.into()),
             }
         }
-        None
+        // One finding says enough: each of the names has a row.
+        form.doubled().first().map(|first| doubled(inode, first.check()))
     }
 
     /// Reads what was noted, in disk order, and puts it beside the unit's rows.
@@ -216,19 +238,47 @@ impl<'a> Outside<'a> {
     ) -> Result<(), ScanError> {
         let mut blocks = Vec::new();
         for owner in 0..pending.len() {
-            let Some(part) = pending.get(owner) else { continue };
+            let Some(part) = pending.get_mut(owner) else { continue };
             let is_directory = part.inode.file_type() == FileType::Directory;
+            if is_directory {
+                self.begin_audit(part, out);
+            }
             if is_directory && let Some(error) = self.list_blocks(owner, part, &mut blocks, out) {
+                part.audit = None;
                 note_part(out, part.inode.number(), &error);
+            }
+            for block in std::mem::take(&mut self.scattered) {
+                self.read_scattered(part, block, out);
             }
             if blocks.len() >= BLOCKS_PER_ROUND {
                 self.read_blocks(&mut blocks, pending, out)?;
             }
         }
-        self.read_blocks(&mut blocks, pending, out)
+        self.read_blocks(&mut blocks, pending, out)?;
+        for part in pending.iter().filter(|part| part.failures == 0) {
+            if let Some(check) = part.audit.as_ref().and_then(Audit::finish) {
+                note_part(out, part.inode.number(), &doubled(&part.inode, check));
+            }
+        }
+        Ok(())
     }
 
-    /// Lists the data blocks of a directory. Those that lie in several pieces are read at once.
+    /// Reads the index of a directory that has one of its own (**I2**). A live volume changes between the reads.
+    fn begin_audit(&self, part: &mut Pending, out: &mut UnitRows) {
+        let cache = &self.scope.source.cache;
+        let Ok(directory) = Directory::new(cache, &part.inode) else { return };
+        if cache.rereads() != 0 || !directory.has_index_blocks() {
+            return;
+        }
+        let mut findings = Vec::new();
+        let audit = directory.audit(&mut findings);
+        for error in &findings {
+            note_part(out, part.inode.number(), error);
+        }
+        part.audit = Some(audit);
+    }
+
+    /// Lists the data blocks of a directory. Those that lie in several pieces are listed apart.
     fn list_blocks(
         &mut self,
         owner: usize,
@@ -265,7 +315,7 @@ impl<'a> Outside<'a> {
                         let at = at.unwrap_or(DiskAddr::NULL);
                         blocks.push(Block { at, file_block: block, owner });
                     } else {
-                        self.read_scattered(part, block, out);
+                        self.scattered.push(block);
                     }
                 }
                 block = FileBlock(block.0 + per_block);
@@ -284,16 +334,17 @@ impl<'a> Outside<'a> {
         *listed <= part.inode.core().blocks && before <= geometry.data_blocks
     }
 
-    fn read_scattered(&mut self, part: &Pending, block: FileBlock, out: &mut UnitRows) {
+    fn read_scattered(&mut self, part: &mut Pending, block: FileBlock, out: &mut UnitRows) {
         let source = self.scope.source;
         let count = 1 << source.geometry().directory_block_log;
         let shape = BlockShape { length_blocks: count, kind: BlockKind::DirectoryData };
         let read = part.inode.read_fork_block(&source.cache, ForkKind::Data, block, shape);
         let added = read.and_then(|buffer| {
             let bytes = buffer.bytes();
-            self.add_block(&bytes, block, &part.inode)
+            self.add_block(&bytes, block, part)
         });
         if let Err(error) = added {
+            part.failures += 1;
             note_part(out, part.inode.number(), &error);
         }
     }
@@ -338,15 +389,15 @@ impl<'a> Outside<'a> {
                 continue;
             }
             let mut added = if is_read {
-                self.verify_block(bytes, block, &part.inode)
+                self.verify_block(bytes, block, part)
             } else {
-                self.read_one(bytes, block, &part.inode)
+                self.read_one(bytes, block, part)
             };
             for _ in 0..self.scope.source.cache.rereads() {
                 if added.is_ok() {
                     break;
                 }
-                added = self.read_one(bytes, block, &part.inode);
+                added = self.read_one(bytes, block, part);
             }
             if let Err(error) = added {
                 part.failures += 1;
@@ -362,23 +413,39 @@ impl<'a> Outside<'a> {
     }
 
     /// Reads one block by itself, after the large read that it was part of has failed.
-    fn read_one(&mut self, bytes: &mut [u8], block: &Block, inode: &Inode) -> Result<(), Error> {
+    fn read_one(
+        &mut self,
+        bytes: &mut [u8],
+        block: &Block,
+        part: &mut Pending,
+    ) -> Result<(), Error> {
         let offset = block.at.byte_offset().unwrap_or(u64::MAX);
         let length_bytes = bytes.len() as u64;
         self.scope.source.cache.device().read_at(offset, bytes).map_err(|source| {
             Error::Io(IoError { operation: "read", at: block.at, length_bytes, source })
         })?;
-        self.verify_block(bytes, block, inode)
+        self.verify_block(bytes, block, part)
     }
 
-    fn verify_block(&mut self, bytes: &[u8], block: &Block, inode: &Inode) -> Result<(), Error> {
+    fn verify_block(
+        &mut self,
+        bytes: &[u8],
+        block: &Block,
+        part: &mut Pending,
+    ) -> Result<(), Error> {
         let context = self.scope.source.cache.verify_context();
         BlockKind::DirectoryData.verify(bytes, block.at, &context)?;
-        self.add_block(bytes, block.file_block, inode)
+        self.add_block(bytes, block.file_block, part)
     }
 
     /// Adds the entries of a verified block.
-    fn add_block(&mut self, bytes: &[u8], block: FileBlock, inode: &Inode) -> Result<(), Error> {
+    fn add_block(
+        &mut self,
+        bytes: &[u8],
+        block: FileBlock,
+        part: &mut Pending,
+    ) -> Result<(), Error> {
+        let inode = &part.inode;
         let place = Place::Data(inode.number(), block);
         let start = self.scope.source.geometry().blocks_to_bytes(block.0).unwrap_or(u64::MAX);
         let decoded = DataBlock::decode(bytes, start, place)?;
@@ -387,13 +454,19 @@ impl<'a> Outside<'a> {
             let check = Check::ForeignOwner { found, expected };
             return Err(Corruption::new(Structure::Directory, place, check).into());
         }
+        // One finding for a block says enough: each of the names has a row.
+        let mut verdict = Ok(());
         for entry in decoded.entries() {
             let entry = entry?;
+            verdict = verdict.and(part.see(&entry));
             if !matches!(entry.name, b"." | b"..") {
-                add_entry(&mut self.links, self.scope.plan, inode, &entry);
+                add_entry(&mut self.links, self.scope.plan, &part.inode, &entry);
             }
         }
-        Ok(())
+        match decoded.doubled().first() {
+            Some(first) => Err(doubled(&part.inode, first.check())),
+            None => verdict,
+        }
     }
 }
 

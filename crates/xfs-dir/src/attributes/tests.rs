@@ -236,3 +236,35 @@ fn no_change_of_a_block_makes_it_panic() {
         }
     }
 }
+
+#[test]
+fn exchanged_leaves_are_damage_and_not_a_missing_attribute() {
+    let mut image = golden();
+    let (all, _) = list(&image, "attr-node");
+    let node = ForkBlock::find(&image, "attr-node", ATTR, 0).bytes(&image);
+    let count = usize::from(u16::from_be_bytes([node[56], node[57]]));
+    let child = |index: usize| {
+        u64::from(u32::from_be_bytes(node[68 + 8 * index..72 + 8 * index].try_into().unwrap()))
+    };
+    let blocks =
+        [0, count - 1].map(|index| ForkBlock::find(&image, "attr-node", ATTR, child(index)));
+    let contents = [0, 1].map(|index| blocks[index].bytes(&image)[56..].to_vec());
+    blocks[0].edit(&mut image, |bytes| bytes[56..].copy_from_slice(&contents[1]));
+    blocks[1].edit(&mut image, |bytes| bytes[56..].copy_from_slice(&contents[0]));
+    // Every name is listed, and each of the two leaves is an error.
+    let (names, errors) = list(&image, "attr-node");
+    assert_eq!(names.len(), all.len());
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    let mut damaged = 0;
+    for name in &all {
+        match find(&image, "attr-node", &name.name) {
+            Ok(_) => {}
+            Err(Error::Corrupt(found)) => {
+                assert!(matches!(found.check(), Check::DaBtree(_)), "{found}");
+                damaged += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(damaged > 0 && damaged < all.len());
+}

@@ -1,7 +1,9 @@
 //! Lookup through the hash index of the leaf and node forms.
 
 use xfs_buffer::{Buffer, Result};
-use xfs_format::directory::{Cookie, EntryType, HashEntryDisk, LeafBlock, index_start, name_hash};
+use xfs_format::directory::{
+    Cookie, DirectoryCheck, EntryType, HashEntryDisk, LeafBlock, index_start, name_hash,
+};
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, InodeNumber};
 
@@ -9,7 +11,7 @@ use super::Directory;
 use crate::dabtree::{Chain, Tree};
 
 impl<'a> Directory<'a> {
-    fn index(&self) -> Tree<'a> {
+    pub(super) fn index(&self) -> Tree<'a> {
         Tree {
             cache: self.cache,
             inode: self.inode,
@@ -23,7 +25,7 @@ impl<'a> Directory<'a> {
     /// Entries whose names have the same hash may spread over several leaves.
     pub(super) fn find_in_index(&self, name: &[u8]) -> Result<Option<(InodeNumber, EntryType)>> {
         let (tree, hash) = (self.index(), name_hash(name));
-        let Some(mut leaf) = tree.find_leaf(hash)? else { return Ok(None) };
+        let mut leaf = tree.find_leaf(hash)?;
         let mut chain = Chain::new(leaf.block);
         let mut candidates = Candidates { directory: self, name, last: None };
         loop {
@@ -38,7 +40,7 @@ impl<'a> Directory<'a> {
             let Some(next) = decoded.forward().filter(|_| goes_on) else { return Ok(None) };
             chain.advance(&tree, next)?;
             drop(bytes);
-            leaf = tree.read_sibling(next)?;
+            leaf = tree.read_sibling(next, hash)?;
         }
     }
 }
@@ -64,6 +66,11 @@ impl Candidates<'_, '_> {
         };
         let bytes = buffer.bytes();
         let entry = self.directory.decode_data(&bytes, index)?.entry_at(cookie)?;
+        let hash = candidate.hash.get();
+        if name_hash(entry.name) != hash {
+            let check = DirectoryCheck::IndexTarget { hash, offset: cookie.offset() };
+            return Err(self.directory.corrupt(self.directory.data_place(index), check).into());
+        }
         Ok((entry.name == self.name).then_some((entry.inode, entry.entry_type)))
     }
 }

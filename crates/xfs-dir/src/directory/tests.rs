@@ -199,8 +199,10 @@ fn leaves_in_a_ring() {
         ForkBlock::find(&image, "node", INDEX, (*child).into()).edit(&mut image, |bytes| {
             put_u32(bytes, 0, &[*next]);
             let count = usize::from(u16::from_be_bytes([bytes[56], bytes[57]]));
+            // All of them are stale: none leads to an entry of another hash.
+            bytes[58..60].copy_from_slice(&(count as u16).to_be_bytes());
             for entry in 0..count {
-                put_u32(bytes, 64 + 8 * entry, &[hash]);
+                put_u32(bytes, 64 + 8 * entry, &[hash, 0]);
             }
         });
     }
@@ -209,7 +211,6 @@ fn leaves_in_a_ring() {
             put_u32(bytes, 64 + 8 * index, &[hash]);
         }
     });
-    assert_eq!(find(&image, "node", name).unwrap(), EntryType::Regular);
     match find(&image, "node", &absent) {
         Err(Error::Corrupt(found)) => {
             assert!(matches!(found.check(), Check::DaBtree(DaBtreeCheck::Cycle { .. })), "{found}")
@@ -284,4 +285,190 @@ fn no_change_of_a_block_makes_it_panic() {
             exercise(&volume(&image), &image, path);
         }
     }
+}
+
+/// Exchanges what two blocks hold, and leaves each its header. Both have right checksums then.
+fn exchange(image: &mut Image, path: &str, (one, other): (u64, u64), header: usize) {
+    let blocks = [one, other].map(|block| ForkBlock::find(image, path, INDEX, block));
+    let contents = [0, 1].map(|index| blocks[index].bytes(image)[header..].to_vec());
+    blocks[0].edit(image, |bytes| bytes[header..].copy_from_slice(&contents[1]));
+    blocks[1].edit(image, |bytes| bytes[header..].copy_from_slice(&contents[0]));
+}
+
+/// Audits a whole listing: what the index says first, and what the entries add.
+fn audit(image: &Image, path: &str) -> (Vec<Error>, Vec<DirectoryCheck>) {
+    let cache = volume(image);
+    let inode = lookup(&cache, image, path).unwrap();
+    let directory = Directory::new(&cache, &inode).unwrap();
+    let mut errors = Vec::new();
+    let mut audit = directory.audit(&mut errors);
+    let mut findings = Vec::new();
+    for entry in directory.entries_from(Cookie::START).map(Result::unwrap) {
+        findings.extend(audit.see(&entry.name, entry.cookie));
+    }
+    findings.extend(audit.finish());
+    (errors, findings)
+}
+
+#[test]
+fn audit_of_a_sound_directory_finds_nothing() {
+    for path in ["short", "block", "leaf", "node"] {
+        let (errors, findings) = audit(&golden(), path);
+        assert!(errors.is_empty() && findings.is_empty(), "{path}: {errors:?} {findings:?}");
+    }
+}
+
+#[test]
+fn exchanged_index_leaves_are_damage_and_not_a_missing_name() {
+    let mut image = golden();
+    let node = ForkBlock::find(&image, "node", INDEX, INDEX_BLOCK).bytes(&image);
+    let child = |index: usize| {
+        u64::from(u32::from_be_bytes(node[68 + 8 * index..72 + 8 * index].try_into().unwrap()))
+    };
+    let (all, _) = list(&image, "node");
+    exchange(&mut image, "node", (child(0), child(2)), 56);
+    let mut damaged = 0;
+    for entry in &all {
+        match find(&image, "node", &entry.name) {
+            Ok(_) => {}
+            Err(Error::Corrupt(found)) => {
+                assert!(matches!(found.check(), Check::DaBtree(_)), "{found}");
+                damaged += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(damaged > 0 && damaged < all.len());
+    let (errors, _) = audit(&image, "node");
+    assert!(errors.len() >= 2, "{errors:?}");
+    assert_eq!(list(&image, "node").0, all);
+}
+
+#[test]
+fn leaves_that_name_another_next_leaf_are_damage() {
+    for (next, is_last) in [(0, false), (1, false), (7, true)] {
+        let mut image = golden();
+        let node = ForkBlock::find(&image, "node", INDEX, INDEX_BLOCK).bytes(&image);
+        let count = usize::from(u16::from_be_bytes([node[56], node[57]]));
+        let index = if is_last { count - 1 } else { 0 };
+        let word = |at: usize| u32::from_be_bytes(node[at..at + 4].try_into().unwrap());
+        let at = 64 + 8 * index;
+        let (hash, block) = (word(at), word(at + 4));
+        let before = if is_last { word(at - 8) } else { 0 };
+        ForkBlock::find(&image, "node", INDEX, block.into())
+            .edit(&mut image, |bytes| put_u32(bytes, 0, &[next]));
+        let all = list(&image, "node").0;
+        let is_in_leaf = |e: &&DirEntry| {
+            let found = xfs_format::directory::name_hash(&e.name);
+            found > before && found <= hash
+        };
+        let name = &all.iter().find(is_in_leaf).expect("the leaf has a live entry").name;
+        let Err(Error::Corrupt(found)) = find(&image, "node", name) else { panic!("{next}") };
+        let check = found.check();
+        assert!(
+            matches!(
+                check,
+                Check::DaBtree(DaBtreeCheck::NextLeaf { .. } | DaBtreeCheck::NoNextLeaf)
+            ),
+            "{found}"
+        );
+    }
+}
+
+#[test]
+fn name_that_is_there_twice_is_found_in_every_form() {
+    // Each directory holds names of one length, so that one can be written over another.
+    for (path, one, other) in [
+        ("block", "block-21", "block-42"),
+        ("leaf", "leaf-entry-121", "leaf-entry-142"),
+        ("node", "a-longer-node-entry-1001", "a-longer-node-entry-1100"),
+    ] {
+        let mut image = golden();
+        let (all, _) = list(&image, path);
+        let place = |name: &str| all.iter().find(|e| &*e.name == name.as_bytes()).unwrap().cookie;
+        let (first, second) = (place(one).min(place(other)), place(one).max(place(other)));
+        let (kept, lost) = if first == place(one) { (one, other) } else { (other, one) };
+        let hashes = [kept, lost].map(|name| xfs_format::directory::name_hash(name.as_bytes()));
+        let block = second.offset() / 4096;
+        ForkBlock::find(&image, path, DATA, block * 4).edit(&mut image, |bytes| {
+            let at = (second.offset() % 4096) as usize + 9;
+            assert_eq!(&bytes[at..at + lost.len()], lost.as_bytes());
+            bytes[at..at + kept.len()].copy_from_slice(kept.as_bytes());
+            if path == "block" {
+                move_hash(bytes, 4096 - 8, hashes, second);
+            }
+        });
+        let expected = DirectoryCheck::NameTwice { offset: second.offset(), first: first.offset() };
+        let (errors, findings) = audit(&image, path);
+        assert!(errors.is_empty(), "{errors:?}");
+        if path == "block" {
+            assert_eq!(findings, [expected]);
+            continue;
+        }
+        // The index has the hash that the name had, so that it differs from the entries.
+        assert!(
+            matches!(findings.as_slice(), [DirectoryCheck::IndexDiffers { .. }]),
+            "{findings:?}"
+        );
+        check_corrupt(
+            find(&image, path, lost.as_bytes()),
+            DirectoryCheck::IndexTarget { hash: hashes[1], offset: second.offset() },
+        );
+        // And with the index in step, the name is there twice.
+        if path == "leaf" {
+            ForkBlock::find(&image, path, INDEX, INDEX_BLOCK).edit(&mut image, |bytes| {
+                let count = usize::from(u16::from_be_bytes([bytes[56], bytes[57]]));
+                move_hash_in(&mut bytes[64..64 + 8 * count], hashes, second);
+            });
+            let (errors, findings) = audit(&image, path);
+            assert!(errors.is_empty(), "{errors:?}");
+            assert_eq!(findings, [expected]);
+        }
+    }
+}
+
+/// Gives the entry at `cookie` another hash in the index before `tail`, and sorts the index again.
+fn move_hash(bytes: &mut [u8], tail: usize, hashes: [u32; 2], cookie: Cookie) {
+    let count = u32::from_be_bytes(bytes[tail..tail + 4].try_into().unwrap()) as usize;
+    move_hash_in(&mut bytes[tail - 8 * count..tail], hashes, cookie);
+}
+
+fn move_hash_in(index: &mut [u8], [new, old]: [u32; 2], cookie: Cookie) {
+    let read = |entry: &[u8]| -> (u32, u32) {
+        let word = |at: usize| u32::from_be_bytes(entry[at..at + 4].try_into().unwrap());
+        (word(0), word(4))
+    };
+    let mut entries: Vec<_> = index.chunks_exact(8).map(read).collect();
+    let found = entries.iter_mut().find(|entry| **entry == (old, cookie.0)).unwrap();
+    found.0 = new;
+    entries.sort_unstable();
+    for (entry, place) in entries.into_iter().zip(index.chunks_exact_mut(8)) {
+        put_u32(place, 0, &[entry.0, entry.1]);
+    }
+}
+
+#[test]
+fn name_that_the_index_lost_is_damage_where_somebody_asks_for_it() {
+    let mut image = golden();
+    let name = b"leaf-entry-77";
+    let hash = xfs_format::directory::name_hash(name);
+    ForkBlock::find(&image, "leaf", INDEX, INDEX_BLOCK).edit(&mut image, |bytes| {
+        let count = usize::from(u16::from_be_bytes([bytes[56], bytes[57]]));
+        let stale = u16::from_be_bytes([bytes[58], bytes[59]]) + 1;
+        bytes[58..60].copy_from_slice(&stale.to_be_bytes());
+        let mut entries = (0..count).map(|index| 64 + 8 * index);
+        let at = entries.find(|at| bytes[*at..*at + 4] == hash.to_be_bytes()).unwrap();
+        put_u32(bytes, at + 4, &[0]);
+    });
+    let missing = find(&image, "leaf", name);
+    assert!(matches!(missing, Err(Error::Posix(PosixError::NotFound))));
+    let cache = volume(&image);
+    let inode = lookup(&cache, &image, "leaf").unwrap();
+    let directory = Directory::new(&cache, &inode).unwrap();
+    let Err(Error::Corrupt(found)) = directory.verify_missing(name) else { panic!("it is there") };
+    assert!(matches!(found.check(), Check::Directory(DirectoryCheck::NotIndexed { .. })));
+    directory.verify_missing(b"absent").unwrap();
+    let (errors, findings) = audit(&image, "leaf");
+    assert!(errors.is_empty());
+    assert_eq!(findings, [DirectoryCheck::IndexDiffers { indexed: 201, listed: 202 }]);
 }

@@ -7,6 +7,7 @@ use xfs_format::dabtree::{self, DaHeaderDisk, NODE_MAGIC, NodeEntryDisk, NodeHea
 use xfs_format::{DiskAddr, FileBlock};
 
 use super::Identity;
+use crate::bounds::Bounds;
 use crate::edit::{BlockEdit, u16_at, u32_at};
 
 pub(super) const FORWARD: usize = offset_of!(DaHeaderDisk, forward);
@@ -39,6 +40,12 @@ pub(super) fn hash(bytes: &[u8], index: usize) -> u32 {
 
 pub(super) fn child(bytes: &[u8], index: usize) -> FileBlock {
     FileBlock(u32_at(bytes, HEADER + ENTRY * index + 4).into())
+}
+
+/// What a node says of the hashes of a child.
+pub(super) fn bounds(bytes: &[u8], index: usize) -> Bounds {
+    let lowest = index.checked_sub(1).map_or(0, |before| hash(bytes, before));
+    Bounds { lowest, last: Some(hash(bytes, index)) }
 }
 
 /// The highest hash in a node or in a leaf of either tree: all have their count at one place, and

@@ -21,13 +21,17 @@
 
 mod verify;
 
+use alloc::vec::Vec;
 use core::mem::size_of;
 
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::leaf::HashEntryDisk;
-use super::{ALIGNMENT, Cookie, DirectoryCheck, Entry, EntryType, is_dot_name, name_is_sound};
+use super::{
+    ALIGNMENT, Cookie, DirectoryCheck, Doubled, Entry, EntryType, find_doubled, is_dot_name,
+    name_is_sound,
+};
 use crate::addr::InodeNumber;
 use crate::corruption::{Check, Corruption, Place, Structure};
 
@@ -242,6 +246,24 @@ impl<'a> DataBlock<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// The entries of the block form whose name an earlier one has. Names are compared only where neighbours of the
+    /// index have one hash.
+    #[must_use]
+    pub fn doubled(&self) -> Vec<Doubled> {
+        let runs = self.index().chunk_by(|a, b| a.hash.get() == b.hash.get());
+        let runs = runs.filter(|run| run.len() > 1);
+        let mut doubled: Vec<_> = runs
+            .flat_map(|run| {
+                let cookies = run.iter().map(|entry| Cookie(entry.cookie.get()));
+                let live = cookies.filter(|cookie| *cookie != Cookie::START);
+                let entries = live.filter_map(|cookie| self.entry_at(cookie).ok());
+                find_doubled(entries.map(|entry| (entry.name, entry.cookie)).collect())
+            })
+            .collect();
+        doubled.sort_unstable();
+        doubled
     }
 
     /// The record at `offset` and its length.

@@ -118,6 +118,10 @@ impl<S: ForkStore> DirectoryChange<'_, S> {
                 return Err(self.corrupt(self.data_at(index), DirectoryCheck::Form));
             }
             let entry = block.entry_at(cookie)?;
+            if name_hash(entry.name) != hash {
+                let check = DirectoryCheck::IndexTarget { hash, offset: cookie.offset() };
+                return Err(self.corrupt(self.data_at(index), check));
+            }
             Ok((entry.name == name).then_some((entry.inode, entry.entry_type)))
         })?;
         Ok(found.map(|(inode, entry_type)| Found { hash, cookie, inode, entry_type, data }))

@@ -1,0 +1,210 @@
+//! Whether a directory's entries and its index agree, and no name is there twice.
+//!
+//! A listing reads the data blocks, a lookup reads the index. Where the two differ, a name that is listed is not found,
+//! or one that is found is not listed. An audit reads the index before a listing and counts the entries along with it.
+//!
+//! # Cost
+//!
+//! The index has 8 bytes for each entry, where data blocks have some 32, and is read once. Its entries are in the order
+//! of their hashes, so that a name that is there twice has neighbours of one hash; names are read for those alone. Both
+//! sides are compared by a count and a sum, which need no memory. Directories of one block or less have been compared by
+//! the verifier of that block.
+//!
+//! An audit is for a directory that nobody changes: otherwise index and entries are read at different times.
+
+use std::hash::{BuildHasher, RandomState};
+
+use xfs_buffer::{Error, Result};
+use xfs_format::directory::{
+    Cookie, DirectoryCheck, Doubled, LeafBlock, ShortForm, find_doubled, name_hash,
+};
+use xfs_format::inode::ForkKind;
+use xfs_inode::Fork;
+
+use super::Directory;
+
+/// Most entries of one hash that are compared by name: 4 MiB. Honest directories have a few.
+const MOST_OF_ONE_HASH: usize = 1 << 18;
+
+/// What is known of a directory before its entries are listed.
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    /// By cookie.
+    doubled: Vec<Doubled>,
+    /// What the index holds, where it lies in blocks of its own and could be read.
+    indexed: Option<Digest>,
+    listed: Digest,
+}
+
+/// A number of entries, in any order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Digest {
+    count: u64,
+    sum: u64,
+}
+
+impl Digest {
+    fn add(&mut self, hash: u32, cookie: Cookie) {
+        self.count += 1;
+        // An odd factor loses no bit, and the shift lets high bits reach the low ones.
+        let mixed =
+            (u64::from(hash) << 32 | u64::from(cookie.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.sum = self.sum.wrapping_add(mixed ^ (mixed >> 29));
+    }
+}
+
+impl Audit {
+    /// Counts an entry that was listed, `.` and `..` too. Says what is wrong with it, if its name belongs to an
+    /// earlier one.
+    pub fn see(&mut self, name: &[u8], cookie: Cookie) -> Option<DirectoryCheck> {
+        if self.indexed.is_some() {
+            self.listed.add(name_hash(name), cookie);
+        }
+        let index = self.doubled.binary_search_by_key(&cookie, |doubled| doubled.cookie).ok()?;
+        self.doubled.get(index).map(|doubled| doubled.check())
+    }
+
+    /// Says that not every entry will be seen.
+    pub fn give_up(&mut self) {
+        self.indexed = None;
+    }
+
+    /// Whether index and entries differ, after every entry was seen.
+    #[must_use]
+    pub fn finish(&self) -> Option<DirectoryCheck> {
+        let indexed = self.indexed.filter(|indexed| *indexed != self.listed)?;
+        Some(DirectoryCheck::IndexDiffers { indexed: indexed.count, listed: self.listed.count })
+    }
+}
+
+impl Directory<'_> {
+    /// Reads the index. What is wrong with it goes to `findings`; then index and entries are not compared.
+    pub fn audit(&self, findings: &mut Vec<Error>) -> Audit {
+        let mut audit = Audit::default();
+        if let Err(error) = self.read_audit(&mut audit, findings) {
+            findings.push(error);
+        }
+        audit
+    }
+
+    /// Whether the index lies in blocks of its own. A map that cannot be read has none.
+    #[must_use]
+    pub fn has_index_blocks(&self) -> bool {
+        let is_local = matches!(self.inode.fork(ForkKind::Data), Fork::Local(_));
+        !is_local && self.is_block_form().is_ok_and(|is_block_form| !is_block_form)
+    }
+
+    fn read_audit(&self, audit: &mut Audit, findings: &mut Vec<Error>) -> Result<()> {
+        if let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) {
+            // A short form that cannot be read has no entries, and listing it says why.
+            let form = ShortForm::decode(bytes, self.inode_place());
+            audit.doubled = form.map_or_else(|_| Vec::new(), |form| form.doubled());
+            return Ok(());
+        }
+        if self.is_block_form()? {
+            // As well: the block is read again for the listing.
+            let Ok(buffer) = self.read_data(0) else { return Ok(()) };
+            let bytes = buffer.bytes();
+            audit.doubled =
+                self.decode_data(&bytes, 0).map_or_else(|_| Vec::new(), |b| b.doubled());
+            return Ok(());
+        }
+        let before = findings.len();
+        let mut indexed = Digest::default();
+        let mut run = Run { hash: 0, cookies: Vec::new() };
+        for leaf in self.index().leaves() {
+            let leaf = match leaf {
+                Ok(leaf) => leaf,
+                Err(error) => {
+                    findings.push(error);
+                    continue;
+                }
+            };
+            let bytes = leaf.buffer.bytes();
+            for entry in LeafBlock::decode(&bytes, self.index().place(leaf.block))?.entries() {
+                let (hash, cookie) = (entry.hash.get(), Cookie(entry.cookie.get()));
+                if cookie == Cookie::START {
+                    continue;
+                }
+                indexed.add(hash, cookie);
+                if hash != run.hash {
+                    self.compare_names(&mut run, audit);
+                    run.hash = hash;
+                }
+                if run.cookies.len() < MOST_OF_ONE_HASH {
+                    run.cookies.push(cookie);
+                }
+            }
+        }
+        self.compare_names(&mut run, audit);
+        audit.doubled.sort_unstable();
+        audit.indexed = (findings.len() == before).then_some(indexed);
+        Ok(())
+    }
+
+    /// Finds the names that are twice among entries of one hash, and empties the run.
+    fn compare_names(&self, run: &mut Run, audit: &mut Audit) {
+        if run.cookies.len() > 1 {
+            run.cookies.sort_unstable();
+            let hasher = RandomState::new();
+            let named = run.cookies.iter().filter_map(|cookie| {
+                // One that cannot be read is found by the listing, or by the sum.
+                let name = self.name_at(*cookie).ok()?;
+                Some((hasher.hash_one(&name), *cookie))
+            });
+            let mut named: Vec<_> = named.collect();
+            named.sort_unstable();
+            for same in named.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
+                let names = same
+                    .iter()
+                    .filter_map(|(_, cookie)| Some((self.name_at(*cookie).ok()?, *cookie)));
+                let names: Vec<_> = names.collect();
+                audit
+                    .doubled
+                    .extend(find_doubled(names.iter().map(|(name, at)| (&**name, *at)).collect()));
+            }
+        }
+        run.cookies.clear();
+    }
+
+    fn name_at(&self, cookie: Cookie) -> Result<Box<[u8]>> {
+        let index = cookie.offset() / self.block_size();
+        let buffer = self.read_data(index)?;
+        let bytes = buffer.bytes();
+        Ok(self.decode_data(&bytes, index)?.entry_at(cookie)?.name.into())
+    }
+
+    /// Checks that a name that was not found is not there. A lookup believes the index; this reads every data block,
+    /// so it is for a name that somebody waits for, and not for each.
+    ///
+    /// # Errors
+    ///
+    /// [`DirectoryCheck::NotIndexed`], the device's error, or the check that failed.
+    pub fn verify_missing(&self, name: &[u8]) -> Result<()> {
+        if matches!(self.inode.fork(ForkKind::Data), Fork::Local(_)) || self.is_block_form()? {
+            return Ok(());
+        }
+        let mut next = Some(0);
+        while let Some(index) = next {
+            let Some(index) = self.next_data_block(index)? else { break };
+            let buffer = self.read_data(index)?;
+            let bytes = buffer.bytes();
+            for entry in self.decode_data(&bytes, index)?.entries() {
+                let entry = entry?;
+                if entry.name == name {
+                    let offset = (entry.cookie.offset() % self.block_size()) as usize;
+                    let check = DirectoryCheck::NotIndexed { offset };
+                    return Err(self.corrupt(self.data_place(index), check).into());
+                }
+            }
+            next = index.checked_add(1);
+        }
+        Ok(())
+    }
+}
+
+/// Entries of one hash, in the order of the index.
+struct Run {
+    hash: u32,
+    cookies: Vec<Cookie>,
+}
