@@ -1,8 +1,9 @@
 //! Colours of names on a terminal: those that ls(1) uses without LS_COLORS.
 
-use std::io::{self, Write};
+use std::io;
 
 use crate::facts::{Facts, FileKind};
+use crate::terminal::TerminalWrite;
 
 /// The colour of a file, as the parameters of the escape sequence; empty for none.
 pub(crate) fn of(kind: FileKind, facts: Option<&Facts>) -> &'static str {
@@ -23,11 +24,11 @@ pub(crate) fn of(kind: FileKind, facts: Option<&Facts>) -> &'static str {
 }
 
 /// Writes `text` in a colour.
-pub(crate) fn write(out: &mut impl Write, colour: &str, text: &[u8]) -> io::Result<()> {
+pub(crate) fn write(out: &mut impl TerminalWrite, colour: &str, text: &[u8]) -> io::Result<()> {
     if colour.is_empty() {
         return out.write_all(text);
     }
-    write!(out, "\x1b[{colour}m")?;
+    write!(out.raw(), "\x1b[{colour}m")?;
     out.write_all(text)?;
-    out.write_all(b"\x1b[0m")
+    out.raw().write_all(b"\x1b[0m")
 }

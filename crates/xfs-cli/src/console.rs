@@ -5,24 +5,24 @@
 
 use std::env;
 use std::fmt::Display;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::cli::{ColorWhen, suggestions};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::{self, Object};
-use crate::names::NameStyle;
+use crate::names::{self, NameStyle};
 use crate::progress::{Aside, Progress};
-use crate::standard_output::StandardOutput;
 use crate::tally::{Tally, Work};
+use crate::terminal::{Shown, TerminalWrite};
 
 /// The outputs of a run.
 pub(crate) struct Console {
-    out: BufWriter<StandardOutput>,
+    out: Shown,
     is_terminal: bool,
     is_coloured: bool,
     exit: Exit,
@@ -62,9 +62,8 @@ impl Console {
                 is_terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             }
         };
-        let out = BufWriter::with_capacity(64 << 10, StandardOutput::open());
         Self {
-            out,
+            out: Shown::open(),
             is_terminal,
             is_coloured,
             exit: Exit::Fine,
@@ -166,11 +165,12 @@ impl Console {
     /// Writes a line to standard error, in order with what standard output has.
     fn say(&mut self, line: impl Display) {
         let Self { out, work, .. } = self;
+        let line = line.to_string();
         let mut write = || {
             // Keeps the two streams in order where they lead to the same terminal.
             _ = out.flush();
             // Where nobody listens, the exit code still tells.
-            _ = writeln!(io::stderr(), "{line}");
+            _ = writeln!(io::stderr(), "{}", names::printable(&line));
         };
         match work.as_ref().and_then(|current| current.progress.as_ref()) {
             Some(progress) => progress.suspend(write),
@@ -178,8 +178,8 @@ impl Console {
         }
     }
 
-    /// Standard output, buffered.
-    pub(crate) fn out(&mut self) -> &mut impl Write {
+    /// Standard output, buffered. On a terminal it is escaped.
+    pub(crate) fn out(&mut self) -> &mut Shown {
         &mut self.out
     }
 
@@ -193,8 +193,12 @@ impl Console {
         self.is_coloured
     }
 
-    /// How names are shown: quoted on a terminal, unless the caller asked for NUL-ended lists.
-    pub(crate) fn name_style(&self, null: bool) -> NameStyle {
+    /// How names are shown: quoted on a terminal, unless the caller asked for NUL-ended lists. Those are for
+    /// programs, and nothing of them is escaped.
+    pub(crate) fn name_style(&mut self, null: bool) -> NameStyle {
+        if null {
+            self.out.disarm();
+        }
         if self.is_terminal && !null { NameStyle::Quoted } else { NameStyle::Raw }
     }
 
@@ -233,6 +237,7 @@ pub(crate) fn answer(mut answer: clap::Error) -> Exit {
     if answer.kind() == ErrorKind::InvalidSubcommand {
         suggestions::replace(&mut answer);
     }
+    quote_words(&mut answer);
     let text = answer.render();
     if answer.use_stderr() {
         let shown = match io::stderr().is_terminal() {
@@ -249,7 +254,7 @@ pub(crate) fn answer(mut answer: clap::Error) -> Exit {
         true => text.ansi().to_string(),
         false => text.to_string(),
     };
-    if let Err(error) = console.out().write_all(shown.as_bytes()) {
+    if let Err(error) = console.out().raw().write_all(shown.as_bytes()) {
         console.report(&Failure::from(error));
     }
     console.close()
@@ -265,4 +270,22 @@ fn in_our_words(text: String) -> String {
         ("invalid socket address syntax", "not an address such as 127.0.0.1:9187"),
     ];
     WORDS.iter().fold(text, |text, (theirs, ours)| text.replace(theirs, ours))
+}
+
+/// Makes the words of the command line that the answer repeats safe to print.
+fn quote_words(answer: &mut clap::Error) {
+    let quote = |word: &String| names::printable(word).into_owned();
+    let words: Vec<_> = answer
+        .context()
+        .filter_map(|(kind, value)| match value {
+            ContextValue::String(word) => Some((kind, ContextValue::String(quote(word)))),
+            ContextValue::Strings(words) => {
+                Some((kind, ContextValue::Strings(words.iter().map(quote).collect())))
+            }
+            _ => None,
+        })
+        .collect();
+    for (kind, value) in words {
+        _ = answer.insert(kind, value);
+    }
 }

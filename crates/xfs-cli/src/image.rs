@@ -11,7 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use ferroxfs::log::{LogDevice, Summary};
+use ferroxfs::log::{LogDevice, LogState, Summary};
 use ferroxfs::{
     Devices, File, FileType, Node, OpenError, OpenOptions, PosixError, Staleness, Timestamp, Uuid,
     UuidChange,
@@ -208,6 +208,9 @@ impl Image {
         for finding in volume.volume.findings() {
             console.report(&self.failure(Failure::new(exit_of(finding), finding.to_string())));
         }
+        if let Some(state) = volume.volume.log_state() {
+            self.note_torn(state, console);
+        }
         let shown = names::in_message(self.path.as_os_str().as_bytes());
         match volume.volume.staleness() {
             None => {}
@@ -220,6 +223,17 @@ impl Image {
             )),
         }
         Ok(volume)
+    }
+
+    /// Says where the log ends in torn records. What they hold was never durable, and no recovery replays it.
+    pub(crate) fn note_torn(&self, state: &LogState, console: &mut Console) {
+        let Some(end) = state.torn else { return };
+        let shown = names::in_message(self.path.as_os_str().as_bytes());
+        let head = state.head.block();
+        console.note(format!(
+            "{shown}: the log is torn at block {head}, as a power failure leaves it; what is written from there up \
+             to block {end} is not replayed"
+        ));
     }
 }
 

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use crate::facts::{Facts, FileKind};
+use crate::terminal::Shown;
 
 /// Changes when a key changes its meaning or goes; new keys may come at any time.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
@@ -72,11 +73,11 @@ pub(crate) fn kind_name(kind: FileKind) -> &'static str {
 }
 
 /// Writes a document that is no list.
-pub(crate) fn write_document(out: &mut impl Write, object: Object) -> io::Result<()> {
+pub(crate) fn write_document(out: &mut Shown, object: Object) -> io::Result<()> {
     let mut document = Object::new();
     document.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
     document.extend(object);
-    serde_json::to_writer_pretty(&mut *out, &document)?;
+    serde_json::to_writer_pretty(out.json(), &document)?;
     out.write_all(b"\n")
 }
 
@@ -87,20 +88,20 @@ pub(crate) struct List {
 
 impl List {
     /// Writes what stands in front of the first entry.
-    pub(crate) fn begin(out: &mut impl Write, key: &str) -> io::Result<Self> {
+    pub(crate) fn begin(out: &mut Shown, key: &str) -> io::Result<Self> {
         write!(out, "{{\"schema_version\": {SCHEMA_VERSION}, \"{key}\": [")?;
         Ok(Self { has_entries: false })
     }
 
     /// Writes one entry.
-    pub(crate) fn push(&mut self, out: &mut impl Write, entry: &Object) -> io::Result<()> {
+    pub(crate) fn push(&mut self, out: &mut Shown, entry: &Object) -> io::Result<()> {
         out.write_all(if self.has_entries { b",\n" } else { b"\n" })?;
         self.has_entries = true;
-        Ok(serde_json::to_writer(out, entry)?)
+        Ok(serde_json::to_writer(out.json(), entry)?)
     }
 
     /// Writes what stands behind the last entry.
-    pub(crate) fn end(self, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn end(self, out: &mut Shown) -> io::Result<()> {
         out.write_all(b"\n]}\n")
     }
 }

@@ -43,6 +43,7 @@ mod source;
 mod standard_output;
 mod system_log;
 mod tally;
+mod terminal;
 mod time;
 mod trace;
 mod unarchive;

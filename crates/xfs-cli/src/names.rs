@@ -3,6 +3,8 @@
 //! A name from an image may hold any byte but `/` and NUL. Sent to a terminal as it is, it can move
 //! the cursor, rename the window or look like another name, so there it is quoted the way a shell
 //! would read it back, as ls(1) does.
+//!
+//! Owns: which characters a terminal may see. Text that is no name is escaped by [`printable`] and its kin.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -32,6 +34,62 @@ impl NameStyle {
 /// A name inside a message, always safe to print.
 pub(crate) fn in_message(name: &[u8]) -> Cow<'_, str> {
     quote(name)
+}
+
+/// Text as any terminal may show it: what is not printable is in octal, but for line ends.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|c| is_printable(c) || c == '\n') {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            c if is_printable(c) || c == '\n' => shown.push(c),
+            c => push_octal(&mut shown, c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// As [`printable`], of bytes that may be no text. Tabs stay too: columns have them.
+pub(crate) fn printable_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let is_shown = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
+    if std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_shown)) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut shown = String::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                c if is_shown(c) => shown.push(c),
+                c => push_octal(&mut shown, c.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        push_octal(&mut shown, chunk.invalid());
+    }
+    Cow::Owned(shown.into_bytes())
+}
+
+/// A piece of JSON in which characters that are not printable are escaped. They stand in its strings only.
+pub(crate) fn printable_json(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let is_shown = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
+    // JSON is UTF-8. Other bytes cannot be escaped in it.
+    let Ok(text) = std::str::from_utf8(bytes) else { return printable_bytes(bytes) };
+    if text.chars().all(is_shown) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_shown(c) {
+            shown.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a String does not fail.
+            _ = write!(shown, "\\u{unit:04x}");
+        }
+    }
+    Cow::Owned(shown.into_bytes())
 }
 
 /// Quotes a name for a shell where it needs that.
@@ -118,13 +176,14 @@ fn is_plain(c: char) -> bool {
 
 /// Whether a character shows itself and nothing else.
 ///
-/// Format characters do not: they hide, or turn the direction of what follows.
+/// Format characters do not: they hide, or turn the direction of what follows. Fillers show nothing.
 fn is_printable(c: char) -> bool {
     !c.is_control()
         && !matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e0fff}')
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn needs_escape_in_double_quotes(c: char) -> bool {

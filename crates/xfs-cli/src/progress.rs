@@ -9,6 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use crate::names;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::tally::Line;
@@ -69,10 +70,14 @@ pub(crate) struct Aside(Option<ProgressBar>);
 
 impl Write for Aside {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Names in it come from an image.
+        let shown = names::printable_bytes(bytes);
+        let write = || io::stderr().write_all(&shown);
         match &self.0 {
-            Some(bar) => bar.suspend(|| io::stderr().write(bytes)),
-            None => io::stderr().write(bytes),
+            Some(bar) => bar.suspend(write)?,
+            None => write()?,
         }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -4,6 +4,7 @@
 //! done. One that is not told costs a comparison.
 
 use std::fmt::{self, Debug};
+use std::io::Write;
 
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -12,6 +13,8 @@ use tracing_subscriber::fmt::format::{FmtSpan, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, Uptime, uptime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
+
+use crate::names;
 
 /// Tells from now on: failures; with one `-v` the phases of the mount, with two each request, with three
 /// transactions and log forces as well. Each is told when it ends, with how long it took.
@@ -23,7 +26,7 @@ pub(crate) fn begin(verbosity: u8) {
         _ => LevelFilter::TRACE,
     };
     let subscriber = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| Printable(std::io::stderr()))
         .with_max_level(level)
         .with_span_events(FmtSpan::CLOSE)
         .with_ansi(false)
@@ -32,6 +35,19 @@ pub(crate) fn begin(verbosity: u8) {
         .event_format(Lines(uptime()));
     // It is asked for once in a process.
     let _ = subscriber.try_init();
+}
+
+/// Standard error, where names in requests cannot control a terminal. A line is written at once.
+struct Printable(std::io::Stderr);
+
+impl Write for Printable {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write_all(&names::printable_bytes(bytes)).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// A line for each: the time since the start, how grave it is, what it is part of, and what it is.

@@ -1,13 +1,12 @@
 //! `cat`: the contents of files.
 
-use std::io::Write;
-
 use super::Run;
 use crate::cli::{CatArguments, GlobalOptions};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::image::{Target, Targets};
 use crate::tally::{Measure, Tally, Work};
+use crate::terminal::TerminalWrite;
 
 /// Bytes read at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -54,7 +53,7 @@ pub(super) fn copy_to(
         match file.read_at(offset, &mut buffer) {
             Ok(0) => return Ok(()),
             Ok(read) => {
-                console.out().write_all(buffer.get(..read).unwrap_or_default())?;
+                console.out().raw().write_all(buffer.get(..read).unwrap_or_default())?;
                 offset += read as u64;
                 tally.add_bytes(read as u64);
             }

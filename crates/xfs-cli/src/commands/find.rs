@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use ferroxfs::{Node, Walk, WalkEntry};
+use ferroxfs::{Cookie, Node, Walk, WalkEntry};
 
 use super::Run;
 use crate::address::Address;
@@ -17,6 +17,7 @@ use crate::json::{self, List, Object};
 use crate::node;
 use crate::predicate::{Entry, Evaluation, Parser, Program, Reference, Stamp, is_expression_start};
 use crate::tally::{Measure, Tally, Work};
+use crate::terminal::TerminalWrite;
 use crate::time::Clock;
 
 struct Find {
@@ -186,7 +187,7 @@ impl Search<'_> {
     ) -> Result<Verdict, Failure> {
         let style = console.name_style(false);
         let mut sink = io::sink();
-        let out: &mut dyn io::Write = if list.is_some() { &mut sink } else { console.out() };
+        let out: &mut dyn TerminalWrite = if list.is_some() { &mut sink } else { console.out() };
         let mut evaluation = Evaluation::new(out, style, self.clock);
         evaluation.references = self.references;
         let holds = evaluation.run(&self.program.expression, entry);
@@ -250,7 +251,8 @@ impl Entry for Found {
     }
 
     fn is_empty_directory(&self) -> Result<bool, Failure> {
-        match self.node.entries()?.next() {
+        // One entry is enough, so that nothing is compared with the index.
+        match self.node.entries_from(Cookie::START)?.next() {
             None => Ok(true),
             Some(Ok(_)) => Ok(false),
             Some(Err(error)) => Err(error.into()),

@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::image::Image;
 use crate::json::{self, List, Object};
 use crate::tally::Work;
+use crate::terminal::Shown;
 
 struct Log {
     image: Image,
@@ -124,14 +125,14 @@ impl<W: Write> Sink for Lines<'_, W> {
 }
 
 /// One object of a list for each entry.
-struct Entries<'a, W: Write> {
-    out: &'a mut W,
+struct Entries<'a> {
+    out: &'a mut Shown,
     list: Option<List>,
 }
 
-impl<'a, W: Write> Entries<'a, W> {
+impl<'a> Entries<'a> {
     /// The log itself is the first entry.
-    fn begin(out: &'a mut W, summary: Fields) -> io::Result<Self> {
+    fn begin(out: &'a mut Shown, summary: Fields) -> io::Result<Self> {
         let list = List::begin(out, "entries")?;
         let mut entries = Self { out, list: Some(list) };
         entries.write("log", 0, summary)?;
@@ -139,7 +140,7 @@ impl<'a, W: Write> Entries<'a, W> {
     }
 }
 
-impl<W: Write> Sink for Entries<'_, W> {
+impl Sink for Entries<'_> {
     fn write(&mut self, name: &str, _level: usize, fields: Fields) -> io::Result<()> {
         let mut object = Object::new();
         object.insert("entry".to_owned(), name.replace(' ', "_").into());

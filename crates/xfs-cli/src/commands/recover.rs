@@ -29,20 +29,22 @@ pub(super) fn open(
 
 impl Run for Recover {
     fn run(self: Box<Self>, console: &mut Console) -> Result<(), Failure> {
+        if let Some(Ok(state)) = self.image.describe()?.log {
+            self.image.note_torn(&state, console);
+        }
         let step = console.step("replaying the log");
         let summary = self.image.recover()?;
         drop(step);
-        let is_silent = console.is_quiet() && !self.is_json;
+        if self.is_json {
+            let mut object = fields_to_json(&fields(summary.unwrap_or_default()));
+            object.insert("was_clean".to_owned(), summary.is_none().into());
+            return Ok(json::write_document(console.out(), object)?);
+        }
         let mut nowhere = io::sink();
-        let mut out: &mut dyn Write = if is_silent { &mut nowhere } else { console.out() };
-        match (self.is_json, summary) {
-            (true, summary) => {
-                let mut object = fields_to_json(&fields(summary.unwrap_or_default()));
-                object.insert("was_clean".to_owned(), summary.is_none().into());
-                json::write_document(&mut out, object)?;
-            }
-            (false, None) => writeln!(out, "the log is clean, there is nothing to recover")?,
-            (false, Some(summary)) => {
+        let out: &mut dyn Write = if console.is_quiet() { &mut nowhere } else { console.out() };
+        match summary {
+            None => writeln!(out, "the log is clean, there is nothing to recover")?,
+            Some(summary) => {
                 let Summary { transactions, items, skipped, intents, unlinked, .. } = summary;
                 writeln!(
                     out,

@@ -21,8 +21,8 @@ use crate::json::Object;
 use crate::output::{Output, unless_stdout};
 use crate::progress::Aside;
 use crate::sandbox::Reach;
-use crate::standard_output::StandardOutput;
 use crate::tally::{SummaryWhen, Tally, Work};
+use crate::terminal::Shown;
 use crate::time::Clock;
 
 struct Scan {
@@ -177,7 +177,8 @@ impl Outputs<'_> {
             return scan(sources, options, None).map_err(|error| self.failure(error));
         }
         let rows: Box<dyn Write + Send> = match self.rows {
-            None => Box::new(StandardOutput::open()),
+            None if format == Format::Ndjson => Box::new(Shown::for_json()),
+            None => Box::new(Shown::open()),
             Some(output) => Box::new(output.writer()?),
         };
         let (facts_format, facts): (_, Box<dyn Write + Send>) = match self.facts {

@@ -17,8 +17,10 @@ use crate::console::Console;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::json::Object;
+use crate::names;
 use crate::sandbox::Reach;
 use crate::screen::Screen;
+use crate::terminal::TerminalWrite;
 use listen::Listener;
 
 /// The most bytes of an attribute.
@@ -102,8 +104,9 @@ impl Run for Stats {
                 Some(screen) => {
                     let mut table = Vec::new();
                     print(&figures, &before, &mut table)?;
-                    let frame = screen.frame(&String::from_utf8_lossy(&table));
-                    console.out().write_all(frame.as_bytes())?;
+                    let table = String::from_utf8_lossy(&table);
+                    let frame = screen.frame(&names::printable(&table));
+                    console.out().raw().write_all(frame.as_bytes())?;
                 }
                 None => print(&figures, &before, console.out())?,
             }

@@ -1,4 +1,4 @@
-use super::{NameStyle, quote};
+use super::{NameStyle, printable, printable_bytes, printable_json, quote};
 
 #[track_caller]
 fn check_quote(name: &[u8], expected: &str) {
@@ -44,5 +44,41 @@ fn a_shell_reads_quoted_names_back() {
             .output()
             .expect("bash runs");
         assert_eq!(output.stdout, name);
+    }
+}
+
+/// Characters that hide, turn the direction of text, or control a terminal.
+const HOSTILE: &str = "\u{1b}\u{7}\u{8}\r\u{7f}\u{85}\u{9b}\u{61c}\u{200b}\u{200e}\u{200f}\u{2028}\u{2029}\
+    \u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}\u{e0041}";
+
+#[test]
+fn no_form_of_text_lets_a_hostile_character_through() {
+    for c in HOSTILE.chars() {
+        let text = format!("a{c}b");
+        let forms = [
+            quote(text.as_bytes()).into_owned(),
+            printable(&text).into_owned(),
+            String::from_utf8(printable_bytes(text.as_bytes()).into_owned()).unwrap(),
+            String::from_utf8(printable_json(text.as_bytes()).into_owned()).unwrap(),
+        ];
+        for form in forms {
+            assert!(!form.contains(c), "{form:?}");
+            assert!(form.contains('a') && form.contains('b'), "{form:?}");
+        }
+    }
+}
+
+#[test]
+fn text_that_is_no_name_keeps_its_lines_and_columns() {
+    assert_eq!(printable("one\ntwo\u{202e}"), "one\ntwo\\342\\200\\256");
+    assert_eq!(&*printable_bytes(b"1\ta\xff\n"), b"1\ta\\377\n");
+}
+
+#[test]
+fn json_that_is_escaped_means_the_same() {
+    for text in [HOSTILE, "\u{1d173}", "plain"] {
+        let json = serde_json::to_string(text).unwrap();
+        let shown = printable_json(json.as_bytes()).into_owned();
+        assert_eq!(serde_json::from_slice::<String>(&shown).unwrap(), text);
     }
 }

@@ -1,17 +1,16 @@
 //! What an expression says of one file, and what it prints.
 
-use std::io::Write;
-
 use super::{Action, Comparison, Entry, Expression, Number, Stamp, Test};
 use crate::facts::{Facts, FileKind, Time};
 use crate::failure::Failure;
 use crate::names::NameStyle;
+use crate::terminal::TerminalWrite;
 use crate::time::Clock;
 
 /// One evaluation of an expression: where it prints, and what it decided about the walk.
 pub(crate) struct Evaluation<'a> {
     /// Where actions print.
-    pub(crate) out: &'a mut dyn Write,
+    pub(crate) out: &'a mut dyn TerminalWrite,
     /// How names are shown.
     pub(crate) style: NameStyle,
     /// For ages, and to show times.
@@ -26,7 +25,7 @@ pub(crate) struct Evaluation<'a> {
 
 impl<'a> Evaluation<'a> {
     /// An evaluation that has decided nothing yet.
-    pub(crate) fn new(out: &'a mut dyn Write, style: NameStyle, clock: &'a Clock) -> Self {
+    pub(crate) fn new(out: &'a mut dyn TerminalWrite, style: NameStyle, clock: &'a Clock) -> Self {
         Self { out, style, clock, references: &[], is_pruned: false, has_quit: false }
     }
 
@@ -117,12 +116,14 @@ impl<'a> Evaluation<'a> {
                 self.out.write_all(b"\n")?;
             }
             Action::Print0 => {
-                self.out.write_all(entry.path())?;
-                self.out.write_all(b"\0")?;
+                // For programs, whatever reads it.
+                self.out.raw().write_all(entry.path())?;
+                self.out.raw().write_all(b"\0")?;
             }
             Action::Printf(format) => {
+                // The caller may mean to control the terminal; names are quoted in it.
                 let bytes = format.expand(entry, self.style, self.clock)?;
-                self.out.write_all(&bytes)?;
+                self.out.raw().write_all(&bytes)?;
             }
             Action::Ls => self.ls(entry)?,
             Action::Prune => self.is_pruned = true,

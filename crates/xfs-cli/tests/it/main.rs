@@ -12,6 +12,7 @@ mod benching;
 mod blame;
 mod changing;
 mod completion;
+mod damaged;
 mod documents;
 mod editing;
 mod errors;
@@ -35,6 +36,7 @@ mod reproducible;
 mod sandbox;
 mod scanning;
 mod streams;
+mod terminals;
 mod trees;
 mod untouched;
 
