@@ -312,11 +312,6 @@ impl<S: Store> Table<S> {
         self.doomed.free_mine(|entry| self.free(entry))
     }
 
-    /// Frees all inodes that this thread has doomed, where no thread [serves](Self::serve).
-    pub(crate) fn free_all_mine(&self) {
-        while self.free_mine() {}
-    }
-
     fn free(&self, entry: &Arc<Entry<S::Inode>>) -> Result<()> {
         let freed = self.store.inactivate(entry.live());
         self.take_out_freed(entry);
@@ -331,6 +326,13 @@ impl<S: Store> Table<S> {
     /// Makes room before something is changed: frees and evicts some, if much waits for that.
     pub(crate) fn throttle(&self) {
         self.doomed.shorten_mine(|entry| self.free(entry));
+        self.reclaim_due();
+    }
+
+    /// As [`throttle`](Self::throttle), where no thread [serves](Self::serve): frees all inodes that this thread has
+    /// doomed.
+    pub(crate) fn make_room_alone(&self) {
+        while self.free_mine() {}
         self.reclaim_due();
     }
 

@@ -148,10 +148,10 @@ impl Parts {
     /// Frees and evicts inodes that wait for it, before something is changed: some of them if there are many. With a
     /// fixed time no thread frees the others, so all of them are freed here.
     fn make_room(&self) {
-        if self.clock.is_fixed() {
-            self.table.free_all_mine();
+        match self.clock.is_fixed() {
+            true => self.table.make_room_alone(),
+            false => self.table.throttle(),
         }
-        self.table.throttle();
     }
 
     /// The contents of a file.

@@ -83,8 +83,8 @@ impl BufferCache {
     /// Writes a buffer in place, with this LSN and its checksum. It is not flushed. The caller holds
     /// the latch, and has made durable in the log what is written.
     ///
-    /// Readers go on meanwhile: a copy is sealed and written. Inodes of a cluster are sealed by who
-    /// changes them; its LSN here is that of the newest.
+    /// Readers go on meanwhile: a copy is sealed and written, and the buffer gets the LSN and the checksum before
+    /// that. Inodes of a cluster are sealed by who changes them; its LSN here is that of the newest.
     ///
     /// # Errors
     ///
@@ -101,6 +101,11 @@ impl BufferCache {
         kind.seal(&mut bytes, lsn);
         self.set_log_head(lsn);
         kind.verify(&bytes, buffer.at(), &self.verify_context())?;
+        if kind != BlockKind::InodeCluster {
+            // So the buffer is what a later read of the device gives. The log takes bytes of both, and must not tell
+            // whether the buffer has left memory in between.
+            buffer.bytes_mut().copy_from_slice(&bytes);
+        }
         let mut left = bytes.as_slice();
         for extent in buffer.extents() {
             let failed = |source| io_error("write", extent, source);

@@ -49,9 +49,7 @@ impl Cil {
     /// Closes the current checkpoint, unless it is later than `through` or empty. The caller has it
     /// [written](Self::write_closed), or [abandons](Self::abandon_closed) it.
     pub(crate) fn close_checkpoint(&self, through: u64) -> Option<ClosedCheckpoint> {
-        let mut gathered = self.switch(through)?;
-        gathered.settle();
-        Some(ClosedCheckpoint(gathered))
+        self.switch(through).map(ClosedCheckpoint)
     }
 
     /// Writes a closed checkpoint. When this returns it is durable, and so are all before it; the caller
@@ -61,7 +59,8 @@ impl Cil {
     ///
     /// As [`push`](Self::push). The checkpoint's items have been aborted then.
     pub(crate) fn write_closed(&self, closed: ClosedCheckpoint) -> Result<WrittenCheckpoint> {
-        let ClosedCheckpoint(gathered) = closed;
+        let ClosedCheckpoint(mut gathered) = closed;
+        gathered.settle();
         match self.write(&gathered) {
             Ok((start, record)) => Ok(WrittenCheckpoint { gathered, start, record }),
             Err(error) => {
@@ -73,7 +72,9 @@ impl Cil {
 
     /// Aborts the items of a closed checkpoint that is not going to be written: the log is shut down.
     pub(crate) fn abandon_closed(&self, closed: ClosedCheckpoint) {
-        self.abort(closed.0);
+        let ClosedCheckpoint(mut gathered) = closed;
+        gathered.settle();
+        self.abort(gathered);
     }
 
     /// Closes the current checkpoint and begins the next one. All slots are locked at one moment:
