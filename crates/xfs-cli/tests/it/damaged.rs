@@ -135,7 +135,7 @@ fn attributes_in_exchanged_leaves_are_damage_and_not_missing() {
     check_damaged(&place, &["parents", "image:/attr-node"], 5, said);
     check_damaged(
         &place,
-        &["scan", "--fields", "path,xattrs", "-o", "rows", "image"],
+        &["scan", "--fields", "paths,xattrs", "-o", "rows", "image"],
         1,
         "finding",
     );
