@@ -80,43 +80,6 @@ fn main() -> ExitCode {
         ),
         Trial::new("what_is_in_use_is_said", refusals::what_is_in_use_is_said),
         Trial::new("nothing_is_written_read_only", refusals::nothing_is_written_read_only),
-        Trial::new("two_writers_one_of_the_file", writers::two_writers_one_of_the_file),
-        Trial::new("two_writers_one_of_a_loop_device", writers::two_writers_one_of_a_loop_device),
-        Trial::new("two_writers_one_of_a_partition", writers::two_writers_one_of_a_partition),
-        Trial::new(
-            "two_writers_one_of_them_the_kernel",
-            writers::two_writers_one_of_them_the_kernel,
-        ),
-        Trial::new("two_writers_one_of_an_overlay", writers::two_writers_one_of_an_overlay),
-        Trial::new("two_writers_share_a_log", writers::two_writers_share_a_log),
-        Trial::new("two_writers_one_of_them_qemu", writers::two_writers_one_of_them_qemu),
-        Trial::new(
-            "readers_share_an_image_by_every_way",
-            writers::readers_share_an_image_by_every_way,
-        ),
-        Trial::new("a_killed_writer_leaves_no_lock", writers::a_killed_writer_leaves_no_lock),
-        Trial::new(
-            "an_image_that_shrinks_fails_fsync_and_umount",
-            media::an_image_that_shrinks_fails_fsync_and_umount,
-        ),
-        Trial::new(
-            "an_image_that_shrinks_fails_fsync_of_what_is_clean",
-            media::an_image_that_shrinks_fails_fsync_of_what_is_clean,
-        ),
-        Trial::new(
-            "an_image_that_shrank_unnoticed_fails_umount",
-            media::an_image_that_shrank_unnoticed_fails_umount,
-        ),
-        Trial::new(
-            "a_file_below_a_loop_device_that_shrinks_fails_fsync",
-            media::a_file_below_a_loop_device_that_shrinks_fails_fsync,
-        ),
-        Trial::new("a_device_that_shrinks_fails_fsync", media::a_device_that_shrinks_fails_fsync),
-        Trial::new(
-            "an_image_that_loses_its_name_is_served_on",
-            media::an_image_that_loses_its_name_is_served_on,
-        ),
-        Trial::new("a_full_host_fails_fsync", media::a_full_host_fails_fsync),
         Trial::new(
             "signals_lose_nothing_acknowledged",
             writeback::signals_lose_nothing_acknowledged,
@@ -142,7 +105,7 @@ fn main() -> ExitCode {
     trials.extend(killed().into_iter().chain(cut()));
     trials.extend(prepared().into_iter().chain(permissions::trials()));
     trials.extend(rings::trials().into_iter().chain(succession::trials()));
-    trials.extend(listing::trials());
+    trials.extend(listing::trials().into_iter().chain(media::trials()).chain(writers::trials()));
     run(trials)
 }
 

@@ -5,12 +5,40 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use xfs_oracle::harness::TrialError;
+use xfs_oracle::harness::{Trial, TrialError};
 
 use crate::mounted::{await_mount, ferroxfs, run, said, umount};
 use crate::writers::{Ground, Held, Loop};
 
 const KEPT_BYTES: u64 = 4 << 20;
+
+/// The trials of this file.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::new(
+            "an_image_that_shrinks_fails_fsync_and_umount",
+            an_image_that_shrinks_fails_fsync_and_umount,
+        ),
+        Trial::new(
+            "an_image_that_shrinks_fails_fsync_of_what_is_clean",
+            an_image_that_shrinks_fails_fsync_of_what_is_clean,
+        ),
+        Trial::new(
+            "an_image_that_shrank_unnoticed_fails_umount",
+            an_image_that_shrank_unnoticed_fails_umount,
+        ),
+        Trial::new(
+            "a_file_below_a_loop_device_that_shrinks_fails_fsync",
+            a_file_below_a_loop_device_that_shrinks_fails_fsync,
+        ),
+        Trial::new("a_device_that_shrinks_fails_fsync", a_device_that_shrinks_fails_fsync),
+        Trial::new(
+            "an_image_that_loses_its_name_is_served_on",
+            an_image_that_loses_its_name_is_served_on,
+        ),
+        Trial::new("a_full_host_fails_fsync", a_full_host_fails_fsync),
+    ]
+}
 
 /// Writes a file and syncs it; `false` where one of both fails.
 fn write_and_sync(path: &Path) -> bool {
@@ -37,7 +65,7 @@ fn unmount(held: &Held) -> (Option<i32>, String) {
 }
 
 /// The server tells what has happened, and ends with an error.
-pub(crate) fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
+fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let folder = ground.folder("mnt");
@@ -59,7 +87,7 @@ pub(crate) fn an_image_that_shrinks_fails_fsync_and_umount() -> Result<(), Trial
 }
 
 /// All is durable, so that fsync has nothing to flush.
-pub(crate) fn an_image_that_shrinks_fails_fsync_of_what_is_clean() -> Result<(), TrialError> {
+fn an_image_that_shrinks_fails_fsync_of_what_is_clean() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let held = Held::by_us(&[], &image, ground.folder("mnt"));
@@ -77,7 +105,7 @@ pub(crate) fn an_image_that_shrinks_fails_fsync_of_what_is_clean() -> Result<(),
 }
 
 /// Nothing is written after the loss but what unmounting writes.
-pub(crate) fn an_image_that_shrank_unnoticed_fails_umount() -> Result<(), TrialError> {
+fn an_image_that_shrank_unnoticed_fails_umount() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let held = Held::by_us(&[], &image, ground.folder("mnt"));
@@ -102,12 +130,12 @@ fn check_below_a_loop_device(shrink: impl FnOnce(&Path, &Loop)) -> Result<(), Tr
 }
 
 /// The loop device keeps its size, and would make the file longer again.
-pub(crate) fn a_file_below_a_loop_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
+fn a_file_below_a_loop_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
     check_below_a_loop_device(|image, _| shrink(image))
 }
 
 /// A block device that becomes smaller.
-pub(crate) fn a_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
+fn a_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
     check_below_a_loop_device(|image, device| {
         shrink(image);
         run(Command::new("losetup").arg("--set-capacity").arg(&device.0));
@@ -115,7 +143,7 @@ pub(crate) fn a_device_that_shrinks_fails_fsync() -> Result<(), TrialError> {
 }
 
 /// The descriptor leads to the file, whatever becomes of its name.
-pub(crate) fn an_image_that_loses_its_name_is_served_on() -> Result<(), TrialError> {
+fn an_image_that_loses_its_name_is_served_on() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let held = Held::by_us(&[], &image, ground.folder("mnt"));
@@ -132,7 +160,7 @@ pub(crate) fn an_image_that_loses_its_name_is_served_on() -> Result<(), TrialErr
 }
 
 /// The host has no room for a sparse image.
-pub(crate) fn a_full_host_fails_fsync() -> Result<(), TrialError> {
+fn a_full_host_fails_fsync() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let options = ["-t", "tmpfs", "-o", "size=24m"];
     let host = Held::by_mount(&options, Path::new("tmpfs"), ground.folder("host"));

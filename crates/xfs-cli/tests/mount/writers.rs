@@ -11,13 +11,28 @@ use std::process::{Child, Command, Output, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode};
 use tempfile::TempDir;
-use xfs_oracle::harness::{TrialError, patiently};
+use xfs_oracle::harness::{Trial, TrialError, patiently};
 use xfs_oracle::{OracleError, ready};
 
 use crate::mounted::{await_end, ferroxfs, needs, run, said, umount};
 
 const VOLUME_BYTES: u64 = 300 << 20;
 const MIB: u64 = 1 << 20;
+
+/// The trials of this file.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::new("two_writers_one_of_the_file", two_writers_one_of_the_file),
+        Trial::new("two_writers_one_of_a_loop_device", two_writers_one_of_a_loop_device),
+        Trial::new("two_writers_one_of_a_partition", two_writers_one_of_a_partition),
+        Trial::new("two_writers_one_of_them_the_kernel", two_writers_one_of_them_the_kernel),
+        Trial::new("two_writers_one_of_an_overlay", two_writers_one_of_an_overlay),
+        Trial::new("two_writers_share_a_log", two_writers_share_a_log),
+        Trial::new("two_writers_one_of_them_qemu", two_writers_one_of_them_qemu),
+        Trial::new("readers_share_an_image_by_every_way", readers_share_an_image_by_every_way),
+        Trial::new("a_killed_writer_leaves_no_lock", a_killed_writer_leaves_no_lock),
+    ]
+}
 
 /// A folder for images and mount points.
 pub(crate) struct Ground(TempDir);
@@ -158,7 +173,7 @@ fn list(options: &[&str], image: &Path) -> Output {
 }
 
 /// The image is open as a file: names, mounts, descriptors and loop devices lead to it.
-pub(crate) fn two_writers_one_of_the_file() -> Result<(), TrialError> {
+fn two_writers_one_of_the_file() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let held = Held::by_us(&[], &image, ground.folder("mnt"));
@@ -218,7 +233,7 @@ pub(crate) fn two_writers_one_of_the_file() -> Result<(), TrialError> {
 }
 
 /// The image is open as a loop device.
-pub(crate) fn two_writers_one_of_a_loop_device() -> Result<(), TrialError> {
+fn two_writers_one_of_a_loop_device() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let (first, second) = (Loop::over(&image, &[]), Loop::over(&image, &[]));
@@ -253,15 +268,18 @@ pub(crate) fn two_writers_one_of_a_loop_device() -> Result<(), TrialError> {
 
 /// An MBR of two partitions, of which the first holds a volume.
 fn partitioned(ground: &Ground) -> PathBuf {
+    // First sector and number of sectors of both, in the byte order of the table.
+    const FIRST_SECTORS: [[u8; 4]; 2] = [[0x00, 0x08, 0x00, 0x00], [0x00, 0x68, 0x09, 0x00]];
+    const SECTORS: [u8; 4] = [0x00, 0x60, 0x09, 0x00];
     let path = ground.at("disk");
     let disk = File::create(&path).unwrap();
     disk.set_len(2 * VOLUME_BYTES + 2 * MIB).unwrap();
     let mut table = [0; 512];
-    for (index, start) in [MIB, MIB + VOLUME_BYTES].into_iter().enumerate() {
+    for (index, start) in FIRST_SECTORS.iter().enumerate() {
         let entry = &mut table[446 + 16 * index..][..16];
         entry[4] = 0x83;
-        entry[8..12].copy_from_slice(&u32::try_from(start / 512).unwrap().to_le_bytes());
-        entry[12..].copy_from_slice(&u32::try_from(VOLUME_BYTES / 512).unwrap().to_le_bytes());
+        entry[8..12].copy_from_slice(start);
+        entry[12..].copy_from_slice(&SECTORS);
     }
     table[510..].copy_from_slice(&[0x55, 0xaa]);
     disk.write_all_at(&table, 0).unwrap();
@@ -269,7 +287,7 @@ fn partitioned(ground: &Ground) -> PathBuf {
 }
 
 /// The image is open as a partition of a loop device. The partition beside it can be used.
-pub(crate) fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
+fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let disk = partitioned(&ground);
     let first = Loop::over(&disk, &["--partscan"]);
@@ -308,7 +326,7 @@ pub(crate) fn two_writers_one_of_a_partition() -> Result<(), TrialError> {
 }
 
 /// The kernel has the image mounted by a loop device.
-pub(crate) fn two_writers_one_of_them_the_kernel() -> Result<(), TrialError> {
+fn two_writers_one_of_them_the_kernel() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let (first, second) = (Loop::over(&image, &[]), Loop::over(&image, &[]));
@@ -338,7 +356,7 @@ pub(crate) fn two_writers_one_of_them_the_kernel() -> Result<(), TrialError> {
 }
 
 /// The image lies in a layer of overlayfs, whose files have locks of their own.
-pub(crate) fn two_writers_one_of_an_overlay() -> Result<(), TrialError> {
+fn two_writers_one_of_an_overlay() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     // Not every filesystem can be an upper layer; the kernel's tmpfs can.
     let layers = Held::by_mount(&["-t", "tmpfs"], Path::new("tmpfs"), ground.folder("layers"));
@@ -374,7 +392,7 @@ pub(crate) fn two_writers_one_of_an_overlay() -> Result<(), TrialError> {
 }
 
 /// A log of its own is locked as the volume is.
-pub(crate) fn two_writers_share_a_log() -> Result<(), TrialError> {
+fn two_writers_share_a_log() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let (one, two, log) = (ground.at("one"), ground.at("two"), ground.at("log"));
     for (path, bytes) in [(&one, VOLUME_BYTES), (&two, VOLUME_BYTES), (&log, 64 * MIB)] {
@@ -421,7 +439,7 @@ impl Drop for Qemu {
 }
 
 /// A virtual machine uses the image.
-pub(crate) fn two_writers_one_of_them_qemu() -> Result<(), TrialError> {
+fn two_writers_one_of_them_qemu() -> Result<(), TrialError> {
     needs("qemu-nbd", "qemu-utils")?;
     let ground = Ground::new()?;
     let image = ground.volume("image");
@@ -458,7 +476,7 @@ pub(crate) fn two_writers_one_of_them_qemu() -> Result<(), TrialError> {
 }
 
 /// Readers are not in each other's way, whatever their way.
-pub(crate) fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
+fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let (first, second) = (Loop::over(&image, &[]), Loop::over(&image, &[]));
@@ -477,7 +495,7 @@ pub(crate) fn readers_share_an_image_by_every_way() -> Result<(), TrialError> {
 }
 
 /// A server that was killed leaves no lock behind, by no way.
-pub(crate) fn a_killed_writer_leaves_no_lock() -> Result<(), TrialError> {
+fn a_killed_writer_leaves_no_lock() -> Result<(), TrialError> {
     let ground = Ground::new()?;
     let image = ground.volume("image");
     let (first, second) = (Loop::over(&image, &[]), Loop::over(&image, &[]));
