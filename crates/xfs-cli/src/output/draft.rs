@@ -280,10 +280,10 @@ fn take_after(draft: &File, present: &File, metadata: &Metadata) -> Result<(), E
 fn copy(draft: &File, present: &File) -> io::Result<()> {
     let length = draft.metadata()?.len();
     if length > 0 {
-        match rustix::fs::fallocate(present, FallocateFlags::KEEP_SIZE, 0, length) {
-            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => return Err(error.into()),
-            // A filesystem that cannot set room aside is none to run out of it in most cases.
-            Ok(()) | Err(_) => {}
+        let room = rustix::fs::fallocate(present, FallocateFlags::KEEP_SIZE, 0, length);
+        // Any other error says that the filesystem cannot set room aside; most such do not run out of it.
+        if let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) = room {
+            return Err(error.into());
         }
     }
     let mut buffer = vec![0; CHUNK_BYTES];

@@ -36,7 +36,7 @@ impl Bench {
         for number in 0..SMALL_FILES + LARGE_FILES {
             let length = if number < SMALL_FILES { 100 + number as usize } else { LARGE_BYTES };
             let text: Vec<u8> =
-                (0..length / 8 + 1).flat_map(|_| bytes.number().to_le_bytes()).collect();
+                (0..length / 8 + 1).flat_map(|_| bytes.number().to_be_bytes()).collect();
             contents.insert(PathBuf::from(format!("d{}/f{number}", number % 5)), text);
         }
         for (path, text) in &contents {

@@ -77,7 +77,8 @@ fn write_archive(files: usize, into: impl Write) -> io::Result<()> {
         let mut header = tar::Header::new_gnu();
         header.set_mtime(1_600_000_000 + number as u64);
         header.set_mode(0o644);
-        (header.set_uid(number as u64 % 7), header.set_gid(3));
+        header.set_uid(number as u64 % 7);
+        header.set_gid(3);
         header.set_size(0);
         if number % FILES_PER_DIRECTORY == 0 {
             header.set_entry_type(tar::EntryType::Directory);
@@ -343,7 +344,9 @@ fn forty_pairs_of_volumes_hold_the_same_bytes() {
         }
         check_same(&place, "quiet", "other");
         pairs += 1;
-        ["quiet", "other"].map(|image| std::fs::remove_file(place.path().join(image)).unwrap());
+        for image in ["quiet", "other"] {
+            std::fs::remove_file(place.path().join(image)).unwrap();
+        }
     }
     assert_eq!(pairs, 40);
 }

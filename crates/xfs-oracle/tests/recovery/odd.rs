@@ -1,5 +1,7 @@
 //! Logs with an odd record whose checksum is right or wrong. We refuse them, or show what the kernel shows: never less.
 
+#![allow(clippy::indexing_slicing, reason = "an index that fails here fails the test")]
+
 use std::fs::{self, File, OpenOptions as HostOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;

@@ -51,14 +51,12 @@ impl Device {
             true => interrupt::stopped(&shown).unwrap_or(failure),
             false => failure,
         };
-        match (self.is_draft(), failure.has_hint()) {
-            (true, true) => failure,
-            (true, false) if self._present.is_some() => failure.hint("the file is as it was"),
-            (true, false) => failure.hint("no file is made"),
-            (false, _) => {
-                failure.hint("a volume is there with what came before; mkfs -f makes it again")
-            }
-        }
+        // Hints of the volume are of one that is there.
+        failure.hint(match (self.is_draft(), self._present.is_some()) {
+            (true, true) => "the file is as it was",
+            (true, false) => "no file is made",
+            (false, _) => "a volume is there with what came before; mkfs -f makes it again",
+        })
     }
 
     /// Fails where a signal has come, while the file is as it was.
