@@ -74,8 +74,16 @@ impl ReadDir {
     fn begin_audit(&mut self) {
         let mut findings = Vec::new();
         let audit = self.node.in_directory(|directory| Ok(directory.audit(&mut findings)));
-        // Where this fails, listing fails in the same way.
-        self.audit = audit.map_or(Auditing::Off, Auditing::On);
+        self.audit = match audit {
+            Ok(audit) => Auditing::On(audit),
+            Err(error) => {
+                // Damage is reported by the listing as well. A device may not fail again.
+                if !matches!(error, Error::Corrupt(_)) {
+                    findings.push(error);
+                }
+                Auditing::Off
+            }
+        };
         let findings: Vec<_> = findings.into_iter().map(Err).collect();
         self.batch = findings.into_iter();
     }

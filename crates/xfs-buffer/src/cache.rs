@@ -65,6 +65,8 @@ pub struct BufferCache {
     geometry: Arc<Chain<Geometry, Volume>>,
     /// The newest LSN that a block may carry; 0 while that is not known.
     log_head: AtomicU64<Volume>,
+    /// Whether a buffer in memory gets the seal that is written in place.
+    keeps_seals: bool,
     liveness: Liveness,
     hash: AddressHash,
     /// As many as a power of two.
@@ -114,7 +116,16 @@ impl BufferCache {
         let hits = Slots::new(AtomicU64::default);
         let liveness = Liveness::Quiet;
         let geometry = Arc::new(Chain::new(Arc::unwrap_or_clone(geometry)));
-        Self { device, geometry, log_head: AtomicU64::new(0), liveness, hash, shards, hits }
+        Self {
+            device,
+            geometry,
+            log_head: AtomicU64::new(0),
+            keeps_seals: false,
+            liveness,
+            hash,
+            shards,
+            hits,
+        }
     }
 
     /// The same cache over a device that somebody else may be writing.
@@ -163,6 +174,15 @@ impl BufferCache {
     #[must_use]
     pub fn device(&self) -> &Arc<dyn BlockDevice> {
         &self.device
+    }
+
+    /// Has a buffer in memory get the LSN and the checksum that are written in place, as a later read of the device
+    /// gives them. What the log takes of a buffer then does not depend on whether the buffer has left memory in
+    /// between. Without this, readers of a buffer and the write of it do not wait for each other.
+    #[must_use]
+    pub fn keep_seals(mut self) -> Self {
+        self.keeps_seals = true;
+        self
     }
 
     /// Says where the log ends: from now on a buffer logged after that is corrupt. It only moves

@@ -1,7 +1,7 @@
 //! Standard output as commands write to it: on a terminal nothing that comes from an image controls it.
 //!
 //! Names and other text of an image may hold any byte. Commands quote what they know to be a name
-//! ([`names`](crate::names)); everything else that they print is escaped here, so that no command can forget it. Text
+//! ([`names`]); everything else that they print is escaped here, so that no command can forget it. Text
 //! that a command means to control the terminal goes through [`Shown::raw`]: colours, frames, contents of files.
 //!
 //! A pipe or a file gets every byte as it is.

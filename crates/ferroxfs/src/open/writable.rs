@@ -97,14 +97,15 @@ impl Devices {
         replayed.write_in_place(&log).map_err(OpenError::Recovery)?;
         let (superblock, state) = (replayed.superblock().clone(), *replayed.log_state());
         let cache = self.cache(self.data.clone(), &superblock);
-        cache.set_log_head(state.head);
-        let config = match self.options.terms.clock {
-            Clock::Fixed(_) => LogConfig::by_count(log.geometry()),
+        let (cache, config) = match self.options.terms.clock {
+            Clock::Fixed(_) => (cache.keep_seals(), LogConfig::by_count(log.geometry())),
             Clock::Host => {
                 let usual = LogConfig::new(log.geometry());
-                LogConfig { slots: self.options.log_slots.unwrap_or(usual.slots), ..usual }
+                let slots = self.options.log_slots.unwrap_or(usual.slots);
+                (cache, LogConfig { slots, ..usual })
             }
         };
+        cache.set_log_head(state.head);
         let data = superblock.has_external_log().then(|| self.data.clone());
         let log = Log::open(open_log()?, data, &state, &config);
         let journal = xfs_alloc::open_journal(Arc::new(cache), log, &superblock)?;

@@ -83,8 +83,9 @@ impl BufferCache {
     /// Writes a buffer in place, with this LSN and its checksum. It is not flushed. The caller holds
     /// the latch, and has made durable in the log what is written.
     ///
-    /// Readers go on meanwhile: a copy is sealed and written, and the buffer gets the LSN and the checksum before
-    /// that. Inodes of a cluster are sealed by who changes them; its LSN here is that of the newest.
+    /// Readers continue meanwhile: a copy is sealed and written. A cache that [keeps seals](Self::keep_seals) waits for
+    /// readers and gives the buffer the LSN and the checksum first. Inodes of a cluster are sealed by the
+    /// transaction that changes them; its LSN here is that of the newest.
     ///
     /// # Errors
     ///
@@ -101,9 +102,7 @@ impl BufferCache {
         kind.seal(&mut bytes, lsn);
         self.set_log_head(lsn);
         kind.verify(&bytes, buffer.at(), &self.verify_context())?;
-        if kind != BlockKind::InodeCluster {
-            // So the buffer is what a later read of the device gives. The log takes bytes of both, and must not tell
-            // whether the buffer has left memory in between.
+        if self.keeps_seals && kind != BlockKind::InodeCluster {
             buffer.bytes_mut().copy_from_slice(&bytes);
         }
         let mut left = bytes.as_slice();

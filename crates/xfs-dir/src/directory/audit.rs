@@ -102,8 +102,8 @@ impl Directory<'_> {
             return Ok(());
         }
         if self.is_block_form()? {
-            // As well: the block is read again for the listing.
-            let Ok(buffer) = self.read_data(0) else { return Ok(()) };
+            // A damaged block says so again when it is listed.
+            let Some(buffer) = unless_corrupt(self.read_data(0))? else { return Ok(()) };
             let bytes = buffer.bytes();
             audit.doubled =
                 self.decode_data(&bytes, 0).map_or_else(|_| Vec::new(), |b| b.doubled());
@@ -128,7 +128,7 @@ impl Directory<'_> {
                 }
                 indexed.add(hash, cookie);
                 if hash != run.hash {
-                    self.compare_names(&mut run, audit);
+                    self.compare_names(&mut run, audit)?;
                     run.hash = hash;
                 }
                 if run.cookies.len() < MOST_OF_ONE_HASH {
@@ -136,35 +136,36 @@ impl Directory<'_> {
                 }
             }
         }
-        self.compare_names(&mut run, audit);
+        self.compare_names(&mut run, audit)?;
         audit.doubled.sort_unstable();
         audit.indexed = (findings.len() == before).then_some(indexed);
         Ok(())
     }
 
-    /// Finds the names that are twice among entries of one hash, and empties the run.
-    fn compare_names(&self, run: &mut Run, audit: &mut Audit) {
-        if run.cookies.len() > 1 {
-            run.cookies.sort_unstable();
-            let hasher = RandomState::new();
-            let named = run.cookies.iter().filter_map(|cookie| {
-                // One that cannot be read is found by the listing, or by the sum.
-                let name = self.name_at(*cookie).ok()?;
-                Some((hasher.hash_one(&name), *cookie))
-            });
-            let mut named: Vec<_> = named.collect();
-            named.sort_unstable();
-            for same in named.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
-                let names = same
-                    .iter()
-                    .filter_map(|(_, cookie)| Some((self.name_at(*cookie).ok()?, *cookie)));
-                let names: Vec<_> = names.collect();
-                audit
-                    .doubled
-                    .extend(find_doubled(names.iter().map(|(name, at)| (&**name, *at)).collect()));
-            }
+    /// Finds the names that are twice among entries of one hash, and empties the run. A damaged block is found by
+    /// the listing, or by the sum.
+    fn compare_names(&self, run: &mut Run, audit: &mut Audit) -> Result<()> {
+        let mut cookies = std::mem::take(&mut run.cookies);
+        if cookies.len() < 2 {
+            return Ok(());
         }
-        run.cookies.clear();
+        cookies.sort_unstable();
+        let hasher = RandomState::new();
+        let mut named = Vec::with_capacity(cookies.len());
+        for cookie in cookies {
+            let name = unless_corrupt(self.name_at(cookie))?;
+            named.extend(name.map(|name| (hasher.hash_one(&name), cookie)));
+        }
+        named.sort_unstable();
+        for same in named.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
+            let mut names = Vec::with_capacity(same.len());
+            for (_, cookie) in same {
+                names.extend(unless_corrupt(self.name_at(*cookie))?.map(|name| (name, *cookie)));
+            }
+            let names = names.iter().map(|(name, at)| (&**name, *at)).collect();
+            audit.doubled.extend(find_doubled(names));
+        }
+        Ok(())
     }
 
     fn name_at(&self, cookie: Cookie) -> Result<Box<[u8]>> {
@@ -200,6 +201,15 @@ impl Directory<'_> {
             next = index.checked_add(1);
         }
         Ok(())
+    }
+}
+
+/// `None` for damage, which the listing reports. A device that fails is an error at once: the next read may succeed.
+fn unless_corrupt<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Corrupt(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
