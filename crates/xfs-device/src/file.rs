@@ -8,7 +8,7 @@
 //! - **I1** A device opened for reading has a descriptor that cannot write: nothing above can make
 //!   it change a byte.
 //! - **I2** While it is open for writing, no other program of good will has the same bytes open: it is
-//!   locked at every level that it is made of ([`lock`](crate::lock)). On a block device, and on the
+//!   locked at every level that it is made of ([`crate::lock`]). On a block device, and on the
 //!   loop devices that are made of the same file, `O_EXCL` keeps the kernel from mounting it.
 //! - **I3** The image is never mapped into memory: a file that somebody truncates gives an error,
 //!   not SIGBUS.

@@ -8,6 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 /// Commands that get the option here.
 const COUNTING: &[&str] = &[
     "put",
+    "edit",
     "get",
     "cp",
     "tar",

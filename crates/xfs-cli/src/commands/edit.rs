@@ -40,6 +40,7 @@ use crate::input::Spool;
 use crate::names;
 use crate::node;
 use crate::sandbox::Reach;
+use crate::tally::Work;
 
 /// The editor where none is named, as POSIX has it.
 const USUAL_EDITOR: &str = "vi";
@@ -94,8 +95,11 @@ impl Run for Edit {
             (Err(failure), _) | (Ok(()), Err(failure)) => return Err(copy.keep(failure)),
         };
         if copy.is_unchanged(&edited)? {
-            console.note(format!("{}: not changed", names::in_message(shown.as_bytes())));
-            return Ok(());
+            if !console.is_json() {
+                console.note(format!("{}: not changed", names::in_message(shown.as_bytes())));
+            }
+            console.begin(Work::change("changing", "changed"));
+            return Ok(console.conclude()?);
         }
         let targets = match Targets::open_for_writing(words, &self.options) {
             Ok(targets) => targets,

@@ -64,6 +64,19 @@ fn copies_count_names_and_bytes() {
 }
 
 #[test]
+fn edit_counts_a_changed_file() {
+    let place = Place::new();
+    tree(&place);
+    place.check(&["import", "tree", "image"]);
+    let edit = |with, changed| {
+        let arguments = ["edit", "--json", "--with", with, "image:/d/e/two"];
+        check_numbers(&place, &arguments, &[("changed", changed)]);
+    };
+    edit("sed -i s/two/three/", 1);
+    edit("true", 0);
+}
+
+#[test]
 fn changes_count_files() {
     let place = Place::new();
     tree(&place);

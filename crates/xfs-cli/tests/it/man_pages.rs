@@ -74,6 +74,8 @@ fn run(directory: impl AsRef<Path>, program: &Path, script: &str) {
         .args(["-o", "pipefail", "-c", script])
         .current_dir(directory)
         .env("PATH", path)
+        .env("EDITOR", "true")
+        .env_remove("VISUAL")
         .stdin(Stdio::null())
         .output()
         .unwrap();

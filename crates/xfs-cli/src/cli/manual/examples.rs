@@ -136,8 +136,11 @@ pub(super) static EXAMPLES: &[Entry] = &[
     entry(
         "edit",
         &[
-            ("ferroxfs edit disk.img:/etc/fstab", "edit a file with $VISUAL or $EDITOR"),
-            ("ferroxfs edit --with 'sed -i s/a/b/' disk.img:/f", "edit it with another command"),
+            ("ferroxfs edit disk.img:/etc/hosts", "edit a file with $VISUAL or $EDITOR"),
+            (
+                "ferroxfs edit --with 'sed -i s/local/LOCAL/' disk.img:/etc/hosts",
+                "edit it with another command",
+            ),
         ],
         &["ferroxfs-put(1)", "ferroxfs-get(1)"],
     ),

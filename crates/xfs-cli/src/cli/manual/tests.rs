@@ -26,14 +26,27 @@ fn every_command_has_examples_and_every_entry_a_command() {
     }
 }
 
+/// The words of a line, with the single quotes of a shell taken away.
+fn unquoted(line: &str) -> Vec<std::ffi::OsString> {
+    let mut words = vec![String::new()];
+    let mut is_quoted = false;
+    for letter in line.chars() {
+        match letter {
+            '\'' => is_quoted = !is_quoted,
+            ' ' if !is_quoted => words.push(String::new()),
+            _ => words.last_mut().unwrap().push(letter),
+        }
+    }
+    words.into_iter().map(Into::into).collect()
+}
+
 #[test]
 fn every_example_is_a_command_line() {
     for (line, _) in EXAMPLES.iter().flat_map(|entry| entry.examples) {
         // What the shell takes for itself.
         let own = line.split(' ').take_while(|word| !["|", ">", "<"].contains(word));
         let own: Vec<_> = own.skip_while(|word| word.contains('=')).collect();
-        let words = own.join(" ").replace('\'', "");
-        let parsed = crate::cli::parse(words.split(' ').map(Into::into).collect());
+        let parsed = crate::cli::parse(unquoted(&own.join(" ")));
         let is_answer = parsed.as_ref().is_err_and(|error| !error.use_stderr());
         assert!(parsed.is_ok() || is_answer, "{line}: {}", parsed.unwrap_err());
     }
