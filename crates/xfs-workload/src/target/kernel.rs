@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ const INODES_RECLAIMED: usize = 5;
 /// How often the kernel is asked to forget what is in memory, and for how long it is waited in between.
 const DROPS: u32 = 25;
 const DROP_INTERVAL: Duration = Duration::from_millis(20);
+/// The longest wait for one of these. A machine on which an unmount hangs never answers.
+const DROP_PATIENCE: Duration = Duration::from_secs(10);
 /// Inodes that are in memory of a volume that nobody uses: its root, and files of its own.
 const FEW_INODES: u64 = 16;
 
@@ -187,7 +190,7 @@ impl Target for Directory {
     fn cool(&mut self) -> Result<Cold, WorkloadError> {
         self.sync()?;
         for _ in 0..DROPS {
-            if let Err(error) = fs::write("/proc/sys/vm/drop_caches", "3") {
+            if let Err(error) = drop_caches() {
                 return Ok(Cold::No(format!("the kernel's caches cannot be dropped: {error}")));
             }
             // What is not yet written in place stays, and is only then asked to be.
@@ -362,6 +365,24 @@ fn perform(step: Step, leaves: &[PathBuf], work: &Work) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Drops the caches of the whole machine. A process of its own asks for it: the kernel may never return from that, and
+/// what waits for it cannot be killed.
+fn drop_caches() -> io::Result<()> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "echo 3 > /proc/sys/vm/drop_caches"]);
+    let null = || Stdio::null();
+    let mut child = shell.stdin(null()).stdout(null()).stderr(null()).spawn()?;
+    let began = Instant::now();
+    while began.elapsed() < DROP_PATIENCE {
+        match child.try_wait()? {
+            Some(status) if status.success() => return Ok(()),
+            Some(_) => return Err(io::ErrorKind::PermissionDenied.into()),
+            None => thread::sleep(DROP_INTERVAL),
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 #[cfg(test)]
