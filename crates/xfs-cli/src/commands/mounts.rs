@@ -2,6 +2,7 @@
 //!
 //! Owns: listing them. No mount is asked: one whose server hangs would keep the list from ending.
 
+use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -32,10 +33,12 @@ pub(super) fn open(arguments: MountsArguments) -> Box<dyn Run> {
 ///
 /// The image is not mounted, or at several places.
 pub(super) fn folder_of(named: PathBuf) -> Result<PathBuf, Failure> {
-    let Ok(image) = named.canonicalize() else { return Ok(named) };
-    if image.is_dir() {
-        return Ok(named);
-    }
+    // The folder of a server that was killed has no metadata, but a path.
+    let is_image = fs::metadata(&named).is_ok_and(|metadata| !metadata.is_dir());
+    let image = match named.canonicalize() {
+        Ok(image) if is_image => image,
+        _ => return Ok(named),
+    };
     let shown = names::in_message(named.as_os_str().as_bytes()).into_owned();
     let mounts = xfs_fuse::mounts();
     let places: Vec<_> = mounts.into_iter().filter(|mount| mount.image == image).collect();

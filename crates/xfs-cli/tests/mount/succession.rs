@@ -1,16 +1,14 @@
 //! A mount that comes while the image is still being closed, or used.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
 use xfs_oracle::harness::{Trial, TrialError};
 
-use crate::mounted::{Mounted, Stopped, ferroxfs, is_long, mounted, run, said, volume};
+use crate::mounted::{Mounted, Stopped, is_long, mounted, run, said, volume};
 
 /// For what is refused at once, on a busy machine. Who waits does that for longer.
 const AT_ONCE: Duration = Duration::from_secs(20);
@@ -126,19 +124,9 @@ fn who_uses_an_image_is_not_waited_for() -> Result<(), TrialError> {
     check_refusal(&volume, "rw");
     volume.unmount();
 
-    // It waits for what to write.
-    let mut put = ferroxfs(&["put"]);
-    let place = format!("{}:/file", volume.image.data.display());
-    let mut put = put.arg(place).stdin(Stdio::piped()).spawn().unwrap();
-    let image = File::open(&volume.image.data).unwrap();
-    while flock(&image, FlockOperation::NonBlockingLockShared).is_ok() {
-        flock(&image, FlockOperation::Unlock).unwrap();
-        assert_eq!(put.try_wait().unwrap(), None);
-        thread::sleep(Duration::from_millis(10));
-    }
+    let library = ferroxfs::Volume::open_writable(&volume.image.data).unwrap();
     check_refusal(&volume, "rw");
-    drop(put.stdin.take());
-    assert!(put.wait().unwrap().success());
+    library.close().unwrap();
     volume.check()
 }
 
