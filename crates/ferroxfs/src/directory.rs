@@ -97,7 +97,7 @@ impl ReadDir {
         }
     }
 
-    /// What is wrong with the whole, once.
+    /// Returns the damage of the directory as a whole, once.
     fn end_audit(&mut self) -> Option<Result<DirEntry>> {
         match std::mem::replace(&mut self.audit, Auditing::Off) {
             Auditing::On(audit) => audit.finish().map(|check| Err(self.finding(check))),

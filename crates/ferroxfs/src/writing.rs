@@ -308,7 +308,7 @@ impl Writing {
     pub(crate) fn start(journal: Arc<Journal>, table: Table, terms: Terms) -> io::Result<Self> {
         let parts = Arc::new(Parts::new(journal, table, terms));
         let mut writing = Self { parts, workers: Vec::new() };
-        // What is made twice must be the same, also if the one took longer: nothing is done beside its operations.
+        // Two runs must give the same bytes, also if one takes longer: no thread works beside the operations.
         if terms.clock.is_fixed() {
             return Ok(writing);
         }

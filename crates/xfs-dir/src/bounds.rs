@@ -56,7 +56,7 @@ fn hash_range(bytes: &[u8], place: Place) -> Result<Option<(u32, u32)>, Corrupti
             let entries = LeafBlock::decode(bytes, place)?.entries();
             entries.first().zip(entries.last()).map(|(a, b)| (a.hash.get(), b.hash.get()))
         }
-        // Whoever decodes it as a leaf says what is wrong.
+        // Decoding it as a leaf says what is wrong.
         _ => None,
     })
 }

@@ -270,7 +270,7 @@ impl Run for Cp {
     }
 }
 
-/// What says how much there is to copy.
+/// The measure of the work.
 fn measure(targets: &[Target], is_recursive: bool) -> Measure {
     match is_recursive {
         true => Measure::of_targets(targets, Measure::of_volume),

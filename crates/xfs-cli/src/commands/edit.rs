@@ -126,7 +126,7 @@ impl Run for Edit {
 struct Copy {
     directory: TempDir,
     path: PathBuf,
-    /// What was in the file; `None` where there was none.
+    /// The contents of the file; `None` where there was no file.
     original: Option<Spool>,
 }
 

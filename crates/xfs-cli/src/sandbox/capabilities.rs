@@ -11,7 +11,7 @@ use rustix::thread::{
 
 use super::{Reach, Rights};
 
-/// To make and replace names in a directory that belongs to somebody else.
+/// To make and replace names in a directory that belongs to another user.
 const NAMES: CapabilitySet =
     CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH).union(CapabilitySet::FOWNER);
 

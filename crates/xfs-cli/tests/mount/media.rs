@@ -1,4 +1,4 @@
-//! Media that change under a mount: what fsync promised is gone, and somebody has to say so.
+//! Media that change under a mount: what fsync promised is gone, and ferroxfs must say so.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -176,7 +176,7 @@ impl Directory<'_> {
     }
 
     /// Checks that a name that was not found is not there. A lookup believes the index; this reads every data block,
-    /// so it is for a name that somebody waits for, and not for each.
+    /// so it is for a name that a caller waits for, and not for each.
     ///
     /// # Errors
     ///

@@ -43,7 +43,7 @@ fn unquoted(line: &str) -> Vec<std::ffi::OsString> {
 #[test]
 fn every_example_is_a_command_line() {
     for (line, _) in EXAMPLES.iter().flat_map(|entry| entry.examples) {
-        // What the shell takes for itself.
+        // The shell takes these words for itself.
         let own = line.split(' ').take_while(|word| !["|", ">", "<"].contains(word));
         let own: Vec<_> = own.skip_while(|word| word.contains('=')).collect();
         let parsed = crate::cli::parse(unquoted(&own.join(" ")));

@@ -111,7 +111,7 @@ impl Wanted<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.bytes.ok_or_else(|| {
                 let what = if self.grows { "file" } else { "device" };
                 self.failure(Exit::Failed, format!("there is no such {what}"))
-                    .hint("say how long a new file shall be: -d size=BYTES, -l size=BYTES")
+                    .hint("say how long a new file is to be: -d size=BYTES, -l size=BYTES")
             }),
             Err(error) => Err(Failure::host(self.path.as_os_str(), &error)),
             Ok(metadata) if metadata.is_file() && self.grows => {
