@@ -7,6 +7,7 @@
 mod command;
 mod demo;
 mod dist;
+mod draw;
 mod error;
 mod minimum_rust;
 mod oracles;
@@ -33,23 +34,24 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Show what is special: equal bytes twice, a million inodes to Parquet, kill and recover, a damaged
-    /// byte named, a mount; builds first, asks nothing, needs no root
+    /// Show the main job: make an image, list it, mount it, scan it, recover it; needs no root
     Demo(demo::Options),
-    /// Make a static binary, a Debian package of it, a bill of materials and checksums in target/dist, and
-    /// try the package in an empty root
+    /// Build a static binary, a Debian package, a bill of materials and checksums in target/dist,
+    /// and try the package in an empty root
     Dist(dist::Options),
-    /// Install what the tests need, then run all of them; ends with one line of counts
+    /// Install what the tests need, then run all tests; ends with one line of counts
     Test {
-        /// Try many more cases where each takes long
+        /// Run many more cases of the tests that take long
         #[arg(long)]
         long: bool,
     },
-    /// What CI runs: the same as `test`
+    /// The same as `test`; CI runs it
     Ci,
     /// Check the rules of this project that neither rustfmt nor clippy knows
     Tidy,
-    /// Unpack a newer xfsprogs under target/, to compare with; no root needed
+    /// Draw doc comments at random, for a reader who rates whether they are clear
+    Draw(draw::Options),
+    /// Unpack a newer xfsprogs under target/, to compare with; needs no root
     Oracles,
 }
 
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Chore::Demo(options) => demo::run(&root, &options),
         Chore::Dist(options) => dist::run(&root, options).map(drop),
         Chore::Tidy => tidy::run(&root),
+        Chore::Draw(options) => draw::run(&root, &options),
         Chore::Oracles => oracles::run(&root),
     };
     match outcome {

@@ -5,10 +5,13 @@
 //! check stands in `rustfmt.toml`, `clippy.toml` and the lint table instead.
 
 mod documents;
+mod invariants;
 mod layers;
 mod modules;
+mod prose;
 mod source;
 mod text;
+mod voice;
 
 use std::fmt;
 use std::fs;
@@ -84,6 +87,8 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
         findings.extend(source::check(file));
     }
     findings.extend(source::check_unsafe(&files));
+    findings.extend(invariants::check(&files));
+    findings.extend(files.iter().flat_map(voice::check));
     findings.sort();
     for finding in &findings {
         println!("{finding}");
@@ -91,7 +96,16 @@ pub(crate) fn run(root: &Path) -> Result<(), Error> {
     for warning in files.iter().filter_map(source::size_warning) {
         println!("warning: {warning}");
     }
+    for (file, words) in files.iter().filter_map(|file| Some((file, voice::mean_sentence(file)?))) {
+        println!("{}: {words:.1} words in a sentence", file.path);
+    }
     if findings.is_empty() { Ok(()) } else { Err(Error::Untidy(findings.len())) }
+}
+
+/// The Rust files of the project: path, relative to the workspace, and text.
+pub(crate) fn rust_files(root: &Path) -> Result<Vec<(String, String)>, Error> {
+    let files = collect(root)?.into_iter().filter(File::is_rust);
+    Ok(files.map(|file| (file.path, file.text)).collect())
 }
 
 /// Whether a path, relative to the workspace, exists.
