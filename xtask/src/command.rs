@@ -7,8 +7,8 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use crate::error::Error;
 
-/// `cargo`, of the toolchain that started us. Where CI builds, which builds once, it keeps nothing by which the next
-/// build would be faster.
+/// `cargo` of the toolchain that started this program. CI builds once, so cargo keeps no
+/// incremental state there.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     if std::env::var_os("CI").is_some() {
@@ -78,8 +78,8 @@ fn announce(command: &Command) {
 
 fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
-    // Cargo is known by the path of its toolchain; a reader would type its name. What we have
-    // built has a path relative to the project, which a reader has to type, and so what PATH does not lead to.
+    // A reader types the name of a program in PATH, and the relative path of one that was built
+    // here.
     let name = program.file_name().filter(|name| program.is_absolute() && is_in_path(name));
     let program = name.unwrap_or(program.as_os_str());
     let words: Vec<_> =

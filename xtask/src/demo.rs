@@ -1,8 +1,8 @@
-//! `cargo xtask demo`: what is special about ferroxfs, as an ordinary user, on volumes made here and now.
+//! `cargo xtask demo`: the main job of ferroxfs, as an ordinary user, on volumes that it makes.
 //!
-//! Owns: the scenes, and that each comes out right. The demo makes all that it shows, asks nothing, needs
-//! no network, and prints each command before a shell runs it. Only `xfs_repair`, the judge of the
-//! recovered volume, is not ours: where it is missing, the demo says so.
+//! Owns: the scenes, and that each comes out right. The demo makes all that it shows, asks nothing,
+//! needs no network, and prints each command before a shell runs it. Only `xfs_repair`, the judge
+//! of the recovered volume, is not ours: where it is missing, the demo says so.
 //!
 //! - **I1** The output has at most [`MOST_LINES`] lines. The verdict is the last one.
 
@@ -51,8 +51,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Error> {
     demo.verdict()
 }
 
-/// Plays the demo as an ordinary user, in a folder that this user may enter, with copies of the program
-/// and of this one. Only root can do that.
+/// Plays the demo as an ordinary user, in a folder that this user may enter, with copies of the
+/// program and of this one. Only root can do that.
 pub(crate) fn run_as_nobody(program: &Path) -> Result<(), Error> {
     const USER: u32 = 65534;
     let place = std::env::temp_dir().join(format!("ferroxfs-demo-{}", std::process::id()));

@@ -1,7 +1,8 @@
 //! `cargo xtask dist`: the program to install, as files under `target/dist`.
 //!
-//! Owns: building one static binary, what is made of it (a Debian package, a bill of materials, checksums),
-//! the bound on its size, and trying the result in an empty root. Does **not** own: uploading anything.
+//! Owns: building one static binary, what is made of it (a Debian package, a bill of materials,
+//! checksums), the bound on its size, and trying the result in an empty root. Does **not** own:
+//! uploading anything.
 //!
 //! - **I1** The same checkout and toolchain give the same files, byte for byte: times come from
 //!   `SOURCE_DATE_EPOCH` or the last commit, and no path of this machine is in the binary.
@@ -31,8 +32,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How the binary is compiled.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
-    /// Compile in minutes, without optimising across crates: for trying the packaging. The files go to
-    /// target/dist-quick
+    /// Compile in minutes, without optimising across crates: for trying the packaging. The files go
+    /// to target/dist-quick
     #[arg(long)]
     pub(crate) quick: bool,
 }

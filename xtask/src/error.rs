@@ -15,7 +15,7 @@ pub(crate) enum Error {
     /// A program ended with a failure.
     #[error("{line}: {status}")]
     Command { line: String, status: std::process::ExitStatus },
-    /// `cargo metadata` printed something else than we expect of it.
+    /// `cargo metadata` printed something unexpected.
     #[error("cargo metadata: {0}")]
     Metadata(#[from] serde_json::Error),
     /// The machine has no Debian mirror to take newer programs from.
@@ -24,7 +24,7 @@ pub(crate) enum Error {
     /// A scene of the demo did not come out right.
     #[error("demo: {0}")]
     Demo(String),
-    /// What `dist` made breaks a rule that it must keep.
+    /// A file that `dist` made breaks a rule.
     #[error("dist: {0}")]
     Dist(String),
     /// A program is missing, and only root can install it.

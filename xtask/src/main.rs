@@ -13,6 +13,7 @@ mod minimum_rust;
 mod oracles;
 mod packages;
 mod report;
+mod site;
 mod test;
 mod tidy;
 
@@ -51,6 +52,8 @@ enum Chore {
     Tidy,
     /// Draw doc comments at random, for a reader who rates whether they are clear
     Draw(draw::Options),
+    /// Build the documents as a site in target/site/book, with mdBook
+    Site,
     /// Unpack a newer xfsprogs under target/, to compare with; needs no root
     Oracles,
 }
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Chore::Dist(options) => dist::run(&root, options).map(drop),
         Chore::Tidy => tidy::run(&root),
         Chore::Draw(options) => draw::run(&root, &options),
+        Chore::Site => site::run(&root),
         Chore::Oracles => oracles::run(&root),
     };
     match outcome {

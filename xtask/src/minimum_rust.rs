@@ -1,5 +1,5 @@
-//! The oldest Rust that Cargo.toml promises. It has to build the workspace, and its format and its
-//! warnings are the ones that hold: a newer one may warn of more than anybody could know.
+//! The oldest Rust that Cargo.toml promises. It must build the workspace. Its format and its warnings
+//! count: a newer version may warn of more.
 
 use std::process::Command;
 

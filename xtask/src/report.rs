@@ -1,4 +1,4 @@
-//! What a run of all tests came to: counts, failures by name, skips by reason.
+//! The result of a run of all tests: counts, failures by name, skips by reason.
 
 use std::fmt;
 use std::time::Duration;

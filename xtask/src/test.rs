@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every check and every test of the project, in one run.
 //!
-//! All checks run even when an early one fails, so that one run shows everything there is to
-//! mend. The last line printed is the count, alone on its line.
+//! All checks run even if an early one fails, so that one run shows every fault. The last line
+//! printed is the count.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ use crate::packages;
 use crate::report::Report;
 use crate::tidy;
 
-/// What is tested once more with atomic writes and locks counted by scope.
+/// The tests that run again with atomic writes and locks counted by scope.
 const COUNTING: [&str; 15] = [
     "--lib",
     "-p",
@@ -36,20 +36,20 @@ const COUNTING: [&str; 15] = [
     "xfs-sync/count,xfs-buffer/count,xfs-log/count,xfs-trans/count,xfs-alloc/count,ferroxfs/count",
 ];
 
-/// Whole operations, of which as much is counted.
+/// Tests of whole operations that count the same.
 const COUNTING_OPERATIONS: [&str; 7] =
     ["-p", "xfs-workload", "--test", "it", "--features", "count", "counted::"];
 
-/// What is tested under a schedule explorer.
+/// The tests that run under a schedule explorer.
 const MODELS: [&str; 10] =
     ["--lib", "-p", "xfs-sync", "-p", "xfs-locks", "-p", "xfs-log", "-p", "ferroxfs", "model::"];
 
-/// How many cases are tried where each takes long.
+/// How many cases the tests that take long try.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cases {
-    /// As many as every run can afford.
+    /// Few enough for every run.
     Some,
-    /// As many as it takes to believe.
+    /// Enough for a proof.
     Many,
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     if report.failed() == 0 { Ok(()) } else { Err(Error::TestsFailed) }
 }
 
-/// The program that is handed out, compiled quickly: packaged, tried in an empty root, and shown by the
-/// demo. The demo of root and that of an ordinary user run the same static binary.
+/// Packages the program that users install, compiled quickly, tries it in an empty root, and plays
+/// the demo with it as root and as an ordinary user.
 fn program(root: &Path, report: &mut Report) {
     let program = quick_dist(root, report);
     let began = Instant::now();

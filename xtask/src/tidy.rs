@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: the rules of this project that a machine can check and no other tool does.
 //!
 //! Each rule is a pure function from a file (or from the dependency graph) to findings; this file
-//! collects the files, runs the rules and prints what they found. What rustfmt, rustc and clippy
-//! check stands in `rustfmt.toml`, `clippy.toml` and the lint table instead.
+//! collects the files, runs the rules and prints what they found. The rules that rustfmt, rustc and
+//! clippy check are in `rustfmt.toml`, `clippy.toml` and the lint table.
 
 mod documents;
 mod invariants;
@@ -148,7 +148,7 @@ fn collect(root: &Path) -> Result<Vec<File>, Error> {
     Ok(files)
 }
 
-/// Folders whose contents nobody wrote by hand.
+/// Folders of generated files.
 fn is_foreign(folder: &Path) -> bool {
     let names = [".git", "target", "fuzz/corpus", "fuzz/artifacts"];
     names.iter().any(|name| folder.ends_with(name))

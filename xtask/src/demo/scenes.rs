@@ -14,8 +14,8 @@ type Scene = fn(&mut Demo) -> Result<(), Error>;
 /// Every scene. Those that another scene needs come before it.
 pub(super) const ALL: [Scene; 5] = [same_bytes, million, kill_and_recover, damage, mount];
 
-/// Inodes of the large volume: 1000 directories of 1000 links, and the root. Links need no file of the host
-/// to be opened for each of them, so that the volume is made in half of the time.
+/// Inodes of the large volume: 1000 directories of 1000 links, and the root. Links need no file of
+/// the host to be opened for each of them, so that the volume is made in half of the time.
 const INODES: u64 = 1_001_001;
 /// Prints a prototype file of mkfs.xfs with that many inodes.
 const PROTOTYPE: &str = r#"awk 'BEGIN { print "x\n0 0\nd--755 0 0"; for (d = 0; d < 1000; d++) { print "d" d " d--755 0 0"; for (f = 0; f < 1000; f++) print "n" f " l--777 0 0 target"; print "$" } print "$" }' > million.proto"#;
@@ -62,8 +62,8 @@ fn million(demo: &mut Demo) -> Result<(), Error> {
     Ok(())
 }
 
-/// The number that a Parquet file has under `key` in its footer: the key, one byte of type, one byte
-/// of length, digits.
+/// The number that a Parquet file has under `key` in its footer: the key, one byte of type, one
+/// byte of length, digits.
 fn metadata_number(table: &[u8], key: &[u8]) -> Option<u64> {
     let at = table.windows(key.len()).rposition(|window| window == key)?;
     let rest = table.get(at + key.len()..)?;

@@ -12,8 +12,8 @@ use crate::packages;
 /// The compiler of the C code that some crates bring, by Debian package.
 const C_COMPILER: (&str, &str) = ("musl-gcc", "musl-tools");
 
-/// The binary must not grow past this: docs/install.md states its size. A dependency that does not pay
-/// for its size is noticed here.
+/// The binary must not grow past this: docs/install.md states its size. A dependency that does not
+/// pay for its size is noticed here.
 const LARGEST_KIB: u64 = 20 << 10;
 /// The same for `--quick`, which optimises less.
 const LARGEST_QUICK_KIB: u64 = 32 << 10;

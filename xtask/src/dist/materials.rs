@@ -1,7 +1,7 @@
 //! The bill of materials: every crate that is linked into the binary, as CycloneDX 1.5.
 //!
-//! Cargo resolves the crates; their checksums are those of Cargo.lock. Crates that only build others
-//! (build scripts, procedural macros) are not in the binary and not listed.
+//! Cargo resolves the crates; their checksums are those of Cargo.lock. Crates that only build
+//! others (build scripts, procedural macros) are not in the binary and not listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,7 +1,7 @@
 //! The Debian package: program, mount helper, man pages, completions, documents and licences.
 //!
-//! dpkg-deb makes it of a tree under `target/`, whose modes are set here and whose times it takes from
-//! `SOURCE_DATE_EPOCH`. It needs no other package: the program is static.
+//! dpkg-deb makes it of a tree under `target/`, whose modes are set here and whose times it takes
+//! from `SOURCE_DATE_EPOCH`. It needs no other package: the program is static.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};

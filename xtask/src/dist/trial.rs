@@ -1,7 +1,7 @@
 //! Trying the package in a root directory that holds nothing else: no shell, no library, no /proc.
 //!
-//! dpkg installs it there, each command runs with that directory as its root, and dpkg removes it again.
-//! As an ordinary user the same happens in a user namespace, where that user is root.
+//! dpkg installs it there, each command runs with that directory as its root, and dpkg removes it
+//! again. As an ordinary user the same happens in a user namespace, where that user is root.
 
 use std::fs;
 use std::path::Path;

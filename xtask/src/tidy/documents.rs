@@ -1,15 +1,16 @@
-//! Documents: one title each, links that lead somewhere, code whose language is named, and the ones that
-//! must be there.
+//! Rules about documents: the required ones exist, each has one title, links lead somewhere, and
+//! code names its language.
 
 use super::{File, Finding};
 
-/// Documents that every state of the project has.
-const REQUIRED: [&str; 8] = [
+/// Documents that the project always has.
+const REQUIRED: [&str; 9] = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
+    "SECURITY.md",
     "STYLE.md",
     "docs/ARCHITECTURE.md",
     "docs/limits.md",
