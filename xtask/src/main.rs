@@ -6,6 +6,7 @@
 
 mod command;
 mod demo;
+mod dependencies;
 mod dist;
 mod draw;
 mod error;

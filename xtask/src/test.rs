@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::command;
 use crate::demo;
+use crate::dependencies;
 use crate::dist;
 use crate::error::Error;
 use crate::minimum_rust::MinimumRust;
@@ -62,6 +63,7 @@ pub(crate) fn run(root: &Path, cases: Cases) -> Result<(), Error> {
     let began = Instant::now();
     style(&mut report);
     report.took("format, clippy and doc", began.elapsed());
+    dependencies::check(&mut report);
     if let Err(error) = oracles::run(root) {
         report.skip("tests that need the newest xfsprogs", &error.to_string());
     }
