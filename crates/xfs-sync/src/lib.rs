@@ -2,7 +2,7 @@
 //!
 //! Owns: the only raw locks and atomics of the workspace. Each says in its type how widely it is
 //! shared ([`Scope`]), so that "this path writes nothing that the whole volume shares" is a number
-//! that a test asserts; and places that are read under an epoch ([`Shelf`]). Does **not** own: lock order
+//! that a test asserts; and places that are read under an epoch ([`EpochArray`]). Does **not** own: lock order
 //! (stated by each user), or epochs themselves (`seize`, which the concurrent maps use too).
 //!
 //! # The scopes, narrowest first
@@ -38,6 +38,7 @@
 mod atomic;
 mod cell;
 mod counters;
+mod epoch_array;
 mod gate;
 mod growing;
 mod latch;
@@ -45,7 +46,6 @@ mod lock;
 mod raw;
 mod recursive;
 mod scope;
-mod shelf;
 mod slots;
 
 #[cfg(feature = "count")]
@@ -58,6 +58,7 @@ pub use core::sync::atomic::{Ordering, fence};
 pub use count::{Counts, Tally, counts, thread_counts, volume_places};
 pub use counters::SlotCounters;
 pub use crossbeam_utils::CachePadded;
+pub use epoch_array::EpochArray;
 pub use gate::{Gate, Inside};
 pub use growing::{Chain, Growing};
 pub use latch::{ExclusiveLatch, Latch, SharedLatch};
@@ -67,7 +68,6 @@ pub use lock::{
 pub use recursive::{RecursiveReadGuard, RecursiveRwLock, RecursiveWriteGuard};
 pub use scope::{Group, Object, Scope, Slot, Volume};
 pub use seize::Collector;
-pub use shelf::Shelf;
 pub use slots::Slots;
 
 /// Lets other threads go on: for who waits for a step that another one is about to take.

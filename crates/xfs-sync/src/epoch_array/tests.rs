@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use seize::Collector;
 
-use super::Shelf;
+use super::EpochArray;
 use crate::Object;
 
 /// Counts how many of them there are.
@@ -26,18 +26,18 @@ impl Drop for Counted {
 fn what_is_put_is_seen_until_it_is_taken_out() {
     let count = Arc::default();
     let collector = Collector::new();
-    let shelf = Shelf::<_, Object, 4>::new(&collector);
-    let look = |index| shelf.look(&collector, index, |value: &Arc<Counted>| value.1);
-    assert_eq!(look(2), None);
-    shelf.put(&collector, 2, Some(Counted::new(&count, 7)));
+    let array = EpochArray::<_, Object, 4>::new(&collector);
+    let look = |index| array.read(&collector, index, |value: &Arc<Counted>| value.1);
+    assert_eq!(read(2), None);
+    array.put(&collector, 2, Some(Counted::new(&count, 7)));
     assert_eq!([1, 2, 4].map(look), [None, Some(7), None]);
     // What somebody has a count of stays, wherever its place has gone.
-    let kept = shelf.look(&collector, 2, Arc::clone).unwrap();
-    shelf.put(&collector, 2, Some(Counted::new(&count, 8)));
-    assert_eq!((kept.1, look(2)), (7, Some(8)));
-    shelf.put(&collector, 2, None);
-    assert_eq!(look(2), None);
-    drop(shelf);
+    let kept = array.read(&collector, 2, Arc::clone).unwrap();
+    array.put(&collector, 2, Some(Counted::new(&count, 8)));
+    assert_eq!((kept.1, read(2)), (7, Some(8)));
+    array.put(&collector, 2, None);
+    assert_eq!(read(2), None);
+    drop(array);
     drop(collector);
     assert_eq!(count.load(Ordering::SeqCst), 1, "all but the one that is kept");
 }
@@ -46,10 +46,10 @@ fn what_is_put_is_seen_until_it_is_taken_out() {
 fn a_value_that_is_looked_at_stays() {
     let count = Arc::default();
     let collector = Collector::new().batch_size(1);
-    let shelf = Shelf::<_, Object, 1>::new(&collector);
-    shelf.put(&collector, 0, Some(Counted::new(&count, 1)));
-    let seen = shelf.look(&collector, 0, |value| {
-        let take_out = || shelf.put(&collector, 0, None);
+    let array = EpochArray::<_, Object, 1>::new(&collector);
+    array.put(&collector, 0, Some(Counted::new(&count, 1)));
+    let seen = array.read(&collector, 0, |value| {
+        let take_out = || array.put(&collector, 0, None);
         std::thread::scope(|scope| scope.spawn(take_out).join().unwrap());
         assert_eq!(count.load(Ordering::SeqCst), 1, "gone while it is looked at");
         value.1
@@ -61,9 +61,9 @@ fn a_value_that_is_looked_at_stays() {
 fn values_are_dropped_with_the_shelf() {
     let count = Arc::default();
     let collector = Collector::new();
-    let shelf = Shelf::<_, Object, 3>::new(&collector);
-    (0..3).for_each(|index| shelf.put(&collector, index, Some(Counted::new(&count, index))));
-    drop(shelf);
+    let array = EpochArray::<_, Object, 3>::new(&collector);
+    (0..3).for_each(|index| array.put(&collector, index, Some(Counted::new(&count, index))));
+    drop(array);
     assert_eq!(count.load(Ordering::SeqCst), 0);
 }
 
@@ -72,21 +72,21 @@ fn threads_put_and_look_beside_each_other() {
     const ROUNDS: usize = if cfg!(miri) { 50 } else { 20_000 };
     let count = Arc::default();
     let collector = Collector::new().batch_size(4);
-    let shelf = Shelf::<_, Object, 2>::new(&collector);
+    let array = EpochArray::<_, Object, 2>::new(&collector);
     std::thread::scope(|scope| {
         for thread in 0..2 {
-            let (shelf, collector, count) = (&shelf, &collector, &count);
+            let (array, collector, count) = (&array, &collector, &count);
             scope.spawn(move || {
                 for round in 0..ROUNDS {
                     let value = (round % 5 != 0).then(|| Counted::new(count, round));
-                    shelf.put(collector, (round + thread) % 2, value);
-                    let seen = shelf.look(collector, round % 2, Arc::clone);
+                    array.put(collector, (round + thread) % 2, value);
+                    let seen = array.read(collector, round % 2, Arc::clone);
                     assert!(seen.is_none_or(|seen| seen.1 < ROUNDS));
                 }
             });
         }
     });
-    drop(shelf);
+    drop(array);
     drop(collector);
     assert_eq!(count.load(Ordering::SeqCst), 0);
 }
@@ -94,7 +94,7 @@ fn threads_put_and_look_beside_each_other() {
 #[test]
 #[should_panic(expected = "I4")]
 fn a_shelf_has_one_collector() {
-    let shelf = Shelf::<u32, Object, 1>::new(&Collector::new());
+    let array = EpochArray::<u32, Object, 1>::new(&Collector::new());
     let other = [Collector::new(), Collector::new()];
-    other.iter().for_each(|other| shelf.put(other, 0, None));
+    other.iter().for_each(|other| array.put(other, 0, None));
 }

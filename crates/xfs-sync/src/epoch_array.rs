@@ -13,13 +13,13 @@
 //!
 //! - **I1** A place holds null, or a pointer of `Arc::into_raw` whose count the place owns.
 //! - **I2** That count is given up only by who swapped the pointer out, once, through the collector of the
-//!   shelf; and by the drop of the shelf, when nobody can look any more.
+//!   array; and by the drop of the array, when nobody can look any more.
 //! - **I3** Whoever looks has entered that same collector before the pointer is loaded, and leaves it
 //!   after the last use. So the count of a pointer that was loaded is not given up meanwhile.
-//! - **I4** The collector is known by its address. While a shelf is used through it, it exists, so that
-//!   two who use the shelf at once have entered the same one.
+//! - **I4** The collector is known by its address. While a array is used through it, it exists, so that
+//!   two who use the array at once have entered the same one.
 //!
-//! The shelf does not own its collector: what was retired may own the shelf, and the collector owns that
+//! The array does not own its collector: what was retired may own the array, and the collector owns that
 //! until it goes.
 
 #![allow(unsafe_code, reason = "pointers that an epoch keeps valid: I1 to I3")]
@@ -35,14 +35,14 @@ use seize::{Collector, Guard, LocalGuard};
 use crate::scope::{Scope, note_write};
 
 /// `N` places, each with a value or none, read without a lock.
-pub struct Shelf<T, S: Scope, const N: usize> {
+pub struct EpochArray<T, S: Scope, const N: usize> {
     places: [AtomicPtr<T>; N],
     /// The address of the collector (I4).
     collector: usize,
     owns: PhantomData<(Arc<T>, S)>,
 }
 
-impl<T, S: Scope, const N: usize> Shelf<T, S, N> {
+impl<T, S: Scope, const N: usize> EpochArray<T, S, N> {
     /// Empty places. What leaves them goes when nobody is in `collector` any more who might see it.
     #[must_use]
     pub fn new(collector: &Collector) -> Self {
@@ -54,9 +54,9 @@ impl<T, S: Scope, const N: usize> Shelf<T, S, N> {
     ///
     /// # Panics
     ///
-    /// If `collector` is not that of the shelf.
+    /// If `collector` is not that of the array.
     #[inline]
-    pub fn look<R>(
+    pub fn read<R>(
         &self,
         collector: &Collector,
         index: usize,
@@ -71,12 +71,12 @@ impl<T, S: Scope, const N: usize> Shelf<T, S, N> {
         // SAFETY: The pointer is of `Arc::into_raw` (I1), and its count is not given up while `guard` is
         // held (I3), which is until after the last use of `value`. That does not give the count up itself.
         let value = unsafe { ManuallyDrop::new(Arc::from_raw(pointer.cast_const())) };
-        Some(look(&value))
+        Some(read(&value))
     }
 
     #[inline]
     fn enter<'a>(&self, collector: &'a Collector) -> LocalGuard<'a> {
-        assert!(address(collector) == self.collector, "a shelf with another collector (I4)");
+        assert!(address(collector) == self.collector, "a array with another collector (I4)");
         collector.enter()
     }
 }
@@ -85,13 +85,13 @@ fn address(collector: &Collector) -> usize {
     ptr::from_ref(collector).addr()
 }
 
-impl<T: Send + Sync + 'static, S: Scope, const N: usize> Shelf<T, S, N> {
+impl<T: Send + Sync + 'static, S: Scope, const N: usize> EpochArray<T, S, N> {
     /// Puts a value at a place, or empties it. What stood there goes when nobody looks at it any more.
     /// A place that there is not stays empty.
     ///
     /// # Panics
     ///
-    /// If `collector` is not that of the shelf.
+    /// If `collector` is not that of the array.
     #[inline]
     #[cfg_attr(feature = "count", track_caller)]
     pub fn put(&self, collector: &Collector, index: usize, value: Option<Arc<T>>) {
@@ -119,13 +119,13 @@ unsafe fn give_up<T>(pointer: *mut T, _: &Collector) {
     drop(unsafe { Arc::from_raw(pointer.cast_const()) });
 }
 
-impl<T, S: Scope, const N: usize> Drop for Shelf<T, S, N> {
+impl<T, S: Scope, const N: usize> Drop for EpochArray<T, S, N> {
     fn drop(&mut self) {
         for place in &mut self.places {
             let pointer = core::mem::replace(place.get_mut(), ptr::null_mut());
             if !pointer.is_null() {
                 // SAFETY: The pointer is of `Arc::into_raw`, the place owns its count (I1), and nobody
-                // looks: that would borrow the shelf.
+                // looks: that would borrow the array.
                 drop(unsafe { Arc::from_raw(pointer.cast_const()) });
             }
         }
