@@ -35,12 +35,12 @@
 //! Without either the types are those of `parking_lot` and `core` under another name and
 //! cost the same.
 
+mod append_only;
 mod atomic;
 mod cell;
 mod counters;
 mod epoch_array;
 mod gate;
-mod growing;
 mod latch;
 mod lock;
 mod raw;
@@ -51,6 +51,7 @@ mod slots;
 #[cfg(feature = "count")]
 mod count;
 
+pub use append_only::{AppendOnlyVec, VersionChain};
 pub use atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 pub use cell::SetOnce;
 pub use core::sync::atomic::{Ordering, fence};
@@ -60,7 +61,6 @@ pub use counters::SlotCounters;
 pub use crossbeam_utils::CachePadded;
 pub use epoch_array::EpochArray;
 pub use gate::{Gate, Inside};
-pub use growing::{Chain, Growing};
 pub use latch::{ExclusiveLatch, Latch, SharedLatch};
 pub use lock::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeout,

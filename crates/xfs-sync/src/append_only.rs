@@ -15,12 +15,12 @@ use crate::scope::Scope;
 
 /// A chain of values of which the last one counts.
 #[derive(Debug)]
-pub struct Chain<T, S: Scope> {
+pub struct VersionChain<T, S: Scope> {
     value: T,
     next: SetOnce<Box<Self>, S>,
 }
 
-impl<T, S: Scope> Chain<T, S> {
+impl<T, S: Scope> VersionChain<T, S> {
     /// A chain of one value.
     #[must_use]
     pub const fn new(value: T) -> Self {
@@ -60,11 +60,11 @@ impl<T, S: Scope> Chain<T, S> {
 }
 
 /// A list that only gets longer.
-pub struct Growing<T, S: Scope> {
-    pieces: Chain<Box<[T]>, S>,
+pub struct AppendOnlyVec<T, S: Scope> {
+    pieces: VersionChain<Box<[T]>, S>,
 }
 
-impl<T, S: Scope> Growing<T, S> {
+impl<T, S: Scope> AppendOnlyVec<T, S> {
     /// How long it is.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -105,13 +105,13 @@ impl<T, S: Scope> Growing<T, S> {
     }
 }
 
-impl<T, S: Scope> FromIterator<T> for Growing<T, S> {
+impl<T, S: Scope> FromIterator<T> for AppendOnlyVec<T, S> {
     fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
-        Self { pieces: Chain::new(values.into_iter().collect()) }
+        Self { pieces: VersionChain::new(values.into_iter().collect()) }
     }
 }
 
-impl<T: fmt::Debug, S: Scope> fmt::Debug for Growing<T, S> {
+impl<T: fmt::Debug, S: Scope> fmt::Debug for AppendOnlyVec<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }

@@ -1,9 +1,9 @@
-use super::{Chain, Growing};
+use super::{AppendOnlyVec, VersionChain};
 use crate::Volume;
 
 #[test]
 fn the_last_value_counts_and_older_ones_stay() {
-    let chain = Chain::<_, Volume>::new(1);
+    let chain = VersionChain::<_, Volume>::new(1);
     let first = chain.last();
     std::thread::scope(|scope| {
         for value in 2..6 {
@@ -20,7 +20,7 @@ fn the_last_value_counts_and_older_ones_stay() {
 
 #[test]
 fn a_list_is_found_by_place_across_its_pieces() {
-    let list: Growing<_, Volume> = (0..3).collect();
+    let list: AppendOnlyVec<_, Volume> = (0..3).collect();
     let first = list.get(0).unwrap();
     list.extend(3..3);
     list.extend(3..5);
@@ -29,6 +29,6 @@ fn a_list_is_found_by_place_across_its_pieces() {
     assert!((0..6).all(|place| list.get(place) == Some(&place)));
     assert_eq!(list.get(6), None);
     assert!(list.iter().copied().eq(0..6));
-    let none: Growing<u8, Volume> = [].into_iter().collect();
+    let none: AppendOnlyVec<u8, Volume> = [].into_iter().collect();
     assert!(none.is_empty());
 }
