@@ -17,7 +17,7 @@ use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, little_endian};
 
 use crate::addr::InodeNumber;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 
 /// Name of the attribute that holds the list of a file, in the trusted namespace.
 #[doc(alias = "SGI_ACL_FILE")]
@@ -182,7 +182,7 @@ pub fn verify(entries: &[AclEntry]) -> Result<(), AclCheck> {
 /// [`Corruption`] where the count does not go with the length, and for entries nobody knows.
 pub fn decode(value: &[u8], inode: InodeNumber) -> Result<Vec<AclEntry>, Corruption> {
     decode_entries(value)
-        .map_err(|check| Corruption::new(Structure::Acl, Place::Inode(inode), check))
+        .map_err(|check| Corruption::new(Structure::Acl, StructureAddress::Inode(inode), check))
 }
 
 fn decode_entries(value: &[u8]) -> Result<Vec<AclEntry>, Check> {

@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
 use crate::agfl;
 use crate::btree::BtreeKind;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::features::RoCompatFeatures;
 use crate::geometry::Geometry;
@@ -176,7 +176,7 @@ impl Agf {
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
         disk_form(sector)
             .map(|disk| Self::from_disk(disk, geometry))
-            .map_err(|check| Corruption::new(Structure::Agf, Place::Disk(at), check))
+            .map_err(|check| Corruption::new(Structure::Agf, StructureAddress::Disk(at), check))
     }
 
     fn from_disk(disk: &AgfDisk, geometry: &Geometry) -> Self {
@@ -330,7 +330,7 @@ pub(crate) fn verify(
         let group = envelope::group_of_sector(at, AGF_SECTOR, context)?;
         Ok(Agf::from_disk(disk, context.geometry).verify(&group)?)
     };
-    verify().map_err(|check| Corruption::new(Structure::Agf, Place::Disk(at), check))
+    verify().map_err(|check| Corruption::new(Structure::Agf, StructureAddress::Disk(at), check))
 }
 
 /// Stores LSN and checksum.

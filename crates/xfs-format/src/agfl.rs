@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 use crate::addr::{AgBlock, AgNumber, DiskAddr, Lsn};
 use crate::agf::FreeListRange;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
@@ -125,7 +125,7 @@ impl<'a> Agfl<'a> {
     /// A wrong magic number, or too few bytes.
     pub fn decode(sector: &'a [u8], at: DiskAddr) -> Result<Self, Corruption> {
         Self::view(sector, at)
-            .map_err(|check| Corruption::new(Structure::Agfl, Place::Disk(at), check))
+            .map_err(|check| Corruption::new(Structure::Agfl, StructureAddress::Disk(at), check))
     }
 
     fn view(sector: &'a [u8], at: DiskAddr) -> Result<Self, Check> {
@@ -188,7 +188,7 @@ impl<'a> Agfl<'a> {
     }
 
     fn corrupt(&self, check: AgflCheck) -> Corruption {
-        Corruption::new(Structure::Agfl, Place::Disk(self.at), check)
+        Corruption::new(Structure::Agfl, StructureAddress::Disk(self.at), check)
     }
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn verify(
         }
         Ok(())
     };
-    verify().map_err(|check| Corruption::new(Structure::Agfl, Place::Disk(at), check))
+    verify().map_err(|check| Corruption::new(Structure::Agfl, StructureAddress::Disk(at), check))
 }
 
 /// Stores LSN and checksum.

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 use crate::addr::{AgBlock, AgInode, AgNumber, DiskAddr, Lsn};
 use crate::agf::BtreeRoot;
 use crate::btree::BtreeKind;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::features::RoCompatFeatures;
 use crate::geometry::Geometry;
@@ -166,7 +166,7 @@ impl AgiFields {
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
         disk_form(sector)
             .map(|disk| Self::from_disk(disk, geometry))
-            .map_err(|check| Corruption::new(Structure::Agi, Place::Disk(at), check))
+            .map_err(|check| Corruption::new(Structure::Agi, StructureAddress::Disk(at), check))
     }
 
     fn from_disk(disk: &AgiDisk, geometry: &Geometry) -> Self {
@@ -250,7 +250,7 @@ impl Agi {
     pub fn decode(sector: &[u8], at: DiskAddr, geometry: &Geometry) -> Result<Self, Corruption> {
         disk_form(sector)
             .map(|disk| Self::from_disk(disk, geometry))
-            .map_err(|check| Corruption::new(Structure::Agi, Place::Disk(at), check))
+            .map_err(|check| Corruption::new(Structure::Agi, StructureAddress::Disk(at), check))
     }
 
     fn from_disk(disk: &AgiDisk, geometry: &Geometry) -> Self {
@@ -383,7 +383,7 @@ pub(crate) fn verify(
         let group = envelope::group_of_sector(at, AGI_SECTOR, context)?;
         Ok(Agi::from_disk(disk, context.geometry).verify(&group)?)
     };
-    verify().map_err(|check| Corruption::new(Structure::Agi, Place::Disk(at), check))
+    verify().map_err(|check| Corruption::new(Structure::Agi, StructureAddress::Disk(at), check))
 }
 
 /// Stores LSN and checksum.

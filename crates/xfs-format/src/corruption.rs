@@ -111,7 +111,7 @@ impl fmt::Display for Structure {
 
 /// Where a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum StructureAddress {
     /// A buffer on the data device.
     Disk(DiskAddr),
     /// An allocation group as a whole.
@@ -126,7 +126,7 @@ pub enum Place {
     Log(u32),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for StructureAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(address) => address.fmt(f),
@@ -289,7 +289,7 @@ pub struct Corruption(Box<CorruptionParts>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CorruptionParts {
     structure: Structure,
-    place: Place,
+    place: StructureAddress,
     check: Check,
 }
 
@@ -297,7 +297,7 @@ impl Corruption {
     /// Says that `check` failed for the `structure` at `place`.
     #[must_use]
     #[cold]
-    pub fn new(structure: Structure, place: Place, check: impl Into<Check>) -> Self {
+    pub fn new(structure: Structure, place: StructureAddress, check: impl Into<Check>) -> Self {
         Self(Box::new(CorruptionParts { structure, place, check: check.into() }))
     }
 
@@ -309,7 +309,7 @@ impl Corruption {
 
     /// Where it is.
     #[must_use]
-    pub fn place(&self) -> Place {
+    pub fn address(&self) -> StructureAddress {
         self.0.place
     }
 

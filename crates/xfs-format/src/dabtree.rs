@@ -22,7 +22,7 @@ use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::Envelope;
 use crate::kind::VerifyContext;
 
@@ -147,7 +147,7 @@ impl<'a> Node<'a> {
     /// # Errors
     ///
     /// What keeps the entries from being read: magic number, level, count.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::DaBtree, place, check))
     }
 
@@ -205,7 +205,7 @@ pub(crate) fn verify(
     context: &VerifyContext<'_>,
 ) -> Result<(), Corruption> {
     verify_node(bytes, at, context)
-        .map_err(|check| Corruption::new(Structure::DaBtree, Place::Disk(at), check))
+        .map_err(|check| Corruption::new(Structure::DaBtree, StructureAddress::Disk(at), check))
 }
 
 fn verify_node(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {

@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use crate::addr::DiskAddr;
-use crate::corruption::{Corruption, Place};
+use crate::corruption::{Corruption, StructureAddress};
 use crate::geometry::Geometry;
 use crate::kind::{BlockKind, VerifyContext};
 use crate::superblock::Superblock;
@@ -35,7 +35,7 @@ pub(crate) fn sector(headers: &[u8], index: usize) -> Vec<u8> {
 
 /// The volume that golden headers are from.
 pub(crate) fn geometry(headers: &[u8]) -> Geometry {
-    Superblock::decode(headers, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(headers, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
 /// Verifies a buffer of a volume whose log is not known.

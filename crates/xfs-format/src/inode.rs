@@ -32,7 +32,7 @@ use core::mem::{offset_of, size_of};
 use zerocopy::FromBytes;
 
 use crate::addr::{AgInode, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
 use crate::geometry::Geometry;
 use crate::timestamp::Timestamp;
@@ -275,7 +275,9 @@ impl InodeCore {
         number: InodeNumber,
         geometry: &Geometry,
     ) -> Result<Self, Corruption> {
-        let corrupt = |check: Check| Corruption::new(Structure::Inode, Place::Inode(number), check);
+        let corrupt = |check: Check| {
+            Corruption::new(Structure::Inode, StructureAddress::Inode(number), check)
+        };
         let needed = geometry.inode_size as usize;
         let Some((disk, forks)) = bytes.get(..needed).and_then(split_core) else {
             return Err(corrupt(Check::Truncated { available: bytes.len(), needed }));

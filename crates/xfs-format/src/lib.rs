@@ -57,7 +57,7 @@ pub mod timestamp;
 pub use addr::{
     AgBlock, AgInode, AgNumber, BASIC_BLOCK_BYTES, DiskAddr, FileBlock, FsBlock, InodeNumber, Lsn,
 };
-pub use corruption::{Check, Corruption, Place, Structure};
+pub use corruption::{Check, Corruption, Structure, StructureAddress};
 pub use features::{CompatFeatures, IncompatFeatures, LogIncompatFeatures, RoCompatFeatures};
 pub use geometry::Geometry;
 pub use group::Group;

@@ -47,7 +47,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::iter::once;
 
-use crate::corruption::{Corruption, Place, Structure};
+use crate::corruption::{Corruption, Structure, StructureAddress};
 use fields::{Fields, FieldsMut, Sink};
 
 /// "TRAN".
@@ -229,7 +229,11 @@ impl ItemHeader {
     /// # Errors
     ///
     /// An unknown kind, or a number of regions that no item has.
-    pub fn decode(region: &[u8], order: HostOrder, place: Place) -> Result<Self, Corruption> {
+    pub fn decode(
+        region: &[u8],
+        order: HostOrder,
+        place: StructureAddress,
+    ) -> Result<Self, Corruption> {
         Self::read(region, order).map_err(|check| corrupt(place, check))
     }
 
@@ -274,7 +278,11 @@ impl TransactionHeader {
     /// # Errors
     ///
     /// Another length, or another magic number.
-    pub fn decode(region: &[u8], order: HostOrder, place: Place) -> Result<Self, Corruption> {
+    pub fn decode(
+        region: &[u8],
+        order: HostOrder,
+        place: StructureAddress,
+    ) -> Result<Self, Corruption> {
         let read = || -> Result<Self, LogItemCheck> {
             let (bytes, needed) = (region.len(), Self::BYTES);
             let short = LogItemCheck::Short { item: "transaction", bytes, needed };
@@ -330,7 +338,7 @@ impl<'a> LogItem<'a> {
     pub fn decode(
         regions: &[&'a [u8]],
         order: HostOrder,
-        place: Place,
+        place: StructureAddress,
     ) -> Result<Self, Corruption> {
         Self::read(regions, order).map_err(|check| corrupt(place, check))
     }
@@ -444,7 +452,7 @@ impl<'a> LogItem<'a> {
     }
 }
 
-fn corrupt(place: Place, check: LogItemCheck) -> Corruption {
+fn corrupt(place: StructureAddress, check: LogItemCheck) -> Corruption {
     Corruption::new(Structure::LogItem, place, check)
 }
 

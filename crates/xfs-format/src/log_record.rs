@@ -26,7 +26,7 @@ use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{BASIC_BLOCK_BYTES, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
 
 mod encode;
@@ -159,7 +159,7 @@ impl LogOperation {
     /// # Errors
     ///
     /// [`Check::Truncated`] if the bytes end too early, and a client that nobody knows.
-    pub fn decode(bytes: &[u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &[u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
         let Ok((disk, _)) = LogOperationDisk::ref_from_prefix(bytes) else {
             let needed = size_of::<LogOperationDisk>();
@@ -237,7 +237,7 @@ impl LogRecordHeader {
     /// # Errors
     ///
     /// The first check that failed.
-    pub fn decode(block: &[u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(block: &[u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::LogRecord, place, check);
         let Ok((disk, _)) = LogRecordHeaderDisk::ref_from_prefix(block) else {
             let needed = size_of::<LogRecordHeaderDisk>();
@@ -289,8 +289,9 @@ impl LogRecordHeader {
     ///
     /// The first check that failed.
     pub fn verify_place(&self, block: u32, log_blocks: u32, uuid: Uuid) -> Result<(), Corruption> {
-        let corrupt =
-            |check: Check| Corruption::new(Structure::LogRecord, Place::Log(block), check);
+        let corrupt = |check: Check| {
+            Corruption::new(Structure::LogRecord, StructureAddress::Log(block), check)
+        };
         // Very old logs carry no UUID.
         if self.uuid != uuid && !self.uuid.is_nil() {
             return Err(corrupt(Check::ForeignUuid { found: self.uuid }));
@@ -332,7 +333,11 @@ impl LogRecordHeader {
     /// # Errors
     ///
     /// [`Check::Checksum`], and [`Check::Truncated`] for too few bytes.
-    pub fn verify_checksum(&self, record: &[u8], place: Place) -> Result<(), Corruption> {
+    pub fn verify_checksum(
+        &self,
+        record: &[u8],
+        place: StructureAddress,
+    ) -> Result<(), Corruption> {
         if self.crc == 0 {
             return Ok(());
         }
@@ -369,7 +374,7 @@ impl LogRecordHeader {
     ///
     /// [`Check::Truncated`] for too few bytes.
     #[doc(alias = "xlog_unpack_data")]
-    pub fn unpack(&self, record: &mut [u8], place: Place) -> Result<(), Corruption> {
+    pub fn unpack(&self, record: &mut [u8], place: StructureAddress) -> Result<(), Corruption> {
         self.exchange_words(record).ok_or_else(|| {
             let needed = self.total_blocks() as usize * BLOCK;
             let check = Check::Truncated { available: record.len(), needed };

@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::InodeNumber;
 use crate::attr::{AttrEntry, AttrValue, Namespace};
-use crate::corruption::{Corruption, Place, Structure};
+use crate::corruption::{Corruption, Structure, StructureAddress};
 use crate::directory::{MAX_NAME, name_hash, name_is_sound};
 
 /// The value of a parent pointer.
@@ -59,7 +59,10 @@ impl<'a> Parent<'a> {
     ///
     /// If value or name cannot be those of a parent pointer.
     #[inline]
-    pub fn decode(entry: &AttrEntry<'a>, place: Place) -> Result<Option<Self>, Corruption> {
+    pub fn decode(
+        entry: &AttrEntry<'a>,
+        place: StructureAddress,
+    ) -> Result<Option<Self>, Corruption> {
         if entry.namespace != Namespace::Parent {
             return Ok(None);
         }

@@ -29,7 +29,7 @@ use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{AgBlock, DiskAddr, FsBlock, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::crc;
 use crate::envelope;
 use crate::features::{
@@ -250,7 +250,7 @@ impl Superblock {
     ///
     /// [`SuperblockError::Unsupported`] for a version 4 volume, before any other check;
     /// [`SuperblockError::Corrupt`] for everything that does not hold.
-    pub fn decode(sector: &[u8], place: Place) -> Result<Self, SuperblockError> {
+    pub fn decode(sector: &[u8], place: StructureAddress) -> Result<Self, SuperblockError> {
         let corrupt = |check: Check| Corruption::new(Structure::Superblock, place, check);
         let Ok((disk, _)) = SuperblockDisk::ref_from_prefix(sector) else {
             let needed = size_of::<SuperblockDisk>();
@@ -395,7 +395,7 @@ impl Superblock {
     pub fn verify_lsn(&self, log_head: Lsn) -> Result<(), Corruption> {
         let context = VerifyContext { geometry: &self.geometry, log_head: Some(log_head) };
         envelope::verify_lsn(self.lsn, &context).map_err(|check| {
-            Corruption::new(Structure::Superblock, Place::Disk(DiskAddr(0)), check)
+            Corruption::new(Structure::Superblock, StructureAddress::Disk(DiskAddr(0)), check)
         })
     }
 }
@@ -406,7 +406,7 @@ pub(crate) fn verify_copy(
     at: DiskAddr,
     context: &VerifyContext<'_>,
 ) -> Result<(), Corruption> {
-    let place = Place::Disk(at);
+    let place = StructureAddress::Disk(at);
     let corrupt = |check: Check| Corruption::new(Structure::Superblock, place, check);
     let superblock = Superblock::decode(sector, place).map_err(|error| match error {
         SuperblockError::Corrupt(corruption) => corruption,

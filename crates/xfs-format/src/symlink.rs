@@ -15,7 +15,7 @@ use zerocopy::big_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{self, Envelope};
 use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
@@ -149,7 +149,7 @@ pub fn seal(bytes: &mut [u8], lsn: Lsn) {
 }
 
 fn corrupt(at: DiskAddr, check: Check) -> Corruption {
-    Corruption::new(Structure::Symlink, Place::Disk(at), check)
+    Corruption::new(Structure::Symlink, StructureAddress::Disk(at), check)
 }
 
 #[cfg(test)]

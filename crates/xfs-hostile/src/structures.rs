@@ -27,8 +27,8 @@ use xfs_format::refcount::Refcounts;
 use xfs_format::rmap::ReverseMap;
 use xfs_format::symlink::SymlinkBlock;
 use xfs_format::{
-    AgNumber, BlockKind, DiskAddr, Geometry, Group, InodeNumber, Place, Superblock, VerifyContext,
-    acl, agf, agfl, agi,
+    AgNumber, BlockKind, DiskAddr, Geometry, Group, InodeNumber, StructureAddress, Superblock,
+    VerifyContext, acl, agf, agfl, agi,
 };
 use xfs_inode::Inode;
 use xfs_testkit::mend;
@@ -118,7 +118,7 @@ fn exhaust<T: Debug>(items: impl Iterator<Item = T>) {
 /// A superblock, and what is computed from its geometry.
 pub fn superblock(input: &[u8]) {
     block(input, BlockKind::Superblock, |bytes, at, _| {
-        let Ok(superblock) = Superblock::decode(bytes, Place::Disk(at)) else { return };
+        let Ok(superblock) = Superblock::decode(bytes, StructureAddress::Disk(at)) else { return };
         let geometry = &superblock.geometry;
         black_box(format!("{superblock:?} {:?}", superblock.log_first_block()));
         for group in [0, 1, geometry.ag_count - 1, geometry.ag_count, u32::MAX].map(AgNumber) {
@@ -241,7 +241,9 @@ fn inode_inputs() -> Vec<Vec<u8>> {
 pub fn directory_data(input: &[u8]) {
     block(input, BlockKind::DirectoryData, |bytes, at, _| {
         for start in [0, 4096, 1 << 35] {
-            let Ok(block) = DataBlock::decode(bytes, start, Place::Disk(at)) else { continue };
+            let Ok(block) = DataBlock::decode(bytes, start, StructureAddress::Disk(at)) else {
+                continue;
+            };
             exhaust(block.entries());
             exhaust(block.index().iter());
             drop(black_box(block.find(b"a-longer-node-entry-77")));
@@ -256,7 +258,7 @@ pub fn directory_data(input: &[u8]) {
 pub fn directory_index(input: &[u8]) {
     block(input, BlockKind::DirectoryIndex, |bytes, at, _| {
         node(bytes, at);
-        let Ok(leaf) = LeafBlock::decode(bytes, Place::Disk(at)) else { return };
+        let Ok(leaf) = LeafBlock::decode(bytes, StructureAddress::Disk(at)) else { return };
         exhaust(leaf.entries().iter());
         exhaust(leaf.best_free().into_iter().flatten());
         for hash in [0, 1, u32::MAX] {
@@ -266,7 +268,7 @@ pub fn directory_index(input: &[u8]) {
 }
 
 fn node(bytes: &[u8], at: DiskAddr) {
-    let Ok(node) = Node::decode(bytes, Place::Disk(at)) else { return };
+    let Ok(node) = Node::decode(bytes, StructureAddress::Disk(at)) else { return };
     black_box((node.level(), node.owner()));
     exhaust(node.entries().iter());
     for hash in [0, 1, u32::MAX] {
@@ -277,14 +279,16 @@ fn node(bytes: &[u8], at: DiskAddr) {
 /// A block of a directory's free-space index.
 pub fn directory_free(input: &[u8]) {
     block(input, BlockKind::DirectoryFree, |bytes, at, _| {
-        let Ok(free) = FreeBlock::decode(bytes, Place::Disk(at)) else { return };
+        let Ok(free) = FreeBlock::decode(bytes, StructureAddress::Disk(at)) else { return };
         exhaust(free.best_free().iter());
     });
 }
 
 /// A directory in an inode.
 pub fn directory_short(input: &[u8]) {
-    let Ok(form) = ShortForm::decode(input, Place::Inode(InodeNumber(128))) else { return };
+    let Ok(form) = ShortForm::decode(input, StructureAddress::Inode(InodeNumber(128))) else {
+        return;
+    };
     drop(black_box(form.verify(seeds::geometry())));
     black_box(form.parent());
     exhaust(form.entries());
@@ -308,8 +312,8 @@ fn fork_inputs() -> Vec<Vec<u8>> {
 pub fn attr(input: &[u8]) {
     block(input, BlockKind::Attr, |bytes, at, _| {
         node(bytes, at);
-        let Ok(leaf) = AttrLeaf::decode(bytes, Place::Disk(at)) else { return };
-        attr_entries(leaf.entries().filter_map(Result::ok), Place::Disk(at));
+        let Ok(leaf) = AttrLeaf::decode(bytes, StructureAddress::Disk(at)) else { return };
+        attr_entries(leaf.entries().filter_map(Result::ok), StructureAddress::Disk(at));
         for hash in [0, 1, u32::MAX] {
             exhaust(leaf.find(hash));
         }
@@ -317,7 +321,7 @@ pub fn attr(input: &[u8]) {
     });
 }
 
-fn attr_entries<'a>(entries: impl Iterator<Item = AttrEntry<'a>>, place: Place) {
+fn attr_entries<'a>(entries: impl Iterator<Item = AttrEntry<'a>>, place: StructureAddress) {
     for entry in entries {
         black_box(format!("{entry:?}"));
         if let Ok(Some(parent)) = Parent::decode(&entry, place) {
@@ -329,13 +333,13 @@ fn attr_entries<'a>(entries: impl Iterator<Item = AttrEntry<'a>>, place: Place) 
 /// A block of a remote attribute value.
 pub fn attr_remote(input: &[u8]) {
     block(input, BlockKind::AttrRemote, |bytes, at, _| {
-        black_box(format!("{:?}", RemoteBlock::decode(bytes, Place::Disk(at))));
+        black_box(format!("{:?}", RemoteBlock::decode(bytes, StructureAddress::Disk(at))));
     });
 }
 
 /// Attributes in an inode.
 pub fn attr_short(input: &[u8]) {
-    let place = Place::Inode(InodeNumber(128));
+    let place = StructureAddress::Inode(InodeNumber(128));
     let Ok(form) = AttrShortForm::decode(input, place) else { return };
     drop(black_box(form.verify()));
     attr_entries(form.entries().filter_map(Result::ok), place);
@@ -368,7 +372,7 @@ fn access_list_inputs() -> Vec<Vec<u8>> {
 
 /// A record of the log: header, place, checksum, operations.
 pub fn log_record(input: &[u8]) {
-    let place = Place::Log(1);
+    let place = StructureAddress::Log(1);
     let Ok(header) = LogRecordHeader::decode(input, place) else { return };
     drop(black_box(header.verify_place(header.lsn.block(), 10_000, header.uuid)));
     drop(black_box(header.verify_checksum(input, place)));

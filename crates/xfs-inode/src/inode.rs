@@ -10,7 +10,7 @@ use xfs_alloc::{InodeState, inode_state};
 use xfs_buffer::{Buffer, BufferCache, Error, PosixError, Result};
 use xfs_format::inode::{FileType, ForkKind, InodeCheck, InodeCore};
 use xfs_format::{
-    BlockKind, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, Place, Structure,
+    BlockKind, Corruption, DiskAddr, FileBlock, Geometry, InodeNumber, Structure, StructureAddress,
     VerifyContext,
 };
 use xfs_trans::InodeImage;
@@ -95,7 +95,7 @@ impl Inode {
         let bytes = bytes.get(..geometry.inode_size as usize).unwrap_or(bytes);
         let file_type = core.file_type().ok_or_else(|| {
             let check = InodeCheck::Mode { mode: core.mode };
-            Corruption::new(Structure::Inode, Place::Inode(number), check)
+            Corruption::new(Structure::Inode, StructureAddress::Inode(number), check)
         })?;
         let data = Fork::decode(bytes, &core, ForkKind::Data, geometry)?;
         let attr = Fork::decode(bytes, &core, ForkKind::Attr, geometry)?;

@@ -8,7 +8,9 @@ use std::io;
 use std::sync::Arc;
 
 use xfs_device::{BlockDevice, Durability};
-use xfs_format::{BASIC_BLOCK_BYTES, BlockKind, DiskAddr, Geometry, Lsn, Place, Superblock, inode};
+use xfs_format::{
+    BASIC_BLOCK_BYTES, BlockKind, DiskAddr, Geometry, Lsn, StructureAddress, Superblock, inode,
+};
 
 const SECTOR: usize = BASIC_BLOCK_BYTES as usize;
 
@@ -47,7 +49,7 @@ impl Image {
     #[must_use]
     pub fn geometry(&self) -> Geometry {
         let sector = self.bytes(DiskAddr(0), SECTOR).expect("an image has a first sector");
-        let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0)));
+        let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0)));
         superblock.expect("the golden superblock decodes").geometry
     }
 

@@ -17,7 +17,9 @@ use std::sync::Arc;
 use xfs_buffer::{BufferCache, Result};
 use xfs_format::agi::{Agi, AgiCheck, UNLINKED_BUCKETS};
 use xfs_format::inode::{InodeDisk, seal};
-use xfs_format::{AgInode, AgNumber, BlockKind, Corruption, InodeNumber, Lsn, Place, Structure};
+use xfs_format::{
+    AgInode, AgNumber, BlockKind, Corruption, InodeNumber, Lsn, Structure, StructureAddress,
+};
 use xfs_trans::{InodeRecord, Transaction};
 use zerocopy::FromBytes;
 
@@ -240,5 +242,5 @@ const fn bucket(inode: AgInode) -> usize {
 #[cold]
 fn not_on_list(group: AgNumber, inode: AgInode) -> Corruption {
     let check = AgiCheck::Unlinked { bucket: bucket(inode), inode: inode.0 };
-    Corruption::new(Structure::Agi, Place::Group(group), check)
+    Corruption::new(Structure::Agi, StructureAddress::Group(group), check)
 }

@@ -11,7 +11,9 @@ use ferroxfs::format::extent::ExtentRoot;
 use ferroxfs::format::inode::ForkKind;
 use ferroxfs::format::inode::{self, InodeCore};
 use ferroxfs::format::superblock::{Superblock, SuperblockDisk, SuperblockError};
-use ferroxfs::format::{AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, Place, agf, agi};
+use ferroxfs::format::{
+    AgBlock, AgNumber, BlockKind, DiskAddr, FsBlock, StructureAddress, agf, agi,
+};
 use ferroxfs::{Corruption, Error, Geometry, InodeNumber};
 
 use zerocopy::FromBytes as _;
@@ -108,7 +110,7 @@ impl Dump {
     fn show_superblock_alone(&self, at: DiskAddr, console: &mut Console) -> Result<(), Failure> {
         let offset = at.byte_offset().unwrap_or(u64::MAX);
         let bytes = self.image.bytes_at(offset, LARGEST_SECTOR_BYTES)?;
-        let verdict = match Superblock::decode(&bytes, Place::Disk(at)) {
+        let verdict = match Superblock::decode(&bytes, StructureAddress::Disk(at)) {
             Ok(_) => Ok(()),
             Err(SuperblockError::Corrupt(corruption)) => Err(corruption),
             Err(_) => return Ok(()),

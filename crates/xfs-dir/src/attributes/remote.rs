@@ -5,7 +5,7 @@ use xfs_format::attr::remote::{self, RemoteIdentity};
 use xfs_format::attr::{AttrCheck, RemoteBlock};
 use xfs_format::extent::ExtentCheck;
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, Corruption, DiskAddr, FileBlock, Lsn, Place, Structure};
+use xfs_format::{BlockKind, Corruption, DiskAddr, FileBlock, Lsn, Structure, StructureAddress};
 use xfs_inode::{BlockShape, Live, Mapping};
 
 use super::Attributes;
@@ -116,7 +116,7 @@ fn run_at(
 ) -> Result<(BufferExtent, FileBlock)> {
     let geometry = cache.geometry();
     let not_mapped = || {
-        let place = Place::Attr(file.number(), block);
+        let place = StructureAddress::Attr(file.number(), block);
         let check = ExtentCheck::NotMapped { file_block: block };
         Corruption::new(Structure::Extent, place, check)
     };

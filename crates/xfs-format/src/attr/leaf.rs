@@ -29,7 +29,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::short_form::verify_flags;
 use super::{ALIGNMENT, AttrCheck, AttrEntry, AttrFlags, AttrValue, MAX_VALUE, Namespace};
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::dabtree::{self, DaHeaderDisk};
 use crate::directory::name_hash;
 use crate::kind::VerifyContext;
@@ -134,7 +134,7 @@ pub struct AttrLeaf<'a> {
     bytes: &'a [u8],
     header: &'a AttrLeafHeaderDisk,
     entries: &'a [AttrLeafEntryDisk],
-    place: Place,
+    place: StructureAddress,
 }
 
 impl<'a> AttrLeaf<'a> {
@@ -143,11 +143,11 @@ impl<'a> AttrLeaf<'a> {
     /// # Errors
     ///
     /// What keeps the entries from being found: magic number, count.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes, place).map_err(|check| Corruption::new(Structure::Attr, place, check))
     }
 
-    fn parse(bytes: &'a [u8], place: Place) -> Result<Self, Check> {
+    fn parse(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Check> {
         let needed = size_of::<AttrLeafHeaderDisk>();
         let truncated = Check::Truncated { available: bytes.len(), needed };
         let Ok((header, rest)) = AttrLeafHeaderDisk::ref_from_prefix(bytes) else {
@@ -363,7 +363,7 @@ pub(crate) fn verify(
     at: DiskAddr,
     context: &VerifyContext<'_>,
 ) -> Result<(), Corruption> {
-    let place = Place::Disk(at);
+    let place = StructureAddress::Disk(at);
     let checked = AttrLeaf::parse(bytes, place).and_then(|leaf| {
         dabtree::ENVELOPE.verify(bytes, at, context)?;
         verify_header(&leaf)?;

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{AttrCheck, MAX_VALUE};
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::{Envelope, fill};
 use crate::kind::VerifyContext;
 
@@ -71,7 +71,7 @@ impl<'a> RemoteBlock<'a> {
     /// # Errors
     ///
     /// If there is no such block, or its piece does not fit it.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Attr, place, check))
     }
 
@@ -161,7 +161,9 @@ pub(crate) fn verify(
     for block in bytes.chunks(context.geometry.block_size as usize) {
         let checked =
             RemoteBlock::parse(block).and_then(|_| ENVELOPE.verify(block, place, context));
-        checked.map_err(|check| Corruption::new(Structure::Attr, Place::Disk(place), check))?;
+        checked.map_err(|check| {
+            Corruption::new(Structure::Attr, StructureAddress::Disk(place), check)
+        })?;
         place = DiskAddr(place.0.saturating_add(step));
     }
     Ok(())

@@ -15,7 +15,7 @@ use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{AttrCheck, AttrEntry, AttrFlags, AttrValue, Namespace};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 
 /// The header of the short form.
 #[doc(alias = "xfs_attr_sf_hdr")]
@@ -57,7 +57,7 @@ pub struct AttrShortForm<'a> {
     /// The entries, to the end of the form.
     entries: &'a [u8],
     count: u8,
-    place: Place,
+    place: StructureAddress,
 }
 
 impl<'a> AttrShortForm<'a> {
@@ -66,7 +66,7 @@ impl<'a> AttrShortForm<'a> {
     /// # Errors
     ///
     /// If the form does not lie inside the fork.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         let corrupt = |check: Check| Corruption::new(Structure::Attr, place, check);
         let needed = size_of::<AttrShortFormHeaderDisk>();
         let Ok((header, _)) = AttrShortFormHeaderDisk::ref_from_prefix(bytes) else {

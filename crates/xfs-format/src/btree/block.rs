@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{BtreeCheck, BtreeKind, BtreeLayout, PointerForm};
 use crate::addr::{DiskAddr, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope;
 
 /// The header of a block of an allocation group's btree.
@@ -72,7 +72,7 @@ impl<'a> BtreeBlock<'a> {
     #[inline]
     pub fn decode(bytes: &'a [u8], kind: BtreeKind, at: DiskAddr) -> Result<Self, Corruption> {
         Self::view(bytes, kind)
-            .map_err(|check| Corruption::new(Structure::Btree, Place::Disk(at), check))
+            .map_err(|check| Corruption::new(Structure::Btree, StructureAddress::Disk(at), check))
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use super::{
     BtreeBlock, BtreeFormat, BtreeKind, Extents, LongHeaderDisk, PointerForm, ShortHeaderDisk,
 };
 use crate::addr::{AgBlock, DiskAddr, FsBlock, Lsn};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope::Envelope;
 use crate::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use crate::group::Group;
@@ -79,7 +79,7 @@ pub(crate) fn verify(
     context: &VerifyContext<'_>,
 ) -> Result<(), Corruption> {
     verify_block(bytes, kind, at, context)
-        .map_err(|check| Corruption::new(Structure::Btree, Place::Disk(at), check))
+        .map_err(|check| Corruption::new(Structure::Btree, StructureAddress::Disk(at), check))
 }
 
 /// Stores LSN and checksum.

@@ -33,7 +33,7 @@ use super::{
     name_is_sound,
 };
 use crate::addr::InodeNumber;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 
 pub(crate) use verify::{ENVELOPE, verify};
 
@@ -110,7 +110,7 @@ pub struct DataBlock<'a> {
     header: &'a DataHeaderDisk,
     /// The index and its tail, in the block form.
     index: Option<(&'a [HashEntryDisk], &'a BlockTailDisk)>,
-    place: Place,
+    place: StructureAddress,
     /// Byte offset of the block in the directory.
     start: u64,
 }
@@ -128,12 +128,16 @@ impl<'a> DataBlock<'a> {
     /// # Errors
     ///
     /// What keeps the records from being found: magic number, size of the index.
-    pub fn decode(bytes: &'a [u8], start: u64, place: Place) -> Result<Self, Corruption> {
+    pub fn decode(
+        bytes: &'a [u8],
+        start: u64,
+        place: StructureAddress,
+    ) -> Result<Self, Corruption> {
         Self::parse(bytes, start, place)
             .map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
 
-    fn parse(bytes: &'a [u8], start: u64, place: Place) -> Result<Self, Check> {
+    fn parse(bytes: &'a [u8], start: u64, place: StructureAddress) -> Result<Self, Check> {
         let truncated = Check::Truncated { available: bytes.len(), needed: DATA_HEADER };
         let Ok((header, records)) = DataHeaderDisk::ref_from_prefix(bytes) else {
             return Err(truncated);

@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{DirectoryCheck, NULL_OFFSET, data};
 use crate::addr::{DiskAddr, InodeNumber};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::kind::VerifyContext;
 
 /// "XDF3".
@@ -55,7 +55,7 @@ impl<'a> FreeBlock<'a> {
     /// # Errors
     ///
     /// What keeps the lengths from being found: magic number, count.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
 
@@ -115,5 +115,6 @@ pub(crate) fn verify(
         }
         Ok(())
     });
-    checked.map_err(|check| Corruption::new(Structure::Directory, Place::Disk(at), check))
+    checked
+        .map_err(|check| Corruption::new(Structure::Directory, StructureAddress::Disk(at), check))
 }

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::DirectoryCheck;
 use crate::addr::{DiskAddr, FileBlock, InodeNumber};
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::dabtree::{self, DaHeaderDisk};
 use crate::kind::VerifyContext;
 
@@ -72,7 +72,7 @@ impl<'a> LeafBlock<'a> {
     /// # Errors
     ///
     /// What keeps the entries from being found: magic number, counts.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
 
@@ -185,5 +185,6 @@ pub(crate) fn verify(
         }
         Ok(())
     });
-    checked.map_err(|check| Corruption::new(Structure::Directory, Place::Disk(at), check))
+    checked
+        .map_err(|check| Corruption::new(Structure::Directory, StructureAddress::Disk(at), check))
 }

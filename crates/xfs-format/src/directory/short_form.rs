@@ -28,7 +28,7 @@ use super::{
     name_is_sound,
 };
 use crate::addr::InodeNumber;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::geometry::Geometry;
 
 /// Bytes before the parent.
@@ -53,7 +53,7 @@ struct EntryHeadDisk {
 #[derive(Clone, Copy, Debug)]
 pub struct ShortForm<'a> {
     bytes: &'a [u8],
-    place: Place,
+    place: StructureAddress,
     count: u8,
     wide_count: u8,
     parent: InodeNumber,
@@ -109,7 +109,7 @@ impl<'a> ShortForm<'a> {
     /// # Errors
     ///
     /// If the header does not fit.
-    pub fn decode(bytes: &'a [u8], place: Place) -> Result<Self, Corruption> {
+    pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         let truncated = || {
             let check = Check::Truncated { available: bytes.len(), needed: COUNTS + 4 };
             Corruption::new(Structure::Directory, place, check)

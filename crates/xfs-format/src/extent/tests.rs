@@ -9,14 +9,14 @@ use super::{
     MAX_EXTENT_BLOCKS, MAX_EXTENT_LEVELS, encode_extent_root,
 };
 use crate::addr::{DiskAddr, FileBlock, FsBlock};
-use crate::corruption::Place;
+use crate::corruption::StructureAddress;
 use crate::geometry::Geometry;
 use crate::superblock::Superblock;
 
 /// Two groups of 153,600 blocks, whose numbers take 18 bits.
 fn geometry() -> Geometry {
     let sector = include_bytes!("../../../../testdata/inodes/new.superblock");
-    Superblock::decode(sector, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
 fn extent(file_block: u64, start: u64, length_blocks: u32) -> Extent {

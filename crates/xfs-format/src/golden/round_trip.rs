@@ -13,7 +13,7 @@ use crate::agi::Agi;
 use crate::attr::short_form as attr_short_form;
 use crate::attr::{AttrShortForm, Namespace};
 use crate::btree::{BtreeBlock, BtreeFormat, BtreeIdentity, BtreeKind, encode_leaf};
-use crate::corruption::Place;
+use crate::corruption::StructureAddress;
 use crate::directory::ShortForm;
 use crate::directory::short_form as directory_short_form;
 use crate::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
@@ -43,7 +43,7 @@ fn headers() {
         let geometry = geometry(headers);
         let at = |index| geometry.header_disk_addr(AgNumber(0), index);
         let mut encoded = vec![0xaa; 512];
-        let superblock = Superblock::decode(headers, Place::Disk(at(0))).unwrap();
+        let superblock = Superblock::decode(headers, StructureAddress::Disk(at(0))).unwrap();
         superblock.encode(&mut encoded);
         BlockKind::Superblock.seal(&mut encoded, superblock.lsn);
         // Kernel and xfs_db write "no quota inode" as all ones, mkfs and we write it as 0.
@@ -83,7 +83,7 @@ fn superblocks() {
         golden!("tiny.superblock"),
         golden!("realtime.superblock"),
     ] {
-        let superblock = Superblock::decode(stored, Place::Disk(DiskAddr(0))).unwrap();
+        let superblock = Superblock::decode(stored, StructureAddress::Disk(DiskAddr(0))).unwrap();
         let mut encoded = vec![0xaa; superblock.geometry.sector_size as usize];
         superblock.encode(&mut encoded);
         BlockKind::Superblock.seal(&mut encoded, superblock.lsn);
@@ -173,7 +173,7 @@ fn short_forms() {
     let empty = directory_short_form::encode_empty(InodeNumber(128));
     assert_eq!(empty, [0, 0, 0, 0, 0, 128]);
     let wide = directory_short_form::encode_empty(InodeNumber(1 << 33));
-    let place = Place::Inode(InodeNumber(128));
+    let place = StructureAddress::Inode(InodeNumber(128));
     assert_eq!(ShortForm::decode(&wide, place).unwrap().parent(), InodeNumber(1 << 33));
 
     let fork = *b"\0\x19\x01\0\x0c\x06\x02xfs:autofsckrepair";

@@ -8,7 +8,7 @@ use super::{
     InodeFlags2, encode_free, fork, seal, verify_checksum,
 };
 use crate::addr::{AgInode, DiskAddr, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place};
+use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::extent::{ExtentList, ExtentRoot, ExtentRules};
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::geometry::Geometry;
@@ -39,7 +39,7 @@ const ALL: [&[u8]; 12] = [
 ];
 
 fn geometry(superblock: &[u8]) -> Geometry {
-    Superblock::decode(superblock, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(superblock, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
 fn new_geometry() -> Geometry {
@@ -175,7 +175,7 @@ fn identity() {
     let other = InodeNumber(own.0 + 1);
     let found = verify_as(other, EMPTY, &geometry).unwrap_err();
     assert_eq!(*found.check(), Check::from(InodeCheck::Misplaced { found: own }));
-    assert_eq!(found.place(), Place::Inode(other));
+    assert_eq!(found.address(), StructureAddress::Inode(other));
 
     let found = verify(&changed(EMPTY, &[(160, &[0; 16])]), &geometry).unwrap_err();
     assert!(matches!(found.check(), Check::ForeignUuid { .. }));

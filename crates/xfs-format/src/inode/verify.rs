@@ -10,7 +10,7 @@ use super::{
     InodeDisk, InodeFlags, InodeFlags2, fork,
 };
 use crate::addr::InodeNumber;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::envelope;
 use crate::extent::{
     EXTENT_BYTES, MAX_ATTR_EXTENTS, MAX_BIG_ATTR_EXTENTS, MAX_BIG_EXTENTS, MAX_EXTENT_BLOCKS,
@@ -86,8 +86,9 @@ impl InodeCore {
     ///
     /// The first check that failed.
     pub fn verify(&self, bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Corruption> {
-        self.check(bytes, context)
-            .map_err(|check| Corruption::new(Structure::Inode, Place::Inode(self.number), check))
+        self.check(bytes, context).map_err(|check| {
+            Corruption::new(Structure::Inode, StructureAddress::Inode(self.number), check)
+        })
     }
 
     fn check(&self, bytes: &[u8], context: &VerifyContext<'_>) -> Result<(), Check> {

@@ -11,13 +11,13 @@ use super::{
     core_to_disk, core_to_log,
 };
 use crate::addr::{AgBlock, AgNumber, DiskAddr, FileBlock, FsBlock, InodeNumber};
-use crate::corruption::{Check, Corruption, Place};
+use crate::corruption::{Check, Corruption, StructureAddress};
 
 const ORDERS: [HostOrder; 2] = [HostOrder::Little, HostOrder::Big];
 
 fn decode<'a>(regions: &'a [Vec<u8>], order: HostOrder) -> Result<LogItem<'a>, Corruption> {
     let regions: Vec<&[u8]> = regions.iter().map(Vec::as_slice).collect();
-    LogItem::decode(&regions, order, Place::Log(7))
+    LogItem::decode(&regions, order, StructureAddress::Log(7))
 }
 
 fn check(regions: &[Vec<u8>], order: HostOrder) -> LogItemCheck {
@@ -165,13 +165,16 @@ fn the_transaction_header_comes_back() {
     let header = TransactionHeader { kind: 40, transaction: 0x1234, regions: 9 };
     for order in ORDERS {
         let bytes = header.encode(order);
-        assert_eq!(TransactionHeader::decode(&bytes, order, Place::Log(0)), Ok(header));
+        assert_eq!(TransactionHeader::decode(&bytes, order, StructureAddress::Log(0)), Ok(header));
         for length in 0..16 {
-            assert!(TransactionHeader::decode(&bytes[..length], order, Place::Log(0)).is_err());
+            assert!(
+                TransactionHeader::decode(&bytes[..length], order, StructureAddress::Log(0))
+                    .is_err()
+            );
         }
     }
     let bytes = header.encode(HostOrder::Little);
-    assert!(TransactionHeader::decode(&bytes, HostOrder::Big, Place::Log(0)).is_err());
+    assert!(TransactionHeader::decode(&bytes, HostOrder::Big, StructureAddress::Log(0)).is_err());
 }
 
 #[test]
@@ -307,10 +310,10 @@ fn a_cancelled_buffer_is_encoded_as_many_regions_as_it_says() {
     first[2..4].copy_from_slice(&[3, 0]);
     first[4] = 2;
     let regions: [&[u8]; 3] = [&first, &[0; 128], &[0; 128]];
-    let item = LogItem::decode(&regions, HostOrder::Little, Place::Log(1)).unwrap();
+    let item = LogItem::decode(&regions, HostOrder::Little, StructureAddress::Log(1)).unwrap();
     let encoded = item.encode(HostOrder::Little);
     let encoded: std::vec::Vec<&[u8]> = encoded.iter().map(std::vec::Vec::as_slice).collect();
-    assert_eq!(LogItem::decode(&encoded, HostOrder::Little, Place::Log(1)), Ok(item));
+    assert_eq!(LogItem::decode(&encoded, HostOrder::Little, StructureAddress::Log(1)), Ok(item));
 }
 
 #[test]

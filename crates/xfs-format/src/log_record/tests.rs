@@ -10,11 +10,11 @@ use super::{
     MAX_RECORD_BYTES, OperationFlags, block_cycle,
 };
 use crate::addr::Lsn;
-use crate::corruption::{Check, Corruption, Place};
+use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::crc;
 
 const UUID: Uuid = Uuid::from_bytes([7; 16]);
-const PLACE: Place = Place::Log(40);
+const PLACE: StructureAddress = StructureAddress::Log(40);
 
 fn put(bytes: &mut [u8], at: usize, word: u32) {
     bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());

@@ -3,12 +3,12 @@
 use super::{Parent, ParentCheck};
 use crate::addr::{FileBlock, InodeNumber};
 use crate::attr::{AttrEntry, AttrValue, Namespace};
-use crate::corruption::{Check, Place};
+use crate::corruption::{Check, StructureAddress};
 use crate::directory::name_hash;
 
 fn check_refused(name: &[u8], value: AttrValue<'_>, expected: ParentCheck) {
     let entry = AttrEntry { namespace: Namespace::Parent, name, value };
-    let found = Parent::decode(&entry, Place::Inode(InodeNumber(131))).unwrap_err();
+    let found = Parent::decode(&entry, StructureAddress::Inode(InodeNumber(131))).unwrap_err();
     assert_eq!(*found.check(), Check::from(expected));
 }
 

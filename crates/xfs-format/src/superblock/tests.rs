@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{Access, Unsupported};
 use super::{Superblock, SuperblockCheck, SuperblockDisk, SuperblockError, seal};
 use crate::addr::{AgNumber, DiskAddr, Lsn};
-use crate::corruption::{Check, Place};
+use crate::corruption::{Check, StructureAddress};
 use crate::features::{IncompatFeatures, RoCompatFeatures};
 use crate::golden::{self, golden};
 use crate::kind::{BlockKind, VerifyContext};
@@ -15,7 +15,7 @@ use crate::kind::{BlockKind, VerifyContext};
 const PLAIN: &[u8] = golden!("plain.headers");
 
 fn decode(sector: &[u8]) -> Result<Superblock, SuperblockError> {
-    Superblock::decode(sector, Place::Disk(DiskAddr(0)))
+    Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0)))
 }
 
 /// The plain superblock after `change`, its checksum mended.

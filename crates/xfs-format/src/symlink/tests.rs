@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::{SymlinkBlock, SymlinkCheck, seal, verify};
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
-use crate::corruption::{Check, Corruption, Place};
+use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::geometry::Geometry;
 use crate::kind::VerifyContext;
 use crate::superblock::Superblock;
@@ -13,7 +13,7 @@ const BLOCK: &[u8] = include_bytes!("../../../../testdata/inodes/longlink.block"
 
 fn geometry() -> Geometry {
     let sector = include_bytes!("../../../../testdata/inodes/new.superblock");
-    Superblock::decode(sector, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
 fn stored_address() -> DiskAddr {

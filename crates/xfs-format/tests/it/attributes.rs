@@ -3,7 +3,7 @@
 use xfs_format::attr::{AttrCheck, AttrLeaf, RemoteBlock};
 use xfs_format::directory::name_hash;
 use xfs_format::parent::Parent;
-use xfs_format::{BlockKind, Check, Place};
+use xfs_format::{BlockKind, Check, StructureAddress};
 
 use crate::blocks::{Block, check_blocks, find};
 
@@ -12,7 +12,7 @@ fn leaves() -> Vec<Block> {
 }
 
 fn read_leaf(block: &Block) {
-    let place = Place::Disk(block.at);
+    let place = StructureAddress::Disk(block.at);
     if let Ok(leaf) = AttrLeaf::decode(&block.bytes, place) {
         for entry in leaf.entries().flatten() {
             let _ = Parent::decode(&entry, place);
@@ -43,7 +43,7 @@ fn leaves_and_nodes() {
 fn parent_pointers_have_their_own_hash() {
     let mut parents = 0;
     for block in leaves() {
-        let place = Place::Disk(block.at);
+        let place = StructureAddress::Disk(block.at);
         let leaf = AttrLeaf::decode(&block.bytes, place).unwrap();
         for entry in leaf.entries() {
             let entry = entry.unwrap();
@@ -106,7 +106,7 @@ fn incomplete_attributes_are_not_there() {
     let hidden = leaf.with(86, &[0x81]);
     assert_eq!(hidden.verify(), Ok(()));
     let count = |block: &Block| {
-        AttrLeaf::decode(&block.bytes, Place::Disk(block.at)).unwrap().entries().count()
+        AttrLeaf::decode(&block.bytes, StructureAddress::Disk(block.at)).unwrap().entries().count()
     };
     assert_eq!(count(&hidden), count(&leaf) - 1);
 }
@@ -115,7 +115,7 @@ fn incomplete_attributes_are_not_there() {
 fn remote_values() {
     let blocks = find(BlockKind::AttrRemote, b"XARM", (0, 40));
     let read = |block: &Block| {
-        if let Ok(piece) = RemoteBlock::decode(&block.bytes, Place::Disk(block.at)) {
+        if let Ok(piece) = RemoteBlock::decode(&block.bytes, StructureAddress::Disk(block.at)) {
             let _ = (piece.owner(), piece.offset(), piece.piece().len());
         }
     };
@@ -136,6 +136,6 @@ fn the_largest_leaf_without_names() {
     block.bytes.resize(1 << 16, 0);
     let block = block.with(64, &[0, 80, 0xff, 0xb0]);
     assert_eq!(block.verify(), Ok(()));
-    let leaf = AttrLeaf::decode(&block.bytes, Place::Disk(block.at)).unwrap();
+    let leaf = AttrLeaf::decode(&block.bytes, StructureAddress::Disk(block.at)).unwrap();
     assert_eq!((leaf.entries().count(), leaf.hash_range()), (0, None));
 }

@@ -13,7 +13,7 @@ pub(crate) struct Block {
 
 pub(crate) fn geometry() -> Geometry {
     let sector = golden().bytes(DiskAddr(0), 512).unwrap();
-    Superblock::decode(&sector, xfs_format::Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(&sector, xfs_format::StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
 /// The blocks that start with `magic` at byte `offset` and know their own address, at byte

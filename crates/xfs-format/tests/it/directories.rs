@@ -4,7 +4,7 @@ use xfs_format::dabtree::{DaBtreeCheck, Node};
 use xfs_format::directory::{
     Cookie, DataBlock, DirectoryCheck, Entry, FreeBlock, LeafBlock, name_hash,
 };
-use xfs_format::{BlockKind, Check, Place};
+use xfs_format::{BlockKind, Check, StructureAddress};
 
 use crate::blocks::{Block, check_blocks, find};
 
@@ -17,12 +17,12 @@ fn index_blocks(magic: u16) -> Vec<Block> {
 }
 
 fn entries(block: &Block) -> Vec<Entry<'_>> {
-    let decoded = DataBlock::decode(&block.bytes, 0, Place::Disk(block.at)).unwrap();
+    let decoded = DataBlock::decode(&block.bytes, 0, StructureAddress::Disk(block.at)).unwrap();
     decoded.entries().map(Result::unwrap).collect()
 }
 
 fn read_data(block: &Block) {
-    if let Ok(decoded) = DataBlock::decode(&block.bytes, 0, Place::Disk(block.at)) {
+    if let Ok(decoded) = DataBlock::decode(&block.bytes, 0, StructureAddress::Disk(block.at)) {
         assert!(decoded.entries().count() <= block.bytes.len() / 16);
         let _ = (decoded.find(b"block-7"), decoded.parent(), decoded.best_free_length());
         for entry in decoded.index() {
@@ -32,13 +32,13 @@ fn read_data(block: &Block) {
 }
 
 fn read_leaf(block: &Block) {
-    if let Ok(leaf) = LeafBlock::decode(&block.bytes, Place::Disk(block.at)) {
+    if let Ok(leaf) = LeafBlock::decode(&block.bytes, StructureAddress::Disk(block.at)) {
         let _ = (leaf.find(name_hash(b"block-7")).count(), leaf.forward(), leaf.best_free());
     }
 }
 
 fn read_node(block: &Block) {
-    if let Ok(node) = Node::decode(&block.bytes, Place::Disk(block.at)) {
+    if let Ok(node) = Node::decode(&block.bytes, StructureAddress::Disk(block.at)) {
         let _ = (node.find(0), node.find(u32::MAX), node.level());
     }
 }
@@ -47,7 +47,8 @@ fn read_node(block: &Block) {
 fn block_form() {
     let blocks = data_blocks(b"XDB3");
     check_blocks(&blocks, read_data);
-    let decoded = DataBlock::decode(&blocks[0].bytes, 0, Place::Disk(blocks[0].at)).unwrap();
+    let decoded =
+        DataBlock::decode(&blocks[0].bytes, 0, StructureAddress::Disk(blocks[0].at)).unwrap();
     assert!(decoded.is_block_form());
     let found = decoded.find(b"block-7").unwrap().unwrap();
     assert_eq!(found.name, b"block-7");
@@ -91,7 +92,7 @@ fn nodes() {
 fn free_form() {
     let blocks = find(BlockKind::DirectoryFree, b"XDF3", (0, 8));
     check_blocks(&blocks, |block| {
-        if let Ok(free) = FreeBlock::decode(&block.bytes, Place::Disk(block.at)) {
+        if let Ok(free) = FreeBlock::decode(&block.bytes, StructureAddress::Disk(block.at)) {
             let _ = (free.first_data_block(), free.best_free().len());
         }
     });

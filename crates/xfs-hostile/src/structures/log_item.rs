@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use xfs_format::Place;
+use xfs_format::StructureAddress;
 use xfs_format::log_item::{HostOrder, ItemHeader, ItemKind, LogItem, TransactionHeader};
 
 /// An item. What can be decoded and encoded must come out the same when it is decoded again.
@@ -14,7 +14,7 @@ use xfs_format::log_item::{HostOrder, ItemHeader, ItemKind, LogItem, Transaction
 ///
 /// If it does not: that is what the target looks for.
 pub fn log_item(input: &[u8]) {
-    let place = Place::Log(1);
+    let place = StructureAddress::Log(1);
     let Some((order, rest)) = input.split_first() else { return };
     let order = if order & 1 == 0 { HostOrder::Little } else { HostOrder::Big };
     let regions = split(rest);

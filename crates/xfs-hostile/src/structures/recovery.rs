@@ -54,7 +54,7 @@ fn replay_input(input: &[u8]) -> Option<Result<Replayed, RecoveryError>> {
 /// The superblock of the golden image, its log said to be elsewhere.
 fn superblock() -> Option<Superblock> {
     let sector = golden().bytes(DiskAddr(0), BLOCK)?;
-    let place = xfs_format::Place::Disk(DiskAddr(0));
+    let place = xfs_format::StructureAddress::Disk(DiskAddr(0));
     let mut superblock = Superblock::decode(&sector, place).ok()?;
     superblock.log_start = FsBlock(0);
     Some(superblock)

@@ -7,7 +7,8 @@ use xfs_format::kind;
 use xfs_format::log_item::{BufferFlags, BufferItem, BufferPiece, BufferType, LogItemCheck};
 use xfs_format::superblock::Superblock;
 use xfs_format::{
-    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Place, Structure, dabtree,
+    BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Structure,
+    StructureAddress, dabtree,
 };
 
 use super::refusal::RecoveryError;
@@ -153,7 +154,7 @@ fn check_length(store: &Store, length: usize, kind: BlockKind) -> Result<(), Rec
 #[doc(alias = "xlog_recover_do_primary_sb_buffer")]
 fn read_geometry(store: &mut Store, mut bytes: Vec<u8>) -> Result<(), RecoveryError> {
     BlockKind::Superblock.seal(&mut bytes, store.lsn());
-    let place = Place::Disk(DiskAddr(0));
+    let place = StructureAddress::Disk(DiskAddr(0));
     let superblock = Superblock::decode(&bytes, place).map_err(xfs_buffer::Error::from)?;
     let (before, found) = (store.geometry().ag_count, superblock.geometry.ag_count);
     if found < before {
@@ -182,7 +183,7 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
         if found != INODE_MAGIC {
             let (found, expected) = (found.into(), INODE_MAGIC.into());
             let check = Check::Magic { found, expected };
-            return Err(Corruption::new(Structure::Inode, Place::Disk(at), check).into());
+            return Err(Corruption::new(Structure::Inode, StructureAddress::Disk(at), check).into());
         }
         if let Some(field) = inode.get_mut(NEXT_UNLINKED..NEXT_UNLINKED + 4) {
             field.copy_from_slice(&link);

@@ -12,7 +12,7 @@ use xfs_format::log_item::{
     core_to_log,
 };
 use xfs_format::{
-    AgBlock, AgNumber, Check, DiskAddr, FsBlock, InodeNumber, Lsn, Place, Superblock,
+    AgBlock, AgNumber, Check, DiskAddr, FsBlock, InodeNumber, Lsn, StructureAddress, Superblock,
 };
 use xfs_testkit::golden;
 use zerocopy::{FromBytes, IntoBytes};
@@ -44,7 +44,8 @@ impl Bench {
     fn with_log(log_blocks: u32) -> Self {
         let image = golden();
         let bytes = image.bytes(DiskAddr(0), image.length_bytes()).unwrap();
-        let mut superblock = Superblock::decode(&bytes, Place::Disk(DiskAddr(0))).unwrap();
+        let mut superblock =
+            Superblock::decode(&bytes, StructureAddress::Disk(DiskAddr(0))).unwrap();
         superblock.log_start = FsBlock(0);
         let data = Arc::new(MemoryDevice::from_bytes(&bytes).unwrap());
         let mut log = LogImage::new(log_blocks);

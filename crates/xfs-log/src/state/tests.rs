@@ -76,7 +76,7 @@ fn real_logs_are_read_as_xfs_logprint_reads_them() {
         let mut block = 0;
         while block < head {
             let (header, mut record) = log.read_record(block).unwrap();
-            header.unpack(&mut record, xfs_format::Place::Log(block)).unwrap();
+            header.unpack(&mut record, xfs_format::StructureAddress::Log(block)).unwrap();
             block += header.total_blocks();
         }
         assert_eq!(block, head);

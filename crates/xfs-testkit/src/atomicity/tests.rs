@@ -1,7 +1,7 @@
 //! Writes are torn where the model says, and nowhere else.
 
 use xfs_device::BlockDevice;
-use xfs_format::{DiskAddr, Place, Superblock};
+use xfs_format::{DiskAddr, StructureAddress, Superblock};
 
 use super::Atomicity;
 use crate::golden::golden;
@@ -49,7 +49,7 @@ fn the_log_of_a_volume_is_torn_and_what_is_around_it_is_not() {
     let image = golden();
     let mut sector = vec![0; 512];
     image.read_at(0, &mut sector).unwrap();
-    let superblock = Superblock::decode(&sector, Place::Disk(DiskAddr(0))).unwrap();
+    let superblock = Superblock::decode(&sector, StructureAddress::Disk(DiskAddr(0))).unwrap();
     let atomicity = Atomicity::of(&superblock);
     let geometry = &superblock.geometry;
     let start = geometry.block_disk_addr(superblock.log_start).unwrap().byte_offset().unwrap();

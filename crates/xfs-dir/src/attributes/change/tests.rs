@@ -6,7 +6,7 @@ use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, AttrValue, Namespace};
 use xfs_format::dabtree::{self, NODE_MAGIC, Node};
 use xfs_format::inode::ForkKind;
-use xfs_format::{BlockKind, FileBlock, InodeNumber, Place};
+use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 use xfs_testkit::Prng;
 
 use super::{AttributeChange, Key, Run, leaf};
@@ -16,7 +16,7 @@ use crate::store::{Contents, ForkStore};
 
 type Model = BTreeMap<(Namespace, Vec<u8>), Vec<u8>>;
 
-const PLACE: Place = Place::Inode(InodeNumber(131));
+const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 
 fn fork(block_log: u8) -> MemoryFork {
     let mut fork = MemoryFork::new(ForkKind::Attr, geometry(block_log, 0));

@@ -6,10 +6,10 @@ use std::vec::Vec;
 use super::{AttrShortForm, encode, encode_first};
 use crate::addr::InodeNumber;
 use crate::attr::{AttrCheck, AttrEntry, AttrValue, Namespace};
-use crate::corruption::{Check, Place};
+use crate::corruption::{Check, StructureAddress};
 use crate::parent::Parent;
 
-const PLACE: Place = Place::Inode(InodeNumber(131));
+const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 
 /// `user.a` = "xyz", `trusted.b` = "", and a parent pointer `name` into inode 128.
 fn form() -> Vec<u8> {

@@ -4,7 +4,7 @@ use core::mem::offset_of;
 
 use super::{DATA_HEADER, DataBlock, DataHeaderDisk, Record};
 use crate::addr::DiskAddr;
-use crate::corruption::{Check, Corruption, Place, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 use crate::directory::{DirectoryCheck, Entry, leaf, name_hash};
 use crate::envelope::Envelope;
 use crate::geometry::Geometry;
@@ -27,7 +27,7 @@ pub(crate) fn verify(
     at: DiskAddr,
     context: &VerifyContext<'_>,
 ) -> Result<(), Corruption> {
-    let place = Place::Disk(at);
+    let place = StructureAddress::Disk(at);
     let checked = DataBlock::parse(bytes, 0, place).and_then(|block| {
         ENVELOPE.verify(bytes, at, context)?;
         verify_block(&block, context.geometry).map_err(Check::from)

@@ -4,16 +4,16 @@ use std::vec::Vec;
 
 use super::ShortForm;
 use crate::addr::{DiskAddr, InodeNumber};
-use crate::corruption::{Check, Corruption, Place};
+use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::directory::{Cookie, DirectoryCheck, EntryType};
 use crate::geometry::Geometry;
 use crate::superblock::Superblock;
 
-const PLACE: Place = Place::Inode(InodeNumber(128));
+const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(128));
 
 fn geometry() -> Geometry {
     let sector = include_bytes!("../../../../../testdata/inodes/new.superblock");
-    Superblock::decode(sector, Place::Disk(DiskAddr(0))).unwrap().geometry
+    Superblock::decode(sector, StructureAddress::Disk(DiskAddr(0))).unwrap().geometry
 }
 
 /// Entries `a` (a file) and `bc` (a directory), parent 128.
@@ -35,7 +35,7 @@ fn check_refused(offset: usize, new: &[u8], expected: DirectoryCheck) {
     bytes[offset..offset + new.len()].copy_from_slice(new);
     let found = verify(&bytes).unwrap_err();
     assert_eq!(*found.check(), Check::from(expected), "offset {offset}");
-    assert_eq!(found.place(), PLACE);
+    assert_eq!(found.address(), PLACE);
 }
 
 #[test]

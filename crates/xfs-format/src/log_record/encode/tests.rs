@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::next_cycle;
 use crate::addr::Lsn;
-use crate::corruption::Place;
+use crate::corruption::StructureAddress;
 use crate::log_record::{
     BLOCK, ByteOrder, LOG_RECORD_MAGIC, LogOperation, LogRecordHeader, block_cycle,
     unmount_operation,
@@ -38,7 +38,7 @@ fn check_round_trip(start: u32, payload_blocks: u32) {
     for (block, bytes) in (start..).zip(record.chunks_exact(BLOCK)) {
         assert_eq!(block_cycle(bytes), if block < LOG_BLOCKS { 7 } else { 8 }, "block {block}");
     }
-    let place = Place::Log(start);
+    let place = StructureAddress::Log(start);
     let decoded = LogRecordHeader::decode(&record, place).unwrap();
     assert_eq!(decoded, LogRecordHeader { crc, ..header });
     decoded.verify_place(start, LOG_BLOCKS, header.uuid).unwrap();
@@ -78,6 +78,6 @@ fn an_unmount_operation_is_what_mkfs_writes() {
     let (operation, payload) = unmount_operation();
     let bytes = operation.encode();
     assert_eq!(bytes, [0xb0, 0xc0, 0xd0, 0xd0, 0, 0, 0, 8, 0xaa, 0x20, 0, 0]);
-    assert_eq!(LogOperation::decode(&bytes, Place::Log(0)).unwrap(), operation);
+    assert_eq!(LogOperation::decode(&bytes, StructureAddress::Log(0)).unwrap(), operation);
     assert_eq!(payload[..2], [0x6e, 0x55]);
 }

@@ -7,14 +7,14 @@ use xfs_format::directory::{
     Cookie, DataBlock, FreeBlock, LeafBlock, NULL_OFFSET, ShortForm, free_start, index_start,
     name_hash,
 };
-use xfs_format::{BlockKind, FileBlock, InodeNumber, Place};
+use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 
 use super::super::DirectoryChange;
 use super::Model;
 use crate::store::memory::MemoryFork;
 use crate::store::{Contents, ForkStore};
 
-const PLACE: Place = Place::Inode(InodeNumber(131));
+const PLACE: StructureAddress = StructureAddress::Inode(InodeNumber(131));
 
 /// The cookies of all names.
 pub(super) fn cookies(fork: &mut MemoryFork) -> BTreeMap<Vec<u8>, Cookie> {
