@@ -20,7 +20,7 @@
 //! ([`Unsupported::NoEntryTypes`](crate::superblock::Unsupported::NoEntryTypes)).
 
 pub mod data;
-mod doubled;
+mod duplicate_name;
 pub mod free;
 pub mod hash;
 pub mod leaf;
@@ -33,7 +33,7 @@ use crate::geometry::Geometry;
 use crate::inode::FileType;
 
 pub use data::{DataBlock, DataEntries};
-pub use doubled::{Doubled, find_doubled};
+pub use duplicate_name::{DuplicateName, find_duplicate_names};
 pub use free::FreeBlock;
 pub use hash::name_hash;
 pub use leaf::{HashEntryDisk, LeafBlock};

@@ -68,7 +68,7 @@ pub struct Geometry {
 /// Where an inode lies on the data device.
 #[doc(alias = "xfs_imap")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InodePlace {
+pub struct InodeLocation {
     /// The cluster that holds it, which is read and written as one.
     pub cluster: DiskAddr,
     /// Length of the cluster.
@@ -300,13 +300,13 @@ impl Geometry {
     /// Where an inode lies, or `None` if it is outside the volume.
     #[doc(alias = "xfs_imap")]
     #[must_use]
-    pub fn inode_place(&self, inode: InodeNumber) -> Option<InodePlace> {
+    pub fn inode_place(&self, inode: InodeNumber) -> Option<InodeLocation> {
         let (group, inode) = self.split_inode(inode)?;
         let block = self.ag_inode_block(inode);
         let in_cluster = block.0 % self.cluster_blocks();
         let first = AgBlock(block.0 - in_cluster);
         let last = first.checked_add(self.cluster_blocks() - 1)?;
-        self.contains_ag_block(group, last).then(|| InodePlace {
+        self.contains_ag_block(group, last).then(|| InodeLocation {
             cluster: self.ag_block_disk_addr(group, first),
             cluster_bytes: self.cluster_blocks() << self.block_log,
             offset_bytes: (in_cluster << self.block_log) + self.inode_offset_in_block(inode),

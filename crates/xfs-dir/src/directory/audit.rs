@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use xfs_buffer::{Error, Result};
 use xfs_format::directory::{
-    Cookie, DirectoryCheck, Doubled, LeafBlock, ShortForm, find_doubled, name_hash,
+    Cookie, DirectoryCheck, DuplicateName, LeafBlock, ShortForm, find_duplicate_names, name_hash,
 };
 use xfs_format::inode::ForkKind;
 use xfs_inode::Fork;
@@ -30,7 +30,7 @@ const MOST_OF_ONE_HASH: usize = 1 << 18;
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     /// By cookie.
-    doubled: Vec<Doubled>,
+    doubled: Vec<DuplicateName>,
     /// What the index holds, where it lies in blocks of its own and could be read.
     indexed: Option<Digest>,
     listed: Digest,
@@ -163,7 +163,7 @@ impl Directory<'_> {
                 names.extend(unless_corrupt(self.name_at(*cookie))?.map(|name| (name, *cookie)));
             }
             let names = names.iter().map(|(name, at)| (&**name, *at)).collect();
-            audit.doubled.extend(find_doubled(names));
+            audit.doubled.extend(find_duplicate_names(names));
         }
         Ok(())
     }

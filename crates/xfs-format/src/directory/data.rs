@@ -29,8 +29,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::leaf::HashEntryDisk;
 use super::{
-    ALIGNMENT, Cookie, DirectoryCheck, Doubled, Entry, EntryType, find_doubled, is_dot_name,
-    name_is_sound,
+    ALIGNMENT, Cookie, DirectoryCheck, DuplicateName, Entry, EntryType, find_duplicate_names,
+    is_dot_name, name_is_sound,
 };
 use crate::addr::InodeNumber;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
@@ -255,7 +255,7 @@ impl<'a> DataBlock<'a> {
     /// The entries of the block form whose name an earlier one has. Names are compared only where neighbours of the
     /// index have one hash.
     #[must_use]
-    pub fn doubled(&self) -> Vec<Doubled> {
+    pub fn doubled(&self) -> Vec<DuplicateName> {
         let runs = self.index().chunk_by(|a, b| a.hash.get() == b.hash.get());
         let runs = runs.filter(|run| run.len() > 1);
         let mut doubled: Vec<_> = runs
@@ -263,7 +263,7 @@ impl<'a> DataBlock<'a> {
                 let cookies = run.iter().map(|entry| Cookie(entry.cookie.get()));
                 let live = cookies.filter(|cookie| *cookie != Cookie::START);
                 let entries = live.filter_map(|cookie| self.entry_at(cookie).ok());
-                find_doubled(entries.map(|entry| (entry.name, entry.cookie)).collect())
+                find_duplicate_names(entries.map(|entry| (entry.name, entry.cookie)).collect())
             })
             .collect();
         doubled.sort_unstable();

@@ -24,8 +24,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::data::{DATA_HEADER, entry_length};
 use super::leaf::HashEntryDisk;
 use super::{
-    ALIGNMENT, Cookie, DirectoryCheck, Doubled, Entry, EntryType, find_doubled, name_hash,
-    name_is_sound,
+    ALIGNMENT, Cookie, DirectoryCheck, DuplicateName, Entry, EntryType, find_duplicate_names,
+    name_hash, name_is_sound,
 };
 use crate::addr::InodeNumber;
 use crate::corruption::{Check, Corruption, Structure, StructureAddress};
@@ -162,7 +162,7 @@ impl<'a> ShortForm<'a> {
     /// A set of 1024 bits by hash tells most directories apart from those that have any, so that names are compared
     /// only where two hashes agree in ten bits. No memory is taken before that.
     #[must_use]
-    pub fn doubled(&self) -> Vec<Doubled> {
+    pub fn doubled(&self) -> Vec<DuplicateName> {
         let mut seen = [0_u64; 16];
         let mut is_new = |entry: &Entry<'_>| {
             let hash = name_hash(entry.name);
@@ -179,7 +179,8 @@ impl<'a> ShortForm<'a> {
             return Vec::new();
         }
         let entries = self.entries().map_while(Result::ok);
-        let mut doubled = find_doubled(entries.map(|entry| (entry.name, entry.cookie)).collect());
+        let mut doubled =
+            find_duplicate_names(entries.map(|entry| (entry.name, entry.cookie)).collect());
         doubled.sort_unstable();
         doubled
     }

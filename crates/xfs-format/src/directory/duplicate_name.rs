@@ -9,14 +9,14 @@ use super::{Cookie, DirectoryCheck};
 
 /// An entry whose name another entry has, which lies before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Doubled {
+pub struct DuplicateName {
     /// The entry.
     pub cookie: Cookie,
     /// The entry of the same name that counts.
     pub first: Cookie,
 }
 
-impl Doubled {
+impl DuplicateName {
     /// What is wrong with the entry.
     #[must_use]
     pub const fn check(self) -> DirectoryCheck {
@@ -26,11 +26,11 @@ impl Doubled {
 
 /// The entries among these, by name and cookie, whose name an earlier one has.
 #[must_use]
-pub fn find_doubled(mut entries: Vec<(&[u8], Cookie)>) -> Vec<Doubled> {
+pub fn find_duplicate_names(mut entries: Vec<(&[u8], Cookie)>) -> Vec<DuplicateName> {
     entries.sort_unstable();
     let names = entries.chunk_by(|(a, _), (b, _)| a == b);
     let doubled = names.filter_map(|entries| entries.split_first()).flat_map(|(first, others)| {
-        others.iter().map(|(_, cookie)| Doubled { cookie: *cookie, first: first.1 })
+        others.iter().map(|(_, cookie)| DuplicateName { cookie: *cookie, first: first.1 })
     });
     doubled.collect()
 }
