@@ -34,12 +34,12 @@ mod inode;
 
 pub use actions::{RefcountAction, RmapAction};
 pub use attr::{AttrIntent, AttrNames, AttrOperation};
-pub use buffer::{BufferFlags, BufferFormat, BufferItem, BufferPiece, BufferType, CHUNK_BYTES};
+pub use buffer::{BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHUNK_BYTES};
 pub use check::LogItemCheck;
 pub use create::InodeCreate;
 pub use dquot::{DquotFormat, DquotItem, QuotaOff};
 pub use exchange::{ExchangeFlags, ExchangeIntent};
-pub use extents::{Done, ExtentFree, ExtentList, MapExtent, RefcountExtent, RmapExtent};
+pub use extents::{ExtentFree, IntentDone, IntentExtents, MapExtent, RefcountExtent, RmapExtent};
 pub use fields::HostOrder;
 pub use inode::{InodeFormat, InodeItem, LOG_CORE_BYTES, LoggedFields, core_to_disk, core_to_log};
 
@@ -313,20 +313,20 @@ impl TransactionHeader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each variant is the kind of the same name")]
 pub enum LogItem<'a> {
-    ExtentFree(ExtentList<ExtentFree>),
-    ExtentFreeDone(ExtentList<ExtentFree>),
+    ExtentFree(IntentExtents<ExtentFree>),
+    ExtentFreeDone(IntentExtents<ExtentFree>),
     Inode(InodeItem<'a>),
     Buffer(BufferItem<'a>),
     Dquot(DquotItem<'a>),
     QuotaOff(QuotaOff),
     InodeCreate(InodeCreate),
-    Rmap(ExtentList<RmapExtent>),
-    Refcount(ExtentList<RefcountExtent>),
-    Map(ExtentList<MapExtent>),
+    Rmap(IntentExtents<RmapExtent>),
+    Refcount(IntentExtents<RefcountExtent>),
+    Map(IntentExtents<MapExtent>),
     Attr(AttrIntent<'a>),
     Exchange(ExchangeIntent),
     /// The completion of any other intent.
-    Done(Done),
+    Done(IntentDone),
 }
 
 impl<'a> LogItem<'a> {
@@ -381,7 +381,7 @@ impl<'a> LogItem<'a> {
             | ItemKind::RefcountDone
             | ItemKind::MapDone
             | ItemKind::AttrDone
-            | ItemKind::ExchangeDone => alone(Self::Done(Done::read(kind, first, order)?)),
+            | ItemKind::ExchangeDone => alone(Self::Done(IntentDone::read(kind, first, order)?)),
         }
     }
 

@@ -336,7 +336,7 @@ impl Iterator for Runs<'_> {
 
 /// Dirty bytes of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BufferPiece<'a> {
+pub struct BufferRegion<'a> {
     /// Where in the buffer.
     pub offset_bytes: usize,
     /// The bytes.
@@ -350,7 +350,7 @@ pub struct BufferItem<'a> {
     /// Which buffer, and which chunks of it.
     pub format: BufferFormat,
     /// The bytes of each run of chunks.
-    pub pieces: Vec<BufferPiece<'a>>,
+    pub pieces: Vec<BufferRegion<'a>>,
 }
 
 impl<'a> BufferItem<'a> {
@@ -373,7 +373,7 @@ impl<'a> BufferItem<'a> {
         let pieces = format.runs().zip(rest).map(|((first, count), region)| {
             let (bytes, needed) = (region.len(), count * CHUNK_BYTES);
             let bytes = region.get(..needed).ok_or(LogItemCheck::Piece { bytes, needed })?;
-            Ok(BufferPiece { offset_bytes: first * CHUNK_BYTES, bytes })
+            Ok(BufferRegion { offset_bytes: first * CHUNK_BYTES, bytes })
         });
         let pieces = pieces.collect::<Result<Vec<_>, LogItemCheck>>()?;
         Ok(Self { format, pieces })

@@ -140,7 +140,7 @@ impl Format for RefcountExtent {
 
 /// An intent about extents, or the completion that repeats them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExtentList<E> {
+pub struct IntentExtents<E> {
     /// The number by which intent and completion find each other.
     pub id: u64,
     /// The extents.
@@ -152,7 +152,7 @@ pub(super) fn decode_list<E: Format>(
     kind: ItemKind,
     region: &[u8],
     order: HostOrder,
-) -> Result<ExtentList<E>, LogItemCheck> {
+) -> Result<IntentExtents<E>, LogItemCheck> {
     let bytes = region.len();
     let short = LogItemCheck::Short { item: kind.name(), bytes, needed: HEADER_BYTES };
     let (header, entries) = region.split_at_checked(HEADER_BYTES).ok_or(short)?;
@@ -167,13 +167,13 @@ pub(super) fn decode_list<E: Format>(
     let extents = entries.chunks_exact(entry_bytes);
     let extents = extents.map(|entry| E::read(&mut Fields::new(entry, order)));
     let extents = extents.collect::<Option<Vec<_>>>();
-    Ok(ExtentList { id, extents: extents.ok_or(short)? })
+    Ok(IntentExtents { id, extents: extents.ok_or(short)? })
 }
 
 /// Encodes a list of extents.
 pub(super) fn encode_list<E: Format>(
     kind: ItemKind,
-    list: &ExtentList<E>,
+    list: &IntentExtents<E>,
     order: HostOrder,
 ) -> Vec<u8> {
     let mut fields = FieldsMut::new(order);
@@ -195,14 +195,14 @@ fn read_header(header: &[u8], order: HostOrder) -> Option<(u32, u64)> {
 
 /// The completion of an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct IntentDone {
     /// Which completion.
     pub kind: ItemKind,
     /// The number of its intent.
     pub id: u64,
 }
 
-impl Done {
+impl IntentDone {
     pub(super) fn read(
         kind: ItemKind,
         region: &[u8],

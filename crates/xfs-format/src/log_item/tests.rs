@@ -4,11 +4,11 @@ use std::vec;
 use std::vec::Vec;
 
 use super::{
-    AttrIntent, AttrNames, AttrOperation, BufferFlags, BufferFormat, BufferItem, BufferPiece,
-    BufferType, Done, DquotFormat, DquotItem, ExchangeFlags, ExchangeIntent, ExtentFree,
-    ExtentList, HostOrder, InodeCreate, InodeFormat, InodeItem, ItemKind, LOG_CORE_BYTES, LogItem,
-    LogItemCheck, LoggedFields, MapExtent, QuotaOff, RefcountExtent, RmapExtent, TransactionHeader,
-    core_to_disk, core_to_log,
+    AttrIntent, AttrNames, AttrOperation, BufferFlags, BufferFormat, BufferItem, BufferRegion,
+    BufferType, DquotFormat, DquotItem, ExchangeFlags, ExchangeIntent, ExtentFree, HostOrder,
+    InodeCreate, InodeFormat, InodeItem, IntentDone, IntentExtents, ItemKind, LOG_CORE_BYTES,
+    LogItem, LogItemCheck, LoggedFields, MapExtent, QuotaOff, RefcountExtent, RmapExtent,
+    TransactionHeader, core_to_disk, core_to_log,
 };
 use crate::addr::{AgBlock, AgNumber, DiskAddr, FileBlock, FsBlock, InodeNumber};
 use crate::corruption::{Check, Corruption, StructureAddress};
@@ -36,11 +36,11 @@ fn extent_items() -> Vec<LogItem<'static>> {
     let map = MapExtent { inode: InodeNumber(131), start, offset, length_blocks, flags };
     let refcount = RefcountExtent { start, length_blocks, flags };
     vec![
-        LogItem::ExtentFree(ExtentList { id: 1, extents: frees.to_vec() }),
-        LogItem::ExtentFreeDone(ExtentList { id: 1, extents: frees.to_vec() }),
-        LogItem::Rmap(ExtentList { id: 1 << 60, extents: vec![rmap; 16] }),
-        LogItem::Refcount(ExtentList { id: 2, extents: vec![refcount] }),
-        LogItem::Map(ExtentList { id: 3, extents: vec![map] }),
+        LogItem::ExtentFree(IntentExtents { id: 1, extents: frees.to_vec() }),
+        LogItem::ExtentFreeDone(IntentExtents { id: 1, extents: frees.to_vec() }),
+        LogItem::Rmap(IntentExtents { id: 1 << 60, extents: vec![rmap; 16] }),
+        LogItem::Refcount(IntentExtents { id: 2, extents: vec![refcount] }),
+        LogItem::Map(IntentExtents { id: 3, extents: vec![map] }),
     ]
 }
 
@@ -73,7 +73,7 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
             .into_iter()
             .filter_map(ItemKind::completion)
             .skip(1)
-            .map(|kind| LogItem::Done(Done { kind, id: 0x0102_0304_0506_0708 })),
+            .map(|kind| LogItem::Done(IntentDone { kind, id: 0x0102_0304_0506_0708 })),
     );
     let format = InodeFormat {
         regions: 4,
@@ -99,7 +99,7 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
     static BYTES: [u8; 256] = [3; 256];
     let pieces = [(384, 256), (896, 128), (63 * 128, 256)];
     let pieces = pieces
-        .map(|(offset_bytes, length)| BufferPiece { offset_bytes, bytes: &BYTES[..length] })
+        .map(|(offset_bytes, length)| BufferRegion { offset_bytes, bytes: &BYTES[..length] })
         .to_vec();
     items.push(LogItem::Buffer(BufferItem { format, pieces }));
     let format = DquotFormat { id: 1000, at: DiskAddr(64), blocks: 8, offset_bytes: 136 };
@@ -179,7 +179,7 @@ fn the_transaction_header_comes_back() {
 
 #[test]
 fn extents_without_padding_are_read() {
-    let list = ExtentList {
+    let list = IntentExtents {
         id: 5,
         extents: vec![
             ExtentFree { start: FsBlock(1), length_blocks: 2 },
@@ -244,7 +244,7 @@ fn buffers_reach_no_further_than_their_length() {
         bitmap: vec![0b1000],
     };
     let bytes = [1; 128];
-    let pieces = vec![BufferPiece { offset_bytes: 384, bytes: &bytes }];
+    let pieces = vec![BufferRegion { offset_bytes: 384, bytes: &bytes }];
     let item = LogItem::Buffer(BufferItem { format, pieces });
     let regions = item.encode(order);
     assert_eq!(decode(&regions, order).as_ref(), Ok(&item));

@@ -10,9 +10,9 @@ use ferroxfs::OpenOptions;
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
 use xfs_format::agi::AGI_SECTOR;
 use xfs_format::log_item::{
-    BufferFlags, BufferFormat, BufferItem, BufferPiece, BufferType, CHECKPOINT, CHUNK_BYTES,
-    ExtentFree, ExtentList, HostOrder, InodeCreate, InodeFormat, InodeItem, LogItem, LoggedFields,
-    TransactionHeader, core_to_log,
+    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, CHECKPOINT, CHUNK_BYTES,
+    ExtentFree, HostOrder, InodeCreate, InodeFormat, InodeItem, IntentExtents, LogItem,
+    LoggedFields, TransactionHeader, core_to_log,
 };
 use xfs_format::log_record::{
     ByteOrder, CLIENT_TRANSACTION, LogOperation, LogRecordHeader, OperationFlags, unmount_operation,
@@ -148,14 +148,16 @@ fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
         generation: 1,
     }));
     let extents = vec![ExtentFree { start: FsBlock(100), length_blocks: 1 }];
-    items.push(LogItem::ExtentFree(ExtentList { id: 1, extents: extents.clone() }));
-    items.push(LogItem::ExtentFreeDone(ExtentList { id: 1, extents }));
+    items.push(LogItem::ExtentFree(IntentExtents { id: 1, extents: extents.clone() }));
+    items.push(LogItem::ExtentFreeDone(IntentExtents { id: 1, extents }));
     items
 }
 
 fn buffer_item((at, blocks): (DiskAddr, u16), flags: BufferFlags, bytes: &[u8]) -> LogItem<'_> {
-    let pieces: Vec<_> =
-        (!bytes.is_empty()).then_some(BufferPiece { offset_bytes: 0, bytes }).into_iter().collect();
+    let pieces: Vec<_> = (!bytes.is_empty())
+        .then_some(BufferRegion { offset_bytes: 0, bytes })
+        .into_iter()
+        .collect();
     let (regions, bitmap) = (1 + pieces.len() as u16, vec![pieces.len() as u32]);
     let format = BufferFormat { regions, flags, at, blocks, bitmap };
     LogItem::Buffer(BufferItem { format, pieces })

@@ -4,7 +4,7 @@ use xfs_buffer::Result;
 use xfs_format::btree::BtreeKind;
 use xfs_format::inode::{self, INODE_MAGIC};
 use xfs_format::kind;
-use xfs_format::log_item::{BufferFlags, BufferItem, BufferPiece, BufferType, LogItemCheck};
+use xfs_format::log_item::{BufferFlags, BufferItem, BufferRegion, BufferType, LogItemCheck};
 use xfs_format::superblock::Superblock;
 use xfs_format::{
     BASIC_BLOCK_BYTES, BlockKind, Check, Corruption, DiskAddr, Geometry, Structure,
@@ -45,7 +45,7 @@ pub(super) fn replay(store: &mut Store, item: &BufferItem<'_>) -> Result<bool, R
     let length = usize::from(format.blocks) * BASIC_BLOCK_BYTES as usize;
     let mut bytes = store.read(format.at, length)?;
     let logged = kind::find_lsn(&bytes, store.geometry());
-    for BufferPiece { offset_bytes, bytes: piece } in &item.pieces {
+    for BufferRegion { offset_bytes, bytes: piece } in &item.pieces {
         let target = bytes.get_mut(*offset_bytes..offset_bytes + piece.len());
         // Decoding has compared the bitmap with the length.
         target.ok_or_else(wrong_type)?.copy_from_slice(piece);
@@ -195,7 +195,7 @@ fn replay_links(store: &Store, item: &BufferItem<'_>) -> Result<()> {
 }
 
 /// Four bytes of a buffer, if they were logged.
-fn find_bytes(pieces: &[BufferPiece<'_>], offset: usize) -> Option<[u8; 4]> {
+fn find_bytes(pieces: &[BufferRegion<'_>], offset: usize) -> Option<[u8; 4]> {
     let mut found = pieces.iter().filter_map(|piece| {
         let inside = offset.checked_sub(piece.offset_bytes)?;
         piece.bytes.get(inside..)?.first_chunk().copied()

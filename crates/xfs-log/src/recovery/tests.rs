@@ -7,9 +7,9 @@ use xfs_device::{BlockDevice, MemoryDevice, SharedDevice};
 use xfs_format::agi::{AGI_SECTOR, Agi};
 use xfs_format::inode::{InodeCore, InodeDisk};
 use xfs_format::log_item::{
-    BufferFlags, BufferFormat, BufferItem, BufferPiece, BufferType, Done, ExtentFree, ExtentList,
-    HostOrder, InodeCreate, InodeFormat, InodeItem, ItemKind, LogItem, LogItemCheck, LoggedFields,
-    core_to_log,
+    BufferFlags, BufferFormat, BufferItem, BufferRegion, BufferType, ExtentFree, HostOrder,
+    InodeCreate, InodeFormat, InodeItem, IntentDone, IntentExtents, ItemKind, LogItem,
+    LogItemCheck, LoggedFields, core_to_log,
 };
 use xfs_format::{
     AgBlock, AgNumber, Check, DiskAddr, FsBlock, InodeNumber, Lsn, StructureAddress, Superblock,
@@ -154,7 +154,7 @@ fn buffer(at: DiskAddr, blocks: u16, kind: BufferType, chunk: usize, bytes: &[u8
     let mut bitmap = vec![0; (usize::from(blocks) * 4).div_ceil(32)];
     bitmap[chunk / 32] |= 1 << (chunk % 32);
     let format = BufferFormat { regions: 2, flags: kind.flags(), at, blocks, bitmap };
-    let pieces = vec![BufferPiece { offset_bytes: chunk * 128, bytes }];
+    let pieces = vec![BufferRegion { offset_bytes: chunk * 128, bytes }];
     LogItem::Buffer(BufferItem { format, pieces })
 }
 
@@ -166,12 +166,12 @@ fn cancel(at: DiskAddr, blocks: u16) -> LogItem<'static> {
 
 fn intent(id: u64) -> LogItem<'static> {
     let extents = vec![ExtentFree { start: FsBlock(100), length_blocks: 1 }];
-    LogItem::ExtentFree(ExtentList { id, extents })
+    LogItem::ExtentFree(IntentExtents { id, extents })
 }
 
 fn intent_done(id: u64) -> LogItem<'static> {
     let extents = vec![ExtentFree { start: FsBlock(100), length_blocks: 1 }];
-    LogItem::ExtentFreeDone(ExtentList { id, extents })
+    LogItem::ExtentFreeDone(IntentExtents { id, extents })
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn open_intents_are_refused_by_name() {
     bench.log.append_transaction(1, &[intent(7), intent(8)]);
     bench.log.append_transaction(2, &[intent_done(7)]);
     // A completion of another kind, or without an intent, completes nothing.
-    let other = LogItem::Done(Done { kind: ItemKind::RmapDone, id: 8 });
+    let other = LogItem::Done(IntentDone { kind: ItemKind::RmapDone, id: 8 });
     bench.log.append_transaction(3, &[other, intent_done(9)]);
     let refusal = bench.refusal();
     assert!(matches!(
