@@ -5,7 +5,7 @@
 
 use xfs_format::attr::AttrLeaf;
 use xfs_format::attr::leaf::LEAF_MAGIC;
-use xfs_format::dabtree::{self, DaBtreeCheck, NODE_MAGIC, Node, NodeEntryDisk};
+use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, NODE_MAGIC, NodeEntryDisk};
 use xfs_format::directory::LeafBlock;
 use xfs_format::directory::leaf::{LEAF1_MAGIC, LEAFN_MAGIC};
 use xfs_format::{Corruption, Structure, StructureAddress};
@@ -48,7 +48,7 @@ impl Bounds {
 fn hash_range(bytes: &[u8], place: StructureAddress) -> Result<Option<(u32, u32)>, Corruption> {
     Ok(match dabtree::magic(bytes) {
         Some(NODE_MAGIC) => {
-            let entries = Node::decode(bytes, place)?.entries();
+            let entries = DaNode::decode(bytes, place)?.entries();
             entries.first().zip(entries.last()).map(|(a, b)| (a.hash.get(), b.hash.get()))
         }
         Some(LEAF_MAGIC) => AttrLeaf::decode(bytes, place)?.hash_range(),

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use xfs_buffer::{Buffer, BufferCache, Result};
-use xfs_format::dabtree::{self, DaBtreeCheck, NODE_MAGIC, Node};
+use xfs_format::dabtree::{self, DaBtreeCheck, DaNode, NODE_MAGIC};
 use xfs_format::inode::ForkKind;
 use xfs_format::{
     BlockKind, Check, Corruption, FileBlock, InodeNumber, Structure, StructureAddress,
@@ -140,12 +140,12 @@ impl<'a> Tree<'a> {
         bytes: &'b [u8],
         block: FileBlock,
         expected: Option<u16>,
-    ) -> Result<Option<Node<'b>>> {
+    ) -> Result<Option<DaNode<'b>>> {
         let node = match dabtree::magic(bytes) {
-            Some(NODE_MAGIC) => Some(Node::decode(bytes, self.place(block))?),
+            Some(NODE_MAGIC) => Some(DaNode::decode(bytes, self.place(block))?),
             _ => None,
         };
-        let found = node.as_ref().map_or(0, Node::level);
+        let found = node.as_ref().map_or(0, DaNode::level);
         match expected {
             Some(expected) if found != expected => {
                 Err(self.corrupt(block, DaBtreeCheck::LevelBelow { found, expected }).into())

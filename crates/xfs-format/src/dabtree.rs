@@ -136,12 +136,12 @@ pub fn forward(bytes: &[u8]) -> Option<FileBlock> {
 /// A node, borrowed from its block.
 #[doc(alias = "xfs_da3_intnode")]
 #[derive(Clone, Copy, Debug)]
-pub struct Node<'a> {
+pub struct DaNode<'a> {
     header: &'a NodeHeaderDisk,
     entries: &'a [NodeEntryDisk],
 }
 
-impl<'a> Node<'a> {
+impl<'a> DaNode<'a> {
     /// Decodes the node in `bytes`, which are the whole block.
     ///
     /// # Errors
@@ -210,7 +210,7 @@ pub(crate) fn verify(
 
 fn verify_node(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     ENVELOPE.verify(bytes, at, context)?;
-    let node = Node::parse(bytes)?;
+    let node = DaNode::parse(bytes)?;
     let mut previous = 0;
     for (index, entry) in node.entries.iter().enumerate() {
         let (hash, block) = (entry.hash.get(), entry.before.get());

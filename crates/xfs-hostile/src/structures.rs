@@ -17,7 +17,7 @@ use std::hint::black_box;
 
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, RemoteBlock};
 use xfs_format::btree::{BtreeBlock, BtreeFormat, BtreeKind, Extents};
-use xfs_format::dabtree::Node;
+use xfs_format::dabtree::DaNode;
 use xfs_format::directory::{Cookie, DataBlock, FreeBlock, LeafBlock, ShortForm};
 use xfs_format::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use xfs_format::inode_chunk::{FreeInodeChunks, InodeChunks};
@@ -268,7 +268,7 @@ pub fn directory_index(input: &[u8]) {
 }
 
 fn node(bytes: &[u8], at: DiskAddr) {
-    let Ok(node) = Node::decode(bytes, StructureAddress::Disk(at)) else { return };
+    let Ok(node) = DaNode::decode(bytes, StructureAddress::Disk(at)) else { return };
     black_box((node.level(), node.owner()));
     exhaust(node.entries().iter());
     for hash in [0, 1, u32::MAX] {

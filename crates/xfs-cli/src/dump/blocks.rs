@@ -7,7 +7,7 @@ use ferroxfs::format::attr::{AttrLeaf, AttrValue};
 use ferroxfs::format::btree::{
     BtreeBlock, BtreeKind, LongHeaderDisk, PointerForm, ShortHeaderDisk,
 };
-use ferroxfs::format::dabtree::{self, Node, NodeEntryDisk, NodeHeaderDisk};
+use ferroxfs::format::dabtree::{self, DaNode, NodeEntryDisk, NodeHeaderDisk};
 use ferroxfs::format::directory::data::{self, DataHeaderDisk};
 use ferroxfs::format::directory::free::{self, FreeHeaderDisk};
 use ferroxfs::format::directory::leaf::{self as directory_leaf, LeafHeaderDisk};
@@ -139,8 +139,8 @@ fn describe_index(bytes: &[u8], place: StructureAddress) -> Option<Described> {
             // Directories and attributes have nodes of one form; so do their verifiers.
             let fields = fields::of::<NodeHeaderDisk>(bytes);
             let described = Described::new("hash index node", BlockKind::DirectoryIndex, fields)?;
-            let node = Node::decode(bytes, place).ok();
-            let entries: &[NodeEntryDisk] = node.as_ref().map_or(&[], Node::entries);
+            let node = DaNode::decode(bytes, place).ok();
+            let entries: &[NodeEntryDisk] = node.as_ref().map_or(&[], DaNode::entries);
             let entries = entries.iter().map(|entry| Value::Record(entry.describe())).collect();
             Some(described.with_list("entries", entries))
         }

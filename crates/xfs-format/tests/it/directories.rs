@@ -1,6 +1,6 @@
 //! Directory blocks.
 
-use xfs_format::dabtree::{DaBtreeCheck, Node};
+use xfs_format::dabtree::{DaBtreeCheck, DaNode};
 use xfs_format::directory::{
     Cookie, DataBlock, DirectoryCheck, Entry, FreeBlock, LeafBlock, name_hash,
 };
@@ -38,7 +38,7 @@ fn read_leaf(block: &Block) {
 }
 
 fn read_node(block: &Block) {
-    if let Ok(node) = Node::decode(&block.bytes, StructureAddress::Disk(block.at)) {
+    if let Ok(node) = DaNode::decode(&block.bytes, StructureAddress::Disk(block.at)) {
         let _ = (node.find(0), node.find(u32::MAX), node.level());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use xfs_format::attr::leaf::is_local;
 use xfs_format::attr::{AttrEntry, AttrLeaf, AttrShortForm, AttrValue, Namespace};
-use xfs_format::dabtree::{self, NODE_MAGIC, Node};
+use xfs_format::dabtree::{self, DaNode, NODE_MAGIC};
 use xfs_format::inode::ForkKind;
 use xfs_format::{BlockKind, FileBlock, InodeNumber, StructureAddress};
 use xfs_testkit::Prng;
@@ -110,7 +110,7 @@ fn walk(
         let range = AttrLeaf::decode(bytes, PLACE).unwrap().hash_range();
         return range.map_or(0, |(_, last)| last);
     }
-    let node = Node::decode(bytes, PLACE).unwrap();
+    let node = DaNode::decode(bytes, PLACE).unwrap();
     for entry in node.entries() {
         let child = FileBlock(entry.before.get().into());
         assert_eq!(walk(blocks, child, Some(node.level() - 1), leaves), entry.hash.get());
