@@ -33,7 +33,7 @@ pub struct Gate {
 
 /// Somebody is inside as long as this is there.
 #[must_use = "who drops it is outside again"]
-pub struct Inside<'gate> {
+pub struct GateGuard<'gate> {
     gate: &'gate Gate,
     count: &'gate AtomicU64<Slot>,
 }
@@ -52,7 +52,7 @@ impl Gate {
 
     /// Goes in, once the gate is open.
     #[inline]
-    pub fn enter(&self) -> Inside<'_> {
+    pub fn enter(&self) -> GateGuard<'_> {
         loop {
             if let Some(inside) = self.try_enter() {
                 return inside;
@@ -64,10 +64,10 @@ impl Gate {
     /// Goes in if the gate is open.
     #[inline]
     #[must_use]
-    pub fn try_enter(&self) -> Option<Inside<'_>> {
+    pub fn try_enter(&self) -> Option<GateGuard<'_>> {
         let count = self.inside.mine();
         count.fetch_add(1, Ordering::SeqCst);
-        let inside = Inside { gate: self, count };
+        let inside = GateGuard { gate: self, count };
         (!self.is_closed()).then_some(inside)
     }
 
@@ -124,7 +124,7 @@ impl fmt::Debug for Gate {
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for GateGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::SeqCst);

@@ -60,7 +60,7 @@ pub use count::{Counts, Tally, counts, thread_counts, volume_places};
 pub use counters::SlotCounters;
 pub use crossbeam_utils::CachePadded;
 pub use epoch_array::EpochArray;
-pub use gate::{Gate, Inside};
+pub use gate::{Gate, GateGuard};
 pub use latch::{ExclusiveLatch, Latch, SharedLatch};
 pub use lock::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeout,
