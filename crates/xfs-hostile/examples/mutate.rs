@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use xfs_hostile::volume::{random_input, volume};
-use xfs_hostile::{TARGETS, Target};
+use xfs_hostile::{FuzzTarget, TARGETS};
 use xfs_testkit::Prng;
 
 fn main() {
@@ -31,7 +31,7 @@ fn main() {
     }
 }
 
-fn run(seed: u64, target: Option<&Target>, seeds: &[Vec<u8>]) {
+fn run(seed: u64, target: Option<&FuzzTarget>, seeds: &[Vec<u8>]) {
     let mut prng = Prng::new(seed);
     let Some(target) = target else { return volume(&random_input(&mut prng)) };
     let mut input = prng.choose(seeds).cloned().unwrap_or_default();

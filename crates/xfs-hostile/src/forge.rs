@@ -66,7 +66,7 @@ impl Forge {
         let length = seeds::length_bytes(kind, seeds::geometry());
         self.image.edit_with(at, length, |bytes| {
             change(bytes);
-            xfs_testkit::mend(bytes, kind, seeds::geometry());
+            xfs_testkit::reseal(bytes, kind, seeds::geometry());
         });
     }
 

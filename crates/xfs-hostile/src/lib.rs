@@ -14,5 +14,5 @@ pub mod seeds;
 pub mod structures;
 pub mod volume;
 
-pub use structures::{TARGETS, Target};
+pub use structures::{FuzzTarget, TARGETS};
 pub use volume::{Finding, Survey, survey};

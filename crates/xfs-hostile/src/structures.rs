@@ -31,13 +31,13 @@ use xfs_format::{
     VerifyContext, acl, agf, agfl, agi,
 };
 use xfs_inode::Inode;
-use xfs_testkit::mend;
+use xfs_testkit::reseal;
 
 use crate::seeds;
 
 /// A fuzz target.
 #[derive(Clone, Copy)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name: that of the file in fuzz/fuzz_targets.
     pub name: &'static str,
     /// Its body.
@@ -47,38 +47,38 @@ pub struct Target {
 }
 
 /// All targets for one structure.
-pub const TARGETS: &[Target] = &[
-    Target { name: "superblock", run: superblock, seeds: || inputs(BlockKind::Superblock) },
-    Target { name: "agf", run: agf, seeds: || inputs(BlockKind::Agf) },
-    Target { name: "agi", run: agi, seeds: || inputs(BlockKind::Agi) },
-    Target { name: "agfl", run: agfl, seeds: || inputs(BlockKind::Agfl) },
-    Target { name: "btree", run: btree, seeds: btree_inputs },
-    Target { name: "inode", run: inode, seeds: inode_inputs },
-    Target {
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget { name: "superblock", run: superblock, seeds: || inputs(BlockKind::Superblock) },
+    FuzzTarget { name: "agf", run: agf, seeds: || inputs(BlockKind::Agf) },
+    FuzzTarget { name: "agi", run: agi, seeds: || inputs(BlockKind::Agi) },
+    FuzzTarget { name: "agfl", run: agfl, seeds: || inputs(BlockKind::Agfl) },
+    FuzzTarget { name: "btree", run: btree, seeds: btree_inputs },
+    FuzzTarget { name: "inode", run: inode, seeds: inode_inputs },
+    FuzzTarget {
         name: "directory_data",
         run: directory_data,
         seeds: || inputs(BlockKind::DirectoryData),
     },
-    Target {
+    FuzzTarget {
         name: "directory_index",
         run: directory_index,
         seeds: || inputs(BlockKind::DirectoryIndex),
     },
-    Target {
+    FuzzTarget {
         name: "directory_free",
         run: directory_free,
         seeds: || inputs(BlockKind::DirectoryFree),
     },
-    Target { name: "directory_short", run: directory_short, seeds: fork_inputs },
-    Target { name: "attr", run: attr, seeds: || inputs(BlockKind::Attr) },
-    Target { name: "attr_remote", run: attr_remote, seeds: || inputs(BlockKind::AttrRemote) },
-    Target { name: "attr_short", run: attr_short, seeds: fork_inputs },
-    Target { name: "symlink", run: symlink, seeds: || inputs(BlockKind::Symlink) },
-    Target { name: "access_list", run: access_list, seeds: access_list_inputs },
-    Target { name: "log_record", run: log_record, seeds: log_inputs },
-    Target { name: "log_item", run: log_item, seeds: log_item::inputs },
-    Target { name: "recovery", run: recovery, seeds: recovery::inputs },
-    Target { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
+    FuzzTarget { name: "directory_short", run: directory_short, seeds: fork_inputs },
+    FuzzTarget { name: "attr", run: attr, seeds: || inputs(BlockKind::Attr) },
+    FuzzTarget { name: "attr_remote", run: attr_remote, seeds: || inputs(BlockKind::AttrRemote) },
+    FuzzTarget { name: "attr_short", run: attr_short, seeds: fork_inputs },
+    FuzzTarget { name: "symlink", run: symlink, seeds: || inputs(BlockKind::Symlink) },
+    FuzzTarget { name: "access_list", run: access_list, seeds: access_list_inputs },
+    FuzzTarget { name: "log_record", run: log_record, seeds: log_inputs },
+    FuzzTarget { name: "log_item", run: log_item, seeds: log_item::inputs },
+    FuzzTarget { name: "recovery", run: recovery, seeds: recovery::inputs },
+    FuzzTarget { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
 ];
 
 /// Seeds of one kind: enough to have every form of it, few enough to mutate each often.
@@ -103,7 +103,7 @@ fn block(input: &[u8], kind: BlockKind, look: impl Fn(&[u8], DiskAddr, &Geometry
     drop(black_box(kind.verify(bytes, at, &context)));
     look(bytes, at, geometry);
     let mut mended = bytes.to_vec();
-    mend(&mut mended, kind, geometry);
+    reseal(&mut mended, kind, geometry);
     drop(black_box(kind.verify(&mended, at, &context)));
     look(&mended, at, geometry);
 }

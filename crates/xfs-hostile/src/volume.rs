@@ -306,7 +306,7 @@ fn apply(image: &mut Image, change: &[u8; 12]) {
     let offset = (place >> 2) % seed.bytes.len() / width * width;
     image.edit_with(seed.at, seed.bytes.len(), |bytes| {
         set(bytes, offset, &value, width);
-        xfs_testkit::mend(bytes, seed.kind, seeds::geometry());
+        xfs_testkit::reseal(bytes, seed.kind, seeds::geometry());
     });
 }
 

@@ -103,7 +103,7 @@ impl Image {
         let geometry = self.geometry();
         self.edit_with(at, length, |bytes| {
             change(bytes);
-            mend(bytes, kind, &geometry);
+            reseal(bytes, kind, &geometry);
         });
     }
 
@@ -121,7 +121,7 @@ impl Image {
 
 /// Mends the checksums of a buffer: one for most kinds, one for each inode or block of others. What
 /// is too short to hold one is left alone.
-pub fn mend(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
+pub fn reseal(bytes: &mut [u8], kind: BlockKind, geometry: &Geometry) {
     // Never logged: passes whatever the log says.
     let lsn = Lsn(0);
     if bytes.len() < SECTOR {

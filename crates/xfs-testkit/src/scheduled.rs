@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request whose thread is held. Flushes stand at 0 and have no length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct HeldRequest {
     /// What is asked.
     pub kind: RequestKind,
     /// The first byte.
@@ -54,7 +54,7 @@ struct Gate {
 struct State {
     open: bool,
     tickets: u64,
-    waiting: Vec<(Waiting, u64)>,
+    waiting: Vec<(HeldRequest, u64)>,
     /// The ticket that may go, until its request is done.
     going: Option<u64>,
 }
@@ -85,19 +85,19 @@ impl Scheduler {
 
     /// The requests that are held, ordered by what they are.
     #[must_use]
-    pub fn waiting(&self) -> Vec<Waiting> {
+    pub fn waiting(&self) -> Vec<HeldRequest> {
         self.gate.lock().sorted().into_iter().map(|(waiting, _)| waiting).collect()
     }
 
     /// Lets one request go, chosen by the seed, and returns when it is done; `None` if none waits.
-    pub fn release_any(&mut self) -> Option<Waiting> {
+    pub fn release_any(&mut self) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = self.prng.choose(&waiting).copied();
         chosen.map(|chosen| self.gate.release(chosen))
     }
 
     /// Lets the first request go that `chooses`, and returns when it is done; `None` if none does.
-    pub fn release_first(&mut self, chooses: impl Fn(&Waiting) -> bool) -> Option<Waiting> {
+    pub fn release_first(&mut self, chooses: impl Fn(&HeldRequest) -> bool) -> Option<HeldRequest> {
         let waiting = self.gate.lock().sorted();
         let chosen = waiting.into_iter().find(|(waiting, _)| chooses(waiting));
         chosen.map(|chosen| self.gate.release(chosen))
@@ -112,7 +112,7 @@ impl Drop for Scheduler {
 }
 
 impl State {
-    fn sorted(&self) -> Vec<(Waiting, u64)> {
+    fn sorted(&self) -> Vec<(HeldRequest, u64)> {
         let mut sorted = self.waiting.clone();
         sorted.sort_by_key(|(waiting, ticket)| {
             (waiting.kind as u8, waiting.offset, waiting.length, *ticket)
@@ -136,7 +136,7 @@ impl Gate {
     }
 
     /// Lets a request go and waits until it is done.
-    fn release(&self, (waiting, ticket): (Waiting, u64)) -> Waiting {
+    fn release(&self, (waiting, ticket): (HeldRequest, u64)) -> HeldRequest {
         let mut state = self.lock();
         state.going = Some(ticket);
         self.changed.notify_all();
@@ -145,7 +145,7 @@ impl Gate {
     }
 
     /// Makes a request when the scheduler says so.
-    fn pass<T>(&self, waiting: Waiting, request: impl FnOnce() -> T) -> T {
+    fn pass<T>(&self, waiting: HeldRequest, request: impl FnOnce() -> T) -> T {
         if !self.held.contains(&waiting.kind) {
             return request();
         }
@@ -182,22 +182,22 @@ impl BlockDevice for ScheduledDevice {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let length = buffer.len() as u64;
-        let waiting = Waiting { kind: RequestKind::Read, offset, length };
+        let waiting = HeldRequest { kind: RequestKind::Read, offset, length };
         self.gate.pass(waiting, || self.inner.read_at(offset, buffer))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
-        let waiting = Waiting { kind: RequestKind::Write, offset, length: bytes.len() as u64 };
+        let waiting = HeldRequest { kind: RequestKind::Write, offset, length: bytes.len() as u64 };
         self.gate.pass(waiting, || self.inner.write_at(offset, bytes, durability))
     }
 
     fn flush(&self) -> io::Result<()> {
-        let waiting = Waiting { kind: RequestKind::Flush, offset: 0, length: 0 };
+        let waiting = HeldRequest { kind: RequestKind::Flush, offset: 0, length: 0 };
         self.gate.pass(waiting, || self.inner.flush())
     }
 
     fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        let waiting = Waiting { kind: RequestKind::Discard, offset, length };
+        let waiting = HeldRequest { kind: RequestKind::Discard, offset, length };
         self.gate.pass(waiting, || self.inner.discard(offset, length))
     }
 }

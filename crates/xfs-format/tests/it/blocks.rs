@@ -53,11 +53,11 @@ impl Block {
     pub(crate) fn with(&self, offset: usize, bytes: &[u8]) -> Self {
         let mut block = self.clone();
         block.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
-        block.mend();
+        block.reseal();
         block
     }
 
-    fn mend(&mut self) {
+    fn reseal(&mut self) {
         match self.kind {
             BlockKind::AttrRemote => crc::seal(&mut self.bytes, 12),
             kind => kind.seal(&mut self.bytes, Lsn(1)),
@@ -93,7 +93,7 @@ pub(crate) fn check_blocks(blocks: &[Block], read: impl Fn(&Block)) {
             if offset % 16 == 0 {
                 assert!(damaged.verify_in(&context).is_err(), "offset {offset}");
             }
-            damaged.mend();
+            damaged.reseal();
             let _ = damaged.verify_in(&context);
             read(&damaged);
         }
@@ -111,7 +111,7 @@ fn check_envelope(block: &Block) {
     let elsewhere = Block { at: DiskAddr(block.at.0 + 8), ..block.clone() };
     assert_eq!(elsewhere.verify(), Err(Check::MisplacedBlock { found: block.at }));
     let mut old = block.clone();
-    old.mend();
+    old.reseal();
     let context = VerifyContext { geometry: &geometry, log_head: Some(Lsn(1)) };
     assert_eq!(old.verify_in(&context), Ok(()));
     let found = geometry.meta_uuid;

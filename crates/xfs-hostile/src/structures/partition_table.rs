@@ -14,9 +14,9 @@ pub fn partition_table(input: &[u8]) {
     let (head, tail) = input.split_at(input.len() / 2);
     look(head, tail);
     let (mut head, mut tail) = (head.to_vec(), tail.to_vec());
-    mend(&mut head, SECTOR, 2 * SECTOR);
+    reseal(&mut head, SECTOR, 2 * SECTOR);
     let end = tail.len();
-    mend(&mut tail, end.saturating_sub(SECTOR), end.saturating_sub(2 * SECTOR));
+    reseal(&mut tail, end.saturating_sub(SECTOR), end.saturating_sub(2 * SECTOR));
     look(&head, &tail);
 }
 
@@ -29,7 +29,7 @@ fn look(head: &[u8], tail: &[u8]) {
 }
 
 /// Mends the checksums of the GPT header at `header`, whose entries stand at `entries`.
-fn mend(bytes: &mut [u8], header: usize, entries: usize) {
+fn reseal(bytes: &mut [u8], header: usize, entries: usize) {
     let field = |bytes: &[u8], offset: usize| {
         let field = bytes.get(header..)?.get(offset..offset + 4)?;
         Some(u32::from_be_bytes(field.try_into().ok()?).swap_bytes() as usize)
@@ -74,8 +74,8 @@ pub(super) fn inputs() -> Vec<Vec<u8>> {
     let tail = [vec![0; SECTOR], entries, header(last, 1, last - 1)].concat();
     let mut gpt = [head, tail].concat();
     let half = gpt.len() / 2;
-    mend(gpt.get_mut(..half).unwrap_or_default(), SECTOR, 2 * SECTOR);
-    mend(gpt.get_mut(half..).unwrap_or_default(), 2 * SECTOR, SECTOR);
+    reseal(gpt.get_mut(..half).unwrap_or_default(), SECTOR, 2 * SECTOR);
+    reseal(gpt.get_mut(half..).unwrap_or_default(), 2 * SECTOR, SECTOR);
     vec![[mbr, vec![0; SECTOR]].concat(), gpt]
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use xfs_hostile::{TARGETS, Target};
+use xfs_hostile::{FuzzTarget, TARGETS};
 use xfs_testkit::{Prng, run_limited};
 
 /// Mutated inputs per target. The fuzzer runs the same bodies for as long as one likes.
@@ -17,7 +17,7 @@ fn check(name: &str) {
     });
 }
 
-fn smoke(target: &Target) {
+fn smoke(target: &FuzzTarget) {
     let seeds = (target.seeds)();
     assert!(!seeds.is_empty(), "{} has seeds", target.name);
     let mut prng = Prng::new(SEED);

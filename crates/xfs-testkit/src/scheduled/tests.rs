@@ -5,7 +5,7 @@ use std::thread;
 
 use xfs_device::{BlockDevice, Durability, MemoryDevice};
 
-use super::{ScheduledDevice, Waiting};
+use super::{HeldRequest, ScheduledDevice};
 use crate::failing::RequestKind;
 use crate::recording::{RecordingDevice, Request};
 
@@ -70,10 +70,10 @@ fn a_slow_request_is_overtaken_by_a_flush_that_does_not_cover_it() {
         scope.spawn(|| device.write_at(512, &[1; 512], Durability::Cached).unwrap());
         scope.spawn(|| device.flush().unwrap());
         scheduler.wait_for(2);
-        let write = Waiting { kind: RequestKind::Write, offset: 512, length: 512 };
-        let flush = Waiting { kind: RequestKind::Flush, offset: 0, length: 0 };
+        let write = HeldRequest { kind: RequestKind::Write, offset: 512, length: 512 };
+        let flush = HeldRequest { kind: RequestKind::Flush, offset: 0, length: 0 };
         assert_eq!(scheduler.waiting(), [write, flush]);
-        let is_flush = |waiting: &Waiting| waiting.kind == RequestKind::Flush;
+        let is_flush = |waiting: &HeldRequest| waiting.kind == RequestKind::Flush;
         assert_eq!(scheduler.release_first(is_flush), Some(flush));
         assert_eq!(recorder.recording().requests(), [Request::Flush]);
         assert_eq!(scheduler.release_first(is_flush), None);
