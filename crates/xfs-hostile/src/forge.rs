@@ -1,5 +1,5 @@
 //! A copy of the golden image, and the means to lie in it: find a structure by what it is for, set a
-//! field, mend the checksum.
+//! field, recompute the checksum.
 
 use std::sync::Arc;
 

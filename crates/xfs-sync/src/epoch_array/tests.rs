@@ -6,7 +6,7 @@ use seize::Collector;
 use super::EpochArray;
 use crate::Object;
 
-/// Counts how many of them there are.
+/// A value that counts its living instances.
 struct Counted(Arc<AtomicUsize>, usize);
 
 impl Counted {
@@ -23,15 +23,15 @@ impl Drop for Counted {
 }
 
 #[test]
-fn what_is_put_is_seen_until_it_is_taken_out() {
+fn value_is_readable_until_it_is_replaced() {
     let count = Arc::default();
     let collector = Collector::new();
     let array = EpochArray::<_, Object, 4>::new(&collector);
-    let look = |index| array.read(&collector, index, |value: &Arc<Counted>| value.1);
+    let read = |index| array.read(&collector, index, |value: &Arc<Counted>| value.1);
     assert_eq!(read(2), None);
     array.put(&collector, 2, Some(Counted::new(&count, 7)));
-    assert_eq!([1, 2, 4].map(look), [None, Some(7), None]);
-    // What somebody has a count of stays, wherever its place has gone.
+    assert_eq!([1, 2, 4].map(read), [None, Some(7), None]);
+    // A value with another owner survives the loss of its slot.
     let kept = array.read(&collector, 2, Arc::clone).unwrap();
     array.put(&collector, 2, Some(Counted::new(&count, 8)));
     assert_eq!((kept.1, read(2)), (7, Some(8)));
@@ -39,11 +39,11 @@ fn what_is_put_is_seen_until_it_is_taken_out() {
     assert_eq!(read(2), None);
     drop(array);
     drop(collector);
-    assert_eq!(count.load(Ordering::SeqCst), 1, "all but the one that is kept");
+    assert_eq!(count.load(Ordering::SeqCst), 1, "all values but the kept one are dropped");
 }
 
 #[test]
-fn a_value_that_is_looked_at_stays() {
+fn value_is_not_dropped_while_it_is_read() {
     let count = Arc::default();
     let collector = Collector::new().batch_size(1);
     let array = EpochArray::<_, Object, 1>::new(&collector);
@@ -51,7 +51,7 @@ fn a_value_that_is_looked_at_stays() {
     let seen = array.read(&collector, 0, |value| {
         let take_out = || array.put(&collector, 0, None);
         std::thread::scope(|scope| scope.spawn(take_out).join().unwrap());
-        assert_eq!(count.load(Ordering::SeqCst), 1, "gone while it is looked at");
+        assert_eq!(count.load(Ordering::SeqCst), 1, "dropped while it is read");
         value.1
     });
     assert_eq!(seen, Some(1));
@@ -68,7 +68,7 @@ fn values_are_dropped_with_the_shelf() {
 }
 
 #[test]
-fn threads_put_and_look_beside_each_other() {
+fn concurrent_put_and_read_are_safe() {
     const ROUNDS: usize = if cfg!(miri) { 50 } else { 20_000 };
     let count = Arc::default();
     let collector = Collector::new().batch_size(4);
