@@ -1,6 +1,6 @@
 //! Test devices, seeded randomness, image makers and oracles for the tests of the workspace.
 //!
-//! Owns: what tests share and no product needs. Does **not** own: tests.
+//! Owns: code that tests share and that production code does not need. Does **not** own: tests.
 
 mod atomicity;
 mod cow;
