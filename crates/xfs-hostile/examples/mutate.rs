@@ -1,8 +1,8 @@
-//! Mutates for as long as one likes: whole images, or the seeds of the target that is named.
+//! Runs mutated inputs: of whole images, or of the named fuzz target.
 //!
 //! `cargo run --release -p xfs-hostile --example mutate FIRST_SEED ROUNDS [TARGET]`
 //!
-//! A seed that takes longer than a second is printed, and so is one that ends in a panic.
+//! Prints every seed that panics or takes longer than a second.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,8 @@
 //! One fuzz target per structure.
 //!
-//! The input of a target for a block is its address in 8 bytes, big-endian, and then its bytes. It
-//! is looked at as it is, and again with its checksum mended, since hardly any mutation would get
-//! past the checksum otherwise.
+//! The input of a target for a block is the block's address in 8 bytes, big-endian, and then its
+//! bytes. The target reads the block as it is and again with a recomputed checksum, since few
+//! mutations would get past the checksum otherwise.
 
 pub mod log_item;
 pub mod partition_table;
@@ -38,15 +38,15 @@ use crate::seeds;
 /// A fuzz target.
 #[derive(Clone, Copy)]
 pub struct FuzzTarget {
-    /// Its name: that of the file in fuzz/fuzz_targets.
+    /// Its name, which is the name of its file in fuzz/fuzz_targets.
     pub name: &'static str,
     /// Its body.
     pub run: fn(&[u8]),
-    /// Inputs to start from.
+    /// Returns the inputs to mutate.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All targets for one structure.
+/// All targets for a single structure.
 pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "superblock", run: superblock, seeds: || inputs(BlockKind::Superblock) },
     FuzzTarget { name: "agf", run: agf, seeds: || inputs(BlockKind::Agf) },
@@ -81,7 +81,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "partition_table", run: partition_table, seeds: partition_table::inputs },
 ];
 
-/// Seeds of one kind: enough to have every form of it, few enough to mutate each often.
+/// Returns seeds of one kind: enough for every form of it, and few enough to mutate each often.
 fn inputs(kind: BlockKind) -> Vec<Vec<u8>> {
     let all: Vec<_> = seeds::of(kind).collect();
     let step = all.len().div_ceil(MOST_SEEDS).max(1);
@@ -95,27 +95,27 @@ fn split(input: &[u8]) -> Option<(DiskAddr, &[u8])> {
     Some((DiskAddr(u64::from_be_bytes(*at)), bytes))
 }
 
-/// Verifies the block of an input and looks at it, as it is and mended.
-fn block(input: &[u8], kind: BlockKind, look: impl Fn(&[u8], DiskAddr, &Geometry)) {
+/// Verifies and reads the block of an input, as it is and with a recomputed checksum.
+fn block(input: &[u8], kind: BlockKind, read: impl Fn(&[u8], DiskAddr, &Geometry)) {
     let Some((at, bytes)) = split(input) else { return };
     let geometry = seeds::geometry();
     let context = VerifyContext { geometry, log_head: None };
     drop(black_box(kind.verify(bytes, at, &context)));
-    look(bytes, at, geometry);
-    let mut mended = bytes.to_vec();
-    reseal(&mut mended, kind, geometry);
-    drop(black_box(kind.verify(&mended, at, &context)));
-    look(&mended, at, geometry);
+    read(bytes, at, geometry);
+    let mut resealed = bytes.to_vec();
+    reseal(&mut resealed, kind, geometry);
+    drop(black_box(kind.verify(&resealed, at, &context)));
+    read(&resealed, at, geometry);
 }
 
-/// Formats every item, which touches all of it.
+/// Formats every item, which reads all of it.
 fn exhaust<T: Debug>(items: impl Iterator<Item = T>) {
     for item in items {
         black_box(format!("{item:?}"));
     }
 }
 
-/// A superblock, and what is computed from its geometry.
+/// Fuzzes a superblock and computations with its geometry.
 pub fn superblock(input: &[u8]) {
     block(input, BlockKind::Superblock, |bytes, at, _| {
         let Ok(superblock) = Superblock::decode(bytes, StructureAddress::Disk(at)) else { return };
@@ -138,14 +138,14 @@ pub fn superblock(input: &[u8]) {
     });
 }
 
-/// The free-space header of a group.
+/// Fuzzes the free-space header of a group.
 pub fn agf(input: &[u8]) {
     block(input, BlockKind::Agf, |bytes, at, geometry| {
         black_box(format!("{:?}", agf::Agf::decode(bytes, at, geometry)));
     });
 }
 
-/// The inode header of a group.
+/// Fuzzes the inode header of a group.
 pub fn agi(input: &[u8]) {
     block(input, BlockKind::Agi, |bytes, at, geometry| {
         if let Ok(agi) = agi::Agi::decode(bytes, at, geometry) {
@@ -154,7 +154,7 @@ pub fn agi(input: &[u8]) {
     });
 }
 
-/// The free list of a group, read by every range that an AGF may give.
+/// Fuzzes the free list of a group, read with every range that an AGF may give.
 pub fn agfl(input: &[u8]) {
     block(input, BlockKind::Agfl, |bytes, at, _| {
         let Ok(list) = agfl::Agfl::decode(bytes, at) else { return };
@@ -169,7 +169,7 @@ pub fn agfl(input: &[u8]) {
     });
 }
 
-/// A btree block, as each of the kinds that its magic number may name.
+/// Fuzzes a btree block, as each kind that its magic number may name.
 pub fn btree(input: &[u8]) {
     btree_of::<FreeSpaceByBlock>(input);
     btree_of::<FreeSpaceBySize>(input);
@@ -214,7 +214,7 @@ fn btree_inputs() -> Vec<Vec<u8>> {
     kinds.into_iter().flat_map(|kind| inputs(BlockKind::Btree(kind))).collect()
 }
 
-/// An inode with both forks.
+/// Fuzzes an inode with both forks.
 pub fn inode(input: &[u8]) {
     block(input, BlockKind::InodeCluster, |bytes, at, geometry| {
         let context = VerifyContext { geometry, log_head: None };
@@ -228,7 +228,7 @@ pub fn inode(input: &[u8]) {
 }
 
 fn inode_inputs() -> Vec<Vec<u8>> {
-    // One of each shape: type, formats and whether there is an attribute fork.
+    // One of each combination of type, formats and presence of an attribute fork.
     let mut shapes = std::collections::BTreeSet::new();
     let shape = |bytes: &[u8]| {
         Some((bytes.get(2)? >> 4, *bytes.get(5)?, *bytes.get(82)? == 0, *bytes.get(83)?))
@@ -237,7 +237,7 @@ fn inode_inputs() -> Vec<Vec<u8>> {
     seeds.filter(|seed| shapes.insert(shape(&seed.bytes))).map(seeds::Seed::input).collect()
 }
 
-/// A directory data block, or a directory of one block.
+/// Fuzzes a directory data block, or a directory of one block.
 pub fn directory_data(input: &[u8]) {
     block(input, BlockKind::DirectoryData, |bytes, at, _| {
         for start in [0, 4096, 1 << 35] {
@@ -254,7 +254,7 @@ pub fn directory_data(input: &[u8]) {
     });
 }
 
-/// A block of a directory's index: leaf or node.
+/// Fuzzes a block of a directory's index: leaf or node.
 pub fn directory_index(input: &[u8]) {
     block(input, BlockKind::DirectoryIndex, |bytes, at, _| {
         node(bytes, at);
@@ -276,7 +276,7 @@ fn node(bytes: &[u8], at: DiskAddr) {
     }
 }
 
-/// A block of a directory's free-space index.
+/// Fuzzes a block of a directory's free-space index.
 pub fn directory_free(input: &[u8]) {
     block(input, BlockKind::DirectoryFree, |bytes, at, _| {
         let Ok(free) = FreeBlock::decode(bytes, StructureAddress::Disk(at)) else { return };
@@ -284,7 +284,7 @@ pub fn directory_free(input: &[u8]) {
     });
 }
 
-/// A directory in an inode.
+/// Fuzzes a directory in an inode.
 pub fn directory_short(input: &[u8]) {
     let Ok(form) = ShortForm::decode(input, StructureAddress::Inode(InodeNumber(128))) else {
         return;
@@ -295,10 +295,10 @@ pub fn directory_short(input: &[u8]) {
     drop(black_box(form.find(b"ccc")));
 }
 
-/// What is in the literal area of inodes: inputs for the targets of what lies in an inode.
+/// Returns the literal areas of inodes: inputs for the targets of structures in an inode.
 fn fork_inputs() -> Vec<Vec<u8>> {
     let inodes = seeds::of(BlockKind::InodeCluster).filter(|seed| {
-        // In line, in either fork.
+        // Either fork is in local format.
         seed.bytes.get(5) == Some(&1) || seed.bytes.get(83) == Some(&1)
     });
     let forks = inodes.step_by(31).flat_map(|seed| {
@@ -308,7 +308,7 @@ fn fork_inputs() -> Vec<Vec<u8>> {
     forks.take(MOST_SEEDS).collect()
 }
 
-/// A block of an attribute fork: leaf or node.
+/// Fuzzes a block of an attribute fork: leaf or node.
 pub fn attr(input: &[u8]) {
     block(input, BlockKind::Attr, |bytes, at, _| {
         node(bytes, at);
@@ -330,14 +330,14 @@ fn attr_entries<'a>(entries: impl Iterator<Item = AttrEntry<'a>>, place: Structu
     }
 }
 
-/// A block of a remote attribute value.
+/// Fuzzes a block of a remote attribute value.
 pub fn attr_remote(input: &[u8]) {
     block(input, BlockKind::AttrRemote, |bytes, at, _| {
         black_box(format!("{:?}", RemoteBlock::decode(bytes, StructureAddress::Disk(at))));
     });
 }
 
-/// Attributes in an inode.
+/// Fuzzes attributes in an inode.
 pub fn attr_short(input: &[u8]) {
     let place = StructureAddress::Inode(InodeNumber(128));
     let Ok(form) = AttrShortForm::decode(input, place) else { return };
@@ -345,14 +345,14 @@ pub fn attr_short(input: &[u8]) {
     attr_entries(form.entries().filter_map(Result::ok), place);
 }
 
-/// A block of a link's target.
+/// Fuzzes a block of the target of a symbolic link.
 pub fn symlink(input: &[u8]) {
     block(input, BlockKind::Symlink, |bytes, at, _| {
         black_box(format!("{:?}", SymlinkBlock::decode(bytes, at)));
     });
 }
 
-/// The value of an attribute that holds an access list.
+/// Fuzzes the value of an attribute that holds an access control list.
 pub fn access_list(input: &[u8]) {
     if let Ok(entries) = acl::decode(input, InodeNumber(128)) {
         black_box(acl::encode_posix_xattr(&entries));
@@ -370,7 +370,7 @@ fn access_list_inputs() -> Vec<Vec<u8>> {
     vec![list(&[]), list(&owner), list(&named), list(&vec![entry(2, 5); 25])]
 }
 
-/// A record of the log: header, place, checksum, operations.
+/// Fuzzes a log record: header, position, checksum, operations.
 pub fn log_record(input: &[u8]) {
     let place = StructureAddress::Log(1);
     let Ok(header) = LogRecordHeader::decode(input, place) else { return };
