@@ -1,8 +1,8 @@
 //! Extent record of a fork (`xfs_bmbt_rec`), lists of them, and the root of an extent btree.
 //!
 //! Owns: the packed record, the rules of a list in one place, and the root that lies in the inode.
-//! Does **not** own: btree blocks outside the inode ([`btree`](crate::btree)), or the map of a whole
-//! fork, which is built above.
+//! Does **not** own: btree blocks outside the inode ([`btree`](crate::btree)), or the map of a
+//! whole fork, which is built above.
 //!
 //! ```text
 //! bit 127        126                 73 72                 21 20            0
@@ -209,7 +209,7 @@ impl Extent {
     }
 }
 
-/// Whether this block exists, and not to hold the headers of a group.
+/// Returns whether this block exists, and not to hold the headers of a group.
 #[doc(alias = "xfs_verify_fsbno")]
 fn is_for_files(block: FsBlock, geometry: &Geometry) -> bool {
     let split = geometry.split_block(block);

@@ -53,8 +53,8 @@ pub struct Geometry {
     pub inode_alignment_blocks: u32,
     /// Alignment of sparse inode chunks in blocks, 0 without them.
     pub sparse_alignment_blocks: u32,
-    /// Blocks in an extent of the realtime device. A volume without one has a number too, which hints of
-    /// directories must fit, and it may be 0.
+    /// Blocks in an extent of the realtime device. A volume without one has a number too, which
+    /// hints of directories must fit, and it may be 0.
     #[doc(alias = "sb_rextsize")]
     pub realtime_extent_blocks: u32,
     /// The UUID that metadata carries.
@@ -134,8 +134,8 @@ impl Geometry {
         }
     }
 
-    /// The same volume with about so many blocks: a last group that would be shorter than one may be is
-    /// left out. `None` if it could not be addressed.
+    /// The same volume with about so many blocks: a last group that would be shorter than one may
+    /// be is left out. `None` if it could not be addressed.
     #[must_use]
     pub fn grown_to(&self, data_blocks: u64) -> Option<Self> {
         let group = u64::from(self.ag_blocks);
@@ -155,7 +155,7 @@ impl Geometry {
         (0..self.ag_count).map(AgNumber)
     }
 
-    /// Whether this block exists.
+    /// Returns whether this block exists.
     #[must_use]
     pub const fn contains_ag_block(&self, group: AgNumber, block: AgBlock) -> bool {
         block.0 < self.ag_length(group)
@@ -170,7 +170,7 @@ impl Geometry {
         self.contains_ag_block(group, in_group).then_some((group, in_group))
     }
 
-    /// Whether `count` blocks from `start` all exist, inside one allocation group.
+    /// Returns whether `count` blocks from `start` all exist, inside one allocation group.
     #[must_use]
     pub fn contains_extent(&self, start: FsBlock, count: u64) -> bool {
         self.split_block(start).is_some_and(|(group, block)| {
@@ -325,13 +325,13 @@ impl Geometry {
         FileBlock(offset >> self.block_log)
     }
 
-    /// Whether this feature that forbids access to those who do not know it is on.
+    /// Returns whether this feature that forbids access to those who do not know it is on.
     #[must_use]
     pub const fn has_incompat(&self, feature: IncompatFeatures) -> bool {
         self.incompat.contains(feature)
     }
 
-    /// Whether this feature that forbids writing to those who do not know it is on.
+    /// Returns whether this feature that forbids writing to those who do not know it is on.
     #[must_use]
     pub const fn has_ro_compat(&self, feature: RoCompatFeatures) -> bool {
         self.ro_compat.contains(feature)

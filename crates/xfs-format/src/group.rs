@@ -43,21 +43,22 @@ impl<'a> Group<'a> {
         self.length_blocks
     }
 
-    /// Whether this block exists and is not taken by the group's headers.
+    /// Returns whether this block exists and is not taken by the group's headers.
     #[doc(alias = "xfs_verify_agbno")]
     #[must_use]
     pub const fn contains_block(&self, block: AgBlock) -> bool {
         self.geometry.header_blocks() <= block.0 && block.0 < self.length_blocks
     }
 
-    /// Whether these blocks, at least one, all exist and none is taken by the group's headers.
+    /// Returns whether these blocks, at least one, all exist and none is taken by the group's
+    /// headers.
     #[doc(alias = "xfs_verify_agbext")]
     #[must_use]
     pub const fn contains_extent(&self, start: AgBlock, count: u32) -> bool {
         count != 0 && self.contains_block(start) && count <= self.length_blocks - start.0
     }
 
-    /// Whether an inode may lie at this number.
+    /// Returns whether an inode may lie at this number.
     #[doc(alias = "xfs_verify_agino")]
     #[must_use]
     pub const fn contains_inode(&self, inode: AgInode) -> bool {

@@ -14,7 +14,8 @@
 //! # Invariants
 //!
 //! - **I1** [`InodeCore::decode`] reads fields and knows the format words; nothing else is believed
-//!   until [`InodeCore::verify`] has passed. It allocates nothing: a scan decodes millions of inodes.
+//!   until [`InodeCore::verify`] has passed. It allocates nothing: a scan decodes millions of
+//!   inodes.
 //! - **I2** Mode 0 is a free inode. Its core is valid, and of its forks nothing is looked at.
 
 mod disk;
@@ -99,7 +100,7 @@ impl FileType {
         bits << 12
     }
 
-    /// Whether it has a device number.
+    /// Returns whether it has a device number.
     #[must_use]
     pub const fn is_device(self) -> bool {
         matches!(self, Self::CharDevice | Self::BlockDevice)
@@ -190,7 +191,8 @@ impl DeviceNumber {
 #[doc(alias = "xfs_dinode")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InodeCore {
-    /// The number under which it was read; [`verify`](Self::verify) compares it with the stored one.
+    /// The number under which it was read; [`verify`](Self::verify) compares it with the stored
+    /// one.
     pub number: InodeNumber,
     /// Type and permissions; 0 in a free inode.
     pub mode: u16,
@@ -264,7 +266,8 @@ pub struct InodeCore {
 impl InodeCore {
     /// Reads the fields of the inode in `bytes`, which is `number`.
     ///
-    /// Cheap, and structural only: length, magic and the format words. See [`verify`](Self::verify).
+    /// Cheap, and structural only: length, magic and the format words. See
+    /// [`verify`](Self::verify).
     ///
     /// # Errors
     ///
@@ -343,19 +346,19 @@ impl InodeCore {
         FileType::from_mode(self.mode)
     }
 
-    /// Whether no file uses this inode.
+    /// Returns whether no file uses this inode.
     #[must_use]
     pub const fn is_free(&self) -> bool {
         self.mode == 0
     }
 
-    /// Whether there is an attribute fork, if only an empty one.
+    /// Returns whether there is an attribute fork, if only an empty one.
     #[must_use]
     pub const fn has_attr_fork(&self) -> bool {
         self.fork_offset != 0
     }
 
-    /// Whether the data is on the realtime device or section.
+    /// Returns whether the data is on the realtime device or section.
     #[must_use]
     pub const fn is_realtime(&self) -> bool {
         self.flags.contains(InodeFlags::REALTIME)
@@ -380,9 +383,9 @@ impl InodeCore {
         }
     }
 
-    /// Whether a directory has a hint that is not in whole extents of the realtime device, and hands both on.
-    /// Older kernels let it be set, and xfs_repair complains of it; newer ones show it as no hint, and take it
-    /// away when they change the directory.
+    /// Returns whether a directory has a hint that is not in whole extents of the realtime device,
+    /// and hands both on. Older kernels let it be set, and xfs_repair complains of it; newer ones
+    /// show it as no hint, and take it away when they change the directory.
     #[must_use]
     pub fn has_misfit_hint(&self, geometry: &Geometry) -> bool {
         self.flags.contains(InodeFlags::EXTSZINHERIT)

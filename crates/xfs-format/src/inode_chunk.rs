@@ -215,7 +215,7 @@ impl InodeChunk {
         self.present() & !self.free
     }
 
-    /// Whether some of the 64 inodes are not on disk.
+    /// Returns whether some of the 64 inodes are not on disk.
     #[must_use]
     pub const fn is_sparse(&self) -> bool {
         self.holes != 0

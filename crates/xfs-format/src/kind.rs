@@ -121,7 +121,8 @@ impl BlockKind {
 }
 
 /// When the block in `bytes` was last logged, whatever kind of block it is; `None` where that does
-/// not show: inodes, remote values, what was never logged, what is of another volume, or no metadata.
+/// not show: inodes, remote values, what was never logged, what is of another volume, or no
+/// metadata.
 ///
 /// Nothing else of the block is looked at: after a crash its checksum need not hold.
 #[doc(alias = "xlog_recover_get_buf_lsn")]

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The fields of items stand in the byte order of the machine that wrote the log; the header of the
-//! record tells which ([`ByteOrder`](crate::log_record::ByteOrder)). What is copied to disk as it is
-//! (forks, pieces of buffers, and all of an inode creation) is big-endian as everywhere.
+//! record tells which ([`ByteOrder`](crate::log_record::ByteOrder)). What is copied to disk as it
+//! is (forks, pieces of buffers, and all of an inode creation) is big-endian as everywhere.
 //!
 //! # Invariants
 //!
@@ -190,7 +190,7 @@ impl ItemKind {
         }
     }
 
-    /// Whether it says what will be done, and waits for a completion of the same number.
+    /// Returns whether it says what will be done, and waits for a completion of the same number.
     #[must_use]
     pub const fn is_intent(self) -> bool {
         self.completion().is_some()

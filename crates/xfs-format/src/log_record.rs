@@ -226,7 +226,7 @@ pub struct LogRecordHeader {
 }
 
 impl LogRecordHeader {
-    /// Whether this basic block is the first of a record, by its magic number.
+    /// Returns whether this basic block is the first of a record, by its magic number.
     #[must_use]
     pub fn is_here(block: &[u8]) -> bool {
         read_word(block, 0) == Some(LOG_RECORD_MAGIC)

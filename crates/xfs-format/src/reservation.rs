@@ -175,9 +175,10 @@ impl<'a> Reservations<'a> {
         Reservation { bytes: self.bytes(kind), steps: self.steps(kind) }
     }
 
-    /// What a chain reserves that sets an attribute, of whichever length: it maps the blocks of a long value
-    /// one extent a step, as a write does, and gives back those of an old one as a removal does. The kernel
-    /// reserves for all blocks of the value in each step, which a small log does not hold.
+    /// What a chain reserves that sets an attribute, of whichever length: it maps the blocks of a
+    /// long value one extent a step, as a write does, and gives back those of an old one as a
+    /// removal does. The kernel reserves for all blocks of the value in each step, which a small
+    /// log does not hold.
     #[must_use]
     pub fn attribute_chain(&self) -> Reservation {
         let put =

@@ -267,8 +267,8 @@ impl Superblock {
         Ok(Self::from_verified(disk))
     }
 
-    /// How many inodes a volume of so many blocks may have; `None` means no bound. It may have grown
-    /// since this superblock was read.
+    /// How many inodes a volume of so many blocks may have; `None` means no bound. It may have
+    /// grown since this superblock was read.
     #[doc(alias = "maxicount")]
     #[must_use]
     pub fn inode_limit(&self, data_blocks: u64) -> Option<u64> {
@@ -327,13 +327,13 @@ impl Superblock {
         }
     }
 
-    /// Whether the log is on a device of its own.
+    /// Returns whether the log is on a device of its own.
     #[must_use]
     pub const fn has_external_log(&self) -> bool {
         self.log_start.0 == 0
     }
 
-    /// Whether any part of the volume is on a realtime device or section.
+    /// Returns whether any part of the volume is on a realtime device or section.
     #[must_use]
     pub const fn has_realtime(&self) -> bool {
         self.realtime_blocks != 0
@@ -354,13 +354,13 @@ impl Superblock {
         }
     }
 
-    /// Whether this feature that forbids access to those who do not know it is on.
+    /// Returns whether this feature that forbids access to those who do not know it is on.
     #[must_use]
     pub const fn has_incompat(&self, feature: IncompatFeatures) -> bool {
         self.incompat.contains(feature)
     }
 
-    /// Whether this feature that forbids writing to those who do not know it is on.
+    /// Returns whether this feature that forbids writing to those who do not know it is on.
     #[must_use]
     pub const fn has_ro_compat(&self, feature: RoCompatFeatures) -> bool {
         self.ro_compat.contains(feature)
@@ -385,8 +385,8 @@ pub enum SuperblockError {
 }
 
 impl Superblock {
-    /// Checks that it was not logged after the head of the log. Else the log has been zeroed or replaced, and
-    /// what is written from now on would pass for older than what it follows.
+    /// Checks that it was not logged after the head of the log. Else the log has been zeroed or
+    /// replaced, and what is written from now on would pass for older than what it follows.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ impl Timestamp {
         Self { seconds: (raw >> 32) as u32 as i32 as i64, nanoseconds }
     }
 
-    /// Whether the nanoseconds of the older form are below a second.
+    /// Returns whether the nanoseconds of the older form are below a second.
     #[must_use]
     pub const fn is_legacy_valid(raw: u64) -> bool {
         (raw as u32) < NANOSECONDS_PER_SECOND

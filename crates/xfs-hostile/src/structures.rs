@@ -158,7 +158,7 @@ pub fn agi(input: &[u8]) {
 pub fn agfl(input: &[u8]) {
     block(input, BlockKind::Agfl, |bytes, at, _| {
         let Ok(list) = agfl::Agfl::decode(bytes, at) else { return };
-        exhaust(list.places());
+        exhaust(list.entries());
         let ends = [0, 1, 100, 118, 119, 120, u32::MAX];
         for (first, last) in ends.iter().flat_map(|first| ends.map(|last| (*first, last))) {
             for count in [0, 1, last.wrapping_sub(first).wrapping_add(1), u32::MAX] {

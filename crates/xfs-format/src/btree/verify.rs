@@ -1,4 +1,4 @@
-//! What must hold inside one btree block.
+//! The checks of one btree block against itself.
 
 use core::mem::offset_of;
 
@@ -22,17 +22,17 @@ use crate::rmap::ReverseMap;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the message of each variant names its values")]
 pub enum BtreeCheck {
-    #[error("{count} entries at level {level}, where at most {max} fit")]
+    #[error("{count} entries at level {level}, but at most {max} fit")]
     Count { count: usize, max: usize, level: u16 },
     #[error("level {level} is above the highest possible, {max}")]
     Level { level: u32, max: u32 },
-    #[error("level {found} where the path calls for {expected}")]
+    #[error("level {found}, but the path requires {expected}")]
     LevelOnPath { found: u32, expected: u32 },
     #[error("node without children")]
     EmptyNode,
     #[error("leaf without records below a node")]
     EmptyLeaf,
-    #[error("entry {index} is not above the one before it")]
+    #[error("entry {index} is not above the previous entry")]
     Order { index: usize },
     #[error("entry {index} is outside the keys of its parent")]
     OutsideParent { index: usize },
@@ -44,9 +44,9 @@ pub enum BtreeCheck {
     Sibling { sibling: u64 },
     #[error("{side} sibling is {found:#x}, not {expected:#x} as on the path")]
     SiblingOnPath { side: &'static str, found: u64, expected: u64 },
-    #[error("there is no {side} sibling, where the path has one")]
+    #[error("there is no {side} sibling, but the path has one")]
     SiblingMissing { side: &'static str },
-    #[error("block is not one of the volume")]
+    #[error("the block lies outside the volume")]
     Outside,
 }
 

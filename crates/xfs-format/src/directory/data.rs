@@ -163,7 +163,7 @@ impl<'a> DataBlock<'a> {
         InodeNumber(self.header.owner.get())
     }
 
-    /// Whether this is the one block of the block form.
+    /// Returns whether this is the one block of the block form.
     #[must_use]
     pub fn is_block_form(&self) -> bool {
         self.index.is_some()
@@ -252,8 +252,8 @@ impl<'a> DataBlock<'a> {
         Ok(None)
     }
 
-    /// The entries of the block form whose name an earlier one has. Names are compared only where neighbours of the
-    /// index have one hash.
+    /// The entries of the block form whose name an earlier one has. Names are compared only where
+    /// neighbours of the index have one hash.
     #[must_use]
     pub fn doubled(&self) -> Vec<DuplicateName> {
         let runs = self.index().chunk_by(|a, b| a.hash.get() == b.hash.get());
@@ -368,7 +368,7 @@ fn verify_tag(rest: &[u8], offset: usize, length: usize) -> Option<Result<(), Di
     Some(if is_own { Ok(()) } else { Err(DirectoryCheck::Tag { offset, tag }) })
 }
 
-/// Whether `name` is the dot name that belongs at byte `start` of the directory.
+/// Returns whether `name` is the dot name that belongs at byte `start` of the directory.
 fn is_dot_entry(name: &[u8], start: u64) -> bool {
     let dot = DATA_HEADER as u64;
     let parent = (DATA_HEADER + entry_length(1)) as u64;

@@ -1,7 +1,8 @@
 //! Names that a directory holds twice.
 //!
-//! A lookup finds one of the two entries, and a listing shows both. Who copies the tree writes the second one through
-//! the first, which may be a symbolic link. So readers give out the first entry alone, and report the other.
+//! A lookup finds one of the two entries, and a listing shows both. Who copies the tree writes the
+//! second one through the first, which may be a symbolic link. So readers give out the first entry
+//! alone, and report the other.
 
 use alloc::vec::Vec;
 

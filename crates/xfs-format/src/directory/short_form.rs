@@ -159,8 +159,8 @@ impl<'a> ShortForm<'a> {
 
     /// The entries that can be read whose name an earlier one has.
     ///
-    /// A set of 1024 bits by hash tells most directories apart from those that have any, so that names are compared
-    /// only where two hashes agree in ten bits. No memory is taken before that.
+    /// A set of 1024 bits by hash tells most directories apart from those that have any, so that
+    /// names are compared only where two hashes agree in ten bits. No memory is taken before that.
     #[must_use]
     pub fn doubled(&self) -> Vec<DuplicateName> {
         let mut seen = [0_u64; 16];

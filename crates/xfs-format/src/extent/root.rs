@@ -18,8 +18,8 @@ use crate::geometry::Geometry;
 
 /// Bytes before the keys of a root in an inode.
 pub const EXTENT_ROOT_HEADER_BYTES: usize = size_of::<RootDisk>();
-/// Bound of an extent btree's levels, the root's included: 2⁴⁸ records in blocks of 1 KiB, each half
-/// full.
+/// Bound of an extent btree's levels, the root's included: 2⁴⁸ records in blocks of 1 KiB, each
+/// half full.
 #[doc(alias = "XFS_BM_MAXLEVELS")]
 pub const MAX_EXTENT_LEVELS: u16 = 12;
 

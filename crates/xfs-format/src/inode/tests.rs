@@ -1,4 +1,5 @@
-//! Inodes that the kernel wrote (`testdata/inodes`), the same with one field changed, and every bit.
+//! Inodes that the kernel wrote (`testdata/inodes`), the same with one field changed, and every
+//! bit.
 
 use std::format;
 use std::vec::Vec;

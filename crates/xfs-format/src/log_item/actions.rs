@@ -5,8 +5,8 @@
 //! CUI flags                                                                  7..0 action from 1
 //! ```
 //!
-//! An intent comes from the log, so every bit that is not known is an error: whoever wrote it wanted
-//! something that would not be done.
+//! An intent comes from the log, so every bit that is not known is an error: whoever wrote it
+//! wanted something that would not be done.
 
 use super::LogItemCheck;
 use crate::rmap::RmapFlags;

@@ -61,7 +61,7 @@ impl AttrOperation {
         Self::ALL.into_iter().find(|operation| operation.encode() == raw)
     }
 
-    /// Whether the attribute is a parent pointer.
+    /// Returns whether the attribute is a parent pointer.
     #[must_use]
     pub const fn is_parent(self) -> bool {
         matches!(self, Self::ParentSet | Self::ParentRemove | Self::ParentReplace)
@@ -80,7 +80,7 @@ impl AttrOperation {
         }
     }
 
-    /// Whether there is a value besides the name.
+    /// Returns whether there is a value besides the name.
     const fn has_value(self) -> bool {
         !matches!(self, Self::Remove)
     }

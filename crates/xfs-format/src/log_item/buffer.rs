@@ -5,8 +5,9 @@
 //! then    one region for each run of set bits: the bytes of these chunks
 //! ```
 //!
-//! A bit of the bitmap stands for 128 bytes, the lowest bit of the first word for the first of them.
-//! The top five bits of the flags say what the buffer holds, so that replay can verify and seal it.
+//! A bit of the bitmap stands for 128 bytes, the lowest bit of the first word for the first of
+//! them. The top five bits of the flags say what the buffer holds, so that replay can verify and
+//! seal it.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -361,8 +362,8 @@ impl<'a> BufferItem<'a> {
     ) -> Result<Self, LogItemCheck> {
         let format = BufferFormat::read(first, order)?;
         let (item, runs) = (ItemKind::Buffer.name(), format.runs().count());
-        // The bitmap of a cancelled buffer means nothing: no bytes of it are logged, and regions that
-        // a log has all the same are dropped, from the count too.
+        // The bitmap of a cancelled buffer means nothing: no bytes of it are logged, and regions
+        // that a log has all the same are dropped, from the count too.
         if format.flags.contains(BufferFlags::CANCEL) {
             let format = BufferFormat { regions: 1, ..format };
             return Ok(Self { format, pieces: Vec::new() });
@@ -379,7 +380,7 @@ impl<'a> BufferItem<'a> {
         Ok(Self { format, pieces })
     }
 
-    /// Whether the item says that the buffer is no metadata any more.
+    /// Returns whether the item says that the buffer is no metadata any more.
     #[must_use]
     pub const fn is_cancel(&self) -> bool {
         self.format.flags.contains(BufferFlags::CANCEL)

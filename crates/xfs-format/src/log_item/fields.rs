@@ -87,8 +87,8 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Room for as many bytes as a format takes: where that is a constant, no write has to look how much is
-/// left.
+/// Room for as many bytes as a format takes: where that is a constant, no write has to look how
+/// much is left.
 impl Sink for &mut [u8] {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {

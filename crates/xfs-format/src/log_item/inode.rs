@@ -224,8 +224,8 @@ pub fn core_to_log(core: &[u8; LOG_CORE_BYTES], order: HostOrder) -> [u8; LOG_CO
     exchange(core, order, bits.unwrap_or_default())
 }
 
-/// Reverses the bytes of the fields of one width. Every inode that is logged goes through here: the places
-/// are constants, and a field is loaded, reversed and stored as a word.
+/// Reverses the bytes of the fields of one width. Every inode that is logged goes through here: the
+/// places are constants, and a field is loaded, reversed and stored as a word.
 macro_rules! reverse {
     ($core:ident, $word:ident: $($offset:expr),*) => {$(
         if let Some(field) = $core.get_mut($offset..).and_then(<[u8]>::first_chunk_mut) {

@@ -59,7 +59,8 @@ pub enum Unsupported {
     /// Changing a volume that accounts quota.
     #[error("volumes with quota can only be read")]
     QuotaWrite,
-    /// The log cannot hold what an operation may have to write: no mkfs.xfs makes one that is so small.
+    /// The log cannot hold what an operation may have to write: no mkfs.xfs makes one that is so
+    /// small.
     #[error("the log of {log_bytes} bytes is too small for a transaction of {bytes}")]
     LogTooSmall {
         /// Bytes that the operation would have reserved.
