@@ -300,7 +300,7 @@ impl Geometry {
     /// Where an inode lies, or `None` if it is outside the volume.
     #[doc(alias = "xfs_imap")]
     #[must_use]
-    pub fn inode_place(&self, inode: InodeNumber) -> Option<InodeLocation> {
+    pub fn inode_location(&self, inode: InodeNumber) -> Option<InodeLocation> {
         let (group, inode) = self.split_inode(inode)?;
         let block = self.ag_inode_block(inode);
         let in_cluster = block.0 % self.cluster_blocks();

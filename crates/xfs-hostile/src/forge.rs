@@ -95,7 +95,7 @@ impl Forge {
     /// Changes an inode.
     pub(crate) fn inode(&mut self, path: &str, change: impl FnOnce(&mut [u8])) {
         let number = self.number(path);
-        let place = seeds::geometry().inode_place(number).expect("the inode lies in the volume");
+        let place = seeds::geometry().inode_location(number).expect("the inode lies in the volume");
         let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes) / 512);
         self.edit(at, BlockKind::InodeCluster, change);
     }

@@ -129,7 +129,7 @@ pub fn superblock(input: &[u8]) {
         }
         for number in [0, 1, 128, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX] {
             black_box(geometry.split_inode(InodeNumber(number)));
-            black_box(geometry.inode_place(InodeNumber(number)));
+            black_box(geometry.inode_location(InodeNumber(number)));
             black_box(geometry.block_disk_addr(xfs_format::FsBlock(number)));
             black_box(geometry.contains_extent(xfs_format::FsBlock(number), number));
             black_box(geometry.blocks_to_bytes(number));

@@ -37,7 +37,7 @@ impl Inode {
     /// error; the check that failed.
     #[doc(alias = "xfs_iget")]
     pub fn read(cache: &BufferCache, number: InodeNumber) -> Result<Self> {
-        let place = cache.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
+        let place = cache.geometry().inode_location(number).ok_or(PosixError::NotFound)?;
         let (at, length_bytes, kind) =
             (place.cluster, place.cluster_bytes, BlockKind::InodeCluster);
         let decode = |cluster: Buffer| {
@@ -61,7 +61,7 @@ impl Inode {
     pub fn read_each(cache: &BufferCache, numbers: &[InodeNumber]) -> Vec<Result<Self>> {
         let mut last: Option<(DiskAddr, Buffer)> = None;
         let mut read = |number: InodeNumber| {
-            let place = cache.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
+            let place = cache.geometry().inode_location(number).ok_or(PosixError::NotFound)?;
             let cluster = match last.take().filter(|(at, _)| *at == place.cluster) {
                 Some((_, cluster)) => cluster,
                 None => cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?,

@@ -147,7 +147,7 @@ impl<'a> Outside<'a> {
             }
         }
         // One finding says enough: each of the names has a row.
-        form.doubled().first().map(|first| doubled(inode, first.check()))
+        form.duplicate_names().first().map(|first| doubled(inode, first.check()))
     }
 
     /// Reads what was noted, in disk order, and puts it beside the unit's rows.
@@ -464,7 +464,7 @@ impl<'a> Outside<'a> {
                 add_entry(&mut self.links, self.scope.plan, &part.inode, &entry);
             }
         }
-        match decoded.doubled().first() {
+        match decoded.duplicate_names().first() {
             Some(first) => Err(doubled(&part.inode, first.check())),
             None => verdict,
         }

@@ -189,7 +189,7 @@ impl<'journal> GroupInodes<'journal> {
         let geometry = tx.geometry();
         let number = geometry.join_inode(self.number, inode);
         let outside = || not_on_list(self.number, inode);
-        let place = geometry.inode_place(number).ok_or_else(outside)?;
+        let place = geometry.inode_location(number).ok_or_else(outside)?;
         let buffer = tx.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
         let start = place.offset_bytes as usize;
         let mut slot = {
@@ -218,7 +218,7 @@ fn next_of(cache: &BufferCache, group: AgNumber, inode: AgInode) -> Result<Optio
     let geometry = cache.geometry();
     let number = geometry.join_inode(group, inode);
     let bad = || not_on_list(group, inode);
-    let place = geometry.inode_place(number).ok_or_else(bad)?;
+    let place = geometry.inode_location(number).ok_or_else(bad)?;
     let buffer = cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
     let bytes = buffer.bytes();
     let slot = bytes.get(place.offset_bytes as usize..).unwrap_or_default();

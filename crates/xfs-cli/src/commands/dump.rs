@@ -203,7 +203,7 @@ impl Dumper<'_> {
     fn inode_bytes(&self, number: InodeNumber) -> Result<(DiskAddr, Vec<u8>), Failure> {
         let geometry = self.geometry();
         let place = geometry
-            .inode_place(number)
+            .inode_location(number)
             .ok_or_else(|| self.missing(format!("there is no inode {}", number.0)))?;
         let sector = u64::from(place.offset_bytes / ferroxfs::format::BASIC_BLOCK_BYTES);
         let at = place.cluster.checked_add(sector).unwrap_or(DiskAddr::NULL);

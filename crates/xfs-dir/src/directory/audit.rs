@@ -98,7 +98,7 @@ impl Directory<'_> {
         if let Fork::Local(bytes) = self.inode.fork(ForkKind::Data) {
             // A short form that cannot be read has no entries, and listing it says why.
             let form = ShortForm::decode(bytes, self.inode_place());
-            audit.doubled = form.map_or_else(|_| Vec::new(), |form| form.doubled());
+            audit.doubled = form.map_or_else(|_| Vec::new(), |form| form.duplicate_names());
             return Ok(());
         }
         if self.is_block_form()? {
@@ -106,7 +106,7 @@ impl Directory<'_> {
             let Some(buffer) = unless_corrupt(self.read_data(0))? else { return Ok(()) };
             let bytes = buffer.bytes();
             audit.doubled =
-                self.decode_data(&bytes, 0).map_or_else(|_| Vec::new(), |b| b.doubled());
+                self.decode_data(&bytes, 0).map_or_else(|_| Vec::new(), |b| b.duplicate_names());
             return Ok(());
         }
         let before = findings.len();

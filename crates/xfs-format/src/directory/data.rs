@@ -255,7 +255,7 @@ impl<'a> DataBlock<'a> {
     /// The entries of the block form whose name an earlier one has. Names are compared only where
     /// neighbours of the index have one hash.
     #[must_use]
-    pub fn doubled(&self) -> Vec<DuplicateName> {
+    pub fn duplicate_names(&self) -> Vec<DuplicateName> {
         let runs = self.index().chunk_by(|a, b| a.hash.get() == b.hash.get());
         let runs = runs.filter(|run| run.len() > 1);
         let mut doubled: Vec<_> = runs

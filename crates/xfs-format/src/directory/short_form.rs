@@ -162,7 +162,7 @@ impl<'a> ShortForm<'a> {
     /// A set of 1024 bits by hash tells most directories apart from those that have any, so that
     /// names are compared only where two hashes agree in ten bits. No memory is taken before that.
     #[must_use]
-    pub fn doubled(&self) -> Vec<DuplicateName> {
+    pub fn duplicate_names(&self) -> Vec<DuplicateName> {
         let mut seen = [0_u64; 16];
         let mut is_new = |entry: &Entry<'_>| {
             let hash = name_hash(entry.name);

@@ -108,7 +108,7 @@ pub(super) fn inputs() -> Vec<Vec<u8>> {
 
 fn core() -> [u8; 176] {
     let geometry = seeds::geometry();
-    let place = superblock().and_then(|superblock| geometry.inode_place(superblock.root_inode));
+    let place = superblock().and_then(|superblock| geometry.inode_location(superblock.root_inode));
     let bytes = place.and_then(|place| {
         let at = DiskAddr(place.cluster.0 + u64::from(place.offset_bytes / BASIC_BLOCK_BYTES));
         golden().bytes(at, BLOCK)
@@ -121,7 +121,7 @@ fn items<'a>(core: &'a [u8], agi: &'a [u8]) -> Vec<LogItem<'a>> {
     let geometry = seeds::geometry();
     let mut items = Vec::new();
     let root = superblock().map(|superblock| superblock.root_inode).unwrap_or_default();
-    if let Some(place) = geometry.inode_place(root) {
+    if let Some(place) = geometry.inode_location(root) {
         let format = InodeFormat {
             regions: 2,
             fields: LoggedFields::CORE,

@@ -192,7 +192,7 @@ impl Store {
 
     /// Where an inode of this volume lies.
     pub(super) fn inode_address(&self, number: InodeNumber) -> Result<(DiskAddr, usize)> {
-        let place = self.geometry().inode_place(number).ok_or_else(|| {
+        let place = self.geometry().inode_location(number).ok_or_else(|| {
             self.corrupt(LogItemCheck::OutOfRange { field: "inode", value: number.0 })
         })?;
         let blocks = u64::from(place.cluster_bytes / BASIC_BLOCK_BYTES);

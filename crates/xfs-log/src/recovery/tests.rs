@@ -89,7 +89,7 @@ impl Bench {
 
     /// The inode as it lies on a device.
     fn inode(&self, device: &dyn BlockDevice, number: InodeNumber) -> Vec<u8> {
-        let place = self.superblock.geometry.inode_place(number).unwrap();
+        let place = self.superblock.geometry.inode_location(number).unwrap();
         let offset = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
         read(device, offset, self.superblock.geometry.inode_size as usize)
     }
@@ -101,7 +101,7 @@ impl Bench {
 
     /// The format of an inode item that logs the core and what the fields say.
     fn inode_format(&self, number: InodeNumber, fields: LoggedFields) -> InodeFormat {
-        let place = self.superblock.geometry.inode_place(number).unwrap();
+        let place = self.superblock.geometry.inode_location(number).unwrap();
         InodeFormat {
             regions: 2 + (fields.intersects(LoggedFields::DATA)) as u16,
             fields: fields | LoggedFields::CORE,
@@ -285,7 +285,7 @@ fn inodes_are_made_and_their_items_come_after_them() {
 fn links_of_unlinked_lists_are_replayed_alone() {
     let mut bench = Bench::new();
     let geometry = bench.superblock.geometry.clone();
-    let place = geometry.inode_place(bench.root()).unwrap();
+    let place = geometry.inode_location(bench.root()).unwrap();
     let mut chunk = [0xee; 128];
     chunk[96..100].copy_from_slice(&77_u32.to_be_bytes());
     let index = place.offset_bytes as usize / 128;

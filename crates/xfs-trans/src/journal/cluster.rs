@@ -28,7 +28,7 @@ impl Journal {
     ///
     /// [`PosixError::NotFound`] for a number outside the volume; what reading the cluster meets.
     pub fn inode_cluster(&self, number: InodeNumber) -> Result<InodeCluster> {
-        let place = self.geometry().inode_place(number).ok_or(PosixError::NotFound)?;
+        let place = self.geometry().inode_location(number).ok_or(PosixError::NotFound)?;
         let buffer =
             self.cache.read(place.cluster, place.cluster_bytes, BlockKind::InodeCluster)?;
         let item = BufferItem::of(&self.context, &buffer);

@@ -31,7 +31,7 @@ impl Journal {
         mut f: impl FnMut(InodeNumber, Result<InodeCore>),
     ) -> Result<u32> {
         let geometry = self.geometry();
-        let place = geometry.inode_place(first).ok_or(PosixError::NotFound)?;
+        let place = geometry.inode_location(first).ok_or(PosixError::NotFound)?;
         let inode_size = geometry.inode_size;
         let count = (place.cluster_bytes - place.offset_bytes) / inode_size;
         let wanted = if count < u64::BITS { wanted & ((1 << count) - 1) } else { wanted };

@@ -197,7 +197,7 @@ fn a_listing_reads_each_cluster_once() {
     let reads = Arc::new(Reads { inner: device, seen: Mutex::default() });
     let volume = open(Arc::<Reads>::clone(&reads));
     let root = volume.root().unwrap();
-    let cluster = volume.geometry().inode_place(root.number()).unwrap();
+    let cluster = volume.geometry().inode_location(root.number()).unwrap();
     reads.seen.lock().unwrap().clear();
     assert_eq!(root.entries_with_metadata_from(Cookie::START).unwrap().count(), FILES);
     let mut seen = reads.seen.lock().unwrap().clone();
@@ -387,7 +387,7 @@ fn a_damaged_inode_is_an_error_and_the_only_one() {
         let volume = open();
         let root = volume.root().unwrap();
         let number = root.create("file", &NewKind::Regular, &PLAIN).unwrap().number();
-        let place = volume.geometry().inode_place(number).unwrap();
+        let place = volume.geometry().inode_location(number).unwrap();
         let at = place.cluster.byte_offset().unwrap() + u64::from(place.offset_bytes);
         drop(root);
         volume.close().unwrap();
