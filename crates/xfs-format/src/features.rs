@@ -1,7 +1,7 @@
 //! Feature bits of the superblock, in the five words that hold them.
 //!
-//! Owns: the names of the bits. Does **not** own the decision which of them a reader or a writer
-//! accepts: that is [`Superblock::refusal`](crate::superblock::Superblock).
+//! Owns: the names of the bits. Does **not** own the decision which bits a reader or a writer
+//! accepts: [`Superblock::refusal`](crate::superblock::Superblock::refusal) makes it.
 
 use bitflags::bitflags;
 
@@ -53,7 +53,7 @@ bitflags! {
         const FTYPE = 0x0200;
     }
 
-    /// `sb_features_compat`: may be ignored.
+    /// `sb_features_compat`: unknown bits may be ignored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct CompatFeatures: u32 {
         /// Bits that no name is known for are kept.

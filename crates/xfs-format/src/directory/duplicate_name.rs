@@ -1,31 +1,31 @@
-//! Names that a directory holds twice.
+//! Duplicate names in a directory.
 //!
-//! A lookup finds one of the two entries, and a listing shows both. Who copies the tree writes the
-//! second one through the first, which may be a symbolic link. So readers give out the first entry
-//! alone, and report the other.
+//! A lookup finds one of the two entries, but a listing shows both. A program that copies the tree
+//! would write the second file through the first, which may be a symbolic link. Readers therefore
+//! return only the first entry and report the other.
 
 use alloc::vec::Vec;
 
 use super::{Cookie, DirectoryCheck};
 
-/// An entry whose name another entry has, which lies before it.
+/// An entry whose name an earlier entry has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DuplicateName {
     /// The entry.
     pub cookie: Cookie,
-    /// The entry of the same name that counts.
+    /// The first entry with that name, which is the valid one.
     pub first: Cookie,
 }
 
 impl DuplicateName {
-    /// What is wrong with the entry.
+    /// The check that the entry fails.
     #[must_use]
     pub const fn check(self) -> DirectoryCheck {
         DirectoryCheck::NameTwice { offset: self.cookie.offset(), first: self.first.offset() }
     }
 }
 
-/// The entries among these, by name and cookie, whose name an earlier one has.
+/// Finds the entries, given by name and cookie, whose name an earlier entry has.
 #[must_use]
 pub fn find_duplicate_names(mut entries: Vec<(&[u8], Cookie)>) -> Vec<DuplicateName> {
     entries.sort_unstable();

@@ -1,4 +1,4 @@
-//! Blocks of the free-space index: for each data block the length of its longest free record.
+//! Blocks of the free-space index: the length of the longest free record of each data block.
 //!
 //! Owns: decoding and the checks of one block.
 //!
@@ -54,7 +54,7 @@ impl<'a> FreeBlock<'a> {
     ///
     /// # Errors
     ///
-    /// What keeps the lengths from being found: magic number, count.
+    /// If the magic number is wrong or the count does not fit the block.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
@@ -78,19 +78,19 @@ impl<'a> FreeBlock<'a> {
         }
     }
 
-    /// The inode that the block says it belongs to.
+    /// The owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.owner.get())
     }
 
-    /// The data block, counted in directory blocks, that the first length is of.
+    /// The index of the data block that the first length belongs to, in directory blocks.
     #[must_use]
     pub fn first_data_block(&self) -> u32 {
         self.header.first.get()
     }
 
-    /// The best free length of each data block from the first on.
+    /// The best free lengths of consecutive data blocks, from the first on.
     #[must_use]
     pub fn best_free(&self) -> &'a [U16] {
         self.best_free

@@ -1,7 +1,7 @@
-//! Leaves of the hash index: name hashes and the places of the entries.
+//! Leaves of the hash index: name hashes and the cookies of their entries.
 //!
-//! Owns: decoding, search and the checks of one leaf. A directory with one leaf keeps the best
-//! free length of each data block at its end ("leaf1"); leaves below nodes do not ("leafn").
+//! Owns: decoding, search and the checks of one leaf. The only leaf of a directory ("leaf1") ends
+//! with the best free length of each data block. Leaves below nodes ("leafn") do not have those.
 //!
 //! ```text
 //!  0 common header (see dabtree)  56 count  58 stale  60 pad  64 { hash, cookie } ...
@@ -38,7 +38,7 @@ pub const LEAFN_MAGIC: u16 = 0x3dff;
 pub struct HashEntryDisk {
     /// The name's hash.
     pub hash: U32,
-    /// The entry's cookie; 0 if it is gone.
+    /// The entry's cookie, or 0 if the entry was removed.
     #[doc(alias = "address")]
     pub cookie: U32,
 }
@@ -71,7 +71,7 @@ impl<'a> LeafBlock<'a> {
     ///
     /// # Errors
     ///
-    /// What keeps the entries from being found: magic number, counts.
+    /// If the magic number is wrong or the counts do not fit the block.
     pub fn decode(bytes: &'a [u8], place: StructureAddress) -> Result<Self, Corruption> {
         Self::parse(bytes).map_err(|check| Corruption::new(Structure::Directory, place, check))
     }
@@ -103,7 +103,7 @@ impl<'a> LeafBlock<'a> {
         }
     }
 
-    /// The inode that the leaf says it belongs to.
+    /// The owner inode in the header.
     #[must_use]
     pub fn owner(&self) -> InodeNumber {
         InodeNumber(self.header.header.owner.get())
@@ -116,7 +116,7 @@ impl<'a> LeafBlock<'a> {
         (block != 0).then(|| FileBlock(block.into()))
     }
 
-    /// The entries, by hash, with the stale ones.
+    /// The entries in the order of their hashes, including stale ones.
     #[must_use]
     pub fn entries(&self) -> &'a [HashEntryDisk] {
         self.entries
@@ -128,7 +128,7 @@ impl<'a> LeafBlock<'a> {
         self.best_free
     }
 
-    /// The entries of this hash, with the stale ones.
+    /// The entries with this hash, including stale ones.
     pub fn find(&self, hash: u32) -> impl Iterator<Item = &'a HashEntryDisk> + use<'a> {
         equal_hashes(self.entries, hash)
     }
@@ -144,7 +144,7 @@ pub(crate) fn equal_hashes(
     rest.iter().take_while(move |entry| entry.hash.get() == hash)
 }
 
-/// Checks that the hashes do not fall; returns how many entries are stale.
+/// Checks that the hashes ascend and returns the number of stale entries.
 pub(crate) fn verify_order(index: &[HashEntryDisk]) -> Result<u32, DirectoryCheck> {
     let (mut previous, mut stale) = (0, 0);
     for (index, entry) in index.iter().enumerate() {
