@@ -6,7 +6,7 @@
 //! ```text
 //!   0 magic  4 version  8 group  12 length  16 roots (by block, by size, reverse map)  28 levels
 //!  40 free list: first, last, count  52 free blocks  56 longest  60 btree blocks  64 UUID
-//!  80 reverse map blocks  84 reference count blocks, root, level  96 spare  208 LSN  216 CRC .. 224
+//!  80 reverse map blocks  84 reference count blocks, root, level 96 spare  208 LSN  216 CRC .. 224
 //! ```
 
 use core::mem::offset_of;

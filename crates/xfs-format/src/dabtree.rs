@@ -6,8 +6,8 @@
 //! checks that levels decrease by one from parent to child and that hashes ascend along siblings.
 //!
 //! ```text
-//!  0 forward  4 back  8 magic  10 pad  12 CRC  16 own address  24 LSN  32 UUID  48 owner   (header)
-//! 56 count  58 level  60 pad  64 entries { hash, child block } ...                         (node)
+//!  0 forward  4 back  8 magic  10 pad  12 CRC  16 own address  24 LSN  32 UUID  48 owner  (header)
+//! 56 count  58 level  60 pad  64 entries { hash, child block } ...                        (node)
 //! ```
 //!
 //! # Invariants
@@ -39,7 +39,7 @@ pub const MAX_DEPTH: u16 = 5;
 #[doc(alias = "xfs_da3_blkinfo")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct DaHeaderDisk {
     pub forward: U32,
     pub back: U32,
@@ -56,7 +56,7 @@ pub struct DaHeaderDisk {
 #[doc(alias = "xfs_da3_node_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct NodeHeaderDisk {
     pub header: DaHeaderDisk,
     pub count: U16,

@@ -258,9 +258,7 @@ pub enum DirectoryCheck {
     Form,
     #[error("the entry at offset {offset} has the same name as the entry at offset {first}")]
     NameTwice { offset: u64, first: u64 },
-    #[error(
-        "index ({indexed} entries) and data blocks ({listed} entries) differ in count, hash or offset"
-    )]
+    #[error("index ({indexed} entries) and data blocks ({listed}) differ in count, hash or offset")]
     IndexDiffers { indexed: u64, listed: u64 },
 }
 

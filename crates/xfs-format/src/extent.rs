@@ -99,7 +99,7 @@ pub enum ExtentCheck {
     #[error("the extent at {file_block} extends past the last block that a file can have")]
     FileLimit { file_block: FileBlock },
     #[error(
-        "the extent at {file_block} maps {length_blocks} blocks from {start}, outside the file space"
+        "the extent at {file_block} maps {length_blocks} blocks at {start}, outside the file space"
     )]
     OutsideVolume { file_block: FileBlock, start: FsBlock, length_blocks: u32 },
     #[error("the extent at {file_block} is unwritten in a fork that cannot have such extents")]

@@ -1,8 +1,9 @@
-//! What a metadata buffer holds, and so how it is verified after a read and sealed before a write.
+//! Kinds of metadata buffers: how each is verified after a read and sealed before a write.
 //!
-//! Owns: the one table from kind to verifier. The verifier of a kind checks magic, checksum, UUID,
-//! place, LSN and every bound inside the buffer. It does **not** check what the path to the buffer
-//! promised (owner, level, sibling): whoever followed the pointer does that.
+//! Owns: the one table from kind to verifier. The verifier of a kind checks magic number, checksum,
+//! UUID, address, LSN and every bound inside the buffer. It does **not** check the properties that
+//! the path to the buffer requires (owner, level, sibling): the code that follows the pointer does
+//! that.
 
 use crate::addr::{DiskAddr, Lsn};
 use crate::btree::{self, BtreeKind};
@@ -23,7 +24,7 @@ pub enum BlockKind {
     Agfl,
     /// A btree block outside the inode: one filesystem block.
     Btree(BtreeKind),
-    /// An inode cluster, or any whole number of inodes. Inodes carry a checksum each.
+    /// An inode cluster, or any whole number of inodes. Each inode has its own checksum.
     InodeCluster,
     /// A directory data block: the single-block form or one of several, by its magic number.
     DirectoryData,
@@ -39,17 +40,17 @@ pub enum BlockKind {
     Symlink,
 }
 
-/// What a verifier may know besides the bytes.
+/// The context of a verifier: its input other than the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyContext<'a> {
-    /// Sizes of the volume, and the UUID that its metadata carries.
+    /// Geometry of the volume, with the UUID of its metadata.
     pub geometry: &'a Geometry,
-    /// The head of the log once it is known: nothing can have been logged after it.
+    /// The head of the log, once it is known. No LSN may be after it.
     pub log_head: Option<Lsn>,
 }
 
 impl BlockKind {
-    /// The structure that a finding about such a buffer names.
+    /// The structure for findings about buffers of this kind.
     #[must_use]
     pub const fn structure(self) -> Structure {
         match self {
@@ -84,7 +85,7 @@ impl BlockKind {
             Self::Agi => agi::verify(bytes, at, context),
             Self::Agfl => agfl::verify(bytes, at, context),
             Self::Btree(kind) => btree::verify(bytes, kind, at, context),
-            // One bad inode says nothing about its neighbours: each is verified when it is decoded.
+            // A bad inode must not make its neighbours unreadable. Each is verified when decoded.
             Self::InodeCluster => Ok(()),
             Self::DirectoryData => directory::data::verify(bytes, at, context),
             Self::DirectoryIndex if dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC) => {
@@ -103,8 +104,8 @@ impl BlockKind {
 
     /// Stores the LSN and the checksum before the buffer is written.
     ///
-    /// Inodes and remote attribute blocks are sealed one by one by who changes them, so a cluster
-    /// is left alone here.
+    /// The code that changes inodes and remote attribute blocks seals each of them. This function
+    /// leaves such buffers as they are.
     pub fn seal(self, bytes: &mut [u8], lsn: Lsn) {
         match self {
             Self::Superblock => superblock::seal_logged(bytes, lsn),
@@ -120,11 +121,11 @@ impl BlockKind {
     }
 }
 
-/// When the block in `bytes` was last logged, whatever kind of block it is; `None` where that does
-/// not show: inodes, remote values, what was never logged, what is of another volume, or no
-/// metadata.
+/// Reads the LSN of the block in `bytes`, whatever its kind.
 ///
-/// Nothing else of the block is looked at: after a crash its checksum need not hold.
+/// Returns `None` if the block has no LSN of its own: inodes, remote values, blocks that were never
+/// logged, blocks of another volume, and bytes that are not metadata. Nothing else of the block is
+/// checked, because its checksum may be wrong after a crash.
 #[doc(alias = "xlog_recover_get_buf_lsn")]
 #[must_use]
 pub fn find_lsn(bytes: &[u8], geometry: &Geometry) -> Option<Lsn> {

@@ -43,7 +43,7 @@ pub const LEAF_MAGIC: u16 = 0x3bee;
 #[doc(alias = "xfs_attr3_leaf_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct AttrLeafHeaderDisk {
     pub header: DaHeaderDisk,
     pub count: U16,
@@ -87,7 +87,7 @@ impl AttrLeafHeaderDisk {
 #[doc(alias = "xfs_attr_leaf_map")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct AttrFreeDisk {
     pub base: U16,
     pub size: U16,
@@ -97,7 +97,7 @@ pub struct AttrFreeDisk {
 #[doc(alias = "xfs_attr_leaf_entry")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct AttrLeafEntryDisk {
     pub hash: U32,
     pub name_offset: U16,

@@ -31,7 +31,7 @@ pub const REMOTE_MAGIC: u32 = 0x5841_524d;
 #[doc(alias = "xfs_attr3_rmt_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct RemoteHeaderDisk {
     pub magic: U32,
     pub offset: U32,

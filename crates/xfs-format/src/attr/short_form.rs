@@ -21,7 +21,7 @@ use crate::corruption::{Check, Corruption, Structure, StructureAddress};
 #[doc(alias = "xfs_attr_sf_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct AttrShortFormHeaderDisk {
     pub size: U16,
     pub count: u8,
@@ -32,7 +32,7 @@ pub struct AttrShortFormHeaderDisk {
 #[doc(alias = "xfs_attr_sf_entry")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct AttrShortFormEntryDisk {
     pub name_length: u8,
     pub value_length: u8,

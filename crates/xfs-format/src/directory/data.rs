@@ -60,7 +60,7 @@ const ENTRY_TAIL: usize = 3;
 #[doc(alias = "xfs_dir3_data_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct DataHeaderDisk {
     pub magic: U32,
     pub crc: [u8; 4],
@@ -76,7 +76,7 @@ pub struct DataHeaderDisk {
 #[doc(alias = "xfs_dir2_data_free")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct BestFreeDisk {
     pub offset: U16,
     pub length: U16,
@@ -86,7 +86,7 @@ pub struct BestFreeDisk {
 #[doc(alias = "xfs_dir2_block_tail")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct BlockTailDisk {
     pub count: U32,
     pub stale: U32,

@@ -25,7 +25,7 @@ pub const FREE_MAGIC: u32 = 0x5844_4633;
 #[doc(alias = "xfs_dir3_free_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct FreeHeaderDisk {
     pub magic: U32,
     pub crc: [u8; 4],

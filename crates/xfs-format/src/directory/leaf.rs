@@ -47,7 +47,7 @@ pub struct HashEntryDisk {
 #[doc(alias = "xfs_dir3_leaf_hdr")]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-#[allow(missing_docs, reason = "the layout stands in the module's diagram")]
+#[allow(missing_docs, reason = "the module's diagram shows the layout")]
 pub struct LeafHeaderDisk {
     pub header: DaHeaderDisk,
     pub count: U16,

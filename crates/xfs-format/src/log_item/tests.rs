@@ -1,4 +1,4 @@
-//! Items of every kind in both byte orders and back, and items that lie.
+//! Items of every kind round-trip in both byte orders, and invalid items are refused.
 
 use std::vec;
 use std::vec::Vec;
@@ -125,7 +125,7 @@ fn items(core: &[u8; LOG_CORE_BYTES]) -> Vec<LogItem<'_>> {
     items
 }
 
-/// A core in the writer's order; only its magic number means anything here.
+/// Returns a core in the writer's byte order. Only its magic number matters here.
 fn core(order: HostOrder) -> [u8; LOG_CORE_BYTES] {
     let mut core = [0; LOG_CORE_BYTES];
     for (index, byte) in core.iter_mut().enumerate() {
@@ -136,7 +136,7 @@ fn core(order: HostOrder) -> [u8; LOG_CORE_BYTES] {
 }
 
 #[test]
-fn every_item_comes_back_as_it_was_written() {
+fn items_of_every_kind_round_trip() {
     for order in ORDERS {
         let core = core(order);
         let items = items(&core);
@@ -161,7 +161,7 @@ fn kinds_have_the_numbers_of_the_format() {
 }
 
 #[test]
-fn the_transaction_header_comes_back() {
+fn transaction_header_round_trips() {
     let header = TransactionHeader { kind: 40, transaction: 0x1234, regions: 9 };
     for order in ORDERS {
         let bytes = header.encode(order);
@@ -178,7 +178,7 @@ fn the_transaction_header_comes_back() {
 }
 
 #[test]
-fn extents_without_padding_are_read() {
+fn packed_extents_decode() {
     let list = IntentExtents {
         id: 5,
         extents: vec![
@@ -194,7 +194,7 @@ fn extents_without_padding_are_read() {
 }
 
 #[test]
-fn cores_are_turned_field_by_field() {
+fn inode_cores_convert_field_by_field() {
     let mut disk = [0; LOG_CORE_BYTES];
     for (index, byte) in disk.iter_mut().enumerate() {
         *byte = index as u8;
@@ -229,12 +229,12 @@ fn counts_that_do_not_fit_are_refused() {
         more.push(vec![0; 8]);
         assert!(matches!(check(&more, order), LogItemCheck::Regions { .. }));
         more[0][2] += 1;
-        assert!(decode(&more, order).is_err(), "{:?} with a region too many", item.kind());
+        assert!(decode(&more, order).is_err(), "{:?} with an extra region", item.kind());
     }
 }
 
 #[test]
-fn buffers_reach_no_further_than_their_length() {
+fn buffer_bitmap_must_end_with_the_buffer() {
     let order = HostOrder::Little;
     let format = BufferFormat {
         regions: 2,
@@ -260,7 +260,7 @@ fn buffers_reach_no_further_than_their_length() {
 }
 
 #[test]
-fn names_and_values_must_be_there() {
+fn names_and_values_must_be_present() {
     let order = HostOrder::Little;
     for item in attr_items() {
         let regions = item.encode(order);
@@ -303,8 +303,8 @@ fn hostile_items_never_panic() {
 }
 
 #[test]
-fn a_cancelled_buffer_is_encoded_as_many_regions_as_it_says() {
-    // A buffer item of three regions, cancelled; the last word is an empty bitmap's length.
+fn cancelled_buffer_encodes_its_number_of_regions() {
+    // A cancelled buffer item of three regions. The last word is the length of an empty bitmap.
     let mut first = std::vec![0; 24];
     first[..2].copy_from_slice(&ItemKind::Buffer.encode().swap_bytes().to_be_bytes());
     first[2..4].copy_from_slice(&[3, 0]);
@@ -317,7 +317,7 @@ fn a_cancelled_buffer_is_encoded_as_many_regions_as_it_says() {
 }
 
 #[test]
-fn runs_are_those_of_single_bits() {
+fn runs_match_a_count_of_single_bits() {
     for bitmap in [
         vec![],
         vec![0, 0],

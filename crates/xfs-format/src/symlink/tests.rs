@@ -1,4 +1,4 @@
-//! A block that the kernel wrote (`testdata/inodes`), and the same with fields changed.
+//! A block that the kernel wrote (`testdata/inodes`), and the same with changed fields.
 
 use std::vec::Vec;
 
@@ -33,7 +33,7 @@ fn changed(offset: usize, new: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn golden_block() {
+fn golden_block_decodes_and_verifies() {
     check(BLOCK, stored_address()).unwrap();
     let block = SymlinkBlock::decode(BLOCK, stored_address()).unwrap();
     assert_eq!((block.offset_bytes, block.owner), (0, InodeNumber(72)));
@@ -42,7 +42,7 @@ fn golden_block() {
 }
 
 #[test]
-fn fields_that_do_not_hold() {
+fn invalid_fields_are_refused() {
     let refused = |offset, new: &[u8]| {
         check(&changed(offset, new), stored_address()).unwrap_err().check().clone()
     };
@@ -59,7 +59,7 @@ fn fields_that_do_not_hold() {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed_and_mended_ones_do_not_panic() {
+fn flipped_bit_fails_the_checksum_and_never_panics() {
     for bit in 0..BLOCK.len() * 8 {
         let mut bytes = BLOCK.to_vec();
         bytes[bit / 8] ^= 1 << (bit % 8);

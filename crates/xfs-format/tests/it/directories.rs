@@ -44,7 +44,7 @@ fn read_node(block: &Block) {
 }
 
 #[test]
-fn block_form() {
+fn block_form_verifies_and_finds_names() {
     let blocks = data_blocks(b"XDB3");
     check_blocks(&blocks, read_data);
     let decoded =
@@ -57,21 +57,21 @@ fn block_form() {
 }
 
 #[test]
-fn data_form() {
+fn data_blocks_verify_and_never_panic() {
     let blocks = data_blocks(b"XDD3");
     check_blocks(&blocks, read_data);
 }
 
 #[test]
-fn leaf_forms() {
+fn leaves_verify_and_never_panic() {
     check_blocks(&index_blocks(0x3df1), read_leaf);
     check_blocks(&index_blocks(0x3dff), read_leaf);
 }
 
 #[test]
-fn nodes() {
+fn nodes_verify_and_never_panic() {
     let nodes = find(BlockKind::DirectoryIndex, &0x3ebe_u16.to_be_bytes(), (8, 16));
-    // Nodes of attribute forks have the same magic number, but are shorter here.
+    // Nodes of attribute forks have the same magic number, but are smaller here.
     let nodes: Vec<Block> = nodes.into_iter().filter(|node| node.verify().is_ok()).collect();
     check_blocks(&nodes, read_node);
     let node = &nodes[0];
@@ -89,7 +89,7 @@ fn nodes() {
 }
 
 #[test]
-fn free_form() {
+fn free_blocks_verify_and_never_panic() {
     let blocks = find(BlockKind::DirectoryFree, b"XDF3", (0, 8));
     check_blocks(&blocks, |block| {
         if let Ok(free) = FreeBlock::decode(&block.bytes, StructureAddress::Disk(block.at)) {
@@ -107,13 +107,13 @@ fn free_form() {
     assert_eq!(block.with(52, &[0xff; 4]).verify(), Err(past.into()));
 }
 
-/// The entry of `block` at `offset`, changed.
+/// Checks that a change of `block` at `offset` fails with `expected`.
 fn check_entry(block: &Block, offset: usize, bytes: &[u8], expected: DirectoryCheck) {
     assert_eq!(block.with(offset, bytes).verify(), Err(expected.into()), "offset {offset}");
 }
 
 #[test]
-fn entries_that_do_not_hold() {
+fn invalid_entries_are_refused() {
     let block = &data_blocks(b"XDB3")[0];
     let third = entries(block)[2];
     let (offset, length) = (third.cookie.offset() as usize, third.name.len());
@@ -143,7 +143,7 @@ fn entries_that_do_not_hold() {
 }
 
 #[test]
-fn indexes_that_do_not_hold() {
+fn invalid_indexes_are_refused() {
     let block = &data_blocks(b"XDB3")[0];
     let tail = block.bytes.len() - 8;
     let (count, stale) = (block.u32(tail), block.u32(tail + 4));
@@ -155,7 +155,7 @@ fn indexes_that_do_not_hold() {
     let first_hash = block.u32(index + 8);
     let falls = block.with(index, &[0xff; 4]).verify();
     let order = DirectoryCheck::HashOrder { index: 1, hash: first_hash, previous: u32::MAX };
-    // Which of the two is found first depends on where the entry lies.
+    // The position of the entry decides which of the two errors is found first.
     assert!(matches!(falls, Err(Check::Directory(check))
         if check == order || matches!(check, DirectoryCheck::NotIndexed { .. })));
 
@@ -170,8 +170,8 @@ fn indexes_that_do_not_hold() {
 }
 
 #[test]
-fn tables_of_the_best_free_that_do_not_hold() {
-    // One with a free record, which is then in the table.
+fn invalid_best_free_tables_are_refused() {
+    // A block with a free record, which must be in the table.
     let blocks = data_blocks(b"XDD3");
     let block = blocks.iter().find(|block| block.u16(50) != 0).unwrap();
     let (offset, length) = (block.u16(48), block.u16(50));

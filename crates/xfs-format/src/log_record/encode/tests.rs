@@ -1,4 +1,4 @@
-//! What is encoded decodes again, wherever it lies in the log.
+//! Encoded records decode, at any position in the log.
 
 use alloc::vec::Vec;
 
@@ -48,33 +48,33 @@ fn check_round_trip(start: u32, payload_blocks: u32) {
 }
 
 #[test]
-fn records_decode_as_they_were_encoded() {
+fn encoded_records_decode() {
     check_round_trip(0, 1);
     check_round_trip(400, 126);
 }
 
 #[test]
-fn what_lies_past_the_end_is_of_the_next_cycle() {
+fn blocks_past_the_end_get_the_next_cycle() {
     check_round_trip(999, 126);
     check_round_trip(950, 100);
     check_round_trip(998, 1);
 }
 
 #[test]
-fn a_record_ends_where_the_next_one_starts() {
+fn record_end_is_the_start_of_the_next() {
     assert_eq!(header(10, 30).end(LOG_BLOCKS), Lsn::new(7, 42));
     assert_eq!(header(968, 30).end(LOG_BLOCKS), Lsn::new(8, 0));
     assert_eq!(header(990, 30).end(LOG_BLOCKS), Lsn::new(8, 22));
 }
 
 #[test]
-fn no_cycle_looks_like_a_record() {
+fn next_cycle_skips_the_magic_number() {
     assert_eq!(next_cycle(7), 8);
     assert_eq!(next_cycle(LOG_RECORD_MAGIC - 1), LOG_RECORD_MAGIC + 1);
 }
 
 #[test]
-fn an_unmount_operation_is_what_mkfs_writes() {
+fn unmount_operation_has_the_bytes_of_mkfs() {
     let (operation, payload) = unmount_operation();
     let bytes = operation.encode();
     assert_eq!(bytes, [0xb0, 0xc0, 0xd0, 0xd0, 0, 0, 0, 8, 0xaa, 0x20, 0, 0]);
