@@ -224,7 +224,7 @@ impl<S: Scope> Latch<S> {
         self.update(Ordering::Relaxed, set)
     }
 
-    /// Replaces the word by `change` of it; `false` if `change` returns `None`.
+    /// Replaces the word by the result of `change`; returns `false` if `change` returns `None`.
     #[inline]
     fn update(&self, success: Ordering, change: impl Fn(u32) -> Option<u32>) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);

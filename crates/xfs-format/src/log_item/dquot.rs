@@ -30,7 +30,7 @@ pub struct DquotFormat {
 }
 
 impl DquotFormat {
-    /// The region as it is logged.
+    /// Encodes the region.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<u8> {
         fields::encode(self, order)
@@ -90,7 +90,7 @@ pub struct QuotaOff {
 }
 
 impl QuotaOff {
-    /// The region as it is logged.
+    /// Encodes the region.
     #[must_use]
     pub fn encode(&self, order: HostOrder) -> Vec<u8> {
         fields::encode(self, order)
