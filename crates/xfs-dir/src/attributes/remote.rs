@@ -54,12 +54,12 @@ impl Attributes<'_> {
             verify_owner(Some(piece.owner()), self.inode, Structure::Attr, place)?;
             let wanted = value.len() as u32;
             let expected = (length as u32 - wanted).min(RemoteBlock::capacity(block_size));
-            let (offset, found) = (piece.offset(), piece.piece().len() as u32);
+            let (offset, found) = (piece.offset(), piece.part().len() as u32);
             if (offset, found) != (wanted, expected) {
                 let check = AttrCheck::RemotePiece { offset, bytes: found, wanted, expected };
                 return Err(Corruption::new(Structure::Attr, place, check).into());
             }
-            value.extend_from_slice(piece.piece());
+            value.extend_from_slice(piece.part());
         }
         Ok(())
     }

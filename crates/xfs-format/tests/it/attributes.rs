@@ -116,7 +116,7 @@ fn remote_values_verify_and_never_panic() {
     let blocks = find(BlockKind::AttrRemote, b"XARM", (0, 40));
     let read = |block: &Block| {
         if let Ok(piece) = RemoteBlock::decode(&block.bytes, StructureAddress::Disk(block.at)) {
-            let _ = (piece.owner(), piece.offset(), piece.piece().len());
+            let _ = (piece.owner(), piece.offset(), piece.part().len());
         }
     };
     check_blocks(&blocks, read);
