@@ -319,23 +319,15 @@ pub(crate) fn verify(
     sector: &[u8],
     at: DiskAddr,
     context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let verify = || -> Result<(), Check> {
-        let disk = disk_form(sector)?;
-        ENVELOPE.verify(sector, at, context)?;
-        let version = disk.version.get();
-        if version != VERSION {
-            return Err(AgfCheck::Version { version }.into());
-        }
-        let group = envelope::group_of_sector(at, AGF_SECTOR, context)?;
-        Ok(Agf::from_disk(disk, context.geometry).verify(&group)?)
-    };
-    verify().map_err(|check| Corruption::new(Structure::Agf, StructureAddress::Disk(at), check))
-}
-
-/// Stores LSN and checksum.
-pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
-    ENVELOPE.seal(sector, lsn);
+) -> Result<(), Check> {
+    let disk = disk_form(sector)?;
+    ENVELOPE.verify(sector, at, context)?;
+    let version = disk.version.get();
+    if version != VERSION {
+        return Err(AgfCheck::Version { version }.into());
+    }
+    let group = envelope::group_of_sector(at, AGF_SECTOR, context)?;
+    Ok(Agf::from_disk(disk, context.geometry).verify(&group)?)
 }
 
 #[cfg(test)]

@@ -197,28 +197,20 @@ pub(crate) fn verify(
     sector: &[u8],
     at: DiskAddr,
     context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let verify = || -> Result<(), Check> {
-        let list = Agfl::view(sector, at)?;
-        ENVELOPE.verify(sector, at, context)?;
-        let group = envelope::group_of_sector(at, AGFL_SECTOR, context)?;
-        let (found, expected) = (list.group().0, group.number().0);
-        if found != expected {
-            return Err(AgflCheck::GroupNumber { found, expected }.into());
+) -> Result<(), Check> {
+    let list = Agfl::view(sector, at)?;
+    ENVELOPE.verify(sector, at, context)?;
+    let group = envelope::group_of_sector(at, AGFL_SECTOR, context)?;
+    let (found, expected) = (list.group().0, group.number().0);
+    if found != expected {
+        return Err(AgflCheck::GroupNumber { found, expected }.into());
+    }
+    for (place, block) in list.entries().enumerate() {
+        if let Some(block) = block.filter(|block| !group.contains_block(*block)) {
+            return Err(AgflCheck::Block { place, block: block.0 }.into());
         }
-        for (place, block) in list.entries().enumerate() {
-            if let Some(block) = block.filter(|block| !group.contains_block(*block)) {
-                return Err(AgflCheck::Block { place, block: block.0 }.into());
-            }
-        }
-        Ok(())
-    };
-    verify().map_err(|check| Corruption::new(Structure::Agfl, StructureAddress::Disk(at), check))
-}
-
-/// Stores LSN and checksum.
-pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
-    ENVELOPE.seal(sector, lsn);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -373,23 +373,15 @@ pub(crate) fn verify(
     sector: &[u8],
     at: DiskAddr,
     context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let verify = || -> Result<(), Check> {
-        let disk = disk_form(sector)?;
-        ENVELOPE.verify(sector, at, context)?;
-        let version = disk.version.get();
-        if version != VERSION {
-            return Err(AgiCheck::Version { version }.into());
-        }
-        let group = envelope::group_of_sector(at, AGI_SECTOR, context)?;
-        Ok(Agi::from_disk(disk, context.geometry).verify(&group)?)
-    };
-    verify().map_err(|check| Corruption::new(Structure::Agi, StructureAddress::Disk(at), check))
-}
-
-/// Stores LSN and checksum.
-pub(crate) fn seal(sector: &mut [u8], lsn: Lsn) {
-    ENVELOPE.seal(sector, lsn);
+) -> Result<(), Check> {
+    let disk = disk_form(sector)?;
+    ENVELOPE.verify(sector, at, context)?;
+    let version = disk.version.get();
+    if version != VERSION {
+        return Err(AgiCheck::Version { version }.into());
+    }
+    let group = envelope::group_of_sector(at, AGI_SECTOR, context)?;
+    Ok(Agi::from_disk(disk, context.geometry).verify(&group)?)
 }
 
 #[cfg(test)]

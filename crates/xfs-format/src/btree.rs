@@ -29,7 +29,7 @@ pub use encode::{BtreeHeader, BtreeIdentity, encode_leaf};
 pub use extents::Extents;
 pub use layout::{BtreeKind, BtreeLayout, PointerForm};
 pub use verify::BtreeCheck;
-pub(crate) use verify::{envelope_of, seal, verify};
+pub(crate) use verify::{envelope_of, verify};
 
 use core::fmt::Debug;
 

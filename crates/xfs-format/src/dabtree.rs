@@ -200,16 +200,7 @@ impl<'a> DaNode<'a> {
 }
 
 /// Checks a node that was read from `at`.
-pub(crate) fn verify(
-    bytes: &[u8],
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    verify_node(bytes, at, context)
-        .map_err(|check| Corruption::new(Structure::DaBtree, StructureAddress::Disk(at), check))
-}
-
-fn verify_node(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     ENVELOPE.verify(bytes, at, context)?;
     let node = DaNode::parse(bytes)?;
     let mut previous = 0;

@@ -7,7 +7,8 @@
 
 use crate::addr::{DiskAddr, Lsn};
 use crate::btree::{self, BtreeKind};
-use crate::corruption::{Corruption, Structure};
+use crate::corruption::{Check, Corruption, Structure, StructureAddress};
+use crate::envelope::Envelope;
 use crate::geometry::Geometry;
 use crate::{agf, agfl, agi, attr, dabtree, directory, superblock, symlink};
 
@@ -79,46 +80,70 @@ impl BlockKind {
         at: DiskAddr,
         context: &VerifyContext<'_>,
     ) -> Result<(), Corruption> {
-        match self {
-            Self::Superblock => superblock::verify_copy(bytes, at, context),
-            Self::Agf => agf::verify(bytes, at, context),
-            Self::Agi => agi::verify(bytes, at, context),
-            Self::Agfl => agfl::verify(bytes, at, context),
-            Self::Btree(kind) => btree::verify(bytes, kind, at, context),
+        let has_node = || dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC);
+        let (structure, verify): (Structure, Verifier) = match self {
+            Self::Superblock => return superblock::verify_copy(bytes, at, context),
             // A bad inode must not make its neighbours unreadable. Each is verified when decoded.
-            Self::InodeCluster => Ok(()),
-            Self::DirectoryData => directory::data::verify(bytes, at, context),
-            Self::DirectoryIndex if dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC) => {
-                dabtree::verify(bytes, at, context)
+            Self::InodeCluster => return Ok(()),
+            Self::AttrRemote => return attr::remote::verify(bytes, at, context),
+            Self::Btree(kind) => {
+                let checked = btree::verify(bytes, kind, at, context);
+                return checked.map_err(|check| corrupt(self.structure(), at, check));
             }
-            Self::DirectoryIndex => directory::leaf::verify(bytes, at, context),
-            Self::DirectoryFree => directory::free::verify(bytes, at, context),
-            Self::Attr if dabtree::magic(bytes) == Some(dabtree::NODE_MAGIC) => {
-                dabtree::verify(bytes, at, context)
+            Self::DirectoryIndex | Self::Attr if has_node() => {
+                (Structure::DaBtree, dabtree::verify)
             }
-            Self::Attr => attr::leaf::verify(bytes, at, context),
-            Self::AttrRemote => attr::remote::verify(bytes, at, context),
-            Self::Symlink => symlink::verify(bytes, at, context),
-        }
+            Self::Agf => (self.structure(), agf::verify),
+            Self::Agi => (self.structure(), agi::verify),
+            Self::Agfl => (self.structure(), agfl::verify),
+            Self::DirectoryData => (self.structure(), directory::data::verify),
+            Self::DirectoryIndex => (self.structure(), directory::leaf::verify),
+            Self::DirectoryFree => (self.structure(), directory::free::verify),
+            Self::Attr => (self.structure(), attr::leaf::verify),
+            Self::Symlink => (self.structure(), symlink::verify),
+        };
+        verify(bytes, at, context).map_err(|check| corrupt(structure, at, check))
     }
 
     /// Stores the LSN and the checksum before the buffer is written.
     ///
     /// The code that changes inodes and remote attribute blocks seals each of them. This function
     /// leaves such buffers as they are.
+    ///
+    /// # Panics
+    ///
+    /// If `bytes` is shorter than the structure's header: a mistake of the caller.
     pub fn seal(self, bytes: &mut [u8], lsn: Lsn) {
-        match self {
-            Self::Superblock => superblock::seal_logged(bytes, lsn),
-            Self::Agf => agf::seal(bytes, lsn),
-            Self::Agi => agi::seal(bytes, lsn),
-            Self::Agfl => agfl::seal(bytes, lsn),
-            Self::Btree(kind) => btree::seal(bytes, kind, lsn),
-            Self::InodeCluster | Self::AttrRemote => {}
-            Self::DirectoryData | Self::DirectoryFree => directory::data::ENVELOPE.seal(bytes, lsn),
-            Self::DirectoryIndex | Self::Attr => dabtree::ENVELOPE.seal(bytes, lsn),
-            Self::Symlink => symlink::seal(bytes, lsn),
+        if self == Self::Superblock {
+            return superblock::seal_logged(bytes, lsn);
+        }
+        if let Some(envelope) = self.envelope() {
+            envelope.seal(bytes, lsn);
         }
     }
+
+    /// The offsets of the common fields. `None` for buffers of several structures, and for the
+    /// superblock, whose UUID field depends on a feature.
+    fn envelope(self) -> Option<&'static Envelope> {
+        match self {
+            Self::Superblock | Self::InodeCluster | Self::AttrRemote => None,
+            Self::Agf => Some(&agf::ENVELOPE),
+            Self::Agi => Some(&agi::ENVELOPE),
+            Self::Agfl => Some(&agfl::ENVELOPE),
+            Self::Btree(kind) => Some(btree::envelope_of(kind.layout().form)),
+            Self::DirectoryData | Self::DirectoryFree => Some(&directory::data::ENVELOPE),
+            Self::DirectoryIndex | Self::Attr => Some(&dabtree::ENVELOPE),
+            Self::Symlink => Some(&symlink::ENVELOPE),
+        }
+    }
+}
+
+/// Checks the bytes of one structure that was read from an address.
+type Verifier = fn(&[u8], DiskAddr, &VerifyContext<'_>) -> Result<(), Check>;
+
+#[cold]
+fn corrupt(structure: Structure, at: DiskAddr, check: Check) -> Corruption {
+    Corruption::new(structure, StructureAddress::Disk(at), check)
 }
 
 /// Reads the LSN of the block in `bytes`, whatever its kind.

@@ -105,7 +105,8 @@ impl<'a> SymlinkBlock<'a> {
 }
 
 /// Encodes the header of a part of a target. The arguments are the link, the address of the buffer,
-/// and the offset and length of the part. [`seal`] stores LSN and checksum.
+/// and the offset and length of the part. [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and
+/// checksum.
 #[must_use]
 pub fn encode_header(
     geometry: &Geometry,
@@ -126,26 +127,9 @@ pub fn encode_header(
 }
 
 /// Checks the bytes of the buffer that was read from `at`.
-///
-/// # Errors
-///
-/// The first check that failed.
-pub fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Corruption> {
-    check(bytes, at, context).map_err(|check| corrupt(at, check))
-}
-
-fn check(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
     SymlinkBlock::decode_fields(bytes)?;
     ENVELOPE.verify(bytes, at, context)
-}
-
-/// Stores LSN and checksum in the block before it is written.
-///
-/// # Panics
-///
-/// If `bytes` is shorter than the header.
-pub fn seal(bytes: &mut [u8], lsn: Lsn) {
-    ENVELOPE.seal(bytes, lsn);
 }
 
 fn corrupt(at: DiskAddr, check: Check) -> Corruption {

@@ -362,19 +362,11 @@ fn split_remote(rest: &[u8]) -> Option<NameAndValue<'_>> {
 }
 
 /// Checks a leaf that was read from `at`.
-pub(crate) fn verify(
-    bytes: &[u8],
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let place = StructureAddress::Disk(at);
-    let checked = AttrLeaf::parse(bytes, place).and_then(|leaf| {
-        dabtree::ENVELOPE.verify(bytes, at, context)?;
-        verify_header(&leaf)?;
-        verify_entries(&leaf)?;
-        Ok(())
-    });
-    checked.map_err(|check| Corruption::new(Structure::Attr, place, check))
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    let leaf = AttrLeaf::parse(bytes, StructureAddress::Disk(at))?;
+    dabtree::ENVELOPE.verify(bytes, at, context)?;
+    verify_header(&leaf)?;
+    Ok(verify_entries(&leaf)?)
 }
 
 fn verify_header(leaf: &AttrLeaf<'_>) -> Result<(), AttrCheck> {

@@ -7,8 +7,8 @@ use thiserror::Error;
 use super::{
     BtreeBlock, BtreeFormat, BtreeKind, Extents, LongHeaderDisk, PointerForm, ShortHeaderDisk,
 };
-use crate::addr::{AgBlock, DiskAddr, FsBlock, Lsn};
-use crate::corruption::{Check, Corruption, Structure, StructureAddress};
+use crate::addr::{AgBlock, DiskAddr, FsBlock};
+use crate::corruption::Check;
 use crate::envelope::Envelope;
 use crate::free_space::{FreeSpaceByBlock, FreeSpaceBySize};
 use crate::group::Group;
@@ -73,21 +73,6 @@ pub(crate) const fn envelope_of(form: PointerForm) -> &'static Envelope {
 
 /// Checks a whole block of `kind` that was read from `at`.
 pub(crate) fn verify(
-    bytes: &[u8],
-    kind: BtreeKind,
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    verify_block(bytes, kind, at, context)
-        .map_err(|check| Corruption::new(Structure::Btree, StructureAddress::Disk(at), check))
-}
-
-/// Stores LSN and checksum.
-pub(crate) fn seal(bytes: &mut [u8], kind: BtreeKind, lsn: Lsn) {
-    envelope_of(kind.layout().form).seal(bytes, lsn);
-}
-
-fn verify_block(
     bytes: &[u8],
     kind: BtreeKind,
     at: DiskAddr,

@@ -98,23 +98,16 @@ impl<'a> FreeBlock<'a> {
 }
 
 /// Checks a block that was read from `at`.
-pub(crate) fn verify(
-    bytes: &[u8],
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let checked = FreeBlock::parse(bytes).and_then(|block| {
-        data::ENVELOPE.verify(bytes, at, context)?;
-        let (first, count) = (block.header.first.get(), block.header.count.get());
-        let used = block.header.used.get();
-        let in_use = block.best_free.iter().filter(|best| best.get() != NULL_OFFSET).count();
-        if usize::try_from(used) != Ok(in_use)
-            || !usize::try_from(first).is_ok_and(|first| first.is_multiple_of(block.capacity))
-        {
-            return Err(DirectoryCheck::FreeIndex { first, count, used }.into());
-        }
-        Ok(())
-    });
-    checked
-        .map_err(|check| Corruption::new(Structure::Directory, StructureAddress::Disk(at), check))
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    let block = FreeBlock::parse(bytes)?;
+    data::ENVELOPE.verify(bytes, at, context)?;
+    let (first, count) = (block.header.first.get(), block.header.count.get());
+    let used = block.header.used.get();
+    let in_use = block.best_free.iter().filter(|best| best.get() != NULL_OFFSET).count();
+    if usize::try_from(used) != Ok(in_use)
+        || !usize::try_from(first).is_ok_and(|first| first.is_multiple_of(block.capacity))
+    {
+        return Err(DirectoryCheck::FreeIndex { first, count, used }.into());
+    }
+    Ok(())
 }

@@ -172,19 +172,12 @@ fn split_best_free(rest: &[u8]) -> Result<(&[u8], &[U16]), Check> {
 }
 
 /// Checks a leaf that was read from `at`.
-pub(crate) fn verify(
-    bytes: &[u8],
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let checked = LeafBlock::parse(bytes).and_then(|leaf| {
-        dabtree::ENVELOPE.verify(bytes, at, context)?;
-        let (count, stale) = (leaf.header.count.get().into(), leaf.header.stale.get().into());
-        if verify_order(leaf.entries)? != stale {
-            return Err(DirectoryCheck::IndexCount { count, stale }.into());
-        }
-        Ok(())
-    });
-    checked
-        .map_err(|check| Corruption::new(Structure::Directory, StructureAddress::Disk(at), check))
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    let leaf = LeafBlock::parse(bytes)?;
+    dabtree::ENVELOPE.verify(bytes, at, context)?;
+    let (count, stale) = (leaf.header.count.get().into(), leaf.header.stale.get().into());
+    if verify_order(leaf.entries)? != stale {
+        return Err(DirectoryCheck::IndexCount { count, stale }.into());
+    }
+    Ok(())
 }

@@ -2,11 +2,11 @@
 
 use std::vec::Vec;
 
-use super::{SymlinkBlock, SymlinkCheck, seal, verify};
+use super::{SymlinkBlock, SymlinkCheck};
 use crate::addr::{DiskAddr, InodeNumber, Lsn};
 use crate::corruption::{Check, Corruption, StructureAddress};
 use crate::geometry::Geometry;
-use crate::kind::VerifyContext;
+use crate::kind::{BlockKind, VerifyContext};
 use crate::superblock::Superblock;
 
 const BLOCK: &[u8] = include_bytes!("../../../../testdata/inodes/longlink.block");
@@ -21,14 +21,15 @@ fn stored_address() -> DiskAddr {
 }
 
 fn check(bytes: &[u8], at: DiskAddr) -> Result<(), Corruption> {
-    verify(bytes, at, &VerifyContext { geometry: &geometry(), log_head: None })
+    let context = VerifyContext { geometry: &geometry(), log_head: None };
+    BlockKind::Symlink.verify(bytes, at, &context)
 }
 
 fn changed(offset: usize, new: &[u8]) -> Vec<u8> {
     let mut bytes = BLOCK.to_vec();
     bytes[offset..offset + new.len()].copy_from_slice(new);
     let lsn = Lsn(u64::from_be_bytes(bytes[48..56].try_into().unwrap()));
-    seal(&mut bytes, lsn);
+    BlockKind::Symlink.seal(&mut bytes, lsn);
     bytes
 }
 

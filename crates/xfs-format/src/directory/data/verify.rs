@@ -4,7 +4,7 @@ use core::mem::offset_of;
 
 use super::{DATA_HEADER, DataBlock, DataHeaderDisk, Record};
 use crate::addr::DiskAddr;
-use crate::corruption::{Check, Corruption, Structure, StructureAddress};
+use crate::corruption::{Check, StructureAddress};
 use crate::directory::{DirectoryCheck, Entry, leaf, name_hash};
 use crate::envelope::Envelope;
 use crate::geometry::Geometry;
@@ -22,17 +22,10 @@ pub(crate) const ENVELOPE: Envelope = Envelope {
 ///
 /// The position of the block in the directory is not known here. Dot names are therefore accepted
 /// in every block, at the offsets that they have in the first block.
-pub(crate) fn verify(
-    bytes: &[u8],
-    at: DiskAddr,
-    context: &VerifyContext<'_>,
-) -> Result<(), Corruption> {
-    let place = StructureAddress::Disk(at);
-    let checked = DataBlock::parse(bytes, 0, place).and_then(|block| {
-        ENVELOPE.verify(bytes, at, context)?;
-        verify_block(&block, context.geometry).map_err(Check::from)
-    });
-    checked.map_err(|check| Corruption::new(Structure::Directory, place, check))
+pub(crate) fn verify(bytes: &[u8], at: DiskAddr, context: &VerifyContext<'_>) -> Result<(), Check> {
+    let block = DataBlock::parse(bytes, 0, StructureAddress::Disk(at))?;
+    ENVELOPE.verify(bytes, at, context)?;
+    Ok(verify_block(&block, context.geometry)?)
 }
 
 fn verify_block(block: &DataBlock<'_>, geometry: &Geometry) -> Result<(), DirectoryCheck> {
