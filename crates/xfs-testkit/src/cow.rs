@@ -12,6 +12,8 @@ use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 
+use crate::delegate_device;
+
 const CHUNK_BYTES: usize = 4096;
 
 type Chunk = [u8; CHUNK_BYTES];
@@ -128,13 +130,7 @@ pub(crate) fn check_inside(device: &dyn BlockDevice, offset: u64, length: u64) -
 }
 
 impl BlockDevice for CowDevice {
-    fn length_bytes(&self) -> u64 {
-        self.base.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.base.sector_size()
-    }
+    delegate_device!(base: length_bytes, sector_size);
 
     fn is_read_only(&self) -> bool {
         false

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 
 use crate::cow::check_inside;
+use crate::delegate_device;
 use crate::prng::Prng;
 
 /// The kind of a request to a device.
@@ -154,17 +155,7 @@ fn failure() -> io::Error {
 }
 
 impl BlockDevice for FailingDevice {
-    fn length_bytes(&self) -> u64 {
-        self.inner.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.inner.sector_size()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
+    delegate_device!(inner: length_bytes, sector_size, is_read_only);
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let mut state = self.lock();

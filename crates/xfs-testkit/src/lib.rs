@@ -4,6 +4,7 @@
 
 mod atomicity;
 mod cow;
+mod delegate;
 mod failing;
 mod golden;
 mod image;
@@ -31,3 +32,7 @@ pub use power_cut::{Cut, MAX_ENUMERATED, PowerCuts};
 pub use prng::Prng;
 pub use recording::{Recording, RecordingDevice, Request};
 pub use scheduled::{HeldRequest, ScheduledDevice, Scheduler};
+
+/// For [`delegate_device`].
+#[doc(hidden)]
+pub use xfs_device;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use xfs_device::{BlockDevice, Durability, SharedDevice, WindowDevice};
 
 use crate::cow::check_inside;
+use crate::delegate_device;
 use crate::recording::RecordingDevice;
 
 /// Two devices, one after the other, read-only. A recording of both starts from it.
@@ -91,32 +92,10 @@ impl RecordingDevice {
 }
 
 impl BlockDevice for DevicePart {
-    fn length_bytes(&self) -> u64 {
-        self.window.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.window.sector_size()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.window.is_read_only()
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.window.read_at(offset, buffer)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
-        self.window.write_at(offset, bytes, durability)
-    }
+    delegate_device!(window: length_bytes, sector_size, is_read_only, read_at, write_at, discard);
 
     fn flush(&self) -> io::Result<()> {
         self.whole.flush_part(self.range.clone())
-    }
-
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.window.discard(offset, length)
     }
 }
 

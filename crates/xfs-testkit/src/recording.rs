@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 
 use crate::cow::CowDevice;
+use crate::delegate_device;
 
 /// A request that changes a device, or makes changes durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,20 +156,10 @@ impl Recording {
 }
 
 impl BlockDevice for RecordingDevice {
-    fn length_bytes(&self) -> u64 {
-        self.live.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.live.sector_size()
-    }
+    delegate_device!(live: length_bytes, sector_size, read_at);
 
     fn is_read_only(&self) -> bool {
         false
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.live.read_at(offset, buffer)
     }
 
     /// Writes and records whole sectors. A medium writes whole sectors, so a write of a part of a

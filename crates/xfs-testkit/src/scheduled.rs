@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use xfs_device::{BlockDevice, Durability, SharedDevice};
 
+use crate::delegate_device;
 use crate::failing::RequestKind;
 use crate::prng::Prng;
 
@@ -170,17 +171,7 @@ impl RequestGate {
 }
 
 impl BlockDevice for ScheduledDevice {
-    fn length_bytes(&self) -> u64 {
-        self.inner.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.inner.sector_size()
-    }
-
-    fn is_read_only(&self) -> bool {
-        self.inner.is_read_only()
-    }
+    delegate_device!(inner: length_bytes, sector_size, is_read_only);
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let length = buffer.len() as u64;
