@@ -154,13 +154,7 @@ struct Reads {
 }
 
 impl BlockDevice for Reads {
-    fn length_bytes(&self) -> u64 {
-        self.inner.length_bytes()
-    }
-
-    fn sector_size(&self) -> u32 {
-        self.inner.sector_size()
-    }
+    xfs_testkit::delegate_device!(inner: length_bytes, sector_size, write_at, flush, discard);
 
     fn is_read_only(&self) -> bool {
         false
@@ -169,18 +163,6 @@ impl BlockDevice for Reads {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.seen.lock().unwrap().push((offset, buffer.len()));
         self.inner.read_at(offset, buffer)
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<()> {
-        self.inner.write_at(offset, bytes, durability)
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.inner.discard(offset, length)
     }
 }
 
