@@ -17,15 +17,15 @@ pub(crate) const FORKS: usize = 176;
 /// An image that is being forged.
 pub(crate) struct Forge {
     /// The golden volume, in which structures are found.
-    golden: Volume,
+    volume: Volume,
     image: Image,
 }
 
 impl Forge {
     pub(crate) fn new() -> Self {
         let devices = OpenOptions::new().with_devices(Arc::new(golden()), None);
-        let golden = devices.volume().expect("the golden image opens");
-        Self { golden, image: golden() }
+        let volume = devices.volume().expect("the golden image opens");
+        Self { volume, image: golden() }
     }
 
     pub(crate) fn finish(self) -> Image {
@@ -38,7 +38,7 @@ impl Forge {
     }
 
     fn node(&self, path: &str) -> Node {
-        self.golden.lookup_no_follow(path).expect("the golden image has this path")
+        self.volume.lookup_no_follow(path).expect("the golden image has this path")
     }
 
     /// Returns the inode number of a path.
@@ -51,7 +51,7 @@ impl Forge {
         let node = self.node(path);
         let inode = node.inode();
         let map =
-            inode.extent_map(self.golden.cache(), fork).expect("the map of a golden file is valid");
+            inode.extent_map(self.volume.cache(), fork).expect("the map of a golden file is valid");
         let at = match map.find(FileBlock(block)) {
             Mapping::Extent(extent) => extent
                 .start
