@@ -224,58 +224,58 @@ pub enum Check {
     /// A check of the superblock.
     #[error(transparent)]
     Superblock(#[from] SuperblockCheck),
-    /// Of: AGF.
+    /// A check of the AGF.
     #[error(transparent)]
     Agf(#[from] AgfCheck),
-    /// Of: AGI.
+    /// A check of the AGI.
     #[error(transparent)]
     Agi(#[from] AgiCheck),
-    /// Of: AGFL.
+    /// A check of the AGFL.
     #[error(transparent)]
     Agfl(#[from] AgflCheck),
-    /// Of: btree block.
+    /// A check of a btree block.
     #[error(transparent)]
     Btree(#[from] BtreeCheck),
-    /// Of: inode chunk record.
+    /// A check of an inode chunk record.
     #[error(transparent)]
     InodeChunk(#[from] InodeChunkCheck),
-    /// Of: free space record.
+    /// A check of a free space record.
     #[error(transparent)]
     FreeSpace(#[from] FreeSpaceCheck),
-    /// Of: reverse map record.
+    /// A check of a reverse map record.
     #[error(transparent)]
     Rmap(#[from] RmapCheck),
-    /// Of: reference count record.
+    /// A check of a reference count record.
     #[error(transparent)]
     Refcount(#[from] RefcountCheck),
-    /// Of: extent.
+    /// A check of an extent.
     #[error(transparent)]
     Extent(#[from] ExtentCheck),
-    /// Of: inode.
+    /// A check of an inode.
     #[error(transparent)]
     Inode(#[from] InodeCheck),
-    /// Of: directory/attribute btree node.
+    /// A check of a node of a directory or attribute btree.
     #[error(transparent)]
     DaBtree(#[from] DaBtreeCheck),
-    /// Of: directory.
+    /// A check of a directory.
     #[error(transparent)]
     Directory(#[from] DirectoryCheck),
-    /// Of: extended attributes.
+    /// A check of extended attributes.
     #[error(transparent)]
     Attr(#[from] AttrCheck),
-    /// Of: symbolic link.
+    /// A check of a symbolic link.
     #[error(transparent)]
     Symlink(#[from] SymlinkCheck),
-    /// Of: access control list.
+    /// A check of an access control list.
     #[error(transparent)]
     Acl(#[from] AclCheck),
-    /// Of: parent pointer.
+    /// A check of a parent pointer.
     #[error(transparent)]
     Parent(#[from] ParentCheck),
-    /// Of: log record.
+    /// A check of a log record.
     #[error(transparent)]
     LogRecord(#[from] LogRecordCheck),
-    /// Of: log item.
+    /// A check of a log item.
     #[error(transparent)]
     LogItem(#[from] LogItemCheck),
 }

@@ -181,9 +181,9 @@ impl LogOperation {
 /// The byte order of log items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteOrder {
-    /// Little-endian Linux.
+    /// Linux on a little-endian machine.
     LittleEndian,
-    /// Big-endian Linux.
+    /// Linux on a big-endian machine.
     BigEndian,
     /// IRIX, or unknown.
     Other(u32),

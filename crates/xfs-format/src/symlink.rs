@@ -105,8 +105,8 @@ impl<'a> SymlinkBlock<'a> {
 }
 
 /// Encodes the header of a part of a target. The arguments are the link, the address of the buffer,
-/// and the offset and length of the part. [`BlockKind::seal`](crate::BlockKind::seal) stores LSN and
-/// checksum.
+/// and the offset and length of the part. [`BlockKind::seal`](crate::BlockKind::seal) stores LSN
+/// and checksum.
 #[must_use]
 pub fn encode_header(
     geometry: &Geometry,

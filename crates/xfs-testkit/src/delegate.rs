@@ -3,8 +3,8 @@
 /// Implements methods of [`BlockDevice`](xfs_device::BlockDevice) by calling the same methods of a
 /// field.
 ///
-/// The macro is used inside an `impl BlockDevice` block, which defines the other methods itself. The
-/// trait must be in scope.
+/// The macro is used inside an `impl BlockDevice` block, which defines the other methods itself.
+/// The trait must be in scope.
 ///
 /// ```
 /// use std::io;
@@ -18,7 +18,11 @@
 /// }
 ///
 /// impl BlockDevice for Unflushed {
-///     delegate_device!(inner: length_bytes, sector_size, is_read_only, read_at, write_at, discard);
+///     delegate_device!(inner: length_bytes, sector_size, read_at, write_at, discard);
+///
+///     fn is_read_only(&self) -> bool {
+///         false
+///     }
 ///
 ///     fn flush(&self) -> io::Result<()> {
 ///         Ok(())

@@ -37,7 +37,7 @@ bitflags! {
         const NODEFRAG = 1 << 13;
         /// Files of this directory use the filestreams allocator.
         const FILESTREAM = 1 << 14;
-        /// Bits that no name is known for are kept.
+        /// Unnamed bits are kept.
         const _ = !0;
     }
 
@@ -57,7 +57,7 @@ bitflags! {
         const NREXT64 = 1 << 4;
         /// A metadata inode, under the metadata directory.
         const METADATA = 1 << 5;
-        /// Bits that no name is known for are kept.
+        /// Unnamed bits are kept.
         const _ = !0;
     }
 

@@ -58,7 +58,7 @@ fn value_is_not_dropped_while_it_is_read() {
 }
 
 #[test]
-fn values_are_dropped_with_the_shelf() {
+fn values_are_dropped_with_the_array() {
     let count = Arc::default();
     let collector = Collector::new();
     let array = EpochArray::<_, Object, 3>::new(&collector);
@@ -93,7 +93,7 @@ fn concurrent_put_and_read_are_safe() {
 
 #[test]
 #[should_panic(expected = "I4")]
-fn a_shelf_has_one_collector() {
+fn array_with_another_collector_panics() {
     let array = EpochArray::<u32, Object, 1>::new(&Collector::new());
     let other = [Collector::new(), Collector::new()];
     other.iter().for_each(|other| array.put(other, 0, None));
